@@ -1,5 +1,4 @@
-/* What the bare senders share: the words of the command line, the schedule, the packets' bytes and
- * the line of figures. */
+/* Shared by the bare senders: command line, schedule, packets and the line of figures. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,17 +13,17 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HEAD = 12, TURN_MAX = 1024, DATAGRAM_MAX = 65507, SKIN = 1 << 20, SLOT_NS = 1000000 };
-enum { TICKS = 240 }; /* 30 ms of 8 kHz: what a timestamp grows by */
+enum { HEAD = 12, TURN_MAX = 1024, DATAGRAM_MAX = 65507, CONTENTS = 1 << 20, SLOT_NS = 1000000 };
+enum { TICKS = 240 }; /* 30 ms of 8 kHz: the step of a timestamp */
 
 static const char *sender = "";
 static uint64_t streams = 1, packets = 100, gap_ns = 30000000, burst = 1, payload = 32, file;
 static uint64_t cpu = -1UL;
 static struct sockaddr_in to;
 static int fd_udp, fd_file;
-static char *skin, heads[TURN_MAX][HEAD];
+static char *contents, heads[TURN_MAX][HEAD];
 static uint64_t start_ns, cpu_ns;
-static int64_t *late; /* of each packet, by the time at which its call had returned */
+static int64_t *late; /* of each packet, when its call returned */
 static _Atomic uint64_t calls, sent, failed;
 
 static void die(const char *what) {
@@ -54,13 +53,13 @@ static inline void sleep_for(uint64_t ns) {
     while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) continue;
 }
 
-/* Packets are numbered as they are due: a beat of each stream in turn, their phases spread. */
+/* Packets are numbered in the order they are due: a burst of each stream in turn. */
 static inline uint64_t due(uint64_t packet) {
     uint64_t turn = packet / burst;
     return start_ns + gap_ns * (turn / streams) + gap_ns * (turn % streams) / streams;
 }
 
-/* Which packet of which stream it is, and where its payload begins in the skin. */
+/* Which packet of which stream it is, and where its payload begins in the contents. */
 struct place {
     uint32_t stream, number;
     uint64_t at;
@@ -68,7 +67,7 @@ struct place {
 
 static inline struct place place_of(uint64_t packet) {
     uint64_t turn = packet / burst, number = turn / streams * burst + packet % burst;
-    uint64_t pieces = payload ? SKIN / payload : 1;
+    uint64_t pieces = payload ? CONTENTS / payload : 1;
     return (struct place){(uint32_t)(turn % streams), (uint32_t)number, number % pieces * payload};
 }
 
@@ -144,11 +143,11 @@ static void begin(int argc, char **argv) {
     if (cpu != -1UL && sched_setaffinity(0, sizeof only, &only)) die("sched_setaffinity");
     char path[] = "/tmp/roundhouse-udp-XXXXXX";
     fd_file = mkstemp(path);
-    if (fd_file < 0 || unlink(path) || ftruncate(fd_file, SKIN)) die("a file of payloads");
-    skin = mmap(NULL, SKIN, PROT_READ | PROT_WRITE, MAP_SHARED, fd_file, 0);
+    if (fd_file < 0 || unlink(path) || ftruncate(fd_file, CONTENTS)) die("a file of payloads");
+    contents = mmap(NULL, CONTENTS, PROT_READ | PROT_WRITE, MAP_SHARED, fd_file, 0);
     late = calloc(streams * packets, sizeof *late);
-    if (skin == MAP_FAILED || !late) die("memory");
-    for (uint32_t i = 0; i < SKIN; i++) skin[i] = (char)(i / 3);
+    if (contents == MAP_FAILED || !late) die("memory");
+    for (uint32_t i = 0; i < CONTENTS; i++) contents[i] = (char)(i / 3);
     int room = 4 << 20;
     fd_udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd_udp < 0 || setsockopt(fd_udp, SOL_SOCKET, SO_SNDBUF, &room, sizeof room)) die("socket");
@@ -156,7 +155,7 @@ static void begin(int argc, char **argv) {
 
 static void start_clock(void) {
     cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    /* A gap of grace, as the engines' drum has it. */
+    /* One gap of grace, as pacing's CbrSource has. */
     start_ns = clock_ns(CLOCK_MONOTONIC) + gap_ns;
 }
 

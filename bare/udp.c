@@ -1,11 +1,11 @@
-/* The bare senders: constant packets by the clock, with nothing but the calls that send them.
+/* The bare senders: equal packets by the clock, with nothing but the calls that send them.
  *
  *   udp sender=sendmmsg streams=1000 packets=100 gap_us=30000 payload=32 to=10.99.0.2:9
  *
- * It takes the words of `roundhouse senders rate` and prints a line of figures, so that the same
- * schedule of the same bytes is sent by both. The surprising thing: it has no timer wheel. Streams
- * of one gap take turns for ever, so the packet that is due next is one more than the last, and to
- * know what is due costs an addition. No server that serves different streams can go below that. */
+ * It takes the arguments of `roundhouse senders rate` and prints a line of figures, so that both
+ * send the same schedule of the same bytes. The surprising thing: it has no timer wheel. Streams of
+ * one gap take turns, so the next packet is one more than the last, and finding it costs an
+ * addition. No server of different streams can cost less than that. */
 #define _GNU_SOURCE
 #include "packets.h"
 #include <netinet/udp.h>
@@ -24,7 +24,7 @@ static int each_sendto(uint64_t first, int count) {
     for (int i = 0; i < count; i++) {
         struct place place = place_of(first + (uint64_t)i);
         head_of(place, bytes);
-        if (!file) memcpy(bytes + HEAD, skin + place.at, payload);
+        if (!file) memcpy(bytes + HEAD, contents + place.at, payload);
         else if (pread(fd_file, bytes + HEAD, payload, (off_t)place.at) != (ssize_t)payload)
             die("pread");
         count_call(sendto(fd_udp, bytes, HEAD + payload, 0, (void *)&to, sizeof to), 1 + file, 1);
@@ -32,7 +32,7 @@ static int each_sendto(uint64_t first, int count) {
     return count;
 }
 
-/* A head that waits for more, and the file's pages behind it. */
+/* A header sent with MSG_MORE, then the file's pages. */
 static int each_sendfile(uint64_t first, int count) {
     for (int i = 0; i < count; i++) {
         struct place place = place_of(first + (uint64_t)i);
@@ -46,8 +46,8 @@ static int each_sendfile(uint64_t first, int count) {
     return count;
 }
 
-/* Writes down `count` packets as messages; as many as are equal and lie side by side in one where
- * the kernel cuts them. Returns how many messages that is. */
+/* Turns `count` packets into messages; where the kernel cuts them, consecutive packets share one.
+ * Returns the number of messages. */
 static int gather(uint64_t first, int count, int cut, int *held) {
     int most = (int)(DATAGRAM_MAX / (HEAD + payload)), used = 0, pieced = 0;
     most = !cut ? 1 : most < SEGMENTS_MAX ? most : SEGMENTS_MAX;
@@ -60,7 +60,7 @@ static int gather(uint64_t first, int count, int cut, int *held) {
             struct place place = place_of(first + (uint64_t)i);
             head_of(place, heads[pieced]);
             pieces[pieced][0] = (struct iovec){heads[pieced], HEAD};
-            pieces[pieced][1] = (struct iovec){skin + place.at, payload};
+            pieces[pieced][1] = (struct iovec){contents + place.at, payload};
         }
         message->msg_iovlen = 2 * (size_t)in;
         held[used] = in;

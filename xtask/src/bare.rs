@@ -9,10 +9,10 @@ use std::process::Command;
 pub const LOOPS: &[&str] =
     &["iterative", "fork", "thread", "pool", "prefork", "select", "poll", "epoll", "uring"];
 
-/// The one that speaks HTTP/1.1 instead of the market's lines.
+/// The loop that speaks HTTP/1.1 instead of the market's lines.
 pub const WEB: &str = "web";
 
-/// The one that sends datagrams by the clock; it takes the words of `roundhouse senders rate` and
+/// The loop that sends datagrams by the clock; it takes the words of `roundhouse senders rate` and
 /// prints a line of figures.
 pub const UDP: &str = "udp";
 

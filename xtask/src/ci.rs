@@ -1,13 +1,15 @@
 //! `cargo xtask ci`: everything that must hold before a change lands.
 //!
 //! The order is from cheap to dear, and the first failure ends the run. `tidy` and the smoke test
-//! of `bare/` have no step of their own because they are tests. The surprising thing: fuzz and
-//! race start the binaries that the build step has left behind. Asking cargo to run one of them
-//! would compile half of the tree a second time, with the features of another set of packages;
-//! all targets of the whole workspace are one set, and the one that the tests need.
+//! of `bare/` have no step of their own because they are tests. Fuzz, race and golden start the
+//! binaries that the build step has made: asking cargo to run one of them would compile half of
+//! the tree a second time, with the features of another set of packages. All targets of the whole
+//! workspace are one set, the one that the tests need.
 
-use crate::steps::{self, PROFILE, Scratch};
+use crate::golden;
+use crate::steps::{self, PROFILE};
 use crate::suites;
+use crate::times::Times;
 
 use anyhow::{Context, bail};
 use std::path::Path;
@@ -15,31 +17,32 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What the whole run may take on two cores; past it the last line complains.
-const BUDGET: Duration = Duration::from_secs(25 * 60);
+const BUDGET: Duration = Duration::from_secs(15 * 60);
 
 /// How the race is run in CI: as short as it can be and still write its report.
 pub const RACE_SMOKE: &[&str] = &["race", "--blocks", "1", "--warmup", "50ms", "--window", "100ms"];
 
-/// What a race must leave in its working directory.
+/// The files that a race must leave in its working directory.
 const RACE_WRITES: &[&str] = &["report.html", "report.jsonl"];
 
 /// A step: its name and what it runs.
-type Step = (&'static str, fn() -> anyhow::Result<()>);
+type Step = (&'static str, fn(&mut Times) -> anyhow::Result<()>);
 
 const STEPS: &[Step] = &[
-    ("format", || cargo(&["fmt", "--all", "--check"])),
-    ("clippy", || {
+    ("format", |_| cargo(&["fmt", "--all", "--check"])),
+    ("clippy", |_| {
         let what = ["clippy", "--workspace", "--all-targets", "--profile", PROFILE];
         cargo(&[&what[..], &["--", "-D", "warnings"]].concat())
     }),
-    ("build", || cargo(&["build", "--workspace", "--all-targets", "--profile", PROFILE])),
+    ("build", |_| cargo(&["build", "--workspace", "--all-targets", "--profile", PROFILE])),
     ("test", suites::run),
-    ("fuzz smoke", || {
+    ("fuzz smoke", |_| {
         let mut fuzz = Command::new(steps::binary("fuzz", PROFILE)?);
         steps::run(fuzz.arg("smoke").stdin(Stdio::null()), "the build step makes it")
     }),
-    ("race smoke", race),
-    ("dependencies", deny),
+    ("race smoke", |_| race()),
+    ("golden", |_| golden::run(&[])),
+    ("dependencies", |_| deny()),
 ];
 
 /// Runs all steps.
@@ -48,17 +51,30 @@ const STEPS: &[Step] = &[
 /// The first step that failed.
 pub fn run(_args: &[String]) -> anyhow::Result<()> {
     let start = Instant::now();
+    let mut times = Times::default();
     for (name, body) in STEPS {
-        if let Err(error) = steps::step(name, body) {
+        let begin = Instant::now();
+        let result = steps::step(name, || body(&mut times));
+        times.steps.push((name, begin.elapsed().as_secs_f64()));
+        if let Err(error) = result {
+            tell(&times)?;
             eprintln!("ci: FAILED at `{name}` after {}", steps::elapsed(start.elapsed()));
             return Err(error);
         }
     }
+    tell(&times)?;
     let took = start.elapsed();
     eprintln!("ci: ok, {} steps in {}", STEPS.len(), steps::elapsed(took));
     if took > BUDGET {
         eprintln!("ci: that is more than the {} it may take", steps::elapsed(BUDGET));
     }
+    Ok(())
+}
+
+/// Prints where the time went, and keeps it.
+fn tell(times: &Times) -> anyhow::Result<()> {
+    let path = times.keep(&steps::target_dir()?)?;
+    eprintln!("── times, kept as {}\n{}", path.display(), times.table());
     Ok(())
 }
 
@@ -68,14 +84,14 @@ fn cargo(args: &[&str]) -> anyhow::Result<()> {
 
 /// A short race in an empty directory; its two files must be there afterwards and hold something.
 fn race() -> anyhow::Result<()> {
-    let scratch = Scratch::new("race-smoke")?;
+    let scratch = tempfile::tempdir().context("a temporary directory")?;
     let mut race = Command::new(steps::binary("roundhouse", PROFILE)?);
     race.args(RACE_SMOKE).current_dir(scratch.path()).stdin(Stdio::null());
     steps::run(&mut race, "the build step makes it")?;
     written(scratch.path())
 }
 
-/// Holds that a race has left its report in `dir`.
+/// Checks that a race has left its report in `dir`.
 ///
 /// # Errors
 /// Where a file is missing or empty.
@@ -113,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_race_without_its_report_is_a_failure() {
-        let scratch = Scratch::new("race-written").unwrap();
+        let scratch = tempfile::tempdir().unwrap();
         assert!(written(scratch.path()).is_err(), "nothing was written");
         std::fs::write(scratch.path().join("report.html"), "<p>").unwrap();
         std::fs::write(scratch.path().join("report.jsonl"), "").unwrap();

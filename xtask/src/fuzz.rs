@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: starts the fuzz binary, which holds the registry.
+//! `cargo xtask fuzz`: starts the fuzz binary, which has the registry.
 
 use crate::steps::{self, PROFILE};
 

@@ -7,11 +7,13 @@ pub mod bare;
 pub mod bench;
 pub mod ci;
 pub mod fuzz;
+pub mod golden;
 pub mod maps;
 pub mod soak;
 pub mod steps;
 pub mod suites;
 pub mod tidy;
+pub mod times;
 
 use std::path::{Path, PathBuf};
 

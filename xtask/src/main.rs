@@ -24,6 +24,12 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
         "every query of every scenario: each length, each step, each method",
         xtask::maps::run,
     ),
+    (
+        "golden",
+        "[--write WHY]",
+        "instructions per request of each loop, against tests/golden.toml",
+        xtask::golden::run,
+    ),
     ("soak", "[NAME]", "the long tests, by name or all of them", xtask::soak::run),
     (
         "bench",

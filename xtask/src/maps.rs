@@ -1,8 +1,7 @@
 //! `cargo xtask maps [FOLDER]`: every query of every scenario, by each method, in both directions.
 //!
-//! What `cargo test` checks for a sample is checked here for all, by the command that a user has:
-//! `roundhouse path check`. As many checks run at a time as there are cores; one bar counts the
-//! queries of all of them.
+//! `cargo test` checks a sample; this checks all, by the command that a user has: `roundhouse path
+//! check`. One check runs on each core; one bar counts the queries of all of them.
 
 use crate::steps::{self, PROFILE};
 use anyhow::{Context, bail};
@@ -67,7 +66,7 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One job a scenario and method; the largest come first, so that no core is left with one at the
+/// One job for each scenario and method, the largest first, so that no core is left with one at the
 /// end.
 fn jobs(folder: &Path, rule: &'static str) -> anyhow::Result<Vec<Job>> {
     let entries = std::fs::read_dir(folder)
@@ -105,7 +104,7 @@ fn bar(queries: u64) -> ProgressBar {
     bar
 }
 
-/// Runs all jobs on as many threads as there are cores; what each said, in the order of their end.
+/// Runs all jobs, one on each core; their results in the order of their end.
 fn all(roundhouse: &Path, jobs: Vec<Job>, bar: &ProgressBar) -> Vec<anyhow::Result<String>> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let queue = Mutex::new(jobs.into_iter());

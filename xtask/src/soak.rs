@@ -1,7 +1,8 @@
 //! `cargo xtask soak`: what takes too long for every change.
 //!
 //! A long test is not another test: the same tests read `ROUNDHOUSE_SOAK` from the environment
-//! and lengthen their storms, so nothing can rot for being run once a week.
+//! and lengthen their storms. Only the rest of the full set of rare variants (modules `soak` of
+//! `cli::it`) runs here and not in `cargo xtask ci`.
 
 use crate::steps::{self, PROFILE};
 use anyhow::bail;
@@ -14,12 +15,12 @@ pub const SOAK: &str = "ROUNDHOUSE_SOAK";
 type Soak = (&'static str, &'static str, fn() -> Command);
 
 const SOAKS: &[Soak] = &[
-    ("storms", "the whole suite with longer storms", || {
+    ("storms", "the whole suite with longer storms and all variants", || {
         steps::cargo(["test", "--workspace", "--profile", PROFILE])
     }),
     ("web", "30 s of killed workers, 50 restarts, 20 hand-overs, 5,000 slow clients", || {
         let mut command = steps::cargo(["test", "-p", "cli", "--test", "web"]);
-        // What was measured is printed by tests that pass, too; side by side they would disturb it.
+        // Passing tests print what they measured; side by side they would disturb each other.
         command.args(["--profile", PROFILE, "--", "--nocapture", "--test-threads=1"]);
         command
     }),
@@ -31,7 +32,7 @@ const SOAKS: &[Soak] = &[
     }),
     ("loom", "every interleaving of locks, pools, rings and tables", || {
         let mut command = steps::cargo(["test", "-p", "memory", "--release", "loom"]);
-        // Another flag is another build of everything; it must not throw away the usual one.
+        // Another flag rebuilds everything, so it gets a directory of its own.
         let target = crate::root().join("target/loom");
         command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target);
         command
@@ -39,8 +40,8 @@ const SOAKS: &[Soak] = &[
     ("sanitizer", "pools, rings and tables under AddressSanitizer", sanitizer),
 ];
 
-/// The memory crate's own tests, compiled so that a stray access stops them. The compiler's switch
-/// is not stable; without a nightly one there is nothing to run, which is said.
+/// The memory crate's own tests, compiled so that a stray access stops them. The switch needs a
+/// nightly compiler; without one the soak says that it is skipped.
 fn sanitizer() -> Command {
     let quiet = |command: &mut Command| {
         command.stdout(Stdio::null()).stderr(Stdio::null());

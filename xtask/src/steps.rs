@@ -1,7 +1,7 @@
 //! Running one child process after the other, each with its elapsed time.
 //!
-//! A step inherits stdout and stderr, so that the closing lines of `cargo test` are seen as they
-//! are; the step's own lines go to stderr.
+//! A step inherits stdout and stderr, so the closing lines of `cargo test` stay as they are. The
+//! step's own lines go to stderr.
 
 use anyhow::{Context, bail};
 use std::ffi::OsStr;
@@ -16,8 +16,8 @@ pub const PROFILE: &str = "ci";
 pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(crate::root()).stdin(Stdio::null());
-    // What cargo told us of our own package: build scripts that read it would run again, and
-    // everything that depends on them would be rebuilt.
+    // Build scripts that read the variables of our own package would run again, and so would
+    // everything that depends on them.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -96,34 +96,6 @@ pub fn binary(name: &str, profile: &str) -> anyhow::Result<PathBuf> {
         bail!("expected the binary {} and found none: build it first", path.display());
     }
     Ok(path)
-}
-
-/// A directory of its own below the system's temporary one; removed when dropped.
-#[derive(Debug)]
-pub struct Scratch(PathBuf);
-
-impl Scratch {
-    /// Makes the directory; `name` and the process id make it unique within a machine.
-    ///
-    /// # Errors
-    /// Where the temporary directory cannot be written.
-    pub fn new(name: &str) -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("roundhouse-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).with_context(|| format!("create {}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    /// The directory.
-    pub fn path(&self) -> &std::path::Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // A leftover temporary directory is a smaller evil than a panic here.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 #[cfg(test)]

@@ -1,25 +1,29 @@
-//! The test step of `cargo xtask ci`: every test binary once, and what failed once more.
+//! The test step of `cargo xtask ci`: every test binary once, and failed tests once more.
 //!
-//! Tests that start processes are at the mercy of the machine: a neighbour may keep a server from
-//! running for seconds. A failure there that does not come back is still worth knowing, but it
-//! need not hold up a change; so a few failed tests of the `tests/` directories are run once more,
-//! alone. The surprising thing: nothing is hidden by that. The first failure stays in the output
-//! with all it said, the last lines name each test that needed a second try, and a unit test,
-//! which has no machine to blame, gets none.
+//! Tests that start processes depend on the machine: a neighbour may keep a server from running
+//! for seconds. A failure that does not repeat is worth knowing but need not block a change, so a
+//! few failed tests of the `tests/` directories get a second try, alone. Nothing is hidden by
+//! that: the first failure stays in the output, the last lines name each test that needed a second
+//! try, and a unit test, which does not depend on the machine, gets none.
 
 use crate::steps::{self, PROFILE};
+use crate::times::{Suite as Timed, Times};
 use anyhow::{Context, bail};
 use cargo_metadata::{Message, TargetKind};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
-/// Tests that may need a second try in one run; more is no accident.
+/// At most this many tests get a second try in one run; more failures are no accident.
 const SECOND_TRIES: usize = 3;
 
-/// The suite whose tests wait for servers most of their time: with as many at once as there are
-/// cores these were busy for less than a third of it. It runs twice as many.
-const WAITING: &str = "cli::it";
+/// Suites that mostly wait for servers and players. With one test a core they keep the cores busy
+/// for less than a third of the time, so they run two.
+const WAITING: &[&str] = &["cli::course", "cli::it", "cli::stream", "cli::swarm"];
+
+/// Modules of tests that `cargo xtask soak` runs and `cargo xtask ci` leaves out.
+const RARE: &str = "::soak::";
 
 /// A test binary as cargo has built it.
 #[derive(Clone, Debug)]
@@ -27,40 +31,41 @@ struct Suite {
     /// `package::target`.
     name: String,
     binary: PathBuf,
-    /// Where its package lies, which is where cargo would run it.
+    /// The directory of its package, in which cargo would run it.
     home: PathBuf,
     /// Whether it is one of a `tests/` directory.
     outside: bool,
 }
 
-/// Builds and runs all tests of the workspace, doc tests too.
+/// What a suite did.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Outcome {
+    ok: bool,
+    /// How many tests passed.
+    passed: u64,
+    failed: Vec<String>,
+}
+
+/// Builds and runs all tests of the workspace, doc tests too, and enters how long each suite took.
 ///
 /// # Errors
 /// Names the suites and tests that failed.
-pub fn run() -> anyhow::Result<()> {
+pub fn run(times: &mut Times) -> anyhow::Result<()> {
     let (mut failed, mut shaky) = (Vec::new(), Vec::new());
     for suite in suites()? {
-        let (ok, names) = once(&suite, &mut std::io::stdout())?;
-        if ok {
-            continue;
-        }
-        if names.is_empty() || !suite.outside || shaky.len() + names.len() > SECOND_TRIES {
-            failed.push(if names.is_empty() { suite.name } else { of(&suite, &names) });
-            continue;
-        }
-        for name in names {
-            eprintln!("ci: `{name}` of {} failed; it is tried once more, alone", suite.name);
-            if again(&suite, &name)? {
-                shaky.push(format!("{} {name}", suite.name));
-            } else {
-                failed.push(of(&suite, &[name]));
-            }
-        }
+        let start = Instant::now();
+        let outcome = once(&suite, &mut std::io::stdout())?;
+        judge(&suite, &outcome, &mut failed, &mut shaky)?;
+        let seconds = start.elapsed().as_secs_f64();
+        times.suites.push(Timed { name: suite.name, seconds, tests: outcome.passed });
     }
+    let start = Instant::now();
     let doc = ["test", "--doc", "--workspace", "--no-fail-fast", "--profile", PROFILE];
     if let Err(error) = steps::run(&mut steps::cargo(doc), "cargo") {
         failed.push(format!("doc tests: {error}"));
     }
+    let seconds = start.elapsed().as_secs_f64();
+    times.suites.push(Timed { name: "doc tests".into(), seconds, tests: 0 });
     for name in &shaky {
         eprintln!("ci: SHAKY: {name}: failed, then passed alone; find out why");
     }
@@ -70,11 +75,30 @@ pub fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn of(suite: &Suite, names: &[String]) -> String {
-    format!("{}: {}", suite.name, names.join(", "))
+/// Gives failed tests their second try, where there is one, and sorts them.
+fn judge(
+    suite: &Suite,
+    outcome: &Outcome,
+    failed: &mut Vec<String>,
+    shaky: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    let names = &outcome.failed;
+    if outcome.ok {
+        return Ok(());
+    }
+    if names.is_empty() || !suite.outside || shaky.len() + names.len() > SECOND_TRIES {
+        failed.push(format!("{}: {}", suite.name, names.join(", ")));
+        return Ok(());
+    }
+    for name in names {
+        eprintln!("ci: `{name}` of {} failed; it is tried once more, alone", suite.name);
+        let list = if again(suite, name)? { &mut *shaky } else { &mut *failed };
+        list.push(format!("{}: {name}", suite.name));
+    }
+    Ok(())
 }
 
-/// Builds every test and says where the binaries are.
+/// Builds every test and returns the binaries.
 fn suites() -> anyhow::Result<Vec<Suite>> {
     let what = ["test", "--workspace", "--no-run", "--profile", PROFILE];
     let mut build = steps::cargo(what);
@@ -108,28 +132,37 @@ fn command(suite: &Suite) -> Command {
     command
 }
 
-/// Runs a suite, passes on what it prints, and says which of its tests failed.
-fn once(suite: &Suite, out: &mut dyn Write) -> anyhow::Result<(bool, Vec<String>)> {
+/// Runs a suite and passes on what it prints.
+fn once(suite: &Suite, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     eprintln!("     Running {}", suite.name);
     let mut command = command(suite);
-    if suite.name == WAITING {
+    command.args(["--skip", RARE]);
+    if WAITING.contains(&suite.name.as_str()) {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         command.arg(format!("--test-threads={}", 2 * cores));
     }
     let mut child = command.stdout(Stdio::piped()).spawn().context("start a test")?;
     let output = child.stdout.take().context("its output is piped")?;
-    let mut names = Vec::new();
+    let mut outcome = Outcome::default();
     for line in BufReader::new(output).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
         writeln!(out, "{line}").context("standard output")?;
-        names.extend(failure(&line).map(str::to_owned));
+        outcome.failed.extend(failure(&line).map(str::to_owned));
+        outcome.passed += passed(&line).unwrap_or(0);
     }
-    Ok((child.wait()?.success(), names))
+    outcome.ok = child.wait()?.success();
+    Ok(outcome)
 }
 
-/// The test that a line of a test binary tells the failure of.
+/// The test whose failure a line of a test binary reports.
 fn failure(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED").map(str::trim)
+}
+
+/// How many tests passed, from the closing line of a test binary.
+fn passed(line: &str) -> Option<u64> {
+    let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    counts.split(' ').next()?.parse().ok()
 }
 
 /// Whether a test passes when nothing else runs.
@@ -150,26 +183,54 @@ mod tests {
         assert_eq!(failure("    a_name_in_the_list"), None);
     }
 
+    #[test]
+    fn the_closing_line_counts_what_passed() {
+        assert_eq!(passed("test result: ok. 12 passed; 0 failed; 0 ignored"), Some(12));
+        assert_eq!(passed("test result: FAILED. 1 passed; 1 failed"), Some(1));
+        assert_eq!(passed("test a ... ok"), None);
+    }
+
     /// A test binary made of a shell script.
-    fn script(scratch: &steps::Scratch, body: &str) -> Suite {
-        let binary = scratch.path().join("suite");
+    fn script(folder: &tempfile::TempDir, body: &str) -> Suite {
+        let binary = folder.path().join("suite");
         std::fs::write(&binary, format!("#!/bin/sh\n{body}\n")).unwrap();
         let mut mode = std::fs::metadata(&binary).unwrap().permissions();
         std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
         std::fs::set_permissions(&binary, mode).unwrap();
-        Suite { name: "x::y".into(), binary, home: scratch.path().to_owned(), outside: true }
+        Suite { name: "x::y".into(), binary, home: folder.path().to_owned(), outside: true }
     }
 
     #[test]
-    fn what_failed_is_named_and_tried_alone() {
-        let scratch = steps::Scratch::new("second-try").unwrap();
-        let alone = "[ \"$1\" = b ] && exit 0\n[ $# = 0 ] || exit 1";
+    fn a_failed_test_is_named_and_tried_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let alone = "[ \"$1\" = b ] && exit 0\n[ \"$1\" = --skip ] || exit 1";
         let all = "echo 'test a ... ok'; echo 'test b ... FAILED'; exit 1";
-        let suite = script(&scratch, &format!("{alone}\n{all}"));
-        let mut said = Vec::new();
-        assert_eq!(once(&suite, &mut said).unwrap(), (false, vec!["b".to_owned()]));
-        assert_eq!(said, b"test a ... ok\ntest b ... FAILED\n");
+        let suite = script(&folder, &format!("{alone}\n{all}"));
+        let mut printed = Vec::new();
+        let outcome = once(&suite, &mut printed).unwrap();
+        assert_eq!(outcome, Outcome { ok: false, passed: 0, failed: vec!["b".to_owned()] });
+        assert_eq!(printed, b"test a ... ok\ntest b ... FAILED\n");
         assert!(again(&suite, "b").unwrap(), "alone it passes");
         assert!(!again(&suite, "a").unwrap(), "this one does not");
+    }
+
+    #[test]
+    fn second_tries_are_few_and_not_for_unit_tests() {
+        let folder = tempfile::tempdir().unwrap();
+        let suite = script(&folder, "exit 0");
+        let outcome = |count: usize| Outcome {
+            ok: false,
+            passed: 0,
+            failed: (0..count).map(|at| at.to_string()).collect(),
+        };
+        let check = |suite: &Suite, count: usize, wanted: (usize, usize)| {
+            let (mut failed, mut shaky) = (Vec::new(), Vec::new());
+            judge(suite, &outcome(count), &mut failed, &mut shaky).unwrap();
+            assert_eq!((failed.len(), shaky.len()), wanted, "{count}");
+        };
+        check(&suite, 2, (0, 2));
+        check(&suite, SECOND_TRIES + 1, (1, 0));
+        check(&suite, 0, (1, 0));
+        check(&Suite { outside: false, ..suite }, 1, (1, 0));
     }
 }

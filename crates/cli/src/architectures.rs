@@ -1,5 +1,5 @@
-//! `roundhouse engines`: the named architectures, every other point of the space, and why a point
-//! is refused.
+//! `roundhouse engines`: the named architectures, all other combinations of the axes, and why some
+//! are impossible.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,10 +14,10 @@ use sys::uring::{Setup, Uring};
 /// The flags of `roundhouse engines`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Every point of the space, and why those that cannot be are refused
+    /// Show all combinations of container, accept and wait, and why some are impossible
     #[arg(long, conflicts_with = "json")]
     all: bool,
-    /// The named points as JSON
+    /// Print the named architectures as JSON
     #[arg(long)]
     json: bool,
 }
@@ -39,7 +39,7 @@ fn missing(preset: &Preset) -> Option<String> {
     if !matches!(preset.wait, Wait::Uring | Wait::Port) {
         return None;
     }
-    // The end of a ring interrupts the thread that made it, so that is one of its own.
+    // Closing a ring interrupts the thread that made it, so the probe has its own thread.
     let made = std::thread::spawn(|| Uring::new(&Setup::default()).map(drop));
     made.join().ok()?.err().map(|error| error.to_string())
 }
@@ -106,7 +106,7 @@ fn named() -> String {
     )
 }
 
-/// Every point: a table for each container, and the reasons beneath, numbered.
+/// All combinations: a table for each container, with numbered reasons below.
 fn space() -> String {
     let mut text = String::new();
     let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! `roundhouse artefact`: a flawed arm of the museum that needs a process of its own.
+//! `roundhouse artefact`: a flawed arm of the museum that needs its own process.
 
 use anyhow::{Result, anyhow};
 use std::process::ExitCode;
@@ -6,14 +6,14 @@ use std::process::ExitCode;
 /// The arguments of `artefact`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The artefact, and what it is to do
+    /// The artefact and its arguments
     #[arg(required = true)]
     words: Vec<String>,
 }
 
-/// Runs it; it ends with its input.
+/// Runs it until its input ends.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    // What the museum started must not outlive it.
+    // An artefact must not outlive the museum.
     sys::process::set_parent_death_signal(sys::signal::Signal::TERM)?;
     ::museum::artefact::program::run(&args.words).map_err(|why| anyhow!(why))?;
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,5 @@
-//! `roundhouse cast`: sends a file, or what comes through a pipe, to an address or a group over
-//! RTP, and writes down how to listen (SDP). Nobody is asked, and nobody has to answer.
+//! `roundhouse cast`: sends a file, or the bytes of a pipe, to an address or a group over RTP, and
+//! writes the description (SDP). The receiver does not ask for it and need not answer.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -19,15 +19,15 @@ use services::media::{Aim, Media, Options, Orders, Push};
 
 use crate::race::watch;
 use crate::rank::RankArgs;
-use crate::serve::http::site::Site;
 use crate::serve::media::source::{self, SourceFlag};
 use crate::serve::media::{folder_of, secret, tell, wall_ns};
+use tools::serve::site::Site;
 
-/// How often it is looked at whether everything has been sent.
+/// How often to check whether everything has been sent.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long after its start the first packet is due.
+/// How long after the start the first packet is due.
 const BEGIN_IN: Duration = Duration::from_millis(100);
-/// How often progress is told.
+/// How often progress is shown.
 const TELL_EVERY: Duration = Duration::from_millis(500);
 
 /// The flags.
@@ -35,18 +35,18 @@ const TELL_EVERY: Duration = Duration::from_millis(500);
 pub struct Args {
     /// The file to send; a named pipe, or `-` for standard input, is sent as it comes
     file: PathBuf,
-    /// To whom, or to which group: rtp://HOST:PORT; further tracks go to every second port behind
+    /// The receiver or group: rtp://HOST:PORT; further tracks go to every second port after it
     to: Place,
     /// Write the description (SDP) to this file [default: standard output]
     #[arg(long, value_name = "FILE")]
     sdp: Option<PathBuf>,
-    /// Begin again at the end, until told to stop
+    /// Begin again at the end, until stopped
     #[arg(long = "loop")]
     repeat: bool,
     /// Where to begin, in seconds
     #[arg(long, default_value = "0s", value_parser = span, value_name = "TIME")]
     from: Duration,
-    /// How long to send at the most
+    /// How long to send at most
     #[arg(long = "for", value_parser = span, value_name = "TIME")]
     time: Option<Duration>,
     /// How packets wait for their moment and leave (`roundhouse senders` explains them)
@@ -54,7 +54,7 @@ pub struct Args {
     sender: Sender,
     #[command(flatten)]
     rank: RankArgs,
-    /// How many hops packets to a group may make; 1 stays in this network
+    /// The TTL of packets to a group; 1 stays in this network
     #[arg(long, default_value_t = 1, value_name = "HOPS")]
     ttl: u8,
     /// The address to send from; to a group also the network
@@ -122,7 +122,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     sockets.set_multicast(args.ttl, args.host)?;
     let me = WorkerId::new(0, 1);
     let aim = Aim { to, ttl: args.ttl, from: args.from };
-    // The sender is ready by then, so that the first packet is not late.
+    // The sender is ready by then, so the first packet is not late.
     let begin = Instant::from_ns(sys::clock::now_ns()) + BEGIN_IN;
     let pushed = match media.push(&orders, (me, begin), &name, &aim) {
         Ok(pushed) => pushed,
@@ -145,7 +145,7 @@ fn named(file: &Path) -> Result<String> {
     name.map(str::to_owned).ok_or_else(|| anyhow!("expected a file, found {}", file.display()))
 }
 
-/// Writes the description where it shall be, and says what is sent.
+/// Writes the description, and prints what is sent.
 fn describe(args: &Args, pushed: &Push) -> Result<()> {
     match &args.sdp {
         Some(path) => sys::file::replace(path, &pushed.description)
@@ -164,7 +164,7 @@ fn describe(args: &Args, pushed: &Push) -> Result<()> {
     Ok(())
 }
 
-/// Follows what is sent.
+/// Follows the streams.
 struct Watcher<'a> {
     orders: &'a Orders,
     stats: &'a StreamStats,
@@ -172,7 +172,7 @@ struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// Tells of progress until everything has been sent, the time is over, or `stop` is set.
+    /// Shows progress until everything has been sent, the time is over, or `stop` is set.
     fn follow(&self, time: Option<Duration>, stop: &AtomicBool, ring: &dyn Fn()) {
         let began = Clock::now();
         let (mut told, is_watched) = (began, stderr().is_terminal());
@@ -211,7 +211,7 @@ impl Watcher<'_> {
     }
 }
 
-/// Says how punctual it was, and how far it has drifted.
+/// Prints the lateness and the drift.
 fn report(stats: &StreamStats) {
     tell(stats);
     if let Some(drift) = stats.drift_ns() {

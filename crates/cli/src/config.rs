@@ -1,29 +1,33 @@
 //! `--config FILE`: the options of a server, from a file.
 //!
-//! A file holds options under their own names. They become words of the command line before it is
-//! parsed, so a file can say exactly what flags can, in the same values, with the same defaults and
-//! the same refusals, and a new flag is an option of files without a line here. What the command
-//! line says itself wins. Two formats: TOML in files named `*.toml`, and `name = value` with
-//! comments ([`wire::conf`]) in all others, in any encoding. Names may be written as in flags
-//! (`max-connections`), with underlines or in camel case, and the names that a published game
-//! server's settings have (`ipAddress`, `maxClient`) are understood.
+//! The options of a file become words of the command line before it is parsed. So a file takes the
+//! same values as flags, with the same defaults and the same errors, and a new flag needs no line
+//! here. Flags of the command line itself win. Two formats: TOML in files named `*.toml`, and `name
+//! = value` with comments ([`wire::conf`]) in all others, in any encoding. Names may be written as
+//! flags (`max-connections`), with underscores or in camel case; the names of a published game
+//! server's settings (`ipAddress`, `maxClient`) are understood too.
 //!
-//! The surprising thing: the flag is not in any `Args`. It is offered to every command that starts
-//! a server, which is recognised by the limits that all of them have.
+//! A command takes a file if it flattens [`ConfigArg`].
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::builder::ValueParser;
+use clap::builder::Resettable;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
 use wire::conf::{self, Settings};
 
-/// The name of the flag.
+/// The id of the flag.
 const CONFIG: &str = "config";
-/// The id of an argument that servers have and nothing else.
-const OF_SERVERS: &str = "write_stall";
+
+/// The flag. Its value is read before the rest is parsed, and not again.
+#[derive(clap::Args)]
+pub struct ConfigArg {
+    /// Read options from FILE, `name = value` a line (or TOML, if it is named *.toml); flags win
+    #[arg(id = CONFIG, long = CONFIG, value_name = "FILE", help_heading = Resettable::Reset)]
+    _file: Option<PathBuf>,
+}
 
 /// Other names for options, where the command has no option of the first name.
 const ALIASES: &[(&str, &str)] = &[
@@ -38,13 +42,13 @@ const ALIASES: &[(&str, &str)] = &[
     ("book", "index"),
 ];
 
-/// How alike a name must be to be proposed, from 0 to 1.
+/// How similar a name must be to be suggested, from 0 to 1.
 const ALIKE_MIN: f64 = 0.7;
 
-/// Parses the command line of this process, with the options of its file; ends the process where
-/// that cannot be, as clap does.
+/// Parses the command line of this process with the options of its file; on an error it prints a
+/// message and exits, as clap does.
 pub fn parse<P: CommandFactory + FromArgMatches>() -> P {
-    let mut command = offered(P::command());
+    let mut command = P::command();
     let (words, file) = match expanded(&command, std::env::args_os().collect()) {
         Ok(found) => found,
         Err(error) => command.error(ErrorKind::ValueValidation, format!("{error:#}")).exit(),
@@ -61,15 +65,15 @@ pub fn parse<P: CommandFactory + FromArgMatches>() -> P {
     }
 }
 
-/// What the command line of this process says now, with the options of its file as that is now:
-/// the matches of the command that was called.
+/// Parses the command line of this process again, with the present options of its file, and returns
+/// the matches of the innermost subcommand.
 ///
 /// # Errors
-/// What is wrong with the file, or with what it makes of the command line.
+/// The file has a mistake, or the command line is wrong with its options.
 pub fn again() -> Result<ArgMatches> {
-    let command = offered(crate::grammar());
+    let command = crate::grammar();
     let (words, _) = expanded(&command, std::env::args_os().collect())?;
-    // The message is one of many lines, made for a terminal; the first says what is wrong.
+    // The message has many lines, for a terminal; the first one names the error.
     let wrong = |error: clap::Error| {
         let text = error.to_string();
         anyhow!("{}", text.lines().next().unwrap_or("it cannot be parsed").to_owned())
@@ -81,25 +85,7 @@ pub fn again() -> Result<ArgMatches> {
     Ok(leaf)
 }
 
-/// `command` with the flag at each of its subcommands that is a server.
-fn offered(command: Command) -> Command {
-    let command = command.mut_subcommands(offered);
-    if command.get_arguments().all(|arg| arg.get_id() != OF_SERVERS) {
-        return command;
-    }
-    let help = "Read options from FILE, `name = value` a line (or TOML, if it is named *.toml); \
-                flags win over it";
-    command.arg(
-        Arg::new(CONFIG)
-            .long(CONFIG)
-            .value_name("FILE")
-            .value_parser(ValueParser::path_buf())
-            .help_heading(clap::builder::Resettable::Reset)
-            .help(help),
-    )
-}
-
-/// The words with those of the file that they name, which is returned too.
+/// The words with those of the file that they name, and that file.
 fn expanded(
     command: &Command,
     mut words: Vec<OsString>,
@@ -136,7 +122,7 @@ fn file_of(words: &[OsString]) -> Result<Option<PathBuf>> {
             Some(Some(value)) => value.to_owned(),
             Some(None) => match rest.next() {
                 Some(value) => value.clone(),
-                // The parser says that a value is missing.
+                // The parser reports the missing value.
                 None => return Ok(None),
             },
             None => continue,
@@ -148,7 +134,7 @@ fn file_of(words: &[OsString]) -> Result<Option<PathBuf>> {
     Ok(file)
 }
 
-/// What `word` says of the flag `name`: nothing, that it is there, or that and its value.
+/// Whether `word` is the flag `name`, and the value in it, if there is one.
 fn value_of<'a>(word: &'a OsStr, name: &str) -> Option<Option<&'a OsStr>> {
     use std::os::unix::ffi::OsStrExt;
     let rest = word.as_bytes().strip_prefix(b"--")?.strip_prefix(name.as_bytes())?;
@@ -226,7 +212,7 @@ fn from_toml(bytes: &[u8]) -> Result<Vec<Choice>> {
     Ok(choices)
 }
 
-/// The argument of `command` that a file's `name` means.
+/// The argument of `command` that `name` in a file stands for.
 fn named<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
     let wanted = kebab(name);
     let options: Vec<&Arg> = command
@@ -267,7 +253,7 @@ fn kebab(name: &str) -> String {
     kebab
 }
 
-/// The word of the command line that an option stands for; none for a switch that is off.
+/// The command-line word for an option; none for a switch that is off.
 fn flag(arg: &Arg, name: &str, option: &Choice) -> Result<Option<OsString>> {
     if !matches!(arg.get_action(), ArgAction::SetTrue) {
         return Ok(Some(format!("--{name}={}", option.value).into()));
@@ -307,10 +293,10 @@ mod tests {
         uring_flags: Option<String>,
         #[arg(long)]
         verbose: bool,
-        #[arg(long)]
-        write_stall: Option<String>,
         #[arg(long, hide = true)]
         hidden: bool,
+        #[command(flatten)]
+        config: ConfigArg,
     }
 
     /// The words after those that were typed have become of `text` in a file called `name`.
@@ -324,7 +310,7 @@ mod tests {
         let mut line: Vec<OsString> = vec!["x".into(), "serve".into(), "--config".into()];
         line.push(file.clone().into());
         line.extend(typed.iter().map(OsString::from));
-        let found = expanded(&offered(Cli::command()), line);
+        let found = expanded(&Cli::command(), line);
         let _ = std::fs::remove_file(&file);
         let _ = std::fs::remove_dir(&folder);
         let (words, named) = found?;
@@ -366,17 +352,17 @@ mod tests {
         let text = "engine = epoll\nverbose = yes\nmax-connections = 7";
         check("e.txt", text, &["--engine", "uring", "--verbose"], &["--max-connections=7"]);
         check("e.txt", text, &["--max-connections=9"], &["--engine=epoll", "--verbose"]);
-        let command = offered(Cli::command());
+        let command = Cli::command();
         let parsed = command.try_get_matches_from(["x", "serve", "--engine=a", "--config", "f"]);
         let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
         let Ok(Cli::Serve(serve)) = parsed else { panic!("expected a server") };
-        let Serve { engine, max_connections, uring_flags, verbose, write_stall, hidden } = serve;
+        let Serve { engine, max_connections, uring_flags, verbose, hidden, config } = serve;
         assert_eq!((engine.as_str(), max_connections, uring_flags), ("a", None, None));
-        assert_eq!((verbose, write_stall, hidden), (false, None, false));
+        assert!(!verbose && !hidden && config._file.is_some());
     }
 
     #[test]
-    fn what_is_refused_has_a_place_and_an_advice() {
+    fn errors_have_a_place_and_advice() {
         check_refused("f.txt", "\nengin = x", ":2:1: expected the name of an option of `serve`");
         check_refused("f.txt", "engin = x", "found `engin`; did you mean `engine`?");
         check_refused("f.txt", "maxConnection = 1", "did you mean `max-connections`?");
@@ -389,10 +375,10 @@ mod tests {
         check_refused("f.toml", "\nengin = 1", ":2:1: expected the name of an option");
         check_refused("f.toml", "engine = ", "TOML parse error at line 1");
         let twice = ["x", "serve", "--config", "a", "--config=b"].map(OsString::from).to_vec();
-        let error = expanded(&offered(Cli::command()), twice).expect_err("refused");
+        let error = expanded(&Cli::command(), twice).expect_err("refused");
         assert!(error.to_string().contains("expected one --config"), "{error}");
         let none = ["x", "serve", "--config", "/nowhere/at/all"].map(OsString::from).to_vec();
-        let error = expanded(&offered(Cli::command()), none).expect_err("refused");
+        let error = expanded(&Cli::command(), none).expect_err("refused");
         assert!(error.to_string().contains("cannot read /nowhere/at/all"), "{error}");
     }
 
@@ -404,11 +390,13 @@ mod tests {
             port: u16,
             #[arg(long)]
             write_stall: Option<String>,
+            #[command(flatten)]
+            _config: ConfigArg,
         }
         let file = std::env::temp_dir().join(format!("roundhouse-alone-{}", std::process::id()));
         std::fs::write(&file, "writeStall = 5s").expect("a file");
         let words = ["y".into(), "7".into(), "--config".into(), file.clone().into()];
-        let command = offered(Alone::command());
+        let command = Alone::command();
         let found = expanded(&command, words.into());
         std::fs::remove_file(&file).expect("the file is there");
         let matches = command.try_get_matches_from(found.expect("an option").0);
@@ -420,11 +408,9 @@ mod tests {
     #[test]
     fn only_servers_have_files() {
         let words = ["x", "ask", "--config", "a"].map(OsString::from).to_vec();
-        let found = expanded(&offered(Cli::command()), words.clone()).expect("nothing to read");
+        let found = expanded(&Cli::command(), words.clone()).expect("nothing to read");
         assert_eq!(found, (words, None));
-        assert!(
-            offered(Cli::command()).try_get_matches_from(["x", "ask", "--config", "a"]).is_err()
-        );
+        assert!(Cli::command().try_get_matches_from(["x", "ask", "--config", "a"]).is_err());
     }
 
     #[test]

@@ -2,12 +2,11 @@
 //!
 //! The stock market is a classic assignment in systems programming (CSE4100 at Sogang University,
 //! with the text book *Computer Systems: A Programmer's Perspective*). Its kit has three programs:
-//! `stockserver PORT`, `stockclient HOST PORT`, `multiclient HOST PORT N`. Whoever has one of them
-//! can put ours in the place of either of the others, so they take the same words, speak the same
-//! 8192-byte blocks and print the same lines.
+//! `stockserver PORT`, `stockclient HOST PORT`, `multiclient HOST PORT N`. Ours can replace each of
+//! them: they take the same arguments, speak the same 8192-byte blocks and print the same lines.
 //!
-//! One binary is all three: it behaves as the name under which it is called says (a link made by
-//! `roundhouse names DIR`), and each name is a subcommand too.
+//! One binary is all three: under the name of a link (made by `roundhouse names DIR`) it is that
+//! program, and each name is a subcommand too.
 
 mod stockserver;
 
@@ -24,19 +23,19 @@ use crate::config;
 /// The commands of the course, and the one that makes links with their names.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Serve the market as the course's server did: ./stock.txt, replies of 8192 bytes
+    /// Serve the market like the course's server: ./stock.txt, replies of 8192 bytes
     Stockserver(Box<stockserver::Args>),
-    /// Send lines from standard input to a stock server, as the course's client did
+    /// Send lines from standard input to a stock server, like the course's client
     Stockclient(stockclient::Args),
-    /// Start N client processes that trade at random, as the course's load generator did
+    /// Start N client processes that trade at random, like the course's load generator
     Multiclient(multiclient::Args),
-    /// Link stockserver, stockclient and multiclient to this program
+    /// Make links named stockserver, stockclient and multiclient to this program
     Names(names::Args),
 }
 
 impl Command {
-    /// The command that the name of this program asks for, if it is one of the course's; the
-    /// command line is parsed in that name.
+    /// The command that this program's name selects, if it is one of the course's; parses the
+    /// command line for it.
     pub fn called() -> Option<Command> {
         let program = std::env::args_os().next()?;
         Some(match name_of(&program)? {
@@ -46,19 +45,19 @@ impl Command {
         })
     }
 
-    /// The command line of the server that the name of this program asks for, if it does.
+    /// The grammar of the server, if this program's name selects it.
     pub fn grammar() -> Option<clap::Command> {
         let program = std::env::args_os().next()?;
         let is_server = name_of(&program)? == "stockserver";
         is_server.then(<stockserver::Args as clap::CommandFactory>::command)
     }
 
-    /// Whether it is a server, which must not end because somebody stops listening.
+    /// Whether it is a server, which must survive a closed pipe.
     pub fn is_server(&self) -> bool {
         matches!(self, Command::Stockserver(_))
     }
 
-    /// Does it.
+    /// Runs the command.
     pub fn run(self) -> Result<ExitCode> {
         match self {
             Command::Stockserver(args) => stockserver::run(*args),

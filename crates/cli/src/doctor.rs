@@ -15,7 +15,6 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, Color, ContentArrangement, Table};
 use serde::Serialize;
 use spread::Spread;
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// The arguments of `doctor`.
@@ -44,7 +43,7 @@ struct Findings {
 
 /// Examines the machine. Exit code 1 if nothing can be measured here.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = tools::screen::has_colours();
     let checks = checks::all();
     if !args.json {
         print_checks(&checks, colour);

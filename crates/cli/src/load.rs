@@ -1,10 +1,10 @@
 //! `roundhouse load`: sends requests to a server, times and checks every reply; with `--duet` two
-//! servers in turns.
+//! servers in turn.
 //!
-//! This file runs the plan made from the flags ([`plan`]) and reports the outcome by exit code: 0
-//! every request was answered correctly; 1 some were not; 2 invalid flags; 98 the figures are
-//! invalid; 99 the objective was missed. If several apply, the first of 2, 1 for wrong or lost
-//! replies, 98, 99, 1 for dropped arrivals.
+//! This file runs the plan of the flags ([`plan`]) and returns an exit code: 0 all replies were
+//! right; 1 replies were wrong or missing; 2 wrong usage; 98 the measurement is invalid; 99 the
+//! objective was missed. If several apply, the order is 2, 1 for wrong or missing replies, 98, 99,
+//! 1 for dropped arrivals.
 
 mod calibration;
 mod files;
@@ -39,7 +39,7 @@ const MISSED: u8 = 99;
 /// One measurement of a calibration.
 const CALIBRATION: Duration = Duration::from_millis(700);
 
-/// Loads the server, or both; searches, calibrates, or is the null server.
+/// Loads one server or two, searches for the capacity, calibrates, or runs the null server.
 pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(scheme) = args.goal.serve_null {
         null::run(scheme, args.goal.port)?;
@@ -85,7 +85,7 @@ fn calibrate(args: &Args) -> Result<Result<ExitCode>, Failure> {
 fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     let mut plan = args.plan()?;
     plan.baseline = calibration::baseline(&plan);
-    // Without the flag Ctrl-C ends the process as usual; only the report is lost.
+    // Without the handler Ctrl-C ends the process, and only the report is lost.
     let stop = watch().ok();
     let files = Files::create(&args.output, &plan)?;
     let board = Board::default();
@@ -118,7 +118,7 @@ fn capacity(args: &Args, slo: &Slo) -> Result<Result<ExitCode>, Failure> {
     let Capacity { confirmed, capacity_rps, .. } = found;
     let code = match confirmed {
         true => ExitCode::SUCCESS,
-        // Nothing passed although the generator was not the limit, or the search was inconclusive.
+        // No rate passed although the generator kept up.
         false if found.limit.is_none() && capacity_rps == 0.0 => ExitCode::from(MISSED),
         false => ExitCode::from(INVALID),
     };

@@ -1,8 +1,7 @@
 //! The `roundhouse` binary: one table of commands.
 //!
-//! Data goes to stdout, messages to stderr. Exit codes: 0 done (a drained stop too), 1 failure or
-//! forced stop, 2 usage, 99 where a
-//! condition of `--fail-if` is met.
+//! Data goes to stdout, messages to stderr. Exit codes: 0 done (also after a drain), 1 failure or
+//! forced stop, 2 usage, 99 if a condition of `--fail-if` is met.
 
 mod architectures;
 mod artefact;
@@ -27,7 +26,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tools::{client, path, play, top, walk};
 
-/// Write the service once, run it on every server architecture, know which one is best, and why.
+/// Write a service once, run it on every server architecture, and measure which is best, and why.
 #[derive(Parser)]
 #[command(name = "roundhouse", version, max_term_width = 100)]
 struct Cli {
@@ -40,55 +39,55 @@ enum Command {
     /// Serve a service on an engine
     #[command(subcommand)]
     Serve(Box<serve::Command>),
-    /// List the architectures, and why some cannot be
+    /// List the architectures, and why some combinations are impossible
     Engines(architectures::Args),
-    /// List the ways to send by the clock, tried on this machine
+    /// List the senders of paced media, and which of them work on this machine
     Senders(senders::Args),
-    /// Watch a running server: workers, rates, queue, what happened; drain or stop it by a key
+    /// Watch a running server: workers, rates, queue, events; drain or stop it with a key
     Top(top::Args),
-    /// Load a server: ask, time and check every reply
+    /// Load a server: send requests, time and check every reply
     Load(Box<load::Args>),
-    /// Make load for a Locust master: one of many generators, one page
+    /// Generate load as a worker of a Locust master
     Swarm(swarm::Args),
-    /// Race engines, or any servers, and say which is best and how sure that is
+    /// Race engines, or any servers: which is best, and how certain that is
     Race(Box<race::Args>),
-    /// Watch a race in a browser, from its raw file
+    /// Watch a race in a browser, from its raw data
     Live(live::Args),
-    /// Draw the report of a race again, from its raw data
+    /// Render the report of a race again, from its raw data
     Report(race::report::Args),
-    /// Hold two runs against each other
+    /// Compare two runs of a race
     Compare(race::compare::Args),
-    /// Say what this machine can measure, and what to change
+    /// Check what this machine can measure, and what to change
     Doctor(doctor::Args),
     /// Compare the CPU per request of two servers, to a few percent
     Duet(duet::Args),
-    /// Repeat published measurements with their flaw, and without it
+    /// Repeat published measurements with their flaw and without it
     Museum(museum::Args),
-    /// Find shortest paths on maps, check them, watch two searches in a browser
+    /// Find shortest paths on maps, check them, compare two searches in a browser
     #[command(subcommand)]
     Path(path::Command),
-    /// Walk around in the world of a game server
+    /// Walk in the world of a game server
     Walk(walk::Args),
-    /// Send media to an address or a group over RTP, and write down how to listen (SDP)
+    /// Send media to an address or a group over RTP, and write its description (SDP)
     Cast(cast::Args),
-    /// Listen to media over RTSP and RTP: what was lost, out of order and late
+    /// Receive media over RTSP and RTP, and report loss, order and lateness
     Play(play::Args),
-    /// Talk to a stock server: line editing, history, completion
+    /// Talk to a stock server, with line editing, history and completion
     Client(client::Args),
     #[command(flatten)]
     Course(course::Command),
-    /// Serve on another runtime, to be raced
+    /// Serve on another runtime, for races
     #[command(hide = true)]
     Peer(peer::Args),
     /// Run a command on given cores
     #[command(hide = true)]
     Pin(pin::Args),
-    /// Run a flawed arm of the museum in a process of its own
+    /// Run a flawed arm of the museum in its own process
     #[command(hide = true)]
     Artefact(artefact::Args),
 }
 
-/// What this program's command line can say, under the name by which it was called.
+/// The grammar of the command line, under the name by which the program was called.
 fn grammar() -> clap::Command {
     course::Command::grammar().unwrap_or_else(<Cli as clap::CommandFactory>::command)
 }
@@ -104,7 +103,7 @@ fn main() -> ExitCode {
         _ => false,
     };
     if !is_server {
-        // Who reads our tables may stop reading; a server must not end by that.
+        // A broken pipe ends a command that prints tables, but never a server.
         let _ = sys::signal::set_default(sys::signal::Signal::PIPE);
     }
     let outcome = match command {
@@ -133,6 +132,6 @@ fn main() -> ExitCode {
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("roundhouse: {error:#}");
-        ExitCode::FAILURE
+        if error.is::<engines::Refused>() { ExitCode::from(2) } else { ExitCode::FAILURE }
     })
 }

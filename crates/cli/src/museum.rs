@@ -1,14 +1,14 @@
 //! `roundhouse museum`: published measurements, repeated with their flaw and without it.
 
 mod markdown;
-mod page;
 mod progress;
 mod table;
 
 use crate::race::{Room, watch};
 use anyhow::{Context, Result};
+use document::Document;
 use museum::law::Scale;
-use museum::{EXHIBITS, Exhibit, Settings, Visit};
+use museum::{EXHIBITS, Exhibit, Settings};
 use progress::Progress;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,8 +19,7 @@ pub struct Args {
     /// Exhibits, or `all`; without one they are listed
     #[arg(value_name = "EXHIBIT")]
     exhibits: Vec<String>,
-    /// Make the clients' pauses so many times as long, 0.001 to 1; the scale is printed beside
-    /// every figure
+    /// Multiply the clients' pauses by this factor, 0.001 to 1; every figure names the scale
     #[arg(long, default_value = "1", value_name = "FACTOR", value_parser = scale)]
     scale: Scale,
     /// Sizes of the crowd in place of the published ones
@@ -30,17 +29,17 @@ pub struct Args {
     /// Blocks, runs and fresh pairs in place of each exhibit's own; an interval needs 6
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     blocks: Option<u32>,
-    /// Orders and requests come from it
+    /// Seed of orders and requests
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u32,
     /// The smallest sizes of the exhibits that measure parts of a server: a look, not a claim
     #[arg(long)]
     quick: bool,
-    /// Where the page is written, and beside it the raw data with `.jsonl`; with several exhibits a
-    /// directory [default: museum-EXHIBIT.html]
+    /// The page; the raw data goes beside it with `.jsonl`; with several exhibits a directory
+    /// [default: museum-EXHIBIT.html]
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Where it is written as Markdown too, without charts; with several exhibits a directory
+    /// Write it as Markdown too, without charts; with several exhibits a directory
     #[arg(long, value_name = "FILE")]
     md: Option<PathBuf>,
     /// Print one JSON document for each exhibit instead of tables
@@ -48,7 +47,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Lists the exhibits or shows some. Exit code 1 if one could not be shown.
+/// Lists the exhibits or runs some. Exit code 1 if one could not be shown.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     let settings = Settings {
@@ -81,23 +80,24 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let raw = page.with_extension("jsonl");
         let room = Room::new("roundhouse-museum")?;
         let effort = exhibit.effort(&settings);
-        let mut progress = Progress::new(exhibit.title(), effort);
-        let visit = museum::visit(exhibit, &settings, &room.0, &raw, stop.clone(), &mut progress)
-            .with_context(|| format!("exhibit {}", exhibit.name()))?;
+        let mut progress = Progress::new(&exhibit.text().title, effort);
+        let document =
+            museum::visit(exhibit, &settings, &room.0, &raw, stop.clone(), &mut progress)
+                .with_context(|| format!("exhibit {}", exhibit.name()))?;
         drop(progress);
         let command = command(args, exhibit.name());
-        tell(&visit, &command, &page, args.json)?;
+        show(&document, &command, &page, args.json)?;
         if let Some(path) = md {
-            std::fs::write(&path, markdown::markdown(&visit, &command))
+            std::fs::write(&path, markdown::markdown(&document, &command))
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
         eprintln!(
             "{:.0} s; the page is {}, the raw data {}",
-            visit.took_s,
+            document.took_s,
             page.display(),
             raw.display()
         );
-        if visit.interrupted {
+        if document.interrupted {
             break;
         }
     }
@@ -105,18 +105,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Prints an exhibit and writes its page.
-fn tell(visit: &Visit, command: &str, path: &Path, json: bool) -> Result<()> {
-    if visit.interrupted {
-        eprintln!("stopped; here is what is known");
+fn show(document: &Document, command: &str, path: &Path, json: bool) -> Result<()> {
+    if document.interrupted {
+        eprintln!("stopped; these are the results so far");
     }
-    std::fs::write(path, page::page(visit, command)?)
+    std::fs::write(path, pages::exhibit(document, command)?)
         .with_context(|| format!("cannot write {}", path.display()))?;
     if json {
-        println!("{}", serde_json::to_string(visit)?);
+        println!("{}", serde_json::to_string(document)?);
     } else {
-        print!("{}", table::text(visit));
+        print!("{}", table::text(document));
     }
-    for doubt in &visit.showing.doubts {
+    for doubt in &document.doubts {
         eprintln!("doubt: {doubt}");
     }
     Ok(())
@@ -148,7 +148,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static dyn Exhibit>, String> {
     Ok(chosen)
 }
 
-/// Where a file of an exhibit goes.
+/// The path of an exhibit's file.
 fn beside(chosen: Option<&Path>, name: &str, kind: &str, folder: bool) -> Result<PathBuf> {
     let own = format!("museum-{name}.{kind}");
     let page = match chosen {
@@ -163,7 +163,7 @@ fn beside(chosen: Option<&Path>, name: &str, kind: &str, folder: bool) -> Result
     Ok(page)
 }
 
-/// What repeats an exhibit.
+/// The command that repeats a run.
 fn command(args: &Args, name: &str) -> String {
     let mut words = format!("roundhouse museum {name}");
     let mut flag = |name: &str, value: String| words.push_str(&format!(" --{name} {value}"));
@@ -191,9 +191,9 @@ fn list(settings: &Settings, json: bool) {
         let rows: Vec<serde_json::Value> = EXHIBITS
             .iter()
             .map(|it| {
-                let effort = it.effort(settings);
+                let (effort, text) = (it.effort(settings), it.text());
                 serde_json::json!({
-                    "name": it.name(), "title": it.title(), "about": it.about(),
+                    "name": it.name(), "title": text.title, "about": text.about,
                     "steps": effort.steps, "seconds": effort.time.as_secs_f64(),
                     "scale": settings.scale.factor(),
                 })

@@ -1,4 +1,4 @@
-//! `roundhouse peer`: a small server on another runtime, to be raced against ours.
+//! `roundhouse peer`: a small server on another runtime, for races against ours.
 
 use anyhow::{Context, Result};
 use load::parse::span;
@@ -7,16 +7,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Which one.
+/// The servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Which {
     /// The stock market on tokio
     Tokio,
     /// A page on hyper
     Hyper,
-    /// The echo of a game server's library on tokio
+    /// The echo of `serve echo` on tokio
     Echo,
-    /// A proxy that passes bytes on later
+    /// A proxy that delays bytes
     Delay,
 }
 
@@ -26,22 +26,22 @@ pub struct Args {
     /// The server
     #[arg(value_enum)]
     which: Which,
-    /// Where it listens on 127.0.0.1
+    /// The port to listen on, at 127.0.0.1
     #[arg(long, value_name = "PORT")]
     port: u16,
-    /// The book of stocks, or the page
+    /// The file of stocks, or the page
     #[arg(long, default_value = "data/stock.txt", value_name = "FILE")]
     data: PathBuf,
-    /// Where the proxy passes everything on to (delay)
+    /// The server behind the proxy (delay)
     #[arg(long, value_name = "ADDRESS", required_if_eq("which", "delay"))]
     to: Option<SocketAddr>,
-    /// How much later, each way (delay)
+    /// The delay in each direction (delay)
     #[arg(long, default_value = "10ms", value_parser = span, value_name = "TIME")]
     delay: Duration,
-    /// On all cores instead of one thread
+    /// Use all cores instead of one thread
     #[arg(long)]
     threads: bool,
-    /// Work for nothing at each request, for so many nanoseconds: a slowdown of known size (tokio)
+    /// Burn this much CPU at each request, in nanoseconds: a slowdown of known size (tokio)
     #[arg(long, default_value_t = 0, value_name = "NS")]
     burn: u64,
 }

@@ -1,5 +1,5 @@
-//! `roundhouse pin`: runs a command on given cores, for the laboratory, which starts any program
-//! but may not touch the scheduler itself.
+//! `roundhouse pin`: runs a command on given cores, for the laboratory, which starts programs but
+//! has no access to the scheduler.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -10,10 +10,10 @@ use sys::signal::Signal;
 /// The arguments of `pin`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Cores, counted from 0, with commas between them
+    /// Core numbers from 0, separated by commas
     #[arg(value_delimiter = ',', required = true)]
     cpus: Vec<usize>,
-    /// The command and its arguments, behind `--`
+    /// The command and its arguments, after `--`
     #[arg(last = true, required = true)]
     command: Vec<String>,
 }
@@ -23,10 +23,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     sys::cpu::set_affinity(&args.cpus).with_context(|| {
         format!("cannot run on cores {:?}: see /proc/self/status, Cpus_allowed_list", args.cpus)
     })?;
-    // What the laboratory started must not outlive it. The wish survives the exec (prctl(2)).
+    // The command must not outlive the laboratory. The setting survives the exec (prctl(2)).
     sys::process::set_parent_death_signal(Signal::TERM).context("cannot follow the laboratory")?;
-    // A shell that started us in the background has made us deaf to both, and what is deaf from
-    // birth cannot be asked to stop by them.
+    // A shell ignores both signals for its background processes, and the command would inherit
+    // that.
     for signal in [Signal::INT, Signal::QUIT] {
         sys::signal::set_default(signal).context("cannot undo what a shell has arranged")?;
     }

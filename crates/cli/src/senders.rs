@@ -1,6 +1,6 @@
-//! `roundhouse senders`: the ways for packets to wait for their moment and to leave, which of them
-//! work here, and why the others do not. Each is tried by really sending. Below it, the laboratory
-//! that compares them.
+//! `roundhouse senders`: how packets can wait for their moment and leave, which ways work here, and
+//! why the others do not. Each is tried by really sending. Its subcommands are the laboratory that
+//! compares them.
 
 mod cast;
 mod kernel;
@@ -29,22 +29,22 @@ pub struct Args {
     action: Option<Action>,
 }
 
-/// What else can be done with senders.
+/// The subcommands.
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Cast by one sender and say what it cost and how late it was
+    /// Send with one sender, and show its cost and lateness
     Cast(cast::Args),
     /// Compare senders: pacing, CPU per packet, sessions per core, overload
     Lab(lab::Args),
-    /// The process that casts for the two above: prints one line of JSON
+    /// The sending process of the two above: prints one line of JSON
     #[command(hide = true)]
     Rate { words: Vec<String> },
-    /// The loop that counts what a core has left
+    /// The loop that counts a core's idle time
     #[command(hide = true)]
     Soak,
 }
 
-/// Prints the table, or does what else was asked for.
+/// Prints the table, or runs a subcommand.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let exe = || std::env::current_exe().context("cannot find this program's own file");
     match &args.action {
@@ -105,14 +105,14 @@ fn table(found: &[(Sender, Result<Works, String>)], txtime: &Result<(), String>)
         }
     }
     notes += &match txtime {
-        Ok(()) => "txtime: this machine's queue holds datagrams back until their moment\n".into(),
+        Ok(()) => "txtime: this machine's queue delays datagrams until their moment\n".into(),
         Err(why) => format!("Refused: txtime ({why})\n"),
     };
     format!(
         "{rows}\n{notes}\
          Each was tried over the loopback device: 2 streams, 3 packets of 172 bytes every 3 ms,\n\
-         compared byte for byte. A moment's load shows in the lateness.\n\
-         A server of media takes one by name: roundhouse serve media --sender NAME ({})\n",
+         compared byte for byte. Other load shows in the lateness.\n\
+         The media server takes one by name: roundhouse serve media --sender NAME ({})\n",
         Sender::USUAL
     )
 }

@@ -1,10 +1,11 @@
 //! `roundhouse serve`: a service on an engine, from the command line to the last save.
+//!
+//! Each service is a file: its flags, its state, and the call of [`server::ServerArgs::run`], which
+//! all share.
 
-mod apache;
-mod console;
 mod echo;
 mod game;
-pub(crate) mod http;
+mod http;
 mod library;
 pub(crate) mod media;
 mod probe;
@@ -22,17 +23,17 @@ use clap::Subcommand;
 /// The services that can be served.
 #[derive(Subcommand)]
 pub enum Command {
-    /// The stock market: show, buy, sell over lines of text
+    /// A stock market: show, buy and sell by lines of text
     Stock(stock::Args),
-    /// A web server: files, or the routes of a demonstration, over HTTP/1.1
+    /// A web server: files, or demonstration routes, over HTTP/1.1
     Http(Box<http::Args>),
-    /// The packets of a game server's library, sent back as they came
+    /// An echo in the packets of a game server library
     Echo(echo::Args),
-    /// A world with a map: clients walk on paths that the server finds, and see each other
+    /// A game world with a map: the server finds the clients' paths and shows them each other
     Game(game::Args),
-    /// A media streamer: transport streams, WAV, MP4 and Ogg over RTSP and RTP
+    /// A media server: transport streams, WAV, MP4 and Ogg over RTSP and RTP
     Media(Box<media::Args>),
-    /// A service that walks through every door of the seam on request, watched for its laws
+    /// A service that uses every feature of the seam on request, checked against its laws
     #[command(hide = true)]
     Probe(probe::Args),
 }

@@ -1,9 +1,9 @@
-//! `roundhouse swarm`: makes load for a Locust master, which says how much and adds up.
+//! `roundhouse swarm`: generates load for a Locust master, which sets the rate and adds up.
 //!
-//! On stdout there is one line of JSON when the master knows us, and one at the end of each test
-//! with what this worker has counted, so that a script can compare it with the master's files.
-//! What happens meanwhile is said on stderr. Exit code 0 means that the master or the user has
-//! ended it, 1 that no master was there, 2 that the flags make no sense.
+//! stdout gets one line of JSON when the master has accepted the worker, and one at the end of each
+//! test with the worker's own counts, so that a script can compare them with the master's files.
+//! Progress goes to stderr. Exit code 0: the master or the user has ended it; 1: no master was
+//! found; 2: wrong usage.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,27 +15,28 @@ use ::swarm::worker::Settings;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-/// Where a master of Locust listens unless it is notify otherwise.
+/// The default port of a Locust master.
 const PORT: u16 = 5557;
-/// A name has at most 255 bytes (ZMTP 3.0); ours may get a number behind it.
+/// A name has at most 255 bytes (ZMTP 3.0); a number may be appended to ours.
 const NAME_MAX: usize = 200;
 
 /// The arguments of `swarm`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The Locust master: HOST, or HOST:PORT if it is not 5557
+    /// The Locust master; the default port is 5557
     #[arg(long, value_name = "HOST[:PORT]", value_parser = master)]
     master: String,
-    /// What the master's page calls this worker; no two may have one name
+    /// The name of this worker on the master's page; it must be unique [default: made from the
+    /// host]
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<String>,
-    /// Make requests on this processor only
+    /// Run on this processor only
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
-    /// Make the connection anew when the master says nothing for so long
+    /// Reconnect after this long without a message from the master
     #[arg(long, default_value = "15s", value_parser = silence, value_name = "TIME")]
     silence: Duration,
-    /// Give up when no master was there for so long
+    /// Give up after this long without a master
     #[arg(long, default_value = "5m", value_parser = span, value_name = "TIME")]
     patience: Duration,
 }
@@ -47,7 +48,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         None => own_name().context("a name for this worker")?,
     };
     if let Some(cpu) = args.cpu {
-        // Threads that are started from here on inherit it.
+        // Threads that are started later inherit it.
         sys::cpu::set_affinity(&[cpu]).with_context(|| {
             format!("expected --cpu to name a processor that this process may use, found {cpu}")
         })?;
@@ -69,7 +70,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `host_` and what no other process has: the machine's name, our number, and the time.
+/// A unique name: host, process id and time.
 fn own_name() -> Result<String> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
@@ -89,7 +90,7 @@ fn name(text: &str) -> Result<String> {
 
 fn silence(text: &str) -> Result<Duration> {
     let silence = span(text)?;
-    // A master answers once a second.
+    // A master sends a message each second.
     if silence < Duration::from_secs(2) {
         bail!("expected 2s or more, found {text}: a master that is well answers once a second");
     }

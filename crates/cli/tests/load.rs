@@ -4,99 +4,72 @@
 //! Times are held only by wide bounds and relative to what the test itself has measured, because
 //! this runs on busy machines. A figure that the generator itself calls invalid is not judged.
 
-mod screen;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-use rustix::process::{Pid, Signal, kill_process};
-use screen::Terminal;
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use sys::signal::Signal;
+use testkit::{Ended, Folder, PATIENCE, Process, Server, Terminal, run};
 
 const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(EXE);
     // A calibration of this machine, if there is one, is not the test's.
-    command.arg("load").args(args).env("XDG_CACHE_HOME", "/nonexistent").stdin(Stdio::null());
+    command.arg("load").args(args).env("XDG_CACHE_HOME", "/nonexistent");
     command
 }
 
 /// The null server as a process.
 struct Null {
-    child: Child,
-    out: BufReader<ChildStdout>,
-    address: String,
+    server: Server,
     scheme: &'static str,
 }
 
 impl Null {
     fn start(scheme: &'static str) -> Self {
-        let mut command = command(&["--serve-null", scheme]);
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary starts");
-        let mut out = BufReader::new(child.stdout.take().expect("it was piped"));
-        let mut line = String::new();
-        out.read_line(&mut line).expect("it says where it listens");
-        let ready: Value = serde_json::from_str(&line).expect("in JSON");
-        let address = ready["listening"].as_str().expect("an address").to_owned();
-        Self { child, out, address, scheme }
+        Self { server: Server::start(&mut command(&["--serve-null", scheme])), scheme }
     }
 
     fn target(&self) -> String {
-        format!("{}://{}", self.scheme, self.address)
+        format!("{}://{}", self.scheme, self.server.address)
     }
 
-    /// Stops it and says how many requests it has counted.
-    fn end(mut self) -> u64 {
-        signal(&self.child, Signal::TERM);
-        let mut rest = String::new();
-        self.out.read_to_string(&mut rest).expect("its last words");
-        let last: Value = serde_json::from_str(&rest).expect("in JSON");
-        assert!(self.child.wait().expect("it ends").success());
+    /// Stops it and returns how many requests it has counted.
+    fn end(self) -> u64 {
+        let out = self.server.stop().out;
+        let last: Value = serde_json::from_str(out.lines().last().expect("a line")).expect("JSON");
         last["requests"].as_u64().expect("a count")
     }
 }
 
-impl Drop for Null {
-    fn drop(&mut self) {
-        // It has ended already, unless the test has failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn signal(child: &Child, signal: Signal) {
-    let pid = Pid::from_child(child);
-    kill_process(pid, signal).expect("the child is there");
-}
-
-/// Holds a process up for about a second; gives back for how long.
-fn hold(child: &Child) -> Duration {
-    signal(child, Signal::STOP);
+/// Stops a process for about a second; returns for how long.
+fn hold(process: &Process) -> Duration {
+    process.signal(Signal::STOP);
     let start = Instant::now();
     sleep(Duration::from_secs(1));
-    signal(child, Signal::CONT);
+    process.signal(Signal::CONT);
     start.elapsed()
 }
 
-fn report(output: &Output) -> Value {
-    let text = String::from_utf8_lossy(&output.stdout);
-    let said = String::from_utf8_lossy(&output.stderr);
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: `{text}` and `{said}`"))
+/// Starts `load` with a report in JSON.
+fn start(target: &str, flags: &str) -> Process {
+    Process::start(command(&[target, "--json"]).args(flags.split_whitespace()))
+}
+
+fn report(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.out).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
 }
 
 /// Runs `load` to its end.
 fn load(target: &str, flags: &str) -> (Value, i32) {
-    let mut args = vec![target, "--json"];
-    args.extend(flags.split_whitespace());
-    let output = command(&args).output().expect("the binary starts");
-    (report(&output), output.status.code().expect("it ends by itself"))
+    let ended = start(target, flags).end(PATIENCE);
+    (report(&ended), ended.code.expect("it ends by itself"))
 }
 
 fn seconds(report: &Value, percent: f64) -> f64 {
@@ -117,14 +90,11 @@ fn is_invalid(report: &Value) -> bool {
 #[test]
 fn a_server_that_stood_still_is_found_out() {
     let null = Null::start("http");
-    let target = null.target();
-    let flags = "--open 1000 --arrivals constant --for 10s --warmup 0s -c 20 --json";
-    let mut args = vec![target.as_str()];
-    args.extend(flags.split_whitespace());
-    let generator = command(&args).stdout(Stdio::piped()).spawn().expect("it starts");
+    let flags = "--open 1000 --arrivals constant --for 10s --warmup 0s -c 20";
+    let mut generator = start(&null.target(), flags);
     sleep(Duration::from_secs(3));
-    let held = hold(&null.child).as_secs_f64();
-    let output = generator.wait_with_output().expect("it ends");
+    let held = hold(&null.server).as_secs_f64();
+    let output = generator.end(PATIENCE);
     let report = report(&output);
     assert_eq!(report["response"]["count"], 10_000, "{report}");
     assert_eq!((&report["failed"], &report["censored"]), (&0.into(), &0.into()), "{report}");
@@ -133,7 +103,7 @@ fn a_server_that_stood_still_is_found_out() {
         eprintln!("not judged: the machine was too busy for the generator");
         return;
     }
-    // The order of latencies: those who came in the time, evenly from `held` down to zero.
+    // Requests that came while it was stopped waited from `held` down to zero, evenly.
     let (p90, p95) = (seconds(&report, 90.0), seconds(&report, 95.0));
     let max = report["response"]["max_ns"].as_f64().expect("a time") / 1e9;
     assert!(p90 < (held - 1.0).max(0.0) + 0.3, "p90 {p90} of {held}: {report}");
@@ -148,15 +118,12 @@ fn a_server_that_stood_still_is_found_out() {
 /// Litmus two: the generator stands still. Its figures are its own, and it says so.
 fn check_generator_held(model: &str) {
     let null = Null::start("http");
-    let target = null.target();
-    let flags = format!("{model} --for 4s --warmup 0s -c 4 --json");
-    let mut args = vec![target.as_str()];
-    args.extend(flags.split_whitespace());
-    let generator = command(&args).stdout(Stdio::piped()).spawn().expect("it starts");
+    let flags = format!("{model} --for 4s --warmup 0s -c 4");
+    let mut generator = start(&null.target(), &flags);
     sleep(Duration::from_millis(1500));
     let held = hold(&generator).as_nanos() as f64;
-    let output = generator.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(98), "{output:?}");
+    let output = generator.end(PATIENCE);
+    assert_eq!(output.code, Some(98), "{output:?}");
     let report = report(&output);
     assert!(is_invalid(&report), "{report}");
     let stalled = report["health"]["stall_ns_max"].as_f64().expect("a time");
@@ -237,15 +204,12 @@ fn an_objective_has_an_exit_code() {
 #[test]
 fn unanswered_requests_stand_behind_every_percentile() {
     let null = Null::start("echo");
-    let target = null.target();
-    let flags = "--open 200 --arrivals constant --for 2s --warmup 0s --drain 100ms --json";
-    let mut args = vec![target.as_str()];
-    args.extend(flags.split_whitespace());
-    let generator = command(&args).stdout(Stdio::piped()).spawn().expect("it starts");
+    let flags = "--open 200 --arrivals constant --for 2s --warmup 0s --drain 100ms";
+    let mut generator = start(&null.target(), flags);
     sleep(Duration::from_millis(500));
-    signal(&null.child, Signal::STOP);
-    let output = generator.wait_with_output().expect("it ends");
-    signal(&null.child, Signal::CONT);
+    null.server.signal(Signal::STOP);
+    let output = generator.end(PATIENCE);
+    null.server.signal(Signal::CONT);
     let report = report(&output);
     let censored = report["censored"].as_u64().expect("a count");
     let answered = report["response"]["count"].as_u64().expect("a count");
@@ -259,31 +223,6 @@ fn unanswered_requests_stand_behind_every_percentile() {
             (&50.0.into(), &true.into()),
             "{report}"
         );
-    }
-}
-
-/// A folder that goes away with this value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("roundhouse-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a temporary folder");
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().expect("it is text").to_owned()
-    }
-
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.0.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -305,18 +244,19 @@ fn logged(log: &str, tag: Option<&str>) -> (u64, usize) {
 
 #[test]
 fn files_hold_what_the_report_says() {
-    let (null, folder) = (Null::start("echo"), Folder::new("files"));
-    let [hlog, hgrm, csv] = ["a.hlog", "a.hgrm", "a.csv"].map(|name| folder.path(name));
+    let (null, folder) = (Null::start("echo"), Folder::new());
+    let [hlog, hgrm, csv] =
+        ["a.hlog", "a.hgrm", "a.csv"].map(|name| folder.path().join(name).display().to_string());
     let files = format!("--hlog {hlog} --interval 100ms --hgrm {hgrm} --csv {csv}");
     let (report, _) = load(&null.target(), &format!("--open 2000 -t 2 -d 600ms {files}"));
     let count = |name: &str| report[name]["count"].as_u64().expect("a count");
-    let log = folder.read("a.hlog");
+    let log = folder.text("a.hlog");
     let (responses, lines) = logged(&log, None);
     assert_eq!(responses, count("response"), "{log}");
     assert!(lines >= 3, "{log}");
     assert_eq!(logged(&log, Some("service")).0, count("service"));
     assert_eq!(logged(&log, Some("lateness")).0, count("lateness"));
-    let table = folder.read("a.hgrm");
+    let table = folder.text("a.hgrm");
     let mut rows = table.lines().filter(|line| !line.starts_with('#'));
     let last: Vec<&str> = rows.next_back().expect("rows").split_whitespace().collect();
     let total = count("response").to_string();
@@ -325,7 +265,7 @@ fn files_hold_what_the_report_says() {
     let max = report["response"]["max_ns"].as_f64().expect("a time");
     assert!((longest - max).abs() < 1.0, "{longest} {max}");
     let rows: Vec<Vec<String>> = folder
-        .read("a.csv")
+        .text("a.csv")
         .lines()
         .map(|line| line.split(',').map(str::to_owned).collect())
         .collect();
@@ -338,7 +278,7 @@ fn files_hold_what_the_report_says() {
 
 #[test]
 fn the_schema_is_printed() {
-    let output = command(&["--schema"]).output().expect("the binary starts");
+    let output = run(&mut command(&["--schema"]));
     let schema = report(&output);
     assert_eq!(schema["properties"]["schema"]["const"], "roundhouse.load/1");
 }
@@ -382,25 +322,23 @@ fn a_key_ends_the_live_view_and_the_terminal_is_as_before() {
 
 #[test]
 fn an_interrupt_ends_the_live_view_and_the_terminal_is_as_before() {
-    check_screen(|terminal| signal(&terminal.child, Signal::INT));
+    check_screen(|terminal| terminal.signal(Signal::INT));
 }
 
 #[test]
 fn elsewhere_there_are_plain_lines() {
     let null = Null::start("echo");
-    let output = command(&[&null.target(), "--plain", "-c", "2", "-d", "2500ms"]).output();
-    let output = output.expect("the binary starts");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = run(&mut command(&[&null.target(), "--plain", "-c", "2", "-d", "2500ms"])).err;
     assert!(said.contains(" of 2.5 s · ") && said.contains("p50 "), "{said}");
     assert!(!said.contains('\x1b'), "{said}");
-    let silent = command(&[&null.target(), "-c", "2", "-d", "1s", "--json"]).output();
-    assert!(silent.expect("the binary starts").stderr.is_empty());
+    let silent = run(&mut command(&[&null.target(), "-c", "2", "-d", "1s", "--json"]));
+    assert_eq!(silent.err, "");
 }
 
 fn check_refused(args: &[&str], code: i32, parts: &[&str]) {
-    let output = command(args).output().expect("the binary starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+    let output = run(&mut command(args));
+    let said = &output.err;
+    assert_eq!(output.code, Some(code), "{args:?}: {said}");
     for part in parts {
         assert!(said.contains(part), "{args:?}: expected {part:?} in {said:?}");
     }
@@ -412,7 +350,7 @@ fn errors_say_what_to_do() {
     check_refused(&["udp+rtp://127.0.0.1:1", "http://127.0.0.1:1"], 2, &["is listened to"]);
     let timed = ["rtsp://127.0.0.1:1/a", "--hlog", "a.hlog", "--depth", "2"];
     check_refused(&timed, 2, &["--hlog", "--depth", "-c"]);
-    // Port 1 is reserved for a service that nobody has run for decades.
+    // Port 1 is reserved for a service that has been out of use for decades.
     check_refused(&["http://127.0.0.1:1"], 1, &["refused", "start one"]);
     check_refused(&["stock://127.0.0.1:1", "--mix", "hold=1"], 2, &["show=5,buy=50,sell=45"]);
     let null = Null::start("echo");

@@ -1,12 +1,12 @@
-//! The laboratory of senders: ways to send by the clock, each in a process of its own, in
-//! surroundings that the laboratory makes.
+//! The laboratory of senders: each sender runs in a process of its own, in surroundings that the
+//! laboratory makes.
 //!
-//! Four questions are kept apart that are easily answered by one wrong number: how late packets
-//! leave (*pacing*), what one costs (*CPU per packet*), how many sessions a core carries before
-//! they are late (*sessions per core*), and what becomes of the first when the processor is wanted
-//! by others (*overload*). Each has a sink of its own, and its name stands beside the figure.
+//! It separates four questions that one number cannot answer: how late packets leave (*pacing*),
+//! what one costs (*CPU per packet*), how many sessions a core carries before they are late
+//! (*sessions per core*), and how pacing changes while other processes want the core (*overload*).
+//! Each has a sink of its own, whose name stands beside the figure.
 //!
-//! The surprising thing is the question that is not here: how long a session takes. A paced stream
+//! The surprising thing is the question that is missing: how long a session takes. A paced stream
 //! takes as long as its schedule says, or longer, whatever a packet costs.
 
 mod company;
@@ -24,28 +24,28 @@ pub use trial::{Around, Rank, Trial};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What is cast: constant packets in streams whose beats are spread over the gap.
+/// The work: equal packets in streams whose bursts are spread over the gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
     /// Streams at one time.
     pub streams: u32,
-    /// Packets of each.
+    /// Packets of each stream.
     pub packets: u32,
-    /// From one beat to the next, in microseconds; 0: as fast as it can.
+    /// Microseconds from one burst of a stream to the next; 0: as fast as possible.
     pub gap_us: u64,
-    /// Packets at each beat.
+    /// Packets of a burst.
     pub burst: u32,
-    /// Bytes of payload; the header of 12 bytes comes on top.
+    /// Bytes of payload, without the header of 12 bytes.
     pub payload: u32,
     /// Payloads come from a file instead of memory.
     pub file: bool,
-    /// Beats of the streams lie spread over the gap; else all streams beat at one moment.
+    /// Bursts of the streams are spread over the gap; otherwise all fall on one moment.
     #[serde(default = "yes")]
     pub spread: bool,
     /// The file has left the page cache before the first packet, so that it is read from storage.
     #[serde(default)]
     pub cold: bool,
-    /// The file holds whole packets with their heads, one behind the other, as they are to leave.
+    /// The file holds whole packets with their headers, one after the other.
     #[serde(default)]
     pub records: bool,
 }
@@ -64,7 +64,7 @@ impl Default for Work {
 }
 
 impl Work {
-    /// The published one: ten sessions of 32 bytes each 30 ms, for about `time`, from a file.
+    /// The published work: ten sessions of 32 bytes each 30 ms, for about `time`, from a file.
     pub fn audio(time: Duration) -> Work {
         let gap = Duration::from_millis(30);
         let packets = (time.as_micros() / gap.as_micros()).max(2) as u32;
@@ -81,7 +81,7 @@ impl Work {
         self.gap() * self.packets.div_ceil(self.burst.max(1))
     }
 
-    /// As a reader says it: `10 streams of 32 B each 30 ms`.
+    /// In words: `10 streams of 32 B each 30 ms`.
     pub fn words(&self) -> String {
         let streams = match self.streams {
             1 => "1 stream".to_string(),
@@ -106,7 +106,7 @@ impl Work {
         }
     }
 
-    /// As words of the command line of the process that casts, ours or the bare one.
+    /// As arguments of the sending process, ours or the bare one.
     pub fn arguments(&self) -> Vec<String> {
         let Work { streams, packets, gap_us, burst, payload, file, spread, cold, records } = self;
         let mut words = vec![
@@ -117,7 +117,7 @@ impl Work {
             format!("payload={payload}"),
             format!("file={}", u8::from(*file)),
         ];
-        // Said only where they are not as usual: the bare one does not know these words.
+        // Only where they differ from the default: the bare sender does not know these words.
         words.extend((!spread).then(|| "spread=0".to_string()));
         words.extend(cold.then(|| "cold=1".to_string()));
         words.extend(records.then(|| "records=1".to_string()));
@@ -130,36 +130,36 @@ impl Work {
 pub struct Lateness {
     /// Packets whose time is known.
     pub packets: u64,
-    /// Half were not later.
+    /// The median.
     pub p50_ns: i64,
-    /// Of ten, nine were not later.
+    /// The 90th percentile.
     pub p90_ns: i64,
-    /// Of a hundred, 99 were not later.
+    /// The 99th percentile.
     pub p99_ns: i64,
-    /// Of a thousand, 999 were not later.
+    /// The 99.9th percentile.
     pub p999_ns: i64,
     /// The latest.
     pub max_ns: i64,
-    /// By how much lateness grows in 30 s: the slope of a line through all packets; absent where
-    /// only the sender knows when they left.
+    /// The growth of lateness in 30 s: the slope of a line through all packets; absent where only
+    /// the sender knows when they left.
     pub drift_ns: Option<i64>,
-    /// The share that was later than 60 ms, when a usual receiver's buffer has run dry.
+    /// The share later than 60 ms, when a usual receiver's buffer has run dry.
     pub dry: f64,
 }
 
-/// A figure of single streams, in nanoseconds.
+/// A figure over the streams, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
-    /// The stream that has least.
+    /// The least of a stream.
     pub least_ns: i64,
     /// The mean of all.
     pub mean_ns: i64,
-    /// The stream that has most.
+    /// The greatest of a stream.
     pub most_ns: i64,
 }
 
 impl Extent {
-    /// Of one figure for each stream; `None` of none.
+    /// From one figure for each stream; `None` without streams.
     pub fn of(streams: impl Iterator<Item = i64>) -> Option<Extent> {
         let all: Vec<i64> = streams.collect();
         Some(Extent {
@@ -171,74 +171,73 @@ impl Extent {
     }
 }
 
-/// By how much the lateness of one stream grows in 30 s, nanoseconds, from moment and lateness of
-/// its packets; `None` without packets of two moments.
+/// The growth of one stream's lateness in 30 s, in nanoseconds, from moment and lateness of its
+/// packets; `None` without two different moments.
 pub fn drift_ns(packets: &[(u64, i64)]) -> Option<i64> {
     slope(packets).map(|slope| (slope * 30e9) as i64)
 }
 
-/// How long one stream took from its first packet to its last, nanoseconds, from the same; `None`
-/// without packets of two moments.
+/// Nanoseconds from a stream's first packet to its last, likewise.
 pub fn span_ns(packets: &[(u64, i64)]) -> Option<i64> {
     let first = packets.iter().min_by_key(|(due, _)| *due)?;
     let last = packets.iter().max_by_key(|(due, _)| *due)?;
     (last.0 > first.0).then(|| (last.0 - first.0) as i64 + last.1 - first.1)
 }
 
-/// What came of one trial.
+/// The result of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
     /// The sender.
     pub sender: String,
     /// Streams.
     pub streams: u32,
-    /// Packets that the kernel took.
+    /// Packets that the kernel accepted.
     pub sent: u64,
     /// Packets that it refused.
     pub failed: u64,
-    /// Packets that the receiver got; 0 where nobody listened.
+    /// Packets that the receiver got; 0 without a receiver.
     pub heard: u64,
     /// System calls that sent (the sender's own count).
     pub calls: u64,
-    /// CPU time of the sender's process without its receiver, nanoseconds. What the kernel does on
-    /// its own account (a timer's interrupt, a thread of its own) is not in it.
+    /// CPU time of the sender's process without its receiver, nanoseconds. The kernel's own work
+    /// (timer interrupts, kernel threads) is not included.
     pub cpu_ns: u64,
-    /// Changes of context, wanted and unwanted, of the same threads.
+    /// Voluntary and involuntary context switches of the same threads.
     pub switches: u64,
-    /// Kernel memory (slab, stacks, page tables) of the whole machine at half-time, above what it
-    /// was before, bytes. It moves by some hundred kilobytes by itself.
+    /// Growth of the whole machine's kernel memory (slab, stacks, page tables) at half-time, in
+    /// bytes. It moves by some hundred kilobytes by itself.
     pub kernel_bytes: i64,
-    /// Bytes that calls read from the file for each byte of payload. The kernel counts sendfile
-    /// there too, which copies none of them, and not what a ring reads.
+    /// Bytes that calls read from the file per byte of payload. The kernel counts sendfile there
+    /// too, which copies none of them, and does not count reads of a ring.
     pub read_copies: f64,
-    /// When casting began on the monotonic clock, nanoseconds.
+    /// When sending began on the monotonic clock, nanoseconds.
     pub began_ns: u64,
     /// When the last packet was handed over, or had left.
     pub ended_ns: u64,
-    /// How late packets were; absent where nobody knows.
+    /// How late packets were, where it is known.
     pub late: Option<Lateness>,
-    /// Drift in 30 s of single streams; absent where nobody listened.
+    /// Drift in 30 s of single streams; absent without a receiver.
     #[serde(default)]
     pub drifts: Option<Extent>,
-    /// How long single streams took from their first packet to their last.
+    /// How long streams took from their first packet to their last.
     #[serde(default)]
     pub spans: Option<Extent>,
-    /// Time of the sender's core in interrupts and what follows on them (softirq), nanoseconds: a
-    /// sample at the kernel's tick, whoever's they were. Absent without a core of one's own.
+    /// Time of the sender's core in interrupts and softirqs, nanoseconds: a sample at the kernel's
+    /// tick, whatever caused them. Absent without a core of its own.
     #[serde(default)]
     pub irq_ns: Option<u64>,
-    /// How often softirqs of the network ran on that core (sending, receiving, tasklets), whoever's
-    /// they were: a count, so that nothing escapes it as it can escape the tick.
+    /// Network softirqs on that core (sending, receiving, tasklets), whatever caused them: a count,
+    /// which does not depend on the tick.
     #[serde(default)]
     pub softirqs: Option<u64>,
-    /// Bytes that storage had to give.
+    /// Bytes read from storage.
     #[serde(default)]
     pub storage: u64,
     /// Where packets went.
     #[serde(default)]
     pub sink: String,
-    /// CPU time of the whole core per packet by cycle soak, nanoseconds: the kernel's own work is
-    /// in it.
+    /// CPU time of the whole core per packet by cycle soak, nanoseconds; includes the kernel's own
+    /// work.
     #[serde(default)]
     pub soak_ns: Option<f64>,
 }
@@ -249,7 +248,7 @@ impl Reading {
         self.cpu_ns as f64 / self.sent.max(1) as f64
     }
 
-    /// The share of a core that it used.
+    /// The fraction of a core that it used.
     pub fn share(&self) -> f64 {
         self.cpu_ns as f64 / self.ended_ns.saturating_sub(self.began_ns).max(1) as f64
     }
@@ -259,7 +258,7 @@ impl Reading {
         self.sent as f64 * 1e9 / self.ended_ns.saturating_sub(self.began_ns).max(1) as f64
     }
 
-    /// The share of the core's time that went to interrupts and what follows on them.
+    /// The fraction of the core's time in interrupts and softirqs.
     pub fn irq_share(&self) -> Option<f64> {
         let took = self.ended_ns.saturating_sub(self.began_ns).max(1);
         self.irq_ns.map(|ns| ns as f64 / took as f64)
@@ -293,7 +292,7 @@ impl Lateness {
     }
 }
 
-/// The slope of the line of least squares; `None` if all moments are one.
+/// The slope of the least-squares line; `None` if all moments are equal.
 fn slope(packets: &[(u64, i64)]) -> Option<f64> {
     let first = packets.iter().map(|(at, _)| *at).min()?;
     let count = packets.len() as f64;

@@ -36,7 +36,8 @@ const _: () = assert!(SLOTS <= SHARDS_MAX);
 #[derive(Debug)]
 #[repr(C)]
 pub struct Gate {
-    /// Held by the closer. It shares its line with `worker_slots`: both are read by all, rarely written.
+    /// Held by the closer. It shares its line with the number of slots: all workers read both and
+    /// rarely write.
     closer: Padded<Shut>,
     slots: [Padded<AtomicU64>; SLOTS],
 }

@@ -165,8 +165,8 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// A worker in 31 bits, never 0. Of the generation's 20 bits 19 are kept: a worker slot has one living
-/// worker, and its locks are healed before the next, so half a million successors later is safe.
+/// A worker in 31 bits, never 0. Of the generation's 20 bits 19 are kept: a worker slot has one
+/// living worker, and its locks are healed before the next, so half a million successors are safe.
 pub(crate) fn mark(worker: WorkerId) -> u32 {
     let generation = (worker.generation() - 1) % (GENERATIONS - 1) + 1;
     generation * SHARDS_MAX as u32 + worker.slot() as u32

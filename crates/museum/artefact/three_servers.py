@@ -9,7 +9,7 @@ process for each and one with a thread for each. Each flaw of its listings is a 
 one can be taken away at a time:
 
 --join   wait for the worker right after starting it: one connection after the other again
---bare   a status line without the blank line behind it and without a length: no valid reply
+--bare   a status line without the blank line after it and without a length: no valid reply
 --keep   the parent keeps its copy of every connection, so that no peer ever sees its end
 --print  print every connection and every request, inside the timed path
 """
@@ -26,7 +26,7 @@ HEAD_MAX = 65536
 
 
 def head_of(client):
-    """Reads until the blank line behind the head, or the end."""
+    """Reads until the blank line after the head, or the end."""
     head = b""
     while b"\r\n\r\n" not in head and len(head) < HEAD_MAX:
         part = client.recv(4096)
@@ -54,7 +54,7 @@ def answer(client, flags):
                 if request:
                     client.sendall(REPLY)
         except OSError:
-            pass  # The peer has gone; there is nobody to answer.
+            pass  # The peer has gone.
 
 
 def work(client, listener, flags):

@@ -1,18 +1,18 @@
 //! Arms that run in this process, or that are asked one by one, in paired blocks.
 //!
-//! A block runs every arm once in a random order, so a mood of the machine that lasts
-//! a block meets all of them. The baseline runs twice: its twin shows how far apart two runs of one
+//! A block runs every arm once in random order, so a disturbance of the machine that lasts a block
+//! hits all of them. The baseline runs twice: its twin shows how far apart two runs of one
 //! and the same thing come out (A/A), and a difference within that is none. What an arm returns is
 //! a cost: nanoseconds an operation, where less is better. The surprising thing is how large the
 //! twin's difference can be: many a published figure lies within it.
 
 use crate::exhibit::Fault;
 use crate::stage::Stage;
-use crate::words;
 use lab::machine::{Conditions, Watch};
 use lab::verdict::{Metric, Verdict};
 use rustix::time::{ClockId, clock_gettime};
 pub use stats::Rng;
+use stats::words;
 use stats::{Better, Comparison, Terms, compare, judge, median};
 use std::time::{Duration, Instant};
 
@@ -66,44 +66,44 @@ impl<'a> Contest<'a> {
     }
 }
 
-/// What came of a contest: a cost of every arm in every block.
+/// The result of a contest: a cost of every arm in every block.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct Costs {
     names: Vec<String>,
-    /// `costs[arm][block]`.
-    costs: Vec<Vec<f64>>,
+    /// `by_arm[arm][block]`.
+    by_arm: Vec<Vec<f64>>,
     twin: Vec<f64>,
     conditions: Option<Conditions>,
 }
 
-impl Told {
-    /// What is known from costs alone, for tests and for sums of contests; `costs[arm][block]`.
-    pub fn of(names: &[&str], costs: Vec<Vec<f64>>, twin: Vec<f64>) -> Told {
+impl Costs {
+    /// What is known from costs alone, for tests and for sums of contests; `by_arm[arm][block]`.
+    pub fn new(names: &[&str], by_arm: Vec<Vec<f64>>, twin: Vec<f64>) -> Costs {
         let names = names.iter().map(ToString::to_string).collect();
-        Told { names, costs, twin, conditions: None }
+        Costs { names, by_arm, twin, conditions: None }
     }
 
     /// The costs of an arm, block by block.
-    pub fn costs(&self, name: &str) -> &[f64] {
+    pub fn of(&self, name: &str) -> &[f64] {
         let at = self.names.iter().position(|it| it == name);
-        at.map_or(&[], |at| self.costs[at].as_slice())
+        at.map_or(&[], |at| self.by_arm[at].as_slice())
     }
 
     /// Its median cost.
     pub fn median(&self, name: &str) -> Option<f64> {
-        median(self.costs(name))
+        median(self.of(name))
     }
 
     /// `arm` against `other`, block by block.
     pub fn against(&self, arm: &str, other: &str) -> Option<Comparison> {
         let pairs: Vec<(f64, f64)> =
-            self.costs(arm).iter().copied().zip(self.costs(other).iter().copied()).collect();
+            self.of(arm).iter().copied().zip(self.of(other).iter().copied()).collect();
         compare(&pairs, RESAMPLES, 1)
     }
 
     /// The baseline's twin against the baseline.
     pub fn twin(&self) -> Option<Comparison> {
-        let base = self.costs.first()?;
+        let base = self.by_arm.first()?;
         let pairs: Vec<(f64, f64)> = self.twin.iter().copied().zip(base.iter().copied()).collect();
         compare(&pairs, RESAMPLES, 1)
     }
@@ -142,9 +142,9 @@ impl Stage<'_> {
     ///
     /// # Errors
     /// That of an arm.
-    pub fn contest(&mut self, mut contest: Contest<'_>) -> Result<Option<Told>, Fault> {
+    pub fn contest(&mut self, mut contest: Contest<'_>) -> Result<Option<Costs>, Fault> {
         let names: Vec<String> = contest.arms.iter().map(|arm| arm.name.clone()).collect();
-        let mut told = Told { costs: vec![Vec::new(); names.len()], names, ..Told::default() };
+        let mut costs = Costs { by_arm: vec![Vec::new(); names.len()], names, ..Costs::default() };
         self.begin(&contest.what);
         let watch = Watch::start();
         let mut rng = Rng::new(u64::from(self.settings().seed));
@@ -152,37 +152,37 @@ impl Stage<'_> {
             if self.stopped() {
                 break;
             }
-            let mut costs = vec![f64::NAN; contest.arms.len() + 1];
-            for at in rng.order(costs.len()) {
+            let mut block_costs = vec![f64::NAN; contest.arms.len() + 1];
+            for at in rng.order(block_costs.len()) {
                 // The last is the twin: the baseline once more.
                 let arm = if at == contest.arms.len() { 0 } else { at };
-                costs[at] = (contest.arms[arm].run)()?;
+                block_costs[at] = (contest.arms[arm].run)()?;
             }
             if block > 0 {
-                told.twin.extend(costs.pop());
-                told.costs.iter_mut().zip(costs).for_each(|(all, cost)| all.push(cost));
+                costs.twin.extend(block_costs.pop());
+                costs.by_arm.iter_mut().zip(block_costs).for_each(|(all, cost)| all.push(cost));
                 self.step(&format!("{}, block {block}", contest.what));
             }
         }
         let conditions = watch.stop();
         self.record(&serde_json::json!({
-            "row": "contest", "what": contest.what, "arms": told.names, "costs": told.costs,
-            "twin": told.twin, "conditions": conditions,
+            "row": "contest", "what": contest.what, "arms": costs.names, "costs": costs.by_arm,
+            "twin": costs.twin, "conditions": conditions,
         }))?;
         if conditions.foreign.is_some_and(|share| share > FOREIGN_MAX) {
             self.doubt("Other programs took more than a tenth of the machine meanwhile.");
         }
-        told.conditions = Some(conditions);
-        Ok((!told.twin.is_empty()).then_some(told))
+        costs.conditions = Some(conditions);
+        Ok((!costs.twin.is_empty()).then_some(costs))
     }
 
     /// The sentence and the facts that belong to every contest: noise floor, blocks, what else ran.
-    pub fn contest_facts(&mut self, all: &[&Told]) -> Vec<(String, String)> {
+    pub fn contest_facts(&mut self, all: &[&Costs]) -> Vec<(String, String)> {
         if cfg!(debug_assertions) {
             self.doubt("This program was built with assertions: its times are no figures to cite.");
         }
-        let floor = all.iter().map(|told| told.floor()).fold(0.0, f64::max);
-        let blocks = all.iter().map(|told| told.twin.len()).min().unwrap_or(0);
+        let floor = all.iter().map(|costs| costs.floor()).fold(0.0, f64::max);
+        let blocks = all.iter().map(|costs| costs.twin.len()).min().unwrap_or(0);
         let foreign = all.iter().filter_map(|it| it.conditions()?.foreign).fold(0.0, f64::max);
         let steal = all.iter().filter_map(|it| it.conditions()?.steal).fold(0.0, f64::max);
         vec![
@@ -241,24 +241,24 @@ pub fn each(time: Duration, operations: u64) -> f64 {
 mod tests {
     use super::*;
 
-    fn told(arm: f64, twin: f64) -> Told {
+    fn sample(arm: f64, twin: f64) -> Costs {
         let base: Vec<f64> = (0..8).map(|it| 10.0 + f64::from(it)).collect();
         let times = |factor: f64| base.iter().map(|it| it * factor).collect::<Vec<f64>>();
-        Told::of(&["base", "arm"], vec![times(1.0), times(arm)], times(twin))
+        Costs::new(&["base", "arm"], vec![times(1.0), times(arm)], times(twin))
     }
 
     #[test]
     fn a_verdict_needs_more_than_the_twin_shows() {
         fn check(arm: f64, twin: f64, want: Verdict) {
-            let told = told(arm, twin);
-            let found = told.against("arm", "base").expect("eight blocks");
-            assert_eq!(told.verdict(&found), want, "{arm} {twin}");
+            let costs = sample(arm, twin);
+            let found = costs.against("arm", "base").expect("eight blocks");
+            assert_eq!(costs.verdict(&found), want, "{arm} {twin}");
         }
         check(2.0, 1.01, Verdict::Worse);
         check(0.5, 1.01, Verdict::Better);
         check(1.02, 1.03, Verdict::Equivalent);
         check(1.3, 1.5, Verdict::Unresolved);
-        assert_eq!(told(2.0, 1.0).judged("arm", "base"), "2.00× [2.00, 2.00] costlier");
-        assert_eq!(told(2.0, 1.0).judged("arm", "nobody"), words::NONE);
+        assert_eq!(sample(2.0, 1.0).judged("arm", "base"), "2.00× [2.00, 2.00] costlier");
+        assert_eq!(sample(2.0, 1.0).judged("arm", "another"), words::NONE);
     }
 }

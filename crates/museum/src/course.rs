@@ -1,13 +1,13 @@
 //! The published figures of the stock market of a systems programming course.
 //!
 //! The assignment: a concurrent stock server, once with `select` (event-based), once with a pool of
-//! threads, measured with the kit's `multiclient`, each of whose clients sends ten orders and
-//! sleeps for one second after every one. The figures are those of one report, means of three runs
-//! with server and clients on two machines of the faculty. They are facts and are cited as such;
-//! the conclusions are translated from the Korean.
+//! threads. The kit's `multiclient` measures both: each of its clients sends ten orders and sleeps
+//! for one second after every one. The figures are those of one report, means of three runs with
+//! server and clients on two machines of the faculty. They are facts and are cited as such; the
+//! conclusions are translated from the Korean.
 
-use crate::showing::{Grid, Published, Series};
-use crate::words;
+use document::Series;
+use stats::words;
 use std::time::Duration;
 
 /// Where the figures stand.
@@ -96,31 +96,26 @@ pub fn published_rps(mix: Mix, side: usize, clients: u32) -> Option<f64> {
     Some(mix.throughput_rps()[side][at])
 }
 
-/// The published table of throughputs for these mixes, with what the report concluded.
-pub fn throughputs(claim: &str, mixes: &[Mix]) -> Published {
-    let mut numbers =
-        Grid::new(&["requests", "clients", "event-based, requests/s", "thread-based, requests/s"]);
+/// The published table of throughputs for these mixes.
+pub fn throughputs(mixes: &[Mix]) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
     for mix in mixes {
         let [event, thread] = mix.throughput_rps();
         for ((clients, event), thread) in CLIENTS.into_iter().zip(event).zip(thread) {
-            numbers.row([
-                mix.name().to_string(),
-                words::count(clients),
-                words::number(event),
-                words::number(thread),
-            ]);
+            let numbers = [words::count(clients), words::number(event), words::number(thread)];
+            rows.push([mix.name().to_string()].into_iter().chain(numbers).collect());
         }
     }
-    Published { claim: claim.to_string(), source: SOURCE.to_string(), numbers }
+    rows
 }
 
 /// The published throughputs of a mix as two series over the number of clients.
 pub fn series(mix: Mix) -> [Series; 2] {
     let [event, thread] = mix.throughput_rps();
-    let places = |side: [f64; 5]| CLIENTS.map(f64::from).into_iter().zip(side).collect();
+    let points = |side: [f64; 5]| CLIENTS.map(f64::from).into_iter().zip(side);
     [
-        Series::published("published, event-based", places(event)),
-        Series::published("published, thread-based", places(thread)),
+        Series::published("published, event-based", points(event)),
+        Series::published("published, thread-based", points(thread)),
     ]
 }
 

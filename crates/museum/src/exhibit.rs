@@ -1,7 +1,8 @@
 //! What an exhibit is, and why one can fail.
 
-use crate::showing::Showing;
+use crate::draft::Draft;
 use crate::stage::{Settings, Stage};
+use crate::text::Text;
 use std::fmt;
 use std::time::Duration;
 
@@ -10,20 +11,24 @@ pub trait Exhibit: Sync {
     /// What it is called on the command line, such as `think-time`.
     fn name(&self) -> &'static str;
 
-    /// Its heading, such as `Think time`.
-    fn title(&self) -> &'static str;
-
-    /// What it shows, in one line of the list.
-    fn about(&self) -> &'static str;
+    /// Its words: heading, what it shows, prose for what is measured.
+    fn text(&self) -> Text {
+        // A test asks for the file of every exhibit.
+        Text::of(self.name()).unwrap_or_default()
+    }
 
     /// How much there is to do with these settings.
     fn effort(&self, settings: &Settings) -> Effort;
 
-    /// Runs it. When the stage was stopped it comes home with what it has.
+    /// Runs it. A stage that was stopped returns what has been measured so far.
     ///
     /// # Errors
-    /// If a server or a client could not do its part; see [`Fault`].
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault>;
+    /// If a server or a client fails; see [`Fault`].
+    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault>;
+
+    /// What it has to say before anything is measured; a test fills its text with that.
+    #[cfg(test)]
+    fn nothing(&self, settings: &Settings) -> Draft;
 }
 
 /// How much an exhibit has to do.
@@ -58,6 +63,8 @@ pub enum Fault {
     Clients(String),
     /// The laboratory could not run a race or a duet.
     Lab(String),
+    /// The words and the numbers of an exhibit do not fit: a mistake in this crate.
+    Text(String),
 }
 
 impl fmt::Display for Fault {
@@ -65,8 +72,9 @@ impl fmt::Display for Fault {
         match self {
             Fault::File(why) => write!(f, "{why}"),
             Fault::Server(why) => write!(f, "the server did not become ready: {why}"),
-            Fault::Clients(why) => write!(f, "the clients did not come to an end: {why}"),
+            Fault::Clients(why) => write!(f, "the clients did not finish: {why}"),
             Fault::Lab(why) => write!(f, "the laboratory could not measure: {why}"),
+            Fault::Text(why) => write!(f, "the exhibit's text cannot be filled: {why}"),
         }
     }
 }

@@ -7,8 +7,8 @@
 //! interval is over blocks. In the half fraction whose signs multiply to plus one, each main effect
 //! is mixed up only with the interaction of the four others, which is small.
 
-use crate::contest::Told;
-use lab::stats::{Comparison, compare};
+use crate::contest::Costs;
+use stats::{Comparison, compare};
 
 /// Resamples of the second interval.
 const RESAMPLES: usize = 1_000;
@@ -26,13 +26,13 @@ pub fn half(factors: u32) -> Vec<u32> {
 
 /// What switch `factor` does to the cost: the geometric mean ratio on / off over all runs, block by
 /// block. `runs` are the arms' names with their switches, balanced for that switch.
-pub fn effect(told: &Told, runs: &[(String, u32)], factor: u32) -> Option<Comparison> {
-    let blocks = runs.iter().map(|(name, _)| told.costs(name).len()).min()?;
+pub fn effect(costs: &Costs, runs: &[(String, u32)], factor: u32) -> Option<Comparison> {
+    let blocks = runs.iter().map(|(name, _)| costs.of(name).len()).min()?;
     let mean = |block: usize, on: bool| {
         let logs: Vec<f64> = runs
             .iter()
             .filter(|(_, switches)| (switches >> factor & 1 == 1) == on)
-            .map(|(name, _)| told.costs(name)[block].ln())
+            .map(|(name, _)| costs.of(name)[block].ln())
             .collect();
         logs.iter().sum::<f64>() / logs.len().max(1) as f64
     };
@@ -69,9 +69,9 @@ mod tests {
         let runs: Vec<(String, u32)> = half(5).into_iter().map(|it| (it.to_string(), it)).collect();
         let names: Vec<&str> = runs.iter().map(|it| it.0.as_str()).collect();
         let costs = runs.iter().map(|it| (0..8).map(|block| cost(it.1, block)).collect()).collect();
-        let told = Told::of(&names, costs, vec![100.0; 8]);
+        let costs = Costs::new(&names, costs, vec![100.0; 8]);
         for (factor, want) in [0.5, 1.0, 1.1, 1.0, 1.0].into_iter().enumerate() {
-            let found = effect(&told, &runs, factor as u32).expect("eight blocks");
+            let found = effect(&costs, &runs, factor as u32).expect("eight blocks");
             assert!((found.ratio - want).abs() < 1e-9, "{factor}: {}", found.ratio);
         }
     }

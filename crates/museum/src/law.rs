@@ -1,9 +1,9 @@
-//! What must come out by arithmetic, before anything is measured.
+//! The results that arithmetic predicts before anything is measured.
 //!
 //! Three laws explain most published differences between servers of the course: clients that sleep
 //! bound the throughput, workers that keep their client serve in rounds, and a full accept queue
-//! sends clients home for fixed times. The surprising thing is the last: the fixed times have
-//! changed. Since Linux 6.5 the first SYNs are repeated every second, not after 1, 3 and 7.
+//! delays clients by fixed times. The fixed times have changed: since Linux 6.5 the first SYNs are
+//! repeated every second, not after 1, 3 and 7.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use std::time::Duration;
 pub const SYN_WAIT: Duration = Duration::from_secs(1);
 
 /// Rounds in which `workers` serve `clients`, if each worker keeps a client until it leaves:
-/// `ceil(clients / workers)`. No worker serves nobody, which takes no round at all.
+/// `ceil(clients / workers)`. Without workers there is no round.
 pub fn rounds(clients: u32, workers: u32) -> u32 {
     clients.checked_div(workers).map_or(0, |_| clients.div_ceil(workers))
 }
 
-/// How long the last of `clients` is there, if each stays for `session` once it has a worker.
+/// How long the last of `clients` takes, if each stays for `session` once it has a worker.
 pub fn staircase(clients: u32, workers: u32, session: Duration) -> Duration {
     session * rounds(clients, workers)
 }
 
-/// The most requests per second that `clients` can ask for who pause for `pause` after each; the
-/// server's part is taken as nothing.
+/// The most requests per second of `clients` that pause for `pause` after each; the server's part
+/// is taken as 0.
 pub fn ceiling_rps(clients: u32, pause: Duration) -> f64 {
     f64::from(clients) / pause.as_secs_f64()
 }
@@ -45,21 +45,21 @@ pub fn syn_repeats(connect: Duration, linear: u32) -> u32 {
     syn_steps(linear).take_while(|step| *step <= reached).count() as u32
 }
 
-/// Of `clients` who knock while nobody accepts, how many a queue of `backlog` keeps waiting at the
-/// door. Linux lets one more in than asked for: it compares with "greater than" (listen(2),
+/// Of `clients` that connect while the server does not accept, how many a queue of `backlog` turns
+/// away. Linux lets one more in than asked for: it compares with "greater than" (listen(2),
 /// `sk_acceptq_is_full`).
 pub fn turned_away(clients: u32, backlog: u32) -> u32 {
     clients.saturating_sub(backlog.saturating_add(1))
 }
 
-/// Waits made shorter, never longer. The kernel's timers are no waits of ours and stay.
+/// Waits made shorter, never longer. The kernel's timers do not scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale(f64);
 
 impl Scale {
     /// As in the original.
     pub const WHOLE: Scale = Scale(1.0);
-    /// The shortest: below a thousandth a second's pause is no pause any more.
+    /// The shortest: a pause of a second below a thousandth is no pause.
     pub const LEAST: f64 = 0.001;
 
     /// A factor for waits. `None` unless it lies between [`Scale::LEAST`] and 1.
@@ -77,7 +77,7 @@ impl Scale {
         wait.mul_f64(self.0)
     }
 
-    /// What stands beside every figure; empty if nothing was changed.
+    /// The words beside every figure; empty if nothing was changed.
     pub fn words(self) -> String {
         match self.0 {
             1.0 => String::new(),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn workers_who_keep_their_clients_serve_in_rounds() {
+    fn workers_that_keep_their_clients_serve_in_rounds() {
         let check = |clients, workers, want| assert_eq!(rounds(clients, workers), want);
         check(0, 10, 0);
         check(1, 10, 1);

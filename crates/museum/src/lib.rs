@@ -1,37 +1,39 @@
 //! The museum: published measurements of servers, repeated with their flaw and then without it.
 //!
-//! An exhibit states what somebody published, repeats that experiment as it was until its artefact
-//! appears, repeats it again with the one thing changed that had decided the result, and says in
-//! plain words why the two differ. Everything is run with real processes on the spot. The
-//! surprising thing is how little has to be changed: a sleep, a queue length, a number of workers.
+//! An exhibit states a published result, repeats the experiment as it was until its artefact
+//! appears, repeats it with the one change that removes the artefact, and explains in plain words
+//! why the two differ. Every run uses real processes. The change is small: a sleep, a queue length,
+//! a number of workers.
 //!
 //! ```text
-//! visit --> Exhibit::show(stage) -> Showing  what the visitor sees, as plain values
-//!          |
-//!          Stage: crowd  the course's clients, a process each       (stage/crowd.rs)
-//!                 race   randomised blocks of the laboratory         (stage/race.rs)
-//!                 duet   CPU per request of two servers              (stage/duet.rs)
-//! law       what must come out by arithmetic     counters  what the kernel counted
-//! course    the published figures                showing   tables, charts, findings
+//! visit --> Exhibit::show(stage) -> Draft   rows, series, findings: numbers without a word
+//!    |         |
+//!    |         Stage: crowd  the course's clients, a process each       (stage/crowd.rs)
+//!    |                race   randomised blocks of the laboratory         (stage/race.rs)
+//!    |                duet   CPU per request of two servers              (stage/duet.rs)
+//!    \--> Text: exhibits/NAME.toml, its sentences  -> document::Document
+//! law       results of arithmetic                counters  the kernel's counters
+//! course, portfolio, web/study    the published figures
 //! ```
 //!
-//! To add an exhibit: one file beside `think_time.rs` that implements [`Exhibit`], its `mod` line,
-//! and its row in [`EXHIBITS`]. The list, the command line, the page and the JSON follow.
+//! To add an exhibit: one file beside `think_time.rs` that implements [`Exhibit`], its words in
+//! `exhibits/NAME.toml`, its `mod` line, and its row in [`EXHIBITS`]. The list, the command line, the
+//! page and the JSON follow.
 
 pub mod artefact;
 pub mod contest;
 pub mod counters;
 pub mod course;
+pub mod draft;
 pub mod exhibit;
 pub mod factors;
 pub mod law;
 pub mod parts;
 pub mod portfolio;
-pub mod showing;
 pub mod stage;
+mod text;
 mod visit;
 mod web;
-pub mod words;
 
 mod accept_queue;
 mod rounded_sleep;
@@ -40,10 +42,11 @@ mod stock_lock;
 mod think_time;
 mod workload;
 
+pub use draft::Draft;
 pub use exhibit::{Effort, Exhibit, Fault};
-pub use showing::Showing;
 pub use stage::{Listener, Settings, Stage};
-pub use visit::{Visit, visit};
+pub use text::Text;
+pub use visit::visit;
 
 /// Every exhibit, in the order of a tour.
 pub const EXHIBITS: &[&dyn Exhibit] = &[
@@ -86,7 +89,7 @@ mod tests {
             assert!(!name.is_empty() && name != "all" && name.chars().all(plain), "{name}");
             let same = |other: &&dyn Exhibit| other.name() == name;
             assert_eq!(EXHIBITS.iter().position(same), Some(at), "{name}");
-            assert!(by_name(name).is_some() && !exhibit.about().is_empty());
+            assert!(by_name(name).is_some());
         }
         assert!(by_name("all").is_none());
     }

@@ -1,8 +1,7 @@
-//! Exhibits on the parts of a server: memory, paths, ids, indexes, and what holds them together.
+//! Exhibits on the parts of a server: memory, paths, ids, indexes.
 //!
-//! They repeat the experiments of one portfolio ([`crate::portfolio`]), each as it was and then
-//! with one thing changed at a time. What is common to them is here: objects of a given size, and
-//! whatever lends them.
+//! They repeat the experiments of one portfolio ([`crate::portfolio`]), each as it was and then with
+//! one thing changed at a time. They share objects of a given size and the sources of such objects.
 
 pub mod false_sharing;
 pub mod id_schemes;
@@ -15,8 +14,9 @@ pub mod server_factors;
 
 use crate::artefact::build::Build;
 use crate::artefact::pool::{Backing, Gate, Pool as Published, Turn};
-use crate::contest::{Rng, Told, ns_each};
-use crate::showing::{Place, Series};
+use crate::contest::{Costs, Rng, ns_each};
+use crate::draft::point;
+use document::Series;
 use memory::{Boxed, Boxes, Handle, Lent, Plan, Worker};
 use std::hint::black_box;
 use std::mem::MaybeUninit;
@@ -36,9 +36,9 @@ impl<const W: usize> Object<W> {
     }
 }
 
-/// Whatever lends objects.
+/// A source of objects.
 pub trait Source {
-    /// What one gets.
+    /// An object that was taken.
     type Held;
     /// Takes an object and writes its first word.
     fn take(&mut self) -> Self::Held;
@@ -160,21 +160,21 @@ pub fn plan(capacity: usize) -> Plan {
     Plan::new(u32::try_from(capacity).unwrap_or(u32::MAX))
 }
 
-/// The medians of one arm over several contests, as a series; each contest has a place.
-pub fn medians<'t>(name: &str, all: impl IntoIterator<Item = (f64, &'t Told)>) -> Series {
-    let places = all.into_iter().filter_map(|(x, told)| Some((x, told.median(name)?)));
-    Series::measured(name, places.collect())
+/// The medians of one arm over several contests, as a series; each contest has a position.
+pub fn medians<'t>(name: &str, all: impl IntoIterator<Item = (f64, &'t Costs)>) -> Series {
+    let points = all.into_iter().filter_map(|(x, costs)| Some((x, costs.median(name)?)));
+    Series::measured(name, points)
 }
 
 /// The ratios of one arm to another over several contests, with their intervals.
 pub fn ratios<'t>(
     name: &str,
     (arm, other): (&str, &str),
-    all: impl IntoIterator<Item = (f64, &'t Told)>,
+    all: impl IntoIterator<Item = (f64, &'t Costs)>,
 ) -> Series {
-    let places =
-        all.into_iter().filter_map(|(x, told)| Some(Place::of(x, &told.against(arm, other)?)));
-    Series { name: name.to_string(), places: places.collect(), ..Series::default() }
+    let points =
+        all.into_iter().filter_map(|(x, costs)| Some(point(x, &costs.against(arm, other)?)));
+    Series::measured(name, points)
 }
 
 /// The smallest and the largest of some numbers, as `3.0` and `4.8`; 0 and 0 for none.

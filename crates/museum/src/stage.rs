@@ -1,8 +1,8 @@
-//! Where an exhibit is run: real processes, a place for their files, and somebody who listens.
+//! Where an exhibit is run: real processes, a place for their files, and a listener for progress.
 //!
-//! The stage offers three kinds of measurement and knows nothing of any exhibit. Everything that is
-//! measured is appended to one file of JSON lines as it happens. Once the visitor has asked to
-//! stop, every measurement comes back empty at once, and the exhibit goes home with what it has.
+//! The stage offers three kinds of measurement and knows nothing of any exhibit. Every measurement
+//! is appended to one file of JSON lines as it happens. Once the visitor has asked to stop, every
+//! further measurement returns nothing at once, and the exhibit ends with what it has.
 
 mod crowd;
 mod duet;
@@ -15,13 +15,12 @@ mod web;
 pub use crowd::{Crowd, CrowdRun, Hold};
 pub use duet::duration as duet_duration;
 pub use pace::Census;
-pub use race::{Raced, duration as race_duration};
+pub use race::{Race, duration as race_duration};
 pub use tree::{Churn, Switches};
-pub use web::{Clients, First, Simulated, Spread, Stretch, Up, Web, WebRun};
+pub use web::{Clients, First, SimulatorRun, Spread, Stretch, Up, Web, WebRun};
 
 use crate::exhibit::Fault;
 use crate::law::Scale;
-use crate::showing::Room;
 use lab::machine::{Host, Placement, date_now};
 use lab::plan::{Arm, Provision};
 use lab::server::Server;
@@ -35,13 +34,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The schema of the raw file's first line and of the JSON that the command prints.
-pub const SCHEMA: &str = "roundhouse.museum/1";
+pub const SCHEMA: &str = "roundhouse.museum/2";
 
 /// How long a server may take to become ready, and to end. A pool of a thousand threads on a busy
 /// machine needs some of it.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Every stock starts with so many, so that no order is ever refused: what is measured is one kind
-/// of answer.
+/// Every stock starts with this many shares, so no order is refused and all answers are alike.
 const LEFT: u64 = 1_000_000_000;
 
 /// What the visitor has chosen, and what the program knows of itself.
@@ -83,7 +81,7 @@ impl Settings {
     /// Blocks of a contest: as chosen, the fewest that have an interval if it has to be quick, or
     /// `usual`.
     pub fn rounds(&self, usual: u32) -> u32 {
-        self.blocks(if self.quick { lab::stats::VALUES_MIN as u32 } else { usual })
+        self.blocks(if self.quick { stats::VALUES_MIN as u32 } else { usual })
     }
 
     /// How much of something is done: `usual`, or a `share`th of it if it has to be quick.
@@ -113,11 +111,11 @@ impl Settings {
     }
 }
 
-/// Hears how it goes.
+/// Follows the progress.
 pub trait Listener {
     /// Something begins that may take long.
     fn begin(&mut self, what: &str);
-    /// A step of [`crate::Effort::steps`] is done; what came of it.
+    /// One of [`crate::Effort::steps`] is done, with this result.
     fn step(&mut self, result: &str);
 }
 
@@ -132,7 +130,6 @@ pub struct Stage<'a> {
     placement: Option<Placement>,
     date: String,
     doubts: Vec<String>,
-    rooms: Vec<Room>,
     /// Servers started so far: each has a directory of its own.
     servers: u32,
     /// How often the machine was not quiet while a server was asked.
@@ -141,7 +138,7 @@ pub struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     /// Prepares to run the exhibit `name`. Files go into `room`, which must be an empty directory
-    /// that somebody else removes; what is measured is appended to the file `raw`. When `stop`
+    /// that the caller removes; what is measured is appended to the file `raw`. When `stop`
     /// becomes true the running measurement ends and no other begins.
     ///
     /// # Errors
@@ -168,7 +165,6 @@ impl<'a> Stage<'a> {
             placement: Placement::choose(),
             date: date_now(),
             doubts: Vec::new(),
-            rooms: Vec::new(),
             servers: 0,
             quiet: quiet::Quiet::default(),
         };
@@ -177,8 +173,8 @@ impl<'a> Stage<'a> {
         }
         if cfg!(debug_assertions) {
             stage.doubt(
-                "This program was built without optimisation, or with assertions: what a request \
-                 costs ours here is not what it costs.",
+                "This program was built without optimisation or with assertions, so the cost of a \
+                 request here is not that of a release build.",
             );
         }
         let Settings { scale, version, commit, seed, .. } = settings;
@@ -206,27 +202,17 @@ impl<'a> Stage<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// What is set when the visitor asks to stop, for exhibits that run threads of their own.
+    /// The flag that asks to stop, for exhibits that run their own threads.
     pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
 
-    /// Takes a reason for distrust; said once, however often it is found.
+    /// Adds a reason for distrust, once however often it is found.
     pub fn doubt(&mut self, text: impl Into<String>) {
         let text = text.into();
         if !self.doubts.contains(&text) {
             self.doubts.push(text);
         }
-    }
-
-    /// Hangs a further room: more of the same subject, behind the two runs.
-    pub fn hang(&mut self, room: Room) {
-        self.rooms.push(room);
-    }
-
-    /// The further rooms so far.
-    pub fn rooms(&self) -> Vec<Room> {
-        self.rooms.clone()
     }
 
     /// The reasons for distrust so far.
@@ -269,7 +255,7 @@ impl<'a> Stage<'a> {
         Provision { name: "stock.txt".to_string(), text: rows.collect() }
     }
 
-    /// Starts a server of ours in a directory of its own and waits until it is ready.
+    /// Starts a server of ours in its own directory and waits until it is ready.
     fn serve(&mut self, flags: &str) -> Result<Server, Fault> {
         self.servers += 1;
         let dir = self.room.join(format!("server-{}", self.servers));
@@ -281,12 +267,12 @@ impl<'a> Stage<'a> {
         Server::boot(&[], &arm, &dir, "server", PATIENCE).map_err(Fault::Server)
     }
 
-    /// Tells that something begins that may take long.
+    /// Reports that something begins that may take long.
     pub fn begin(&mut self, what: &str) {
         self.listener.begin(what);
     }
 
-    /// Tells that a step is done, and what came of it.
+    /// Reports that a step is done, with its result.
     pub fn step(&mut self, result: &str) {
         self.listener.step(result);
     }

@@ -1,31 +1,31 @@
-//! Think time: clients that sleep between their orders measure their own sleep.
+//! Think time: clients that sleep between orders measure their own sleep.
 //!
-//! The course's clients sleep for a second after each order, so a thousand of them ask a thousand
-//! times a second at most, and any server that can answer a few thousand looks like any other. The
-//! flawed run is the course's program; the corrected one asks the same servers for the same mix as
-//! fast as replies come. The surprising thing is in the published numbers themselves: where they
-//! fall short of the ceiling, at 500 and 1000 clients, it is not the servers either; see the
-//! exhibit on the accept queue.
+//! The course's clients sleep for a second after each order, so a thousand of them send at most a
+//! thousand requests a second, and every server that can answer a few thousand looks alike. The
+//! flawed run is the course's program; the corrected run sends the same mix to the same servers as
+//! fast as replies come. Where the published numbers fall short of the ceiling, at 500 and 1000
+//! clients, the cause is not the servers either; see the exhibit on the accept queue.
 
 use crate::course::{self, CLIENTS, Mix, ORDERS, PAUSE, WORKERS};
+use crate::draft::{Draft, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::law::ceiling_rps;
-use crate::showing::{Axis, Finding, Grid, Place, Plot, Series, Showing, Side};
-use crate::stage::{Crowd, CrowdRun, Raced, Settings, Stage, race_duration};
-use crate::words;
+use crate::stage::{Crowd, CrowdRun, Race, Settings, Stage, race_duration};
+use document::Series;
 use lab::metric::Metric;
 use lab::plan::{LoadPoint, Plan};
 use lab::verdict::Verdict;
+use stats::words;
 use std::time::Duration;
 
 /// The two servers of the report: its event-based one calls `select`, its thread-based one has a
 /// pool of as many threads as there are clients.
 const ENGINES: [&str; 2] = ["select", "pool"];
-/// One more, which the report discusses without measuring it.
+/// A third one, which the report discusses without measuring it.
 const THIRD: &str = "epoll";
 /// Replies of the course's kit: a block of 8192 bytes.
 const FRAMING: &str = "--framing fixed:8192";
-/// Beginning, forks and end of a crowd, beside its sleep.
+/// Start, forks and end of a crowd, beside its sleep.
 const CROWD_OVERHEAD: Duration = Duration::from_millis(1_500);
 
 /// The exhibit.
@@ -44,28 +44,25 @@ impl Exhibit for ThinkTime {
         "think-time"
     }
 
-    fn title(&self) -> &'static str {
-        "Think time"
-    }
-
-    fn about(&self) -> &'static str {
-        "a sleep of one second in the client makes two servers equal"
-    }
-
     fn effort(&self, settings: &Settings) -> Effort {
         let crowds = 2 * settings.clients(&CLIENTS).len() as u32;
         let asleep = settings.scale.of(PAUSE) * ORDERS;
         Effort::new(crowds, asleep + CROWD_OVERHEAD).and(race_duration(&awake_plan(settings)))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault> {
+    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let asleep = asleep(stage)?;
         let settings = stage.settings().clone();
         let mut plan = awake_plan(&settings);
         plan.arms = ENGINES.iter().chain([&THIRD]).map(|name| arm(stage, name)).collect();
         plan.files = vec![stage.book()];
         let awake = stage.race(&plan)?;
-        Ok(told(stage, &asleep, awake.as_ref(), &plan))
+        Ok(draft(stage.wait(PAUSE), &asleep, awake.as_ref(), &plan))
+    }
+
+    #[cfg(test)]
+    fn nothing(&self, settings: &Settings) -> Draft {
+        draft(PAUSE, &[], None, &awake_plan(settings))
     }
 }
 
@@ -88,15 +85,8 @@ fn asleep(stage: &mut Stage<'_>) -> Result<Vec<Sleepers>, Fault> {
     let mut found = Vec::new();
     for clients in stage.settings().clients(&CLIENTS) {
         for (side, name) in ENGINES.iter().enumerate() {
-            let crowd = Crowd {
-                name: name.to_string(),
-                server: flags(name),
-                clients,
-                orders: ORDERS,
-                pause: stage.wait(PAUSE),
-                mix: Mix::Mixed.flag(),
-                hold: None,
-            };
+            let pause = stage.wait(PAUSE);
+            let crowd = Crowd::course(name, flags(name), clients, pause, Mix::Mixed);
             let Some((run, _)) = stage.crowd(&crowd)? else { return Ok(found) };
             found.push(Sleepers { clients, side, run });
         }
@@ -135,45 +125,41 @@ fn awake_plan(settings: &Settings) -> Plan {
     }
 }
 
-fn told(stage: &Stage<'_>, asleep: &[Sleepers], awake: Option<&Raced>, plan: &Plan) -> Showing {
-    let pause = stage.wait(PAUSE);
+fn draft(pause: Duration, asleep: &[Sleepers], awake: Option<&Race>, plan: &Plan) -> Draft {
+    let mut it = Draft::default();
     let widest = widest(asleep);
-    let largest = awake.and_then(|raced| largest(raced, plan));
-    let sleep = match widest {
-        Some(gap) => format!(
-            "with a sleep of {} between orders the two servers were never further apart than {}",
-            words::span(pause),
-            words::percent(gap),
-        ),
-        None => "the run with the sleep was stopped".to_string(),
-    };
-    let without = match &largest {
-        Some(it) => format!("without it, {}", it.words),
-        None => "the run without it was stopped".to_string(),
-    };
-    Showing {
-        headline: format!("A client that sleeps measures its own sleep: {sleep}; {without}."),
-        published: course::throughputs(
-            "The throughput of the two servers is nearly the same and grows linearly; it is held \
-             down by the sleep of one second in the client, and measuring without that delay would \
-             give a more accurate result. The thread-based server tends to be slightly faster, \
-             which should become clearer with more complex work and larger servers.",
-            &[Mix::Mixed],
-        ),
-        flawed: flawed(asleep, pause),
-        corrected: corrected(awake, plan),
-        why: why(pause),
-        lesson: "Before asking which server is faster, ask what the client was waiting for."
-            .to_string(),
-        together: Some(together(asleep, awake, plan, pause)),
-        findings: findings(asleep, awake, plan, pause, widest, largest.as_ref()),
-        facts: vec![
-            ("Orders of each client".into(), ORDERS.to_string()),
-            ("Sleep after each order".into(), words::span(pause)),
-            ("Plan of the race".into(), plan.hash()),
-        ],
-        doubts: Vec::new(),
+    let largest = awake.and_then(|race| largest(race, plan));
+    it.set("source", course::SOURCE);
+    it.set("orders", ORDERS);
+    it.set("pause", words::span(pause));
+    it.set("workers", words::count(WORKERS));
+    it.set("blocks", plan.blocks);
+    it.set("window_ms", plan.window_ms);
+    it.set("plan", plan.hash());
+    it.set("widest", widest.map(words::percent));
+    let reached = pairs(asleep).map(|(clients, [select, _])| {
+        let share = words::percent(select / ceiling_rps(clients, pause));
+        format!("{share} at {}", words::count(clients))
+    });
+    it.set("reached", reached.collect::<Vec<_>>());
+    it.set("largest", largest.as_ref());
+    it.published.rows = course::throughputs(&[Mix::Mixed]);
+    rows_asleep(&mut it, asleep, pause);
+    if let Some(race) = awake {
+        rows_awake(&mut it, race, plan);
     }
+    together(&mut it, asleep, awake, plan, pause);
+    it.expect("equal-asleep", widest);
+    let shares =
+        pairs(asleep).flat_map(|(clients, both)| both.map(|rps| rps / ceiling_rps(clients, pause)));
+    it.expect("below-ceiling", shares.max_by(f64::total_cmp));
+    let speed = |point: &LoadPoint| awake?.arm(&point.name, ENGINES[0])?.throughput_rps;
+    let awake = plan.points.first().and_then(speed);
+    it.expect("freed", awake.zip(pairs(asleep).next()).map(|(awake, (_, [it, _]))| awake / it));
+    if let Some(largest) = largest {
+        it.claim("differ-awake", largest.is_sure, largest.ratio);
+    }
+    it
 }
 
 /// The largest relative difference between the two servers over all sizes of the crowd.
@@ -187,47 +173,37 @@ fn pairs(asleep: &[Sleepers]) -> impl Iterator<Item = (u32, [f64; 2])> {
 }
 
 /// The largest difference in CPU per request that was found without the sleep.
+#[derive(serde::Serialize)]
 struct Largest {
     ratio: f64,
     is_sure: bool,
-    words: String,
+    point: String,
+    cpu: String,
+    speed: Option<String>,
 }
 
-fn largest(raced: &Raced, plan: &Plan) -> Option<Largest> {
+fn largest(race: &Race, plan: &Plan) -> Option<Largest> {
     let candidates = plan
         .points
         .iter()
-        .filter_map(|point| Some((point, raced.judged(&point.name, ENGINES[1], Metric::Cpu)?)));
+        .filter_map(|point| Some((point, race.judged(&point.name, ENGINES[1], Metric::Cpu)?)));
     let far = |ratio: f64| ratio.ln().abs();
     let (point, judged) = candidates
         .max_by(|a, b| far(a.1.comparison.ratio).total_cmp(&far(b.1.comparison.ratio)))?;
-    let speed = raced.judged(&point.name, ENGINES[1], Metric::Throughput);
-    let speed = speed.map_or(String::new(), |it| {
-        format!(" and answers {} as many requests per second", words::ratio(it.comparison.ratio))
-    });
+    let speed = race.judged(&point.name, ENGINES[1], Metric::Throughput);
     Some(Largest {
         ratio: judged.comparison.ratio,
         is_sure: matches!(judged.verdict, Verdict::Better | Verdict::Worse),
-        words: format!(
-            "at {} the pool of threads needs {} the CPU of select per request{speed}",
-            point.name,
-            words::compared(&judged.comparison),
-        ),
+        point: point.name.clone(),
+        cpu: words::compared(&judged.comparison),
+        speed: speed.map(|it| words::ratio(it.comparison.ratio)),
     })
 }
 
-fn flawed(asleep: &[Sleepers], pause: Duration) -> Side {
-    let mut numbers = Grid::new(&[
-        "clients",
-        "ceiling, requests/s",
-        "select",
-        "pool",
-        "pool / select",
-        "published, of the ceiling",
-    ]);
+fn rows_asleep(it: &mut Draft, asleep: &[Sleepers], pause: Duration) {
     for (clients, [select, pool]) in pairs(asleep) {
         let published = course::published_rps(Mix::Mixed, 0, clients);
-        numbers.row([
+        it.flawed.row([
             words::count(clients),
             words::number(ceiling_rps(clients, pause)),
             words::number(select),
@@ -236,67 +212,22 @@ fn flawed(asleep: &[Sleepers], pause: Duration) -> Side {
             words::or_none(published, |it| words::percent(it / ceiling_rps(clients, PAUSE))),
         ]);
     }
-    let reached =
-        pairs(asleep).map(|(clients, [select, _])| (clients, select / ceiling_rps(clients, pause)));
-    let reached: Vec<String> = reached
-        .map(|(clients, share)| format!("{} at {}", words::percent(share), words::count(clients)))
-        .collect();
-    Side {
-        setup: format!(
-            "The course's program multiclient: every client is a process that sends {ORDERS} \
-             orders and sleeps for {} after each. Servers: select, and a pool of {} threads, with \
-             the course's replies of 8192 bytes.",
-            words::span(pause),
-            words::count(WORKERS),
-        ),
-        finding: match reached.is_empty() {
-            true => "Stopped before the first crowd had ended.".to_string(),
-            false => format!(
-                "Both servers answer what they are asked, which is what the sleep allows. Reached \
-                 of that ceiling with select: {} clients.",
-                reached.join(", ")
-            ),
-        },
-        plot: None,
-        numbers,
-    }
 }
 
-fn corrected(awake: Option<&Raced>, plan: &Plan) -> Side {
-    let mut numbers = Grid::new(&[
-        "clients",
-        "select, requests/s",
-        "pool",
-        "epoll",
-        "CPU per request, pool / select",
-        "epoll / select",
-    ]);
-    let Some(raced) = awake else {
-        return Side { finding: "Stopped before it began.".into(), numbers, ..Side::default() };
-    };
-    let mut series: Vec<Series> = Vec::new();
-    for name in [ENGINES[1], THIRD] {
-        let mut line = Series { name: format!("{name} / select"), ..Series::default() };
-        for point in &plan.points {
-            if let Some(it) = raced.judged(&point.name, name, Metric::Cpu) {
-                line.places.push(Place::of(f64::from(point.connections), &it.comparison));
-            }
-        }
-        series.push(line);
-    }
+fn rows_awake(it: &mut Draft, race: &Race, plan: &Plan) {
     for point in &plan.points {
         let speed = |name: &str| {
-            let arm = raced.arm(&point.name, name);
+            let arm = race.arm(&point.name, name);
             words::or_none(arm.and_then(|arm| arm.throughput_rps), words::number)
         };
-        let judged = |name: &str| match raced.judged(&point.name, name, Metric::Cpu) {
+        let judged = |name: &str| match race.judged(&point.name, name, Metric::Cpu) {
             Some(it) => {
                 let word = it.verdict.word(it.metric);
                 format!("{} {word}", words::compared(&it.comparison))
             }
             None => words::NONE.to_string(),
         };
-        numbers.row([
+        it.corrected.row([
             words::count(point.connections),
             speed(ENGINES[0]),
             speed(ENGINES[1]),
@@ -305,109 +236,34 @@ fn corrected(awake: Option<&Raced>, plan: &Plan) -> Side {
             judged(THIRD),
         ]);
     }
-    let largest = largest(raced, plan).map(|it| it.words);
-    Side {
-        setup: format!(
-            "The same servers, mix and replies, but nobody sleeps: each client asks again as soon \
-             as it has its reply. {} blocks of fresh servers in random order, window {} ms, server \
-             and clients on cores of their own. epoll is added for comparison.",
-            plan.blocks, plan.window_ms
-        ),
-        finding: largest.map_or("No pair was measured.".into(), |it| format!("Now {it}.")),
-        plot: Some(Plot {
-            title: "CPU per request against select".to_string(),
-            caption: "1 is as cheap as select; bars are exact 95 % intervals of the median over \
-                      blocks."
-                .to_string(),
-            x: Axis::log("clients"),
-            y: Axis::log("CPU per request / that of select"),
-            series,
-        }),
-        numbers,
+    for name in [ENGINES[1], THIRD] {
+        let points = plan.points.iter().filter_map(|at| {
+            let judged = race.judged(&at.name, name, Metric::Cpu)?;
+            Some(point(f64::from(at.connections), &judged.comparison))
+        });
+        it.corrected.series(Series::measured(format!("{name} / select"), points));
     }
 }
 
-fn together(asleep: &[Sleepers], awake: Option<&Raced>, plan: &Plan, pause: Duration) -> Plot {
-    let mut series = course::series(Mix::Mixed).to_vec();
+fn together(
+    it: &mut Draft,
+    asleep: &[Sleepers],
+    awake: Option<&Race>,
+    plan: &Plan,
+    pause: Duration,
+) {
+    course::series(Mix::Mixed).into_iter().for_each(|published| it.together.series(published));
     for (side, name) in ENGINES.iter().enumerate() {
-        let places = asleep.iter().filter(|it| it.side == side);
-        let places = places.map(|it| (f64::from(it.clients), it.run.orders_per_s)).collect();
-        series.push(Series::measured(format!("{name}, sleep of {}", words::span(pause)), places));
+        let same = asleep.iter().filter(|it| it.side == side);
+        let points = same.map(|it| (f64::from(it.clients), it.run.orders_per_s));
+        let name = format!("{name}, sleep of {}", words::span(pause));
+        it.together.series(Series::measured(name, points));
     }
-    for name in ENGINES.iter().chain([&THIRD]).filter(|_| awake.is_some()) {
-        let places = plan.points.iter().filter_map(|point| {
+    for name in ENGINES.iter().chain([&THIRD]) {
+        let points = plan.points.iter().filter_map(|point| {
             let speed = awake?.arm(&point.name, name)?.throughput_rps?;
             Some((f64::from(point.connections), speed))
         });
-        series.push(Series::measured(format!("{name}, no sleep"), places.collect()));
+        it.together.series(Series::measured(format!("{name}, no sleep"), points));
     }
-    Plot {
-        title: "Requests per second against the number of clients".to_string(),
-        caption: "Both axes are logarithmic. With the sleep all lines lie on one straight line, \
-                  the ceiling of clients over sleep; without it they are somewhere else and apart."
-            .to_string(),
-        x: Axis::log("clients"),
-        y: Axis::log("requests/s"),
-        series: series.into_iter().filter(|it| !it.places.is_empty()).collect(),
-    }
-}
-
-fn findings(
-    asleep: &[Sleepers],
-    awake: Option<&Raced>,
-    plan: &Plan,
-    pause: Duration,
-    widest: Option<f64>,
-    largest: Option<&Largest>,
-) -> Vec<Finding> {
-    let mut found = Vec::new();
-    if let Some(gap) = widest {
-        let expected = "with the sleep, servers at most 10 % apart at every size";
-        found.push(Finding::new("equal-asleep", gap <= 0.1, gap, expected));
-    }
-    let shares =
-        pairs(asleep).flat_map(|(clients, both)| both.map(|rps| rps / ceiling_rps(clients, pause)));
-    if let Some(highest) = shares.max_by(f64::total_cmp) {
-        let expected = "with the sleep, never more than clients / sleep";
-        found.push(Finding::new("below-ceiling", highest <= 1.0, highest, expected));
-    }
-    let speed = |point: &LoadPoint| awake?.arm(&point.name, ENGINES[0])?.throughput_rps;
-    let first = plan.points.first().and_then(speed);
-    if let (Some(awake), Some((_, [asleep, _]))) = (first, pairs(asleep).next()) {
-        let factor = awake / asleep;
-        let expected = "without the sleep, select answers its smallest crowd at least 5 times as \
-                        often";
-        found.push(Finding::new("freed", factor >= 5.0, factor, expected));
-    }
-    if let Some(it) = largest {
-        let expected = "without the sleep, pool and select differ in CPU per request, interval \
-                        beyond the A/A floor";
-        found.push(Finding::new("differ-awake", it.is_sure, it.ratio, expected));
-    }
-    found
-}
-
-fn why(pause: Duration) -> Vec<String> {
-    let pause = words::span(pause);
-    vec![
-        format!(
-            "A client that waits R for its reply and then sleeps for Z asks once every Z + R. Of N \
-             such clients a server sees N / (Z + R) requests per second. Z is {pause} and R is \
-             some hundredths of a millisecond, so the server's part is lost in the fifth digit: \
-             a server that is twice as slow looks 0.01 % slower."
-        ),
-        "The published table shows it: at 1, 10 and 100 clients the throughput is 99.9, 99.8 and \
-         98.9 % of N per second. At 500 and 1,000 it is 84 and 76 %, and that is not the servers \
-         either: connections were turned away and tried again after whole seconds (exhibit \
-         accept-queue)."
-            .to_string(),
-        "Without the sleep the same servers are asked as fast as they answer, and architecture \
-         begins to matter: select finds many ready clients with one call, a pool wakes a thread \
-         for every request, and each wake-up is a context switch that somebody pays for."
-            .to_string(),
-        "A sleep between requests is not wrong in itself. Real clients think. But then the \
-         question is how long a reply takes, or how many thinking clients one server can carry, \
-         and not how many requests per second it answered."
-            .to_string(),
-    ]
 }

@@ -1,4 +1,4 @@
-//! A paced source without a server around it: for probes, benches and tests.
+//! A streaming worker without a server, for probes, benches and tests.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use sys::poll::{PollFd, poll};
 use crate::fault::Fault;
 use crate::runner::PacedRunner;
 
-/// How often it is looked whether a worker has ended.
+/// How often to check whether the worker has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Runs one worker until every stream that was ordered beforehand has ended. For `quiet` nothing
-/// else of this process runs, so that it can be measured.
+/// Runs one worker until every stream ordered beforehand has ended. During `quiet` nothing else of
+/// this process runs, so that it can be measured.
 ///
-/// `meanwhile` is called on a thread of its own with a bell that tells the worker of changed
-/// orders; when it has returned the streams that were ordered are waited for, and no others.
+/// `meanwhile` runs on a thread of its own and gets a bell that tells the worker of changed orders.
+/// When it returns, the streams ordered so far are awaited, and no others.
 ///
 /// # Errors
-/// What the worker could not begin with.
+/// Why the worker could not begin.
 pub fn run_alone<P: PacedSource>(
     runner: &PacedRunner<'_, P>,
     assets: &Assets,
@@ -50,15 +50,15 @@ pub fn run_alone<P: PacedSource>(
             ended
         });
         let company = scope.spawn(|| meanwhile(&|| orders.ring()));
-        // It is ready once it has taken up its orders, or has ended without.
+        // The worker is ready once it has taken up its orders, or has failed.
         while board.slot(0).state() != SlotState::Ready && !worker.is_finished() {
             let mut list = [PollFd::new(bell.as_fd(), true, false)];
-            // A worker that could not begin rings before it has ended.
+            // A worker that could not begin rings the bell before it ends.
             poll(&mut list, Some(LOOK_EVERY)).map_err(Fault::Wait)?;
             bell.clear();
         }
         std::thread::sleep(quiet);
-        // What nobody waits for, such as the reader of a live source, goes on until here.
+        // Streams that are not awaited, such as the reader of a live source, run until here.
         let company = company.join();
         board.advance(Phase::Draining);
         stop.ring();

@@ -1,29 +1,29 @@
-//! What becomes of a schedule that was missed: it is caught up with at twice its speed, never by a
+//! Catching up after a delay: late packets leave at twice the rate of their schedule, never as one
 //! burst.
 //!
-//! A worker that was held up for 300 ms owes ten packets of a stream that has one every 30 ms.
-//! Sent at once they would overrun a queue on the way, and come no earlier than the last of them
-//! could. So a stream is asked for the packets of the moment that it had asked for, and called
-//! again after half the time that its schedule says, until it is where it should be.
+//! A worker that was held up for 300 ms owes ten packets of a stream that has one every 30 ms. Sent
+//! at once they would overrun a queue on the way, and the last could arrive no earlier. So the
+//! worker asks a stream only for the packets of the moment it had asked for, and calls again after
+//! half the time that its schedule says, until it has caught up.
 
 use std::time::Duration;
 
 use seam::Instant;
 
-/// Packets of this span leave together as a matter of course: two slots of the wheel.
+/// Packets of this span leave together as usual: two slots of the wheel.
 pub const SLACK: Duration = Duration::from_millis(2);
 
-/// Until when to ask a stream for packets that wanted to be called at `asked` and is called `now`.
+/// Until when to ask a stream for packets that asked for `asked` and is called `now`.
 pub fn until(asked: Instant, now: Instant) -> Instant {
     now.min(asked + SLACK).max(if is_late(asked, now) { asked } else { now })
 }
 
-/// When to call it that now wants to be called at `next`.
+/// When to call the stream next, if it now asks for `next`.
 pub fn wake(asked: Instant, now: Instant, next: Instant) -> Instant {
     if is_late(asked, now) { next.max(now + next.since(asked) / 2) } else { next }
 }
 
-/// Whether it was called too late to let everything leave that is due.
+/// Whether the stream was called too late for all that is due to leave at once.
 pub fn is_late(asked: Instant, now: Instant) -> bool {
     now.since(asked) > SLACK
 }
@@ -36,8 +36,8 @@ mod tests {
         Instant::from_ns(ms * 1_000_000)
     }
 
-    /// Calls a schedule of one packet every `gap` ms as a worker would that comes `stall` ms late
-    /// to the first; says when each of `count` packets left.
+    /// Calls a schedule of one packet every `gap` ms, as a worker would that comes `stall` ms late
+    /// to the first; returns when each of `count` packets left.
     fn play(gap: u64, stall: u64, count: usize) -> Vec<(u64, u64)> {
         let (mut asked, mut now, mut sent) = (ms(0), ms(stall), 0);
         let mut left = Vec::new();

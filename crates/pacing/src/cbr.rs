@@ -1,31 +1,32 @@
-//! A paced source that beats time: constant packets at a constant gap, for tests, probes and
-//! benches.
+//! A source of constant bit rate: equal packets at equal gaps, for tests, probes and benches.
 //!
-//! Each packet is 12 bytes of an RTP header (RFC 3550, section 5.1) and a payload that is the same
-//! whichever way it is given: copied bytes, shared bytes or a range of a file. So what arrives can
-//! be compared between senders byte for byte.
+//! Each packet is 12 bytes of RTP header (RFC 3550, section 5.1) and a payload that is the same
+//! however it is given: copied bytes, shared bytes or a range of a file. So arriving packets can be
+//! compared between senders byte for byte.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use seam::{BadSeed, Body, Burst, Channel, Instant, Next, PacedCx, PacedSource, Share, Source};
+use seam::{
+    BadSeed, Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource, Share, Source,
+};
 
 /// The length of the header, in bytes.
 pub const HEAD: usize = 12;
 
-/// Where a CBR source takes its payloads from.
+/// Where the payloads come from.
 #[derive(Clone, Debug)]
 pub enum Contents {
     /// Each packet has bytes of its own.
     Bytes(Arc<[u8]>),
     /// All packets share these bytes.
     Shared(Arc<[u8]>),
-    /// A file of at least so many bytes.
+    /// A file of at least this many bytes.
     File(Source, u64),
-    /// A file of so many bytes that holds whole packets, heads and all, those of a transmission one
-    /// after the other and those of the next behind them ([`CbrSource::records`]).
+    /// A file of this many bytes that holds whole packets with their headers, those of one stream
+    /// after those of another ([`CbrSource::records`]).
     Records(Source, u64),
 }
 
@@ -38,46 +39,46 @@ impl Contents {
     }
 }
 
-/// What is stream.
+/// Streams of equal packets at equal gaps.
 #[derive(Clone, Debug)]
 pub struct CbrSource {
-    /// How many transmissions there are.
+    /// Number of streams.
     pub streams: u32,
-    /// Packets of each.
+    /// Packets of each stream.
     pub packets: u32,
-    /// The time from one beat to the next.
+    /// Time from one burst of a stream to the next.
     pub gap: Duration,
-    /// Packets at each beat.
+    /// Packets of a burst.
     pub burst: u32,
-    /// Bytes of payload in each packet; the pieces of the contents follow one another and begin
-    /// anew where it ends.
+    /// Bytes of payload in each packet. Payloads follow one another in the contents and start over
+    /// at their end.
     pub payload: u32,
     /// How far ahead of the clock packets may be handed to the kernel.
     pub ahead: Duration,
-    /// Whether the beats of the transmissions are spread over the gap.
+    /// Whether the bursts of the streams are spread over the gap.
     pub spread: bool,
-    /// Who gets them: the stream's number picks one.
+    /// The receivers; the stream's number selects one.
     pub to: Vec<SocketAddr>,
     /// Where the payloads come from.
     pub contents: Contents,
 }
 
-/// The orders of a CBR source: every transmission is ordered from the beginning.
+/// The orders of a [`CbrSource`]: every stream is ordered from the beginning.
 #[derive(Debug)]
 #[repr(C)]
 pub struct CbrOrders {
     taken: AtomicU32,
-    /// Not zero: all of them pause.
+    /// Not zero: all streams pause.
     pub paused: AtomicU32,
-    /// Not zero: all of them end.
+    /// Not zero: all streams end.
     pub ended: AtomicU32,
-    /// Datagrams that came back.
+    /// Datagrams that were received.
     pub heard: AtomicU32,
-    /// The moments of the first beats, of as many transmissions as there is room for.
+    /// The moments of the first bursts of the first [`STARTS`] streams.
     starts: [AtomicU64; STARTS],
 }
 
-/// Transmissions whose first moment is noted for those who time what arrives.
+/// Streams whose first moment is stored, for receivers that measure lateness.
 const STARTS: usize = 1024;
 
 // SAFETY: atomics only, for which zero is a value.
@@ -99,12 +100,12 @@ impl Default for CbrOrders {
     }
 }
 
-/// One transmission of a CBR source.
+/// One stream of a [`CbrSource`].
 #[derive(Debug)]
 pub struct CbrStream {
     number: u32,
     sent: u32,
-    /// The moment of its first packet; moved on by pauses.
+    /// The moment of its first packet; pauses move it.
     start: Instant,
     paused_at: Option<Instant>,
 }
@@ -113,8 +114,8 @@ impl CbrSource {
     /// By how much the timestamp of a packet exceeds that of the one before: 30 ms of 8 kHz.
     pub const TICKS: u32 = 240;
 
-    /// When packet `sent` of transmission `number` was due, as long as nothing paused; `None` for
-    /// one that has not started or is beyond those whose start is noted.
+    /// When packet `sent` of stream `number` was due, if nothing paused; `None` if the stream has
+    /// not started or its start is not stored.
     #[must_use]
     pub fn due_at(&self, state: &CbrOrders, number: u32, sent: u32) -> Option<Instant> {
         let start = state.starts.get(number as usize)?.load(Ordering::Acquire);
@@ -122,13 +123,13 @@ impl CbrSource {
         (start > 0).then(|| Instant::from_ns(start) + since)
     }
 
-    /// How long it beats.
+    /// How long a stream lasts.
     #[must_use]
     pub fn length(&self) -> Duration {
         self.gap * self.packets.div_ceil(self.burst.max(1))
     }
 
-    /// The head of packet `sent` of transmission `number`.
+    /// The header of packet `sent` of stream `number`.
     #[must_use]
     pub fn head(number: u32, sent: u32) -> [u8; HEAD] {
         let mut head = [0; HEAD];
@@ -149,7 +150,7 @@ impl CbrSource {
         start..start + len
     }
 
-    /// What a file of records holds: the payloads of `contents` behind their heads.
+    /// The contents of a file of records: the payloads of `contents`, each after its header.
     #[must_use]
     pub fn records(&self, contents: &[u8]) -> Vec<u8> {
         let mut records = Vec::new();
@@ -199,8 +200,8 @@ impl PacedSource for CbrSource {
     type State = CbrOrders;
     type Stream = CbrStream;
 
-    fn streams_max(&self) -> usize {
-        self.streams as usize
+    fn limits(&self) -> PacedLimits {
+        PacedLimits { streams_max: self.streams as usize, ahead: self.ahead }
     }
 
     fn start(&self, cx: &PacedCx<'_, CbrOrders>) -> Option<(CbrStream, Next)> {
@@ -211,7 +212,7 @@ impl PacedSource for CbrSource {
             true => self.gap * number / self.streams,
             false => Duration::ZERO,
         };
-        // A gap of grace: the first beat of all is not late because they are many.
+        // One gap of grace: with many streams the first burst would be late otherwise.
         let start = cx.now + self.gap + phase;
         if let Some(noted) = cx.state.starts.get(number as usize) {
             noted.store(start.ns(), Ordering::Release);
@@ -261,11 +262,7 @@ impl PacedSource for CbrSource {
         cx.state.ended.load(Ordering::Acquire) != 0 || is_paused != beat.paused_at.is_some()
     }
 
-    fn ahead(&self) -> Duration {
-        self.ahead
-    }
-
-    fn hear(
+    fn receive(
         &self,
         cx: &PacedCx<'_, CbrOrders>,
         _from: SocketAddr,

@@ -1,5 +1,5 @@
-//! What a streaming worker is given, and what every kind of it does the same way: taking up orders,
-//! hearing what comes in, sending and counting.
+//! The context of a streaming worker, and what every kind of it does the same way: taking up
+//! orders, receiving reports, sending and counting.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use engines::ExtraWorkerEntry;
 use memory::{Phase, SlotState};
-use seam::{Burst, Channel, Effects, Instant, PacedCx, PacedSource};
+use seam::{AtShutdown, Burst, Channel, Effects, Instant, PacedCx, PacedLimits, PacedSource};
 use sys::poll::{PollFd, poll};
 
 use super::group_sockets::GroupSockets;
@@ -19,19 +19,21 @@ use crate::senders::Transmit;
 use crate::senders::outlet::{Count, Files, Outlet};
 use engines::say;
 
-/// Packets that leave at a time at the most: what one sendmmsg(2) takes.
+/// Most packets of a burst: what one sendmmsg(2) takes.
 pub const BURST_MAX: usize = 1024;
-/// Datagrams that are heard at a time at the most, so that reports cannot hold up media.
-const HEARD_MAX: usize = 64;
-/// How often an heir looks for orders of its predecessor's sessions.
+/// Most datagrams received at a time, so that reports cannot delay media.
+const RECEIVED_MAX: usize = 64;
+/// How often a successor looks for orders of its predecessor's sessions.
 const HEIR_NAP: Duration = Duration::from_millis(250);
-/// The longest report that is read whole; RTCP keeps below the least MTU.
+/// The longest report that is read whole; RTCP stays below the least MTU.
 pub(super) const REPORT_MAX: usize = 2048;
 
-/// One streaming worker with what it needs. Several threads of one worker may share it.
+/// A streaming worker's source, sender and place in the server. Several threads of one worker may
+/// share it.
 pub(crate) struct StreamContext<'a, P: PacedSource> {
     pub source: &'a P,
     pub state: &'a P::State,
+    pub limits: PacedLimits,
     pub entry: &'a ExtraWorkerEntry<'a>,
     pub outlet: Outlet<'a>,
     pub stats: &'a StreamStats,
@@ -46,10 +48,12 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         entry: &'a ExtraWorkerEntry<'a>,
     ) -> io::Result<StreamContext<'a, P>> {
         let PacedRunner { source, state, sockets, stats, rank, .. } = *runner;
+        let limits = source.limits();
         let outlet = Outlet { sockets, files: Files::new(entry.assets) };
         Ok(StreamContext {
             source,
             state,
+            limits,
             entry,
             outlet,
             stats,
@@ -67,7 +71,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         Instant::from_ns(sys::clock::now_ns())
     }
 
-    /// A tray for what paced sources note; one for each thread.
+    /// Collects the notes of the source; one for each thread.
     pub fn effects(&self) -> Effects {
         Effects::new(false, self.entry.verbose)
     }
@@ -77,7 +81,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         PacedCx::new(now, self.entry.id, self.state, effects)
     }
 
-    /// Prints what was noted.
+    /// Prints the notes.
     pub fn print_notes(&self, effects: &Effects) {
         for note in effects.take_notes() {
             say!("{note}");
@@ -93,31 +97,36 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         self.entry.bell.ring();
     }
 
-    /// How far the server is.
+    /// The phase of the server.
     pub fn phase(&self) -> Phase {
         self.entry.board.phase()
     }
 
-    /// Whether a worker can go whose streams are all over, or `is_idle`: new orders are a
-    /// successor's as soon as there is one, and nobody's when the server drains.
+    /// Whether the worker can end, given that its streams are over (`is_idle`). A successor takes
+    /// new orders as soon as there is one; while the server drains, no one does.
     pub fn is_over(&self, is_idle: bool) -> bool {
         let phase = self.phase();
         phase >= Phase::Forced || phase > Phase::Ready && is_idle
     }
 
-    /// Whether this stream is a successor's to go on with.
+    /// Whether a successor continues this stream.
     pub fn is_inherited(&self, stream: &P::Stream) -> bool {
-        self.phase() == Phase::Leaving && self.source.is_heritable(stream)
+        self.phase() == Phase::Leaving && self.at_shutdown(stream) == AtShutdown::Transfer
     }
 
-    /// How long to sleep at the most without a look at the orders.
+    /// What becomes of this stream when the server shuts down.
+    pub fn at_shutdown(&self, stream: &P::Stream) -> AtShutdown {
+        self.source.policy(stream).at_shutdown
+    }
+
+    /// The longest sleep without a look at the orders.
     pub fn nap(&self) -> Option<Duration> {
         self.entry.is_successor.then_some(HEIR_NAP)
     }
 
-    /// Sleeps until orders have changed, a datagram has come, `watched` is readable or `timeout` is
-    /// over; while the server runs also until it ends. Says whether orders, whether datagrams of
-    /// the two channels and whether reports to groups wait.
+    /// Sleeps until orders change, a datagram arrives, `watched` is readable or `timeout` is over;
+    /// until the server begins to end, also until it does. Returns whether orders wait, whether
+    /// datagrams of the two channels wait, and whether reports to groups wait.
     pub fn wait(
         &self,
         watched: Option<BorrowedFd<'_>>,
@@ -151,12 +160,12 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         running: usize,
         cx: &PacedCx<'_, P::State>,
     ) -> Option<(P::Stream, seam::Next)> {
-        if running >= self.source.streams_max() || self.phase() > Phase::Ready {
+        if running >= self.limits.streams_max || self.phase() > Phase::Ready {
             return None;
         }
         let started = self.source.start(cx)?;
         self.stats.started.add(1);
-        if let Some(at) = self.source.ear(&started.0) {
+        if let Some(at) = self.source.policy(&started.0).report_group {
             let interface = self.sockets().of(Channel::Rtcp).multicast_interface();
             let opened = interface.and_then(|interface| self.groups.open(at, interface));
             if let Err(error) = opened {
@@ -168,14 +177,14 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
 
     /// Ends a stream.
     pub fn close(&self, cx: &PacedCx<'_, P::State>, stream: P::Stream) {
-        if let Some(at) = self.source.ear(&stream) {
+        if let Some(at) = self.source.policy(&stream).report_group {
             self.groups.close(at);
         }
         self.source.close(cx, stream);
         self.stats.closed.add(1);
     }
 
-    /// Sends a burst, counts it, notes how late its packets were, and empties it.
+    /// Sends a burst, counts it, records the lateness of its packets, and empties it.
     pub fn send(&self, transmit: &mut dyn Transmit, burst: &mut Burst) {
         if burst.is_empty() {
             return;
@@ -208,27 +217,28 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         slot.bytes_out.add(count.bytes as u64);
     }
 
-    /// Tells the paced source what came to the socket of `channel`.
-    pub fn hear(&self, cx: &PacedCx<'_, P::State>, channel: Channel) {
+    /// Passes what arrived on the socket of `channel` to the source.
+    pub fn receive(&self, cx: &PacedCx<'_, P::State>, channel: Channel) {
         let mut buffer = [0; REPORT_MAX];
-        for _ in 0..HEARD_MAX {
+        for _ in 0..RECEIVED_MAX {
             match self.sockets().of(channel).receive(&mut buffer) {
                 Ok((len, from)) => {
-                    self.stats.heard.add(1);
-                    self.source.hear(cx, from, channel, &buffer[..len]);
+                    self.stats.received.add(1);
+                    self.source.receive(cx, from, channel, &buffer[..len]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The error of a datagram that we sent; the next receive finds what waits.
+                // The error belongs to a datagram that we sent; the next receive returns what
+                // waits.
                 Err(_) => {}
             }
         }
     }
 
-    /// Tells the paced source what was said to groups.
-    pub fn hear_groups(&self, cx: &PacedCx<'_, P::State>) {
-        self.groups.hear(HEARD_MAX, |from, bytes| {
-            self.stats.heard.add(1);
-            self.source.hear(cx, from, Channel::Rtcp, bytes);
+    /// Passes the reports of groups to the source.
+    pub fn receive_from_groups(&self, cx: &PacedCx<'_, P::State>) {
+        self.groups.receive(RECEIVED_MAX, |from, bytes| {
+            self.stats.received.add(1);
+            self.source.receive(cx, from, Channel::Rtcp, bytes);
         });
     }
 }

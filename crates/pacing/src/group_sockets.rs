@@ -1,9 +1,9 @@
-//! Where reports come in that are not sent to the server itself: the members of a group tell the
-//! group how they hear it (RFC 3550 section 6), and the sender is one of those who listen.
+//! Sockets that receive the reports of multicast groups: members report to the group, and the
+//! sender listens as a member (RFC 3550 section 6).
 //!
-//! There is a socket for each group that something is stream to, and all of them look like one
-//! descriptor to whoever waits: that of a readiness list, which is itself readable when one of its
-//! members is (epoll(7), "nesting").
+//! There is one socket for each group that a stream goes to. A worker watches all of them by one
+//! descriptor: that of an epoll list, which is itself readable when one of its members is
+//! (epoll(7), "nesting").
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,20 +14,20 @@ use std::time::Duration;
 use sys::epoll::{Epoll, Events, Interest};
 use sys::udp::{Udp, UdpOptions};
 
-/// Sockets that are looked at in one turn.
+/// Sockets read in one turn.
 const LOOKED_AT: usize = 16;
 
-/// The ears of one streaming worker.
+/// The group sockets of one streaming worker.
 pub(crate) struct GroupSockets {
     epoll: Epoll,
-    open: Mutex<Vec<Ear>>,
+    open: Mutex<Vec<Group>>,
 }
 
-struct Ear {
+struct Group {
     /// Its address as the stream names it.
     at: SocketAddr,
     key: u64,
-    /// Streams that are heard here.
+    /// Streams that use it.
     streams: usize,
     socket: Udp,
 }
@@ -41,13 +41,13 @@ impl GroupSockets {
         Ok(GroupSockets { epoll: Epoll::new()?, open: Mutex::new(Vec::new()) })
     }
 
-    /// Readable while something waits in one of them.
+    /// Readable while one of the sockets has a datagram.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<Ear>> {
-        // Nothing is left half done where one could panic.
+    fn all(&self) -> MutexGuard<'_, Vec<Group>> {
+        // No panic can leave the list half changed.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,23 +66,23 @@ impl GroupSockets {
         socket.join(at.ip(), interface)?;
         let key = all.iter().map(|ear| ear.key + 1).max().unwrap_or(0);
         self.epoll.add(&socket, Interest::READ, key)?;
-        all.push(Ear { at, key, streams: 1, socket });
+        all.push(Group { at, key, streams: 1, socket });
         Ok(())
     }
 
-    /// A stream that was heard at `at` has ended.
+    /// A stream that used the group `at` has ended.
     pub fn close(&self, at: SocketAddr) {
         let mut all = self.all();
         let Some(index) = all.iter().position(|ear| ear.at == at) else { return };
         all[index].streams -= 1;
         if all[index].streams == 0 {
-            // The last copy of a socket that closes leaves the list by itself.
+            // A socket leaves the epoll list when its last copy closes.
             drop(all.swap_remove(index));
         }
     }
 
     /// Gives `tell` what waits, at most `most` datagrams.
-    pub fn hear(&self, most: usize, mut tell: impl FnMut(SocketAddr, &[u8])) {
+    pub fn receive(&self, most: usize, mut tell: impl FnMut(SocketAddr, &[u8])) {
         let mut events = Events::with_capacity(LOOKED_AT);
         if !matches!(self.epoll.wait(&mut events, Some(Duration::ZERO)), Ok(1..)) {
             return;
@@ -119,7 +119,7 @@ mod tests {
         let heard = || {
             speaker.send_to(b"report", at, false).expect("the loopback has room");
             let mut heard = Vec::new();
-            groups.hear(9, |from, bytes| heard.push((from, bytes.to_vec())));
+            groups.receive(9, |from, bytes| heard.push((from, bytes.to_vec())));
             heard
         };
         let from = speaker.local_addr().expect("bound");

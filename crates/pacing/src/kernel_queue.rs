@@ -1,15 +1,14 @@
-//! A paced source whose packets of the next moments wait in a queue of the kernel's and leave by
-//! its timer interrupt (`tbf-kernel`), with heads that the kernel writes (`bpf-stamp`), or in a
-//! chain of io_uring (`uring-chain`).
+//! Hands packets to the kernel ahead of their moments: to a queue that its timer interrupt empties
+//! (`tbf-kernel`, `bpf-stamp`), or to a chain of io_uring (`uring-chain`).
 //!
-//! All streams share one queue: the packets of the next moments are merged by their moments and
-//! handed over together. A chain for each stream would cost a wake for each packet; merged, all
-//! that is due in a slot shares one. While they wait in the lane (`senders/lane.rs`) nothing of
-//! this process has to run, so load that keeps it from its processor does not make packets late.
+//! All streams share one queue: their packets are merged by their moments and handed over together.
+//! A chain for each stream would cost a wake for each packet; merged, all that is due in a slot
+//! shares one. While packets wait in the kernel nothing of this process has to run, so other load
+//! does not make them late.
 //!
-//! A queue cannot give back one packet. For a pause, a seek or a new transmission all that waits is
-//! forgotten, every stream is told how much of it never left ([`PacedSource::withdrawn`]), and the
-//! window is made anew. How late packets leave is not known here, only which have left.
+//! A queue cannot give back one packet. A pause, a seek or a new stream empties the whole queue;
+//! every stream is told how many of its packets never left ([`PacedSource::withdrawn`]), and the
+//! window is filled again. How late packets leave is not known here, only which have left.
 
 mod fill;
 
@@ -17,21 +16,21 @@ use std::io;
 use std::time::Duration;
 
 use memory::Phase;
-use seam::{Channel, Effects, Instant, Next, PacedSource};
+use seam::{AtShutdown, Channel, Effects, Instant, Next, PacedSource};
 
 use crate::catch_up::SLACK;
 use crate::context::StreamContext;
 use crate::senders::queue::{Queue, Waiting};
 use crate::senders::send_plan::SendPlan;
 
-/// The part of a window that is asked for at a time.
+/// The part of a window that the streams are asked for at a time.
 const PART: Duration = Duration::from_millis(20);
-/// While the server ends, how often its phase is looked at.
+/// How often the phase is checked while the server ends.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The window while orders come that make it anew, and for how long after the last of them.
+/// The window while orders keep arriving that refill it, and how long after the last of them.
 const RESTLESS: Duration = Duration::from_millis(100);
 const CALM: Duration = Duration::from_millis(500);
-/// A message that has not left so long after its moment never will, or the queue is behind.
+/// A message that has not left this long after its moment is lost, or the queue is late.
 const LOST: Duration = Duration::from_millis(150);
 
 struct Running<P: PacedSource> {
@@ -48,13 +47,13 @@ struct Worker<'d, 'a, P: PacedSource> {
     running: Vec<Running<P>>,
     ids: u32,
     waiting: Waiting,
-    /// Until when every stream was asked.
+    /// The moment until which every stream was asked.
     horizon: Instant,
-    /// What was missed at a moment, if packets go on at twice their speed since.
+    /// The first missed moment and when that was noticed, while packets go at twice their rate.
     behind: Option<(Instant, Instant)>,
-    /// When what waits was last taken back for an order, until it was made anew.
+    /// When packets were last taken back for an order, until the queue was refilled.
     taking_back: Option<Instant>,
-    /// Orders wait until then: a queue that is only made anew sends nothing.
+    /// Orders wait until then: a queue that is only refilled sends nothing.
     rest_until: Instant,
     has_orders: bool,
     plan: SendPlan,
@@ -111,20 +110,20 @@ pub(super) fn serve<P: PacedSource>(
 }
 
 impl<P: PacedSource> Worker<'_, '_, P> {
-    /// Whether more can be handed over.
+    /// Whether the queue takes more packets.
     fn has_room(&self) -> bool {
         self.queue.is_counted() || self.waiting.is_empty()
     }
 
-    /// How far ahead packets are handed over. While orders come one after the other it is short,
-    /// for each of them makes the window anew.
+    /// How far ahead packets are handed over. The window is short while orders keep arriving,
+    /// because each of them refills it.
     fn window(&self) -> Duration {
-        let window = self.context.source.ahead().min(self.queue.window());
+        let window = self.context.limits.ahead.min(self.queue.window());
         let is_calm = self.now >= self.rest_until + CALM;
         if is_calm { window } else { window.min(RESTLESS) }
     }
 
-    /// The soonest moment that a stream wants.
+    /// The soonest moment that a stream asked for.
     fn soonest(&self) -> Option<Instant> {
         let wanted = self.running.iter().filter_map(|running| match running.next {
             Next::At(at) => Some(at),
@@ -136,7 +135,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
     fn wait(&mut self, phase: Phase) -> io::Result<()> {
         let context = self.context;
         let half = self.window() / 2;
-        // Half a window before more is wanted, and when the last message has left.
+        // Wake half a window before more packets are due, and when the last message has left.
         let refill = self.soonest().map(|at| at.max(self.horizon).since(context.now() + half));
         let refill = refill.filter(|_| self.has_room());
         let landed = self.waiting.span().map(|(_, last)| last.since(context.now()) + SLACK);
@@ -151,19 +150,19 @@ impl<P: PacedSource> Worker<'_, '_, P> {
             let rest = self.rest_until.since(context.now());
             timeout = Some(timeout.unwrap_or(rest).min(rest));
         }
-        // Less than a slot of the wheel is not worth a turn.
+        // A turn for less than a slot of the wheel is not worth its cost.
         let timeout = timeout.map(|timeout| timeout.max(SLACK / 2));
         let [orders, rtp, rtcp, groups] = context.wait(self.queue.watched(), timeout, phase)?;
         self.now = context.now();
         context.turn(self.now);
         if rtp {
-            context.hear(&context.cx(self.now, &self.effects), Channel::Rtp);
+            context.receive(&context.cx(self.now, &self.effects), Channel::Rtp);
         }
         if rtcp {
-            context.hear(&context.cx(self.now, &self.effects), Channel::Rtcp);
+            context.receive(&context.cx(self.now, &self.effects), Channel::Rtcp);
         }
         if groups {
-            context.hear_groups(&context.cx(self.now, &self.effects));
+            context.receive_from_groups(&context.cx(self.now, &self.effects));
         }
         if orders {
             context.entry.orders.clear();
@@ -176,8 +175,8 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         Ok(())
     }
 
-    /// After an order for which the queue was made anew, the next is taken up when as long has
-    /// passed as that took: many streams that begin must not hold up all the others.
+    /// After an order that refilled the queue, the next waits as long as the refill took, so that
+    /// many new streams do not hold up the others.
     fn rest(&mut self) {
         if let Some(began) = self.taking_back.take() {
             let now = self.context.now();
@@ -185,7 +184,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         }
     }
 
-    /// Takes up what was ordered; true if it wants packets before those that wait have left.
+    /// Takes up new orders; true if a new stream has packets due before those that wait.
     fn take_orders(&mut self) -> bool {
         let mut soon = false;
         let (context, cx) = (self.context, self.context.cx(self.now, &self.effects));
@@ -197,7 +196,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         soon
     }
 
-    /// Does what orders have changed.
+    /// Carries out changed orders.
     fn obey(&mut self) -> io::Result<()> {
         let soon = self.take_orders();
         let (context, cx) = (self.context, self.context.cx(self.now, &self.effects));
@@ -214,7 +213,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         Ok(())
     }
 
-    /// Takes note of what has left.
+    /// Counts the messages that have left.
     fn land(&mut self) -> io::Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
@@ -224,7 +223,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         let count = self.waiting.land(left, |owner, packets| settle(running, owner, packets));
         self.context.count(&count);
         if !self.queue.is_counted() {
-            // What a broken chain did not send has failed.
+            // Packets that a broken chain did not send have failed.
             return if self.queue.has_ended() { self.give_back(Instant::NEVER) } else { Ok(()) };
         }
         match self.waiting.span() {
@@ -233,7 +232,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         }
     }
 
-    /// Forgets what waits in the queue, and tells the streams.
+    /// Empties the queue and tells the streams.
     fn take_back(&mut self) -> io::Result<()> {
         self.horizon = self.now;
         if self.waiting.is_empty() {
@@ -244,7 +243,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         self.give_back(Instant::from_ns(if self.queue.is_counted() { lost } else { 0 }))
     }
 
-    /// Tells the streams how much of theirs never left; what was due before `lost` has failed.
+    /// Tells the streams how many of their packets never left; those due before `lost` have failed.
     fn give_back(&mut self, lost: Instant) -> io::Result<()> {
         let (count, unsent) = self.waiting.clear(self.queue.left()?, lost);
         self.context.count(&count);
@@ -253,13 +252,13 @@ impl<P: PacedSource> Worker<'_, '_, P> {
             let Some(&packets) = unsent.get(&running.id) else { continue };
             let cx = self.context.cx(self.now, &self.effects);
             self.context.source.withdrawn(&cx, &mut running.stream, packets);
-            // Whatever it wanted next, it now wants what was taken back.
+            // The stream now asks for the packets that were taken back, first of all.
             running.next = Next::At(Instant::ZERO);
         }
         Ok(())
     }
 
-    /// Ends what a successor goes on with, and nothing of it is left in the queue.
+    /// Ends the streams that a successor continues, with nothing of theirs left in the queue.
     fn bequeath(&mut self) -> io::Result<()> {
         let is_inherited = |it: &Running<P>| self.context.is_inherited(&it.stream);
         if !self.running.iter().any(is_inherited) {
@@ -275,16 +274,16 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         Ok(())
     }
 
-    /// Ends the streams that nobody waits for.
+    /// Ends the streams that the server does not wait for.
     fn dismiss(&mut self) {
         for running in &mut self.running {
-            if !self.context.source.is_awaited(&running.stream) {
+            if self.context.at_shutdown(&running.stream) == AtShutdown::Stop {
                 running.next = Next::Done;
             }
         }
     }
 
-    /// Closes the streams that are done and have nothing in the queue.
+    /// Closes the streams that are done and have no packets in the queue.
     fn reap(&mut self) {
         let (context, now, effects) = (self.context, self.now, &self.effects);
         let is_over = |it: &mut Running<P>| it.next == Next::Done && it.waiting == 0;
@@ -294,7 +293,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
     }
 }
 
-/// So many packets of a stream wait no longer.
+/// These packets of a stream no longer wait.
 fn settle<P: PacedSource>(running: &mut [Running<P>], owner: u32, packets: usize) {
     if let Some(running) = running.iter_mut().find(|running| running.id == owner) {
         running.waiting -= packets;

@@ -1,5 +1,5 @@
-//! Which senders work here: tried by really sending and receiving, never by whether an option could
-//! be set.
+//! Tries which senders work here, by really sending and receiving; setting an option proves
+//! nothing.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -26,16 +26,16 @@ const PAYLOAD: u32 = 160;
 /// A sender that works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Works {
-    /// The lateness that half of its packets did not exceed, by the clock of the receiver's kernel.
+    /// The median lateness, by the clock of the receiver's kernel.
     pub late_p50: Duration,
-    /// The lateness of the latest one.
+    /// The greatest lateness.
     pub late_max: Duration,
-    /// System calls for a hundred packets.
+    /// System calls per hundred packets.
     pub calls_percent: u64,
 }
 
-/// Sends two short streams over the loopback device and looks at what arrives. A sender that sets
-/// up queues is tried in a network of its own, so that this machine's are left alone.
+/// Sends two short streams over the loopback device and checks what arrives. A sender that sets up
+/// queues is tried in a network namespace, so that this machine's devices are untouched.
 ///
 /// # Errors
 /// Why it does not work here, in words.
@@ -45,7 +45,7 @@ pub fn probe(sender: Sender) -> Result<Works, String> {
     }
     let tried = netlink::apart(|| Ok(attempt(sender)));
     tried.unwrap_or_else(|error| {
-        let wanted = "expected leave to try it in a network of its own (CAP_SYS_ADMIN)";
+        let wanted = "expected permission to try it in a network namespace (CAP_SYS_ADMIN)";
         Err(format!("{wanted}, found: {error}; run it as root"))
     })
 }
@@ -75,12 +75,12 @@ fn attempt(sender: Sender) -> Result<Works, String> {
     Ok(Works { late_p50, late_max, calls_percent })
 }
 
-/// How much earlier than its moment a packet may seem to come: the clock of the receiver's times is
-/// another one and may be set right meanwhile.
+/// How much earlier than its moment a packet may seem to arrive: the receiver's timestamps use
+/// another clock, which may be adjusted meanwhile.
 const EARLY: Duration = Duration::from_millis(1);
 
-/// Whether what came is what was to be sent, in its order, and nothing before its moment; how late
-/// each came.
+/// Checks that the right packets arrived, in order, and none before its moment; returns how late
+/// each was.
 fn compare(
     receiver: &Udp,
     source: &CbrSource,
@@ -97,7 +97,7 @@ fn compare(
             let short = || format!("a datagram of {} bytes arrived", letter.bytes.len());
             let (head, payload) = letter.bytes.split_at_checked(HEAD).ok_or_else(short)?;
             let number = u32::from_be_bytes(head[8..].try_into().expect("four bytes"));
-            let due = sent.get_mut(number as usize).ok_or("a packet of nobody's arrived")?;
+            let due = sent.get_mut(number as usize).ok_or("a packet of no stream arrived")?;
             let range = source.range(*due);
             let expected = &bytes[range.start as usize..range.end as usize];
             if head != CbrSource::head(number, *due) || payload != expected {
@@ -105,7 +105,7 @@ fn compare(
             }
             let moment =
                 source.due_at(state, number, *due).ok_or("a packet before the first")?.ns();
-            // Without the kernel's time (nought) it came when it is read.
+            // Without a kernel timestamp (0) it arrived when it is read.
             let came = match letter.came_ns {
                 0 => sys::clock::now_ns(),
                 came => came.saturating_sub(ahead),
@@ -124,7 +124,7 @@ fn compare(
     }
 }
 
-/// A file without a name.
+/// An unlinked file.
 fn scratch(bytes: &[u8]) -> io::Result<File> {
     let name = format!("roundhouse-probe-{}-{}", std::process::id(), sys::clock::now_ns());
     let path = std::env::temp_dir().join(name);
@@ -134,13 +134,13 @@ fn scratch(bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// How long ahead a datagram is told to leave when `SO_TXTIME` is tried.
+/// How far ahead a datagram asks to leave when `SO_TXTIME` is tried.
 const AHEAD: Duration = Duration::from_millis(40);
 
 /// Whether the kernel holds a datagram back until the moment that it names (`SO_TXTIME`).
 ///
 /// # Errors
-/// Why it does not, in words: nearly everywhere the option is accepted and ignored.
+/// Why it does not. Nearly everywhere the option is accepted and ignored.
 pub fn probe_txtime() -> Result<(), String> {
     let words = |error: io::Error| error.to_string();
     let local = SocketAddr::new(LOCAL, 0);

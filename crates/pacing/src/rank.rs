@@ -1,8 +1,8 @@
-//! The rank of a streaming worker among those who want a processor.
+//! The scheduling rank of a streaming worker.
 //!
-//! Only who sends gets it: the worker's thread, the threads of `plain`, the kernel's thread of a
-//! ring. What they start begins like everybody (`SCHED_RESET_ON_FORK`), so that nothing runs in
-//! front of the machine by accident.
+//! Only sending threads get it: the worker's thread, the threads of `plain`, the kernel thread of a
+//! ring. Their children begin at the usual rank (`SCHED_RESET_ON_FORK`), so that nothing gets
+//! priority by accident.
 
 use std::fmt;
 use std::io;
@@ -12,17 +12,17 @@ use sys::rank::{Turn, bounds, nice, set_nice};
 /// A rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rank {
-    /// That of who starts it.
+    /// The rank of the parent.
     #[default]
     Usual,
     /// A nice value, -20 (first) to 19.
     Nice(i32),
-    /// In front of everybody without such a priority, 1 to 99 (`SCHED_FIFO`).
+    /// Real-time priority (`SCHED_FIFO`), 1 to 99: before every thread without one.
     Fifo(u32),
 }
 
 impl Rank {
-    /// Gives it to the calling thread.
+    /// Gives the rank to the calling thread.
     pub(crate) fn take(self) -> Result<(), RankRefused> {
         let taken = match self {
             Rank::Usual => Ok(()),
@@ -32,7 +32,7 @@ impl Rank {
         taken.map_err(|error| RankRefused { rank: self, error })
     }
 
-    /// Gives it to the kernel's thread of the ring that the calling thread has made.
+    /// Gives the rank to the kernel thread of the ring that the calling thread made.
     pub(crate) fn lend_to_ring(self) -> Result<(), RankRefused> {
         let lend = || match self {
             Rank::Usual => Ok(()),
@@ -44,7 +44,7 @@ impl Rank {
         lend().map_err(|error| RankRefused { rank: self, error })
     }
 
-    /// Whether the calling thread could take it, tried by taking it for a moment.
+    /// Whether the calling thread may take the rank, tried by taking it for a moment.
     ///
     /// # Errors
     /// It may not.
@@ -53,7 +53,7 @@ impl Rank {
             Rank::Usual => Ok(()),
             Rank::Nice(value) => {
                 let before = nice(None)?;
-                // Back from a worse one there might be no way, but everybody may go there.
+                // There might be no way back from a higher value, but every thread may take one.
                 if value >= before {
                     return Ok(());
                 }
@@ -97,21 +97,22 @@ impl fmt::Display for RankRefused {
             Rank::Usual => write!(f, "{rank}: {error}"),
             Rank::Nice(value) => write!(
                 f,
-                "expected leave to send at nice {value}, found {error} (without CAP_SYS_NICE the \
-                 lowest here is {lowest}); {advice}, or raise the limit (ulimit -e {}, LimitNICE=)",
+                "expected permission to send at nice {value}, found {error} (without \
+                 CAP_SYS_NICE the lowest here is {lowest}); {advice}, or raise the limit \
+                 (ulimit -e {}, LimitNICE=)",
                 20 - value
             ),
             Rank::Fifo(priority) if highest >= *priority => write!(
                 f,
-                "expected leave to send at real-time priority {priority}, which the limit of \
+                "expected permission to send at real-time priority {priority}, which the limit of \
                  {highest} allows, found {error}: the group of processes may have no real-time \
                  budget (cpu.rt_runtime_us); start it in another one"
             ),
             Rank::Fifo(priority) => write!(
                 f,
-                "expected leave to send at real-time priority {priority}, found {error} (without \
-                 CAP_SYS_NICE the highest here is {highest}, and 0 is none); {advice}, or raise \
-                 the limit (ulimit -r {priority}, LimitRTPRIO=)"
+                "expected permission to send at real-time priority {priority}, found {error} \
+                 (without CAP_SYS_NICE the highest here is {highest}, and 0 is none); {advice}, \
+                 or raise the limit (ulimit -r {priority}, LimitRTPRIO=)"
             ),
         }
     }
@@ -123,7 +124,7 @@ impl std::error::Error for RankRefused {}
 mod tests {
     use super::*;
 
-    /// What setpriority(2) answers who may not.
+    /// The error of setpriority(2) without permission.
     const EACCES: i32 = 13;
 
     #[test]
@@ -139,16 +140,16 @@ mod tests {
     }
 
     #[test]
-    fn to_be_tried_leaves_no_trace() {
+    fn a_trial_leaves_no_trace() {
         std::thread::spawn(|| {
             let now = || (nice(None).expect("ours"), Turn::of(None).expect("ours"));
             let before = now();
             for rank in [Rank::Usual, Rank::Nice(-20), Rank::Nice(19), Rank::Fifo(3)] {
-                // Whether it may or not, it is as before.
+                // Allowed or not, the rank afterwards is the one before.
                 let _ = rank.check();
                 assert_eq!(now(), before, "{rank}");
             }
-            assert!(Rank::Nice(19).check().is_ok(), "everybody may be last");
+            assert!(Rank::Nice(19).check().is_ok(), "every thread may lower its rank");
         })
         .join()
         .expect("no panic");

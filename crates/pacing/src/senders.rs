@@ -100,19 +100,19 @@ impl Start {
     }
 }
 
-/// Sends what is due now.
+/// Sends a burst at once.
 pub(crate) trait Transmit {
-    /// Sends the packets in their order, each whole or not at all, and counts what became of them.
+    /// Sends the packets in their order, each whole or not at all, and counts them.
     fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count);
 
-    /// Whether it sends from files that were opened at run time; for the others those are read into
-    /// memory first, for a map of each would have to be kept.
+    /// Whether it sends from files that were opened at run time. For the other senders these are
+    /// read into memory first, since each would need a map that is kept.
     fn sends_open_files(&self) -> bool {
         false
     }
 
-    /// Takes what the kernel has to tell about sends of the past, which else would wake the worker
-    /// again and again.
+    /// Reads the kernel's notices about earlier sends, which otherwise would wake the worker again
+    /// and again.
     fn hear_notices(&mut self, socket: &Udp, channel: Channel) {
         let _ = (socket, channel);
     }
@@ -121,15 +121,15 @@ pub(crate) trait Transmit {
 /// A way for packets to wait for their moment and to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sender {
-    /// A thread for each stream: read, send, sleep for the gap. It drifts by what the rest costs.
+    /// A thread for each stream: read, send, sleep for the gap. It drifts by the cost of the rest.
     Plain,
-    /// The same with sleeps until a moment.
+    /// The same, sleeping until a moment.
     PlainAbs,
     /// A timer wheel; a read and a sendto for each packet.
     WheelSendto,
     /// A timer wheel; files are mapped, a sendmsg for each packet.
     WheelMmap,
-    /// A timer wheel; one sendmmsg for all that is due.
+    /// A timer wheel; one sendmmsg for all packets that are due.
     Sendmmsg,
     /// A timer wheel; a sendmsg for each burst to one receiver, cut by the kernel.
     Gso,
@@ -137,13 +137,13 @@ pub enum Sender {
     SendmmsgGso,
     /// A timer wheel; sendmsg with `MSG_ZEROCOPY`.
     MsgZerocopy,
-    /// A timer wheel; a head, then sendfile.
+    /// A timer wheel; a header, then sendfile.
     Sendfile,
-    /// A timer wheel; a head, then splice from the file through a pipe.
+    /// A timer wheel; a header, then splice from the file through a pipe.
     Splice,
     /// A timer wheel; pages of files as one message, cut by the kernel.
     SendfileGso,
-    /// A timer wheel; all that is due as entries of one ring.
+    /// A timer wheel; all packets that are due as entries of one ring.
     UringBatch,
     /// The same from pinned pages (`IORING_OP_SENDMSG_ZC`).
     UringZc,
@@ -151,11 +151,11 @@ pub enum Sender {
     XdpRun,
     /// The kernel waits, reads and sends: one submission for seconds of packets.
     UringChain,
-    /// The same by a thread of the kernel's.
+    /// The same by a kernel thread.
     UringChainSqpoll,
-    /// A queue of the kernel's, filled ahead, lets packets go by its timer interrupt.
+    /// A queue in the kernel, filled ahead, releases packets by its timer interrupt.
     TbfKernel,
-    /// The same, with numbers and times written by a program in the kernel.
+    /// The same; a program in the kernel writes sequence numbers and timestamps.
     BpfStamp,
 }
 
@@ -189,8 +189,8 @@ impl Sender {
         format!("senders/{}.rs", self.name().replace(['-', '+'], "_"))
     }
 
-    /// The one for a server of audio and video: bursts of video are cut by the kernel, packets of
-    /// audio leave together with those of other streams.
+    /// The default, for audio and video: the kernel cuts bursts of video, and packets of audio
+    /// leave together with those of other streams.
     pub const USUAL: Sender = Sender::SendmmsgGso;
 
     /// Whether it sends from files by itself, so that nothing is gained by having them in memory.
@@ -220,7 +220,7 @@ impl fmt::Display for Sender {
     }
 }
 
-/// There is no sender of that name.
+/// No sender has that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownSender(String);
 

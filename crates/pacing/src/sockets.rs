@@ -1,5 +1,5 @@
-//! The server's two sockets for datagrams: media from an even port, control from the odd one after
-//! it (RFC 3550, section 11). All transmissions share them.
+//! The server's two datagram sockets: media on an even port, control on the odd one after it (RFC
+//! 3550, section 11). All streams share them.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -8,12 +8,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use seam::Channel;
 use sys::udp::{Udp, UdpOptions};
 
-/// Bytes that may wait for their way out: a hundred video frames, or 5,000 audio packets with what
-/// the kernel adds to each.
+/// Send buffer in bytes: a hundred video frames, or 5,000 audio packets with the kernel's overhead.
 const SEND_BUFFER: usize = 4 << 20;
-/// Bytes of reports that may wait to be heard: a thousand receivers that report at once.
+/// Receive buffer in bytes: reports of a thousand receivers at once.
 const RECEIVE_BUFFER: usize = 1 << 20;
-/// Ports that are tried before it is given up to find two in a row.
+/// Attempts to find two free ports in a row.
 const TRIES: usize = 100;
 
 /// The two sockets.
@@ -24,7 +23,8 @@ pub struct StreamSockets {
 }
 
 impl StreamSockets {
-    /// Binds both on `ip`: at `port` and the one after it, or with 0 where the kernel finds room.
+    /// Binds both on `ip`: at `port` and the one after it, or with 0 at ports that the kernel
+    /// chooses.
     ///
     /// # Errors
     /// `InvalidInput` for an odd port; `AddrInUse`, `AddrNotAvailable`.
@@ -53,22 +53,22 @@ impl StreamSockets {
         };
         let first = Udp::bind(SocketAddr::new(ip, port), &options)?;
         let found = first.local_addr()?.port();
-        // A port that the kernel chose may be the odd one.
+        // The kernel may have chosen the odd port.
         let second = Udp::bind(SocketAddr::new(ip, found ^ 1), &options)?;
         let (rtp, rtcp) = if found.is_multiple_of(2) { (first, second) } else { (second, first) };
         Ok(StreamSockets { rtp, rtcp })
     }
 
-    /// The sockets that a predecessor had, so that its sessions and ours have the same ports; the
-    /// kernel gives what comes to whoever looks first, and both can deal with it.
+    /// Adopts the sockets of a predecessor, so that its sessions and ours use the same ports. The
+    /// kernel gives a datagram to the process that reads first; both can handle it.
     ///
     /// # Errors
-    /// They are no sockets for datagrams.
+    /// They are not datagram sockets.
     pub fn adopt(rtp: OwnedFd, rtcp: OwnedFd) -> io::Result<StreamSockets> {
         Ok(StreamSockets { rtp: Udp::adopt(rtp)?, rtcp: Udp::adopt(rtcp)? })
     }
 
-    /// Both descriptors, media first, to be handed over.
+    /// Both descriptors, media first, for a hand-over.
     #[must_use]
     pub fn fds(&self) -> [BorrowedFd<'_>; 2] {
         [self.rtp.as_fd(), self.rtcp.as_fd()]
@@ -91,8 +91,8 @@ impl StreamSockets {
         Ok((self.rtp.local_addr()?.port(), self.rtcp.local_addr()?.port()))
     }
 
-    /// How far datagrams to a group go, where 1 stays in this network; and from the interface of
-    /// which address, where it is not that of the routes.
+    /// Sets the TTL of multicast datagrams (1 stays in this network), and the interface by its
+    /// address, where it is not the route's.
     ///
     /// # Errors
     /// `AddrNotAvailable`: no interface has this address.

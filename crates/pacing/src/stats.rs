@@ -1,8 +1,8 @@
-//! What streaming came to: packets, calls, failures, and how late each packet left by its schedule.
+//! Figures of sent streams: packets, calls, failures, and how late each packet left.
 //!
-//! The lateness of a packet is the time from its moment to the return of the call that took it.
-//! The schedule is fixed beforehand, so a worker that is held up is charged for every packet that
-//! it owes, not only for the one that it was busy with.
+//! The lateness of a packet is the time from its moment to the return of the call that sent it. The
+//! schedule is fixed beforehand, so a worker that is held up is charged for every packet that it
+//! owes, not only for the one it was sending.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,39 +14,39 @@ const PER_DOUBLING: u32 = 8;
 /// Doublings from 1 ns to 18 minutes.
 const DOUBLINGS: u32 = 40;
 const BUCKETS: usize = (PER_DOUBLING * DOUBLINGS) as usize;
-/// From here on a packet counts as late: a third of the usual 30 ms of audio.
+/// A packet later than this counts as late: a third of the usual 30 ms of audio.
 pub const LATE: Duration = Duration::from_millis(10);
 
 /// The figures of all streaming workers of a server; readable while it runs.
 #[derive(Debug)]
 #[repr(C)]
 pub struct StreamStats {
-    /// Packets that the kernel took.
+    /// Packets that the kernel accepted.
     pub packets: Counter,
-    /// Bytes of them, heads included.
+    /// Their bytes, headers included.
     pub bytes: Counter,
-    /// System calls that took them.
+    /// System calls that sent them.
     pub calls: Counter,
-    /// Packets that could not leave, for want of room or for a fault of their own.
+    /// Packets that could not leave, because a buffer was full or the packet was refused.
     pub failed: Counter,
     /// Packets that left later than [`LATE`].
     pub late: Counter,
-    /// Calls of a stream that had fallen behind and went on at twice its speed.
+    /// Calls of streams that were late and continued at twice their rate.
     pub caught_up: Counter,
     /// Streams started.
     pub started: Counter,
     /// Streams closed.
     pub closed: Counter,
-    /// Datagrams that came in.
-    pub heard: Counter,
+    /// Datagrams received.
+    pub received: Counter,
     lateness: [AtomicU64; BUCKETS],
-    /// How late the first packet was, in nanoseconds and one more; 0 before it.
+    /// Lateness of the first packet in nanoseconds, plus one; 0 before it.
     first_late: AtomicU64,
-    /// How late the last one was.
+    /// Lateness of the last packet, likewise.
     last_late: AtomicU64,
 }
 
-/// A count to which several workers add.
+/// A counter that several workers add to.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Counter(AtomicU64);
@@ -58,7 +58,7 @@ impl Counter {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// What it is now.
+    /// Its value.
     #[inline]
     #[must_use]
     pub fn read(&self) -> u64 {
@@ -84,7 +84,7 @@ impl Default for StreamStats {
             caught_up: Counter::default(),
             started: Counter::default(),
             closed: Counter::default(),
-            heard: Counter::default(),
+            received: Counter::default(),
             lateness: [const { AtomicU64::new(0) }; BUCKETS],
             first_late: AtomicU64::new(0),
             last_late: AtomicU64::new(0),
@@ -93,7 +93,7 @@ impl Default for StreamStats {
 }
 
 impl StreamStats {
-    /// Notes that `packets` packets left so late.
+    /// Records the lateness of `packets` packets.
     #[inline]
     pub fn note(&self, lateness: Duration, packets: u64) {
         let ns = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
@@ -104,14 +104,14 @@ impl StreamStats {
         let first = ns.saturating_add(1);
         if self.first_late.load(Ordering::Relaxed) == 0 {
             let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-            // Another thread's packet may have been the first.
+            // Another thread's packet may be the first.
             let _ = self.first_late.compare_exchange(0, first, success, failure);
         }
         self.last_late.store(first, Ordering::Relaxed);
     }
 
-    /// How much later by its schedule the last packet left than the first, in nanoseconds: what a
-    /// transmission has drifted. `None` before the first.
+    /// The drift: how much later by its schedule the last packet left than the first, in
+    /// nanoseconds. `None` before the first.
     #[must_use]
     pub fn drift_ns(&self) -> Option<i64> {
         let read = |late: &AtomicU64| late.load(Ordering::Relaxed);
@@ -119,8 +119,8 @@ impl StreamStats {
         (first > 0).then(|| last.cast_signed() - first.cast_signed())
     }
 
-    /// The lateness that `share` of the packets (0.0 to 1.0) did not exceed, to an eighth; `None`
-    /// if none has left.
+    /// The lateness that a fraction `share` of the packets (0.0 to 1.0) did not exceed, within an
+    /// eighth; `None` before the first.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let counts: Vec<u64> =
@@ -135,7 +135,7 @@ impl StreamStats {
         Some(Duration::from_nanos(upper(at)))
     }
 
-    /// Streams that run now.
+    /// Streams running now.
     #[must_use]
     pub fn running(&self) -> u64 {
         self.started.read().saturating_sub(self.closed.read())
@@ -145,7 +145,7 @@ impl StreamStats {
 fn bucket(ns: u64) -> usize {
     let ns = ns.max(u64::from(PER_DOUBLING));
     let doubling = ns.ilog2();
-    // The three bits behind the first one.
+    // The three bits after the first one.
     let part = (ns >> (doubling - 3)) & u64::from(PER_DOUBLING - 1);
     (((doubling - 3) * PER_DOUBLING) as usize + part as usize).min(BUCKETS - 1)
 }

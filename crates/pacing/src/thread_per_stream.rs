@@ -1,9 +1,8 @@
-//! A thread for each stream: read, send, sleep. The oldest way, and what the published comparison
-//! of in-kernel streaming measured itself against.
+//! One thread for each stream: read, send, sleep (`plain`, `plain-abs`).
 //!
-//! `plain` sleeps for the gap between two packets, so that each gap is longer by what everything
-//! else costs: over a minute it drifts. `plain-abs` sleeps until the moment of the next packet,
-//! which is one flag of the same call (`TIMER_ABSTIME`) and the whole difference.
+//! `plain` sleeps for the gap between two packets, so each gap is longer by what everything else
+//! costs. `plain-abs` sleeps until the moment of the next packet, which is one flag of the same
+//! call (`TIMER_ABSTIME`).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,19 +12,19 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use memory::Phase;
-use seam::{Burst, Channel, Effects, Instant, Next, PacedSource};
+use seam::{AtShutdown, Burst, Channel, Effects, Instant, Next, PacedSource};
 use sys::poll::{PollFd, poll};
 
 use super::context::StreamContext;
 use crate::senders::wheel_sendto::WheelSendto;
 use engines::say;
 
-/// The longest sleep without a look at the bell: how long a stream goes on that was told to pause.
+/// The longest sleep without a look at the bell: how late a stream may react to a pause.
 const NAP: Duration = Duration::from_millis(250);
-/// While the server ends, how often the phase is looked at.
+/// How often the phase is checked while the server ends.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How often the bell rang, for threads that sleep through it.
+/// Counts rings of the bell, for threads that sleep through one.
 #[derive(Default)]
 struct Rings {
     count: AtomicU64,
@@ -40,7 +39,7 @@ impl Rings {
         self.changed.notify_all();
     }
 
-    /// Waits until it rings once more than `heard`, or for a nap.
+    /// Waits until the count differs from `heard`, or for a nap.
     fn wait(&self, heard: u64) {
         let held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         if self.count.load(Ordering::Acquire) == heard {
@@ -49,7 +48,7 @@ impl Rings {
     }
 }
 
-/// Sends until the server ends; with `absolute` sleeps until a moment, else for a time.
+/// Sends until the server ends. With `absolute` threads sleep until a moment, else for a time.
 pub(super) fn serve<P: PacedSource>(
     context: &StreamContext<'_, P>,
     absolute: bool,
@@ -68,7 +67,7 @@ pub(super) fn serve<P: PacedSource>(
             }
             let is_idle = running.load(Ordering::Acquire) == 0;
             if context.is_over(is_idle) {
-                // The scope waits for the threads, which see the phase themselves.
+                // The scope waits for the threads, which check the phase themselves.
                 return Ok(());
             }
             let sockets = context.sockets();
@@ -88,11 +87,11 @@ pub(super) fn serve<P: PacedSource>(
             context.turn(now);
             for (at, channel) in [(1, Channel::Rtp), (2, Channel::Rtcp)] {
                 if list[at].readable() {
-                    context.hear(&context.cx(now, &effects), channel);
+                    context.receive(&context.cx(now, &effects), channel);
                 }
             }
             if list[3].readable() {
-                context.hear_groups(&context.cx(now, &effects));
+                context.receive_from_groups(&context.cx(now, &effects));
             }
             if list[0].readable() {
                 context.entry.orders.clear();
@@ -104,7 +103,7 @@ pub(super) fn serve<P: PacedSource>(
     })
 }
 
-/// Starts a thread for each order that waits.
+/// Starts a thread for each new order.
 fn take_orders<'scope, 'env, P: PacedSource>(
     context: &'env StreamContext<'_, P>,
     scope: &'scope Scope<'scope, 'env>,
@@ -121,8 +120,8 @@ fn take_orders<'scope, 'env, P: PacedSource>(
         running.fetch_add(1, Ordering::AcqRel);
         let builder = thread::Builder::new().name("stream".to_owned());
         let life = move || {
-            // The worker could take it, so only a change of limits keeps us from it; the stream
-            // goes on, and the reason is told.
+            // The worker itself got the rank, so only a changed limit can refuse it here; the
+            // stream goes on, and the reason is printed.
             if let Err(refused) = context.rank.take() {
                 say!("a thread for a transmission: {refused}");
             }
@@ -132,7 +131,7 @@ fn take_orders<'scope, 'env, P: PacedSource>(
             context.entry.orders.ring();
         };
         if let Err(error) = builder.spawn_scoped(scope, life) {
-            // The stream went with the thread that could not be; the supervisor starts us anew.
+            // The stream is lost with its thread; the supervisor restarts the worker.
             say!("a thread for a transmission cannot be started: {error}");
             running.fetch_sub(1, Ordering::AcqRel);
         }
@@ -152,12 +151,15 @@ impl<P: PacedSource> Life<'_, '_, P> {
         let mut burst = Burst::new(super::context::BURST_MAX);
         let mut transmit = WheelSendto::default();
         let mut heard = self.rings.count.load(Ordering::Acquire);
-        // A relative sleep is as long as the schedule says from one call to the next; the first
-        // one, and the one after a pause, last until their moment.
+        // A relative sleep lasts from one call to the next as the schedule says; the first one, and
+        // the one after a pause, last until their moment.
         let mut called: Option<Instant> = None;
         let mut wake = Instant::NEVER;
         let mut planned = Next::Parked;
-        let last = if context.source.is_awaited(&stream) { Phase::Forced } else { Phase::Draining };
+        let last = match context.at_shutdown(&stream) {
+            AtShutdown::Stop => Phase::Draining,
+            AtShutdown::Finish | AtShutdown::Transfer => Phase::Forced,
+        };
         while next != Next::Done && context.phase() < last && !context.is_inherited(&stream) {
             let count = self.rings.count.load(Ordering::Acquire);
             if count != heard {
@@ -184,7 +186,7 @@ impl<P: PacedSource> Life<'_, '_, P> {
             }
             let now = context.now();
             let cx = context.cx(now, &self.effects);
-            // It is asked for what it wanted to be called for and for no more, however late it is.
+            // Asks only for the moment that the stream named, however late it is.
             next = context.source.due(&cx, &mut stream, asked, &mut burst);
             called = Some(asked);
             context.send(&mut transmit, &mut burst);
@@ -193,7 +195,7 @@ impl<P: PacedSource> Life<'_, '_, P> {
         context.close(&context.cx(context.now(), &self.effects), stream);
     }
 
-    /// Sleeps until `wake`, or for a nap: true if the moment has come.
+    /// Sleeps until `wake`, or for a nap; true if the moment has come.
     fn sleep(&self, wake: Instant) -> bool {
         let now = self.context.now();
         let left = wake.since(now);

@@ -1,5 +1,5 @@
-//! One thread for all streams: a timer wheel, one timerfd set to an absolute moment, and what is
-//! due leaves together.
+//! One thread for all streams: a timer wheel, one timerfd set to an absolute moment, and one burst
+//! of all that is due.
 
 mod wheel;
 
@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use memory::Phase;
-use seam::{Burst, Channel, Effects, Instant, Next, PacedSource};
+use seam::{AtShutdown, Burst, Channel, Effects, Instant, Next, PacedSource};
 use sys::epoll::{Epoll, Events, Interest};
 use sys::timerfd::TimerFd;
 
@@ -17,8 +17,8 @@ use super::context::{BURST_MAX, StreamContext};
 use crate::senders::Transmit;
 use wheel::Wheel;
 
-/// The least time between two looks at every stream for changed orders. New ones are taken up at
-/// once; a pause may take so long.
+/// The least time between two looks at every stream for changed orders. New orders are taken up at
+/// once; a pause may take this long.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 const TIMER: u64 = 0;
@@ -30,9 +30,9 @@ const EARS: u64 = 5;
 
 struct Running<P: PacedSource> {
     stream: P::Stream,
-    /// The moment that it asked for; `NEVER` while it is parked.
+    /// The moment it asked for; `NEVER` while it is parked.
     asked: Instant,
-    /// The entry in the wheel that counts.
+    /// The stamp of its valid entry in the wheel.
     stamp: u32,
 }
 
@@ -45,7 +45,7 @@ struct Worker<'d, 'a, P: PacedSource> {
     burst: Burst,
     effects: Effects,
     now: Instant,
-    /// When to look at every stream because the bell rang.
+    /// When to look at every stream, after the bell rang.
     look_at: Option<Instant>,
     looked: Instant,
 }
@@ -75,13 +75,13 @@ pub(super) fn serve<P: PacedSource>(
             return Ok(());
         }
         if context.phase() > Phase::Ready && !is_stopping {
-            // It stays readable from here on; the phase is asked for at every turn instead.
+            // The descriptor stays readable from here on, so each turn checks the phase instead.
             epoll.remove(context.entry.stop)?;
             is_stopping = true;
         }
         let wakes_at = [worker.wheel.next(), worker.look_at].into_iter().flatten().min();
         timer.set(wakes_at.map(Instant::ns))?;
-        // While the server ends its phase changes without a sign that we could wait for.
+        // While the server ends, its phase changes without a wake-up.
         let nap = if is_stopping { Some(LOOK_EVERY) } else { context.nap() };
         epoll.wait(&mut events, nap)?;
         worker.now = context.now();
@@ -97,9 +97,9 @@ pub(super) fn serve<P: PacedSource>(
                     let soon = worker.looked + LOOK_EVERY;
                     worker.look_at = Some(worker.look_at.map_or(soon, |at| at.min(soon)));
                 }
-                RTP => worker.hear(Channel::Rtp, event.error),
-                RTCP => worker.hear(Channel::Rtcp, event.error),
-                EARS => context.hear_groups(&context.cx(worker.now, &worker.effects)),
+                RTP => worker.receive(Channel::Rtp, event.error),
+                RTCP => worker.receive(Channel::Rtcp, event.error),
+                EARS => context.receive_from_groups(&context.cx(worker.now, &worker.effects)),
                 _ => {}
             }
         }
@@ -128,21 +128,21 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
         }
     }
 
-    /// Whether there is no stream that the server waits for.
+    /// Whether the server waits for none of the streams.
     fn is_idle(&self) -> bool {
         let mut running = self.running.iter().flatten();
-        !running.any(|running| self.context.source.is_awaited(&running.stream))
+        !running.any(|it| self.context.at_shutdown(&it.stream) != AtShutdown::Stop)
     }
 
-    /// Hears what came to a socket, and with `told` what the kernel says of sends.
-    fn hear(&mut self, channel: Channel, told: bool) {
-        if told {
+    /// Receives what came to a socket, and the notices of the kernel about sends, if there are any.
+    fn receive(&mut self, channel: Channel, has_notices: bool) {
+        if has_notices {
             self.transmit.hear_notices(self.context.sockets().of(channel), channel);
         }
-        self.context.hear(&self.context.cx(self.now, &self.effects), channel);
+        self.context.receive(&self.context.cx(self.now, &self.effects), channel);
     }
 
-    /// Takes up what was ordered and not begun.
+    /// Takes up new orders.
     fn take_orders(&mut self) {
         loop {
             let running = self.running.len() - self.vacant.len();
@@ -158,7 +158,7 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
         }
     }
 
-    /// Looks at every stream if the bell rang long enough ago.
+    /// Looks at every stream, if it is time to after a ring.
     fn look(&mut self) {
         if self.look_at.is_none_or(|at| at > self.now) {
             return;
@@ -170,12 +170,12 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
             let cx = self.context.cx(self.now, &self.effects);
             let next = self.context.source.rung(&cx, &mut running.stream);
             if next == Next::At(running.asked) {
-                // No news; what is scheduled may be later than asked for, to catch up.
+                // No news; the wake-up may be later than asked for, to catch up.
                 continue;
             }
             self.obey(key, next, self.now, self.now);
         }
-        // One that has ended made room.
+        // A stream that ended made room.
         self.take_orders();
     }
 
@@ -212,7 +212,7 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
         }
     }
 
-    /// Does what a stream answered: wakes it, leaves it parked, or closes it.
+    /// Carries out the answer of a stream: wakes it later, parks it, or closes it.
     fn obey(&mut self, key: u32, next: Next, asked: Instant, now: Instant) {
         let place = &mut self.running[key as usize];
         let Some(running) = place else { return };
@@ -232,7 +232,7 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
         }
     }
 
-    /// Ends what a successor goes on with.
+    /// Ends the streams that a successor continues.
     fn bequeath(&mut self) {
         if self.context.phase() != Phase::Leaving {
             return;

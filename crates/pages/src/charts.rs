@@ -2,7 +2,7 @@
 //!
 //! A colour is a token `$name`; the page's script replaces it by the style sheet's value, so that
 //! light, dark and paper each have their own and this module knows none of them. Beside each figure
-//! stands its [`Table`]: who cannot see the chart, or runs no script, has the same numbers.
+//! stands its [`Table`]: a reader who cannot see the chart, or runs no script, has the same numbers.
 
 mod cost;
 mod curve;
@@ -19,11 +19,12 @@ pub use curve::{Law, Series, sweeps};
 pub use density::densities;
 pub use forest::forests;
 pub use heat::heats;
-pub use plot::{At, Axis, Drawn, Line, Plot, plot};
+pub(crate) use plot::plot;
 pub use search::{capacities, overloads};
 pub use tail::tails;
 pub use timeline::timeline;
 
+use document::Table;
 use lab::plan::Plan;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -31,7 +32,7 @@ use serde_json::{Value, json};
 /// How many arm colours the style sheet has; further arms begin again with another symbol.
 const COLOURS: usize = 7;
 
-/// Marker symbols: who cannot tell the colours apart can tell these.
+/// Marker symbols, for readers who cannot tell the colours apart.
 const SYMBOLS: [&str; 7] =
     ["circle", "square", "diamond", "triangle-up", "star", "triangle-down", "hexagon"];
 
@@ -50,31 +51,6 @@ pub struct Chart {
     pub figure: String,
     /// The same numbers.
     pub table: Table,
-}
-
-/// Numbers in rows.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Table {
-    /// Headings of the columns; the first column names the row.
-    pub head: Vec<String>,
-    /// Rows, as long as the head.
-    pub rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    /// A table with these headings and no row.
-    pub fn new(head: &[&str]) -> Table {
-        Table { head: head.iter().map(ToString::to_string).collect(), rows: Vec::new() }
-    }
-
-    /// Appends a row.
-    ///
-    /// # Panics
-    /// If it is not as long as the head.
-    pub fn row(&mut self, cells: Vec<String>) {
-        assert_eq!(cells.len(), self.head.len(), "a row fits its table");
-        self.rows.push(cells);
-    }
 }
 
 /// A chart of `{data, layout}`; `caption` says how to read it.

@@ -29,7 +29,8 @@ pub const TERMS: &[Term] = &[
         "point",
         "Load point",
         "One way of asking: how many connections, how many requests in flight on each, what is \
-         asked for, and who decides when. Results hold for their load point and for no other.",
+         requested, and whether the clients or a clock decide when. Results hold for their load \
+         point and for no other.",
     ),
     term(
         "block",
@@ -85,7 +86,7 @@ pub const TERMS: &[Term] = &[
     term(
         "holm",
         "Corrected for many comparisons",
-        "Who asks twenty questions at 95 % gets one wrong answer on average. Holm's method makes \
+        "Twenty questions at 95 % give one wrong answer on average. Holm's method makes \
          the bar higher with each comparison that the plan named beforehand. A difference that \
          does not pass it is called unresolved here, even if its own interval looks clear.",
     ),

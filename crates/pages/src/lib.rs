@@ -3,20 +3,20 @@
 //! ```text
 //!   report     a run and its conclusions -> one HTML file, offline
 //!   live       a race while it runs -> a page, and the document that it draws
-//!   exhibit    a published figure, the flawed run, the corrected one -> one HTML file
+//!   exhibit    a document of the museum -> one HTML file
 //!   charts     plotly.js figures with their tables      strip     an interval as a little SVG
-//!   sample     a made-up race, for tests and for looking at pages
+//!   sample     a made-up race, for tests and previews
 //!   glossary   every term, explained                    words     numbers as people read them
 //! ```
 //!
 //! The tables are the report; the charts are an addition that a script draws from the same numbers.
-//! That script is plotly.js, carried by the `plotly` crate at four and a half megabytes; here it
-//! travels compressed inside the page and the browser unpacks it (`DecompressionStream`), which
-//! keeps the file under two. The surprising thing is that the small interval strips in the verdict
-//! table are plain SVG made here: the first screen must not wait for anything.
+//! That script is plotly.js, four and a half megabytes in the `plotly` crate; the page carries it
+//! compressed and the browser unpacks it (`DecompressionStream`), which keeps the file under two.
+//! The small interval strips in the verdict table are plain SVG made here, so the first screen waits
+//! for no script.
 
 pub mod charts;
-pub mod exhibit;
+mod exhibit;
 pub mod glossary;
 pub mod live;
 mod report;

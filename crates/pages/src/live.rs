@@ -12,10 +12,10 @@ use lab::verdict::{Metric, Verdict};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How many trials the noise is told of.
+/// How many trials the noise is computed from.
 const NOISE_MAX: usize = 400;
 
-/// What one comparison looked like after so many blocks.
+/// One comparison after a number of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Step {
     /// Blocks.

@@ -7,10 +7,11 @@ mod facts;
 mod headline;
 mod verdicts;
 
-use crate::charts::{self, Chart, Table};
+use crate::charts::{self, Chart};
 use crate::shell::{Charts, PageError, render};
 use crate::strip::Axis;
 use crate::words;
+use document::Table;
 use lab::doubts::{Doubt, Weight};
 use lab::record::Run;
 use lab::verdict::Summary;

@@ -155,7 +155,7 @@ fn kind(arm: &str) -> (f64, f64, f64, f64) {
     (found.1, found.2, found.3, found.4)
 }
 
-/// What the arm can answer with so many clients, by the scalability law.
+/// The throughput of the arm with a number of clients, by the scalability law.
 fn able(arm: &str, clients: f64) -> f64 {
     let (speed, _, sigma, kappa) = kind(arm);
     let divisor = 1.0 + sigma * (clients - 1.0) + kappa * clients * (clients - 1.0);
@@ -206,7 +206,7 @@ fn load(rng: &mut Rng, arm: &str, point: &LoadPoint) -> Value {
     })
 }
 
-/// Latency in one thirtieth of the window, with a hump where the sample shall have one.
+/// Latency in one thirtieth of the window, with a hump where the sample has one.
 fn slice(rng: &mut Rng, arm: &str, point: &LoadPoint, at: u32, p50: f64) -> Value {
     let hump = match point.model {
         Model::Overload { .. } if (6..18).contains(&at) => 25.0 + 3.0 * f64::from(at),

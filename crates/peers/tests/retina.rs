@@ -5,58 +5,42 @@
 //! The films are made by ffmpeg, and the server is the binary that was built with the tests; the
 //! test reports it if one of them is missing.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use futures_core::Stream as _;
 use retina::client::{
     Demuxed, InitialTimestampPolicy, PlayOptions, Session, SessionOptions, SetupOptions, Transport,
 };
 use retina::codec::{CodecItem, FrameFormat};
+use testkit::{Folder, PATIENCE, Server, has, skip};
 
-/// How long three seconds of media may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Reports something missing, which must have a row in the list of allowed skips.
-fn skip(what: &str) {
-    let rows = include_str!("../../../tests/skips.toml");
-    assert!(rows.contains(&format!("what = \"{what}\"")), "expected a row for {what}");
-    println!("skipped: {what}");
-}
-
-/// Runs a program that must succeed; returns its output.
+/// Runs a program that has to succeed, and returns its stdout.
 fn run(program: &str, args: &[&str]) -> String {
-    let output = Command::new(program).args(args).stdin(Stdio::null()).output().expect(program);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {args:?}: {said}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    testkit::run(Command::new(program).args(args)).success().out
 }
 
-/// A folder with two films, and a server for it.
-struct Server {
-    child: Child,
-    folder: PathBuf,
+/// A folder with two films, and a server of it.
+struct Media {
+    _server: Server,
+    folder: Folder,
     url: String,
 }
 
-impl Server {
-    fn open() -> Option<Server> {
+impl Media {
+    fn open() -> Option<Media> {
         let tests = std::env::current_exe().expect("our own path");
         let binary = tests.parent()?.parent()?.join("roundhouse");
         if !binary.is_file() {
             skip("roundhouse beside the tests");
             return None;
         }
-        if Command::new("ffmpeg").arg("-version").output().is_err() {
-            skip("ffmpeg");
+        if !has("ffmpeg") {
             return None;
         }
-        let folder = std::env::temp_dir().join(format!("peers-retina-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a temporary folder");
-        let at = |name: &str| folder.join(name).to_str().expect("text").to_owned();
+        let folder = Folder::new();
+        let at = |name: &str| folder.path().join(name).display().to_string();
         let (film, tone) = (at("film.mp4"), at("tone.wav"));
         let sources = "-v error -y -f lavfi -i testsrc2=size=320x240:rate=25 -f lavfi \
             -i sine=sample_rate=48000 -map 0 -map 1 -t 3 -c:v libx264 -preset ultrafast -bf 2 \
@@ -67,28 +51,11 @@ impl Server {
         args.extend(second.split_whitespace());
         args.push(&tone);
         run("ffmpeg", &args);
-        let mut child = Command::new(binary)
-            .args(["serve", "media", "--port", "0", "--engine", "epoll", "--admin", "none"])
-            .arg(&folder)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("our own binary");
-        let mut line = String::new();
-        let out = child.stdout.take().expect("a pipe");
-        BufReader::new(out).read_line(&mut line).expect("a banner");
-        let (_, behind) = line.split_once("\"listening\":\"").expect(&line);
-        let url = format!("rtsp://{}", behind.split('"').next().unwrap_or(""));
-        Some(Server { child, folder, url })
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Both may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let mut command = Command::new(binary);
+        command.args(["serve", "media", "--port", "0", "--engine", "epoll", "--admin", "none"]);
+        let server = Server::start(command.arg(folder.path()));
+        let url = format!("rtsp://{}", server.address);
+        Some(Media { _server: server, folder, url })
     }
 }
 
@@ -142,8 +109,8 @@ async fn play(url: &str, transport: Transport, wanted: (usize, usize)) -> Heard 
     heard
 }
 
-async fn check(server: &Server, transport: Transport) {
-    let film = server.folder.join("film.mp4");
+async fn check(server: &Media, transport: Transport) {
+    let film = server.folder.path().join("film.mp4");
     let (pictures, sound) = (sizes(&film, "v"), sizes(&film, "a"));
     let wanted = (pictures.len(), sound.len());
     let heard = play(&format!("{}/film.mp4", server.url), transport, wanted).await;
@@ -159,13 +126,13 @@ async fn check(server: &Server, transport: Transport) {
 
 #[test]
 fn retina_takes_the_films_for_what_they_are() {
-    let Some(server) = Server::open() else { return };
+    let Some(server) = Media::open() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let tone = async {
             let url = format!("{}/tone.wav", server.url);
             let heard = play(&url, Transport::Udp(Default::default()), (0, 3 * 50)).await;
-            let file = std::fs::read(server.folder.join("tone.wav")).expect("our own film");
+            let file = std::fs::read(server.folder.path().join("tone.wav")).expect("our own film");
             let got: Vec<u8> = heard.sound.into_iter().flat_map(|(bytes, _)| bytes).collect();
             assert!(file.ends_with(&got) && got.len() == 3 * 8000, "{} bytes", got.len());
         };

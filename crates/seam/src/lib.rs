@@ -30,7 +30,10 @@ pub use conn::{Conn, PushRefused, Wants};
 pub use effects::{Effects, NoPush, Push};
 pub use ids::{AssetId, SHARDS_MAX, SessionId, WorkerId};
 pub use out::{Buffers, Out, Part, Source};
-pub use paced::{Body, Burst, Channel, Next, PacedCx, PacedLaw, PacedSource, Packet, Payload};
+pub use paced::{
+    AtShutdown, Body, Burst, Channel, Next, PacedCx, PacedLaw, PacedLimits, PacedSource, Packet,
+    Payload, StreamPolicy,
+};
 pub use service::{Closed, Cx, Event, Limits, Peer, Service, Step, Then};
 pub use share::{BadSeed, Share};
 pub use time::Instant;

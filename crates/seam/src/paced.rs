@@ -1,18 +1,17 @@
-//! What sends by the clock: datagrams that are due at a moment, whoever sees to it that they leave
-//! then.
+//! Datagrams that leave by the clock: which packets are due until a moment, whatever sends them.
 //!
 //! A [`Service`](crate::Service) answers; a [`PacedSource`] speaks first. The two share one state:
-//! a session orders a transmission there (play, pause, seek, tear down) and rings
-//! ([`crate::Cx::ring`]); a streaming worker takes the order up as a *stream*, the memory of one
-//! running transmission.
+//! a session orders a stream there (play, pause, seek, tear down) and rings ([`crate::Cx::ring`]);
+//! the streaming worker takes the order up as a [`PacedSource::Stream`], the memory of one running
+//! transmission.
 //!
 //! The surprising thing: [`PacedSource::due`] is told *until* when packets are wanted, and that
-//! moment need not be now. A timer wheel asks for what is due at this tick; an engine that hands
+//! moment need not be now. A timer wheel asks for what is due at this tick. An engine that hands
 //! the kernel seconds of packets at once asks for the future, and says afterwards how many of them
-//! never left ([`PacedSource::withdrawn`]); a worker that was held up asks for the past, a little
-//! at a time, so that what is late is never compressed into a burst.
+//! never left ([`PacedSource::withdrawn`]). A worker that was held up asks for the past, a little
+//! at a time, so that late packets never leave as one burst.
 //!
-//! What an engine may rely on, and a paced source on the engine, is held by [`PacedLaw`]:
+//! [`PacedLaw`] lists what an engine may rely on, and a source on the engine:
 //!
 //! ```text
 //!   start -> due, due, .. -> (rung | withdrawn | due)* -> close
@@ -26,31 +25,30 @@ use std::sync::Arc;
 
 use crate::{Effects, Instant, Share, Source, WorkerId};
 
-/// A protocol's sender: timer-driven datagrams, written once, run on every way to wake it and
-/// every way to send.
+/// Timer-driven datagrams of a protocol, written once for every timer and every way to send.
 ///
-/// Each method gets the outside world as values and may not block. One stream is in the hands of
-/// one worker from [`PacedSource::start`] to [`PacedSource::close`].
+/// Each method gets the outside world as values and may not block. One worker owns a stream from
+/// [`PacedSource::start`] to [`PacedSource::close`].
 pub trait PacedSource: Sync {
-    /// What all workers see, those of the service that orders the transmissions among them.
+    /// The state that streaming workers share with the sessions that order streams.
     type State: Share;
-    /// One running transmission's memory: plain data.
+    /// One running stream: plain data.
     type Stream: Send;
 
-    /// How many streams one worker may hold at a time; further orders wait in the state.
-    fn streams_max(&self) -> usize;
+    /// The bounds of one worker; asked once.
+    fn limits(&self) -> PacedLimits;
 
-    /// Takes the next ordered transmission from the state and says when it wants to be called;
-    /// `None` if no order waits. Called until it answers `None`, at a worker's start and whenever
-    /// the bell rang. Two workers must never get the same order.
+    /// Takes the next ordered stream from the state and says when it wants to be called; `None` if
+    /// no order waits. A worker calls it until it returns `None`, at its start and whenever the
+    /// bell rang. Two workers never get the same order.
     fn start(&self, cx: &PacedCx<'_, Self::State>) -> Option<(Self::Stream, Next)>;
 
     /// Appends every packet whose moment is at or before `until`, oldest first, and says when it
     /// wants to be called next.
     ///
-    /// `until` never decreases for a stream, [`PacedSource::withdrawn`] excepted. It lies behind
-    /// `cx.now` where the worker was held up: it then moves at twice the speed of the clock until
-    /// it has caught up. A paced source that finds it too far behind may skip to what is worth
+    /// `until` never decreases for a stream, except after [`PacedSource::withdrawn`]. It lies
+    /// before `cx.now` where the worker was held up; it then moves at twice the speed of the clock
+    /// until it has caught up. A source that finds it too far behind may skip to what is worth
     /// sending.
     fn due(
         &self,
@@ -60,62 +58,83 @@ pub trait PacedSource: Sync {
         burst: &mut Burst,
     ) -> Next;
 
-    /// The last `unsent` packets that this stream appended never left and never will: the next
-    /// [`PacedSource::due`] appends the same again, each with the moment that it now has. Told
-    /// before [`PacedSource::rung`], which moves those moments.
+    /// The last `unsent` packets of this stream never left and never will. The next
+    /// [`PacedSource::due`] appends the same packets again, each with the moment that it then has.
+    /// Called before [`PacedSource::rung`], which moves those moments.
     fn withdrawn(&self, cx: &PacedCx<'_, Self::State>, stream: &mut Self::Stream, unsent: usize);
 
     /// The bell rang: the stream's order in the state may have changed (pause, play, seek, tear
-    /// down). Told to every stream, so one without news should cost one load. Answers as
-    /// [`PacedSource::due`] does; [`Next::Done`] ends it without another packet.
+    /// down). Called for every stream, so one without news should cost one load. Answers as
+    /// [`PacedSource::due`] does; [`Next::Done`] ends the stream without another packet.
     fn rung(&self, cx: &PacedCx<'_, Self::State>, stream: &mut Self::Stream) -> Next;
 
-    /// Whether [`PacedSource::rung`] would hear something new; true if that is not known. What was
-    /// handed to the kernel ahead of the clock is taken back only from streams that have news.
+    /// Whether [`PacedSource::rung`] would find something new; true if unknown. Packets that the
+    /// kernel holds ahead of the clock are taken back only from streams that have news.
     fn has_news(&self, cx: &PacedCx<'_, Self::State>, stream: &Self::Stream) -> bool {
         let _ = (cx, stream);
         true
     }
 
-    /// Whether a server that is left waits for this stream's end, and does not close it.
-    fn is_awaited(&self, stream: &Self::Stream) -> bool {
+    /// How the engine treats this stream beside sending it.
+    fn policy(&self, stream: &Self::Stream) -> StreamPolicy {
         let _ = stream;
-        true
+        StreamPolicy::default()
     }
 
-    /// Whether a successor of the server can go on with this stream: it is closed as soon as there
-    /// is one, because those who wait for its end may be the successor's.
-    fn is_heritable(&self, stream: &Self::Stream) -> bool {
-        let _ = stream;
-        false
-    }
-
-    /// Where datagrams about this stream come in that are not sent to the server itself: the
-    /// address of a group, whose members tell each other how they hear it. The engine listens there
-    /// while the stream runs; what comes is told as if it had come to the socket of control.
-    fn ear(&self, stream: &Self::Stream) -> Option<SocketAddr> {
-        let _ = stream;
-        None
-    }
-
-    /// How far ahead of the clock packets may be handed to a kernel that sends by itself: more
-    /// saves calls, less saves memory and what has to be taken back.
-    fn ahead(&self) -> Duration {
-        Duration::from_secs(2)
-    }
-
-    /// A datagram came to the socket of `channel`: a report, or a hole punched. What it says goes
-    /// into the state; the sender's address can be forged.
-    fn hear(
+    /// A datagram arrived for `channel`: a receiver's report, or one that opened a gateway. The
+    /// sender's address can be forged.
+    fn receive(
         &self,
         cx: &PacedCx<'_, Self::State>,
         from: SocketAddr,
         channel: Channel,
         datagram: &[u8],
-    );
+    ) {
+        let _ = (cx, from, channel, datagram);
+    }
 
     /// The stream has ended; called exactly once for each that was started.
     fn close(&self, cx: &PacedCx<'_, Self::State>, stream: Self::Stream);
+}
+
+/// The bounds of a streaming worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacedLimits {
+    /// Streams that one worker may hold at a time; further orders wait in the state.
+    pub streams_max: usize,
+    /// How far ahead of the clock packets may be handed to a kernel that sends by itself. More
+    /// saves calls; less saves memory, and packets that a pause takes back.
+    pub ahead: Duration,
+}
+
+impl PacedLimits {
+    /// Room for `streams_max` streams, and two seconds ahead.
+    pub const fn streams(streams_max: usize) -> PacedLimits {
+        PacedLimits { streams_max, ahead: Duration::from_secs(2) }
+    }
+}
+
+/// How an engine treats a stream beside sending it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamPolicy {
+    /// A multicast group whose members report to each other. The engine listens there while the
+    /// stream runs, and passes what comes on as if it had come to the control socket.
+    pub report_group: Option<SocketAddr>,
+    /// What becomes of the stream when the server shuts down.
+    pub at_shutdown: AtShutdown,
+}
+
+/// What becomes of a stream when its server shuts down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AtShutdown {
+    /// The server waits for its end.
+    #[default]
+    Finish,
+    /// The server waits for its end, unless a successor can continue it: then it is closed at once,
+    /// so that the successor can start it again.
+    Transfer,
+    /// The server closes it.
+    Stop,
 }
 
 /// The outside world of one call, as values.
@@ -123,7 +142,7 @@ pub trait PacedSource: Sync {
 pub struct PacedCx<'a, T> {
     /// The time of this turn; never decreases for a stream.
     pub now: Instant,
-    /// Who runs it.
+    /// The worker that calls.
     pub worker: WorkerId,
     /// What all workers share.
     pub state: &'a T,
@@ -141,7 +160,7 @@ impl<'a, T> PacedCx<'a, T> {
         PacedCx { now, worker, state, effects }
     }
 
-    /// Leaves a line for the person who watches (`--verbose`); `write` runs only if someone does.
+    /// Leaves a line for the log (`--verbose`); `write` runs only if there is one.
     pub fn note(&self, write: impl FnOnce(&mut String)) {
         self.effects.note(write);
     }
@@ -150,10 +169,10 @@ impl<'a, T> PacedCx<'a, T> {
 /// When a stream wants to be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// At this moment; later than the `until` of the call that answers it, unless the burst was
+    /// At this moment: later than the `until` of the call that returns it, unless the burst was
     /// full and the rest is due already.
     At(Instant),
-    /// Not until it is rung: nothing is due while it is paused.
+    /// Not before the bell rings: nothing is due while it is paused.
     Parked,
     /// Never: close it.
     Done,
@@ -209,11 +228,11 @@ impl Payload {
 /// One datagram: its front, which lies in the burst, then its payload.
 #[derive(Clone, Debug)]
 pub struct Packet {
-    /// The moment at which it is due by its schedule; what it misses is its lateness.
+    /// The moment at which it is due by its schedule; lateness counts from there.
     pub at: Instant,
-    /// Who gets it.
+    /// The receiver.
     pub to: SocketAddr,
-    /// From which socket it leaves.
+    /// The socket that it leaves from.
     pub channel: Channel,
     /// What follows the front.
     pub payload: Payload,
@@ -226,7 +245,7 @@ impl Packet {
         self.front.len() + self.payload.len()
     }
 
-    /// True of a datagram without a byte, which is a datagram still.
+    /// True of a datagram without a byte, which is a datagram all the same.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -253,13 +272,13 @@ impl Burst {
         Burst { packets: Vec::new(), arena: Vec::new(), packets_max }
     }
 
-    // ---- the paced source's side
+    // ---- the source's side
 
-    /// Appends a packet: `head` (12 to 64 bytes as a rule) and the body behind it.
+    /// Appends a packet: `head` (usually 12 to 64 bytes), then the body.
     ///
     /// # Panics
-    /// If it is longer than [`Burst::DATAGRAM_MAX`] or a range is no range of its bytes: both are
-    /// the paced source's own arithmetic, never a peer's.
+    /// If it is longer than [`Burst::DATAGRAM_MAX`], or a range lies outside its bytes: both are
+    /// the source's own arithmetic, never a peer's.
     pub fn push(
         &mut self,
         at: Instant,
@@ -289,7 +308,7 @@ impl Burst {
         self.packets.push(packet);
     }
 
-    /// True if a paced source should stop, and ask to be called again at once if more is due.
+    /// True if a source should stop, and ask to be called again at once if more is due.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.packets.len() >= self.packets_max
@@ -321,11 +340,11 @@ impl Burst {
         &self.arena[packet.front.start as usize..packet.front.end as usize]
     }
 
-    /// Reads what lies in files that were opened at run time, for senders that send from memory.
-    /// `read` appends the bytes of a range, or says that it cannot: such a packet is left out. Says
-    /// how many were.
+    /// Reads the payloads that lie in files opened at run time, for senders that send from memory.
+    /// `read` appends the bytes of a range; if it returns false, the packet is left out. Returns
+    /// how many packets were left out.
     ///
-    /// All that is read has one allocation, which lasts as long as the packets.
+    /// All bytes read share one allocation, which lasts as long as the packets.
     pub fn load_open(
         &mut self,
         mut read: impl FnMut(&Source, Range<u64>, &mut Vec<u8>) -> bool,
@@ -357,25 +376,25 @@ impl Burst {
         count - self.packets.len()
     }
 
-    /// Forgets all packets and keeps the memory.
+    /// Removes all packets and keeps the memory.
     pub fn clear(&mut self) {
         self.packets.clear();
         self.arena.clear();
     }
 }
 
-/// One law of streaming.
+/// One law of paced sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PacedLaw {
     /// The schedule is kept.
     Time,
-    /// What comes first goes first.
+    /// Packets keep their order.
     Order,
-    /// Nothing is asked for in vain.
+    /// No call is in vain.
     Progress,
-    /// What never left comes again.
+    /// Withdrawn packets come again.
     Withdrawal,
-    /// How often a stream is called does not matter.
+    /// The number of calls does not change the packets.
     Cutting,
     /// Started once, closed once.
     Closing,

@@ -253,7 +253,7 @@ fn compare(framing: Framing, received: &[u8], expected: VecDeque<Answer>, at: &s
         }
         rest = &rest[reply.used..];
     }
-    assert!(rest.is_empty(), "{at}: {} bytes behind the last reply", rest.len());
+    assert!(rest.is_empty(), "{at}: {} bytes after the last reply", rest.len());
 }
 
 #[cfg(test)]

@@ -1,32 +1,32 @@
-//! A media streamer: RTSP 1.0 (RFC 2326) in front, RTP and RTCP (RFC 3550) behind it.
+//! A media streamer: clients control it by RTSP 1.0 (RFC 2326) and receive RTP and RTCP (RFC 3550).
 //!
 //! ```text
-//!   service     bytes -> requests -> replies; packets within the connection by the clock
-//!   answer      what each method does
-//!   transport   which way packets go: datagrams, the connection itself, a group
-//!   play        play, pause, and where one stands
-//!   push        transmissions that nobody asks for by RTSP
-//!   place       which file and which of its tracks a URL names
-//!   digest      passwords (RFC 2617)
-//!   orders      what sessions order and streaming workers play, in memory that all workers see
-//!   paced_source datagrams by the clock
-//!   player      packets and reports in the order of their moments
-//!   run         one track's packets: numbers, timestamps, due times
-//!   title       files: their plans and their bytes
-//!   group       titles that are sent once, to an address that many listen to
-//!   live        transport streams that come through a pipe
-//!   chance      what nobody shall guess
-//!   pocket      a small server for fuzzers and tests
-//!   fuzz        conversations whole and in pieces, which must be answered alike
+//!   service       bytes -> requests -> replies; interleaved packets by the clock
+//!   answer        what each method does
+//!   url           which file and which of its tracks a URL names
+//!   digest        passwords (RFC 2617)
+//!   transport     negotiates datagrams, interleaving, or a group
+//!   playback      play, pause, seek: the position of a presentation
+//!   push          streams without an RTSP session
+//!   orders        what sessions order from the streaming worker, in shared memory
+//!   paced_source  datagrams by the clock, for the streaming worker
+//!   rtp_stream    packets and reports in the order of their moments
+//!   cursor        one track's packets: sequence numbers, timestamps, due times
+//!   title         files: their plans and their bytes
+//!   group         titles that are sent once, to an address that many listen to
+//!   live          transport streams that come through a pipe
+//!   secret        numbers that cannot be guessed
+//!   test_server   a small server for fuzzers and tests
+//!   fuzz          conversations whole and in pieces, which must be answered alike
 //! ```
 //!
-//! One connection has one session at most, and a session ends with its connection: players that
-//! vanish without a word leave nothing behind. The surprising thing is who keeps the pace: packets
-//! within the connection are paced by the session's own deadlines, datagrams by a streaming worker
-//! that shares nothing with the session but a slot of atomics, and both by the same player.
+//! One connection has at most one session, and a session ends with its connection: players that
+//! vanish leave nothing behind. The surprising thing: two clocks pace the same RTP stream. Packets
+//! interleaved with the connection are paced by the session's own deadlines, datagrams by a
+//! streaming worker that shares only a slot of atomics with the session.
 
 mod answer;
-mod chance;
+mod cursor;
 mod digest;
 mod fuzz;
 mod group;
@@ -34,22 +34,22 @@ pub mod live;
 mod options;
 mod orders;
 mod paced_source;
-mod place;
-mod play;
-mod player;
-mod pocket;
+mod playback;
 mod push;
-mod run;
+mod rtp_stream;
+mod secret;
 mod service;
+mod test_server;
 #[cfg(test)]
 mod tests;
 mod title;
 mod transport;
+mod url;
 
 pub use fuzz::fuzz;
 pub use group::Groups;
 pub use options::{Credentials, Options};
-pub use orders::{Echo, Orders, Reception, SLOTS};
+pub use orders::{Orders, Reception, ReceptionTotals, SLOTS};
 pub use paced_source::Stream;
 pub use push::{Aim, Push};
 pub use service::{Job, Media, Outcome, Session};

@@ -134,6 +134,12 @@ fn a_body_for_head_is_never_sent_and_a_document_may_be_missing() {
     let reply = talk.say("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(reply.ends_with("\r\n\r\n") && !reply.contains("<h1>"), "{reply}");
     assert!(talk.say(&get("/state.json")).starts_with("HTTP/1.1 503 "));
+    for (fields, status) in [("Content-Length: 5", 413), ("X : y", 400)] {
+        let mut talk = Talk::new(&pages, &bulletin);
+        let reply = talk.say(&format!("HEAD / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n"));
+        assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{reply}");
+        assert!(reply.ends_with("\r\n\r\n"), "{reply}");
+    }
 }
 
 #[test]

@@ -5,7 +5,10 @@ use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use core::time::Duration;
 
-use seam::{BadSeed, Body, Burst, Channel, Instant, Next, PacedCx, PacedLaw, PacedSource, Share};
+use seam::{
+    BadSeed, Body, Burst, Channel, Instant, Next, PacedCx, PacedLaw, PacedLimits, PacedSource,
+    Share,
+};
 use sim::{Deed, Made, Whims, paced_case, paced_laws, play_paced};
 
 /// What the paced source does wrong.
@@ -91,8 +94,8 @@ impl PacedSource for Ticker {
     type State = Orders;
     type Stream = Tick;
 
-    fn streams_max(&self) -> usize {
-        100
+    fn limits(&self) -> PacedLimits {
+        PacedLimits::streams(100)
     }
 
     fn start(&self, cx: &PacedCx<'_, Orders>) -> Option<(Tick, Next)> {
@@ -175,15 +178,13 @@ impl PacedSource for Ticker {
         if is_paused { Next::Parked } else { Next::At(self.moment(tick, tick.sent)) }
     }
 
-    fn hear(&self, _: &PacedCx<'_, Orders>, _: SocketAddr, _: Channel, _: &[u8]) {}
-
     fn close(&self, _: &PacedCx<'_, Orders>, _: Tick) {}
 }
 
 const LENGTH: Duration = Duration::from_secs(12);
 
 #[test]
-fn a_caster_that_keeps_the_laws_keeps_them_under_every_whim() {
+fn a_correct_source_keeps_the_laws_under_every_whim() {
     paced_laws(&Ticker(Flaw::None), Orders::default, (3, &[]), LENGTH, 60);
 }
 

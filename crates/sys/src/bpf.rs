@@ -1,11 +1,10 @@
-//! Programs that the kernel runs (bpf(2)), written by hand: instructions, loading, and a table that
-//! program and process share.
+//! Programs for the kernel (bpf(2)), written by hand: instructions, loading, and a table shared by
+//! program and process.
 //!
-//! A library would bring a compiler's output into the kernel; what is needed here is sixty
-//! instructions. So there is an assembler with labels instead ([`Assembly`]), and nothing to
-//! install. The surprising thing: the kernel proves before it runs a program that it ends and stays
-//! inside its memory, and what it says to a refusal ([`Program::classifier`]) is the best teacher
-//! there is.
+//! A library would load a compiler's output; the programs here have sixty instructions. So there is
+//! an assembler with labels ([`Assembly`]), and nothing to install. The surprising thing: before it
+//! runs a program, the kernel proves that it ends and stays inside its memory, and its reasons for
+//! a refusal ([`Program::classifier`]) are the best teacher.
 
 use std::ffi::CStr;
 use std::io;
@@ -61,7 +60,7 @@ pub enum When {
     Differs = 0x50,
 }
 
-/// Functions of the kernel's (bpf-helpers(7)).
+/// Helper functions of the kernel (bpf-helpers(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Helper {
     /// `bpf_map_lookup_elem`
@@ -84,7 +83,7 @@ pub enum Helper {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label(usize);
 
-/// A program that is being written.
+/// A program under construction.
 #[derive(Default)]
 pub struct Assembly {
     code: Vec<[u8; 8]>,
@@ -100,7 +99,7 @@ impl Assembly {
         self.code.push(bytes);
     }
 
-    /// A place that can be jumped to before it is known where it is.
+    /// A label whose position is not known yet.
     pub fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
@@ -121,7 +120,7 @@ impl Assembly {
         self.put(0x0f | op as u8, to, from, 0, 0);
     }
 
-    /// The lowest `bits` of a register, in the order of the network.
+    /// Converts the lowest `bits` of a register to network order.
     pub fn in_network_order(&mut self, to: Register, bits: i32) {
         self.put(0xdc, to, 0, 0, bits);
     }
@@ -142,13 +141,13 @@ impl Assembly {
         self.put(0x05, 0, 0, 0, 0);
     }
 
-    /// Goes to `label` when `left` compares so with `right`.
+    /// Jumps to `label` if `left` compares so with `right`.
     pub fn jump_if(&mut self, when: When, left: Register, right: i32, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.put(0x05 | when as u8, left, 0, 0, right);
     }
 
-    /// Goes to `label` when `left` compares so with the register `right`.
+    /// Jumps to `label` if `left` compares so with the register `right`.
     pub fn jump_if_by(&mut self, when: When, left: Register, right: Register, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.put(0x0d | when as u8, left, right, 0, 0);
@@ -161,12 +160,12 @@ impl Assembly {
         self.put(0, 0, 0, 0, 0);
     }
 
-    /// Calls a function of the kernel's with the registers 1 to 5; the answer is in 0.
+    /// Calls a helper with registers 1 to 5; the result is in 0.
     pub fn call(&mut self, helper: Helper) {
         self.put(0x85, 0, 0, 0, helper as i32);
     }
 
-    /// Ends with what register 0 holds.
+    /// Returns register 0.
     pub fn exit(&mut self) {
         self.put(0x95, 0, 0, 0, 0);
     }
@@ -174,7 +173,7 @@ impl Assembly {
     /// The instructions.
     ///
     /// # Panics
-    /// If a label is nowhere or too far away: the program is our own.
+    /// If a label is missing or too far away: the program is our own.
     fn finish(mut self) -> Vec<[u8; 8]> {
         for (at, label) in self.jumps {
             let target = self.labels[label.0].expect("every label is somewhere");
@@ -191,12 +190,11 @@ pub struct Program {
     fd: OwnedFd,
 }
 
-/// Room for what the kernel says about a program.
+/// Room for the kernel's log about a program.
 const SAYS: usize = 1 << 20;
 
 impl Program {
-    /// Has the kernel check a program that looks at packets where traffic is controlled
-    /// (`BPF_PROG_TYPE_SCHED_CLS`), and keep it.
+    /// Has the kernel check and load a traffic classifier (`BPF_PROG_TYPE_SCHED_CLS`).
     ///
     /// # Errors
     /// `EPERM` without `CAP_BPF` and `CAP_NET_ADMIN`; `ENOSYS`; with the last lines of the
@@ -205,7 +203,7 @@ impl Program {
         Program::load(3, 0, assembly)
     }
 
-    /// A program of a kind that is meant for a place (`expected_attach_type`).
+    /// A program with an attach type (`expected_attach_type`).
     pub(crate) fn load(kind: u32, place: u32, assembly: Assembly) -> io::Result<Program> {
         let code = assembly.finish();
         let mut attributes = [0_u64; 9];
@@ -217,7 +215,7 @@ impl Program {
             // SAFETY: the kernel has just made this descriptor for us.
             return Ok(Program { fd: unsafe { OwnedFd::from_raw_fd(fd) } });
         }
-        // Reasons are asked for only now: with room too small for them it would refuse.
+        // The log is requested only now: a buffer too small for it would be an error.
         let mut says = vec![0_u8; SAYS];
         attributes[3] = 1 | (SAYS as u64) << 32;
         attributes[4] = says.as_mut_ptr() as u64;
@@ -243,7 +241,7 @@ impl AsFd for Program {
     }
 }
 
-/// A table of rows of 32-bit words that a program looks up and this process reads and writes.
+/// A table of rows of 32-bit words, read and written by a program and this process.
 #[derive(Debug)]
 pub struct Table {
     fd: OwnedFd,
@@ -258,14 +256,14 @@ unsafe impl Send for Table {}
 unsafe impl Sync for Table {}
 
 impl Table {
-    /// `rows` rows of `words` words each, all nought; `words` is even, as the kernel's rows are of
-    /// eight bytes.
+    /// `rows` rows of `words` words each, all zero; `words` is even, because the kernel's rows are
+    /// multiples of eight bytes.
     ///
     /// # Errors
     /// `EPERM` without `CAP_BPF`; no memory.
     ///
     /// # Panics
-    /// If `words` is odd or nought.
+    /// If `words` is odd or zero.
     pub fn new(words: usize, rows: usize) -> io::Result<Table> {
         assert!(words > 0 && words.is_multiple_of(2), "a row of {words} words");
         let mut attributes = [0_u64; 9];
@@ -349,7 +347,7 @@ pub(crate) fn command(command: libc::c_int, attributes: &mut [u64]) -> io::Resul
 mod tests {
     use super::*;
 
-    /// What loads here, or why that is not tried.
+    /// The loaded program, or why the test is skipped.
     fn allowed<T>(result: io::Result<T>) -> Option<T> {
         match result {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) => {
@@ -382,7 +380,7 @@ mod tests {
     #[test]
     fn a_refused_program_says_why() {
         let mut assembly = Assembly::default();
-        // It reads a register that nobody wrote.
+        // It reads a register that was never written.
         assembly.math_by(Math::Mov, 0, 5);
         assembly.exit();
         match Program::classifier(assembly) {

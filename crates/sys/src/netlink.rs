@@ -1,10 +1,10 @@
 //! Network devices, their queues and filters (rtnetlink(7)), as far as pacing in the kernel needs
-//! them: a device that lends its queue (`ifb`), a token bucket, and a filter that leads packets
+//! them: a device with a queue of its own (`ifb`), a token bucket, and a filter that leads packets
 //! through it.
 //!
-//! The surprising thing: a table of sizes (`TCA_STAB`) decides what a packet of a length *costs* in
-//! the bucket, and any table may be given. A packet that goes nowhere can so cost milliseconds,
-//! while one of media costs next to nothing.
+//! The surprising thing: a size table (`TCA_STAB`) decides what a packet of a length *costs* in the
+//! bucket, and any table is allowed. So a datagram that goes nowhere can cost milliseconds, and a
+//! media packet next to nothing.
 
 mod device;
 mod route;
@@ -30,35 +30,35 @@ const ROOT: u32 = 0xffff_ffff;
 /// `TC_H_CLSACT`, and its side for packets that leave.
 const CLSACT: u32 = 0xffff_fff1;
 const EGRESS: u32 = 0xffff_fff3;
-/// `ETH_P_ALL` in the order of the network.
+/// `ETH_P_ALL` in network order.
 const ALL_PROTOCOLS: u32 = 0x0003_u16.to_be() as u32;
 
-/// A token bucket: what it holds, and what a packet costs.
+/// A token bucket: its size, and what packets cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket<'a> {
-    /// Tokens that come in each second.
+    /// Tokens per second.
     pub rate: u32,
-    /// Tokens that it holds at the most.
+    /// Most tokens that it holds.
     pub burst: u32,
-    /// Tokens that may wait.
+    /// Bytes that may wait.
     pub limit: u32,
-    /// What a packet of a length costs; one of `n * len + rest` bytes, where the table has `len`
-    /// entries, costs `n` times the last entry and the entry of the rest.
+    /// The cost of a packet by length; one of `n * len + rest` bytes, where the table has `len`
+    /// entries, costs `n` times the last entry plus the entry of the rest.
     pub costs: &'a [u16],
 }
 
-/// What a device counted.
+/// Counters of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets that came to it.
+    /// Packets that it received.
     pub received: u64,
-    /// Packets that it sent on.
+    /// Packets that it sent.
     pub sent: u64,
-    /// Packets that came to it and went nowhere.
+    /// Packets that it dropped.
     pub dropped: u64,
 }
 
-/// A conversation with the kernel about this network namespace.
+/// A netlink socket for this network namespace.
 #[derive(Debug)]
 pub struct Netlink {
     fd: OwnedFd,
@@ -79,8 +79,9 @@ impl Netlink {
         Ok(Netlink { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// Makes an `ifb`, a device that takes packets which a filter leads to it through its own queue
-    /// and puts them back where they were; says its index. Up, with `address` as its own.
+    /// Makes an `ifb`, a device that takes the packets which a filter leads to it through its own
+    /// queue and returns them to where they were; returns its index. It is up, with `address` as
+    /// its own.
     ///
     /// # Errors
     /// `EPERM` without `CAP_NET_ADMIN`; `EOPNOTSUPP` where the kernel has no such device; `EEXIST`.
@@ -98,7 +99,7 @@ impl Netlink {
         Ok(index)
     }
 
-    /// Removes a device, and its queue with all that waits there.
+    /// Removes a device with its queue and everything that waits there.
     ///
     /// # Errors
     /// `ENODEV`, `EPERM`.
@@ -116,10 +117,10 @@ impl Netlink {
         self.put_bucket(device, bucket, CREATE | EXCLUSIVE)
     }
 
-    /// Forgets what waits in a device's bucket and fills it up; `number` differs from that of the
-    /// last time. Other than a new queue this does not stop the device, which would take until
-    /// every processor has looked away from the old one: milliseconds, and tens of them on a busy
-    /// machine. When it returns, what left the bucket before has left the device.
+    /// Empties the queue of a device's bucket and fills the bucket; `number` must differ from the
+    /// last one. Unlike a new queue this does not stop the device, which would last until every
+    /// processor has left the old one: milliseconds, and tens of them on a busy machine. When it
+    /// returns, packets that left the bucket before have left the device.
     ///
     /// # Errors
     /// `ENOENT`, `EPERM`.
@@ -160,9 +161,8 @@ impl Netlink {
         self.ask(queue)
     }
 
-    /// Leads the packets that leave by `device` and that `program` (of the kind for
-    /// classification, which answers -1 for them) picks through the device `to`. The filter is
-    /// known by its `preference`.
+    /// Redirects the packets that leave by `device` and that `program` (a classifier, which returns
+    /// -1 for them) selects to the device `to`. The filter is identified by its `preference`.
     ///
     /// # Errors
     /// `ENOENT` where the kernel has no such filter; `EPERM`.
@@ -201,9 +201,8 @@ impl Netlink {
         self.ask(filter)
     }
 
-    /// Takes the filter of this `preference` away. The place for filters stays: while one is made
-    /// or taken away the kernel drops whatever passes the device for some milliseconds, and an
-    /// empty one costs nothing.
+    /// Removes the filter of this `preference`. The `clsact` stays, because making or removing one
+    /// drops traffic of the device for some milliseconds, and an empty one costs nothing.
     ///
     /// # Errors
     /// `ENOENT`, `EPERM`.
@@ -223,7 +222,7 @@ impl Netlink {
         self.ask(up)
     }
 
-    /// What a device has counted so far.
+    /// The counters of a device.
     ///
     /// # Errors
     /// `ENODEV`.
@@ -250,7 +249,7 @@ impl Netlink {
         self.list(message).map(drop)
     }
 
-    /// Sends a request; the bodies of the messages that answer it.
+    /// Sends a request; returns the bodies of the reply's messages.
     fn list(&self, message: Message) -> io::Result<Vec<Vec<u8>>> {
         let message = message.finish();
         let is_acknowledged = u16::from_ne_bytes([message[6], message[7]]) & 4 != 0;
@@ -269,7 +268,7 @@ impl Netlink {
             while let Some((head, body, behind)) = split(rest) {
                 rest = behind;
                 match head {
-                    // NLMSG_ERROR, with nought for none.
+                    // NLMSG_ERROR, with 0 for success.
                     2 => {
                         let code = body.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
                         if code != 0 {
@@ -287,9 +286,9 @@ impl Netlink {
     }
 }
 
-/// Does something in a network of its own (`CLONE_NEWNET` of unshare(2)), where a loopback device
-/// is and nothing else: what is set up there is seen by nobody, and ends with it. Sockets of others
-/// can be used there and stay where they are.
+/// Runs `act` in a network namespace of its own (`CLONE_NEWNET` of unshare(2)), which has a
+/// loopback device and nothing else: what is set up there is invisible outside and ends with it.
+/// Sockets of other namespaces work there as before.
 ///
 /// # Errors
 /// `EPERM` without `CAP_SYS_ADMIN`; what `act` says.
@@ -373,7 +372,7 @@ fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// A message that is being written.
+/// A message under construction.
 struct Message(Vec<u8>);
 
 impl Message {
@@ -393,7 +392,7 @@ impl Message {
         self.0[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Begins an attribute that holds others; [`Message::close`] wants what this answers.
+    /// Begins a nested attribute; [`Message::close`] takes the result.
     fn open(&mut self, kind: u16) -> usize {
         let at = self.0.len();
         self.put(&[0; 2]).put(&kind.to_ne_bytes());
@@ -439,7 +438,7 @@ mod tests {
         let found: Vec<_> = attributes(&body[4..]).collect();
         assert_eq!(found[0], (3, &b"name\0"[..]));
         assert_eq!(attributes(found[1].1).collect::<Vec<_>>(), [(1, &[9; 3][..])]);
-        // However it is cut short, reading ends.
+        // A truncated message ends the iteration.
         for len in 0..bytes.len() {
             assert!(split(&bytes[..len]).is_none_or(|(_, body, _)| body.len() < len));
             assert!(attributes(&bytes[4..len.max(4)]).count() < 20);

@@ -32,13 +32,13 @@ pub use mail::{Letter, Mail};
 pub use pages::{FRONT_MAX, Leaf, PIECES_MAX, Pages, pieces_of, send_records};
 pub use ring::SendRing;
 
-/// What a socket shall be.
+/// Options of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpOptions {
-    /// Bytes of datagrams on their way out (`SO_SNDBUF`); the kernel doubles it and holds it below
-    /// its limit. `None`: the machine's default.
+    /// Send buffer in bytes (`SO_SNDBUF`); the kernel doubles it, up to its limit. `None`: the
+    /// default.
     pub send_buffer: Option<usize>,
-    /// Bytes of datagrams that wait to be received (`SO_RCVBUF`).
+    /// Receive buffer in bytes (`SO_RCVBUF`).
     pub receive_buffer: Option<usize>,
     /// Several sockets on one port (`SO_REUSEPORT`).
     pub reuse_port: bool,
@@ -52,8 +52,8 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// A socket bound to `address`; port 0 lets the kernel choose. `[::]` is IPv4 as well. The port
-    /// of a group is for all who bind it as we do (`SO_REUSEADDR`), other programs among them.
+    /// A socket bound to `address`; port 0 lets the kernel choose. `[::]` includes IPv4. The port
+    /// of a group is shared with every program that binds it in this way (`SO_REUSEADDR`).
     ///
     /// # Errors
     /// `AddrInUse`, `AddrNotAvailable`, `PermissionDenied` for a low port, `EMFILE`, `ENFILE`.
@@ -69,17 +69,17 @@ impl Udp {
             socket.set_reuse_address(true)?;
         }
         socket.set_nonblocking(true)?;
-        // A smaller buffer than was asked for is not an error: the kernel has a limit.
+        // A smaller buffer than requested is not an error: the kernel has a limit.
         options.send_buffer.map_or(Ok(()), |bytes| socket.set_send_buffer_size(bytes))?;
         options.receive_buffer.map_or(Ok(()), |bytes| socket.set_recv_buffer_size(bytes))?;
         socket.bind(&address.into())?;
         Ok(Udp { fd: socket.into(), is_v6: address.is_ipv6() })
     }
 
-    /// A socket that another process has made and bound.
+    /// A socket made and bound by another process.
     ///
     /// # Errors
-    /// It is none, or not one for datagrams.
+    /// It is not a datagram socket.
     pub fn adopt(fd: OwnedFd) -> io::Result<Udp> {
         let socket = SockRef::from(&fd);
         if socket.r#type()? != Type::DGRAM {
@@ -105,7 +105,7 @@ impl Udp {
         crate::socket::local_addr(&self.fd)
     }
 
-    /// Only datagrams from `address` come in, and [`Udp::send`] goes there.
+    /// Receives only from `address`, and [`Udp::send`] sends there.
     ///
     /// # Errors
     /// `ENETUNREACH`.
@@ -113,7 +113,7 @@ impl Udp {
         SockRef::from(&self.fd).connect(&self.written(address))
     }
 
-    /// How far a datagram to a group goes: 1 stays in this network (`IP_MULTICAST_TTL`).
+    /// The TTL of multicast datagrams: 1 stays in this network (`IP_MULTICAST_TTL`).
     ///
     /// # Errors
     /// None in practice.
@@ -125,7 +125,7 @@ impl Udp {
         socket.set_multicast_ttl_v4(hops.into())
     }
 
-    /// Datagrams to a group leave by the interface with this address (`IP_MULTICAST_IF`).
+    /// Sets the interface of multicast datagrams, by its address (`IP_MULTICAST_IF`).
     ///
     /// # Errors
     /// `AddrNotAvailable`: there is none.
@@ -133,8 +133,7 @@ impl Udp {
         SockRef::from(&self.fd).set_multicast_if_v4(&address)
     }
 
-    /// The address of the interface by which datagrams to a group leave; an unspecified one leaves
-    /// it to the routes.
+    /// The address of the interface of multicast datagrams; unspecified if the routes choose.
     ///
     /// # Errors
     /// None in practice.
@@ -142,8 +141,8 @@ impl Udp {
         SockRef::from(&self.fd).multicast_if_v4()
     }
 
-    /// Datagrams to `group` come in, from the interface with the address `interface`; an
-    /// unspecified one leaves the choice to the routes. Of IPv6 groups the routes always choose.
+    /// Joins `group` on the interface with the address `interface`; if unspecified, or for IPv6
+    /// groups, the routes choose.
     ///
     /// # Errors
     /// `ENODEV`: there is no such interface, or none for groups; `ENOBUFS`: too many groups.
@@ -163,8 +162,7 @@ impl Udp {
         self.set(libc::SOL_SOCKET, libc::SO_PRIORITY, class.cast_signed())
     }
 
-    /// What the heads of IPv4 say of datagrams to one receiver: their type of service and hops
-    /// (`IP_TOS`, `IP_TTL`).
+    /// Type of service and TTL of unicast IPv4 datagrams (`IP_TOS`, `IP_TTL`).
     ///
     /// # Errors
     /// None in practice.
@@ -183,7 +181,7 @@ impl Udp {
         Ok((number(libc::IP_TOS)?, number(libc::IP_TTL)?))
     }
 
-    /// Bytes of datagrams on their way out, beyond the machine's limit (`SO_SNDBUFFORCE`).
+    /// Sets the send buffer beyond the machine's limit (`SO_SNDBUFFORCE`).
     ///
     /// # Errors
     /// `EPERM` without `CAP_NET_ADMIN`.
@@ -191,8 +189,7 @@ impl Udp {
         self.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, bytes.cast_signed())
     }
 
-    /// Bytes of datagrams that wait to be received, beyond the machine's limit
-    /// (`SO_RCVBUFFORCE`).
+    /// Sets the receive buffer beyond the machine's limit (`SO_RCVBUFFORCE`).
     ///
     /// # Errors
     /// `EPERM` without `CAP_NET_ADMIN`.
@@ -200,8 +197,8 @@ impl Udp {
         self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes.cast_signed())
     }
 
-    /// How many datagrams were thrown away because they found no room to wait in, or were broken
-    /// (`SO_MEMINFO`).
+    /// How many datagrams were dropped because the receive buffer was full, or because they were
+    /// broken (`SO_MEMINFO`).
     ///
     /// # Errors
     /// `ENOPROTOOPT` before Linux 4.12.
@@ -217,7 +214,7 @@ impl Udp {
         Ok(words[8])
     }
 
-    /// Leaves the checksum out (`SO_NO_CHECK`): IPv4 allows it, and nobody reads the payload then.
+    /// Omits the checksum (`SO_NO_CHECK`): IPv4 allows it, and the payload is then not read.
     ///
     /// # Errors
     /// None in practice.
@@ -225,8 +222,8 @@ impl Udp {
         self.set(libc::SOL_SOCKET, libc::SO_NO_CHECK, off.into())
     }
 
-    /// What is sent without a length of its own is cut into datagrams of `bytes` (`UDP_SEGMENT`); 0
-    /// ends it.
+    /// Sets the default segment length: later sends are cut into datagrams of `bytes`
+    /// (`UDP_SEGMENT`); 0 ends it.
     ///
     /// # Errors
     /// `ENOPROTOOPT` before Linux 4.18.
@@ -282,16 +279,15 @@ impl Udp {
         })
     }
 
-    /// Sends one datagram to where the socket is connected.
+    /// Sends one datagram to the connected address.
     ///
     /// # Errors
-    /// As [`Udp::send_to`]; `ConnectionRefused` for an earlier one that nobody took.
+    /// As [`Udp::send_to`]; `ConnectionRefused` if an earlier one was refused.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         crate::socket::send_nowait(&self.fd, bytes)
     }
 
-    /// Receives one datagram and says how long it is and who sent it. What does not fit into
-    /// `buffer` is lost.
+    /// Receives one datagram; returns its length and sender. Bytes beyond `buffer` are lost.
     ///
     /// # Errors
     /// `WouldBlock` when none waits.
@@ -309,8 +305,8 @@ impl Udp {
         Ok((len, read_address(&from)?))
     }
 
-    /// How many sends without a copy have been dealt with since the last call, and for how many of
-    /// them the kernel copied after all (`MSG_ERRQUEUE`). Never blocks.
+    /// How many zero-copy sends completed since the last call, and how many of them the kernel
+    /// copied after all (`MSG_ERRQUEUE`). Never blocks.
     ///
     /// # Errors
     /// None in practice.
@@ -318,7 +314,7 @@ impl Udp {
         batch::reap(self)
     }
 
-    /// Waits until a datagram can be sent, or `at_most` so long; true if one can.
+    /// Waits at most `at_most` until a datagram can be sent; true if one can.
     ///
     /// # Errors
     /// None in practice.
@@ -328,17 +324,17 @@ impl Udp {
         Ok(list[0].writable())
     }
 
-    /// Waits until [`Udp::reap_zerocopy`] has something to tell, or the socket another error, or
-    /// `at_most` so long.
+    /// Waits at most `at_most` until [`Udp::reap_zerocopy`] has notices, or the socket another
+    /// error.
     ///
     /// # Errors
     /// None in practice.
     pub fn wait_notice(&self, at_most: Duration) -> io::Result<()> {
-        // Errors are told whatever is asked for.
+        // poll(2) reports errors whatever it is asked for.
         poll(&mut [PollFd::new(self.fd.as_fd(), false, false)], Some(at_most)).map(drop)
     }
 
-    /// Waits until a datagram came, or `at_most` so long; true if one is there.
+    /// Waits at most `at_most` until a datagram arrives; true if one is there.
     ///
     /// # Errors
     /// None in practice.
@@ -366,7 +362,7 @@ impl AsFd for Udp {
     }
 }
 
-/// An address as everybody else writes it.
+/// An address in its usual form.
 fn read_address(address: &SockAddr) -> io::Result<SocketAddr> {
     let unknown = || io::Error::new(io::ErrorKind::InvalidData, "expected an internet address");
     let address = address.as_socket().ok_or_else(unknown)?;

@@ -1,11 +1,11 @@
-//! The administration of a server: where it is found, and what it answers.
+//! The administration of a server: where it is, and its answers.
 //!
 //! | file | what |
 //! |---|---|
 //! | `place.rs` | `--admin`: a socket in the file system, an address, or none |
 //! | `handler.rs` | HTTP/1.1 on it: `/status`, `/status.json`, `/metrics`, and the commands |
 //! | `metrics.rs` | a sample as Prometheus reads it |
-//! | `processes.rs` | what the processes of a sample cost, from `/proc` |
+//! | `processes.rs` | the cost of a sample's processes, from `/proc` |
 //! | `page.html` | a page that draws `/status.json` once a second |
 
 mod handler;
@@ -16,9 +16,9 @@ mod processes;
 pub use handler::Front;
 pub use place::{Place, folder, open};
 
-/// What `/status.json` says: a sample, and whose it is.
+/// The answer to `/status.json`: a sample, and the service it is of.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub struct Told {
+pub struct ServerStatus {
     /// Which service is served.
     pub service: String,
     /// The version of this program.

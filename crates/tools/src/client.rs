@@ -1,15 +1,14 @@
 //! `roundhouse client [HOST:PORT]`: a conversation with a stock server, for people and for scripts.
 //!
-//! On a terminal there are line editing, history, completion of commands and ids, and colours.
-//! Where input or output is a pipe there are none of these: a line in, the reply's bytes out. The
-//! surprising thing is that nobody has to say how the server frames its replies: the first `show`
-//! tells ([`tell`]), and gives the ids to complete as well.
+//! On a terminal it has line editing, history, completion of commands and ids, and colours. With a
+//! pipe it has none of these: a line in, the reply's bytes out. The first `show` reveals how the
+//! server frames its replies ([`detect`]), and the ids to complete.
 
+mod detect;
 mod history;
 pub mod link;
 mod paint;
 mod prompt;
-mod tell;
 mod terminal;
 
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -26,21 +25,21 @@ use self::paint::Paint;
 /// The arguments of `client`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The server; a port that is left out is 6000
+    /// The server; the default port is 6000
     #[arg(value_name = "HOST:PORT", default_value = "127.0.0.1")]
     at: String,
-    /// How replies end: line, fixed:8192, eof [default: told from the server's reply to `show`]
+    /// How replies end: line, fixed:8192, eof [default: detected from the reply to `show`]
     #[arg(long)]
     framing: Option<Framing>,
-    /// Send this line, print the reply, and leave; may be repeated
+    /// Send this line, print the reply and exit; may be repeated
     #[arg(long = "execute", short = 'e', value_name = "LINE")]
     lines: Vec<String>,
 }
 
-/// Talks until the input or the conversation ends. Exit code 0 says that everything was answered.
+/// Talks until the input or the connection ends. Exit code 0 means that all lines were answered.
 ///
 /// # Errors
-/// If there is no server, or it goes away while a script asks.
+/// There is no server, or it closes while a script runs.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let at = match link::address(&args.at) {
         Ok(at) => at,
@@ -60,14 +59,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Connects, and finds out how replies end if nobody said so. The text is the book, if that had to
-/// be asked for.
+/// Connects, and detects the framing if none is given. The text is the reply to `show`, if it was
+/// needed.
 fn open(at: SocketAddr, framing: Option<Framing>) -> Result<(Link, Option<Vec<u8>>)> {
     let mut stream = link::connect(at)?;
     match framing {
         Some(framing) => Ok((Link::new(stream, framing), None)),
         None => {
-            let (framing, book) = tell::framing(&mut stream)?;
+            let (framing, book) = detect::framing(&mut stream)?;
             Ok((Link::new(stream, framing), Some(book)))
         }
     }
@@ -110,8 +109,7 @@ fn answer(at: SocketAddr, framing: Option<Framing>, lines: &mut dyn BufRead) -> 
     }
 }
 
-/// What the commands are, and the keys where there are keys. A server need not know `help`, so it
-/// is not asked.
+/// The list of commands. It is not the server's, because not all servers know `help`.
 fn help() -> Vec<u8> {
     let mut text = Vec::new();
     command::help(&mut text);

@@ -1,4 +1,4 @@
-//! Ctrl-C as a flag: the first one asks the running race to stop and to keep what it knows.
+//! Ctrl-C as a flag: it asks the running command to stop and to report what it has.
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -6,12 +6,12 @@ use signal_hook::flag::register;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Watches for INT and TERM until the process ends, by handlers. Blocking the signals would do for
-/// this process, but a blocked signal stays blocked in every child: redis would never hear the TERM
-/// that asks it to end. A handler is forgotten by `execve(2)`.
+/// Installs handlers for INT and TERM that set the flag. Blocking the signals would not do:
+/// children inherit a blocked signal through `execve(2)`, and a redis would never receive its TERM.
+/// Handlers are reset.
 ///
 /// # Errors
-/// If a handler cannot be set.
+/// A handler cannot be installed.
 pub fn watch() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

@@ -1,15 +1,15 @@
-//! `roundhouse path`: shortest paths on maps: found and drawn, checked against published lengths,
-//! and watched in a browser.
+//! `roundhouse path`: finds, draws and checks shortest paths on maps,
+//! and animates searches in a browser.
 //!
 //! ```text
 //!   find    one path, over the map in the terminal or as SVG
 //!   check   every length and every step of a scenario
-//!   edit    a page on which walls are drawn and two searches compared, served from here
-//!   page    the same page as one file, with searches recorded beforehand
+//!   edit    serves a page to draw walls and compare two searches
+//!   page    the same page as one file, with recorded searches
 //! ```
 //!
-//! Corner rules are types in `grid`; a flag makes them values, and [`under`] is where the one
-//! becomes the other.
+//! Corner rules are types in `grid` and values on the command line; [`under`] turns one into the
+//! other.
 
 mod check;
 mod draw;
@@ -35,9 +35,9 @@ pub enum Command {
     Find(find::Args),
     /// Check every length and every step of a scenario
     Check(check::Args),
-    /// Draw walls in a browser and watch two searches side by side
+    /// Serve a page to draw walls and watch two searches side by side
     Edit(edit::Args),
-    /// Write that page as one file, with recorded searches
+    /// Write the page as one offline file, with recorded searches
     Page(page::Args),
 }
 
@@ -54,12 +54,12 @@ pub fn run(command: Command) -> Result<ExitCode> {
 /// How to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Algorithm {
-    /// A*: cell by cell
+    /// Cell by cell
     #[value(name = "astar", alias = "a*")]
     AStar,
     /// Jump point search: 64 cells at a time
     Jps,
-    /// Jump point search with a table made beforehand
+    /// Jump point search with a precomputed table
     #[value(name = "jps+", alias = "jpsplus")]
     JpsPlus,
 }
@@ -68,7 +68,7 @@ impl Algorithm {
     /// All of them.
     pub const ALL: [Algorithm; 3] = [Algorithm::AStar, Algorithm::Jps, Algorithm::JpsPlus];
 
-    /// Its name for people.
+    /// Its name in text.
     pub fn title(self) -> &'static str {
         match self {
             Algorithm::AStar => "A*",
@@ -96,16 +96,16 @@ fn corners(name: &str) -> Result<Corners, String> {
     })
 }
 
-/// Something to do under a rule.
+/// A task that needs a rule as a type.
 trait Task {
-    /// What comes of it.
+    /// Its result.
     type Output;
 
-    /// Does it.
+    /// Runs it.
     fn run<R: Rule>(self) -> Self::Output;
 }
 
-/// Does `task` under the rule that `corners` names.
+/// Runs `task` under the rule that `corners` names.
 fn under<T: Task>(corners: Corners, task: T) -> T::Output {
     match corners {
         Corners::Always => task.run::<Always>(),

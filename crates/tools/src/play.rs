@@ -1,5 +1,5 @@
-//! `roundhouse play`: listens to media instead of playing them, and says what was lost, out of
-//! order and late; one session or thousands.
+//! `roundhouse play`: receives media without playing them, in one session or thousands, and reports
+//! loss, order and lateness.
 
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::interrupt::watch;
 
 /// The schema of `--json`.
 const SCHEMA: &str = "roundhouse.play/1";
-/// Descriptors besides those of listeners.
+/// Descriptors besides those of receivers.
 const SPARE: u64 = 64;
 /// The port of RTSP.
 const PORT: u16 = 554;
@@ -23,33 +23,33 @@ const PORT: u16 = 554;
 /// The flags.
 #[derive(clap::Args)]
 pub struct Args {
-    /// What to listen to: rtsp://HOST[:554]/NAME (rtspt:// is the same with --tcp), or
-    /// rtp://ADDRESS:PORT for whatever comes there; a group is joined
+    /// The source: rtsp://HOST[:554]/NAME (rtspt:// is the same with --tcp), or rtp://ADDRESS:PORT
+    /// to receive whatever is sent there; a multicast group is joined
     pub url: String,
-    /// How long to listen; a session that has played to its end is done before
+    /// How long to receive, at most; a session ends earlier with its media
     #[arg(short = 'd', long = "for", default_value = "10s", value_name = "TIME",
           value_parser = span)]
     pub time: Duration,
-    /// Sessions at one time; of rtp:// receivers, at every second port, or in the group
+    /// Sessions at one time; with rtp://, receivers at every second port, or in the group
     #[arg(short = 'n', long, default_value_t = 1, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub sessions: u32,
-    /// Over how long they begin
+    /// Time over which the sessions start
     #[arg(long, default_value = "1s", value_parser = span, value_name = "TIME")]
     pub ramp: Duration,
-    /// Have the media in the connection instead of as datagrams
+    /// Receive media within the RTSP connection instead of by UDP
     #[arg(long)]
     pub tcp: bool,
-    /// Listen with a group, which the server names; one session hears for all
+    /// Receive by multicast, from the group that the server names (one session)
     #[arg(long, conflicts_with = "tcp")]
     pub multicast: bool,
-    /// The address of the interface on which groups are joined [default: as the routes say]
+    /// The address of the interface on which to join groups [default: by the routing table]
     #[arg(long, value_name = "ADDRESS")]
     pub interface: Option<Ipv4Addr>,
-    /// Where to begin, in seconds
+    /// Start position, in seconds
     #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
     pub from: f64,
-    /// Name and password
+    /// User name and password
     #[arg(long, value_name = "NAME:PASSWORD")]
     pub user: Option<String>,
     /// Print one JSON document instead of tables
@@ -57,7 +57,7 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Listens until the time is over.
+/// Receives until the time is over.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let stop = watch()?;
     room(args)?;
@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         Some(("rtsp" | "rtspt", rest)) => {
             if args.multicast && args.sessions > 1 {
-                eprintln!("roundhouse: expected one session with --multicast: it hears for all");
+                eprintln!("roundhouse: expected one session with --multicast");
                 return Ok(ExitCode::from(2));
             }
             let place = rest.split('/').next().unwrap_or_default();
@@ -100,8 +100,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Makes room for so many sockets: a connection for each session and two for datagrams of hundreds,
-/// or two for each receiver of what comes by itself.
+/// Raises the limit of open files: RTSP needs a connection for each session and two sockets for
+/// each hundred; RTP alone needs two sockets for each receiver.
 fn room(args: &Args) -> Result<()> {
     let sessions = u64::from(args.sessions);
     let each = if args.url.starts_with("rtsp") { sessions + sessions / 100 } else { 2 * sessions };

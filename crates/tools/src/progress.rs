@@ -1,16 +1,15 @@
-//! The live view of a run: on a terminal a screen, elsewhere plain lines.
+//! The live view of a load: on a terminal a screen, elsewhere plain lines.
 //!
-//! It lives on a thread of its own and knows the run only by the snapshots that the generator's
-//! threads leave on a [`Board`], so it costs them nothing but the leaving. It is drawn on stderr:
-//! the report on stdout stays clean. The surprising thing is what is left on of the terminal's
-//! ways: signals are still made of Ctrl-C, so that a generator that hangs can be ended like any
-//! other program; only what would leave the screen behind (Ctrl-Z, Ctrl-\) is off while it shows.
+//! It runs on its own thread and reads the beats that the generator's threads post on a [`Board`],
+//! which is all that it costs them. It draws on stderr, so that stdout holds only the report.
+//! Ctrl-C still sends its signal, so that a generator that hangs can be ended like any other
+//! program; only the keys that would leave the screen behind (Ctrl-Z, Ctrl-\) are off while it is
+//! shown.
 //!
 //! | file | what |
 //! |---|---|
-//! | `view.rs` | what is known, from snapshots |
+//! | `view.rs` | the state of the run, from beats |
 //! | `draw.rs` | the same as a screen |
-//! | `screen.rs` | the terminal: raised, drawn on, restored whatever happens |
 
 mod draw;
 mod view;
@@ -27,35 +26,35 @@ use view::View;
 
 /// Between two drawings.
 const PERIOD: Duration = Duration::from_millis(125);
-/// A run has to be this long before a screen is raised for it.
+/// A shorter run gets no screen.
 const SHORT: Duration = Duration::from_secs(1);
-/// Between two plain lines, to somebody at a terminal and to a file.
+/// Between two plain lines, on a terminal and in a file.
 const LINE: Duration = Duration::from_secs(1);
 const LINE_FILE: Duration = Duration::from_secs(5);
 
-/// A running view; dropping it gives the terminal back.
+/// A running view; dropping it restores the terminal.
 pub struct Live {
     over: Arc<AtomicBool>,
     screen: Shared,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The terminal while it is raised.
+/// The terminal while it is drawn on.
 type Shared = Arc<Mutex<Option<Screen>>>;
 
-/// What is shown.
+/// How a run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// A picture that is drawn again and again.
+    /// A picture, drawn periodically.
     Screen,
-    /// A line now and then.
+    /// A line in each period.
     Lines(Duration),
-    /// Nothing.
+    /// Not at all.
     Nothing,
 }
 
 impl Manner {
-    /// A picture where it can be drawn, else lines; no lines beside JSON, unless `plain` asks for
+    /// A picture where it can be drawn, else lines; with JSON no lines, unless `plain` asks for
     /// them.
     pub fn of(plain: bool, json: bool) -> Self {
         let (seen, able) = (stderr().is_terminal(), screen::is_able());
@@ -70,7 +69,7 @@ impl Manner {
 }
 
 impl Live {
-    /// Begins to show the run that leaves its snapshots on `board` and does what is wished for.
+    /// Shows the run that posts its beats on `board`; keys set the flags of `wishes`.
     pub fn open(manner: Manner, plan: &Plan, board: &Board, wishes: Wishes) -> Option<Live> {
         let (over, screen) = (Arc::new(AtomicBool::new(false)), Shared::default());
         let show = Show {
@@ -89,7 +88,7 @@ impl Live {
             }
             Manner::Lines(period) => named.spawn(move || show.lines(period)),
         };
-        // Without a thread there is no view, and the run is the same.
+        // If no thread can be started, the run goes on without a view.
         Some(Live { over, screen, thread: Some(thread.ok()?) })
     }
 }
@@ -101,7 +100,7 @@ impl Drop for Live {
             thread.thread().unpark();
             let _ = thread.join();
         }
-        // Its thread has put it down, unless it has panicked.
+        // The thread has restored it, unless it has panicked.
         self.screen.lock().unwrap_or_else(PoisonError::into_inner).take();
         if !thread::panicking() {
             let _ = std::panic::take_hook();
@@ -109,11 +108,11 @@ impl Drop for Live {
     }
 }
 
-/// A panic's words would else be written on a screen that is about to vanish.
+/// Restores the terminal before a panic message is printed, which would vanish with the screen.
 fn restore_on_panic(screen: &Shared) {
     let (screen, previous) = (Arc::clone(screen), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
-        // Whoever panics while he draws holds the lock: then the words are lost, not the terminal.
+        // A panic while drawing holds the lock: then the message is lost, not the terminal.
         let end = Instant::now() + 2 * PERIOD;
         loop {
             match screen.try_lock() {
@@ -129,7 +128,7 @@ fn restore_on_panic(screen: &Shared) {
     }));
 }
 
-/// What the thread has.
+/// The thread's state.
 struct Show {
     over: Arc<AtomicBool>,
     screen: Shared,
@@ -138,7 +137,7 @@ struct Show {
     wishes: Wishes,
 }
 
-/// What keys are for; one that is missing cannot be wished.
+/// The flags that keys set; a key without a flag does nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
     /// Ends the run.
@@ -148,7 +147,7 @@ pub struct Wishes {
 }
 
 impl Wishes {
-    /// Does what a key stands for.
+    /// Obeys a key.
     fn obey(&self, key: u8) {
         match (key, &self.stop, &self.hold) {
             (b'q' | b'Q', Some(stop), _) => stop.store(true, Ordering::Relaxed),
@@ -159,7 +158,7 @@ impl Wishes {
         }
     }
 
-    /// What can be done on the way, in words; `keys` says whether somebody can press one.
+    /// A hint about keys, or about Ctrl-C if there are no `keys`.
     fn hint(&self, keys: bool) -> &'static str {
         let held = self.hold.as_ref().map(|hold| hold.load(Ordering::Relaxed));
         match (keys, held) {
@@ -176,7 +175,7 @@ impl Show {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Draws until the run is over; where no screen can be raised, plain lines are written.
+    /// Draws until the run is over; writes plain lines if no screen can be opened.
     fn draw(mut self) {
         let begun = Instant::now();
         while !self.is_over() {
@@ -195,7 +194,7 @@ impl Show {
             self.view.add(self.board.take());
             let shared = Arc::clone(&self.screen);
             let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            // A panic somewhere has put the screen down.
+            // A panic elsewhere has closed the screen.
             let Some(screen) = shared.as_mut() else { return };
             screen.pressed().into_iter().for_each(|key| self.wishes.obey(key));
             let paint = |frame: &mut ratatui::Frame<'_>, keys| {
@@ -214,7 +213,7 @@ impl Show {
         self.screen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a line now and then.
+    /// Writes a line in each period.
     fn lines(mut self, period: Duration) {
         let mut next = Instant::now() + period;
         while !self.is_over() {

@@ -1,11 +1,12 @@
-//! The terminal of the live view: a second screen (xterm's alternate one), and keys without echo.
+//! A full-screen terminal (xterm's alternate screen), and keys without echo.
 //!
-//! Whatever raises it puts it down when it is dropped, in every way a value can be dropped. Signals
-//! that end a run are flags here and do not end the process before that.
+//! Dropping it restores the terminal, also in a panic. Signals that end a run only set flags, so
+//! the process does not end before that.
 //!
-//! The terminal is never asked anything: its size comes from the kernel, and where its cursor is
-//! does not matter. So one that does not answer, such as a recorder's, is as good as any other.
+//! The terminal is never queried: the kernel knows its size, and its cursor does not matter. So a
+//! terminal that does not answer, such as a recorder's, works too.
 
+use anstream::{AutoStream, ColorChoice};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::execute;
@@ -16,49 +17,55 @@ use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcgetwinsize,
     tcsetattr,
 };
-use std::io::{self, IsTerminal, Stderr, stderr, stdin};
+use std::io::{self, IsTerminal, Stderr, stderr, stdin, stdout};
 
-/// A raised terminal.
+/// The terminal while it is drawn on.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stderr>>,
     area: Rect,
     keys: Option<Keys>,
 }
 
-/// Keys that come as they are pressed; dropping it makes them lines again.
+/// Unbuffered keys; dropping it restores line mode.
 struct Keys {
     before: Termios,
 }
 
-/// Whether a screen can be drawn: the terminal knows how, and it is ours at the moment.
+/// Whether text on stdout may be coloured: it is a terminal that can, and neither `NO_COLOR`
+/// (no-color.org) nor `CLICOLOR=0` forbids it.
+pub fn has_colours() -> bool {
+    AutoStream::choice(&stdout()) != ColorChoice::Never
+}
+
+/// Whether a screen can be drawn: the terminal is able to, and we are in its foreground.
 pub fn is_able() -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-    // Who is in the background would be stopped for touching the terminal (SIGTTOU).
+    // A background process that changes the terminal is stopped (SIGTTOU).
     let front = tcgetpgrp(stderr()).map_or(true, |group| group == rustix::process::getpgrp());
     !dumb && front
 }
 
 impl Screen {
-    /// Takes the terminal; `None` where it has no size or cannot be drawn on.
+    /// Takes the terminal; `None` if it has no size or cannot be drawn on.
     pub fn raise() -> Option<Self> {
         let area = area().filter(|area| !area.is_empty())?;
         let terminal = terminal(area).ok()?;
         let keys = Keys::take();
-        // From here on dropping it restores everything.
+        // From here on dropping restores everything.
         let screen = Self { terminal, area, keys };
         execute!(stderr(), EnterAlternateScreen, Hide).ok()?;
         Some(screen)
     }
 
-    /// What was pressed since the last time.
+    /// The keys pressed since the last call.
     pub fn pressed(&mut self) -> Vec<u8> {
         self.keys.as_mut().map_or_else(Vec::new, Keys::pressed)
     }
 
-    /// Draws one picture; the painter is told whether there are keys.
+    /// Draws one picture; `paint` gets whether there are keys.
     ///
     /// # Errors
-    /// If the terminal is gone.
+    /// The terminal is gone.
     pub fn draw(&mut self, paint: impl FnOnce(&mut Frame<'_>, bool)) -> io::Result<()> {
         let keys = self.keys.is_some();
         if let Some(area) = area().filter(|area| *area != self.area) {
@@ -69,7 +76,7 @@ impl Screen {
     }
 }
 
-/// What the terminal's size is at the moment.
+/// The terminal's present size.
 fn area() -> Option<Rect> {
     let size = tcgetwinsize(stderr()).ok()?;
     Some(Rect::new(0, 0, size.ws_col, size.ws_row))
@@ -97,10 +104,10 @@ impl Keys {
         let before = tcgetattr(stdin()).ok()?;
         let mut during = before.clone();
         during.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-        // A read takes what is there and does not wait (termios(3), MIN = TIME = 0).
+        // A read returns at once (termios(3), MIN = TIME = 0).
         during.special_codes[SpecialCodeIndex::VMIN] = 0;
         during.special_codes[SpecialCodeIndex::VTIME] = 0;
-        // No key stands for these (_POSIX_VDISABLE is 0 on Linux).
+        // No key sends these signals (_POSIX_VDISABLE is 0 on Linux).
         during.special_codes[SpecialCodeIndex::VSUSP] = 0;
         during.special_codes[SpecialCodeIndex::VQUIT] = 0;
         tcsetattr(stdin(), OptionalActions::Now, &during).ok()?;
@@ -117,7 +124,7 @@ impl Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        // What was typed meanwhile is not for the shell.
+        // Keys typed meanwhile are not for the shell.
         let _ = tcsetattr(stdin(), OptionalActions::Flush, &self.before);
     }
 }

@@ -1,13 +1,13 @@
-//! `roundhouse top`: what a running server of ours does, redrawn in place; and its orders by keys.
+//! `roundhouse top`: shows a running server, redrawn in place, and sends it orders by keys.
 //!
-//! It asks the server's administration for a sample now and then. All counts of a sample belong to
-//! one instant, and rates are differences of two samples divided by the time between those
-//! instants, so a slow terminal or a busy machine makes them coarser and never wrong.
+//! It fetches samples from the server's administration. All counts of a sample belong to one
+//! instant. A rate is the difference of two samples over the time between their instants, so a slow
+//! terminal or a busy machine makes rates coarser but not wrong.
 //!
 //! | file | what |
 //! |---|---|
-//! | `link.rs` | finding servers, asking one |
-//! | `view.rs` | what is known: rates, highest ones, cost |
+//! | `link.rs` | finds servers and talks to one |
+//! | `view.rs` | the state: rates, their maxima, cost |
 //! | `draw.rs` | the same as a screen |
 
 mod draw;
@@ -28,39 +28,39 @@ use view::View;
 /// The arguments of `top`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The server: the number of its process, the path of its administration's socket, or the
-    /// address of that [default: the only one that runs]
+    /// The server: its process id, or the socket or address of its administration [default: the
+    /// only server that runs]
     server: Option<String>,
-    /// Print one sample and leave
+    /// Print one sample and exit
     #[arg(long)]
     once: bool,
-    /// As JSON, with the rates over --interval
+    /// Print the sample as JSON, with rates over --interval
     #[arg(long, requires = "once")]
     json: bool,
-    /// How often to look
+    /// Time between two samples
     #[arg(long, default_value = "1s", value_parser = span, value_name = "TIME")]
     interval: Duration,
 }
 
-/// How often keys are looked at.
+/// How often keys are polled for.
 const KEYS: Duration = Duration::from_millis(50);
-/// The least time between two looks.
+/// The least time between two samples.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// Shows the server until it is gone or somebody has seen enough.
+/// Shows the server until it ends or the user quits.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let link = match &args.server {
         Some(word) => Link::named(word)?,
         None => match link::running().as_slice() {
             [only] => only.clone(),
             [] => bail!(
-                "expected a running server in {}, found none: start one by `roundhouse serve`, or \
-                 say where its administration is",
+                "expected a running server in {}, found none: start one with \
+                 `roundhouse serve`, or name the socket of its administration",
                 crate::admin::folder().display()
             ),
             many => {
                 let lines: Vec<String> = many.iter().map(Link::described).collect();
-                bail!("several servers run; say which by its number:\n{}", lines.join("\n"));
+                bail!("several servers run; choose one by its process id:\n{}", lines.join("\n"));
             }
         },
     };
@@ -69,12 +69,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return once(&link, interval, args.json);
     }
     if !screen::is_able() {
-        bail!("expected a terminal that can be drawn on, found none: say --once or --once --json");
+        bail!("expected a terminal that can be drawn on, found none: use --once or --once --json");
     }
     watch(link, interval)
 }
 
-/// Two samples, `interval` apart, and what lies between them.
+/// Prints two samples that are `interval` apart, and the rates between them.
 fn once(link: &Link, interval: Duration, json: bool) -> Result<ExitCode> {
     let mut view = View::new(link.sample()?);
     sleep(interval);
@@ -89,7 +89,7 @@ fn once(link: &Link, interval: Duration, json: bool) -> Result<ExitCode> {
 fn watch(link: Link, interval: Duration) -> Result<ExitCode> {
     let mut view = View::new(link.sample()?);
     let Some(mut screen) = Screen::raise() else {
-        bail!("expected a terminal with a size, found none: say --once")
+        bail!("expected a terminal with a size, found none: use --once")
     };
     let mut next = Instant::now() + interval;
     screen.draw(|frame, _| draw::screen(frame, &view))?;
@@ -118,7 +118,7 @@ fn watch(link: Link, interval: Duration) -> Result<ExitCode> {
             next = Instant::now() + interval;
             changed = true;
             match link.sample() {
-                Ok(told) => view.add(told),
+                Ok(status) => view.add(status),
                 Err(_) if !link.is_there() => {
                     drop(screen);
                     view.lines().iter().for_each(|line| println!("{line}"));

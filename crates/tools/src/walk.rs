@@ -3,10 +3,10 @@
 //! | file | what |
 //! |---|---|
 //! | `link.rs` | the connection: packets out, packets in, with an end to each wait |
-//! | `scene.rs` | what is known of the world, from packets |
+//! | `scene.rs` | the world, from packets |
 //! | `draw.rs` | the same as a screen |
 //! | `stage.rs` | the terminal: keys and the mouse to packets |
-//! | `script.rs` | commands from a file, and what came of them as lines |
+//! | `script.rs` | commands from a file, and their results as lines |
 
 mod draw;
 mod link;
@@ -23,33 +23,33 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// The port if nobody names one.
+/// The default port.
 const PORT: u16 = 6002;
 
 /// The arguments of `walk`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Keys: the arrows or hjkl move the mark, Enter or a click goes there, w a s d take one step, space \
-stops, t says something to all, q leaves.
+Keys: the arrows or hjkl move the mark, Enter or a click walks there, w a s d take one step, space \
+stops, t sends a message to all, q quits.
 
 Commands of a script, one a line: go X,Y | arrive | stop | say TEXT | tell ID TEXT | who | watch \
-SPAN | map | ping. What happens is printed as lines.")]
+TIME | map | ping. Results and events are printed as lines.")]
 pub struct Args {
-    /// The server, HOST or HOST:PORT
+    /// The server; the default port is 6002
     #[arg(default_value = "127.0.0.1", value_name = "HOST[:PORT]")]
     place: String,
     /// The name that the others see
     #[arg(long, default_value = "walker", value_name = "NAME")]
     name: String,
-    /// Only look on, without a place on the map
+    /// Join as a spectator, without a place on the map
     #[arg(long)]
     watch: bool,
-    /// Carry out the commands of this file instead; - reads them from standard input
+    /// Run the commands of this file instead; - is standard input
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
 }
 
-/// Walks until one leaves.
+/// Walks until the user quits.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let address = address(&args.place)?;
     let mut link = Link::open(address).with_context(|| {
@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let role = if args.watch { Role::Spectator } else { Role::Player };
     let mut scene = Scene::default();
     link.ask(&Ask::Join { version: VERSION, role, name: args.name.clone() })?;
-    scene.meet(&mut link).context("the server does not let us in")?;
+    scene.meet(&mut link).context("cannot join")?;
     match &args.script {
         Some(file) => script::run(&mut link, &mut scene, file),
         None if stdin().is_terminal() && stdout().is_terminal() => {

@@ -1,20 +1,20 @@
-//! Files of sound and pictures as plans of packets: which bytes of the file leave when, behind
-//! which header.
+//! Audio and video files as plans of packets: which bytes of the file are sent when, after which
+//! header.
 //!
 //! ```text
-//!   plan    what a file becomes: tracks, their packets, times
+//!   plan    the result: tracks, their packets, their times
 //!   ts      MPEG transport streams, seven packets to a datagram, paced by their clock (RFC 2250)
 //!   wav     RIFF WAVE: PCMU, PCMA, L16 (RFC 3551)
 //!   mp4     ISO base media: H.264 (RFC 6184) and AAC (RFC 3640)
-//!   avc     how a picture of H.264 is cut into payloads
+//!   avc     fragments H.264 pictures into payloads
 //!   ogg     Ogg: Opus (RFC 7587)
 //!   chain   several files as one
 //! ```
 //!
-//! A plan is made once, in one pass over the file, and shared by all who play it. The surprising
-//! thing is what it does not hold: no media. Packets name ranges of the file, as the hint tracks
-//! of QuickTime did, so a plan is some thirty bytes a packet at most, and whoever sends may take
-//! the bytes from a map, a read or the page cache as it likes.
+//! A plan is made once, in one pass over the file, and shared by all its players. It holds no
+//! media: packets name ranges of the file, like the hint tracks of QuickTime. So a plan takes at
+//! most some thirty bytes a packet, and a sender may take the bytes from a map, a read or the page
+//! cache.
 
 mod avc;
 mod chain;
@@ -36,7 +36,7 @@ pub use plan::{Kind, Packet, Payload, Plan, Prefix, Program, Track};
 /// The largest payload of a packet, in bytes: seven packets of a transport stream are 1316, and
 /// with 12 + 8 + 40 bytes of headers 1400 stay below the 1500 of Ethernet with room for a tunnel.
 pub const PAYLOAD_MAX: usize = 1400;
-/// The most packets of one track; half a day of a video of 20 Mbit/s.
+/// The most packets of one track: half a day of video at 20 Mbit/s.
 const PACKETS_MAX: usize = 1 << 26;
 
 /// Reads `file` and makes its plan, whatever kind of file it is.
@@ -75,13 +75,13 @@ fn fill(file: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
 /// Why a file cannot be played.
 #[derive(Debug)]
 pub enum Unplayable {
-    /// It is no file of a kind that we know.
+    /// The file format is unknown.
     Kind,
-    /// Its kind is known, and what is in it is not.
+    /// The format is known, the codec is not.
     Codec(String),
-    /// It is damaged, or not whole.
+    /// The file is damaged or incomplete.
     Damaged(&'static str),
-    /// It cannot be read.
+    /// The file cannot be read.
     Io(io::Error),
 }
 

@@ -22,16 +22,18 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("load", &["seam", "wire", "sys", "meter", "stats"], &[]),
     ("swarm", &["load", "meter"], &["stats"]),
     ("lab", &["meter", "stats"], &[]),
-    ("museum", &["lab", "meter", "peers", "memory", "index", "grid", "sim", "stats"], &[]),
+    ("document", &[], &[]),
+    ("museum", &["document", "lab", "meter", "peers", "memory", "index", "grid", "stats"], &[]),
     (
         "tools",
         &["seam", "wire", "sys", "memory", "services", "engines", "grid", "load", "meter", "stats"],
         &[],
     ),
-    ("peers", &["lab"], &[]),
-    ("pages", &["lab", "meter", "stats"], &[]),
+    ("peers", &["lab"], &["testkit"]),
+    ("pages", &["document", "lab", "meter", "stats"], &[]),
     ("cli", &["*"], &[]),
     ("fuzz", &["*"], &[]),
+    ("testkit", &["sys"], &[]),
     ("xtask", &["stats"], &[]),
 ];
 

@@ -1,8 +1,8 @@
 //! `stockserver PORT`: `serve stock` with the habits of the course's server.
 //!
-//! It serves the `stock.txt` of the current directory to everybody who can reach the machine (the
-//! course put client and server on two), answers in blocks of 8192 bytes, and says on stderr who
-//! connects, what comes and how long it took. Every flag of `serve stock` is understood.
+//! It serves the `stock.txt` of the current directory on every address (the course put client and
+//! server on two machines), answers in blocks of 8192 bytes, and logs connections, requests and the
+//! elapsed time to stderr. It takes every flag of `serve stock`.
 
 use std::process::ExitCode;
 
@@ -16,7 +16,7 @@ use crate::serve::stock;
     name = "stockserver",
     version,
     max_term_width = 100,
-    about = "Serve the market as the course's server did: ./stock.txt, replies of 8192 bytes",
+    about = "Serve the market like the course's server: ./stock.txt, replies of 8192 bytes",
     mut_arg("engine", |arg| arg.default_value("select")),
     mut_arg("host", |arg| arg.default_value("0.0.0.0")),
     mut_arg("data", |arg| {
@@ -27,7 +27,7 @@ use crate::serve::stock;
     mut_arg("verbose", |arg| arg.hide(true)),
     mut_arg("timer", |arg| arg.hide(true)),
 )]
-// Without a name of its own the group of these would have the name of those that are flattened in.
+// Without an id of its own this group would share that of the flattened one.
 #[group(id = "stockserver")]
 pub struct Args {
     /// The port to listen on; 0 picks one
@@ -44,7 +44,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut stock = args.stock;
     stock.server.port = Some(args.port);
-    stock.server.verbose |= !args.quiet;
-    stock.server.timer |= !args.quiet;
+    stock.server.watch.verbose |= !args.quiet;
+    stock.server.watch.timer |= !args.quiet;
     stock::run(stock)
 }

@@ -1,4 +1,4 @@
-//! Stored calibrations: `$XDG_CACHE_HOME/roundhouse/calibration.json`.
+//! Calibrations are kept in `$XDG_CACHE_HOME/roundhouse/calibration.json`.
 
 use ::load::calibrate::{Baseline, Calibration, calibrate};
 use ::load::{Failure, Plan};
@@ -10,21 +10,21 @@ use std::time::Duration;
 /// Another build is another generator.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The file, by the XDG Base Directory Specification; `None` without a home directory.
+/// The file, by the XDG Base Directory Specification; `None` if the environment names no directory.
 fn file() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
     let cache = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")))?;
     Some(cache.join("roundhouse").join("calibration.json"))
 }
 
-/// The baseline of the generator on this machine, for this plan.
+/// The generator's limits on this machine for this plan, if they were measured.
 pub fn baseline(plan: &Plan) -> Option<Baseline> {
     let text = fs::read_to_string(file()?).ok()?;
     let calibration: Calibration = serde_json::from_str(&text).ok()?;
     calibration.baseline(VERSION, plan.target.scheme, plan.model.depth())
 }
 
-/// Calibrates, and prints each result as it is known.
+/// Calibrates, and prints each result.
 pub fn measure(window: Duration, json: bool) -> Result<Calibration, Failure> {
     calibrate(VERSION, window, |entry| {
         if json {
@@ -44,9 +44,9 @@ pub fn measure(window: Duration, json: bool) -> Result<Calibration, Failure> {
     })
 }
 
-/// Stores it for later verdicts.
+/// Saves a calibration for later verdicts.
 pub fn keep(calibration: &Calibration, json: bool) -> Result<()> {
-    let file = file().context("neither XDG_CACHE_HOME nor HOME is set; where to keep it?")?;
+    let file = file().context("cannot save it: set XDG_CACHE_HOME or HOME")?;
     let dir = file.parent().context("a cache file has a folder")?;
     fs::create_dir_all(dir).with_context(|| format!("create {}", dir.display()))?;
     let text = serde_json::to_string_pretty(calibration)?;

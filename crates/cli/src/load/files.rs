@@ -1,7 +1,6 @@
 //! The files of a run: `--hlog`, `--hgrm` and `--csv`.
 //!
-//! All are created before the first request, so that a missing folder does not cost an hour of
-//! measurement.
+//! All are created before the first request, so that a wrong path does not cost a run.
 
 use super::flags::OutputArgs;
 use ::load::histogram_log::{HistogramLog, comments};
@@ -21,10 +20,10 @@ pub struct Files {
 }
 
 impl Files {
-    /// Creates the requested files.
+    /// Creates the files that the flags name.
     ///
     /// # Errors
-    /// If one cannot be created, with its flag and its name.
+    /// A file cannot be created, with its flag and name.
     pub fn create(args: &OutputArgs, plan: &Plan) -> Result<Self, Usage> {
         let make = |flag: &str, path: &Option<PathBuf>| match path {
             None => Ok(None),

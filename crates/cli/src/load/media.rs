@@ -1,5 +1,5 @@
-//! `load` of media servers: thousands of receivers instead of thousands of requests. They receive
-//! as `roundhouse play` does, because a media server is measured by punctuality, not by replies.
+//! `load` of media servers: thousands of receivers, as in `roundhouse play`, because the measure of
+//! a media server is punctuality and not replies.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use clap::parser::ValueSource;
 use super::Args;
 use tools::play;
 
-/// The default number of receivers.
+/// Receivers without --closed.
 const RECEIVERS: u32 = 64;
-/// The default duration.
+/// How long without --for.
 const SPAN: Duration = Duration::from_secs(10);
-/// Over how long sessions begin, where no rate is given.
+/// Time over which sessions start without --ramp.
 const RAMP: Duration = Duration::from_secs(1);
 
-/// Flags that apply to receivers.
+/// The flags that apply to receivers.
 const KNOWN: [&str; 6] = ["places", "closed", "span", "ramp", "json", "plain"];
 
-/// The receivers, if the target sends media.
+/// The receivers, if the target is a source of media.
 ///
 /// # Errors
 /// A flag that does not apply to receivers.
@@ -55,7 +55,7 @@ pub fn listener(args: &Args) -> Result<Option<play::Args>, String> {
     }))
 }
 
-/// The flags of the command line that a listener has no use for.
+/// The given flags that do not apply to receivers.
 fn meaningless() -> Vec<String> {
     let command = Args::augment_args(clap::Command::new("load"));
     let flags = command.clone();
@@ -75,7 +75,7 @@ fn is_media(place: &str) -> bool {
     ["rtsp", "rtspt", "rtp", "udp+rtp"].contains(&scheme)
 }
 
-/// Listens.
+/// Receives.
 ///
 /// # Errors
 /// As [`play::run`].

@@ -1,4 +1,4 @@
-//! The null server as a process: what the generator's own tests load.
+//! The null server as a process, for calibration and the generator's own tests.
 
 use ::load::null::NullServer;
 use ::load::parse::Scheme;

@@ -11,13 +11,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tools::interrupt::watch;
 
-/// The default duration.
+/// How long without --for.
 const SPAN: Duration = Duration::from_secs(10);
 
 /// Runs it. Exit code 1 if nothing was answered or anything failed.
 pub fn run(args: &Args) -> Result<Result<ExitCode>, Failure> {
     let plan = plan(args).map_err(Failure::Usage)?;
-    // Created before the run, so that a missing folder does not cost a run.
+    // Created before the run, so that a wrong path does not cost a run.
     let log = match &args.profile.log {
         None => None,
         Some(path) => Some(File::create(path).map_err(|why| {

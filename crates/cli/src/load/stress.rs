@@ -8,7 +8,7 @@ use ::load::work::Think;
 use ::load::{Target, Usage};
 use std::time::Duration;
 
-/// A connection must last long enough to be useful.
+/// The shortest life of a connection.
 const RECONNECT_MIN: Duration = Duration::from_millis(1);
 /// The length of a duet's window.
 const DUET_WINDOW: Duration = Duration::from_millis(40);
@@ -37,7 +37,7 @@ impl Args {
         Ok(Some((packets, StressOptions { renew: self.echo.reconnect })))
     }
 
-    /// A closed loop in which each user has a window.
+    /// The model: a closed loop in which each user has a window.
     pub(super) fn stress_model(&self, window: u32) -> Result<Model, Usage> {
         let flags = &self.model;
         let scheduled = flags.open.is_some() || flags.sessions.is_some();

@@ -1,24 +1,23 @@
-//! An exhibit as Markdown, for a folder of runs that are kept: numbers and words, no charts.
+//! An exhibit as Markdown, for a folder of kept runs: numbers and words, no charts.
 //!
-//! The page weighs two megabytes, most of them the library that draws; what a reader of a
-//! repository wants to see weighs a hundredth of it, and the raw data beside it redraws the rest.
+//! The page has two megabytes, most of them the plotting library; the text that a reader of a
+//! repository wants has a hundredth of that, and the raw data beside it can redraw the rest.
 
-use museum::showing::{Grid, Side};
-use museum::{Visit, words};
+use document::{Document, Section, Table};
+use stats::words;
 use std::fmt::Write as _;
 
-/// Everything that a visit brought; `command` repeats it.
-pub fn markdown(visit: &Visit, command: &str) -> String {
-    let it = &visit.showing;
+/// The whole document; `command` repeats the run.
+pub fn markdown(it: &Document, command: &str) -> String {
     let mut text = String::new();
     // Writing into a String cannot fail.
-    let _ = writeln!(text, "# {}\n\n{}\n", visit.title, it.headline);
-    let scale = match visit.scale_words.as_str() {
+    let _ = writeln!(text, "# {}\n\n{}\n", it.title, it.headline);
+    let scale = match it.scale_words.as_str() {
         "" => String::new(),
         words => format!(" {words}."),
     };
-    let part = if visit.interrupted { " Stopped before its end." } else { "" };
-    let _ = writeln!(text, "`{command}`, {:.0} s.{scale}{part}\n", visit.took_s);
+    let part = if it.interrupted { " Stopped before its end." } else { "" };
+    let _ = writeln!(text, "`{command}`, {:.0} s.{scale}{part}\n", it.took_s);
     for (name, value) in &it.facts {
         let _ = writeln!(text, "- {name}: {value}");
     }
@@ -27,8 +26,8 @@ pub fn markdown(visit: &Visit, command: &str) -> String {
     grid(&mut text, &it.published.numbers);
     side(&mut text, "Repeated as it was", &it.flawed);
     side(&mut text, "Without the flaw", &it.corrected);
-    for room in &visit.rooms {
-        side(&mut text, &room.title, &room.side);
+    for room in &it.rooms {
+        side(&mut text, &room.title, room);
     }
     if !it.findings.is_empty() {
         let _ = writeln!(
@@ -56,12 +55,12 @@ pub fn markdown(visit: &Visit, command: &str) -> String {
     text
 }
 
-fn side(text: &mut String, name: &str, it: &Side) {
+fn side(text: &mut String, name: &str, it: &Section) {
     let _ = writeln!(text, "## {name}\n\n{}\n\n{}\n", it.setup, it.finding);
     grid(text, &it.numbers);
 }
 
-fn grid(text: &mut String, it: &Grid) {
+fn grid(text: &mut String, it: &Table) {
     if it.rows.is_empty() {
         return;
     }
@@ -77,7 +76,7 @@ fn grid(text: &mut String, it: &Grid) {
     text.push('\n');
 }
 
-/// A cell in which no bar ends it.
+/// A cell with its bars escaped.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
@@ -85,31 +84,23 @@ fn cell(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use museum::Showing;
-    use museum::showing::Finding;
+    use document::Finding;
 
     #[test]
     fn tables_findings_and_doubts_are_there() {
-        let mut numbers = Grid::new(&["server", "requests/s"]);
-        numbers.row(["a|b".to_string(), "12".to_string()]);
-        let showing = Showing {
-            flawed: Side { finding: "It was slow.".to_string(), numbers, ..Side::default() },
-            findings: vec![Finding::new("x", false, 2.0, "more than three")],
-            doubts: vec!["Loopback.".to_string()],
-            ..Showing::default()
-        };
-        let visit = Visit {
-            schema: String::new(),
-            exhibit: "mixes".to_string(),
+        let mut numbers = Table::new(&["server", "requests/s"]);
+        numbers.row(["a|b", "12"].map(String::from));
+        let (name, expected) = ("x".to_string(), "more than three".to_string());
+        let document = Document {
             title: "Mixes".to_string(),
-            scale: 1.0,
-            scale_words: String::new(),
             interrupted: true,
             took_s: 3.0,
-            rooms: Vec::new(),
-            showing,
+            flawed: Section { finding: "It was slow.".to_string(), numbers, ..Section::default() },
+            findings: vec![Finding { name, holds: false, value: 2.0, expected }],
+            doubts: vec!["Loopback.".to_string()],
+            ..Document::default()
         };
-        let text = markdown(&visit, "roundhouse museum mixes");
+        let text = markdown(&document, "roundhouse museum mixes");
         for want in [
             "# Mixes\n",
             "`roundhouse museum mixes`, 3 s. Stopped before its end.",

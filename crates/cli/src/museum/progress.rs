@@ -1,7 +1,8 @@
-//! How an exhibit looks while it runs: a bar on a terminal, a line for each step elsewhere.
+//! The progress of an exhibit: a bar on a terminal, a line for each step elsewhere.
 
 use indicatif::{ProgressBar, ProgressStyle};
-use museum::{Effort, Listener, words};
+use museum::{Effort, Listener};
+use stats::words;
 use std::io::IsTerminal;
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
-//! An exhibit on the terminal: what was published, both runs, what came out.
+//! An exhibit on the terminal: the published claim, both runs, the findings.
 
-use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
-use museum::showing::{Finding, Grid, Side};
-use museum::{EXHIBITS, Settings, Visit, words};
+use comfy_table::{ContentArrangement, LineStyle, TableStyle};
+use document::{Document, Finding, Section, Table};
+use museum::{EXHIBITS, Settings};
+use stats::words;
 use std::fmt::Write as _;
 
 /// The exhibits, and how long each takes.
@@ -12,7 +13,7 @@ pub fn list(settings: &Settings) -> String {
     for exhibit in EXHIBITS {
         let time = exhibit.effort(settings).time;
         total += time;
-        table.add_row([exhibit.name(), exhibit.about(), &words::span(time)]);
+        table.add_row([exhibit.name(), &exhibit.text().about, &words::span(time)]);
     }
     table.add_row(["all", "", &words::span(total)]);
     let scale = settings.scale.words();
@@ -20,22 +21,21 @@ pub fn list(settings: &Settings) -> String {
     format!("{table}\n\nroundhouse museum EXHIBIT runs one{scale}; --scale 0.1 shortens waits\n")
 }
 
-/// Everything that a visit brought, as text.
-pub fn text(visit: &Visit) -> String {
-    let it = &visit.showing;
+/// The whole document as text.
+pub fn text(it: &Document) -> String {
     let mut text = String::new();
-    let scale = match visit.scale_words.as_str() {
+    let scale = match it.scale_words.as_str() {
         "" => String::new(),
         words => format!(" · {words}"),
     };
     // Writing into a String cannot fail.
-    let _ = writeln!(text, "{}{scale}\n{}\n", visit.title, it.headline);
+    let _ = writeln!(text, "{}{scale}\n{}\n", it.title, it.headline);
     let _ = writeln!(text, "Published: {}\n({})", it.published.claim, it.published.source);
     grid(&mut text, &it.published.numbers);
     side(&mut text, "Repeated as it was", &it.flawed, &scale);
     side(&mut text, "Without the flaw", &it.corrected, &scale);
-    for room in &visit.rooms {
-        side(&mut text, &room.title, &room.side, &scale);
+    for room in &it.rooms {
+        side(&mut text, &room.title, room, &scale);
     }
     if !it.findings.is_empty() {
         let _ = writeln!(text, "Expected beforehand{scale}");
@@ -56,13 +56,13 @@ fn expected(it: &Finding) -> String {
     format!("{came}: {} (found {})", it.expected, words::number(it.value))
 }
 
-fn side(text: &mut String, name: &str, it: &Side, scale: &str) {
+fn side(text: &mut String, name: &str, it: &Section, scale: &str) {
     let _ = writeln!(text, "{name}{scale}\n{}", it.setup);
     grid(text, &it.numbers);
     let _ = writeln!(text, "{}\n", it.finding);
 }
 
-fn grid(text: &mut String, it: &Grid) {
+fn grid(text: &mut String, it: &Table) {
     if it.rows.is_empty() {
         text.push('\n');
         return;
@@ -74,8 +74,8 @@ fn grid(text: &mut String, it: &Grid) {
     let _ = writeln!(text, "{table}\n");
 }
 
-fn table(head: &[String]) -> Table {
-    let mut table = Table::new();
+fn table(head: &[String]) -> comfy_table::Table {
+    let mut table = comfy_table::Table::new();
     let line = LineStyle::none().fill('─').junction('─');
     table.load_style(TableStyle::new().header_separator(line));
     table.set_content_arrangement(ContentArrangement::Dynamic);

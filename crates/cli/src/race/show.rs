@@ -7,7 +7,6 @@ use lab::doubts::{Doubt, Weight, doubts};
 use lab::plan::Plan;
 use lab::record::Run;
 use lab::verdict::{Summary, analyse};
-use std::io::IsTerminal;
 use std::path::Path;
 
 /// What was concluded.
@@ -42,7 +41,7 @@ pub fn conclude(run: &Run, page: Option<&Path>, json: bool) -> Result<Shown> {
 }
 
 fn print(plan: &Plan, run: &Run, summary: &Summary) {
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = tools::screen::has_colours();
     println!("{}", plan.question);
     println!("{} · plan {} · seed {}\n", plan.label, run.manifest.plan_hash, plan.seed);
     println!("{}\n", table::tables(summary, &plan.baseline, colour).trim_end());

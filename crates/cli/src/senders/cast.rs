@@ -1,5 +1,5 @@
-//! `roundhouse senders cast NAME`: one sender, one piece of work, one set of surroundings, and
-//! everything that can be said of it.
+//! `roundhouse senders cast NAME`: one sender with one work in given surroundings, and all its
+//! figures.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,39 +34,39 @@ pub struct Args {
     json: bool,
 }
 
-/// What may be varied in the work of any sender.
+/// The work of a sender.
 #[derive(clap::Args)]
 pub struct Factors {
     /// Streams at one time
     #[arg(long, default_value_t = 10, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub streams: u32,
-    /// From one beat of a stream to the next, in milliseconds; 0: as fast as it can
+    /// Milliseconds from one burst of a stream to the next; 0: as fast as possible
     #[arg(long, default_value_t = 30.0, value_name = "MS", value_parser = gap)]
     pub gap: f64,
-    /// Packets at each beat
+    /// Packets of a burst
     #[arg(long, default_value_t = 1, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     pub burst: u32,
-    /// Bytes of payload behind the header of 12
+    /// Bytes of payload after the header of 12
     #[arg(long, default_value_t = 32, value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(1..=65_000))]
     pub payload: u32,
-    /// Whether the beats of the streams are spread over the gap or fall on one moment
+    /// Whether the bursts of the streams are spread over the gap or fall on one moment
     #[arg(long, default_value = "spread", value_enum)]
     phases: Phases,
     /// Take payloads from memory instead of a file
     #[arg(long)]
     memory: bool,
-    /// The file has left the page cache before the first packet; what storage gave is counted
+    /// Evict the file from the page cache before the first packet, and count reads from storage
     #[arg(long, conflicts_with = "memory")]
     cold: bool,
-    /// The file holds whole packets with their heads, as they are to leave
+    /// The file holds whole packets with their headers
     #[arg(long, conflicts_with = "memory")]
     records: bool,
 }
 
-/// How the beats of streams lie to one another.
+/// How the bursts of streams relate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Phases {
     Spread,
@@ -74,7 +74,7 @@ enum Phases {
 }
 
 impl Factors {
-    /// So many packets of each stream.
+    /// This many packets of each stream.
     pub fn work(&self, packets: u32) -> Work {
         Work {
             streams: self.streams,
@@ -90,12 +90,12 @@ impl Factors {
     }
 }
 
-/// What is around the sender.
+/// The surroundings of the sender.
 #[derive(clap::Args)]
 pub struct Surroundings {
     /// Where packets go: `heard` by a receiver on the other core, or `freed` by a device without
-    /// one (`freed-cut`: a device that cannot cut; `dropped`: a pair of devices that takes frames,
-    /// and a program that drops them at its other end); devices need root
+    /// one (`freed-cut`: a device without UDP segmentation; `dropped`: a `veth` that takes frames,
+    /// whose other end drops them by a program); devices need root
     #[arg(long, default_value = "heard", value_enum)]
     sink: Where,
     #[command(flatten)]
@@ -108,7 +108,7 @@ pub struct Surroundings {
     #[arg(long, default_value_t = 0, value_name = "N",
           value_parser = clap::value_parser!(u32).range(0..=50))]
     forks: u32,
-    /// Count what the core has left: the cost then holds what the kernel does by itself
+    /// Measure the whole core by cycle soak: the cost then includes the kernel's own work
     #[arg(long, conflicts_with_all = ["spinners", "forks"])]
     soak: bool,
 }
@@ -151,10 +151,10 @@ pub fn cores() -> Option<(usize, usize)> {
     Placement::choose().map(|it| it.cores(false))
 }
 
-/// Runs the trial and prints its reading.
+/// Runs the trial and prints its figures.
 ///
 /// # Errors
-/// What kept it from running.
+/// Why it could not run.
 pub fn run(args: &Args, exe: &Path, stop: &Arc<AtomicBool>) -> Result<()> {
     let work = args.factors.work(args.packets);
     let around = args.around.around();
@@ -167,7 +167,7 @@ pub fn run(args: &Args, exe: &Path, stop: &Arc<AtomicBool>) -> Result<()> {
     Ok(())
 }
 
-/// A reading as a person reads it.
+/// The figures as text.
 fn text(work: &Work, around: &Around, it: &Reading) -> String {
     let each = |count: u64| count as f64 / it.sent.max(1) as f64;
     let mut text = format!(

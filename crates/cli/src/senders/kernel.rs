@@ -1,5 +1,5 @@
-//! What the kernel tells of a run: memory that it holds, bytes that it read, time in interrupts.
-//! And what it is asked to forget.
+//! The kernel's figures of a run: its memory, bytes read, time in interrupts. And how to evict a
+//! file from its cache.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -8,9 +8,9 @@ use std::str::FromStr;
 use anyhow::{Context, Result, bail};
 use rustix::fs::{Advice, fadvise};
 
-/// Nanoseconds of the unit in which /proc counts time (USER_HZ is 100 on every machine of ours).
+/// Nanoseconds of a tick in /proc (USER_HZ is 100).
 const UNIT_NS: u64 = 10_000_000;
-/// A page, and as much as is looked at to see whether a file was forgotten.
+/// A page, and the length read to check that a file was evicted.
 const PAGE: u64 = 4096;
 
 /// The first number behind `name` in a text of lines `NAME NUMBER …`.
@@ -26,11 +26,11 @@ pub fn bytes() -> i64 {
     parts.iter().filter_map(|name| number::<i64>(&text, name)).sum::<i64>() * 1024
 }
 
-/// What has been counted so far, of this process and of its core.
+/// Counters of this process and of its core.
 pub struct Tally {
-    /// Bytes that read calls have brought.
+    /// Bytes returned by read calls.
     pub read: u64,
-    /// Bytes that storage had to give.
+    /// Bytes read from storage.
     pub storage: u64,
     /// Time of the core in interrupts and softirq, nanoseconds.
     pub irq_ns: Option<u64>,
@@ -39,7 +39,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Now; `core` is the one that is this process's.
+    /// The counters now; `core` is this process's own.
     pub fn now(core: Option<usize>) -> Tally {
         let [read, storage] = read();
         Tally { read, storage, irq_ns: core.and_then(irq_ns), softirqs: core.and_then(softirqs) }
@@ -57,21 +57,21 @@ impl Tally {
     }
 }
 
-/// Bytes that read calls have brought this process, and bytes that storage had to give for it
+/// Bytes returned by read calls of this process, and bytes read from storage for it
 /// (proc_pid_io(5)).
 fn read() -> [u64; 2] {
     let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
     ["rchar: ", "read_bytes: "].map(|name| number(&text, name).unwrap_or(0))
 }
 
-/// Time of `core` in interrupts and softirq since the machine began, nanoseconds (proc_stat(5)).
-/// It is sampled at the tick.
+/// Time of `core` in interrupts and softirqs since boot, nanoseconds (proc_stat(5)), sampled at the
+/// tick.
 fn irq_ns(core: usize) -> Option<u64> {
     irq_of(&fs::read_to_string("/proc/stat").ok()?, core)
 }
 
-/// How often softirqs of the network ran on `core` since the machine began: sending, receiving, and
-/// the small works (tasklets) by which devices such as `ifb` go on.
+/// Network softirqs on `core` since boot: sending, receiving, and the tasklets of devices such as
+/// `ifb`.
 fn softirqs(core: usize) -> Option<u64> {
     softirqs_of(&fs::read_to_string("/proc/softirqs").ok()?, core)
 }
@@ -96,7 +96,7 @@ fn irq_of(text: &str, core: usize) -> Option<u64> {
     Some((irq + soft) * UNIT_NS)
 }
 
-/// A file of these bytes, over and over until it is `length` long, without a name.
+/// An unlinked file of these bytes, repeated until it is `length` long.
 ///
 /// # Errors
 /// The temporary directory is not writable or full.
@@ -113,12 +113,12 @@ pub fn scratch(bytes: &[u8], length: u64) -> Result<File> {
     Ok(file)
 }
 
-/// Makes the kernel forget the pages of `file`, so that the next read is storage's.
+/// Evicts the pages of `file` from the cache, so that the next read goes to storage.
 ///
 /// # Errors
-/// It keeps them, as a file system without storage (tmpfs) does.
+/// The kernel keeps them, as on a file system without storage (tmpfs).
 pub fn forget(file: &File) -> Result<()> {
-    // Only what has been written back can be forgotten.
+    // Only written-back pages can be evicted.
     file.sync_all()?;
     fadvise(file, 0, None, Advice::DontNeed)?;
     match sys::sendfile::is_resident(file, 0..PAGE) {
@@ -127,7 +127,7 @@ pub fn forget(file: &File) -> Result<()> {
              directory on a disk by TMPDIR",
             std::env::temp_dir().display()
         ),
-        // An old kernel does not tell; what storage gave is counted in any case.
+        // An old kernel does not report it; reads from storage are counted in any case.
         Ok(false) | Err(_) => Ok(()),
     }
 }

@@ -23,13 +23,13 @@ pub struct Args {
     /// Questions to ask [default: all]
     #[arg(long, value_delimiter = ',', value_name = "QUESTION,…")]
     ask: Vec<Question>,
-    /// Real-time priority and a nice value below zero for every sender under overload, instead of
-    /// for three
+    /// Test every sender under overload also with real-time priority and a negative nice value,
+    /// instead of three
     #[arg(long)]
     ranks: bool,
     #[command(flatten)]
     factors: Factors,
-    /// Short runs: a look in place of a claim
+    /// Short runs, for a first look
     #[arg(long)]
     quick: bool,
     /// Print one line of JSON for each reading instead of tables
@@ -37,28 +37,27 @@ pub struct Args {
     json: bool,
 }
 
-/// What can be asked of a sender.
+/// A question to the senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Question {
     /// How late do packets leave?
     StreamStats,
-    /// What does one cost?
+    /// What does a packet cost?
     Cost,
     /// How many sessions does a core carry?
     Sessions,
-    /// And when others want the core?
+    /// What if other processes want the core?
     Overload,
 }
 
-/// Who takes part in which rank when the core is wanted by others: all as they are, and these also
-/// in front.
+/// The ranks under overload: every sender at the usual one, and these also with priority.
 const RANKED: [Sender; 3] = [Sender::Plain, Sender::Sendmmsg, Sender::UringChain];
 const RANKS: [Rank; 2] = [Rank::Nice(-10), Rank::RealTime(50)];
 /// Parts of the names of senders that the kernel paces by bytes.
 const PACED: [&str; 3] = ["tbf", "htb", "bpf"];
 /// Streams of the cost of waiting.
 const MANY: u32 = 1000;
-/// Packets as fast as they can be sent.
+/// Packets sent as fast as possible.
 const FAST: u32 = 400_000;
 
 struct Lab<'a> {
@@ -74,7 +73,7 @@ struct Lab<'a> {
 /// Asks the questions and prints the answers.
 ///
 /// # Errors
-/// If no sender works here, or what is as fast as it can is asked for its moments.
+/// If no sender works here, or pacing is asked of work without a gap.
 pub fn run(args: &Args, exe: &Path, stop: &Arc<AtomicBool>) -> Result<()> {
     if args.factors.gap == 0.0 {
         bail!("expected a gap above 0: `--ask cost` also sends as fast as it can by itself");
@@ -133,7 +132,7 @@ impl Lab<'_> {
         if self.quick { Duration::from_millis(600) } else { Duration::from_secs(3) }
     }
 
-    /// What was asked for, for so long.
+    /// The work that was asked for, for this long.
     fn work(&self, time: Duration) -> Work {
         let one = self.args.factors.work(1);
         let beats = (time.as_micros() / one.gap().as_micros().max(1)).max(2) as u32;
@@ -144,7 +143,7 @@ impl Lab<'_> {
         Trial { exe: self.exe, sender: sender.name(), peer: None, work, around }
     }
 
-    /// Runs one, and prints it where lines are wanted.
+    /// Runs one trial, and prints it as a line if wanted.
     fn read(
         &self,
         question: &str,
@@ -218,7 +217,7 @@ impl Lab<'_> {
             let whole = found.as_ref().ok().and_then(|it| it.soak_ns);
             row.push(whole.map_or("–".into(), |ns| format!("{:.2}", ns / 1e3)));
             for work in [small, large] {
-                // What is paced by bytes is never as fast as it can.
+                // A sender that the kernel paces by bytes is never as fast as possible.
                 row.push(match PACED.iter().any(|part| sender.name().contains(part)) {
                     true => "paced".to_string(),
                     false => us(&self.read("cost, fast", sender, work, around)),
@@ -278,8 +277,8 @@ impl Lab<'_> {
         self.show(&title, &rows);
     }
 
-    /// The search with one sender. Of one that does not know how late its packets leave the
-    /// receiver's kernel is asked, and its receiver has the other core.
+    /// The search with one sender. For one that does not know its lateness the receiver's kernel is
+    /// asked, and the receiver has the other core.
     fn knee(&self, sender: Sender, start: Work) -> (Sink, Result<Knee, String>) {
         let probe = Work { streams: 2, packets: 2, gap_us: 1000, ..start };
         let knows = self.trial(sender, probe, self.around()).run(self.stop);
@@ -317,7 +316,7 @@ impl Lab<'_> {
         self.show(&title, &rows);
     }
 
-    /// The senders, until somebody wants to stop.
+    /// The senders, until the run is stopped.
     fn running(&self) -> impl Iterator<Item = &Sender> {
         self.senders.iter().take_while(|_| !self.stop.load(Ordering::Relaxed))
     }
@@ -325,7 +324,7 @@ impl Lab<'_> {
 
 const LATE: [&str; 8] = ["sender", "p50", "p90", "p99", "p99.9", "max", "drift", "dry"];
 
-/// The columns of lateness; the reason where there is none.
+/// The columns of lateness, or the reason why they are missing.
 fn late(found: &Result<Reading, String>) -> Vec<String> {
     let ms = |ns: i64| format!("{:.3}", ns as f64 / 1e6);
     match found {
@@ -343,7 +342,7 @@ fn late(found: &Result<Reading, String>) -> Vec<String> {
     }
 }
 
-/// Softirqs of a packet, and the share of the core that went to them by the tick.
+/// Softirqs per packet, and the fraction of the core that the tick saw in them.
 fn softirq(found: &Result<Reading, String>) -> String {
     let Ok(it) = found else { return "–".to_string() };
     let (Some(count), Some(share)) = (it.softirqs, it.irq_share()) else {

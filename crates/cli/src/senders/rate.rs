@@ -1,10 +1,10 @@
-//! The process that sends for the laboratory of senders: constant packets by one sender, and what
-//! came of them as one line of JSON.
+//! The sending process of the laboratory of senders: equal packets by one sender, and its figures
+//! as one line of JSON.
 //!
-//! Without `to` it receives by itself on another core and takes the lateness from the times of the
-//! receiver's kernel, which on the loopback device are taken inside the sender's call; so packets
-//! that the kernel sends by itself are timed as well. With `to` nobody receives, and the lateness
-//! is what the sender knows.
+//! Without `to` it receives by itself on another core, and takes the lateness from the receiver's
+//! kernel, which on the loopback device takes times within the sender's call; so packets that the
+//! kernel releases are timed as well. With `to` there is no receiver, and the lateness is the
+//! sender's own.
 
 use std::ffi::CString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,11 +24,11 @@ use sys::xdp::{Attached, Verdict};
 
 use super::kernel::{self, Tally};
 
-/// Bytes of the payloads' source; streams read on in it from packet to packet.
+/// Bytes of the payloads' source; packets of a stream take them in turn.
 const SOURCE: u32 = 1 << 20;
 /// A cold source is as long as what a stream reads, so that nothing is read twice, up to this.
 const COLD_MAX: u64 = 512 << 20;
-/// A file of records is no longer than this; packets beyond it are the first once more.
+/// The longest file of records; packets beyond it are the first again.
 const RECORDS_MAX: u64 = 64 << 20;
 /// What a buffer may be asked to hold; the kernel gives as much of it as it may.
 const BUFFER: usize = 8 << 20;
@@ -92,7 +92,7 @@ impl Ask {
     }
 }
 
-/// What the receiver has to tell at the end.
+/// The receiver's figures.
 #[derive(Default)]
 struct Heard {
     /// Moment and lateness of each packet of each stream.
@@ -100,7 +100,7 @@ struct Heard {
     usage: Usage,
 }
 
-/// Streams, and returns what came of it.
+/// Sends, and returns the figures.
 ///
 /// # Errors
 /// The sender does not work here, or the machine lacks something.
@@ -123,7 +123,7 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
     let (state, stats, over) =
         (CbrOrders::default(), StreamStats::default(), AtomicBool::new(false));
     let runner = PacedRunner::new((&source, &state), ask.sender, &sockets, &stats);
-    // Only now: under overload a beginning on that core would take fifty times as long.
+    // Only now: under overload the set-up on that core would take fifty times as long.
     if let Some(core) = ask.core {
         sys::cpu::set_affinity(&[core])?;
     }
@@ -175,7 +175,7 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
     })
 }
 
-/// A socket whose kernel notes when datagrams come.
+/// A socket with kernel timestamps.
 fn receiver(local: IpAddr) -> Result<Udp> {
     let options = UdpOptions { receive_buffer: Some(BUFFER), ..UdpOptions::default() };
     let receiver = Udp::bind(SocketAddr::new(local, 0), &options)?;
@@ -183,7 +183,7 @@ fn receiver(local: IpAddr) -> Result<Udp> {
     Ok(receiver)
 }
 
-/// A program at the entrance of a device that drops every frame, while this lasts.
+/// A program at a device that drops every frame, until it is dropped itself.
 fn dropping(device: &str) -> Result<Attached> {
     let name = CString::new(device).context("a device's name")?;
     let index = sys::netlink::index_of(&name).with_context(|| format!("no device `{device}`"))?;
@@ -201,7 +201,7 @@ fn everybody(first: SocketAddr, streams: u32) -> Vec<SocketAddr> {
     if streams > 1 { others.collect() } else { vec![first] }
 }
 
-/// The lateness that the sender noted, where it did.
+/// The lateness that the sender measured, if it did.
 fn known(stats: &StreamStats) -> Option<Lateness> {
     let at = |share: f64| stats.quantile(share).map(|late| late.as_nanos() as i64);
     Some(Lateness {
@@ -216,7 +216,7 @@ fn known(stats: &StreamStats) -> Option<Lateness> {
     })
 }
 
-/// The payloads' source. What has to be cold is forgotten last, when nothing reads it any more.
+/// The payloads' source. A cold file is evicted last, when nothing reads it any more.
 fn contents(ask: &Ask, assets: &mut Assets) -> Result<Contents> {
     let work = &ask.work;
     let bytes: Vec<u8> = (0..SOURCE).map(|at| (at / 3) as u8).collect();
@@ -238,7 +238,7 @@ fn contents(ask: &Ask, assets: &mut Assets) -> Result<Contents> {
     Ok(Contents::File(assets.add(file).into(), length))
 }
 
-/// The packets of all streams, heads and all, in a file.
+/// The packets of all streams, headers included, in a file.
 fn records(ask: &Ask, bytes: &[u8], assets: &mut Assets) -> Result<Contents> {
     let Work { streams, packets, payload, cold, .. } = ask.work;
     let record = HEAD as u64 + u64::from(payload);
@@ -270,12 +270,12 @@ fn listen(
     ear: Option<usize>,
     over: &AtomicBool,
 ) -> Heard {
-    // Where it may not listen on that core it listens on the sender's; times are the kernel's.
+    // Without permission for that core it listens on the sender's; the times are the kernel's.
     let _ = ear.map(|core| sys::cpu::set_affinity(&[core]));
     let began = Usage::of_thread();
     let mut mail = Mail::new(256, 64);
     let mut streams = vec![Vec::with_capacity(source.packets as usize); source.streams as usize];
-    // The receiver's times are those of the wall clock, the schedule's of the other.
+    // The receiver's times are of the wall clock, the schedule's of the monotonic clock.
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as i64;
     let ahead = wall - sys::clock::now_ns() as i64;
     loop {
@@ -346,8 +346,8 @@ mod tests {
             let ask = ask(&format!("{words}{spread}")).expect("good words");
             cast(&ask).expect("sendmmsg works everywhere").calls
         });
-        // One call for each beat, or one for each millisecond in which something is due; a stall
-        // would have to swallow a whole gap each time to make them equal.
+        // One call for each moment, or one for each millisecond in which something is due; only a
+        // stall of a whole gap each time could make them equal.
         assert!(calls[0] < calls[1], "{calls:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The loop of the cycle soak: it says how many rounds it has made, and takes what nobody wants.
+//! The loop of the cycle soak: it prints its number of rounds, and uses only idle time.
 //!
 //! The laboratory gives it its rank (SCHED_IDLE) and its core, and reads its lines.
 
@@ -10,7 +10,7 @@ const LINE_EVERY: u64 = 20_000_000;
 /// Rounds between two looks at the clock: some microseconds.
 const ROUNDS: u64 = 4_096;
 
-/// Spins until nobody reads its lines any more: moment and rounds.
+/// Spins until its output is closed; prints time and rounds.
 pub fn run() {
     let mut out = io::stdout().lock();
     let (mut rounds, mut line_at) = (0_u64, 0);

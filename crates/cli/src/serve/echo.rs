@@ -4,43 +4,33 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use engines::{Assets, Handover, StateStore};
-use memory::Region;
 use services::echo::{CloseReason, Echo, Options, Register};
 
-use super::console::Console;
 use super::library::LibraryArgs;
-use super::server::{ServerArgs, ServiceInstance, usage};
+use super::server::{ServerArgs, ServiceInstance};
+use tools::serve::console::Console;
 
-/// The default port.
+/// The port without --port.
 const PORT: u16 = 6001;
 
 /// The flags of the echo service.
 #[derive(clap::Args)]
+#[command(mut_arg("port", |arg| arg.default_value("6001")))]
 pub struct Args {
     #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
     library: LibraryArgs,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let shape = args.server.shape().and_then(|shape| args.library.applied(shape));
-    let shape = match shape {
-        Ok(shape) => shape,
-        Err(refused) => return Ok(usage(&refused.to_string())),
-    };
+    let shape = args.library.applied(args.server.shape()?)?;
     let operated = args.library.is_operated(&shape);
     let handover = Handover::receive()?;
-    let mut register: Region<Register> = match &handover {
-        Some(handover) => Region::adopt(handover.state()?).map_err(|refused| {
-            anyhow!("cannot take the register over: {refused}; the previous server continues")
-        })?,
-        None => Region::place(args.server.placement(&shape))
-            .context("cannot place the register in memory")?,
-    };
+    let mut register = args.server.state::<Register>(&shape, handover.as_ref(), "register")?;
     if handover.is_none() {
         register.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
     }
@@ -54,33 +44,33 @@ pub fn run(args: Args) -> Result<ExitCode> {
         handover: handover.as_ref(),
     };
     let dismiss = || match register.dismiss_first() {
-        Some(id) => format!("session {id} is being disconnected"),
+        Some(id) => format!("session {id} will be disconnected"),
         None => "no session is left to disconnect".to_owned(),
     };
     thread::scope(|scope| {
         let _console = operated.then(|| Console::open(scope, &dismiss));
-        args.server.run(&shape, &instance, &mut Teller::default())
+        args.server.run(&shape, &instance, &mut Tally::default())
     })
 }
 
-/// Reports why connections were closed, when the last client has left and at the end.
+/// Prints why connections were closed, after the last client has left and at the end.
 #[derive(Default)]
-struct Teller {
-    said: [u64; CloseReason::ALL.len()],
+struct Tally {
+    printed: [u64; CloseReason::ALL.len()],
 }
 
-impl StateStore<Register> for Teller {
+impl StateStore<Register> for Tally {
     fn is_changed(&mut self, register: &Register) -> bool {
-        self.said != CloseReason::ALL.map(|why| register.closed(why))
+        self.printed != CloseReason::ALL.map(|why| register.closed(why))
     }
 
     fn save(&mut self, register: &Register) -> Result<(), String> {
-        for (why, said) in CloseReason::ALL.into_iter().zip(&mut self.said) {
+        for (why, printed) in CloseReason::ALL.into_iter().zip(&mut self.printed) {
             let count = register.closed(why);
-            if count != *said {
+            if count != *printed {
                 let plural = if count == 1 { "" } else { "s" };
                 eprintln!("{count} connection{plural} {}", why.words());
-                *said = count;
+                *printed = count;
             }
         }
         Ok(())

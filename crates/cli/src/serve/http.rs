@@ -1,8 +1,6 @@
 //! `roundhouse serve http`: files and the routes of a demonstration over HTTP/1.1.
 
-mod access_log;
 mod proof;
-pub(crate) mod site;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,26 +9,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Assets, Handover, Renew, Shape};
+use engines::{Assets, Handover, Refused, Renew, Shape};
 use load::parse::span;
 use memory::Region;
 use seam::{Instant, Service};
 use services::tls::Tls;
 use services::web::{ErrorPage, Format, Journal, Options, Web, media_type};
 
-use super::server::{ServerArgs, ServiceInstance, usage};
-use access_log::AccessLog;
-use site::Site;
+use super::server::{ServerArgs, ServiceInstance};
+use tools::serve::access_log::AccessLog;
+use tools::serve::site::Site;
 
-/// The default port.
+/// The port without --port.
 const PORT: u16 = 8080;
 
 /// The flags of the web service.
 #[derive(clap::Args)]
+#[command(mut_arg("port", |arg| arg.default_value("8080")))]
 pub struct Args {
-    #[command(flatten)]
-    server: ServerArgs,
-    /// The folder to serve [default: the current one, or no files with --demo]
+    /// The folder to serve [default: the current one; with --demo: none]
     dir: Option<PathBuf>,
     /// Offer /, /echo, /cookie, /plaintext, /json, /dynamic?rows=N, /work?ms=N and /sleep?ms=N
     #[arg(long)]
@@ -41,20 +38,19 @@ pub struct Args {
     /// The longest body of a request
     #[arg(long, default_value_t = Options::default().body_max, value_name = "BYTES")]
     body_max: u64,
-    /// How long the head of a request may take, from its first byte to its last
+    /// How long a client may take to send the head of a request
     #[arg(long, default_value = "10s", value_parser = span, value_name = "TIME")]
     head_time: Duration,
     /// How long a connection may be idle between two requests
     #[arg(long, default_value = "15s", value_parser = span, value_name = "TIME")]
     keep_alive: Duration,
-    /// The minimum rate of a body, in bytes a second; 0: none
+    /// The slowest that a client may send a body, in bytes a second; 0: as slowly as it likes
     #[arg(long, default_value_t = Options::default().body_rate, value_name = "BYTES")]
     body_rate: u64,
-    /// How long a body may be slower than its minimum rate
+    /// How long a body may stay below --body-rate
     #[arg(long, default_value = "5s", value_parser = span, value_name = "TIME")]
     body_grace: Duration,
-    /// Write a line for each request to this file, which may be moved away at any time; - is
-    /// standard output
+    /// Log each request to this file, which may be moved away at any time; - is standard output
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
     /// The format of the access log: common, json
@@ -62,9 +58,11 @@ pub struct Args {
     log_format: Format,
     #[command(flatten)]
     proof: proof::Flags,
-    /// The page of a status of 400 or more, such as 404=FILE; may be repeated
+    /// The page for a status of 400 or more, as 404=FILE; may be repeated
     #[arg(long, value_name = "STATUS=FILE")]
     error_page: Vec<PageFlag>,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// The value of `--error-page`.
@@ -97,16 +95,10 @@ impl PageFlag {
 
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let shape = match args.server.shape() {
-        Ok(shape) => shape,
-        Err(refused) => return Ok(usage(&refused.to_string())),
-    };
+    let shape = args.server.shape()?;
     let here = Path::new(".");
     let dir = args.dir.as_deref().or((!args.demo).then_some(here));
-    let keys = match args.proof.keys() {
-        Ok(keys) => keys,
-        Err(refused) => return Ok(usage(&format!("{refused:#}"))),
-    };
+    let keys = args.proof.keys().map_err(|error| Refused(format!("{error:#}")))?;
     let site = match dir {
         Some(dir) => Site::open(dir, keys.is_none()).with_context(|| {
             format!("cannot serve {}: expected a folder that can be read", dir.display())
@@ -129,36 +121,30 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let mut log = AccessLog::open(args.access_log)?;
     let handover = Handover::receive()?;
-    let mut journal: Region<Journal> = match &handover {
-        Some(handover) => Region::adopt(handover.state()?).map_err(|refused| {
-            anyhow!("cannot take the journal over: {refused}; the previous server continues")
-        })?,
-        None => Region::place(args.server.placement(&shape))
-            .context("cannot place the journal in memory")?,
-    };
+    let mut journal = args.server.state::<Journal>(&shape, handover.as_ref(), "journal")?;
     if handover.is_none() {
         journal.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
     }
     let web = Web::new(options, site);
     let handover = handover.as_ref();
     match keys {
-        None => rent(&args.server, &shape, "http", (&web, &journal), handover, &mut log, None),
+        None => serve(&args.server, &shape, "http", (&web, &journal), handover, &mut log, None),
         Some(keys) => {
             let tls = Tls::new(web, keys);
             let latest = AtomicU32::new(0);
-            // Threads share their keys: the first worker to notice reads the files.
+            // Threads share the keys, so only the first of them reads the files.
             let renew = |edition: u32| {
                 let fresh = latest.swap(edition, Ordering::Relaxed) != edition;
                 fresh.then(|| args.proof.renew(tls.keys()))
             };
-            let lodger = (&tls, &journal);
-            rent(&args.server, &shape, "https", lodger, handover, &mut log, Some(&renew))
+            let service = (&tls, &journal);
+            serve(&args.server, &shape, "https", service, handover, &mut log, Some(&renew))
         }
     }
 }
 
-/// Serves `service`, which is the web service or TLS around it.
-fn rent<S: Service<State = Journal>>(
+/// Serves `service`: the web service, or TLS around it.
+fn serve<S: Service<State = Journal>>(
     server: &ServerArgs,
     shape: &Shape,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Options that libraries of game servers have, where ours have another name or another way.
+//! Options of game server libraries that have another name or meaning here.
 
 use std::io::{IsTerminal, stdin};
 use std::str::FromStr;
@@ -6,21 +6,21 @@ use std::str::FromStr;
 use engines::{Refused, Shape};
 use rustix::termios::tcgetpgrp;
 
-/// What a game server's library lets one choose.
+/// The options.
 #[derive(clap::Args)]
 pub struct LibraryArgs {
-    /// Send what is small at once (TCP_NODELAY), on or off; off: wait until what was sent before
-    /// is acknowledged (Nagle's algorithm)
+    /// Send small segments at once (TCP_NODELAY); off: wait until earlier ones are acknowledged
+    /// (Nagle's algorithm)
     #[arg(long, default_value = "on", value_name = "on|off")]
     no_delay: Switch,
     /// Another name of --max-connections
     #[arg(long, value_name = "N", conflicts_with = "max_connections")]
     max_clients: Option<usize>,
-    /// Sessions that each worker has memory ready for before the first comes (event engines)
+    /// Sessions that each worker allocates at startup (event engines)
     #[arg(long, default_value_t = 0, value_name = "N")]
     prepared: usize,
-    /// Take commands as keys: d disconnects the first session, q stops the server [default: on
-    /// where the server has a terminal to itself]
+    /// Take commands by keys: d disconnects the first session, q stops the server [default: on if
+    /// the server is in the foreground of a terminal]
     #[arg(long, value_name = "on|off")]
     console: Option<Switch>,
 }
@@ -42,10 +42,10 @@ impl FromStr for Switch {
 }
 
 impl LibraryArgs {
-    /// The shape with what was said here.
+    /// The shape with these options.
     ///
     /// # Errors
-    /// Where it makes no sense.
+    /// They do not fit the shape.
     pub fn applied(&self, mut shape: Shape) -> Result<Shape, Refused> {
         let knobs = &mut shape.knobs;
         knobs.nodelay = self.no_delay.0;
@@ -55,17 +55,17 @@ impl LibraryArgs {
         let Some(Switch(true)) = self.console else { return Ok(shape) };
         if shape.container.is_processes() {
             return Err(Refused(
-                "expected workers that are threads with --console on, found processes: who forks \
-                 must have one thread; leave it out, or say --container threads"
+                "expected workers that are threads with --console on, found processes: a server \
+                 that forks must have one thread; leave it out, or say --container threads"
                     .to_owned(),
             ));
         }
         Ok(shape)
     }
 
-    /// Whether somebody is to give commands.
+    /// Whether the server takes keys.
     pub fn is_operated(&self, shape: &Shape) -> bool {
-        // Who is in the background would be stopped for reading the terminal (SIGTTIN).
+        // A background process that reads the terminal is stopped (SIGTTIN).
         let here = || {
             let front = tcgetpgrp(stdin()).is_ok_and(|group| group == rustix::process::getpgrp());
             stdin().is_terminal() && front && !shape.container.is_processes()

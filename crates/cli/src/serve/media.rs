@@ -20,54 +20,53 @@ use seam::Instant;
 use services::media::live::Source;
 use services::media::{Credentials, Groups, Media, Options, Orders};
 
-use super::http::site::Site;
 use super::server::{ServerArgs, ServiceInstance, usage};
 use crate::rank::RankArgs;
 use source::SourceFlag;
+use tools::serve::site::Site;
 
-/// The port if nobody names one: RTSP's own needs a privilege.
+/// The default port: RTSP's own needs a privilege.
 const PORT: u16 = 8554;
 
 /// The flags of the media service.
 #[derive(clap::Args)]
+#[command(mut_arg("port", |arg| arg.default_value("8554")))]
 pub struct Args {
-    #[command(flatten)]
-    server: ServerArgs,
     /// The folder to serve, or files of one folder; a named pipe, or `-` for standard input, is a
     /// live source [default: the present folder]
     #[arg(value_name = "DIR|FILE|-")]
     paths: Vec<PathBuf>,
-    /// A live source: a transport stream that is read from a pipe, or `-`, and goes out to
-    /// everybody who asks for NAME
+    /// A live source: a transport stream read from a pipe, or `-`, that every client of NAME
+    /// receives
     #[arg(long, value_name = "NAME=PATH")]
     source: Vec<SourceFlag>,
-    /// Serve the files, too, as one title of this name: one behind the other, without a gap
+    /// Serve the files also as one title of this name: one after the other, without a gap
     #[arg(long, value_name = "NAME")]
     playlist: Option<String>,
-    /// Everybody sees the same moment, as of a broadcast: a file begins again when it ends, and who
-    /// comes late joins where it is
+    /// All clients see the same moment, as of a broadcast: a file begins again when it ends, and
+    /// late clients join where it is
     #[arg(long)]
     live: bool,
     /// A file begins again when it ends, for each client by itself
     #[arg(long = "loop")]
     repeat: bool,
-    /// Ask for this name and password (Digest)
+    /// Require this name and password (Digest)
     #[arg(long, value_name = "USER:PASSWORD")]
     user: Option<UserFlag>,
-    /// End a session of which nothing was heard for this long
+    /// End a session without request or report for this long
     #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
     session_timeout: Duration,
-    /// The port of media by UDP, an even one; reports come to the next; 0 picks two
+    /// The even port of media by UDP; reports use the next; 0 picks two
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     rtp_port: u16,
-    /// Send within the connection only
+    /// Send interleaved with the connection only
     #[arg(long)]
     no_udp: bool,
-    /// Send to groups, too: the first title asked for that way to this one, each further one to the
-    /// next address
+    /// Offer multicast: the first title requested that way goes to this group, each further one to
+    /// the next address
     #[arg(long, value_name = "ADDRESS[:PORT]", conflicts_with = "no_udp")]
     group: Option<GroupFlag>,
-    /// How many hops packets to a group may make; 1 stays in this network
+    /// The TTL of packets to a group; 1 stays in this network
     #[arg(long, default_value_t = 1, value_name = "HOPS")]
     ttl: u8,
     /// Send by UDP to groups only
@@ -78,22 +77,24 @@ pub struct Args {
     sender: Sender,
     #[command(flatten)]
     rank: RankArgs,
-    /// Transmissions by UDP to one address at a time; 0: any number
+    /// Most streams by UDP to one address at a time; 0: no limit
     #[arg(long, default_value_t = Options::default().per_address, value_name = "N")]
     per_address: usize,
-    /// How far a slow client may fall behind before it is sent on to what is due now
+    /// How far a slow client may fall behind before it skips to what is due now
     #[arg(long, default_value = "3s", value_parser = span, value_name = "TIME")]
     debt: Duration,
     /// Keep files up to this many bytes in memory
     #[arg(long, default_value_t = Options::default().file_max, value_name = "BYTES")]
     file_max: u64,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
-/// What `--group` says.
+/// The value of `--group`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct GroupFlag(SocketAddr);
 
-/// The port of a group if nobody names one: the one that players try.
+/// The default port of a group: the one that players try.
 const GROUP_PORT: u16 = 5004;
 
 impl FromStr for GroupFlag {
@@ -108,14 +109,14 @@ impl FromStr for GroupFlag {
                 Ok(GroupFlag(address))
             }
             _ => Err(format!(
-                "expected the address of a group and an even port, such as 239.77.0.1:5004, found \
+                "expected a multicast address and an even port, such as 239.77.0.1:5004, found \
                  `{text}`"
             )),
         }
     }
 }
 
-/// What `--user` says.
+/// The value of `--user`.
 #[derive(Clone, Debug)]
 struct UserFlag(Credentials);
 
@@ -163,7 +164,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let handover = Handover::receive()?;
     let mut passed = handover.as_ref().map(Handover::others).transpose()?.unwrap_or_default();
     let rings = passed.split_off(passed.len().min(2));
-    // Who reads live sources is a paced source, also where it sends nothing.
+    // Live sources are read by the streaming worker, even where it sends nothing.
     let sockets = match args.no_udp && sources.is_empty() {
         true => None,
         false => Some(sockets(&args, passed)?),
@@ -214,7 +215,7 @@ fn orders(handover: Option<&Handover>, placement: Placement) -> Result<Region<Or
     Ok(orders)
 }
 
-/// What the flags choose by themselves.
+/// The options that the flags set by themselves.
 fn choices(args: &Args) -> Options {
     Options {
         groups: args.group.map(|GroupFlag(first)| Groups {
@@ -236,7 +237,7 @@ fn choices(args: &Args) -> Options {
     }
 }
 
-/// The sockets that datagrams leave from: the predecessor's, if there was one.
+/// The sockets of datagrams: the predecessor's, if there was one.
 fn sockets(args: &Args, passed: Vec<OwnedFd>) -> Result<StreamSockets> {
     let host = args.server.host;
     let opened = match <[OwnedFd; 2]>::try_from(passed) {
@@ -251,14 +252,14 @@ fn sockets(args: &Args, passed: Vec<OwnedFd>) -> Result<StreamSockets> {
     Ok(sockets)
 }
 
-/// What is wrong with a group of another family than the server's own address.
+/// The error of a group of another family than the server's own address.
 fn ungrouped(args: &Args) -> Option<String> {
     let (host, GroupFlag(first)) = (args.server.host, args.group?);
     let fits = first.is_ipv4() == host.is_ipv4();
     (!fits).then(|| format!("expected a group that {host} can send to, found {}", first.ip()))
 }
 
-/// The live sources, and what is left of the paths.
+/// The live sources, and the other paths.
 fn parted(args: &Args) -> (Vec<SourceFlag>, Vec<PathBuf>) {
     let mut sources = args.source.clone();
     let mut paths = Vec::new();
@@ -271,7 +272,7 @@ fn parted(args: &Args) -> (Vec<SourceFlag>, Vec<PathBuf>) {
     (sources, paths)
 }
 
-/// What is wrong with two sources of one name, or two that read standard input.
+/// The error of two sources with one name, or that read one input.
 fn doubled(sources: &[SourceFlag]) -> Option<String> {
     sources.iter().enumerate().find_map(|(at, source)| {
         let same = |it: &&SourceFlag| it.name == source.name || it.path == source.path;
@@ -286,7 +287,7 @@ fn doubled(sources: &[SourceFlag]) -> Option<String> {
     })
 }
 
-/// Says how punctual the server was, if it sent anything.
+/// Prints how late packets left, if there were any.
 pub(crate) fn tell(stats: &StreamStats) {
     let (packets, failed) = (stats.packets.read(), stats.failed.read());
     if packets == 0 {
@@ -298,12 +299,12 @@ pub(crate) fn tell(stats: &StreamStats) {
             "lateness p50 {half:.3} ms, p99 {most:.3} ms, p99.9 {tail:.3} ms, {} later than 10 ms",
             stats.late.read()
         ),
-        _ => "the kernel sent them, and tells not when".to_owned(),
+        _ => "the kernel sent them and does not report when".to_owned(),
     };
     eprintln!("{packets} packets in {} calls, {failed} not sent; {late}", stats.calls.read());
 }
 
-/// Keeps nothing, and tells what paced sources are at.
+/// Keeps nothing, and reports on streams.
 struct Teller<'a> {
     service: &'a Media<Site>,
     stats: Option<&'a StreamStats>,
@@ -346,25 +347,25 @@ impl StateStore<Orders> for Teller<'_> {
         }
         let set_up = orders.count() as u64;
         gauges.push(gauge("transmissions", "Tracks set up for UDP", set_up, false));
-        let echo = orders.heard();
-        let (lost, share) = (echo.lost.max(0) as u64, u64::from(echo.lost_share) * 100 / 256);
-        let trip = echo.round_trip.as_micros() as u64;
+        let totals = orders.heard();
+        let (lost, share) = (totals.lost.max(0) as u64, u64::from(totals.lost_share) * 100 / 256);
+        let trip = totals.round_trip.as_micros() as u64;
         gauges.extend([
-            gauge("heard", "Transmissions of which receivers report", echo.reporting, false),
+            gauge("heard", "Transmissions of which receivers report", totals.reporting, false),
             gauge("heard_lost", "Packets that they miss", lost, false),
             gauge("heard_lost_percent", "The most that one missed lately", share, false),
             gauge("round_trip_us", "The longest way there and back, in us", trip, false),
         ]);
         if let Some(stats) = self.stats {
             gauges.extend([
-                gauge("streams", "Transmissions that run", stats.running(), false),
+                gauge("streams", "Streams running", stats.running(), false),
                 gauge("packets", "Packets that the kernel took", stats.packets.read(), true),
                 gauge("calls", "System calls that took them", stats.calls.read(), true),
                 gauge("failed", "Packets that could not leave", stats.failed.read(), true),
                 gauge("late", "Packets later than 10 ms", stats.late.read(), true),
-                gauge("reports", "Datagrams heard", stats.heard.read(), true),
+                gauge("reports", "Datagrams heard", stats.received.read(), true),
             ]);
-            // Where the kernel paces nobody is told when a packet leaves.
+            // Where the kernel paces, the moment of leaving is unknown.
             let us = |share| stats.quantile(share).map(|late| late.as_micros() as u64);
             let half =
                 us(0.5).map(|us| gauge("lateness_p50_us", "Half were not later, in us", us, false));
@@ -403,7 +404,7 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Chance from the kernel.
+/// Random bytes from the kernel.
 pub(crate) fn secret() -> Result<[u8; 16]> {
     let mut secret = [0; 16];
     std::fs::File::open("/dev/urandom")

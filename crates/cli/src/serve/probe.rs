@@ -1,5 +1,5 @@
-//! `roundhouse serve probe`: the service of the engines' own suite, in the real binary so that it
-//! also runs where workers are processes. A broken law panics, which ends the worker.
+//! `roundhouse serve probe`: the service of the engines' own suite. It is in the real binary so that
+//! it also runs where workers are processes. A broken law panics, which ends the worker.
 
 use std::fs::File;
 use std::process::ExitCode;
@@ -11,14 +11,13 @@ use memory::Region;
 use seam::laws::probe::{Probe, World, asset};
 use seam::laws::{Watched, panicking};
 
-use super::server::{ServerArgs, ServiceInstance, usage};
+use super::server::{ServerArgs, ServiceInstance};
 
 /// The flags of the probe.
 #[derive(clap::Args)]
+#[command(mut_arg("port", |arg| arg.default_value("0")))]
 pub struct Args {
-    #[command(flatten)]
-    server: ServerArgs,
-    /// Deal with one request a step
+    /// Answer one request a step
     #[arg(long)]
     one_by_one: bool,
     /// Small bounds, so that back-pressure comes early
@@ -30,14 +29,13 @@ pub struct Args {
     /// How often the world ticks
     #[arg(long, value_parser = load::parse::span, value_name = "TIME")]
     tick: Option<Duration>,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// Serves the probe until it is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let shape = match args.server.shape() {
-        Ok(shape) => shape,
-        Err(refused) => return Ok(usage(&refused.to_string())),
-    };
+    let shape = args.server.shape()?;
     let wide = if args.narrow { Probe::narrow() } else { Probe::default() };
     let Args { one_by_one, patience, tick, .. } = args;
     let service = Watched::new(Probe { one_by_one, patience, tick, ..wide }, panicking);
@@ -57,7 +55,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     args.server.run(&shape, &instance, &mut NoStateStore)
 }
 
-/// A file with `bytes` in it that has no name any more.
+/// An unlinked file that holds `bytes`.
 fn unnamed(bytes: &[u8]) -> std::io::Result<File> {
     let path = std::env::temp_dir().join(format!("roundhouse-probe-{}", std::process::id()));
     std::fs::write(&path, bytes)?;

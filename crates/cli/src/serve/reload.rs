@@ -1,10 +1,8 @@
-//! What `SIGHUP`, and `POST /reload`, read anew: the command line, with the file that it names by
-//! `--config`.
+//! `SIGHUP` and `POST /reload` parse the command line again, with the file that `--config` names.
 //!
-//! The line is parsed again as at the start, so a file can say exactly what it could then. What has
-//! changed since is compared option by option: what workers can follow is put in force, everything
-//! else is named as what needs a restart. Nothing changes in silence, and a file with a mistake
-//! changes nothing.
+//! The options are compared one by one with those in force. Workers adopt those that can change while
+//! they serve; the others are reported as needing a restart. Each change is reported, and a file with
+//! a mistake changes nothing.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,10 +15,10 @@ use super::server::ServerArgs;
 use crate::config;
 
 /// Options that can change while workers serve.
-const FOLLOWED: &[&str] =
+const ADOPTED: &[&str] =
     &["idle", "write_stall", "drain", "max_connections", "spare_min", "spare_max"];
-/// Options whose value names a file that is read again, or opened again, under the same name.
-const NAMED: &[&str] = &["config"];
+/// Options whose value names a file that is read again; another name changes nothing else.
+const FILES: &[&str] = &["config"];
 
 /// The options in force, by the names of their arguments.
 type Options = BTreeMap<String, Vec<OsString>>;
@@ -32,15 +30,15 @@ pub struct Reloader {
 }
 
 impl Reloader {
-    /// Remembers what the server was started with.
+    /// Remembers the options that the server was started with.
     ///
     /// # Errors
-    /// The command line cannot be parsed again, which is a mistake of ours.
+    /// The command line cannot be parsed again, which is a bug.
     pub fn new(shape: &Shape) -> Result<Reloader> {
         Ok(Reloader { options: options(&config::again()?), shape: shape.clone() })
     }
 
-    /// Reads the command line and its file, and says what has come of it.
+    /// Reads the command line and its file, and reports what changed.
     pub fn reload(&mut self) -> Reload {
         match self.read() {
             Ok(reload) => reload,
@@ -59,20 +57,20 @@ impl Reloader {
         let mut words = Vec::new();
         for (name, now) in &fresh {
             let before = self.options.get(name).map_or(&[][..], Vec::as_slice);
-            if now.as_slice() == before || NAMED.contains(&name.as_str()) {
+            if now.as_slice() == before || FILES.contains(&name.as_str()) {
                 continue;
             }
             let (flag, now, before) = (name.replace('_', "-"), written(now), written(before));
-            words.push(match FOLLOWED.contains(&name.as_str()) {
+            words.push(match ADOPTED.contains(&name.as_str()) {
                 true => format!("{flag} is {now}, was {before}"),
                 false => format!(
                     "{flag} stays {before}: {now} needs a restart, or SIGUSR2 with --upgradable"
                 ),
             });
         }
-        // What cannot be followed is told each time, until it is as it was or the server is new.
+        // An option that needs a restart is reported at each reload until it is as it was.
         for (name, now) in fresh {
-            if FOLLOWED.contains(&name.as_str()) {
+            if ADOPTED.contains(&name.as_str()) {
                 self.options.insert(name, now);
             }
         }
@@ -81,11 +79,11 @@ impl Reloader {
     }
 }
 
-/// What the arguments of a command say, and where they have a default, that.
+/// The values of a command's arguments, defaults included.
 fn options(leaf: &ArgMatches) -> Options {
     let ids = leaf.ids().map(|id| id.as_str().to_owned());
     ids.filter_map(|id| {
-        // Groups have names too, and no values of their own.
+        // Groups have ids too, but no values.
         let values = leaf.try_get_raw(&id).ok()??;
         Some((id.clone(), values.map(OsString::from).collect()))
     })

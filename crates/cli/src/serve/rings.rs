@@ -1,4 +1,4 @@
-//! The switches of `io_uring`, and what is told about rings when the server is ready.
+//! The switches of `io_uring`, and the report about rings when the server is ready.
 
 use engines::{AcceptBy, CloseBy, RecvBy, Rings, SendBy, Tactics};
 use serde_json::{Value, json};
@@ -6,25 +6,25 @@ use sys::uring::{BadFlags, Flags, Setup};
 
 /// The switches of the engines that wait by `io_uring`; each is a row of `cargo xtask bench uring`.
 #[derive(clap::Args)]
-#[command(next_help_heading = "Switches of io_uring")]
+#[command(next_help_heading = "io_uring")]
 pub struct RingArgs {
-    /// Setup flags on (+) and off (-), such as -defer-taskrun,-no-sqarray; -all is none. What the
-    /// kernel lacks is left out, and told when the server is ready
+    /// Setup flags to switch on (+) or off (-), such as -defer-taskrun,-no-sqarray; -all is none.
+    /// Flags that the kernel lacks are left out and reported when the server is ready
     #[arg(long, value_name = "LIST", allow_hyphen_values = true, default_value = "+all",
         value_parser = flags)]
     uring_flags: Flags,
-    /// How bytes come: ring (multishot receives into shared buffers), once (one receive at a time
-    /// into them), own (into the connection's own buffer)
+    /// How to receive: ring (multishot into shared buffers), once (one receive at a time into
+    /// shared buffers), own (into the connection's own buffer)
     #[arg(long, value_name = "HOW", default_value_t)]
     uring_recv: RecvBy,
-    /// How bytes leave: ring (all sends of a turn at once), call (a send(2) each)
+    /// How to send: ring (all sends of a turn at once), call (a send(2) each)
     #[arg(long, value_name = "HOW", default_value_t)]
     uring_send: SendBy,
-    /// How connections come: multi (one multishot accept), once (one accept at a time), poll (a
-    /// poll, and accept(2)) [default: multi, or poll where workers share a listener]
+    /// How to accept: multi (one multishot accept), once (one accept at a time), poll (a poll, and
+    /// accept(2)) [default: multi; poll where workers share a listener]
     #[arg(long, value_name = "HOW")]
     uring_accept: Option<AcceptBy>,
-    /// How connections are closed: ring (with the next turn), call (close(2))
+    /// How to close: ring (with the next turn), call (close(2))
     #[arg(long, value_name = "HOW", default_value_t)]
     uring_close: CloseBy,
     /// Entries of the submission queue
@@ -35,14 +35,14 @@ pub struct RingArgs {
     #[arg(long, value_name = "N", default_value_t = Setup::default().buffers,
         value_parser = power_of_two)]
     uring_buffers: u16,
-    /// Bytes in each of them
+    /// Bytes in each shared receive buffer
     #[arg(long, value_name = "BYTES", default_value_t = Setup::default().buffer_len,
         value_parser = clap::value_parser!(u32).range(16..=1 << 20))]
     uring_buffer_len: u32,
 }
 
 impl RingArgs {
-    /// How rings are to be made and to do their work.
+    /// How rings are set up and used.
     pub fn chosen(&self) -> (Setup, Tactics) {
         let setup = Setup {
             entries: self.uring_entries,
@@ -71,9 +71,9 @@ fn power_of_two(text: &str) -> Result<u16, String> {
     }
 }
 
-/// What is in force about the rings of a server, as its line of JSON tells it; what the kernel lacks
-/// is also said to people.
-pub fn told(rings: &Rings) -> Value {
+/// The settings of the rings for the server's line of JSON; flags that the kernel lacks are also
+/// printed (stderr).
+pub fn report(rings: &Rings) -> Value {
     let Rings { tactics: Tactics { recv, send, accept, close }, flags, refused } = rings;
     if !refused.is_empty() {
         eprintln!("this kernel's io_uring lacks {}: serving without", refused.join(", "));

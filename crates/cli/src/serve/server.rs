@@ -1,98 +1,126 @@
-//! What every `serve` takes: where to listen, on which engine, within which limits; and what it
-//! prints when it is ready.
+//! What every `serve` takes: where to listen, on which engine, within which limits; and the line
+//! that it prints when it is ready.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result, anyhow};
 use engines::{
     Accept, Admin, AdminHandler, Assets, Container, Control, ExtraWorker, Fault, Handover, Knobs,
     Ready, Refused, Renew, Report, Server, Shape, Staff, StateStore, Wait,
 };
 use memory::{Placement, Region};
-use seam::Service;
+use seam::{Service, Share};
 
 use super::reload::Reloader;
 use super::rings::{self, RingArgs};
 use super::staff::StaffArgs;
+use crate::config::ConfigArg;
 use load::parse::span;
 use tools::admin::{self, Front, Place};
 
 /// The flags that every service has.
 #[derive(clap::Args)]
 pub struct ServerArgs {
-    /// The engine: a named architecture, or `auto`
+    /// The engine: a name from `roundhouse engines`, or `auto`
     #[arg(long, default_value = "auto", value_name = "NAME")]
     engine: String,
-    /// Where the workers live: solo, helped, threads, processes, thread-per-connection,
-    /// process-per-connection, hybrid (overrides the engine's)
-    #[arg(long)]
-    container: Option<Container>,
-    /// Who takes a connection: shared, lock, exclusive, reuseport, handoff, pass (overrides the
-    /// engine's)
-    #[arg(long)]
-    accept: Option<Accept>,
-    /// How a worker waits: blocking, select, poll, epoll, uring, port (overrides the engine's)
-    #[arg(long)]
-    wait: Option<Wait>,
+    /// The address to listen on
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    pub(crate) host: IpAddr,
+    /// The port to listen on; 0 picks one
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+    #[command(flatten)]
+    _config: ConfigArg,
+    #[command(flatten)]
+    axes: AxisArgs,
     #[command(flatten)]
     staff: StaffArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
+    #[command(flatten)]
+    rings: RingArgs,
+}
+
+/// The architecture's axes, and how its loops work.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Architecture")]
+struct AxisArgs {
+    /// Where workers live: solo, helped, threads, processes, thread-per-connection,
+    /// process-per-connection, hybrid [default: the engine's]
+    #[arg(long)]
+    container: Option<Container>,
+    /// Who accepts a connection: shared, lock, exclusive, reuseport, handoff, pass [default: the
+    /// engine's]
+    #[arg(long)]
+    accept: Option<Accept>,
+    /// How a worker waits: blocking, select, poll, epoll, uring, port [default: the engine's]
+    #[arg(long)]
+    wait: Option<Wait>,
     /// Connections that may wait between an acceptor and its workers (accept handoff)
     #[arg(long, value_name = "N")]
     handoff: Option<usize>,
-    /// Threads that work on what would block a loop, for each; 0: the loop works in place and
-    /// its other connections wait [default: 4 when they are needed, amped 16 beforehand]
+    /// Helper threads of each loop, for work that would block it; 0: the loop does the work itself
+    /// and its other connections wait [default: 4, started when needed; amped: 16, at the start]
     #[arg(long, value_name = "N")]
     helpers: Option<usize>,
     /// Edge-triggered readiness (epoll only)
     #[arg(long)]
     edge: bool,
-    #[command(flatten)]
-    rings: RingArgs,
-    /// The address to listen on
-    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
-    pub(crate) host: IpAddr,
-    /// The port to listen on; 0 picks one [default: stock 6000]
-    #[arg(long, value_name = "PORT")]
-    pub(crate) port: Option<u16>,
-    /// Connections that may wait to be accepted [default: 4096] (ListenBacklog)
+}
+
+/// What a client may use, and for how long.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Limits")]
+struct LimitArgs {
+    /// Length of the kernel's accept queue [default: 4096] (ListenBacklog)
     #[arg(long, value_name = "N", alias = "ListenBacklog")]
     backlog: Option<u32>,
-    /// Connections at one time; further ones wait to be accepted
+    /// Connections at one time; more wait in the accept queue
     #[arg(long, value_name = "N")]
     max_connections: Option<usize>,
-    /// End a connection on which nothing moves for this long
+    /// Close a connection on which nothing moves for this long
     #[arg(long, default_value = "1h", value_parser = span, value_name = "TIME")]
     idle: Duration,
-    /// Ask a peer that has been silent for this long whether it is still there, and end the
-    /// connection after twice the time; 0: never ask
+    /// Probe a peer that has been silent for this long, and close the connection after twice the
+    /// time without an answer; 0: never probe (SO_KEEPALIVE)
     #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
     keepalive: Duration,
-    /// Cut off a peer that takes no reply for this long
+    /// Cut off a client that accepts no output for this long
     #[arg(long, default_value = "30s", value_parser = span, value_name = "TIME")]
     write_stall: Duration,
-    /// Cut off a peer that takes waiting replies more slowly than this, in bytes a second; 0: never
+    /// Cut off a client that accepts waiting output more slowly than this, in bytes a second; 0:
+    /// never
     #[arg(long, default_value_t = Knobs::default().write_rate, value_name = "BYTES")]
     write_rate: u64,
-    /// What the kernel may hold for a peer that has no room for it, in bytes beside what is on its
-    /// way, until it has taken a MiB; 0: as much as a send buffer grows to (TCP_NOTSENT_LOWAT)
+    /// Unsent bytes that the kernel may hold for a connection until the client has accepted a MiB;
+    /// 0: as many as its send buffer takes (TCP_NOTSENT_LOWAT)
     #[arg(long, default_value_t = Knobs::default().unsent_max, value_name = "BYTES")]
     unsent_max: u32,
     /// How long a stop may take before it is forced
     #[arg(long, default_value = "10s", value_parser = span, value_name = "TIME")]
     drain: Duration,
-    /// Where the server can be looked at and told what to do (`roundhouse top`, curl): a path, an
-    /// address of this machine, or none [default: a socket in $XDG_RUNTIME_DIR, else in the
-    /// temporary directory, named after the process]
+}
+
+/// How the server is watched, ordered about and replaced.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Administration")]
+pub struct WatchArgs {
+    /// Where `roundhouse top`, curl and Prometheus find the server: the path of a socket, an
+    /// address of this machine, or none [default: a socket named after the process, in
+    /// $XDG_RUNTIME_DIR, else in the temporary directory]
     #[arg(long, value_name = "PLACE")]
     admin: Option<Place>,
-    /// Let --admin be an address that other machines reach: whoever does can stop the server
+    /// Let --admin be an address that other machines reach; any of them can then stop the server
     #[arg(long)]
     admin_anywhere: bool,
     /// Keep the state in shared memory, so that SIGUSR2 can hand it and the listeners over to the
-    /// program's next version (where workers are processes it lies there anyway)
+    /// program's next version (worker processes share it anyway)
     #[arg(long)]
     upgradable: bool,
     /// Print each connection and request (stderr)
@@ -118,28 +146,29 @@ impl ServerArgs {
             name => name,
         };
         let mut shape = Shape::preset(engine, cores)?;
-        if let Some(container) = self.container {
+        if let Some(container) = self.axes.container {
             // A preset's count belongs to its own container.
             shape.workers = Shape::usual_workers(container, cores);
             shape.container = container;
         }
         self.staff.apply(&mut shape)?;
-        shape.accept = self.accept.unwrap_or(shape.accept);
-        shape.wait = self.wait.unwrap_or(shape.wait);
+        shape.accept = self.axes.accept.unwrap_or(shape.accept);
+        shape.wait = self.axes.wait.unwrap_or(shape.wait);
         self.staff.man_port(&mut shape)?;
         let knobs = &mut shape.knobs;
-        knobs.edge = self.edge;
-        knobs.helpers = self.helpers;
-        knobs.handoff = self.handoff;
+        knobs.edge = self.axes.edge;
+        knobs.helpers = self.axes.helpers;
+        knobs.handoff = self.axes.handoff;
         (knobs.ring, knobs.tactics) = self.rings.chosen();
-        knobs.backlog = self.backlog.unwrap_or(knobs.backlog);
-        knobs.sessions_max = self.max_connections.or(knobs.sessions_max);
-        knobs.idle = self.idle;
-        knobs.keepalive = self.keepalive;
-        knobs.write_stall = self.write_stall;
-        knobs.write_rate = self.write_rate;
-        knobs.unsent_max = self.unsent_max;
-        knobs.drain = self.drain;
+        let limits = &self.limits;
+        knobs.backlog = limits.backlog.unwrap_or(knobs.backlog);
+        knobs.sessions_max = limits.max_connections.or(knobs.sessions_max);
+        knobs.idle = limits.idle;
+        knobs.keepalive = limits.keepalive;
+        knobs.write_stall = limits.write_stall;
+        knobs.write_rate = limits.write_rate;
+        knobs.unsent_max = limits.unsent_max;
+        knobs.drain = limits.drain;
         shape.check()?;
         if let Some(words) = self.staff.corrections(&shape) {
             eprintln!("{words}");
@@ -147,18 +176,18 @@ impl ServerArgs {
         Ok(shape)
     }
 
-    /// Puts what can change while workers serve into `shape`, as the flags say now.
+    /// Puts the settings that can change while workers serve into `shape`.
     ///
     /// # Errors
-    /// What is wrong with a file that the flags name, or with what they come to.
+    /// A file that the flags name has a mistake, or the settings do not fit together.
     pub fn renew(&self, shape: &mut Shape) -> Result<(), Refused> {
         let mut fresh = shape.clone();
         self.staff.apply(&mut fresh)?;
-        let knobs = &mut fresh.knobs;
-        knobs.sessions_max = self.max_connections.or(knobs.sessions_max);
-        knobs.idle = self.idle;
-        knobs.write_stall = self.write_stall;
-        knobs.drain = self.drain;
+        let (knobs, limits) = (&mut fresh.knobs, &self.limits);
+        knobs.sessions_max = limits.max_connections.or(knobs.sessions_max);
+        knobs.idle = limits.idle;
+        knobs.write_stall = limits.write_stall;
+        knobs.drain = limits.drain;
         fresh.check()?;
         let Staff { spare_min, spare_max, .. } = fresh.knobs.staff;
         shape.knobs.staff = Staff { spare_min, spare_max, ..shape.knobs.staff };
@@ -171,7 +200,27 @@ impl ServerArgs {
 
     /// Where the state must lie.
     pub fn placement(&self, shape: &Shape) -> Placement {
-        if self.upgradable { Placement::Shared } else { shape.placement() }
+        if self.watch.upgradable { Placement::Shared } else { shape.placement() }
+    }
+
+    /// Memory for the state, which `what` names: the predecessor's, or fresh memory that is still to
+    /// be filled.
+    ///
+    /// # Errors
+    /// There is no memory, or the predecessor's has another layout.
+    pub fn state<T: Share>(
+        &self,
+        shape: &Shape,
+        handover: Option<&Handover>,
+        what: &str,
+    ) -> Result<Region<T>> {
+        match handover {
+            Some(handover) => Region::adopt(handover.state()?).map_err(|refused| {
+                anyhow!("cannot take the {what} over: {refused}; the predecessor goes on serving")
+            }),
+            None => Region::place(self.placement(shape))
+                .with_context(|| format!("cannot place the {what} in memory")),
+        }
     }
 
     /// Serves until it is stopped.
@@ -184,8 +233,8 @@ impl ServerArgs {
         self.run_renewed(shape, instance, store, None)
     }
 
-    /// The same; `renew` is what each worker does before its next turn when the server was
-    /// reloaded, with the number of the reload: reading certificates again belongs there.
+    /// The same; each worker calls `renew` with the number of the reload before its next turn, to
+    /// read certificates again.
     pub fn run_renewed<S: Service>(
         &self,
         shape: &Shape,
@@ -198,8 +247,8 @@ impl ServerArgs {
         })
     }
 
-    /// The same with a worker more that serves no connections; `others` are the descriptors that
-    /// a successor gets besides the listeners and the state.
+    /// The same with an extra worker that serves no connections; a successor inherits `others`
+    /// besides the listeners and the state.
     pub fn run_with_extra<S: Service>(
         &self,
         shape: &Shape,
@@ -219,19 +268,18 @@ impl ServerArgs {
         (renew, others): (Option<&Renew<'_>>, &[BorrowedFd<'_>]),
         live: impl FnOnce(&Server<'_, S>, Admin<'_>, Announce<'_>) -> Result<Report, Fault>,
     ) -> Result<ExitCode> {
-        let wish = self.admin.as_ref();
-        let door = match admin::open(wish, self.admin_anywhere, instance.handover.is_some()) {
-            Ok(door) => door,
-            Err(reason) => return Ok(usage(&reason)),
-        };
+        let watch = &self.watch;
+        let is_successor = instance.handover.is_some();
+        let door = admin::open(watch.admin.as_ref(), watch.admin_anywhere, is_successor);
+        let door = door.map_err(Refused)?;
         let control = Control::new()?;
         let server = Server {
             service: instance.service,
             state: instance.state,
             assets: instance.assets,
             address: SocketAddr::new(self.host, self.port.unwrap_or(instance.port)),
-            verbose: self.verbose,
-            timer: self.timer,
+            verbose: watch.verbose,
+            timer: watch.timer,
             signals: true,
             control: &control,
             state_fd: instance.state.fd(),
@@ -251,19 +299,19 @@ impl ServerArgs {
         let admin = Admin { handler, reload: Some(Box::new(|| reloader.reload())), renew };
         match live(&server, admin, &mut announce) {
             Ok(report) => Ok(leave(&report)),
-            Err(fault @ Fault::Refused(_)) => Ok(usage(&fault.to_string())),
+            Err(Fault::Refused(refused)) => Err(refused.into()),
             Err(fault) => Err(fault.into()),
         }
     }
 }
 
-/// What is told when the server is ready.
+/// Reports that the server is ready.
 type Announce<'a> = &'a mut dyn FnMut(&Ready);
 
-/// Who lives in the server: a service with its state.
+/// A service with its state, ready to be served.
 pub struct ServiceInstance<'a, S: Service> {
     pub name: &'static str,
-    /// The port if nobody names one.
+    /// The port without --port.
     pub port: u16,
     pub service: &'a S,
     pub state: &'a Region<S::State>,
@@ -271,8 +319,8 @@ pub struct ServiceInstance<'a, S: Service> {
     pub handover: Option<&'a Handover>,
 }
 
-/// Prints one line of JSON when the server can take connections: the readiness protocol of scripts
-/// and of the laboratory.
+/// Prints one line of JSON when the server accepts connections: scripts and the laboratory wait for
+/// it.
 fn announce(service: &str, shape: &Shape, admin: Option<&str>, ready: &Ready) {
     let line = serde_json::json!({
         "listening": ready.listening.to_string(),
@@ -295,7 +343,7 @@ fn announce(service: &str, shape: &Shape, admin: Option<&str>, ready: &Ready) {
                 "spare_max": staffing.terms.spare_max,
             })
         }),
-        "rings": ready.rings.as_ref().map(rings::told),
+        "rings": ready.rings.as_ref().map(rings::report),
         "admin": admin,
         "pid": std::process::id(),
     });

@@ -1,41 +1,42 @@
-//! The flags about workers: how many, who decides it, how long they stay. Apache's names for them
-//! are accepted as they are, in this spelling.
+//! The flags about workers: how many there are, what decides it, how long they live. Apache's names
+//! are accepted too, in this spelling.
 
 use std::path::PathBuf;
 
 use engines::spare::Policy;
 use engines::{Accept, Container, Refused, Shape, Staff, Wait};
 
-use super::apache;
+use tools::serve::apache;
 
 /// How many workers there are, and for how long.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Workers")]
 pub struct StaffArgs {
-    /// How many workers, at the most where they come and go (MaxRequestWorkers)
+    /// Number of workers; where they come and go, the most at one time (MaxRequestWorkers) [default:
+    /// the engine's]
     #[arg(long, value_name = "N", aliases = ["MaxRequestWorkers", "MaxClients"])]
     workers: Option<usize>,
-    /// Threads in each process of a hybrid [default: 25] (ThreadsPerChild), or of a port [default:
-    /// two a core]
+    /// Threads in each process of a hybrid [default: 25], or of a port [default: two a core]
+    /// (ThreadsPerChild)
     #[arg(long, value_name = "N", alias = "ThreadsPerChild")]
     threads: Option<usize>,
-    /// How many threads of a port run at one time; those that work on a job do not count [default:
-    /// half of them]
+    /// Threads of a port that run at one time, without those that work on a job [default: half]
     #[arg(long, value_name = "R")]
     running: Option<usize>,
-    /// Who decides how many processes there are: static, apache (its once-a-second rule), damped
+    /// What decides the number of processes: static, apache (its once-a-second rule), damped
     /// (ours) [default: prefork static, hybrid damped]
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
-    /// Processes at the start (StartServers)
+    /// Processes at startup (StartServers)
     #[arg(long, value_name = "N", alias = "StartServers")]
     start: Option<usize>,
-    /// Idle workers at the least (MinSpareThreads, MinSpareServers)
+    /// Fewest idle workers (MinSpareThreads, MinSpareServers)
     #[arg(long, value_name = "N", aliases = ["MinSpareThreads", "MinSpareServers"])]
     spare_min: Option<usize>,
-    /// Idle workers at the most (MaxSpareThreads, MaxSpareServers)
+    /// Most idle workers (MaxSpareThreads, MaxSpareServers)
     #[arg(long, value_name = "N", aliases = ["MaxSpareThreads", "MaxSpareServers"])]
     spare_max: Option<usize>,
-    /// Replace a process after so many connections, less up to a tenth (MaxConnectionsPerChild)
+    /// Replace a process after this many connections, less up to a tenth (MaxConnectionsPerChild)
     #[arg(long, value_name = "N", aliases = ["MaxConnectionsPerChild", "MaxRequestsPerChild"])]
     max_connections_per_child: Option<u32>,
     /// Take the directives about processes and threads from an Apache configuration; flags win
@@ -44,19 +45,19 @@ pub struct StaffArgs {
 }
 
 impl StaffArgs {
-    /// Puts what was said into `shape`, which has the defaults of the other flags.
+    /// Applies the flags to `shape`, which has the defaults of the other flags.
     ///
     /// # Errors
-    /// What is wrong with the configuration.
+    /// The configuration has a mistake.
     pub fn apply(&self, shape: &mut Shape) -> Result<(), Refused> {
         let conf = match &self.apache_conf {
             Some(file) => apache::read(file, shape)?,
             None => apache::Directives::default(),
         };
-        conf.said.iter().for_each(|words| eprintln!("{words}"));
+        conf.notes.iter().for_each(|words| eprintln!("{words}"));
         shape.workers = self.workers.or(conf.workers).unwrap_or(shape.workers);
         let policy = match (self.policy, &self.apache_conf, shape.container) {
-            // Such a file speaks of processes that come and go.
+            // Apache's processes come and go.
             (None, Some(_), Container::Processes) => Some(Policy::Damped),
             (policy, ..) => policy,
         };
@@ -71,7 +72,7 @@ impl StaffArgs {
             start: self.start.or(moving(conf.start)),
             spare_min: self.spare_min.or(moving(conf.spare_min)),
             spare_max: self.spare_max.or(moving(conf.spare_max)),
-            // Apache's word for never is 0.
+            // Apache writes 0 for never.
             lifetime: self.max_connections_per_child.or(conf.lifetime).filter(|most| *most > 0),
         };
         let knobs = &mut shape.knobs;
@@ -83,10 +84,10 @@ impl StaffArgs {
         Ok(())
     }
 
-    /// A port's threads are its workers.
+    /// Makes a port's threads its workers.
     ///
     /// # Errors
-    /// Two numbers for the same thing.
+    /// --threads and --workers differ.
     pub fn man_port(&self, shape: &mut Shape) -> Result<(), Refused> {
         shape.knobs.running = self.running;
         if shape.wait != Wait::Port {
@@ -105,12 +106,12 @@ impl StaffArgs {
         }
     }
 
-    /// What was corrected, in words: nothing is corrected in silence.
+    /// The correction of --spare-max, if there is one, for the user.
     pub fn corrections(&self, shape: &Shape) -> Option<String> {
-        let (said, in_force) = (self.spare_max?, shape.staffing()?.terms.spare_max);
-        (said != in_force).then(|| {
+        let (wanted, in_force) = (self.spare_max?, shape.staffing()?.terms.spare_max);
+        (wanted != in_force).then(|| {
             format!(
-                "--spare-max {said} is taken as {in_force}: the least spare and one process more, \
+                "--spare-max {wanted} is taken as {in_force}: the least spare and one process more, \
                  or each new process would be one too many"
             )
         })

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use engines::status::Gauge;
-use engines::{Assets, Handover, StateStore};
+use engines::{Assets, Handover, Refused, StateStore};
 use load::parse::span;
-use memory::Region;
 use seam::{SHARDS_MAX, WorkerId};
 use services::stock::{Index, Lock, Market, Options, Order, Stock};
 use wire::framing::Framing;
 
-use super::server::{ServerArgs, ServiceInstance, usage};
+use super::server::{ServerArgs, ServiceInstance};
 
 /// The default port.
 const PORT: u16 = 6000;
@@ -23,11 +22,10 @@ const FILE: &str = "data/stock.txt";
 
 /// The flags of the stock service.
 #[derive(clap::Args)]
+#[command(mut_arg("port", |arg| arg.default_value("6000")))]
 pub struct Args {
-    #[command(flatten)]
-    pub(crate) server: ServerArgs,
-    /// The file of stocks, `ID LEFT PRICE` a line [default: data/stock.txt, otherwise built-in
-    /// stocks that are not saved]
+    /// The file of stocks, a line `ID LEFT PRICE` each [default: data/stock.txt, else a built-in
+    /// list that is not saved]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// How replies end: line, fixed:8192 (what the course's clients read), eof
@@ -46,29 +44,24 @@ pub struct Args {
     /// Save this often, as well as after the last disconnect and at the end
     #[arg(long, value_parser = span, value_name = "TIME")]
     save_every: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 }
 
 /// Serves the market until it is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let shape = match args.server.shape() {
-        Ok(shape) => shape,
-        Err(refused) => return Ok(usage(&refused.to_string())),
-    };
+    let shape = args.server.shape()?;
     if shape.container.is_processes()
         && let Some(reason) = args.lock.refused_between_processes()
     {
-        return Ok(usage(reason));
+        return Err(Refused(reason.to_owned()).into());
     }
     if let Some(note) = args.lock.note() {
         eprintln!("{note}");
     }
     let handover = Handover::receive()?;
     let (text, file) = read(args.data.as_deref(), handover.is_some())?;
-    let mut market = match &handover {
-        Some(handover) => adopt(handover)?,
-        None => Region::place(args.server.placement(&shape))
-            .context("cannot place the market in memory")?,
-    };
+    let mut market = args.server.state::<Market>(&shape, handover.as_ref(), "market")?;
     if handover.is_none() {
         let name = file.as_deref().map_or("the built-in stock".into(), Path::to_string_lossy);
         let seed = Market::seed(args.index, &text);
@@ -84,7 +77,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         ..Options::default()
     });
     if let Err(narrow) = service.fits(&market) {
-        return Ok(usage(&narrow.to_string()));
+        return Err(Refused(narrow.to_string()).into());
     }
     // It is unknown what the predecessor saved, so nothing counts as saved.
     let saved = handover.is_none().then(|| market.version());
@@ -118,20 +111,13 @@ fn note(market: &Market, wanted: Index) -> Option<String> {
     let depth = market.shape().map_or(0, |shape| shape.depth);
     (depth > 8 * least).then(|| {
         format!(
-            "index {index}: the tree is {depth} deep where {least} would do, because the file's ids \
-             are nearly sorted; red-black stays shallow"
+            "index {index}: the tree is {depth} deep where {least} would do, because the file's \
+             ids are nearly sorted; red-black stays shallow"
         )
     })
 }
 
-/// The market that the previous server handed over.
-fn adopt(handover: &Handover) -> Result<Region<Market>> {
-    Region::adopt(handover.state()?).map_err(|refused| {
-        anyhow!("cannot take the market over: {refused}; the previous server continues")
-    })
-}
-
-/// The bytes of the book and its file. For a market that was handed over only the file is needed.
+/// The text of the stock file, and the file to save to. A market that is handed over needs no text.
 fn read(data: Option<&Path>, taken_over: bool) -> Result<(Vec<u8>, Option<PathBuf>)> {
     let file = match data {
         Some(file) => file,
@@ -150,7 +136,7 @@ fn read(data: Option<&Path>, taken_over: bool) -> Result<(Vec<u8>, Option<PathBu
     Ok((text, Some(file.to_path_buf())))
 }
 
-/// Writes the book back to its file.
+/// Writes the stocks back to their file.
 struct Ledger {
     file: Option<PathBuf>,
     /// The version of the market that the file holds, if that is known.
@@ -163,7 +149,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// Writes the book as a file into `text`, and returns its version.
+    /// Renders the market into `text` as its file, and returns its version.
     fn render(&mut self, market: &Market) -> u64 {
         self.text.clear();
         // The supervisor holds the last slot of the board; no worker ever does.

@@ -3,17 +3,18 @@
 use engines::Preset;
 use sys::process::{self, Pid};
 use sys::signal::Signal;
+use testkit::{Folder, PATIENCE, eventually, skip};
 
 use crate::oracle::{self, book, file, requests, settle};
 use crate::replica::Replica;
-use crate::server::{Running, Server, called, each_engine, eventually, run};
+use crate::server::{Server, called, each_engine, run, start};
 
 /// Children of the crowd.
 const CHILDREN: usize = 100;
 /// Of the course's own, which are threads here.
 const REPLICAS: u32 = 24;
 
-/// What a child of the course's `multiclient` prints that has this process id.
+/// The line of a child of the course's `multiclient` with this process id.
 fn child(port: u16, pid: u32) -> String {
     let mut printed = format!("child {pid}\n");
     let mut client = Replica::connect(port);
@@ -31,7 +32,7 @@ fn exact(preset: &Preset) {
     assert_eq!(settle(&ran.out, CHILDREN, &mut book), Ok(()));
     server.keeps(&file(&book));
     let printed: String = std::thread::scope(|scope| {
-        let port = server.port;
+        let port = server.port();
         let children: Vec<_> = (0..REPLICAS)
             // As far apart as process ids are.
             .map(|index| scope.spawn(move || child(port, 2_000 + 37 * index)))
@@ -121,7 +122,7 @@ fn replies_of_two_clients_never_mix() {
     let line = format!(
         "{} multiclient 127.0.0.1 {} 20 --no-pause --mix show | cat",
         crate::server::BINARY,
-        server.port
+        server.port()
     );
     let ran = run(command.args(["-c", &line]), "");
     let (names, rows): (Vec<&str>, Vec<&str>) =
@@ -136,11 +137,13 @@ fn replies_of_two_clients_never_mix() {
 fn a_pause_shows_each_reply_at_once() {
     let server = Server::open(&file(&book()), &["--quiet"]);
     let mut command = server.command("multiclient");
-    let crowd = Running::start(command.args(["1", "--mix", "buy", "--pause", "1h"]), "");
-    eventually("the first reply is seen before the pause", || crowd.out().contains("[buy]"));
+    let mut crowd = start(command.args(["1", "--mix", "buy", "--pause", "1h"]), "");
+    eventually("the first reply is seen before the pause", PATIENCE, || {
+        crowd.out().contains("[buy]")
+    });
     assert!(crowd.out().starts_with("child "), "{}", crowd.out());
     process::kill(crowd.pid(), Signal::INT).expect("it runs");
-    let ended = crowd.end();
+    let ended = crowd.end(PATIENCE);
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains("stopped by SIGINT"), "{}", ended.err);
     assert!(ended.err.contains("replies: 1 of 10 (0 show, 1 buy"), "{}", ended.err);
@@ -151,14 +154,14 @@ fn a_pause_shows_each_reply_at_once() {
 fn children_end_with_their_parent() {
     let server = Server::open(&file(&book()), &["--quiet"]);
     let mut command = server.command("multiclient");
-    let crowd = Running::start(command.args(["5", "--pause", "1h"]), "");
+    let crowd = start(command.args(["5", "--pause", "1h"]), "");
     let number = |line: &str| Pid::of(line.strip_prefix("child ")?.parse().ok()?);
     let children = || crowd.out().lines().filter_map(number).collect::<Vec<_>>();
-    eventually("five children", || children().len() == 5);
+    eventually("five children", PATIENCE, || children().len() == 5);
     // Each is known to follow its parent before it says its name.
     let children = children();
     process::kill(crowd.pid(), Signal::KILL).expect("it runs");
-    eventually("no child is left", || {
+    eventually("no child is left", PATIENCE, || {
         let state = |pid: &Pid| std::fs::read_to_string(format!("/proc/{pid}/stat"));
         children.iter().all(|pid| state(pid).map_or(true, |stat| stat.contains(") Z ")))
     });
@@ -167,7 +170,7 @@ fn children_end_with_their_parent() {
 
 #[test]
 fn clients_without_a_server_say_so_and_fail() {
-    // Port 1 (tcpmux) is nobody's on a machine that tests are made on.
+    // Port 1 (tcpmux) is out of use.
     let ran = run(called("multiclient").args(["127.0.0.1", "1", "20", "--no-pause"]), "");
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("cannot connect to 127.0.0.1:1"), "{}", ran.err);
@@ -197,7 +200,7 @@ fn our_rand_is_the_c_librarys() {
         #endif
             return 0;
         }"#;
-    let folder = crate::server::Folder::new();
+    let folder = Folder::new();
     std::fs::write(folder.path().join("rand.c"), program).expect("a temporary file");
     let made = std::process::Command::new("cc")
         .args(["-o", "rand", "rand.c"])
@@ -208,10 +211,10 @@ fn our_rand_is_the_c_librarys() {
         Ok(status) if status.success() => {
             run(std::process::Command::new(folder.path().join("rand")).args(seeds), "")
         }
-        _ => return crate::server::skip("cc and glibc"),
+        _ => return skip("cc and glibc"),
     };
     if ran.out == "another library\n" {
-        return crate::server::skip("cc and glibc");
+        return skip("cc and glibc");
     }
     let expected: Vec<u32> = ran.out.lines().map(|line| line.parse().expect("a number")).collect();
     let drawn = |&seed: &u32| {

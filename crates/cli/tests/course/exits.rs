@@ -71,7 +71,7 @@ fn is_killed_in_between(port: u16) {
     client.send("show\nshow\nbuy 1").expect("the server takes requests");
 }
 
-/// What a client does that leaves so, given the server's port.
+/// A way to leave, given the server's port.
 type Way = fn(u16);
 
 /// All of them, one after the other.
@@ -89,8 +89,8 @@ fn all_ways(preset: &Preset) {
     let server = Server::on(preset, BOOK);
     for (name, way) in WAYS {
         println!("a client that {name}");
-        way(server.port);
-        let mut next = Replica::connect(server.port);
+        way(server.port());
+        let mut next = Replica::connect(server.port());
         assert_eq!(next.ask("show\n"), BOOK, "after a client that {name}");
     }
     server.keeps(BOOK);
@@ -107,7 +107,7 @@ fn every_way_to_leave() {
 #[test]
 fn a_client_that_reads_to_a_line_eof() {
     let server = Server::open(BOOK, &["--framing", "eof"]);
-    let mut client = Replica::connect(server.port);
+    let mut client = Replica::connect(server.port());
     client.send("show\n").expect("the server takes requests");
     let mut printed = String::new();
     while client.readlineb().expect("lines") > 0 && client.text() != "EOF\n" {
@@ -129,7 +129,7 @@ fn a_client_that_reads_to_a_line_eof() {
 #[test]
 fn the_first_echo_client() {
     let server = Server::open(BOOK, &["--framing", "line"]);
-    let mut client = Replica::connect(server.port);
+    let mut client = Replica::connect(server.port());
     let mut ask = |line: &str| {
         client.send(line).expect("the server takes requests");
         client.readlineb().expect("a line");
@@ -142,7 +142,7 @@ fn the_first_echo_client() {
     assert_eq!(ask("sell 5 1\n"), "5 3 3700\n", "the second row of the show before");
     assert_eq!(ask("buy 5 1\n"), "\n", "its end");
     assert_eq!(ask("show\n"), "[sell] success\n");
-    // It is three replies behind; who left now would not know whether the last order was heard.
+    // It is three replies late; leaving now, it would not know whether the last order arrived.
     client.readlineb().expect("a line");
     assert_eq!(client.text(), "[buy] success\n");
     drop(client);
@@ -154,7 +154,7 @@ fn the_first_echo_client() {
 #[test]
 fn half_a_line_at_the_end_is_not_carried_out() {
     let server = Server::open(BOOK, &[]);
-    let mut stream = std::net::TcpStream::connect(("127.0.0.1", server.port)).expect("a server");
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", server.port())).expect("a server");
     stream.write_all(b"buy 1 7").expect("the server takes requests");
     drop(stream);
     assert_eq!(server.stockclient("show\n").out, BOOK);

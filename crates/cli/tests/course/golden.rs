@@ -1,6 +1,7 @@
 //! The session of the course's specification, by each client, under every engine.
 
 use engines::Preset;
+use testkit::{PATIENCE, eventually};
 
 use crate::replica::Replica;
 use crate::server::{Server, each_engine};
@@ -18,7 +19,7 @@ const SESSION: &[(&str, &str)] = &[
     ("show\n", LAST),
     ("exit\n", "exit\n"),
 ];
-/// What is left.
+/// The book afterwards.
 const LAST: &str = "1 1 1000\n5 0 3700\n3 10 1200\n4 8 5000\n2 8 20000\n";
 
 fn by_stockclient(preset: &Preset) {
@@ -33,11 +34,11 @@ fn by_stockclient(preset: &Preset) {
 
 fn by_the_courses_client(preset: &Preset) {
     let server = Server::on(preset, BOOK);
-    let mut client = Replica::connect(server.port);
+    let mut client = Replica::connect(server.port());
     for (typed, printed) in SESSION {
         assert_eq!(client.ask(typed), *printed, "{typed:?}");
     }
-    // It goes on typing until its own input ends, and by then nobody reads.
+    // It sends until its own input ends, when the server has stopped reading.
     let _ = client.send("show\n");
     drop(client);
     server.keeps(LAST);
@@ -56,14 +57,14 @@ fn the_golden_session() {
 fn the_server_says_what_the_courses_said() {
     let server = Server::open(BOOK, &[]);
     assert_eq!(server.stockclient("show\nbuy 1 1\n").code, Some(0));
-    let said = || server.said();
-    crate::server::eventually("the time is told", || said().contains("elapsed time: "));
+    let said = || server.err();
+    eventually("the time is told", PATIENCE, || said().contains("elapsed time: "));
     let said = said();
     assert!(said.contains("Connected to (127.0.0.1, "), "{said}");
     assert!(said.contains("server received 5 bytes\nserver received 8 bytes\n"), "{said}");
     server.close();
     let quiet = Server::open(BOOK, &["--quiet"]);
     assert_eq!(quiet.stockclient("show\n").code, Some(0));
-    assert_eq!(quiet.said(), "");
+    assert_eq!(quiet.err(), "");
     quiet.close();
 }

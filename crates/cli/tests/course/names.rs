@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use crate::server::{BINARY, Folder, run};
+use crate::server::{BINARY, run};
+use testkit::Folder;
 
 #[test]
 fn links_behave_as_their_names() {

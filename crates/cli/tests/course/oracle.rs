@@ -20,7 +20,7 @@ pub fn file(book: &[(u32, i64)]) -> String {
     book.iter().map(|(id, left)| format!("{id} {left} {}\n", id * 100)).collect()
 }
 
-/// What a child with this number sends: `option`, then `list_num`, then `num`.
+/// The requests of the child with this number: `option`, then `list_num`, then `num`.
 pub fn requests(seed: u32) -> Vec<String> {
     let mut rand = Rand::seeded(seed);
     let mut request = || match rand.draw() % 3 {

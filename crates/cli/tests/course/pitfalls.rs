@@ -1,21 +1,22 @@
-//! What typical servers of the course get wrong, tried on ours; and what our clients make of
+//! Mistakes of typical servers of the course, tried on ours; and what our clients make of
 //! servers that are wrong.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
+use testkit::{Folder, PATIENCE, eventually};
 
 use engines::Preset;
 
 use crate::replica::Replica;
-use crate::server::{PATIENCE, Running, Server, called, each_engine, eventually, run, serves_many};
+use crate::server::{Server, called, each_engine, run, serves_many, start};
 
 const BOOK: &str = "1 7 1000\n5 3 3700\n";
 
 /// A copied read-ahead buffer loses the second of two requests that come together.
 fn two_requests_in_one_segment(preset: &Preset) {
     let server = Server::on(preset, BOOK);
-    let mut client = Replica::connect(server.port);
+    let mut client = Replica::connect(server.port());
     client.send("sell 1 1\nbuy 1 1\nshow\n").expect("the server takes requests");
     for reply in ["[sell] success\n", "[buy] success\n", BOOK] {
         assert_eq!(client.readnb().expect("a block"), 8192);
@@ -31,13 +32,13 @@ fn nobody_waits_for_the_slow(preset: &Preset) {
         return;
     }
     let server = Server::on(preset, BOOK);
-    let mut half = TcpStream::connect(("127.0.0.1", server.port)).expect("a server");
+    let mut half = TcpStream::connect(("127.0.0.1", server.port())).expect("a server");
     half.write_all(b"buy 1").expect("the server takes requests");
-    let mut deaf = TcpStream::connect(("127.0.0.1", server.port)).expect("a server");
+    let mut deaf = TcpStream::connect(("127.0.0.1", server.port())).expect("a server");
     deaf.set_write_timeout(Some(std::time::Duration::from_millis(100))).expect("a socket");
     // 1000 replies are 8 MB, more than any socket holds; the requests may not all fit either.
     let _ = deaf.write_all("show\n".repeat(1000).as_bytes());
-    let mut next = Replica::connect(server.port);
+    let mut next = Replica::connect(server.port());
     for _ in 0..20 {
         assert_eq!(next.ask("show\n"), BOOK);
     }
@@ -50,10 +51,10 @@ fn nobody_waits_for_the_slow(preset: &Preset) {
     server.close();
 }
 
-/// What nobody of the course checks: amounts below one, stocks that do not exist, words.
+/// Input that the course's servers do not check: amounts below one, unknown stocks, words.
 fn nonsense_is_answered_and_changes_nothing(preset: &Preset) {
     let server = Server::on(preset, BOOK);
-    let mut client = Replica::connect(server.port);
+    let mut client = Replica::connect(server.port());
     for line in [
         "buy 1 -5\n",
         "sell 1 0\n",
@@ -88,13 +89,13 @@ fn what_typical_servers_get_wrong() {
 #[test]
 fn a_book_that_the_blocks_cannot_hold_is_refused() {
     let rows: String = (1..=600).map(|id| format!("{id} 100 1000\n")).collect();
-    let folder = crate::server::Folder::new();
+    let folder = Folder::new();
     std::fs::write(folder.path().join("stock.txt"), &rows).expect("a temporary file");
     let ran = run(called("stockserver").arg("0").current_dir(folder.path()), "");
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("fixed:8192") && ran.err.contains("600 stocks"), "{}", ran.err);
     assert_eq!(folder.text("stock.txt"), rows);
-    let empty = crate::server::Folder::new();
+    let empty = Folder::new();
     let ran = run(called("stockserver").arg("0").current_dir(empty.path()), "");
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("cannot read stock.txt"), "{}", ran.err);
@@ -165,12 +166,14 @@ fn a_server_that_does_not_pad() {
         heard.recv_timeout(PATIENCE).expect("the test goes on");
         stream.write_all(&block("")[14..]).expect("the client reads");
     });
-    let client = Running::start(&mut stockclient(port), "buy 1 1\n");
-    eventually("the wait is explained", || client.err().contains("14 of a reply's 8192 bytes"));
+    let mut client = start(&mut stockclient(port), "buy 1 1\n");
+    eventually("the wait is explained", PATIENCE, || {
+        client.err().contains("14 of a reply's 8192 bytes")
+    });
     assert!(client.err().contains("--framing line"), "{}", client.err());
     assert_eq!(client.out(), "");
     told.send(()).expect("the server waits");
-    let ran = client.end();
+    let ran = client.end(PATIENCE);
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "[buy] success\n"));
     server.join().expect("the server has answered");
 }

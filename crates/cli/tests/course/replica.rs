@@ -9,7 +9,7 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-use crate::server::PATIENCE;
+use testkit::PATIENCE;
 
 /// MAXLINE and RIO_BUFSIZE of the course, in bytes.
 const MAXLINE: usize = 8192;
@@ -17,7 +17,7 @@ const MAXLINE: usize = 8192;
 /// One client.
 pub struct Replica {
     stream: TcpStream,
-    /// What was read ahead and not given out yet: `rio_buf`.
+    /// Bytes read ahead: `rio_buf`.
     ahead: Vec<u8>,
     /// `char buf[MAXLINE]`.
     buf: [u8; MAXLINE],
@@ -35,7 +35,7 @@ impl Replica {
     /// Puts `text` and a NUL into the buffer, as `strcpy` and `fgets` do, and sends the text.
     ///
     /// # Errors
-    /// What the text book's wrapper would have exited with.
+    /// The exit code of the text book's wrapper.
     pub fn send(&mut self, text: &str) -> io::Result<()> {
         self.buf[..text.len()].copy_from_slice(text.as_bytes());
         self.buf[text.len()] = 0;
@@ -58,7 +58,7 @@ impl Replica {
         Ok(got)
     }
 
-    /// Reads up to a newline into the buffer and puts a NUL behind it.
+    /// Reads up to a newline into the buffer and appends a NUL.
     ///
     /// # Errors
     /// As [`Replica::send`].
@@ -74,7 +74,7 @@ impl Replica {
         Ok(got)
     }
 
-    /// What the client prints: the buffer up to its first NUL.
+    /// The client's output: the buffer up to its first NUL.
     pub fn text(&self) -> String {
         let len = self.buf.iter().position(|&byte| byte == 0).unwrap_or(MAXLINE);
         String::from_utf8_lossy(&self.buf[..len]).into_owned()

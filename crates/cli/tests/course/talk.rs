@@ -2,13 +2,14 @@
 
 use std::process::Command;
 
-use crate::server::{BINARY, Ran, Server, run};
+use crate::server::{BINARY, Server, run};
+use testkit::Ended;
 
 const BOOK: &str = "1 7 1000\n5 3 3700\n";
 
 #[track_caller]
-fn client(server: &Server, args: &[&str], input: &str) -> Ran {
-    let at = format!("127.0.0.1:{}", server.port);
+fn client(server: &Server, args: &[&str], input: &str) -> Ended {
+    let at = format!("127.0.0.1:{}", server.port());
     run(Command::new(BINARY).args(["client", &at]).args(args), input)
 }
 
@@ -55,7 +56,6 @@ fn errors_say_what_to_do() {
     assert_eq!(ran.code, Some(2));
     assert!(ran.err.contains("fixed:8192"), "{}", ran.err);
     let server = Server::open(BOOK, &["--framing", "line"]);
-    // The wrong framing is named by who insists on it.
     let ran = client(&server, &["--framing", "fixed:8192"], "exit\n");
     assert_eq!(ran.code, Some(0), "exit closes in any framing: {}", ran.err);
     server.close();

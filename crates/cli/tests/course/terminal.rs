@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
-use crate::screen::Terminal;
-use crate::server::{BINARY, Folder, PATIENCE, Server};
+use crate::server::{BINARY, Server};
+use testkit::{Folder, PATIENCE, Terminal};
 
 const BOOK: &str = "1 7 1000\n5 3 3700\n12 0 20\n";
 
-/// A program and the person in front of it, who looks at what is new.
+/// A program on a terminal, and how far its screen has been read.
 struct Person {
     terminal: Terminal,
     /// How much of the screen has been looked at.
@@ -36,7 +36,7 @@ impl Person {
         self.terminal.shown()
     }
 
-    /// Waits until this is shown, behind what was seen before.
+    /// Waits until this is shown after what was read before.
     #[track_caller]
     fn sees(&mut self, text: &str) {
         self.seen = self.terminal.shows(self.seen, text);
@@ -61,7 +61,7 @@ const DOWN_THE_LINE: &str = "\x04";
 #[test]
 fn a_conversation_with_every_comfort() {
     let (server, home) = (Server::open(BOOK, &[]), Folder::new());
-    let mut terminal = Person::start(&mut client(server.port), &home);
+    let mut terminal = Person::start(&mut client(server.port()), &home);
     terminal.sees("3 stocks, framing fixed:8192");
     terminal.sees("stock> ");
     // A command is completed, and a book is a table.
@@ -108,14 +108,14 @@ fn a_conversation_with_every_comfort() {
 #[test]
 fn history_lives_on() {
     let (server, home) = (Server::open(BOOK, &["--framing", "line"]), Folder::new());
-    let mut first = Person::start(&mut client(server.port), &home);
+    let mut first = Person::start(&mut client(server.port()), &home);
     first.sees("framing line");
     first.sees("stock> ");
     first.types("sell 5 2\r");
     first.sees("[sell] success");
     first.types("exit\r");
     first.ends(0);
-    let mut second = Person::start(&mut client(server.port), &home);
+    let mut second = Person::start(&mut client(server.port()), &home);
     second.sees("stock> ");
     second.types(UP);
     second.sees("\x1b[1mexit\x1b[0m");
@@ -132,7 +132,7 @@ fn history_lives_on() {
 #[test]
 fn no_color_is_respected() {
     let (server, home) = (Server::open(BOOK, &[]), Folder::new());
-    let mut terminal = Person::start(client(server.port).env("NO_COLOR", "1"), &home);
+    let mut terminal = Person::start(client(server.port()).env("NO_COLOR", "1"), &home);
     terminal.sees("stock> ");
     terminal.types("show\r");
     terminal.sees("ID  LEFT  PRICE\r\n 1     7   1000");
@@ -174,7 +174,7 @@ fn a_server_that_comes_back_is_found_again() {
         answer(&mut second, "sell 1 1\n", "[sell] \x1b[2Jsuccess\n");
         drop(second);
         drop(take());
-        // Who listens keeps the port from being another test's.
+        // The listener keeps other tests from getting the port.
         listener
     });
     let home = Folder::new();
@@ -207,7 +207,7 @@ fn the_courses_client_on_a_terminal() {
     terminal.types(DOWN_THE_LINE);
     terminal.ends(0);
     assert!(!terminal.screen().contains('\x1b'), "{:?}", terminal.screen());
-    // Nobody types into a dead connection.
+    // A dead connection takes no more input.
     let mut waiting = Person::start(&mut server.command("stockclient"), &home);
     waiting.types("show\n");
     waiting.sees("5 2 3700\r\n");

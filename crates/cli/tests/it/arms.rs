@@ -1,9 +1,8 @@
 //! The points of the space of architectures that the suite is mounted on.
 
 use std::path::Path;
-use std::sync::OnceLock;
 
-use crate::harness::{Plan, skip};
+use crate::harness::Plan;
 
 /// One point: what the command line says, and what a test must know about it.
 pub struct Arm {
@@ -215,7 +214,7 @@ pub const WORKER: Arm = Arm {
     ..LOOP
 };
 
-/// Two processes of four threads, which park who is idle.
+/// Two processes of four threads, which park idle connections.
 pub const EVENT: Arm =
     Arm { flags: &["--engine", "event", "--policy", "static"], workers: Some(8), ..LOOP };
 
@@ -254,22 +253,12 @@ pub const PREFORK_SPARE: Arm = Arm {
     ..WORKER
 };
 
-/// Whether the kernel lets us make a ring.
-fn has_uring() -> bool {
-    static FOUND: OnceLock<bool> = OnceLock::new();
-    // The end of a ring interrupts the thread that made it, so that is one of its own.
-    let make = || sys::uring::Uring::new(&sys::uring::Setup::default()).is_ok();
-    *FOUND.get_or_init(|| std::thread::spawn(make).join().unwrap_or(false))
-}
-
 impl Arm {
     /// Makes the test, if this machine has what the arm needs.
     pub fn run(&self, test: impl FnOnce(&Arm)) {
-        if self.is_uring && !has_uring() {
-            skip("io_uring");
-            return;
+        if !self.is_uring || testkit::has_uring() {
+            test(self);
         }
-        test(self);
     }
 
     /// Whether workers are threads of several processes.

@@ -13,7 +13,7 @@ fn served(arm: &crate::arms::Arm, flags: &[&str], text: &str) -> (String, String
     client.send("show\nbuy 5 3\nbuy 77 1\nsell 2 7\nbuy 3 999999\nbuy 0 1\nshow\nexit\n");
     let replies = String::from_utf8_lossy(&client.rest()).into_owned();
     let ended = server.stop();
-    (replies, std::fs::read_to_string(&data).expect("the file was saved"), ended.stderr)
+    (replies, std::fs::read_to_string(&data).expect("the file was saved"), ended.err)
 }
 
 #[test]

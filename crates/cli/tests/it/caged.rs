@@ -7,9 +7,9 @@ use crate::arms::Arm;
 use crate::harness::{Cage, Client, Folder, Plan, Server, data_bytes, skip};
 use crate::market::book;
 
-/// What a server may take for all of them, in bytes.
+/// The most that a server may take for all of them, in bytes.
 const MEMORY_MAX: u64 = 64 << 20;
-/// What it may take with what the kernel holds for it; Linux 6.1 was content with 64 MiB. The
+/// The same with what the kernel holds for it; Linux 6.1 was content with 64 MiB. The
 /// kernel keeps tens of KiB ready for each socket of the usual segment size, and less when told.
 const CAGE: u64 = 96 << 20;
 /// Clients that read nothing.
@@ -46,7 +46,7 @@ fn check(mut server: Server) {
     drop(other);
     server.settles();
     let ended = server.stop();
-    assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+    assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
 }
 
 /// The server's own memory is bounded: an allocation beyond that would end it (`RLIMIT_DATA`,

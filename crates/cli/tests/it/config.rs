@@ -5,7 +5,7 @@ use crate::harness::Folder;
 
 const BOOK: &str = "10 4 100\n2 9 20\n";
 
-/// What `show` says of a server whose options stand in a file called `name`.
+/// The reply to `show` of a server whose options are in a file called `name`.
 fn shown(name: &str, text: impl AsRef<[u8]>, flags: &[&str]) -> String {
     let folder = Folder::new();
     let data = folder.file("stock.txt", BOOK);
@@ -46,14 +46,14 @@ fn a_name_that_is_none_is_refused_with_the_nearest() {
     let config = folder.file("server.txt", "port = 0\nordre = file\n");
     let config = config.to_str().expect("a path of ours");
     let ended = EPOLL.stock(&data).with(&["--config", config]).fail();
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(2), "{}", ended.err);
     for word in ["server.txt:2:1: expected", "`ordre`", "did you mean `order`?"] {
-        assert!(ended.stderr.contains(word), "expected {word:?} in {}", ended.stderr);
+        assert!(ended.err.contains(word), "expected {word:?} in {}", ended.err);
     }
     let config = folder.file("server.txt", "workers = many\n");
     let config = config.to_str().expect("a path of ours");
     let ended = EPOLL.stock(&data).with(&["--config", config]).fail();
-    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
-    assert!(ended.stderr.contains("with the options of "), "{}", ended.stderr);
-    assert!(ended.stderr.contains("'many' for '--workers"), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(2), "{}", ended.err);
+    assert!(ended.err.contains("with the options of "), "{}", ended.err);
+    assert!(ended.err.contains("'many' for '--workers"), "{}", ended.err);
 }

@@ -1,5 +1,5 @@
 //! Kill -9: of workers, at any instant, again and again; of the supervisor. No acknowledged order
-//! is lost, no stock comes from nowhere, no lock stays held, and nobody keeps the port.
+//! is lost, no stock comes from nowhere, no lock stays held, and no process keeps the port.
 
 use std::collections::VecDeque;
 use std::net::TcpListener;
@@ -16,7 +16,7 @@ use crate::harness::{
 };
 use crate::market::{Account, Request, book, parse};
 
-/// So many that `show` shares its rendering, and few enough that orders meet each other.
+/// Enough for `show` to share its rendering, and few enough for orders to meet.
 const STOCKS: u32 = 100;
 const LEFT: u64 = 1_000_000;
 /// Traders at one time.
@@ -48,7 +48,7 @@ fn trade(server: &Server, seed: u64, over: &AtomicBool) -> Account {
             client.settle(&mut account, &mut pending);
         };
         if lost {
-            // What came before the end still counts.
+            // Replies before the end still count.
             client.settle(&mut account, &mut pending);
             account.doubt(pending);
         }
@@ -94,7 +94,7 @@ fn show(server: &Server) -> String {
             }
         }
     }
-    panic!("expected the book from workers that nobody kills any more");
+    panic!("expected the book from workers that are not killed any more");
 }
 
 #[track_caller]
@@ -131,7 +131,7 @@ fn check_kills(arm: &Arm, lock: &str, seed: u64) {
         server.children().len() == server.posts
     });
     let ended = server.stop();
-    assert!(ended.stderr.contains("was killed by"), "{}", ended.stderr);
+    assert!(ended.err.contains("was killed by"), "{}", ended.err);
     assert_eq!(std::fs::read_to_string(&data).expect("the file"), shown);
 }
 
@@ -166,7 +166,7 @@ pub fn a_killed_worker_is_replaced(arm: &Arm) {
         assert_eq!(server.ask("buy 1 1"), "[buy] success");
     }
     let ended = server.stop();
-    assert!(ended.stderr.contains("1 workers replaced"), "{}", ended.stderr);
+    assert!(ended.err.contains("1 workers replaced"), "{}", ended.err);
 }
 
 /// The last clients go down with their worker: what they were told is saved none the less.
@@ -194,8 +194,8 @@ pub fn a_killed_child_takes_one_client_along(arm: &Arm) {
     for (at, client) in clients.iter_mut().enumerate() {
         assert_eq!(client.ask(&format!("buy {} 1", at + 1)), "[buy] success");
     }
-    // Which child has whom is nobody's business: the children are tried until a client is lost, and
-    // none may take two along.
+    // Which child serves which client is not known: children are killed until a client is lost,
+    // and no child may take two along.
     let (mut lost, mut living) = (0, clients.len());
     for victim in server.children() {
         process::kill(victim, Signal::KILL).expect("our grandchild runs");
@@ -208,7 +208,7 @@ pub fn a_killed_child_takes_one_client_along(arm: &Arm) {
             break;
         }
     }
-    assert_eq!(lost, 2, "nobody was lost with its child");
+    assert_eq!(lost, 2, "a client was lost with its child");
     let rows = parse(&show(&server)).expect("a whole book");
     assert!((1..=6).all(|id| rows[&id] == LEFT as i64 - 1), "acknowledged orders are kept");
     clients.iter_mut().for_each(|client| assert_eq!(client.ask("buy 7 1"), "[buy] success"));
@@ -229,7 +229,7 @@ pub fn all_workers_killed_at_once(arm: &Arm) {
         }
         let lives = |pid: &&Pid| is_alive(**pid);
         eventually("all are gone", PATIENCE, || workers.iter().find(lives).is_none());
-        // Who comes before the new ones do waits for them.
+        // Clients that come before the new workers wait for them.
         assert_eq!(server.ask("buy 1 1"), "[buy] success", "round {round}");
     }
     let rows = parse(&show(&server)).expect("a whole book");
@@ -237,8 +237,7 @@ pub fn all_workers_killed_at_once(arm: &Arm) {
     server.stop();
 }
 
-/// The child that accepts for the others: while it stands still nobody new is served, so it is the
-/// one without which a client waits.
+/// The child that accepts for the others: while it is stopped a new client waits.
 #[track_caller]
 fn acceptor(server: &Server) -> Pid {
     for &pid in server.children().iter().rev() {
@@ -299,7 +298,7 @@ pub fn workers_ignore_interrupts(arm: &Arm) {
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
 }
 
-/// The supervisor is killed: nobody lives on, the port is free, and the file is whole.
+/// The supervisor is killed: no process survives, the port is free, and the file is whole.
 pub fn supervisor_killed(arm: &Arm) {
     let folder = Folder::new();
     let text = book(10, 100);

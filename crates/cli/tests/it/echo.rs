@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 use crate::arms::{Arm, EPOLL};
-use crate::harness::{BINARY, Client, Plan, Server, eventually, ms};
+use crate::harness::{BINARY, Client, PATIENCE, Plan, Server, ms};
 
 /// A packet, as the library's client makes it.
 fn packet(number: u64) -> [u8; 10] {
@@ -14,7 +14,7 @@ fn packet(number: u64) -> [u8; 10] {
     bytes
 }
 
-/// What a server sends on accept.
+/// The packet that a server sends on accept.
 fn login() -> [u8; 10] {
     packet(0x7fff_ffff_ffff_ffff)
 }
@@ -28,7 +28,7 @@ fn batch(from: u64) -> Vec<u8> {
     (from..from + 200).flat_map(packet).collect()
 }
 
-/// A client who has heard the login packet.
+/// A client that has received the login packet.
 #[track_caller]
 fn logged_in(server: &Server) -> Client {
     let mut client = server.client();
@@ -61,14 +61,14 @@ pub fn batches_cut_at_every_byte(arm: &Arm) {
     last.iter().for_each(|byte| client.send([*byte]));
     assert_eq!(client.exact(10), last);
     client.finish();
-    assert_eq!(client.rest(), b"", "nothing comes that nobody sent");
+    assert_eq!(client.rest(), b"", "nothing comes that was not sent");
     server.stop();
 }
 
 /// A wrong length ends the connection, after what came before it has come back, and is counted.
 pub fn a_wrong_length_is_counted(arm: &Arm) {
     let server = serve(arm, &[]);
-    for wrong in [&b"\x09\0"[..], b"\0\0\0\0\0\0\0\0\0\0", b"\x08\x01rest that nobody reads"] {
+    for wrong in [&b"\x09\0"[..], b"\0\0\0\0\0\0\0\0\0\0", b"\x08\x01rest that is not read"] {
         let mut client = logged_in(&server);
         client.send([&batch(3)[..], wrong].concat());
         assert_eq!(client.rest(), batch(3), "{wrong:?}");
@@ -76,25 +76,17 @@ pub fn a_wrong_length_is_counted(arm: &Arm) {
     let ended = server.stop();
     // Said after each last client, so the sum stands in the last line.
     let words = "connections closed for a length that was not 8";
-    assert!(ended.stderr.contains(&format!("3 {words}")), "{}", ended.stderr);
+    assert!(ended.err.contains(&format!("3 {words}")), "{}", ended.err);
 }
 
-/// The key `d` disconnects the first session, and only it.
+/// The key `d` disconnects the first session only.
 #[test]
 fn an_operator_disconnects_the_first() {
-    let mut child = Command::new(BINARY)
-        .args(["serve", "echo", "--port", "0", "--engine", "epoll", "--console", "on"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    let mut keys = child.stdin.take().expect("piped above");
-    let mut line = String::new();
-    let stdout = child.stdout.take().expect("piped above");
-    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).expect("a line");
-    let ready: serde_json::Value = serde_json::from_str(&line).expect("JSON when ready");
-    let address = ready["listening"].as_str().expect("text").parse().expect("an address");
+    let mut command = Command::new(BINARY);
+    command.args(["serve", "echo", "--port", "0", "--engine", "epoll", "--console", "on"]);
+    let mut server = testkit::Server::start_with(&mut command, Stdio::piped());
+    let mut keys = server.stdin().expect("piped above");
+    let address = server.address;
     let mut clients = [0, 1].map(|_| {
         let mut client = Client::new(address);
         assert_eq!(client.exact(10), login());
@@ -105,13 +97,9 @@ fn an_operator_disconnects_the_first() {
     clients[1].send(packet(5));
     assert_eq!(clients[1].exact(10), packet(5));
     keys.write_all(b"q").expect("the server reads keys");
-    let mut code = None;
-    eventually("the server stops", crate::harness::PATIENCE, || {
-        code = child.try_wait().expect("our own child");
-        code.is_some()
-    });
-    assert_eq!(code.and_then(|code| code.code()), Some(0));
-    let said = std::io::read_to_string(child.stderr.take().expect("piped above")).expect("text");
+    let ended = server.ended(PATIENCE);
+    assert_eq!(ended.code, Some(0));
+    let said = ended.err;
     assert!(said.contains("1 connection disconnected by the operator"), "{said}");
 }
 
@@ -130,7 +118,7 @@ fn the_options_of_the_library() {
     assert!(waits.is_err(), "the second waits to be accepted, found {waits:?}");
     first.finish();
     assert_eq!(first.rest(), b"");
-    second.set_read_timeout(Some(crate::harness::PATIENCE)).expect("a socket");
+    second.set_read_timeout(Some(PATIENCE)).expect("a socket");
     let mut heard = [0; 20];
     std::io::Read::read_exact(&mut second, &mut heard).expect("its turn has come");
     assert_eq!(heard[..10], login());
@@ -139,5 +127,5 @@ fn the_options_of_the_library() {
     server.stop();
     let refused = Plan::new(&crate::arms::PREFORK, "echo").with(&["--console", "on"]).fail();
     assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("must have one thread"), "{}", refused.stderr);
+    assert!(refused.err.contains("must have one thread"), "{}", refused.err);
 }

@@ -1,61 +1,57 @@
 //! The world on the engines that can carry bytes from one session to another, with the client that
 //! comes with it.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use testkit::Process;
 
 use crate::arms::{Arm, EPOLL, POLL, PREFORK, SELECT, THREADS_EPOLL, URING};
-use crate::harness::{BINARY, Folder, PATIENCE, Plan, Server, eventually};
+use crate::harness::{BINARY, Folder, PATIENCE, Plan, Server};
 
 fn serve(arm: &Arm, more: &[&str]) -> Server {
     Plan::new(arm, "game").workers(1).with(&["--tick", "5ms"]).with(more).start()
 }
 
 /// A client that carries out a script.
-fn walk(server: &Server, more: &[&str], script: &str) -> (Child, std::process::ChildStdout) {
-    let mut child = Command::new(BINARY)
-        .args(["walk", &server.address.to_string(), "--script", "-"])
-        .args(more)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    let mut stdin = child.stdin.take().expect("piped above");
+fn walk(server: &Server, more: &[&str], script: &str) -> Process {
+    let mut command = Command::new(BINARY);
+    command.args(["walk", &server.address.to_string(), "--script", "-"]).args(more);
+    let mut client = Process::start_with(&mut command, Stdio::piped());
+    let mut stdin = client.stdin().expect("piped above");
     stdin.write_all(script.as_bytes()).expect("it reads its script");
-    let stdout = child.stdout.take().expect("piped above");
-    (child, stdout)
+    client
 }
 
-/// What a client prints, once it has ended by itself.
+/// The output of a client that ends by itself.
 fn lines(server: &Server, more: &[&str], script: &str) -> Vec<String> {
-    let (mut child, stdout) = walk(server, more, script);
-    let lines = BufReader::new(stdout).lines().map(|line| line.expect("text")).collect();
-    let status = child.wait().expect("our own child");
-    let stderr = child.stderr.take().map(|it| std::io::read_to_string(it).unwrap_or_default());
-    assert!(status.success(), "{status}: {stderr:?}, {lines:?}");
-    lines
+    let ended = walk(server, more, script).end(PATIENCE).success();
+    ended.out.lines().map(str::to_owned).collect()
+}
+
+/// The next line that a client prints.
+fn next(client: &Process) -> String {
+    client.next_line(PATIENCE).expect("a line")
 }
 
 fn a_walk(arm: &Arm) {
     arm.run(|arm| {
         let server = serve(arm, &[]);
-        // One who looks on hears of the walk that another makes.
-        let (mut watcher, heard) = walk(&server, &["--watch"], "watch 20s\n");
-        let mut heard = BufReader::new(heard).lines().map(|line| line.expect("text"));
-        assert!(heard.next().expect("a line").starts_with("joined "));
+        // A spectator is told of the player's walk.
+        let watcher = walk(&server, &["--watch"], "watch 20s\n");
+        assert!(next(&watcher).starts_with("joined "));
         let told = lines(&server, &["--name", "Ada"], "go 0,0\narrive\ngo 79,39\narrive\nwho\n");
         assert!(told[0].ends_with(" on 80x40"), "{told:?}");
         assert!(told.contains(&"at 0,0".to_owned()), "{told:?}");
         assert!(told.iter().any(|line| line.starts_with("path to 79,39: ")), "{told:?}");
         assert!(told.contains(&"at 79,39".to_owned()), "{told:?}");
         assert!(told.iter().any(|line| line.contains("Spectator")), "{told:?}");
-        let all: Vec<String> = heard.by_ref().take_while(|it| !it.starts_with("leave ")).collect();
+        let lines = std::iter::from_fn(|| Some(next(&watcher)));
+        let all: Vec<String> = lines.take_while(|it| !it.starts_with("leave ")).collect();
         assert!(all.iter().any(|line| line.ends_with("Player Ada")), "{all:?}");
         let moves = |to: &str| all.iter().any(|line| line.contains(&format!(" Ada to {to}")));
         assert!(moves("79,39"), "{all:?}");
-        watcher.kill().expect("our own child");
-        watcher.wait().expect("our own child");
+        drop(watcher);
         server.stop();
     });
 }
@@ -81,7 +77,7 @@ fn engines_that_cannot_carry_bytes_are_refused_aloud() {
     for arm in [&PREFORK, &THREADS_EPOLL] {
         let refused = Plan::new(arm, "game").fail();
         assert_eq!(refused.code, Some(2));
-        assert!(refused.stderr.contains("carry bytes from one session"), "{}", refused.stderr);
+        assert!(refused.err.contains("carry bytes from one session"), "{}", refused.err);
     }
 }
 
@@ -103,23 +99,17 @@ fn maps_are_read_or_refused() {
     {
         let refused = Plan::new(&EPOLL, "game").with(&["--map", map]).fail();
         assert_eq!(refused.code, Some(1));
-        assert!(refused.stderr.contains(words), "{}", refused.stderr);
+        assert!(refused.err.contains(words), "{}", refused.err);
     }
 }
 
-/// A server that stops says so to everybody.
+/// A server that stops tells its clients.
 #[test]
 fn a_drain_says_goodbye() {
     let server = serve(&EPOLL, &[]);
-    let (mut child, stdout) = walk(&server, &[], "watch 20s\n");
-    let mut heard = BufReader::new(stdout).lines().map(|line| line.expect("text"));
-    assert!(heard.next().expect("a line").starts_with("joined "));
+    let mut client = walk(&server, &[], "watch 20s\n");
+    assert!(next(&client).starts_with("joined "));
     server.stop();
-    assert_eq!(heard.next().as_deref(), Some("bye: it stops"));
-    let mut code = None;
-    eventually("the client ends", PATIENCE, || {
-        code = child.try_wait().expect("our own child");
-        code.is_some()
-    });
-    assert_eq!(code.and_then(|code| code.code()), Some(1));
+    assert_eq!(next(&client), "bye: it stops");
+    assert_eq!(client.end(PATIENCE).code, Some(1));
 }

@@ -56,7 +56,7 @@ pub fn no_request_fails(arm: &Arm) {
         for _ in 0..times {
             std::thread::sleep(ms(100));
             server.signal(Signal::USR2);
-            assert_eq!(server.succeeded(), Some(0), "{}", server.said());
+            assert_eq!(server.succeeded(), Some(0), "{}", server.err());
         }
         std::thread::sleep(ms(100));
         drop(raise);
@@ -68,14 +68,14 @@ pub fn no_request_fails(arm: &Arm) {
     assert!(!account.is_empty(), "nothing was traded");
     let initial = parse(&text).expect("our own book");
     account.check(&initial, &parse(&server.show()).expect("a whole book"));
-    let said = server.stop_successor();
+    let said = server.stop().err;
     assert_eq!(said.matches("handing over to process").count(), times, "{said}");
     assert_eq!(said.matches("stopped after").count(), times + 1, "{said}");
     let saved = fs::read_to_string(&data).expect("the file");
     account.check(&initial, &parse(&saved).expect("a whole file"));
 }
 
-/// Who is inside when the server is handed over is served by the old server to the end.
+/// The old server serves its connections to their end.
 pub fn who_is_inside_stays(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", "1 100 10\n");
@@ -91,7 +91,7 @@ pub fn who_is_inside_stays(arm: &Arm) {
     drop(inside);
     assert_eq!(server.succeeded(), Some(0));
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
-    server.stop_successor();
+    server.stop();
     assert_eq!(fs::read_to_string(&data).expect("the file"), "1 93 10\n");
 }
 

@@ -1,9 +1,9 @@
-//! What the kernel may answer and seldom does, told by strace(1) in its place: calls interrupted,
+//! Rare answers of the kernel, given by strace(1) in its place: calls interrupted,
 //! calls that would block although something is there, connections that are gone when they are
 //! accepted, descriptors and processes that are out. Every conversation stays right to the byte.
 //!
-//! The tracer makes each call that it is told of many times slower, so conversations are short. It
-//! does not stand between us and the server: that stays our child.
+//! The tracer makes each call that it watches many times slower, so conversations are short. The
+//! server stays our child.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -83,8 +83,8 @@ impl Deceived {
         let Deceived { server, log, folder } = self;
         server.signal(Signal::TERM);
         let ended = server.ended(PATIENCE);
-        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-        assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+        assert_eq!(ended.code, Some(0), "{}", ended.err);
+        assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
         let text = std::fs::read_to_string(&log).expect("what strace has written");
         assert!(text.contains("INJECTED"), "nothing was injected into {text:.2000}");
         drop(folder);
@@ -135,8 +135,8 @@ pub fn a_ring_that_is_busy(arm: &Arm) {
     check(arm, &[Lie { calls: "io_uring_enter", error: "EBUSY", first: 2, step: 2 }]);
 }
 
-/// Who waited is gone when it is accepted (`ECONNABORTED`), or the network has something to say
-/// about it (accept(2) names the errors); and there are no descriptors, or no memory.
+/// A client is gone when it is accepted (`ECONNABORTED`), the network reports an error (accept(2)
+/// names them), descriptors run out, or memory does.
 pub fn accepts_that_fail(arm: &Arm) {
     let all = ["ECONNABORTED", "EMFILE", "EPROTO", "ENOBUFS", "ENFILE", "EHOSTUNREACH"];
     for error in &all[..soak(2, all.len())] {
@@ -156,6 +156,6 @@ pub fn no_worker_for_a_visitor(arm: &Arm) {
     let served = served.count();
     assert!((1..8).contains(&served), "{served} of 8 were served");
     let ended = deceived.stop();
-    assert!(ended.stderr.contains("no worker can be started"), "{}", ended.stderr);
-    assert!(ended.stderr.contains(&format!("{} refused", 8 - served)), "{}", ended.stderr);
+    assert!(ended.err.contains("no worker can be started"), "{}", ended.err);
+    assert!(ended.err.contains(&format!("{} refused", 8 - served)), "{}", ended.err);
 }

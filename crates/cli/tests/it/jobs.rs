@@ -1,9 +1,9 @@
-//! Slow steps: while some block, who is served and who waits.
+//! Slow steps: which clients are served, and which wait, while some steps block.
 
 use crate::arms::Arm;
 use crate::harness::{Client, Plan, Server, ms};
 
-/// As many slow steps as go on at one time where there is anybody for them.
+/// The slow steps that run at one time where there are helpers for them.
 const SLOW: usize = 3;
 
 fn serve(arm: &Arm) -> Server {
@@ -34,7 +34,7 @@ pub fn others_are_served_meanwhile(arm: &Arm) {
     slow.iter_mut().for_each(check_answered);
 }
 
-/// One step blocks, and who asks meanwhile hears nothing until it is over.
+/// One step blocks, and other clients wait until it is over.
 pub fn others_wait_meanwhile(arm: &Arm) {
     let server = serve(arm);
     let mut slow = ask(&server, "/sleep?ms=800");

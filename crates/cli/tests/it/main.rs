@@ -3,7 +3,7 @@
 //! A test is a function over an [`arms::Arm`], a point of the space of architectures. It is written
 //! once, and mounted on each arm that can pass it: `cargo test -p cli --test it prefork::` runs all
 //! of one engine, `cargo test -p cli --test it reset_storm` one test of all. The groups below say
-//! who must pass what. `ROUNDHOUSE_SOAK=1` lengthens the storms.
+//! which arm must pass which test. `ROUNDHOUSE_SOAK=1` lengthens the storms.
 
 mod arms;
 mod books;
@@ -24,8 +24,6 @@ mod refusals;
 mod rings;
 mod save;
 mod scarce;
-#[path = "../screen/mod.rs"]
-mod screen;
 mod sets;
 mod slow;
 mod spares;
@@ -51,7 +49,7 @@ macro_rules! tests {
     };
 }
 
-/// What every engine does.
+/// Tests of every engine.
 macro_rules! every {
     ($arm:ident) => {
         tests! { $arm,
@@ -75,8 +73,7 @@ macro_rules! every {
     };
 }
 
-/// What every engine does too, and what does not depend on who accepts: it is tried once for each
-/// way to wait in each container.
+/// Tests that do not depend on the way to accept: once for each way to wait in each container.
 macro_rules! waits {
     ($arm:ident) => {
         tests! { $arm,
@@ -96,14 +93,14 @@ macro_rules! waits {
     };
 }
 
-/// What those do that serve several clients at one time.
+/// Arms that serve several clients at one time.
 macro_rules! crowd {
     ($arm:ident) => {
         tests! { $arm, slow: the_greedy_do_not_starve_the_rest; }
     };
 }
 
-/// What those do that serve many clients in one loop.
+/// Arms that serve many clients in one loop.
 macro_rules! loops {
     ($arm:ident) => {
         tests! { $arm,
@@ -114,28 +111,28 @@ macro_rules! loops {
     };
 }
 
-/// What those do that watch descriptors by their numbers.
+/// Arms that watch descriptors by their numbers.
 macro_rules! bits {
     ($arm:ident) => {
         tests! { $arm, sets: a_thousand_fit_and_the_rest_are_sent_away; }
     };
 }
 
-/// What those do that accept by calls of their own.
+/// Arms that accept by calls of their own.
 macro_rules! calls {
     ($arm:ident) => {
         tests! { $arm, injected: accepts_that_fail; }
     };
 }
 
-/// What is tried with the clients of others, once for each way to wait.
+/// Tests with foreign clients, once for each way to wait.
 macro_rules! foreign {
     ($arm:ident) => {
         tests! { $arm, web: foreign_clients; }
     };
 }
 
-/// What is tried at the administration's door, once for each kind of container.
+/// Tests of the administration, once for each kind of container.
 macro_rules! office {
     ($arm:ident) => {
         tests! { $arm,
@@ -145,35 +142,35 @@ macro_rules! office {
     };
 }
 
-/// What is tried there where workers are processes.
+/// Tests of the administration where workers are processes.
 macro_rules! stuck {
     ($arm:ident) => {
         tests! { $arm, status: a_stuck_visitor_hinders_nobody; }
     };
 }
 
-/// What those do that have rings.
+/// Arms with rings.
 macro_rules! ring {
     ($arm:ident) => {
         tests! { $arm, injected: a_ring_that_is_busy; }
     };
 }
 
-/// What those do whose clients take descriptors from the process that saves.
+/// Arms whose clients take descriptors from the process that saves.
 macro_rules! hoard {
     ($arm:ident) => {
         tests! { $arm, scarce: saved_without_descriptors; }
     };
 }
 
-/// What those do whose workers have one client at a time.
+/// Arms whose workers have one client at a time.
 macro_rules! blocking {
     ($arm:ident) => {
         tests! { $arm, scarce: descriptors_are_taken_away; }
     };
 }
 
-/// What those do whose workers are processes.
+/// Arms whose workers are processes.
 macro_rules! processes {
     ($arm:ident) => {
         tests! { $arm,
@@ -185,7 +182,7 @@ macro_rules! processes {
     };
 }
 
-/// What of all this is tried on points that are rare.
+/// The small set of rare points.
 macro_rules! rare {
     ($arm:ident) => {
         tests! { $arm,
@@ -200,14 +197,26 @@ macro_rules! rare {
     };
 }
 
-/// What those do that start a worker for each visitor.
+/// The addition to it where a switch changes how bytes are moved.
+macro_rules! moves {
+    ($arm:ident) => {
+        tests! { $arm,
+            probe: splits_at_every_byte, half_close, great_replies;
+            slow: a_slow_reader_gets_every_byte;
+            echo: batches_cut_at_every_byte;
+            web: the_same_answers, a_great_file_to_a_slow_reader;
+        }
+    };
+}
+
+/// Arms that start a worker for each connection.
 macro_rules! visit {
     ($arm:ident) => {
         tests! { $arm, injected: no_worker_for_a_visitor; }
     };
 }
 
-/// What those do whose visitors have a process each.
+/// Arms with a process for each connection.
 macro_rules! kin {
     ($arm:ident) => {
         tests! { $arm,
@@ -217,35 +226,35 @@ macro_rules! kin {
     };
 }
 
-/// What those do whose worker processes have one client at a time.
+/// Arms whose worker processes have one client at a time.
 macro_rules! single {
     ($arm:ident) => {
         tests! { $arm, crash: a_killed_child_takes_one_client_along; }
     };
 }
 
-/// What those do who have one process that accepts for the others.
+/// Arms with one process that accepts for the others.
 macro_rules! passing {
     ($arm:ident) => {
         tests! { $arm, crash: the_acceptor_killed; }
     };
 }
 
-/// What those do whose idle workers all wait at one listener, each ready to take the next.
+/// Arms whose idle workers all wait at one listener, each ready to take the next.
 macro_rules! sharing {
     ($arm:ident) => {
         tests! { $arm, crash: a_frozen_worker_delays_nobody_else; }
     };
 }
 
-/// What those do whose state lies in private memory unless they are told otherwise.
+/// Arms whose state is in private memory by default.
 macro_rules! private {
     ($arm:ident) => {
         tests! { $arm, handover: refused_with_private_state; }
     };
 }
 
-/// What those do whose processes come and go, so that nobody can count their descriptors.
+/// Arms whose processes come and go, so that their descriptors cannot be counted.
 macro_rules! spare {
     ($arm:ident) => {
         tests! { $arm,
@@ -259,25 +268,30 @@ macro_rules! spare {
     };
 }
 
-/// What those do that have others for what blocks.
+/// Arms with helpers for blocking steps.
 macro_rules! aided {
     ($arm:ident) => {
         tests! { $arm, jobs: others_are_served_meanwhile; }
     };
 }
 
-/// What those do that have nobody for what blocks.
+/// Arms without helpers for blocking steps.
 macro_rules! alone {
     ($arm:ident) => {
         tests! { $arm, jobs: others_wait_meanwhile; }
     };
 }
 
-/// Mounts groups of tests on arms, a module for each arm.
+/// Mounts groups of tests on arms, a module for each arm. The groups after the bar are the rest of
+/// a full set whose arm differs from another by one switch: they are in a module `soak`, which
+/// `cargo xtask ci` leaves out and `cargo xtask soak` runs.
 macro_rules! mount {
-    ($($engine:ident = $arm:ident: $($group:ident),+;)+) => {
+    ($($engine:ident = $arm:ident: $($group:ident),+ $(| $($rest:ident),+)?;)+) => {
         $(mod $engine {
             $($group!($arm);)+
+            $(mod soak {
+                $($rest!($arm);)+
+            })?
         })+
     };
 }
@@ -285,15 +299,17 @@ macro_rules! mount {
 mount! {
     iterative = ITERATIVE: every, waits, blocking, calls, private;
     epoll = EPOLL: every, waits, crowd, loops, calls, hoard, private, foreign, aided, office;
-    epoll_edge = EPOLL_EDGE: every, waits, crowd, loops, calls, hoard, private;
+    epoll_edge = EPOLL_EDGE: rare, moves, private | every, waits, crowd, loops, calls, hoard;
     epoll_alone = EPOLL_ALONE: rare, private, alone;
     amped = AMPED: rare, loops, private, aided;
     prefork = PREFORK: every, waits, crowd, blocking, calls, processes, single, sharing, foreign,
         office, stuck;
     uring = URING: every, waits, crowd, loops, ring, hoard, private, foreign, office;
-    uring_own = URING_OWN: every, waits, crowd, loops, ring, hoard, private;
-    uring_calls = URING_CALLS: every, waits, crowd, loops, calls, ring, hoard, private;
-    port = PORT: every, waits, crowd, loops, ring, hoard, private, foreign, aided;
+    uring_own = URING_OWN: rare, moves, ring, private | every, waits, crowd, loops, hoard;
+    uring_calls = URING_CALLS: rare, moves, calls, ring, private
+        | every, waits, crowd, loops, hoard;
+    port = PORT: rare, moves, ring, private, foreign, aided
+        | every, waits, crowd, loops, hoard;
     port_calls = PORT_CALLS: rare, loops, calls, ring;
     processes_uring = PROCESSES_URING: every, waits, crowd, loops, ring, processes, sharing;
     processes_uring_once = PROCESSES_URING_ONCE: rare, loops, ring, processes;

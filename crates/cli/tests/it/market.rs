@@ -58,11 +58,11 @@ impl Request {
 /// How a stock may differ from what it was, after some orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// What acknowledged orders have changed.
+    /// The changes by acknowledged orders.
     sure: i64,
-    /// What orders without a reply may have taken besides.
+    /// The most that orders without a reply may have taken.
     taken_max: i64,
-    /// What orders without a reply may have added besides.
+    /// The most that orders without a reply may have added.
     added_max: i64,
 }
 
@@ -108,7 +108,7 @@ impl Account {
         }
     }
 
-    /// Nobody knows whether these were carried out.
+    /// It is unknown whether these were carried out.
     pub fn doubt(&mut self, pending: impl IntoIterator<Item = Request>) {
         for request in pending {
             match request {

@@ -1,6 +1,6 @@
 //! More connections at once than the kernel's queue holds, at a server that stands still: the
-//! kernel drops what it has no room for, and when the server goes on everybody is served, be it at
-//! another try.
+//! kernel drops what it has no room for, and when the server continues every client is served, if
+//! need be at another try.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,17 +11,17 @@ use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, eventually, ms, soak};
 use crate::market::{book, parse};
 
-/// Those who come at once.
+/// Clients that connect at once.
 const CROWD: usize = 200;
-/// How many the kernel shall keep waiting, `--backlog`.
+/// The length of the kernel's queue, `--backlog`.
 const BACKLOG: &str = "4";
 /// How long the first try of a client may take, and the longest: the kernel itself would try for
 /// two minutes (`tcp_syn_retries`, tcp(7)).
 const TRY: Duration = Duration::from_millis(200);
 const TRY_MAX: Duration = Duration::from_secs(5);
-/// By when everybody must have been served.
+/// The time in which every client must be served.
 const SERVED: Duration = Duration::from_secs(90);
-/// What a connector needs of a stack, in bytes.
+/// The stack of a client's thread, in bytes.
 const STACK: usize = 256 * 1024;
 
 /// How often a queue was full so far, on this machine (`TcpExt ListenOverflows`, proc_pid_net(5)).
@@ -59,7 +59,7 @@ pub fn the_queue_overflows(arm: &Arm) {
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
     server.settles();
     let ended = server.stop();
-    assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+    assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
 }
 
 #[track_caller]
@@ -80,7 +80,7 @@ fn check_overflow(arm: &Arm, server: &crate::harness::Server) {
                     if order(address, limit).is_some() {
                         return;
                     }
-                    // Who all came again together would find the queue full together.
+                    // If all retried together they would find the queue full together.
                     std::thread::sleep(ms(index));
                     limit = (limit * 5 / 4).min(TRY_MAX);
                 }

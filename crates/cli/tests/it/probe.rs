@@ -149,7 +149,7 @@ pub fn great_replies(arm: &Arm) {
     }
 }
 
-/// Who has sent everything and closed his half still gets every reply.
+/// A client that has sent everything and closed its half still gets every reply.
 pub fn half_close(arm: &Arm) {
     let server = arm.probe().start();
     for script in ["wait 50\njob abc\nflow 5000\necho x", "", "job abc\n", "wait 30\n"] {
@@ -157,7 +157,7 @@ pub fn half_close(arm: &Arm) {
     }
 }
 
-/// A line that nobody will read to its end is answered, and the answer is not lost to a reset
+/// A line over the limit is answered before its end, and the answer is not lost to a reset
 /// although the client goes on sending.
 pub fn a_line_too_long(arm: &Arm) {
     let server = arm.probe().start();
@@ -194,7 +194,7 @@ pub fn deadlines(arm: &Arm) {
     );
 }
 
-/// Who does not begin is told and cut; who has begun may be silent.
+/// A client that does not begin is told and closed; one that has begun may be silent.
 pub fn patience_with_the_silent(arm: &Arm) {
     let server = arm.probe().with(&["--patience", "300ms"]).start();
     let begin = std::time::Instant::now();
@@ -206,7 +206,7 @@ pub fn patience_with_the_silent(arm: &Arm) {
     assert_eq!(talker.ask("echo still"), "= still");
 }
 
-/// What all workers share, they share: every count is told once.
+/// All workers share one state: every count is returned once.
 pub fn one_state_for_all_workers(arm: &Arm) {
     let server = arm.probe().start();
     let crowd = arm.crowd(8);
@@ -263,7 +263,7 @@ pub fn bytes_for_another_session(arm: &Arm) {
             }
         }
         if carries {
-            // To nobody, to one who is gone, and to itself.
+            // To no session, to one that is gone, and to itself.
             drop(there);
             assert_eq!(here.ask("tell 12345 x"), "#told");
             assert_eq!(here.ask(&format!("tell {other} x")), "#told");
@@ -291,5 +291,5 @@ pub fn everyone_hears_of_the_drain(arm: &Arm) {
         assert_eq!(client.rest(), b"#drain\n");
     }
     let ended = server.ended(PATIENCE);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
 }

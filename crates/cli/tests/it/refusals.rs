@@ -1,5 +1,5 @@
-//! What cannot be is refused before anything starts, in a sentence, by exit code 2; what fails is
-//! an exit code of 1.
+//! Impossible combinations are refused before anything starts, with a sentence and exit code 2;
+//! failures at start have exit code 1.
 
 use crate::arms::{
     Arm, EPOLL, EPOLL_EDGE, ITERATIVE, PREFORK, THREADS_BLOCKING, THREADS_EPOLL, URING,
@@ -15,7 +15,7 @@ fn arm(flags: &'static [&'static str]) -> Arm {
 /// The server ends at once by `code`, saying each of `words`, and nothing on stdout.
 #[track_caller]
 fn check(ended: Ended, code: i32, words: &[&str]) {
-    let Ended { code: found, stderr } = ended;
+    let Ended { code: found, err: stderr, .. } = ended;
     assert_eq!(found, Some(code), "{stderr}");
     for word in words {
         assert!(stderr.contains(word), "expected {word:?} in {stderr:?}");

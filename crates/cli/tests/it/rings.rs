@@ -1,5 +1,5 @@
-//! Rings of io_uring: what is told about them, what is done where a call or a limit stands in their
-//! way, and who takes the connections of a listener that several have in common.
+//! Rings of io_uring: what the server reports about them, how it copes with forbidden calls and
+//! limits, and how several rings share one listener.
 
 use std::process::Command;
 
@@ -36,7 +36,7 @@ fn told(args: &[&str], rules: &[Rule]) -> (Value, String) {
     let data = folder.file("stock.txt", "1 10 100\n");
     let (server, ready) = URING.stock(&data).with(args).confined(rules).announce();
     assert_eq!(server.ask("buy 1 1"), "[buy] success", "{args:?}");
-    (ready["rings"].clone(), server.stop().stderr)
+    (ready["rings"].clone(), server.stop().err)
 }
 
 /// The words of a list of the announcement.
@@ -72,7 +72,7 @@ fn workers_on_one_listener_poll_it_unless_told_otherwise() {
 
 // ---- what stands in the way
 
-/// What the kernel refuses of the flags is left out, and told; the ring stays a ring.
+/// A flag that the kernel refuses is left out and reported; the server still uses a ring.
 #[test]
 fn a_flag_that_is_refused_is_left_out() {
     filtered(|| {
@@ -94,9 +94,9 @@ fn check_refused(call: Call, errno: u16, words: &[&str]) {
     for arm in [&URING, &PROCESSES_URING] {
         let rule = Rule { call, second: None, errno };
         let ended = arm.stock(&data).confined(&[rule]).fail();
-        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        assert_eq!(ended.code, Some(1), "{}", ended.err);
         for word in words {
-            assert!(ended.stderr.contains(word), "expected {word:?} in {:?}", ended.stderr);
+            assert!(ended.err.contains(word), "expected {word:?} in {:?}", ended.err);
         }
     }
 }
@@ -141,7 +141,7 @@ fn a_limit_of_locked_memory_is_named() {
 
 // ---- one listener, several rings
 
-/// So many connections, each of which has been served once.
+/// `count` connections, each of which has been served once.
 #[track_caller]
 fn crowd(server: &Server, count: usize) -> Vec<Client> {
     let client = |_| {
@@ -165,7 +165,7 @@ fn check_spread(arm: &Arm) {
     let workers = server.children();
     let before = descriptors(&workers);
     let mut clients = Vec::new();
-    // Whoever is faster wins, each time anew: nobody loses four hundred times in a row.
+    // Each connection goes to the faster ring; no ring loses four hundred times in a row.
     for _ in 0..8 {
         clients.extend(crowd(&server, 50));
         let after = descriptors(&workers);
@@ -183,8 +183,8 @@ fn rings_on_one_listener_share_its_connections() {
     }
 }
 
-/// A frozen worker that stands in line has taken one wake-up: one of those who come waits until the
-/// next one comes or the worker goes on, and nobody else.
+/// A frozen worker in the queue has taken one wake-up: one new client waits until the next one
+/// comes or the worker continues, and no other client waits.
 #[test]
 fn a_frozen_ring_delays_one_connection_at_most() {
     PROCESSES_URING_ONCE.run(|arm| {

@@ -105,7 +105,7 @@ pub fn never_torn(arm: &Arm) {
         let mut client = server.client();
         let (begin, rounds) = (Instant::now(), soak(200, 10_000));
         for round in 0.. {
-            // A reader who gets little of the machine is given time.
+            // A reader on a busy machine needs time.
             let seen = changes.load(Ordering::Relaxed) >= 3 || begin.elapsed() > PATIENCE;
             if round >= rounds && seen {
                 break;
@@ -135,7 +135,7 @@ fn check_unsaved(server: Server, data: &Path, reason: &str) {
     server.says(reason);
     assert_eq!(server.ask("buy 1 1"), "[buy] success", "it serves on");
     server.signal(Signal::TERM);
-    let Ended { code, stderr } = server.ended(PATIENCE);
+    let Ended { code, err: stderr, .. } = server.ended(PATIENCE);
     assert_eq!(code, Some(1), "{stderr}");
     assert_eq!(fs::read(data).expect("the file"), before);
 }
@@ -155,7 +155,7 @@ pub fn a_full_disk(arm: &Arm) {
     assert_eq!(names, 1, "a temporary file was left");
 }
 
-/// What a superuser must drop to be refused by permissions like anybody else (capabilities(7)).
+/// The capabilities by which root ignores permissions (capabilities(7)).
 const HUMBLE: [&str; 3] = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_override"];
 
 /// The directory cannot be written to.

@@ -14,10 +14,10 @@ use crate::market::book;
 /// CPU time that a server without descriptors may use in a second.
 const CPU_MAX: Duration = Duration::from_millis(400);
 
-/// What the runtime needs, however it is built.
+/// The descriptors of the runtime, however it is built.
 const DESCRIPTORS_MAX: usize = 20;
-/// What each of several workers may add: a loop its poller, bell and listener; a child its pidfd
-/// and the two ends of its channel.
+/// Those that each of several workers may add: a loop its poller, bell and listener; a child its
+/// pidfd and the two ends of its channel.
 const DESCRIPTORS_EACH: usize = 3;
 
 fn serve<'a>(arm: &'a Arm, folder: &Folder) -> Plan<'a> {
@@ -55,7 +55,7 @@ pub fn descriptors_run_out(arm: &Arm) {
     check_serves(&mut server.client());
     drop(early);
     server.settles();
-    assert!(server.stop().stderr.contains("0 workers replaced"));
+    assert!(server.stop().err.contains("0 workers replaced"));
 }
 
 /// Bounds the descriptors of each process of the server by what `most` says of it.
@@ -111,7 +111,7 @@ pub fn descriptors_are_taken_away(arm: &Arm) {
         assert_eq!(client.line(), "[buy] success");
     }
     server.settles();
-    assert!(server.stop().stderr.contains("0 workers replaced"));
+    assert!(server.stop().err.contains("0 workers replaced"));
 }
 
 /// A limit of sixteen: the seventeenth waits until an eighth of the room is free.
@@ -184,12 +184,12 @@ pub fn saved_without_descriptors(arm: &Arm) {
     drop(client);
     limit(&Family(vec![server.pid]), |_| None);
     server.settles();
-    let stderr = server.stop().stderr;
+    let stderr = server.stop().err;
     assert!(!stderr.contains("cannot save"), "{stderr}");
 }
 
-/// A visitor costs the supervisor more than its connection: who could not be given a process waits
-/// before the door, and is served when there is room.
+/// A client costs the supervisor more than its connection: one for which no process can be started
+/// stays in the backlog and is served when there is room.
 pub fn visitors_wait_for_descriptors(arm: &Arm) {
     const ROOM: u64 = 5;
     let folder = Folder::new();
@@ -200,7 +200,7 @@ pub fn visitors_wait_for_descriptors(arm: &Arm) {
     check_serves(&mut inside);
     let mut crowd: Vec<Client> = (0..20).map(|_| server.client()).collect();
     crowd.iter_mut().for_each(|client| client.send("buy 1 1\n"));
-    eventually("nobody else is let in", PATIENCE, || {
+    eventually("no other client is let in", PATIENCE, || {
         let children = server.children().len() as u64;
         crowd.last().is_some_and(Client::hears_nothing) && (1..ROOM).contains(&children)
     });
@@ -212,6 +212,6 @@ pub fn visitors_wait_for_descriptors(arm: &Arm) {
         assert_eq!(client.line(), "[buy] success");
     }
     server.settles();
-    let stderr = server.stop().stderr;
+    let stderr = server.stop().err;
     assert!(!stderr.contains("was closed"), "{stderr}");
 }

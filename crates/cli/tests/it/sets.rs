@@ -1,5 +1,6 @@
-//! What a bit set cannot hold: descriptors from 1024 on. The runtime needs so few of them that a
-//! thousand clients fit; whoever is one too many is sent away at once, and nobody else notices.
+//! Descriptors from 1024 on, which a bit set cannot hold. The runtime needs so few descriptors
+//! that a thousand clients fit; a client beyond that is closed at once, and the others notice
+//! nothing.
 
 use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, eventually, skip};
@@ -52,7 +53,7 @@ pub fn a_thousand_fit_and_the_rest_are_sent_away(arm: &Arm) {
     server.says("--max-connections");
     inside.iter_mut().for_each(check_serves);
     assert!(server.is_running());
-    // Those who leave make room for others.
+    // A client that leaves makes room for another.
     inside.truncate(FIT - LATE);
     eventually("room for one more", PATIENCE, || {
         let served = is_served(&mut server.client());
@@ -65,7 +66,7 @@ pub fn a_thousand_fit_and_the_rest_are_sent_away(arm: &Arm) {
     inside.iter_mut().for_each(check_serves);
     drop((inside, late, next));
     server.settles();
-    let stderr = server.stop().stderr;
+    let stderr = server.stop().err;
     assert_eq!(stderr.matches("a connection was closed").count(), 1, "said once: {stderr}");
     assert!(stderr.contains(&format!("{refused} refused, 0 workers replaced")), "{stderr}");
 }

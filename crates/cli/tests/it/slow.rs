@@ -1,5 +1,5 @@
-//! Clients that read late or never: the server's memory is bounded, others are served, and who
-//! never reads is cut off in the end.
+//! Clients that read late or never: the server's memory is bounded, others are served, and a
+//! client that never reads is cut off in the end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ pub fn a_reader_that_never_reads(arm: &Arm) {
     server.settles();
     drop(deaf);
     let ended = server.stop();
-    assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+    assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
 }
 
 /// A client that reads slowly and steadily gets every byte, however small a part of the kernel's
@@ -152,7 +152,7 @@ fn talk(server: &Server) -> Option<Client> {
 /// `--idle`.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// Who sends nothing for long is sent home; who keeps talking stays.
+/// A client that sends nothing for long is closed; one that keeps talking stays.
 pub fn the_idle_are_sent_home(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(3, 100));

@@ -1,4 +1,4 @@
-//! Processes that come and go with the load: nobody who is served notices.
+//! Processes that come and go with the load, which clients do not notice.
 
 use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, Plan, eventually};
@@ -29,11 +29,11 @@ pub fn processes_follow_the_load(arm: &Arm) {
     eventually("processes leave", PATIENCE, || server.children().len() < grown);
     check_serves(&mut last);
     let ended = server.stop();
-    assert!(ended.stderr.contains(" retired, 0 recycled"), "{}", ended.stderr);
-    assert!(ended.stderr.contains(" 0 workers replaced"), "{}", ended.stderr);
+    assert!(ended.err.contains(" retired, 0 recycled"), "{}", ended.err);
+    assert!(ended.err.contains(" 0 workers replaced"), "{}", ended.err);
 }
 
-/// A process leaves when it has served enough; nobody's connection is lost by that.
+/// A process leaves when it has served enough; no connection is lost by that.
 pub fn who_has_served_enough_is_replaced(arm: &Arm) {
     let folder = Folder::new();
     let server = plan(arm, &folder).with(&["--max-connections-per-child", "5"]).start();
@@ -43,7 +43,7 @@ pub fn who_has_served_enough_is_replaced(arm: &Arm) {
     }
     check_serves(&mut staying);
     drop(staying);
-    let stderr = server.stop().stderr;
+    let stderr = server.stop().err;
     let recycled = stderr.split(" recycled").next().and_then(|text| text.rsplit(' ').next());
     let recycled: u32 = recycled.and_then(|word| word.parse().ok()).unwrap_or(0);
     assert!(recycled >= 3, "expected about 8 recycled, found {recycled}: {stderr}");

@@ -1,6 +1,6 @@
-//! What servers tell of themselves, and whether it is true: counts against what was served, exits
-//! with their reasons, metrics by a strict reader, orders, reloads; and that nobody at the
-//! administration's door delays anybody else.
+//! Whether servers report the truth about themselves: counts against what was served, exits with
+//! their reasons, metrics by a strict reader, orders, reloads; and that a visitor of the
+//! administration delays no other.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -51,7 +51,7 @@ impl Told {
 
 /// The body of an answer that says 200.
 fn ask(at: &Path, method: &str, path: &str) -> String {
-    let mut stream = UnixStream::connect(at).expect("somebody is at the door");
+    let mut stream = UnixStream::connect(at).expect("the administration listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("our own socket");
     write!(stream, "{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("he listens");
     let mut answer = String::new();
@@ -61,7 +61,7 @@ fn ask(at: &Path, method: &str, path: &str) -> String {
     body.to_owned()
 }
 
-/// What is counted under `reason` in a list of pairs.
+/// The count of `reason` in a list of pairs.
 fn counted(pairs: &Value, reason: &str) -> u64 {
     let mut pairs = pairs.as_array().expect("a list").iter();
     let found = pairs.find(|pair| pair[0] == reason);
@@ -170,8 +170,8 @@ pub fn a_death_is_told_with_its_reason(arm: &Arm) {
     told.server.stop();
 }
 
-/// Those who come to the administration and neither ask nor listen take all its chairs; workers
-/// are reaped and replaced, clients served, and when their time is over others are heard again.
+/// Visitors that neither ask nor read take all places of the administration; meanwhile workers are
+/// reaped and replaced and clients served, and when their time is over others are heard.
 pub fn a_stuck_visitor_hinders_nobody(arm: &Arm) {
     let folder = Folder::new();
     let told = Told::start(arm.stock(&folder.file("stock.txt", book(3, 1000))));
@@ -193,14 +193,14 @@ pub fn a_stuck_visitor_hinders_nobody(arm: &Arm) {
         });
         assert_eq!(told.server.ask("sell 1 1"), "[sell] success", "round {round}");
     }
-    // Who waits for longer than anybody may sit is heard at last.
+    // A visitor that waits longer than a place may be held is heard at last.
     let status = told.status();
     assert_eq!(counted(&status["exited"], "signal_9"), 3, "{status}");
     drop((silent, half, deaf));
     told.server.stop();
 }
 
-/// Orders: a drain ends well, a quit cuts off who is inside.
+/// Orders: a drain ends well, a quit cuts connections off.
 pub fn orders_are_obeyed(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(3, 1000));
@@ -212,8 +212,8 @@ pub fn orders_are_obeyed(arm: &Arm) {
     assert_eq!(inside.ask("sell 1 1"), "[sell] success");
     assert!(told.ask("POST", "/quit").contains("the server is forced"));
     let ended = told.server.ended(PATIENCE);
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains("by force, as ordered"), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(1), "{}", ended.err);
+    assert!(ended.err.contains("by force, as ordered"), "{}", ended.err);
 }
 
 /// The log is moved away and the server told so, again and again while clients ask: each request
@@ -273,8 +273,8 @@ fn answered(client: &mut Client) {
     client.exact(len);
 }
 
-/// The file of settings changes: what workers can follow is in force for those who are inside
-/// already, the rest is named, and a mistake changes nothing.
+/// The file of settings changes: what workers can follow holds for open connections too, the rest
+/// is named, and a mistake changes nothing.
 pub fn settings_are_reloaded(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(3, 1000));
@@ -304,12 +304,12 @@ pub fn settings_are_reloaded(arm: &Arm) {
     told.server.stop();
 }
 
-/// A visitor who has been told everything hears the end at once, also while workers that were
-/// forked meanwhile have a copy of his connection.
+/// A visitor reads the end of its reply at once, also while workers that were forked meanwhile
+/// have a copy of its connection.
 pub fn the_end_is_heard_behind_a_fork(arm: &Arm) {
     let folder = Folder::new();
     let told = Told::start(arm.stock(&folder.file("stock.txt", book(3, 1000))));
-    let mut early = UnixStream::connect(&told.path).expect("somebody is at the door");
+    let mut early = UnixStream::connect(&told.path).expect("the administration listens");
     early.write_all(b"GET /status.js").expect("he listens");
     early.set_read_timeout(Some(ms(4000))).expect("our own socket");
     // He is inside before the next worker is forked.

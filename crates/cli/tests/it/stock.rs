@@ -82,7 +82,7 @@ pub fn course_clients(arm: &Arm) {
     assert_eq!(ask_block(&mut next, "show"), "1 5 1000\n5 4 3700\n");
     drop(next);
     server.settles();
-    assert!(server.stop().stderr.contains("0 workers replaced"));
+    assert!(server.stop().err.contains("0 workers replaced"));
 }
 
 /// The course's crowd: each child asks ten times and reads each block, then closes without a word.

@@ -1,4 +1,4 @@
-//! Resets, in every state of a connection: nothing leaks, nobody is lost, the server serves on.
+//! Resets, in every state of a connection: nothing leaks, no worker is lost, the server serves on.
 
 use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, eventually, soak};
@@ -29,7 +29,7 @@ pub fn reset_storm(arm: &Arm) {
         }
         reader.reset();
     }
-    // Many at once, so that most are gone before anybody takes them.
+    // Many at once, so that most are gone before a worker accepts them.
     let crowd: Vec<Client> = (0..200).map(|_| server.client()).collect();
     crowd.into_iter().for_each(Client::reset);
     let mut last = server.client();
@@ -38,7 +38,7 @@ pub fn reset_storm(arm: &Arm) {
     server.settles();
     eventually("the same workers as before", PATIENCE, || server.children() == children);
     let ended = server.stop();
-    assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+    assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
 }
 
 /// Clients that stay after the server has said goodbye, or went away in the middle of its words:

@@ -31,7 +31,7 @@ fn trade(mut client: Client, seed: u64) -> Account {
         match client.try_receive() {
             Ok(true) => client.settle(&mut account, &mut pending),
             Ok(false) => break,
-            // One who still waited to be accepted is reset; nothing was promised to it.
+            // A client that still waited to be accepted is reset; it was promised nothing.
             Err(error) if account.is_empty() && client.take().is_empty() => {
                 println!("never accepted: {error}");
                 return account;
@@ -68,7 +68,7 @@ fn check_stop_under_load(arm: &Arm, signal: Signal, seed: u64) {
         }
     });
     let ended = server.ended(PATIENCE);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
     assert!(!account.is_empty(), "nothing was traded");
     let saved = std::fs::read_to_string(&data).expect("the file");
     account.check(&parse(&text).expect("our own book"), &parse(&saved).expect("a whole file"));
@@ -100,8 +100,8 @@ fn check_forced(server: Server, why: &str) {
     let begin = Instant::now();
     let ended = server.ended(PATIENCE);
     let taken = begin.elapsed();
-    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    assert_eq!(ended.code, Some(1), "{}", ended.err);
+    assert!(ended.err.contains(why), "{}", ended.err);
     assert!(taken < Duration::from_secs(5), "it took {taken:?}");
 }
 
@@ -147,8 +147,8 @@ pub fn a_draining_server_is_closed(arm: &Arm) {
     inside.send("echo held\nwait 1200\necho done\n");
     assert_eq!(inside.line(), "= held");
     server.signal(Signal::TERM);
-    // Who sleeps in accept(2) looks around every 250 ms.
-    eventually("nobody new is served", PATIENCE, || match Client::try_new(server.address) {
+    // A worker that sleeps in accept(2) looks at the phase every 250 ms.
+    eventually("no new client is served", PATIENCE, || match Client::try_new(server.address) {
         Ok(mut late) => {
             let _ = late.try_send("echo late\n");
             late.is_silent_for(ms(100)) || late.take().is_empty()

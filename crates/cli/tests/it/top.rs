@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::arms::{EPOLL, PREFORK};
 use crate::harness::{BINARY, Folder, PATIENCE};
 use crate::market::book;
-use crate::screen::Terminal;
+use testkit::Terminal;
 
 fn terminal(args: &[&str]) -> Terminal {
     Terminal::start(Command::new(BINARY).arg("top").args(args))
@@ -109,11 +109,11 @@ fn an_address_or_a_path_of_ones_own() {
     let told = String::from_utf8(top(&[path, "--once"]).stdout).expect("text");
     assert!(told.contains("stock on epoll"), "{told}");
     let second = EPOLL.stock(&data).with(&["--admin", path]).fail();
-    assert!(second.code == Some(2) && second.stderr.contains("somebody"), "{}", second.stderr);
+    assert!(second.code == Some(2) && second.err.contains("somebody"), "{}", second.err);
     server.stop();
     let (server, ready) = EPOLL.stock(&data).with(&["--admin", "none"]).announce();
     assert_eq!(ready["admin"], Value::Null);
     server.stop();
     let open = EPOLL.stock(&data).with(&["--admin", "0.0.0.0:0"]).fail();
-    assert!(open.code == Some(2) && open.stderr.contains("--admin-anywhere"), "{}", open.stderr);
+    assert!(open.code == Some(2) && open.err.contains("--admin-anywhere"), "{}", open.err);
 }

@@ -10,7 +10,7 @@ pub const BLOCK: usize = 8192;
 
 /// One transcript.
 pub struct Transcript {
-    /// What its head says, as flags.
+    /// The flags in its head.
     pub flags: Vec<String>,
     /// The book.
     pub book: String,

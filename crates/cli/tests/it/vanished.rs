@@ -1,6 +1,6 @@
 //! Half-open connections: the peer's machine is gone, or has forgotten, and no segment told the
-//! server. It asks the silent, finds out by sending, or runs out of patience; in the end nothing of
-//! such a peer is left.
+//! server. The server notices by keepalive probes, by sending, or by its idle limit; in the end
+//! nothing of such a peer is left.
 
 use crate::arms::Arm;
 use crate::harness::{Client, Folder, Server, skip};
@@ -21,7 +21,7 @@ fn haunt(server: &Server, count: usize, last_words: &str) -> bool {
     gone
 }
 
-/// As many as stay until the server has given them up, and then others are served.
+/// The server gives vanished clients up, and serves others after that.
 #[track_caller]
 fn check(arm: &Arm, args: &[&str], last_words: &str) {
     let folder = Folder::new();
@@ -32,20 +32,20 @@ fn check(arm: &Arm, args: &[&str], last_words: &str) {
     server.settles();
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
     let ended = server.stop();
-    assert!(ended.stderr.contains("0 workers replaced"), "{}", ended.stderr);
+    assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
 }
 
-/// The server asks who is still there.
+/// Keepalive probes find out.
 pub fn who_vanished_is_asked_for(arm: &Arm) {
     check(arm, &["--keepalive", "1s"], "");
 }
 
-/// The server asks nobody, and ends what is idle.
+/// Without probes the idle limit ends them.
 pub fn who_vanished_is_idle(arm: &Arm) {
     check(arm, &["--keepalive", "0", "--idle", "300ms"], "");
 }
 
-/// The server has much to say to somebody who is gone.
+/// Replies to a client that is gone.
 pub fn replies_to_who_vanished(arm: &Arm) {
     check(arm, &["--keepalive", "0"], &"show\n".repeat(200));
 }

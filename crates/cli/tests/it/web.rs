@@ -10,7 +10,7 @@ use sys::signal::Signal;
 
 /// When the files of the tests were changed, in seconds and nanoseconds since 1970.
 const CHANGED: Duration = Duration::new(784_111_777, 1);
-/// What their tags begin with, and their date.
+/// The beginning of their tags, and their date.
 const TAG: &str = "ae1b981bc490a01";
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 /// Bytes of the great file.
@@ -262,8 +262,8 @@ pub fn a_great_file_to_a_slow_reader(arm: &Arm) {
     server.stop();
 }
 
-/// Who is too slow with a head or a body is told so; who is silent between two requests is left
-/// without a word.
+/// A client that is too slow with a head or a body gets 408; one that is silent between two
+/// requests is closed without a reply.
 pub fn the_slow_are_told(arm: &Arm) {
     let folder = Folder::new();
     let root = site(&folder);
@@ -367,14 +367,14 @@ pub fn sealed(arm: &Arm) {
     while !trusted() {
         assert!(begin.elapsed() < PATIENCE, "the former certificate is still shown");
     }
-    // Who speaks plainly hears an alert and the end.
+    // A client without TLS gets an alert and the end.
     let mut plain = server.client();
     plain.send(get("/", ""));
     assert_eq!(plain.rest().first(), Some(&21));
     server.stop();
 }
 
-/// What Python's own client says and hears: a body of chunks, a connection used again, a range.
+/// Python's own client: a body of chunks, a connection used again, a range.
 const PYTHON: &str = r#"
 import http.client, sys
 host, port = sys.argv[1].split(":")

@@ -1,4 +1,4 @@
-//! What a server says while it works: `--verbose`, `--timer`, the line on stdout.
+//! Messages of a server while it works: `--verbose`, `--timer`, the line on stdout.
 
 use crate::arms::Arm;
 use crate::harness::{Folder, ms};
@@ -20,7 +20,7 @@ pub fn verbose(arm: &Arm) {
     server.says("server received 11 bytes\n");
     drop(client);
     let ended = server.stop();
-    assert_eq!(ended.stderr.matches("server received").count(), 4, "{}", ended.stderr);
+    assert_eq!(ended.err.matches("server received").count(), 4, "{}", ended.err);
 }
 
 /// Not a word of connections otherwise.
@@ -31,8 +31,8 @@ pub fn silent_by_default(arm: &Arm) {
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
     let ended = server.stop();
     let words = ["Connected", "received", "elapsed"];
-    assert!(!words.iter().any(|word| ended.stderr.contains(word)), "{}", ended.stderr);
-    assert!(ended.stderr.contains("stopped after 1 connections"), "{}", ended.stderr);
+    assert!(!words.iter().any(|word| ended.err.contains(word)), "{}", ended.err);
+    assert!(ended.err.contains("stopped after 1 connections"), "{}", ended.err);
 }
 
 /// The seconds from the first connection to the last disconnect, once each time.
@@ -55,9 +55,9 @@ pub fn timer(arm: &Arm) {
         drop(clients);
         server.says("elapsed time: ");
         crate::harness::eventually("one time for each crowd", crate::harness::PATIENCE, || {
-            seconds(&server.said()).len() == round
+            seconds(&server.err()).len() == round
         });
-        let last = seconds(&server.said())[round - 1];
+        let last = seconds(&server.err())[round - 1];
         assert!((0.28..10.0).contains(&last), "found {last} s after 300 ms");
     }
 }

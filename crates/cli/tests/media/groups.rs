@@ -1,39 +1,37 @@
 //! Players that we have not written listen to a group, in a network of their own: the loopback of
 //! a fresh namespace, which groups are routed to.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Child;
-use std::time::{Duration, Instant};
+
+use sys::signal::Signal;
+use testkit::{PATIENCE, Process, eventually, has, skip};
 
 use crate::sound::samples;
-use crate::stage::{BINARY, PATIENCE, Server, films, finish, has, run, skip, start};
+use crate::stage::{BINARY, Server, films, run, start};
 use crate::{decoded, gst};
 
-/// What makes a network in which groups exist.
+/// Makes a network in which groups exist.
 const ROOM: &str = "ip link set lo up && ip link set lo multicast on && \
     ip route add 224.0.0.0/4 dev lo src 127.0.0.1 && echo ready && exec sleep 600";
 
 /// A network of its own, which goes with its handle.
 struct Room {
-    child: Child,
+    /// The program that holds it.
+    _holder: Process,
     pid: String,
 }
 
 impl Room {
     fn new() -> Option<Room> {
-        let mut child = start("unshare", &["--net", "sh", "-c", ROOM]);
-        let mut line = String::new();
-        let out = child.stdout.take().expect("a pipe");
-        BufReader::new(out).read_line(&mut line).expect("text");
-        let pid = child.id().to_string();
-        let room = Room { child, pid };
-        if line.trim() != "ready" {
+        let holder = start("unshare", &["--net", "sh", "-c", ROOM]);
+        if holder.next_line(PATIENCE).as_deref() != Some("ready") {
             skip("a network of its own");
             return None;
         }
-        Some(room)
+        let pid = holder.pid().to_string();
+        Some(Room { _holder: holder, pid })
     }
 
     /// The words in front of a program that is run in there.
@@ -43,14 +41,7 @@ impl Room {
 
     fn run(&self, words: &[&str]) -> Vec<u8> {
         let words = [&self.front()[..], words].concat();
-        run(words[0], &words[1..]).stdout
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        run(words[0], &words[1..]).bytes
     }
 }
 
@@ -62,8 +53,8 @@ fn lies_in(part: &[u8], whole: &[u8]) -> bool {
     places.into_iter().any(|(at, _)| twice[at..].starts_with(part))
 }
 
-/// Pictures that ffmpeg decodes are those of the film; who joins in the middle waits for one that
-/// needs no other, or shows something else until then.
+/// Pictures that ffmpeg decodes are those of the film; a player that joins in the middle waits for
+/// a key frame, or shows something else until then.
 fn pictures(room: &Room, folder: &Path, url: &str) {
     let path = folder.join("film.mp4");
     let want = decoded(&[], path.to_str().expect("text"), "0:v");
@@ -115,7 +106,7 @@ fn mpv(room: &Room, url: &str) {
     room.run(&[&["mpv"], &quiet[..], &how, &[&film]].concat());
 }
 
-/// What the server tells of its listeners, by a name in its figures.
+/// A metric of the server.
 fn told(admin: &Path, name: &str) -> f64 {
     let mut stream = UnixStream::connect(admin).expect("its door");
     stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("a question");
@@ -142,25 +133,21 @@ fn players_listen_to_a_group_and_are_heard() {
         // A player of ours that stays until others have gone, so that the group plays on.
         let words = ["play", &format!("{url}/film.mp4"), "--multicast", "--for", "60s"];
         let listener = [&room.front()[..], &[BINARY], &words].concat();
-        let listener = start(listener[0], &listener[1..]);
+        let mut listener = start(listener[0], &listener[1..]);
         let players = [
             scope.spawn(|| pictures(room, folder, url)),
             scope.spawn(|| sound(room, folder, url)),
             scope.spawn(|| bytes(room, folder, url)),
             scope.spawn(|| mpv(room, url)),
         ];
-        let begin = Instant::now();
         // Each member reports every five seconds or so, of each track.
-        while told(&admin, "roundhouse_media_heard") < 2.0 {
-            assert!(begin.elapsed() < PATIENCE, "no member is heard");
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        eventually("two members are heard", PATIENCE, || {
+            told(&admin, "roundhouse_media_heard") >= 2.0
+        });
         assert!(told(&admin, "roundhouse_media_round_trip_us") > 0.0, "reports answer reports");
         players.into_iter().for_each(|player| player.join().expect("it played"));
-        let pid = rustix::process::Pid::from_raw(listener.id().cast_signed()).expect("a pid");
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it listens");
-        let output = finish(listener, "play");
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains(" 0 lost"), "{said}");
+        listener.signal(Signal::INT);
+        let said = listener.end(PATIENCE).success().out;
+        assert!(said.contains(" 0 lost"), "{said}");
     });
 }

@@ -1,13 +1,15 @@
 //! Players prove by Digest that they know the password, in whichever way each of them is told it;
 //! and ffplay plays every file from the middle to the end, within the connection and by UDP.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
+
+use testkit::has;
 
 use crate::is_well;
 use crate::players::FILMS;
-use crate::stage::{Server, films, finish, has, start};
+use crate::stage::{Server, films};
 
-/// Who may.
+/// The user that may play.
 const DOOR: [&str; 2] = ["--user", "ann:secret"];
 
 /// ffplay without a screen, from one second on: nothing is wrong with what it gets.
@@ -16,15 +18,14 @@ fn ffplay(url: &str, film: &str, transport: &str) {
     let mut command = Command::new("ffplay");
     command.env("SDL_VIDEODRIVER", "dummy").env("SDL_AUDIODRIVER", "dummy");
     command.args(["-v", "error", "-autoexit", "-ss", "1", "-rtsp_transport", transport, &url]);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-    let output = finish(child.expect("ffplay"), &format!("ffplay {film}"));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let output = testkit::run(&mut command);
+    let said = output.err;
     // Its reader of transport streams keeps the beginning of a picture over a seek, and decodes it
     // with the end of another.
     let is_cut = |line: &str| film.ends_with(".ts") && line.contains("h264");
     let troubles = said.lines().map(str::trim).filter(|line| !line.is_empty() && !is_cut(line));
     let troubles: Vec<&str> = troubles.collect();
-    assert!(output.status.success() && troubles.is_empty(), "{film} over {transport}: {said}");
+    assert!(output.code == Some(0) && troubles.is_empty(), "{film} over {transport}: {said}");
 }
 
 #[test]
@@ -46,8 +47,7 @@ fn ffplay_plays_every_file_from_the_middle_to_the_end() {
 
 /// Whether a program that is run with these words ends well.
 fn succeeds(words: &[String]) -> bool {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    is_well(&finish(start(words[0], &words[1..]), words[0]))
+    is_well(&testkit::run(Command::new(&words[0]).args(&words[1..])))
 }
 
 #[test]

@@ -4,12 +4,14 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::stage::{PATIENCE, SECONDS, Server, films, finish, has, run, skip, start};
+use testkit::{PATIENCE, Process, has, skip, wait_for};
+
+use crate::stage::{SECONDS, Server, films, run, start};
 
 /// Every kind of file and payload.
 pub const FILMS: [&str; 8] = [
@@ -27,8 +29,7 @@ const SEEK: f64 = 2.0;
 
 /// A player that is told what to do in lines of JSON.
 struct Mpv {
-    /// Until its end was waited for.
-    child: Option<Child>,
+    player: Process,
     name: String,
     said: BufReader<UnixStream>,
     asked: u64,
@@ -43,17 +44,10 @@ impl Mpv {
         let transport = format!("--rtsp-transport={transport}");
         let quiet = ["--no-config", "--load-scripts=no", "--ytdl=no", "--msg-level=all=error"];
         let blind = ["--vo=null", "--ao=null", "--hwdec=no", "--keep-open=yes", "--idle=yes"];
-        let child = start("mpv", &[&quiet[..], &blind, &[&transport, &ipc, url]].concat());
-        let begin = Instant::now();
-        let stream = loop {
-            match UnixStream::connect(&socket) {
-                Ok(stream) => break stream,
-                Err(error) => assert!(begin.elapsed() < PATIENCE, "{name}: {error}"),
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        };
+        let player = start("mpv", &[&quiet[..], &blind, &[&transport, &ipc, url]].concat());
+        let stream = wait_for(&name, PATIENCE, || UnixStream::connect(&socket).ok());
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        Mpv { child: Some(child), name, said: BufReader::new(stream), asked: 0 }
+        Mpv { player, name, said: BufReader::new(stream), asked: 0 }
     }
 
     /// Gives a command and takes the answer, between which events may come.
@@ -103,19 +97,7 @@ impl Mpv {
         let end = self.position();
         assert!(end > SECONDS as f64 - 0.5, "{}: the end is at {end}", self.name);
         self.ask(&json!(["quit"]));
-        let child = self.child.take().expect("it has not ended before");
-        let output = finish(child, &self.name);
-        assert!(output.status.success(), "{}: {output:?}", self.name);
-    }
-}
-
-impl Drop for Mpv {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            // It may have ended by itself.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.player.end(PATIENCE).success();
     }
 }
 
@@ -169,7 +151,7 @@ fn gstreamer_plays_pauses_and_seeks() {
     let seek = SEEK.to_string();
     let args = [script.to_str().expect("text"), &seek].into_iter();
     let output = run(python, &args.chain(urls.iter().map(String::as_str)).collect::<Vec<_>>());
-    let found: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let found: Value = serde_json::from_str(&output.out).expect("one JSON document");
     for url in &urls {
         let player = &found[url];
         assert_eq!(player["troubles"], json!([]), "{url}: {player}");

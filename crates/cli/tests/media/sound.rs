@@ -9,7 +9,7 @@ use crate::stage::{SECONDS, Server, films, run};
 fn decoded(before: &[&str], input: &str, how: &[&str]) -> Vec<i16> {
     let front = ["-v", "error"];
     let args = [&front, before, &["-i", input, "-map", "0:a"], how, &["-f", "s16le", "-"]];
-    numbers(&run("ffmpeg", &args.concat()).stdout)
+    numbers(&run("ffmpeg", &args.concat()).bytes)
 }
 
 fn numbers(bytes: &[u8]) -> Vec<i16> {

@@ -1,4 +1,4 @@
-//! What no player says: words by hand, from people who try things. Films with two tracks are asked
+//! Requests that no player makes, written by hand. Films with two tracks are asked
 //! for as a whole and in parts, and nothing is served that lies elsewhere.
 
 use std::io::{Read, Write};
@@ -6,7 +6,9 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::stage::{BINARY, PATIENCE, Server, films, run};
+use testkit::PATIENCE;
+
+use crate::stage::{BINARY, Server, films, run};
 
 /// A conversation by hand.
 struct Talk {
@@ -18,8 +20,7 @@ struct Talk {
 
 impl Talk {
     fn new(server: &Server) -> Talk {
-        let stream =
-            TcpStream::connect(server.url.trim_start_matches("rtsp://")).expect("a server");
+        let stream = TcpStream::connect(server.address).expect("a server");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         Talk { stream, asked: 0, session: String::new(), heard: Vec::new() }
     }
@@ -140,7 +141,7 @@ fn nothing_is_served_that_lies_elsewhere() {
         let code = head.get(9..12).unwrap_or("");
         assert!(["403", "404"].contains(&code), "{path}: {head}");
     }
-    // Datagrams go to nobody else, however it is asked for.
+    // Datagrams go to no other address, however the client asks for it.
     for transport in [
         "RTP/AVP;unicast;destination=192.0.2.7;client_port=6000-6001",
         "RTP/AVP;unicast;destination=localhost;client_port=6000-6001",
@@ -167,9 +168,9 @@ fn what_cannot_be_sent_is_left_out_and_named() {
     let (from, to) = (folder.join("film.mp4"), folder.join("inside-ac3.mp4"));
     let [from, to] = [&from, &to].map(|path| path.to_str().expect("text"));
     run("ffmpeg", &["-v", "error", "-y", "-i", from, "-c:v", "copy", "-c:a", "ac3", to]);
-    // Whether somebody listens makes no difference.
+    // It makes no difference whether a receiver listens.
     let cast = run(BINARY, &["cast", to, "rtp://127.0.0.1:9000", "--for", "100ms"]);
-    let said = String::from_utf8_lossy(&cast.stderr).into_owned();
+    let said = cast.err;
     assert!(
         said.contains("(H264/90000)") && said.contains("left out") && said.contains("ac3"),
         "{said}"

@@ -1,13 +1,14 @@
-//! What is on the wire, as Wireshark reads it: no packet is lost, out of order or malformed, and
+//! Packets on the wire, as Wireshark reads them: no packet is lost, out of order or malformed, and
 //! no timestamp is wrong, for every payload.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Child;
 use std::time::Duration;
 
-use crate::stage::{BINARY, SECONDS, Server, films, finish, has, run, skip, start};
+use sys::signal::Signal;
+use testkit::{PATIENCE, Process, has, skip};
+
+use crate::stage::{BINARY, SECONDS, Server, films, run, start};
 
 /// Each film, the payload types of its tracks and the ticks between their packets, where these are
 /// always the same.
@@ -23,42 +24,26 @@ const FILMS: [(&str, &[(u8, u32)]); 8] = [
 ];
 
 /// A capture that goes on until it is stopped.
-struct Tap {
-    child: Child,
-}
+struct Tap(Process);
 
 impl Tap {
     /// Captures into `file` what passes on the loopback; `None` where we may not.
     fn start(file: &Path, port: &str) -> Option<Tap> {
         let filter = format!("tcp port {port} or udp");
         let file = file.to_str().expect("text");
-        let mut child = start("tshark", &["-i", "lo", "-f", &filter, "-w", file]);
-        let said = BufReader::new(child.stderr.take().expect("a pipe"));
-        let (told, begun) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            for line in said.lines().map_while(Result::ok) {
-                if line.contains("Capture started") {
-                    // Who waited may have given up.
-                    let _ = told.send(());
-                }
-            }
-        });
-        if begun.recv_timeout(Duration::from_secs(30)).is_err() {
-            // It has ended by itself, as a rule.
-            let _ = child.kill();
-            let _ = child.wait();
+        let capture = start("tshark", &["-i", "lo", "-f", &filter, "-w", file]);
+        if !capture.says_within("Capture started", Duration::from_secs(30)) {
             skip("captures");
             return None;
         }
-        Some(Tap { child })
+        Some(Tap(capture))
     }
 
-    fn stop(self) {
-        let pid = rustix::process::Pid::from_raw(self.child.id().cast_signed()).expect("a pid");
-        // What has been sent just now is on its way to the file.
+    fn stop(mut self) {
+        // The last packets are on their way to the file.
         std::thread::sleep(Duration::from_millis(300));
-        rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
-        finish(self.child, "tshark");
+        self.0.signal(Signal::INT);
+        self.0.end(PATIENCE);
     }
 }
 
@@ -74,7 +59,7 @@ struct Heard {
 fn read(file: &Path, port: &str, args: &[&str]) -> String {
     let server = format!("tcp.port=={port},rtsp");
     let front = ["-r", file.to_str().expect("text"), "-d", &server];
-    String::from_utf8_lossy(&run("tshark", &[&front, args].concat()).stdout).into_owned()
+    run("tshark", &[&front, args].concat()).out
 }
 
 fn senders(file: &Path, port: &str) -> BTreeMap<String, Heard> {
@@ -122,9 +107,8 @@ fn wireshark_finds_nothing_wrong_with_any_payload() {
         let url = format!("{}/{film}", server.url);
         start(BINARY, &["play", &url, "--json", "--for", "60s"])
     });
-    for (child, (film, _)) in playing.into_iter().zip(FILMS) {
-        let output = finish(child, film);
-        assert!(output.status.success(), "{film}: {output:?}");
+    for mut player in playing {
+        player.end(PATIENCE).success();
     }
     tap.stop();
     let senders = senders(&file, port);
@@ -140,7 +124,7 @@ fn wireshark_finds_nothing_wrong_with_any_payload() {
         assert!(heard.numbers.len() > 20 * SECONDS, "{kind}: {} packets", heard.numbers.len());
         check(heard, ticks);
     }
-    assert_eq!(expected, [], "nobody sends these");
+    assert_eq!(expected, [], "these are not sent");
     // Its own verdict: a line for each sender, with what is lost, and an X for any trouble.
     let streams = read(&file, port, &["-q", "-z", "rtp,streams"]);
     let lines: Vec<&str> = streams.lines().filter(|line| line.contains(" 0x")).collect();

@@ -2,30 +2,32 @@
 //! transport streams, μ-law and 16-bit samples. It decodes what comes and writes it down instead of
 //! showing it, so that pictures and samples can be compared with those of the file.
 //!
-//! It refuses to be run by root, so there it is run as nobody.
+//! It refuses to run as root, so there it runs as the user `nobody`.
 
 use std::fs;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::time::{Duration, Instant};
 
-use crate::stage::{BINARY, PATIENCE, films, finish, has, run, start};
+use sys::signal::Signal;
+use testkit::{PATIENCE, Process, has};
+
+use crate::stage::{BINARY, films, run, start};
 
 /// Bytes of a picture of the films.
 const PICTURE: usize = 320 * 240 * 3 / 2;
 
 /// VLC at a port, whose output goes to a file.
 struct Vlc {
-    child: Option<Child>,
+    player: Process,
     film: &'static str,
     port: u16,
     output: PathBuf,
 }
 
-/// Even ports that are free and that nobody is given by chance (those are from 32768 on, see
-/// ip(7)); the ones of control are behind them.
+/// Free even ports below those that the kernel hands out (from 32768 on, ip(7)); each is
+/// followed by its control port.
 fn ports() -> Vec<u16> {
     let from = std::process::id() % 6000 * 2;
     let all = (0..6000).map(|step| (20_000 + (from + step * 2) % 12_000) as u16);
@@ -58,12 +60,11 @@ impl Vlc {
         let is_root = rustix::process::geteuid().is_root();
         let front = if is_root { &nobody[..] } else { &[] };
         let words: Vec<&str> = front.iter().copied().chain(player).collect();
-        let mut vlc = Vlc { child: Some(start(words[0], &words[1..])), film, port, output };
+        let player = start(words[0], &words[1..]);
+        let mut vlc = Vlc { player, film, port, output };
         let begin = Instant::now();
         while !vlc.listens() {
-            let child = vlc.child.as_mut().expect("it runs");
-            let ended = child.try_wait().expect("our own child");
-            assert!(ended.is_none(), "{film}: VLC has ended with {ended:?}");
+            assert!(vlc.player.is_running(), "{film}: VLC has ended");
             assert!(begin.elapsed() < PATIENCE, "{film}: VLC does not listen");
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -80,31 +81,17 @@ impl Vlc {
     fn made(mut self, folder: &Path, len: usize) -> Vec<u8> {
         let film = folder.join(self.film);
         let url = format!("rtp://127.0.0.1:{}", self.port);
-        let cast = start(BINARY, &["cast", film.to_str().expect("text"), &url]);
-        let cast = finish(cast, "cast");
-        assert!(cast.status.success(), "{}: {cast:?}", self.film);
+        run(BINARY, &["cast", film.to_str().expect("text"), &url]);
         let begin = Instant::now();
         let written = || fs::metadata(&self.output).map_or(0, |meta| meta.len());
         while written() < len as u64 && begin.elapsed() < PATIENCE / 3 {
             std::thread::sleep(Duration::from_millis(50));
         }
         // It waits for more until it is told to end; then it writes what it still has.
-        let child = self.child.take().expect("it runs");
-        let pid = rustix::process::Pid::from_raw(child.id().cast_signed()).expect("a pid");
         // setpriv and env have become it; it may have ended by itself.
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
-        finish(child, "VLC");
+        let _ = sys::process::kill(self.player.pid(), Signal::INT);
+        self.player.end(PATIENCE);
         fs::read(&self.output).expect("what VLC has written")
-    }
-}
-
-impl Drop for Vlc {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            // It may have ended by itself.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
     }
 }
 
@@ -118,7 +105,7 @@ fn check(folder: &Path, film: &'static str, port: u16, size: usize) {
         _ => &["-map", "0:a", "-f", "s16le", "-"],
     };
     let args = [&["-v", "error", "-i", path.to_str().expect("text")], how].concat();
-    let want = run("ffmpeg", &args).stdout;
+    let want = run("ffmpeg", &args).bytes;
     // What comes last may stay with it: a few pictures, a packet of sound.
     let most = want.len() - if size == PICTURE { want.len() / 5 } else { 2 * 1500 };
     let got = Vlc::start(folder, film, port).made(folder, most);

@@ -6,22 +6,20 @@
 
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use testkit::{Folder, PATIENCE};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-/// How long anything may take, on a machine with far more to do than cores.
-pub const PATIENCE: Duration = Duration::from_secs(120);
-
-/// One browser at a time: several would only be in each other's way.
+/// One browser at a time: several would only slow each other down.
 static ONE: Mutex<()> = Mutex::new(());
-
-const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 
 const FLAGS: &[&str] = &[
     "--headless=new",
@@ -45,38 +43,27 @@ pub struct Browser {
     child: Child,
     input: ChildStdin,
     messages: Receiver<Value>,
-    /// What the tab said without being asked.
+    /// Events of the tab.
     events: Vec<Value>,
     session: String,
     last: u64,
-    profile: PathBuf,
+    _profile: Folder,
     _alone: MutexGuard<'static, ()>,
-}
-
-fn found() -> Option<PathBuf> {
-    let folders = std::env::var_os("PATH")?;
-    let places: Vec<PathBuf> = std::env::split_paths(&folders).collect();
-    NAMES.iter().find_map(|name| places.iter().map(|it| it.join(name)).find(|it| it.is_file()))
 }
 
 impl Browser {
     /// Starts a browser, or says that there is none.
-    pub fn open(name: &str) -> Option<Browser> {
+    pub fn open() -> Option<Browser> {
         let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(program) = found() else {
-            println!("skipped: chromium");
-            return None;
-        };
-        let profile =
-            std::env::temp_dir().join(format!("roundhouse-browser-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&profile).expect("the temporary directory is writable");
+        let program = testkit::chromium()?;
+        let profile = Folder::new();
         let mut child = Command::new("sh")
             .arg("-c")
             .arg("exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1")
             .arg("sh")
             .arg(&program)
             .args(FLAGS)
-            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg(format!("--user-data-dir={}", profile.path().display()))
             .arg("about:blank")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -95,7 +82,7 @@ impl Browser {
             events: Vec::new(),
             session: String::new(),
             last: 0,
-            profile,
+            _profile: profile,
             _alone: alone,
         };
         let tab = browser.call("Target.createTarget", json!({"url": "about:blank"}));
@@ -229,8 +216,6 @@ impl Drop for Browser {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
         let _ = self.child.wait();
-        // Its last children may still be writing; the directory is a temporary one.
-        let _ = std::fs::remove_dir_all(&self.profile);
     }
 }
 
@@ -267,21 +252,7 @@ fn complaint(event: &Value) -> Option<String> {
     Some(format!("{source}: {text}"))
 }
 
-/// Base64 with the standard alphabet (RFC 4648), as DevTools encodes pictures and documents.
+/// Pictures and documents as DevTools encodes them.
 pub fn decoded(text: &str) -> Vec<u8> {
-    let value = |byte: u8| match byte {
-        b'A'..=b'Z' => u32::from(byte - b'A'),
-        b'a'..=b'z' => u32::from(byte - b'a') + 26,
-        b'0'..=b'9' => u32::from(byte - b'0') + 52,
-        b'+' => 62,
-        _ => 63,
-    };
-    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'=').collect();
-    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
-    for group in digits.chunks(4) {
-        let bits = group.iter().fold(0, |bits, byte| bits << 6 | value(*byte));
-        let bits = bits << (6 * (4 - group.len()));
-        bytes.extend_from_slice(&bits.to_be_bytes()[1..group.len()]);
-    }
-    bytes
+    BASE64_STANDARD.decode(text).expect("base64")
 }

@@ -1,66 +1,24 @@
 //! The live page: from `roundhouse live` in a browser that loses its server and finds it again, and
 //! from a race without any browser.
 
-use crate::Room;
-use crate::browser::{Browser, PATIENCE};
+use crate::browser::Browser;
 use lab::record::{Recorder, Run};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use testkit::{Folder, PATIENCE, Server, eventually, wait_for};
 
 const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 
-/// A server that is killed with its guard.
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Server {
-    /// Serves the page of a raw file. An address that was free a moment ago may have become the
-    /// other end of somebody's connection, so it is tried until it is free again.
-    fn start(file: &Path, listen: &str) -> Server {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            if let Some(server) = Server::try_start(file, listen) {
-                return server;
-            }
-            assert!(Instant::now() < until, "{listen} cannot be listened on");
-            thread::sleep(Duration::from_millis(200));
-        }
-    }
-
-    fn try_start(file: &Path, listen: &str) -> Option<Server> {
-        let mut child = Command::new(EXE)
-            .arg("live")
-            .arg(file)
-            .args(["--listen", listen])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the binary was built for this test");
-        let output = child.stdout.take().expect("it is piped");
-        let mut line = String::new();
-        BufReader::new(output).read_line(&mut line).expect("it is text");
-        let mut server = Server { child, address: String::new() };
-        if line.is_empty() {
-            return None;
-        }
-        let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
-        ready["listening"].as_str().expect("it says where").clone_into(&mut server.address);
-        Some(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Serves the page of a raw file. An address that was free a moment ago may have become the other
+/// end of a connection, so it is tried until it is free again.
+fn serve(file: &Path, listen: &str) -> Server {
+    wait_for("the page is served", PATIENCE, || {
+        Server::try_start(Command::new(EXE).arg("live").arg(file).args(["--listen", listen])).ok()
+    })
 }
 
 /// A raw file that grows trial by trial.
@@ -77,7 +35,7 @@ impl Growing {
         Growing { run, recorder, done: 0 }
     }
 
-    /// Appends trials until so many count.
+    /// Appends trials until `counted` of them count.
     fn until(&mut self, counted: usize) {
         let known =
             |run: &Run, done: usize| run.trials[..done].iter().filter(|it| it.counted).count();
@@ -90,13 +48,13 @@ impl Growing {
 
 #[test]
 fn the_live_page_updates_survives_a_killed_server_and_ends() {
-    let Some(mut browser) = Browser::open("live") else { return };
-    let room = Room::new("live");
-    let file = room.0.join("report.jsonl");
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
+    let file = room.path().join("report.jsonl");
     let mut race = Growing::new(&file);
     race.until(3);
-    let server = Server::start(&file, "127.0.0.1:0");
-    let address = server.address.clone();
+    let server = serve(&file, "127.0.0.1:0");
+    let address = server.address;
     browser.look(1280, 900, "light");
     browser.go(&format!("http://{address}/"));
     let done = |number: usize| format!("document.documentElement.dataset.done === '{number}'");
@@ -111,7 +69,7 @@ fn the_live_page_updates_survives_a_killed_server_and_ends() {
     drop(server);
     browser.wait(&wire("lost"));
     race.until(48);
-    let server = Server::start(&file, &address);
+    let server = serve(&file, &address.to_string());
     browser.wait(&wire("open"));
     browser.wait(&done(48));
     race.until(60);
@@ -124,7 +82,7 @@ fn the_live_page_updates_survives_a_killed_server_and_ends() {
     browser.wait("document.documentElement.dataset.phase === 'over'");
     assert_eq!(browser.eval(&wire("over")), json!(true));
     drop(server);
-    // While nobody served, the browser itself wrote down that requests failed; the page did not.
+    // While no server ran, the browser itself logged failed requests; the page did not.
     let ours: Vec<_> =
         browser.complaints().into_iter().filter(|it| !it.starts_with("network")).collect();
     assert!(ours.is_empty(), "{ours:#?}");
@@ -132,11 +90,11 @@ fn the_live_page_updates_survives_a_killed_server_and_ends() {
 
 #[test]
 fn the_live_page_fits_a_phone_in_the_dark() {
-    let Some(mut browser) = Browser::open("phone") else { return };
-    let room = Room::new("phone");
-    let file = room.0.join("report.jsonl");
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
+    let file = room.path().join("report.jsonl");
     Growing::new(&file).until(60);
-    let server = Server::start(&file, "127.0.0.1:0");
+    let server = serve(&file, "127.0.0.1:0");
     browser.look(360, 800, "dark");
     browser.go(&format!("http://{}/", server.address));
     browser.wait("document.documentElement.dataset.done === '60'");
@@ -155,19 +113,19 @@ fn ask(address: &str, path: &str) -> std::io::Result<BufReader<TcpStream>> {
     Ok(BufReader::new(stream))
 }
 
-/// What an event of the stream says, if the line is one.
+/// The data of an event, if the line has any.
 fn event(line: &str) -> Option<Value> {
     Some(serde_json::from_str(line.strip_prefix("data: ")?).expect("an event is JSON"))
 }
 
 #[test]
 fn a_race_shows_itself_from_its_first_trial_to_its_report() {
-    let room = Room::new("race");
-    // Far more blocks than are waited for: the race must not be over before somebody looks.
+    let room = Folder::new();
+    // Far more blocks than are waited for: the race must not be over before the page is read.
     let mut race = Command::new(EXE)
         .args(["race", "stock", "--arms", "epoll", "--blocks", "5000", "--depths", "1"])
         .args(["--window", "50ms", "--warmup", "20ms", "--live"])
-        .current_dir(&room.0)
+        .current_dir(room.path())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -204,11 +162,9 @@ fn a_race_shows_itself_from_its_first_trial_to_its_report() {
     assert_eq!((&last["phase"], &last["total"]), (&json!("stopped"), &json!(10_000)), "{last}");
     assert!(last["report"].as_str().is_some_and(|it| it.ends_with("report.html")), "{last}");
     assert!(events.ends_with("0\r\n\r\n"), "the stream is whole");
-    let until = Instant::now() + PATIENCE;
-    while race.try_wait().expect("it is ours").is_none() {
-        assert!(Instant::now() < until, "the race ends after its stream");
-        thread::sleep(Duration::from_millis(20));
-    }
+    eventually("the race ends after its stream", PATIENCE, || {
+        race.try_wait().expect("it is ours").is_some()
+    });
     let told = rest.join().expect("lines").join("\n");
     assert!(race.wait().expect("it has ended").success(), "{told}");
 }

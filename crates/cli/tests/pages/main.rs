@@ -1,5 +1,5 @@
 //! Pages in a real Chromium: the report and the exhibit from their files, the live page from its
-//! server. Where there is no Chromium the tests say so; what needs none is tested anyway.
+//! server. What needs no browser is tested without one too.
 
 mod browser;
 mod live;
@@ -7,29 +7,9 @@ mod path;
 mod report;
 mod web;
 
-use std::path::PathBuf;
+use testkit::Folder;
 
-/// A directory of one test, removed with its guard.
-pub struct Room(pub PathBuf);
-
-impl Room {
-    /// A directory that nobody else has.
-    pub fn new(name: &str) -> Room {
-        let path = std::env::temp_dir().join(format!("cli-pages-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("the temporary directory is writable");
-        Room(path)
-    }
-
-    /// Writes a file and returns its address.
-    pub fn page(&self, name: &str, html: &str) -> String {
-        let path = self.0.join(name);
-        std::fs::write(&path, html).expect("the room is writable");
-        format!("file://{}", path.display())
-    }
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Writes a file and returns its address.
+fn page(folder: &Folder, name: &str, html: &str) -> String {
+    format!("file://{}", folder.file(name, html).display())
 }

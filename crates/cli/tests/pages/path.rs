@@ -1,47 +1,20 @@
 //! The page on which walls are drawn: served, where our own searches answer, and as one file.
 
-use crate::Room;
 use crate::browser::Browser;
-use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use serde_json::json;
+use std::process::Command;
+use testkit::{Folder, Server, run};
 
 const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 
-/// The server of the page, killed with its guard.
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Server {
-    fn start() -> Server {
-        let mut child = Command::new(EXE)
-            .args(["path", "edit"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the binary was built for this test");
-        let output = child.stdout.take().expect("it is piped");
-        let mut line = String::new();
-        BufReader::new(output).read_line(&mut line).expect("one line of JSON");
-        let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
-        let address = ready["listening"].as_str().expect("it says where").to_owned();
-        Server { child, address }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// The server of the page.
+fn serve() -> Server {
+    Server::start(Command::new(EXE).args(["path", "edit"]))
 }
 
 const DONE: &str = "document.documentElement.dataset.state === 'done'";
 
-/// What the page says of itself.
+/// A figure that the page publishes.
 fn told(browser: &mut Browser, key: &str) -> String {
     let value = browser.eval(&format!("document.documentElement.dataset.{key}"));
     value.as_str().unwrap_or_default().to_owned()
@@ -71,15 +44,15 @@ fn drag(browser: &mut Browser, cells: &[(u32, u32)]) {
 
 #[test]
 fn walls_that_are_drawn_change_both_searches() {
-    let Some(mut browser) = Browser::open("path") else { return };
-    let server = Server::start();
+    let Some(mut browser) = Browser::open() else { return };
+    let server = serve();
     browser.look(1280, 900, "light");
     browser.go(&format!("http://{}/", server.address));
     browser.wait(DONE);
     assert_eq!((told(&mut browser, "length0"), told(&mut browser, "length1")), both("84.4975"));
     assert_eq!(told(&mut browser, "walls"), "328");
     browser.shot("path-1280-light");
-    // From the upper edge to near the lower: whoever comes by has to go around below.
+    // From the upper edge to near the lower: a path has to go around below.
     drag(&mut browser, &[(60, 0), (60, 20), (60, 38)]);
     browser.wait(DONE);
     assert_eq!(told(&mut browser, "length0"), told(&mut browser, "length1"));
@@ -116,11 +89,10 @@ fn both(length: &str) -> (String, String) {
 
 #[test]
 fn the_page_is_also_one_file_that_asks_nobody() {
-    let Some(mut browser) = Browser::open("path-file") else { return };
-    let room = Room::new("path");
-    let file = room.0.join("path.html");
-    let status = Command::new(EXE).args(["path", "page"]).arg(&file).stderr(Stdio::null()).status();
-    assert!(status.expect("the binary was built for this test").success());
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
+    let file = room.path().join("path.html");
+    run(Command::new(EXE).args(["path", "page"]).arg(&file)).success();
     browser.look(360, 800, "dark");
     browser.go(&format!("file://{}", file.display()));
     browser.wait(DONE);

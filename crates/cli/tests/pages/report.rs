@@ -1,11 +1,11 @@
 //! The report and the exhibit, opened from files as a reader would.
 
-use crate::Room;
 use crate::browser::{Browser, decoded};
+use crate::page;
+use document::{Document, Plot, Section, Series};
 use lab::record::Run;
-use pages::charts::{Line, Plot};
-use pages::exhibit::{Exhibit, Side};
 use serde_json::{Value, json};
+use testkit::Folder;
 
 fn report(run: &Run) -> String {
     let summary = lab::verdict::analyse(run);
@@ -36,7 +36,7 @@ fn calm(browser: &mut Browser, at: &str) {
     assert!(complaints.is_empty(), "{at}: {complaints:#?}");
 }
 
-/// Words whose colour stands out too little from what is behind them: WCAG 2.2, success criterion
+/// Words whose colour contrasts too little with its background: WCAG 2.2, success criterion
 /// 1.4.3 (4.5 to 1, for large letters 3 to 1).
 const FAINT: &str = "(() => {
     const parse = (text) => (text.match(/[0-9.]+/g) || []).map(Number);
@@ -69,9 +69,9 @@ const FAINT: &str = "(() => {
 
 #[test]
 fn a_report_is_whole_in_light_and_dark_from_a_phone_to_a_wall() {
-    let Some(mut browser) = Browser::open("report") else { return };
-    let room = Room::new("report");
-    let url = room.page("report.html", &report(&pages::sample::whole()));
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
+    let url = page(&room, "report.html", &report(&pages::sample::whole()));
     let mut papers = Vec::new();
     for (width, scheme) in [(360, "light"), (360, "dark"), (1280, "light"), (1600, "dark")] {
         let at = format!("{width} {scheme}");
@@ -99,9 +99,9 @@ fn a_report_is_whole_in_light_and_dark_from_a_phone_to_a_wall() {
 
 #[test]
 fn colours_of_charts_follow_the_scheme() {
-    let Some(mut browser) = Browser::open("scheme") else { return };
-    let room = Room::new("scheme");
-    let url = room.page("report.html", &report(&pages::sample::small()));
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
+    let url = page(&room, "report.html", &report(&pages::sample::small()));
     browser.look(1280, 900, "light");
     browser.go(&url);
     draw(&mut browser);
@@ -114,9 +114,9 @@ fn colours_of_charts_follow_the_scheme() {
 
 #[test]
 fn a_report_is_printed_light_and_with_its_charts() {
-    let Some(mut browser) = Browser::open("print") else { return };
-    let room = Room::new("print");
-    let url = room.page("report.html", &report(&pages::sample::small()));
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
+    let url = page(&room, "report.html", &report(&pages::sample::small()));
     browser.look(1280, 900, "dark");
     browser.go(&url);
     browser.wait("document.documentElement.classList.contains('drawn')");
@@ -143,9 +143,9 @@ fn a_report_is_printed_light_and_with_its_charts() {
 
 #[test]
 fn a_report_can_be_read_without_script() {
-    let Some(mut browser) = Browser::open("script") else { return };
-    let room = Room::new("script");
-    let url = room.page("report.html", &report(&pages::sample::small()));
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
+    let url = page(&room, "report.html", &report(&pages::sample::small()));
     browser.look(800, 900, "light");
     browser.call("Emulation.setScriptExecutionDisabled", json!({"value": true}));
     browser.go(&url);
@@ -167,9 +167,9 @@ fn a_report_can_be_read_without_script() {
 
 #[test]
 fn a_report_is_used_by_keyboard_and_told_to_a_screen_reader() {
-    let Some(mut browser) = Browser::open("keys") else { return };
-    let room = Room::new("keys");
-    let url = room.page("report.html", &report(&pages::sample::small()));
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
+    let url = page(&room, "report.html", &report(&pages::sample::small()));
     browser.look(1280, 900, "light");
     browser.go(&url);
     browser.press("Tab");
@@ -207,28 +207,28 @@ fn a_report_is_used_by_keyboard_and_told_to_a_screen_reader() {
 
 #[test]
 fn an_exhibit_is_whole_on_a_phone_and_on_a_desk() {
-    let Some(mut browser) = Browser::open("exhibit") else { return };
-    let room = Room::new("exhibit");
-    let line = |name: &str, published| Line {
-        name: name.to_owned(),
-        published,
-        places: vec![(1.0, 1.0).into(), (10.0, 9.98).into(), (1_000.0, 761.0).into()],
-        ..Line::default()
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
+    let line = |name: &str, published| {
+        let points = [(1.0, 1.0), (10.0, 9.98), (1_000.0, 761.0)];
+        Series { published, ..Series::measured(name, points) }
     };
     let plot = || Plot {
         title: "Requests per second".to_owned(),
-        lines: vec![line("published", true), line("repeated", false)],
+        series: vec![line("published", true), line("repeated", false)],
         ..Plot::default()
     };
-    let side = || Side { finding: "The same.".to_owned(), plot: Some(plot()), ..Side::default() };
-    let exhibit = Exhibit {
+    let side =
+        || Section { finding: "The same.".to_owned(), plot: Some(plot()), ..Section::default() };
+    let exhibit = Document {
         title: "Think time".to_owned(),
         headline: "A client that sleeps measures its own sleep.".to_owned(),
         flawed: side(),
         corrected: side(),
-        ..Exhibit::default()
+        ..Document::default()
     };
-    let url = room.page("exhibit.html", &pages::exhibit(&exhibit).expect("the template fits"));
+    let url =
+        page(&room, "exhibit.html", &pages::exhibit(&exhibit, "").expect("the template fits"));
     for (width, scheme) in [(360, "dark"), (1280, "light")] {
         browser.look(width, 900, scheme);
         browser.go(&url);

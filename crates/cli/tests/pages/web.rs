@@ -1,11 +1,10 @@
 //! The web server under a real Chromium, on every engine: a page with what belongs to it, sound
 //! that is sought in, a file in pieces and whole, forms.
 
-use crate::Room;
 use crate::browser::Browser;
-use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use serde_json::json;
+use std::process::Command;
+use testkit::{Folder, Law, Server, WAVE_RATE, skip, wave};
 
 const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 
@@ -53,64 +52,24 @@ async function check() {
 }
 "#;
 
-/// A minute of silence: PCM of one channel, 8 bits, 8000 times a second (RIFF WAVE).
-fn sound() -> Vec<u8> {
-    let len = (SECONDS * 8000) as u32;
-    let mut bytes = b"RIFF".to_vec();
-    bytes.extend((36 + len).to_le_bytes());
-    bytes.extend(b"WAVEfmt ");
-    bytes.extend(16_u32.to_le_bytes());
-    bytes.extend([1, 0, 1, 0]);
-    bytes.extend(8000_u32.to_le_bytes());
-    bytes.extend(8000_u32.to_le_bytes());
-    bytes.extend([1, 0, 8, 0]);
-    bytes.extend(b"data");
-    bytes.extend(len.to_le_bytes());
-    bytes.resize(bytes.len() + len as usize, 128);
-    bytes
-}
-
-/// A server of the site, killed with its guard.
-struct Server {
-    child: Child,
-    address: String,
-}
-
-impl Server {
-    /// Nothing where this machine cannot have the engine.
-    fn start(engine: &str, room: &Room) -> Option<Server> {
-        let mut command = Command::new(EXE);
-        command.args(["serve", "http", "--demo", "--port", "0", "--engine", engine]);
-        // A browser connects six times, and one client at a time means that five of them wait.
-        command.args(["--keep-alive", if engine == "iterative" { "50ms" } else { "15s" }]);
-        command.arg(&room.0).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("the binary was built for this test");
-        let mut line = String::new();
-        let output = child.stdout.take().expect("it is piped");
-        BufReader::new(output).read_line(&mut line).expect("it is text");
-        if line.is_empty() {
-            let _ = child.wait();
-            assert!(engine == "uring", "{engine} does not begin");
-            println!("skipped: io_uring");
-            return None;
-        }
-        let ready: Value = serde_json::from_str(&line).expect("one line of JSON");
-        let address = ready["listening"].as_str().expect("it says where").to_owned();
-        Some(Server { child, address })
+/// A server of the site; nothing where this machine cannot have the engine.
+fn serve(engine: &str, site: &Folder) -> Option<Server> {
+    let mut command = Command::new(EXE);
+    command.args(["serve", "http", "--demo", "--port", "0", "--engine", engine]);
+    // A browser connects six times, and one client at a time means that five of them wait.
+    command.args(["--keep-alive", if engine == "iterative" { "50ms" } else { "15s" }]);
+    let server = Server::try_start(command.arg(site.path())).ok();
+    if server.is_none() {
+        assert!(engine == "uring", "{engine} does not begin");
+        skip("io_uring");
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    server
 }
 
 #[test]
 fn a_site_on_every_engine() {
-    let Some(mut browser) = Browser::open("web") else { return };
-    let room = Room::new("web");
+    let Some(mut browser) = Browser::open() else { return };
+    let room = Folder::new();
     let great: Vec<u8> = (0..GREAT).map(|at| (at % 251) as u8).collect();
     let picture = "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'><rect/></svg>";
     let files: [(&str, &[u8]); 7] = [
@@ -120,16 +79,16 @@ fn a_site_on_every_engine() {
         ("script.js", SCRIPT.as_bytes()),
         ("style.css", b"body { color: rgb(1, 2, 3) }"),
         ("picture.svg", picture.as_bytes()),
-        ("sound.wav", &sound()),
+        ("sound.wav", &wave(Law::Pcm, &vec![128; SECONDS * WAVE_RATE as usize])),
         ("great", &great),
     ];
     for (name, bytes) in files {
-        std::fs::write(room.0.join(name), bytes).expect("the room is writable");
+        room.file(name, bytes);
     }
     // They live until the end: a page that is left may still ask its server for something.
     let mut servers = Vec::new();
     for engine in engines::PRESETS.iter().map(|preset| preset.name) {
-        let Some(server) = Server::start(engine, &room) else { continue };
+        let Some(server) = serve(engine, &room) else { continue };
         let page = format!("http://{}/index.html", server.address);
         browser.go(&page);
         let found = browser.eval("check().catch(error => String(error))");

@@ -1,28 +1,31 @@
-//! Who sends gets the rank that was asked for, and nobody else does, in threads and in processes;
-//! who takes the place of a worker that was killed gets it again; and where it may not be had the
-//! server does not begin.
+//! The sending worker gets the rank that was asked for, and no other worker does, in threads and in
+//! processes; the successor of a killed worker gets it too; and a server that may not have it does
+//! not start.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use sys::process::Pid;
 use sys::rank::{Turn, bounds, nice};
 
-use crate::stage::{BINARY, PATIENCE, Server, finish, has, skip, start};
+use testkit::{Folder, Law, PATIENCE, WAVE_RATE, has, skip, wave};
+
+use crate::stage::{BINARY, Server, start};
 
 /// A thread of the server: its name, its real-time priority and its nice value.
 type Ranked = (Pid, String, Option<u32>, i32);
 
 /// All threads of a process and of its children.
-fn threads(of: u32) -> Vec<Ranked> {
+fn threads(of: Pid) -> Vec<Ranked> {
     let folder = format!("/proc/{of}/task");
     let mut found = Vec::new();
     // A thread may end while it is looked at.
     for task in fs::read_dir(&folder).into_iter().flatten().flatten() {
         let text = |file| fs::read_to_string(task.path().join(file)).unwrap_or_default();
         for child in text("children").split_ascii_whitespace() {
-            found.extend(threads(child.parse().expect("a number")));
+            let child = child.parse().ok().and_then(Pid::of);
+            found.extend(threads(child.expect("a number")));
         }
         let number = task.file_name().to_str().and_then(|it| it.parse().ok()).and_then(Pid::of);
         let number = number.expect("a number");
@@ -35,7 +38,7 @@ fn threads(of: u32) -> Vec<Ranked> {
 
 /// Waits until those that `is_ranked` picks are as many as expected, and returns them.
 #[track_caller]
-fn ranked(of: u32, count: usize, is_ranked: impl Fn(&Ranked) -> bool) -> Vec<Ranked> {
+fn ranked(of: Pid, count: usize, is_ranked: impl Fn(&Ranked) -> bool) -> Vec<Ranked> {
     let begin = Instant::now();
     loop {
         let all = threads(of);
@@ -62,56 +65,41 @@ fn may() -> bool {
     may
 }
 
-fn serve(args: &str) -> Server {
-    let folder = std::env::temp_dir().join(format!("roundhouse-ranks-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a temporary folder");
-    Server::start(&folder, &args.split(' ').collect::<Vec<_>>())
+/// A server of a folder without media.
+fn serve(folder: &Folder, args: &str) -> Server {
+    Server::start(folder.path(), &args.split(' ').collect::<Vec<_>>())
 }
 
 #[test]
 fn who_sends_has_the_rank_and_nobody_else_has() {
+    let folder = Folder::new();
     for engine in ["thread", "prefork"] {
-        // This way everybody may go.
-        let server = serve(&format!("--engine {engine} --nice 11"));
-        ranked(server.child.id(), 1, |it| it.3 == 11);
+        // Every user may lower a priority.
+        let server = serve(&folder, &format!("--engine {engine} --nice 11"));
+        ranked(server.pid, 1, |it| it.3 == 11);
         if !may() {
             continue;
         }
-        let server = serve(&format!("--engine {engine} --nice -3"));
-        ranked(server.child.id(), 1, |it| it.3 == -3);
-        let server = serve(&format!("--engine {engine} --fifo 7"));
-        let first = ranked(server.child.id(), 1, |it| it.2 == Some(7));
+        let server = serve(&folder, &format!("--engine {engine} --nice -3"));
+        ranked(server.pid, 1, |it| it.3 == -3);
+        let server = serve(&folder, &format!("--engine {engine} --fifo 7"));
+        let first = ranked(server.pid, 1, |it| it.2 == Some(7));
         assert!(Turn::of(Some(first[0].0)).expect("it lives").resets_on_fork());
         if engine == "prefork" {
             sys::process::kill(first[0].0, sys::signal::Signal::KILL).expect("ours");
-            ranked(server.child.id(), 1, |it| it.2 == Some(7) && it.0 != first[0].0);
+            ranked(server.pid, 1, |it| it.2 == Some(7) && it.0 != first[0].0);
         }
     }
 }
 
-/// Two seconds of silence.
-fn silence() -> Vec<u8> {
-    let data = 16_000_u32;
-    let mut bytes = b"RIFF".to_vec();
-    bytes.extend((36 + data).to_le_bytes());
-    // A law, channels, samples and bytes a second, bytes of a sample, its bits (RFC 2361).
-    bytes.extend(b"WAVEfmt \x10\0\0\0\x07\0\x01\0\x40\x1f\0\0\x40\x1f\0\0\x01\0\x08\0data");
-    bytes.extend(data.to_le_bytes());
-    bytes.resize(bytes.len() + data as usize, 0xff);
-    bytes
-}
-
 #[test]
 fn so_has_a_thread_for_each_stream() {
-    let file = std::env::temp_dir().join(format!("roundhouse-rank-{}.wav", std::process::id()));
-    fs::write(&file, silence()).expect("a temporary file");
+    let folder = Folder::new();
+    let file = folder.file("silence.wav", wave(Law::Mu, &[0xff; 2 * WAVE_RATE as usize]));
     let rank = if may() { ["--fifo", "5"] } else { ["--nice", "13"] };
     let words = ["cast", file.to_str().expect("text"), "rtp://127.0.0.1:9", "--sender", "plain"];
-    let mut cast = start(BINARY, &[&words[..], &rank].concat());
-    let found = ranked(cast.id(), 2, |it| it.2 == Some(5) || it.3 == 13);
-    cast.kill().expect("our own child");
-    finish(cast, "cast");
-    fs::remove_file(&file).expect("our own file");
+    let cast = start(BINARY, &[&words[..], &rank].concat());
+    let found = ranked(cast.pid(), 2, |it| it.2 == Some(5) || it.3 == 13);
     assert!(found.iter().any(|it| it.1 == "stream"), "{found:?}");
 }
 
@@ -121,9 +109,10 @@ fn the_kernels_thread_of_a_ring_has_it_too() {
     if pacing::probe(sender).is_err() {
         return skip("io_uring");
     }
+    let folder = Folder::new();
     let rank = if may() { "--fifo 6" } else { "--nice 12" };
-    let server = serve(&format!("--engine thread --sender {sender} {rank}"));
-    let ranked = ranked(server.child.id(), 2, |it| it.2 == Some(6) || it.3 == 12);
+    let server = serve(&folder, &format!("--engine thread --sender {sender} {rank}"));
+    let ranked = ranked(server.pid, 2, |it| it.2 == Some(6) || it.3 == 12);
     let of_the_ring = ranked.iter().filter(|it| it.1.starts_with("iou-sqp-"));
     assert_eq!(of_the_ring.count(), 1, "{ranked:?}");
 }
@@ -144,15 +133,14 @@ fn without_leave_the_server_does_not_begin() {
         let mut humble = Command::new("setpriv");
         humble.args(["--bounding-set=-sys_nice", "--inh-caps=-sys_nice", BINARY]);
         humble.args(command.split(' ')).args(flags.split(' '));
-        humble.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let output = finish(humble.spawn().expect("setpriv"), "a server that may not");
-        let said = String::from_utf8_lossy(&output.stderr);
+        let ended = testkit::run(&mut humble);
+        let said = &ended.err;
         if said.contains("setpriv:") {
-            // Who is not root cannot change the set, and has not got the privilege anyhow.
+            // Without root the set cannot be changed, and the privilege is missing anyway.
             return skip("limits that forbid ranks");
         }
-        assert_eq!(output.status.code(), Some(1), "{flags}: {said}");
-        assert!(output.stdout.is_empty(), "{flags}: it never was ready");
+        assert_eq!(ended.code, Some(1), "{flags}: {said}");
+        assert!(ended.out.is_empty(), "{flags}: it never was ready");
         for words in [wanted, "found", "CAP_SYS_NICE", "ulimit", "Limit"] {
             assert!(said.contains(words), "{flags}: {said}");
         }

@@ -7,18 +7,17 @@ use std::time::{Duration, Instant};
 
 use sys::udp::{Udp, UdpOptions};
 
-use crate::stage::PATIENCE;
+use testkit::PATIENCE;
 
 /// A look at the sockets lasts so long if nothing comes.
 const LOOK: Duration = Duration::from_millis(20);
 /// Bytes of datagrams that may wait while this process has no processor.
 const BUFFER: usize = 4 << 20;
 
-/// What tells two packets apart when sender and numbers are drawn by chance: marker and payload
-/// type, and the payload.
+/// The parts of a packet that are not drawn by chance: marker and payload type, and the payload.
 pub type Payload = (u8, Vec<u8>);
 
-/// What came of one track.
+/// The packets of one track.
 #[derive(Default)]
 pub struct Heard {
     control: String,
@@ -285,7 +284,7 @@ impl Receiver {
     }
 }
 
-/// The value behind a name at the beginning of a line.
+/// The value of a field: the rest of the line that begins with its name.
 fn field(text: &str, name: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix(name)).map(|it| it.trim().to_owned())
 }

@@ -11,7 +11,9 @@ use std::time::Duration;
 use pacing::Sender;
 
 use crate::receiver::{Payload, Receiver};
-use crate::stage::{Server, films, skip};
+use testkit::skip;
+
+use crate::stage::{Server, films};
 
 /// The kinds of files.
 const FILMS: [&str; 5] = ["film.ts", "film.mp4", "tone.wav", "disc.wav", "talk.ogg"];
@@ -43,7 +45,7 @@ fn whole(url: &str, within: bool) -> Program {
     payloads(receiver)
 }
 
-/// Until some track has so many packets more.
+/// Until some track has this many packets more.
 fn hear_some(receiver: &mut Receiver) {
     let before = receiver.counts();
     receiver.hear(|it| {
@@ -84,7 +86,7 @@ fn cut_short(url: &str) -> Program {
     payloads(receiver)
 }
 
-/// What one film was to three clients.
+/// One film as three clients received it.
 struct Played {
     film: &'static str,
     whole: Program,
@@ -114,7 +116,7 @@ fn play_all(url: &str) -> Vec<Played> {
     })
 }
 
-/// What `sender` sends, if it works here.
+/// The films as `sender` sends them, if it works here.
 fn tried(folder: &Path, sender: Sender, engine: &str) -> Option<Vec<Played>> {
     if let Err(why) = pacing::probe(sender) {
         let lacks = ["io_uring", "root"].into_iter().find(|it| sender.needs().contains(it));
@@ -163,7 +165,7 @@ fn compare(who: &str, played: &Played, want: &Program) {
     assert!(came(&played.cut_short) < came(want), "{}: it goes on", name("cut short"));
 }
 
-/// What comes within the connection.
+/// The films within the connection.
 fn reference(folder: &Path) -> Vec<Program> {
     let server = Server::start(folder, &[]);
     std::thread::scope(|scope| {

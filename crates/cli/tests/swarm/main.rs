@@ -9,13 +9,12 @@ mod stage;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use rustix::process::Signal;
 use stage::{
-    EXE, LOCUSTFILE, Master, Process, Relay, Scene, Worker, field, free_ports, lock, locusts,
-    number, skip, wait,
+    EXE, LOCUSTFILE, Master, Relay, Scene, Worker, field, free_ports, locusts, number, wait,
 };
+use sys::signal::Signal;
+use testkit::{Folder, PATIENCE, Process, chromium};
 
 /// The master's file says exactly what the workers have counted; gives back that number.
 #[track_caller]
@@ -106,7 +105,7 @@ fn check_page(master: &Master) {
     }
     let rows = master.csv("/stats/requests/csv");
     let total = rows.last().expect("a row of sums");
-    let Some(shown) = browse(master, "stats") else { return skip("chromium") };
+    let Some(shown) = browse(master, "stats") else { return };
     for text in ["STOCK", "Aggregated", field(total, "Request Count"), "Generator", "Times"] {
         assert!(shown.contains(&format!(">{text}<")), "expected {text} in {shown}");
     }
@@ -116,35 +115,26 @@ fn check_page(master: &Master) {
     }
 }
 
-/// What a browser makes of a tab, as text of its elements; a picture is left in the target
-/// directory for whoever wants to see it. `None` where there is no browser.
+/// A tab as a browser shows it, as text of its elements; a picture is left in the target
+/// directory. `None` where there is no browser.
 fn browse(master: &Master, tab: &str) -> Option<String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let picture = target.join(format!("swarm-{tab}.png"));
     let _ = std::fs::remove_file(&picture);
-    let profile = target.join(format!("swarm-browser-{}", std::process::id()));
+    let (program, profile) = (chromium()?, Folder::new());
     let url = format!("http://{}/?tab={tab}", master.web);
     let run = |what: &str| {
-        let mut command = Command::new("chromium");
+        let mut command = Command::new(&program);
         command.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
         command.args(["--window-size=1500,700", "--virtual-time-budget=8000"]);
-        command.arg(format!("--user-data-dir={}", profile.display()));
-        let mut browser = Process::start(command.args([what, &url]));
-        wait("the browser ends", || browser.ended());
-        // Its last words are on their way through the pipe.
-        std::thread::sleep(Duration::from_millis(300));
-        lock(&browser.lines).join("\n")
+        command.arg(format!("--user-data-dir={}", profile.path().display()));
+        Process::start(command.args([what, &url])).end(PATIENCE).out
     };
-    let there = Command::new("chromium").arg("--version").output();
-    if !there.is_ok_and(|output| output.status.success()) {
-        return None;
-    }
     // A browser on a busy machine may give up once.
     let shown = wait("the browser shows the page", || {
         Some(run("--dump-dom")).filter(|shown| shown.contains(">Aggregated<") || tab != "stats")
     });
     run(&format!("--screenshot={}", picture.display()));
-    let _ = std::fs::remove_dir_all(&profile);
     let size = std::fs::metadata(&picture).map_or(0, |file| file.len());
     assert!(size > 10_000, "expected a picture at {}, found {size} bytes", picture.display());
     Some(shown)
@@ -160,7 +150,7 @@ fn a_killed_worker_is_missed_and_the_rest_goes_on() {
     master.swarm(6, &scene.market, "think=2ms");
     master.wait_for_users(6);
     master.wait_for_requests(50);
-    killed.process.child.kill().expect("our own child");
+    killed.process.kill();
     master.wait_for("the killed worker is missed", |stats| {
         let workers = stats["workers"].as_array().expect("workers");
         workers.iter().any(|worker| worker["id"] == "w1" && worker["state"] == "missing")
@@ -266,26 +256,21 @@ fn what_makes_no_sense_is_told_on_the_page() {
 fn a_run_without_a_page_ends_by_itself_with_files() {
     let Some(locust) = locusts().pop() else { return };
     let scene = Scene::new();
-    let folder =
-        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("swarm-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("the target directory is writable");
+    let folder = Folder::new();
     let [port, _] = free_ports();
     let mut worker = Worker::start(port, "w1");
     let mut command = Command::new(locust);
     command.args(["--master", "--headless", "-f", LOCUSTFILE, "StockUser", "--think", "2ms"]);
     command.args(["--master-bind-host", "127.0.0.1", "--master-bind-port", &port.to_string()]);
     command.args(["--expect-workers", "1", "-u", "4", "-r", "4", "-t", "6s", "--csv", "out"]);
-    command.args(["--host", &scene.market]).current_dir(&folder);
-    let mut master = Process::start(&mut command);
-    let code = wait("the master ends", || master.ended()).code();
-    assert_eq!(code, Some(0), "{}", master.said());
+    command.args(["--host", &scene.market]).current_dir(folder.path());
+    testkit::run(&mut command).success();
     assert_eq!(worker.wait_for_end(), Some(0), "{}", worker.process.said());
     assert!(worker.account(1)["requests"].as_u64() > Some(0), "{}", worker.name);
     for file in ["out_stats.csv", "out_generator.csv", "out_times.csv"] {
-        let text = std::fs::read_to_string(folder.join(file)).expect(file);
+        let text = folder.text(file);
         assert!(text.lines().count() > 1, "{file}: {text}");
     }
-    let _ = std::fs::remove_dir_all(&folder);
 }
 
 #[test]
@@ -294,7 +279,6 @@ fn a_worker_without_a_master_says_what_to_do() {
     let mut worker = Worker::start_with(nobody, "w1", &["--patience", "1s"]);
     assert_eq!(worker.wait_for_end(), Some(1));
     wait("the reason", || worker.process.said().contains("--master").then_some(()));
-    let refused = Command::new(EXE).args(["swarm", "--master", "a:b"]).output();
-    let refused = refused.expect("the binary was built for this test");
-    assert_eq!(refused.status.code(), Some(2));
+    let refused = testkit::run(Command::new(EXE).args(["swarm", "--master", "a:b"]));
+    assert_eq!(refused.code, Some(2));
 }

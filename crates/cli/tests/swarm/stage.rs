@@ -1,32 +1,23 @@
-//! What the tests of swarms stand on: masters, workers and a market as child processes, each wait
+//! Stage of the swarm tests: masters, workers and a market as child processes, each wait
 //! with an end, and a relay that can fall silent.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
+use testkit::{PATIENCE, Process, Server, skip, wait_for};
 
 pub const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 pub const LOCUSTFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../swarm/locustfile.py");
-/// How long anything may take that takes seconds on a free machine.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-/// What every test needs: a market.
+/// The market of a test.
 pub struct Scene {
     pub market: String,
-    _server: Process,
-}
-
-/// A child that does not outlive its handle.
-pub struct Process {
-    pub child: Child,
-    pub lines: Arc<Mutex<Vec<String>>>,
-    words: Arc<Mutex<String>>,
+    _server: Server,
 }
 
 pub struct Master {
@@ -41,85 +32,23 @@ pub struct Worker {
     pub name: String,
 }
 
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A test that failed must not make the others fail.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Waits for something to be there.
 #[track_caller]
-pub fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "expected within {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+pub fn wait<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait_for(what, PATIENCE, look)
 }
 
-impl Process {
-    pub fn start(command: &mut Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-        let (lines, words): (Arc<Mutex<Vec<String>>>, Arc<Mutex<String>>) = Default::default();
-        let stdout = BufReader::new(child.stdout.take().expect("piped above"));
-        let stderr = BufReader::new(child.stderr.take().expect("piped above"));
-        std::thread::spawn({
-            let lines = Arc::clone(&lines);
-            move || stdout.lines().map_while(Result::ok).for_each(|line| lock(&lines).push(line))
-        });
-        std::thread::spawn({
-            let words = Arc::clone(&words);
-            move || {
-                for line in stderr.lines().map_while(Result::ok) {
-                    let mut words = lock(&words);
-                    words.push_str(&line);
-                    words.push('\n');
-                }
-            }
-        });
-        Self { child, lines, words }
-    }
-
-    pub fn said(&self) -> String {
-        format!("{}\n{}", lock(&self.lines).join("\n"), lock(&self.words))
-    }
-
-    /// The first line of JSON on stdout that `is_it`.
-    pub fn json(&self, is_it: impl Fn(&Value) -> bool) -> Option<Value> {
-        let lines = lock(&self.lines);
-        lines.iter().filter_map(|line| serde_json::from_str(line).ok()).find(|value| is_it(value))
-    }
-
-    pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("our own child")
-    }
-
-    pub fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).expect("our own child");
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if std::thread::panicking() {
-            eprintln!("--- {:?} said\n{}", self.child.id(), self.said());
-        }
-    }
+/// The first line of JSON on stdout that `is_it`.
+pub fn json(process: &Process, is_it: impl Fn(&Value) -> bool) -> Option<Value> {
+    let out = process.out();
+    out.lines().filter_map(|line| serde_json::from_str(line).ok()).find(|value| is_it(value))
 }
 
 impl Scene {
     pub fn new() -> Self {
         let words = ["serve", "stock", "--engine", "epoll", "--port", "0"];
-        let server = Process::start(Command::new(EXE).args(words));
-        let ready =
-            wait("the market is ready", || server.json(|ready| !ready["listening"].is_null()));
-        let market = format!("stock://{}", ready["listening"].as_str().expect("an address"));
+        let server = Server::start(Command::new(EXE).args(words));
+        let market = format!("stock://{}", server.address);
         Self { market, _server: server }
     }
 }
@@ -139,12 +68,12 @@ impl Master {
         command.args(["--master-bind-port", &port.to_string(), "--web-port", &web.to_string()]);
         let mut process = Process::start(&mut command);
         let web = SocketAddr::from(([127, 0, 0, 1], web));
-        let stands = wait("the master's page answers", || match process.ended() {
+        let stands = wait("the master's page answers", || match process.status() {
             Some(_) => Some(false),
             None => http(web, "GET", "/stats/requests", "").map(|_| true),
         });
         if !stands {
-            // Somebody has taken the port meanwhile.
+            // Another process has taken the port meanwhile.
             assert!(tries > 1, "expected a master, found its end: {}", process.said());
             return Self::start_with(locust, ports, tries - 1);
         }
@@ -153,8 +82,7 @@ impl Master {
 
     /// Kills it and starts another on the same ports.
     pub fn again(mut self) -> Self {
-        self.process.child.kill().expect("our own child");
-        self.process.child.wait().expect("our own child");
+        self.process.kill();
         Self::start_with(&self.locust, &[self.port, self.web.port()], 3)
     }
 
@@ -166,7 +94,7 @@ impl Master {
         serde_json::from_str(&self.get("/stats/requests")).expect("the page's numbers are JSON")
     }
 
-    /// Wants so many users, with the fields `more` of the page.
+    /// Asks for `users` users, with the fields `more` of the page.
     pub fn swarm(&self, users: u64, host: &str, more: &str) {
         let form = format!("user_count={users}&spawn_rate={users}&host={host}&{more}");
         let answer = http(self.web, "POST", "/swarm", &form).expect("the master answers");
@@ -181,7 +109,7 @@ impl Master {
     /// the moment without workers for the end of the new test.
     #[track_caller]
     pub fn stop(&self) {
-        let ready = || lock(&self.process.words).matches("reported as ready").count() as u64;
+        let ready = || self.process.err().matches("reported as ready").count() as u64;
         let before = ready();
         let workers = self.stats()["worker_count"].as_u64().expect("a number");
         // Older masters want a GET.
@@ -205,7 +133,7 @@ impl Master {
         self.wait_for("all users are there", |stats| stats["user_count"] == count);
     }
 
-    /// Waits until so many more requests were counted.
+    /// Waits until `more` more requests were counted.
     #[track_caller]
     pub fn wait_for_requests(&self, more: u64) {
         let count = |stats: &Value| {
@@ -251,19 +179,19 @@ impl Worker {
         Self { process: Process::start(&mut command), name: name.to_owned() }
     }
 
-    /// What it counted in a test, once that is over.
+    /// Its counts of a test that is over.
     pub fn account(&self, test: u64) -> Value {
-        wait("the worker's account", || self.process.json(|value| value["test"] == test))
+        wait("the worker's account", || json(&self.process, |value| value["test"] == test))
     }
 
     #[track_caller]
     pub fn wait_for_end(&mut self) -> Option<i32> {
-        wait("the worker ends", || self.process.ended()).code()
+        wait("the worker ends", || self.process.status()).code()
     }
 }
 
 /// Two ports that were free a moment ago, below those that the kernel gives to whoever connects or
-/// asks for any (ip(7), `ip_local_port_range`), so that nobody takes them by chance.
+/// asks for any (ip(7), `ip_local_port_range`), so that no other socket gets them by chance.
 pub fn free_ports() -> [u16; 2] {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let first = std::process::id() as usize * 64;
@@ -308,15 +236,6 @@ pub fn locusts() -> Vec<PathBuf> {
         skip("locust");
     }
     found
-}
-
-/// Says that something is missing; it has a row in `tests/skips.toml`.
-pub fn skip(what: &str) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/skips.toml");
-    let rows = std::fs::read_to_string(path).expect("the list of skips");
-    let row = format!("what = \"{what}\"");
-    assert!(rows.lines().any(|line| line == row), "expected a row {row} in tests/skips.toml");
-    println!("skipped: {what}");
 }
 
 /// Passes bytes on, until it is told to keep them for itself while every connection stays open.

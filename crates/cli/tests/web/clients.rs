@@ -4,15 +4,15 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::room::{GREAT, Room, great, skip};
 use crate::server::{Server, each, servers};
-use crate::tools::{done, has};
+use crate::site::{GREAT, great, site};
+use testkit::{has, run, skip};
 
 /// curl against a path of a server.
 fn curl(server: &Server, args: &[&str], path: &str) -> Vec<u8> {
     let mut command = Command::new("curl");
     command.args(["-sS", "--http1.1", "--max-time", "30"]).args(args).arg(server.url(path));
-    done(&mut command).out
+    run(&mut command).success().bytes
 }
 
 #[test]
@@ -20,7 +20,7 @@ fn curl_of_every_engine() {
     if !has("curl") {
         return;
     }
-    let site = Room::site();
+    let site = site();
     let (whole, upload) = (great(), site.file("upload", &great()[..1 << 20]));
     let upload = format!("@{}", upload.display());
     let known = site.path().join("a.txt").display().to_string();
@@ -66,14 +66,14 @@ pub fn python(module: &str) -> Option<&'static str> {
 
 /// Runs a script of this folder against every engine, all of them in one process.
 fn script(python: &str, name: &str) {
-    let site = Room::site();
+    let site = site();
     let servers = servers(&site);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/web").join(name);
     let mut command = Command::new(python);
     // A cache of its bytes would lie in the source tree.
     command.arg("-B").arg(path).arg(site.path().join("great"));
     command.args(servers.iter().map(|server| format!("{}={}", server.name, server.address)));
-    let said = done(&mut command).text();
+    let said = run(&mut command).success().out;
     for server in servers {
         assert!(said.contains(&format!("{}: good\n", server.name)), "{}: {said}", server.name);
         server.close();

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use crate::room::Room;
 use crate::server::{Server, each, servers};
-use crate::tools::{done, has};
+use crate::site::site;
+use testkit::{has, run};
 
 /// Connections that an engine serves at one time, as far as these tests ask for it.
 fn crowd(server: &Server) -> &'static str {
@@ -16,12 +16,12 @@ fn wrk_with_every_engine() {
     if !has("wrk") {
         return;
     }
-    let site = Room::site();
+    let site = site();
     let servers = servers(&site);
     each(&servers, |server| {
         let mut wrk = Command::new("wrk");
         wrk.args(["-t", "1", "-d", "1s", "-c", crowd(server), &server.url("/json")]);
-        let said = done(&mut wrk).text();
+        let said = run(&mut wrk).success().out;
         let bad = ["Socket errors", "Non-2xx"].iter().any(|word| said.contains(word));
         let count = said.lines().find_map(|line| line.trim().split_once(" requests in "));
         let count: u32 = count.and_then(|(count, _)| count.parse().ok()).unwrap_or(0);
@@ -35,14 +35,14 @@ fn ab_with_every_engine() {
     if !has("ab") {
         return;
     }
-    let site = Room::site();
+    let site = site();
     let servers = servers(&site);
     each(&servers, |server| {
         // With a connection for each request and with few for all, of HTTP/1.0 both.
         for keep in [&[][..], &["-k"]] {
             let mut ab = Command::new("ab");
             ab.args(["-q", "-s", "30", "-n", "200", "-c", crowd(server)]).args(keep);
-            let said = done(ab.arg(server.url("/a.txt"))).text();
+            let said = run(ab.arg(server.url("/a.txt"))).success().out;
             let number = |name: &str| -> Option<u32> {
                 let rest = said.lines().find_map(|line| line.strip_prefix(name))?;
                 rest.split_whitespace().next()?.parse().ok()
@@ -62,13 +62,13 @@ fn h2load_with_every_engine() {
     if !has("h2load") {
         return;
     }
-    let site = Room::site();
+    let site = site();
     let servers = servers(&site);
     each(&servers, |server| {
         // Eight requests of each connection are under way together.
         let mut h2load = Command::new("h2load");
         h2load.args(["--h1", "-t", "1", "-n", "400", "-m", "8", "-c", crowd(server)]);
-        let said = done(h2load.arg(server.url("/plaintext"))).text();
+        let said = run(h2load.arg(server.url("/plaintext"))).success().out;
         let wanted = "400 total, 400 started, 400 done, 400 succeeded, 0 failed, 0 errored";
         assert!(said.contains(wanted), "{}: {said}", server.name);
     });

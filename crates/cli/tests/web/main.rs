@@ -8,10 +8,9 @@
 mod clients;
 mod generators;
 mod proxies;
-mod room;
 mod server;
+mod site;
 mod slow;
 mod storm;
 mod takeover;
-mod tools;
 mod traffic;

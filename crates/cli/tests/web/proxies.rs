@@ -8,12 +8,12 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use crate::room::{GREAT, Room, great};
-use crate::server::{PATIENCE, Server, each, eventually, servers};
-use crate::tools::{Beside, done, has};
+use crate::server::{Server, each, servers};
+use crate::site::{GREAT, great, site};
+use testkit::{Folder, PATIENCE, Process, eventually, has, program, run};
 
 /// A proxy that we have not written.
 #[derive(Clone, Copy)]
@@ -79,18 +79,14 @@ fn haproxy(room: &Path, servers: &[Server]) -> String {
 
 impl Front {
     /// Starts it in front of all, and waits until each socket is there.
-    fn start(self, room: &Room, servers: &[Server]) -> Beside {
+    fn start(self, room: &Folder, servers: &[Server]) -> Process {
         let name = format!("{}.conf", self.program);
         room.file(&name, (self.config)(room.path(), servers).as_bytes());
         let folder = room.path().to_str().expect("a temporary path is text");
-        let mut command = Command::new(self.program);
-        // Debian keeps servers where only root looks.
-        let path = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{path}:/usr/sbin"));
+        let mut command = Command::new(program(self.program).expect("it was looked for"));
         command.args(self.arguments.iter().map(|word| word.replace("{room}", folder)));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit());
-        let beside = Beside(command.spawn().expect("the proxy starts"));
-        eventually("the proxy listens", || {
+        let beside = Process::start(&mut command);
+        eventually("the proxy listens", PATIENCE, || {
             servers.iter().all(|server| UnixStream::connect(socket(room.path(), server)).is_ok())
         });
         beside
@@ -98,18 +94,18 @@ impl Front {
 }
 
 /// curl by way of the proxy: one process, one connection to it.
-fn curl(room: &Room, server: &Server, args: &[&str]) -> Vec<u8> {
+fn curl(room: &Folder, server: &Server, args: &[&str]) -> Vec<u8> {
     let mut command = Command::new("curl");
     command.args(["-sS", "--http1.1", "--max-time", "50", "--unix-socket"]);
     command.arg(socket(room.path(), server)).args(args);
-    done(&mut command).out
+    run(&mut command).success().bytes
 }
 
 fn every_engine_behind(front: Front) {
     if !has(front.program) || !has("curl") {
         return;
     }
-    let (site, room) = (Room::site(), Room::new());
+    let (site, room) = (site(), Folder::new());
     let whole = great();
     let upload = format!("@{}", site.file("upload", &whole[..1 << 20]).display());
     let much = format!("@{}", site.file("much", &whole[..3 << 20]).display());
@@ -199,7 +195,7 @@ fn exchange(socket: &Path, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(socket).expect("the proxy listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
     let mut heard = Vec::new();
-    // Who has been refused may be closed before all is sent or read.
+    // A refused client may be closed before everything is sent or read.
     let _ = stream.write_all(bytes);
     let _ = stream.read_to_end(&mut heard);
     String::from_utf8_lossy(&heard).into_owned()
@@ -209,7 +205,7 @@ fn one_meaning_behind(front: Front) {
     if !has(front.program) {
         return;
     }
-    let (site, room) = (Room::site(), Room::new());
+    let (site, room) = (site(), Folder::new());
     let log = room.path().join("access.log");
     let path = log.to_str().expect("a temporary path is text");
     let server = Server::open("epoll", &site, &["--access-log", path, "--body-grace", "1s"]);

@@ -1,5 +1,5 @@
 //! Clients that are slow on purpose, hundreds or thousands of them (slowhttptest): they cost a
-//! bounded amount of memory, and those who behave are served beside them.
+//! bounded amount of memory, and other clients are served beside them.
 //!
 //! How long those wait, with and without the slow ones, is printed and not asserted: once as they
 //! see it, and once up to the moment at which the answer came to their socket. What lies between is
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use sys::stamp;
 
-use crate::room::{Room, soak};
-use crate::server::{Server, connect, has_uring};
-use crate::tools::{has, run};
+use crate::server::{Server, connect};
+use crate::site::site;
+use testkit::{Folder, has, has_uring, run, soak};
 
-/// What a slow connection may hold of the server's own memory, in bytes: the sum that
+/// The most that a slow connection may hold of the server's own memory, in bytes: the sum that
 /// `docs/web.md` states, which is 32 KiB of input, what one receive brings, the output and a piece.
 const EACH_MAX: u64 = (32 + 64 + 128 + 64) << 10;
-/// What the server itself may grow by: a page table here, an allocator's room there.
+/// The most that the server itself may grow by: page tables, room of the allocator.
 const HOUSE_MAX: u64 = 16 << 20;
 
 /// A mode of slowhttptest, and what it asks for.
@@ -68,8 +68,8 @@ fn latencies(server: &Server, lasts: Duration, over: Option<&AtomicBool>) -> Wai
         while !heard.ends_with(b"Hello, World!") {
             let mut scratch = [0; 1024];
             let (len, at) =
-                stamp::recv_stamped(&stream, &mut scratch).expect("who behaves is served");
-            assert!(len > 0, "who behaves is not sent away");
+                stamp::recv_stamped(&stream, &mut scratch).expect("the fast client is served");
+            assert!(len > 0, "the fast client is not sent away");
             heard.extend_from_slice(&scratch[..len]);
             came = at.map(|ns| SystemTime::UNIX_EPOCH + Duration::from_nanos(ns));
         }
@@ -84,7 +84,7 @@ fn latencies(server: &Server, lasts: Duration, over: Option<&AtomicBool>) -> Wai
 
 /// One mode against one server.
 fn attack(server: &Server, (mode, flags, path): Mode, connections: u32, lasts: u32) -> String {
-    // Of the cores that it shares with those who behave it is to have what they leave.
+    // It shares cores with the client that is measured, and must not delay that one.
     let mut command = Command::new("nice");
     command.args(["-n", "19", "slowhttptest"]);
     let (count, lasts) = (connections.to_string(), lasts.to_string());
@@ -92,14 +92,14 @@ fn attack(server: &Server, (mode, flags, path): Mode, connections: u32, lasts: u
     // It spends its own time on drawing otherwise.
     command.args(["-v", "1"]).args(flags).args(["-u", &server.url(path)]);
     let said = run(&mut command);
-    let text = said.text();
+    let text = said.out;
     assert!(text.contains("Exit status"), "{} {mode}: {text}{}", server.name, said.err);
     assert!(!text.contains("available:   NO"), "{} {mode}: {text}", server.name);
     text
 }
 
 /// All modes against one engine, one after the other or together.
-fn check(engine: &str, site: &Room, connections: u32, lasts: u32) {
+fn check(engine: &str, site: &Folder, connections: u32, lasts: u32) {
     let server = Server::open(engine, site, &["--max-connections", "20000"]);
     let alone = soak(Duration::from_secs(1), Duration::from_secs(5));
     let alone = latencies(&server, alone, None).words();
@@ -124,7 +124,7 @@ fn check(engine: &str, site: &Room, connections: u32, lasts: u32) {
             over.store(true, Ordering::Relaxed);
             let attacked = attacks.into_iter().map(|it| it.join()).all(|it| it.is_ok());
             assert!(attacked, "{engine}: not served beside the slow");
-            (client.join().expect("who behaves is served"), memory)
+            (client.join().expect("the fast client is served"), memory)
         });
         let names: Vec<&str> = group.iter().map(|(name, ..)| *name).collect();
         let slow = u64::from(connections) * group.len() as u64;
@@ -146,12 +146,12 @@ fn who_behaves_is_served_beside_slow_clients() {
     if !has("slowhttptest") {
         return;
     }
-    let site = Room::site();
+    let site = site();
     let (connections, lasts) = soak((100, 6), (5000, 15));
     let engines = ["epoll", "reactor", "uring"];
     let engines = engines.into_iter().filter(|engine| *engine != "uring" || has_uring());
     if connections > 1000 {
-        // So many at a time are enough for one machine.
+        // One engine at a time keeps a machine busy.
         engines.for_each(|engine| check(engine, &site, connections, lasts));
         return;
     }

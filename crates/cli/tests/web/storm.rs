@@ -10,9 +10,10 @@ use stats::Rng;
 use sys::process::{self, Pid};
 use sys::signal::Signal;
 
-use crate::room::{Room, soak};
-use crate::server::{Server, eventually, has_uring};
+use crate::server::Server;
+use crate::site::site;
 use crate::traffic::{Tally, converse};
+use testkit::{Folder, PATIENCE, eventually, has_uring, soak};
 
 /// Clients of each server.
 const CLIENTS: u64 = 3;
@@ -32,7 +33,7 @@ const CASES: &[Case] = &[
     ("uring", &["--container", "processes", "--accept", "shared", "--workers", "3"]),
 ];
 
-/// What the killer did.
+/// A count of kills.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kills {
     count: u64,
@@ -68,7 +69,7 @@ fn kill(server: &Server, at_rest: &HashSet<PathBuf>, seed: u64, lasts: Duration)
         if process::kill(victim, Signal::STOP).is_err() {
             continue;
         }
-        eventually("a stopped worker stands still", || stands(victim));
+        eventually("the worker is stopped", PATIENCE, || stands(victim));
         let connections = sockets(victim).difference(at_rest).count() as u64;
         if process::kill(victim, Signal::KILL).is_ok() {
             kills.count += 1;
@@ -78,7 +79,7 @@ fn kill(server: &Server, at_rest: &HashSet<PathBuf>, seed: u64, lasts: Duration)
     kills
 }
 
-fn check((engine, flags): Case, site: &Room, seed: u64) {
+fn check((engine, flags): Case, site: &Folder, seed: u64) {
     let lasts = soak(Duration::from_millis(2500), Duration::from_secs(30));
     let server = Server::open(engine, site, flags);
     let (before, at_rest) = (server.children().len(), sockets(server.pid));
@@ -101,7 +102,7 @@ fn check((engine, flags): Case, site: &Room, seed: u64) {
     let (lost, held) = (tally.lost(), kills.connections);
     assert!(lost <= held, "{engine}: {lost} connections were lost, the victims had {held}");
     assert_eq!(tally.refused, 0, "{engine}: the port was never closed");
-    eventually("as many workers as before", || server.children().len() >= before);
+    eventually("as many workers as before", PATIENCE, || server.children().len() >= before);
     let mut rounds = 0_u32;
     let after = converse(server.address, seed, || {
         rounds += 1;
@@ -114,7 +115,7 @@ fn check((engine, flags): Case, site: &Room, seed: u64) {
 
 #[test]
 fn killed_workers_lose_what_was_under_way_in_them() {
-    let site = Room::site();
+    let site = site();
     let has_uring = has_uring();
     let cases = CASES.iter().filter(|(engine, _)| has_uring || *engine != "uring");
     if soak(false, true) {

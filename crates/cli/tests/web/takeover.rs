@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use sys::signal::Signal;
 
-use crate::room::{Room, soak};
-use crate::server::{Server, eventually, has_uring};
+use crate::server::Server;
+use crate::site::site;
 use crate::traffic::{Tally, converse};
+use testkit::{Folder, PATIENCE, eventually, has_uring, soak};
 
 /// Clients of each server.
 const CLIENTS: u64 = 3;
@@ -64,9 +65,9 @@ fn beside<R>(server: &mut Server, seed: u64, act: impl FnOnce(&mut Server) -> R)
 #[test]
 fn no_request_fails_in_a_hand_over() {
     let times = soak(2, 20);
-    let site = Room::site();
+    let site = site();
     every(|engine| {
-        let room = Room::new();
+        let room = Folder::new();
         let log = room.path().join("access.log");
         let path = log.to_str().expect("a temporary path is text");
         let mut server = Server::open(engine, &site, &["--upgradable", "--access-log", path]);
@@ -93,7 +94,7 @@ fn no_request_fails_in_a_hand_over() {
 #[test]
 fn no_accepted_request_fails_in_a_restart() {
     let times = soak(3, 50);
-    let site = Room::site();
+    let site = site();
     every(|engine| {
         let mut server = Server::open(engine, &site, &[]);
         let port = server.address.port().to_string();
@@ -107,7 +108,7 @@ fn no_accepted_request_fails_in_a_restart() {
         println!("{engine}: {times} restarts, {tally:?}");
         assert!(tally.whole > 0, "{engine}: {tally:?}");
         assert_eq!(tally.cut, 0, "{engine}: {tally:?}");
-        // Who was accepted is answered, and who was not has never been connected.
+        // Every accepted client is answered; the others never connected.
         assert_eq!((tally.unasked, tally.unheard), (0, 0), "{engine}: {tally:?}");
         server.close();
     });
@@ -126,12 +127,12 @@ fn state(server: &Server) -> File {
     File::options().read(true).write(true).open(path).expect("we may do that to our own child")
 }
 
-/// Where the hash of the layout stands: behind the eight bytes that name the format.
+/// The offset of the layout's hash, after the eight bytes that name the format.
 const LAYOUT: u64 = 8;
 
 #[test]
 fn a_state_of_another_layout_is_refused_and_the_server_goes_on() {
-    let site = Room::site();
+    let site = site();
     for engine in ["epoll", "prefork"] {
         let mut server = Server::open(engine, &site, &["--upgradable"]);
         let state = state(&server);
@@ -160,10 +161,10 @@ fn a_state_of_another_layout_is_refused_and_the_server_goes_on() {
 
 impl Server {
     /// Stops this server and starts another in its place.
-    fn restart(&mut self, engine: &str, site: &Room, args: &[&str]) {
+    fn restart(&mut self, engine: &str, site: &Folder, args: &[&str]) {
         self.signal(Signal::TERM);
         let before = self.pid;
-        eventually("the server has left", || self.has_ended());
+        eventually("the server has left", PATIENCE, || !self.is_running());
         let next = Server::open(engine, site, args);
         assert_ne!(next.pid, before);
         *self = next;

@@ -8,21 +8,21 @@ use std::net::{SocketAddr, TcpStream};
 
 use stats::Rng;
 
-use crate::room::GREAT;
 use crate::server::connect;
+use crate::site::GREAT;
 
-/// What one client, or several, have lived through.
+/// The fates of the connections of one client or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Answers that came whole.
     pub whole: u64,
     /// Connections that were refused, or reset before they stood.
     pub refused: u64,
-    /// Connections that were reset before the first answer began: whoever waits to be accepted by
-    /// a server that closes its door is answered so by the kernel.
+    /// Connections that were reset before the first answer began: so the kernel answers clients
+    /// that wait to be accepted when a server closes its listener.
     pub unheard: u64,
-    /// Connections that ended in good order before the first answer began: somebody had accepted
-    /// them, and did not listen.
+    /// Connections that ended in good order before the first answer began: a worker had
+    /// accepted them and did not serve them.
     pub unasked: u64,
     /// Connections that ended after whole answers and before the next began.
     pub between: u64,
@@ -112,7 +112,7 @@ pub fn converse(address: SocketAddr, seed: u64, mut over: impl FnMut() -> bool) 
         let mut stream = match connect(address) {
             Ok(stream) => stream,
             Err(error) => {
-                assert_ne!(error.kind(), ErrorKind::TimedOut, "nobody listens, nobody refuses");
+                assert_ne!(error.kind(), ErrorKind::TimedOut, "neither accepted nor refused");
                 tally.refused += 1;
                 std::thread::sleep(std::time::Duration::from_millis(1));
                 continue;
@@ -137,8 +137,8 @@ fn conversation(stream: &mut TcpStream, rng: &mut Rng, whole: &mut u64) -> End {
         (0..questions).map(|it| Question::roll(rng, it + 1 == questions)).collect();
     if at_once {
         let bytes: Vec<u8> = all.iter().flat_map(|it| it.bytes.iter().copied()).collect();
-        // Answers may come none the less; what does not is seen below. Who is told of a reset here
-        // reads of a mere end.
+        // Answers may still come; missing ones are noticed below. A reset that is reported here
+        // reads as a mere end there.
         reset |= stream.write_all(&bytes).is_err();
     }
     for question in &all {
@@ -163,7 +163,7 @@ fn conversation(stream: &mut TcpStream, rng: &mut Rng, whole: &mut u64) -> End {
     End::Asked
 }
 
-/// What became of a question.
+/// The fate of a question.
 enum Answer {
     /// It came whole; whether it is the last of its connection.
     Whole(bool),

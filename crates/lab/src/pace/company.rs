@@ -1,10 +1,10 @@
-//! Those who want the sender's processor too.
+//! Other processes on the sender's core.
 
 use super::trial::pinned;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-/// Processes that spin, and loops that start processes without end.
+/// Processes that spin, and loops that start processes forever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Company {
     /// Processes that only compute.
@@ -14,10 +14,10 @@ pub struct Company {
 }
 
 impl Company {
-    /// The published overload: fifty loops; and a fork storm in place of a compiler.
+    /// The published overload: fifty loops, and a fork storm instead of a compiler.
     pub const PUBLISHED: Company = Company { spinners: 50, forks: 1 };
 
-    /// As a reader says it.
+    /// In words.
     pub fn words(self) -> String {
         match (self.spinners, self.forks) {
             (0, 0) => "alone".to_string(),
@@ -28,11 +28,11 @@ impl Company {
     }
 }
 
-/// Company that runs, until this is dropped.
+/// Running processes, until this is dropped.
 pub(super) struct Present(Vec<Child>);
 
 impl Present {
-    /// Starts it on `core`; `exe` offers `pin`.
+    /// Starts them on `core`; `exe` has the command `pin`.
     pub(super) fn start(exe: &Path, company: Company, core: Option<usize>) -> Result<Self, String> {
         let mut present = Present(Vec::new());
         let spin = (0..company.spinners).map(|_| "while :; do :; done");
@@ -50,7 +50,7 @@ impl Present {
 impl Drop for Present {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // One that has ended needs no signal.
+            // A process that has ended needs no signal.
             let _ = child.kill();
         }
         for child in &mut self.0 {

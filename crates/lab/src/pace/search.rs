@@ -1,46 +1,46 @@
-//! How many sessions a core carries: more and more of them until the objective is missed.
+//! How many sessions a core carries: more and more until they miss the objective.
 //!
-//! The knee is published with the steps that led to it, for one number would hide how a sender
-//! behaves beyond it.
+//! The knee is reported with all steps, because one number would hide how a sender behaves beyond
+//! it.
 
 use super::{Reading, Trial};
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A number of sessions that was tried.
+/// One tried number of sessions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
     /// Sessions.
     pub streams: u32,
     /// The 99.9th percentile of lateness, milliseconds; absent where it is not known.
     pub late_ms: Option<f64>,
-    /// The share of the core that the sender used.
+    /// The fraction of the core that the sender used.
     pub share: f64,
     /// Packets that the kernel refused.
     pub failed: u64,
-    /// The objective was kept.
+    /// It met the objective.
     pub kept: bool,
 }
 
-/// What the search came to.
+/// The result of the search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Knee {
-    /// The most sessions that kept the objective; 0 if none did.
+    /// The most sessions that met the objective; 0 if none did.
     pub streams: u32,
     /// The fewest that missed it; `None` if the search ended before.
     pub missed: Option<u32>,
-    /// Everything that was tried.
+    /// All steps.
     pub steps: Vec<Step>,
 }
 
 /// Fewer sessions than this are not tried.
 const LEAST: u32 = 8;
 
-/// Doubles the sessions of `trial` from what it has until the 99.9th percentile of lateness exceeds
-/// a third of the gap, a packet is refused or `most` is reached; then halves the interval so often
-/// as `halvings` says. Where the first number is too many already, it is halved until one is not. A
-/// step that missed is tried once more before it counts.
+/// Doubles the sessions of `trial` until the 99.9th percentile of lateness exceeds a third of the
+/// gap, a packet is refused or `most` is reached; then halves the interval `halvings` times. If the
+/// first number is too many, it is halved until one is not. A step that missed is repeated once
+/// before it counts.
 ///
 /// # Errors
 /// If a trial cannot run.

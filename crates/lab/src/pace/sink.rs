@@ -1,20 +1,22 @@
-//! Where packets go. Each answers one question honestly and would flatter somebody at another.
+//! Where packets go. Each sink is honest for one question and wrong for another.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A place for packets.
+/// A destination of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sink {
-    /// The loopback device and a receiver on another core, which takes times in the sender's call.
+    /// The loopback device and a receiver on another core, whose kernel takes times within the
+    /// sender's call.
     #[default]
     Heard,
-    /// An `ifb` device, which frees what it is given, cut or not: a network card that cuts UDP.
+    /// An `ifb` device, which frees its packets, cut or not, as a network card with UDP
+    /// segmentation does.
     Freed,
-    /// The same without that ability: the kernel cuts in front of it.
+    /// The same without segmentation: the kernel cuts before it.
     FreedCut,
-    /// A `veth` at whose other end a program drops everything: it takes frames that the kernel
-    /// made, which an `ifb` does not, and costs what the other end does.
+    /// A `veth` whose other end drops everything by a program: it accepts frames made in the
+    /// kernel, which an `ifb` does not; the cost includes the other end's work.
     Dropped,
 }
 
@@ -22,12 +24,12 @@ impl Sink {
     /// Whether it can be made here.
     ///
     /// # Errors
-    /// Why not, in words: `ip` is not installed, or may not make devices.
+    /// Why not: `ip` is not installed, or may not make devices.
     pub fn can_be_made(self) -> Result<(), String> {
         Device::make(self).map(drop)
     }
 
-    /// What stands beside a figure.
+    /// Its name beside a figure.
     pub fn words(self) -> &'static str {
         match self {
             Sink::Heard => "loopback, heard",
@@ -41,14 +43,14 @@ impl Sink {
 /// A device that was made for a trial.
 pub(super) struct Device {
     name: String,
-    /// An address that is reached through it, and that nobody has.
+    /// An unused address behind it.
     pub(super) to: String,
-    /// Its other end, where the one who casts drops what comes.
+    /// Its other end, where packets are dropped.
     pub(super) drops: Option<String>,
 }
 
 impl Device {
-    /// Makes it, with a name and a net of its own so that several can be there.
+    /// Makes it, with a name and a network of its own, so that several can exist.
     pub(super) fn make(sink: Sink) -> Result<Option<Device>, String> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         if sink == Sink::Heard {
@@ -62,7 +64,7 @@ impl Device {
         let device = Device { to: format!("{net}.2:9"), name, drops };
         let name = &device.name;
         if let Some(end) = &device.drops {
-            // An address of hardware that is given locally.
+            // A locally administered hardware address.
             let far = "02:00:00:00:00:09";
             let pair = ["link", "add", name, "type", "veth", "peer", "name", end, "address", far];
             run("ip", &pair)?;
@@ -79,7 +81,7 @@ impl Device {
         if sink == Sink::FreedCut {
             run("ethtool", &["-K", name, "tx-udp-segmentation", "off"])?;
         }
-        // Long frames, so that a packet is never two; what fits into 1500 bytes costs the same.
+        // Long frames, so that a packet is never fragmented; short packets cost the same.
         run("ip", &["link", "set", name, "mtu", "65535", "up"])?;
         Ok(Some(device))
     }
@@ -87,7 +89,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // What was never made cannot be taken away.
+        // It may never have been made.
         let _ = run("ip", &["link", "del", &self.name]);
     }
 }

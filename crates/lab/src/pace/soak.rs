@@ -1,15 +1,15 @@
-//! The cycle soak: what a core has left is counted by a loop that takes only what nobody wants.
+//! The cycle soak: a loop of the lowest priority counts the cycles that a core has left.
 //!
-//! A sender's CPU time does not hold what the kernel does for it in interrupts and threads of its
-//! own. The loop (SCHED_IDLE, on the sender's core) loses its rounds to all of that: rounds lost,
-//! by rounds of the idle core, is the share that was used.
+//! A sender's CPU time does not include the kernel's work for it in interrupts and kernel threads.
+//! The loop (SCHED_IDLE, on the sender's core) loses rounds to all of it: lost rounds, divided by
+//! rounds of the idle core, are the share that was used.
 
 use super::trial::pinned;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// One line of the loop: when, on the monotonic clock, and how many rounds since it began.
+/// One line of the loop: the monotonic time, and the rounds since it began.
 pub type Tick = (u64, u64);
 
 /// A running loop.
@@ -26,11 +26,11 @@ impl Soak {
 
     /// Ends it; all its lines.
     pub(super) fn stop(mut self) -> Vec<Tick> {
-        // It ends at no other time, so it is there.
+        // It ends at no other time, so it still runs.
         let _ = self.0.kill();
         let mut text = String::new();
         if let Some(out) = &mut self.0.stdout {
-            // A line that was cut by its end is not used.
+            // A line cut by its end is ignored.
             let _ = out.read_to_string(&mut text);
         }
         let _ = self.0.wait();
@@ -49,8 +49,8 @@ impl Drop for Soak {
     }
 }
 
-/// Nanoseconds of the core for each of `packets` that were cast from `began` to `ended`; `before`
-/// is the moment until which the core had nothing else to do. `None` without lines enough.
+/// Nanoseconds of the core for each of `packets` sent from `began` to `ended`; the core was idle
+/// until `before`. `None` without enough lines.
 pub fn cost_ns(ticks: &[Tick], before: u64, [began, ended]: [u64; 2], packets: u64) -> Option<f64> {
     let speed = |from: u64, to: u64| {
         let mut inside = ticks.iter().filter(|(at, _)| (from..=to).contains(at));

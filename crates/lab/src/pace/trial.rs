@@ -1,4 +1,4 @@
-//! One trial: the surroundings are made, a process casts in them, and everything is taken away.
+//! One trial: makes the surroundings, runs a sending process in them, and removes them.
 
 use super::company::{Company, Present};
 use super::sink::{Device, Sink};
@@ -12,27 +12,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the core is left alone before and after, so that the soak knows its speed.
+/// How long the core is idle before and after, so that the soak knows its speed.
 const CALM: Duration = Duration::from_millis(300);
-/// How long company is there before the sender comes.
+/// How long other processes run before the sender starts.
 const SETTLE: Duration = Duration::from_millis(100);
-/// What a trial may take beyond its schedule: under overload everything takes long.
+/// How much longer than its schedule a trial may take: overload slows everything.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The sender's rank among those who want the processor.
+/// The sender's scheduling rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rank {
-    /// Like everybody.
+    /// The usual rank.
     #[default]
     Usual,
-    /// At a nice value of so much.
+    /// A nice value.
     Nice(i32),
-    /// In front of everybody (SCHED_FIFO) at that priority.
+    /// Real-time priority (SCHED_FIFO).
     RealTime(u32),
 }
 
 impl Rank {
-    /// What stands in a column.
+    /// Its name in a table.
     pub fn words(self) -> String {
         match self {
             Rank::Usual => "nice 0".to_string(),
@@ -51,7 +51,7 @@ impl Rank {
     }
 }
 
-/// What is around the sender.
+/// The surroundings of the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Around {
     /// The sender's core and the receiver's; `None` leaves both to the kernel.
@@ -60,9 +60,9 @@ pub struct Around {
     pub sink: Sink,
     /// The sender's rank.
     pub rank: Rank,
-    /// Who else is there.
+    /// Other processes on the core.
     pub company: Company,
-    /// Count what the core has left.
+    /// Run the cycle soak.
     pub soak: bool,
 }
 
@@ -75,17 +75,17 @@ pub struct Trial<'a> {
     pub sender: &'a str,
     /// Another program that takes the same words, such as `bare/udp`; it has no receiver.
     pub peer: Option<&'a Path>,
-    /// What it casts.
+    /// The work.
     pub work: Work,
-    /// And where.
+    /// The surroundings.
     pub around: Around,
 }
 
 impl Trial<'_> {
-    /// Runs it. When `stop` becomes true it is given up.
+    /// Runs it; ends early when `stop` becomes true.
     ///
     /// # Errors
-    /// In words, what kept it from running.
+    /// Why it could not run.
     pub fn run(&self, stop: &AtomicBool) -> Result<Reading, String> {
         let Around { cores, sink, company, .. } = self.around;
         let device = Device::make(sink)?;
@@ -119,14 +119,14 @@ impl Trial<'_> {
             let before = ticks.first().map_or(0, |(at, _)| at + CALM.as_nanos() as u64 * 4 / 5);
             let span = [reading.began_ns, reading.ended_ns];
             let each = reading.each_ns();
-            // A whole core cannot cost less than one of its processes: then others were there.
+            // A core cannot cost less than one of its processes: other processes ran there, too.
             reading.soak_ns =
                 cost_ns(&ticks, before, span, reading.sent).filter(|ns| *ns >= each * 0.9);
         }
         Ok(reading)
     }
 
-    /// The process that casts, with its rank.
+    /// The sending process, with its rank.
     fn command(&self, device: Option<&Device>) -> Command {
         let mut words = self.around.rank.prefix();
         words.push(self.peer.unwrap_or(self.exe).display().to_string());
@@ -147,7 +147,7 @@ impl Trial<'_> {
                 command.arg(format!("to={}", device.to));
                 command.args(device.drops.as_ref().map(|end| format!("drops={end}")));
             }
-            // Nobody is behind this port, which costs a refusal for each packet.
+            // No socket listens on this port, which costs a refusal for each packet.
             (None, Some(_)) => _ = command.arg("to=127.0.0.1:9"),
             (None, None) => {}
         }
@@ -156,7 +156,7 @@ impl Trial<'_> {
     }
 }
 
-/// What another program prints.
+/// The output of another program.
 #[derive(Deserialize)]
 struct Peer {
     sender: String,
@@ -176,7 +176,7 @@ impl Peer {
         let late = Lateness {
             packets: self.packets,
             p50_ns: self.late_p50_ns,
-            // It does not tell; what it tells next bounds it.
+            // It does not report this; the next figure bounds it.
             p90_ns: self.late_p99_ns,
             p99_ns: self.late_p99_ns,
             p999_ns: self.late_p999_ns,
@@ -197,7 +197,7 @@ impl Peer {
     }
 }
 
-/// A command on `core`, which ends with us: `pin` sees to both.
+/// A command on `core` that ends with this process: `pin` does both.
 pub(super) fn pinned(exe: &Path, core: Option<usize>, program: &str) -> Command {
     match core {
         Some(core) => {
@@ -216,7 +216,7 @@ fn finish(child: &mut Child, at_most: Duration, stop: &AtomicBool) -> Result<Str
         match child.try_wait() {
             Ok(Some(status)) => break status,
             Ok(None) if stop.load(Ordering::Relaxed) => {
-                // Its end is waited for below in any case.
+                // Its end is awaited below in any case.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err("it was stopped".to_string());

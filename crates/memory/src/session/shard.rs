@@ -47,7 +47,7 @@ pub enum Landing<'a, T> {
 }
 
 impl<T> ShardTable<T> {
-    /// An empty table of the worker in worker slot `shard` for at most `capacity` sessions at one time.
+    /// An empty table of the worker in slot `shard` for at most `capacity` sessions at one time.
     /// [`Order::Lifo`] uses the slot that is still in the cache; [`Order::Fifo`] spreads sessions
     /// over all slots, which puts off the end of their generations by that factor.
     ///

@@ -28,9 +28,9 @@ impl Chain {
             }
         }
         let Some(place) = place else { return false };
-        let mut behind = self.0.split_off(place);
-        let found = behind.pop_front().is_some();
-        self.0.append(&mut behind);
+        let mut rest = self.0.split_off(place);
+        let found = rest.pop_front().is_some();
+        self.0.append(&mut rest);
         found
     }
 
@@ -58,7 +58,7 @@ struct Leaf {
     children: [Link; 2],
 }
 
-/// Keys in a binary search tree that nobody balances.
+/// Keys in a binary search tree without balancing.
 #[derive(Debug, Default)]
 pub struct Boxed {
     root: Link,

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Its shape is the original's on completion ports: several workers wait at one queue (an epoll set
-//! whose events come once), whoever gets an event receives what is there, and the packets of that
+//! whose events come once), the worker that gets an event receives everything, and the packets of that
 //! reception travel as one message. Packets are ten bytes: a length of 8, little endian, and eight
 //! bytes that come back. Each client is greeted with a login packet. Two faults of the original are
 //! not repeated, because they decide no time: a packet that arrives in two pieces is put together,
@@ -434,11 +434,11 @@ fn run<L: Lie>(switches: Switches) -> io::Result<()> {
     }
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
-            // A client that is gone already is nobody's loss.
+            // The client may have left already.
             let _ = server.enter(client);
         }
     });
-    // Whoever asked for the server ends it by closing the pipe; the process takes its threads.
+    // The parent ends the server by closing the pipe; the process takes its threads with it.
     io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }
@@ -464,16 +464,16 @@ mod tests {
         section.enter();
         section.enter();
         let other = section.clone();
-        let (told, heard) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let waiting = thread::spawn(move || {
             other.enter();
-            let _ = told.send(());
+            let _ = sender.send(());
             other.leave();
         });
         section.leave();
-        assert!(heard.try_recv().is_err(), "it is held once more");
+        assert!(receiver.try_recv().is_err(), "it is held once more");
         section.leave();
-        heard.recv().expect("it is free");
+        receiver.recv().expect("it is free");
         waiting.join().expect("no panic");
     }
 }

@@ -27,7 +27,7 @@ fn estimate(from: Cell, to: Cell) -> f64 {
     ALL.estimate.of(from, to)
 }
 
-/// Two linked lists, but nodes from a pool: an array whose places are used again.
+/// Two linked lists, but nodes from a pool: an array that reuses its places.
 #[derive(Debug, Default)]
 pub struct Pooled {
     nodes: Vec<Known>,
@@ -46,9 +46,9 @@ impl Pooled {
             let sum = |at: u32| nodes[at as usize].g + estimate(nodes[at as usize].cell, to);
             let least = open.iter().enumerate().min_by(|a, b| sum(*a.1).total_cmp(&sum(*b.1)));
             let Some(place) = least.map(|it| it.0) else { break };
-            let mut behind = open.split_off(place);
-            let Some(at) = behind.pop_front() else { break };
-            open.append(&mut behind);
+            let mut rest = open.split_off(place);
+            let Some(at) = rest.pop_front() else { break };
+            open.append(&mut rest);
             let node = nodes[at as usize];
             if node.cell == to {
                 let by = |cell| nodes.iter().find(|it| it.cell == cell).copied();

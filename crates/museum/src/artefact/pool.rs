@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// What stands before and behind each node's data.
+/// The guard word before and after each node's data.
 const GUARD: u64 = 0x1234_5678_9abc_def0;
 /// No node.
 const NONE: u32 = u32::MAX;
@@ -26,7 +26,7 @@ pub struct Node<const W: usize> {
     data: [AtomicU64; W],
     next: AtomicU32,
     in_use: AtomicBool,
-    behind: AtomicU64,
+    after: AtomicU64,
 }
 
 impl<const W: usize> Node<W> {
@@ -36,7 +36,7 @@ impl<const W: usize> Node<W> {
             data: [const { AtomicU64::new(0) }; W],
             next: AtomicU32::new(next),
             in_use: AtomicBool::new(false),
-            behind: AtomicU64::new(GUARD),
+            after: AtomicU64::new(GUARD),
         }
     }
 }
@@ -91,7 +91,7 @@ pub struct Ends {
     used: u32,
 }
 
-/// Who may change which nodes are free.
+/// How access to the free list is locked.
 pub trait Gate {
     /// A gate around `ends`.
     fn new(ends: Ends) -> Self;
@@ -178,7 +178,7 @@ impl<const W: usize, S: Backing<W>, G: Gate, O: Turn, B: Build> Pool<W, S, G, O,
             let node = B::call(|| self.nodes.node(index));
             ends.first = B::call(|| node.next.load(Relaxed));
             B::call(|| node.before.store(GUARD, Relaxed));
-            B::call(|| node.behind.store(GUARD, Relaxed));
+            B::call(|| node.after.store(GUARD, Relaxed));
             B::call(|| node.in_use.store(true, Relaxed));
             ends.used += 1;
             Some(index)
@@ -190,7 +190,7 @@ impl<const W: usize, S: Backing<W>, G: Gate, O: Turn, B: Build> Pool<W, S, G, O,
     pub fn give(&self, index: u32) -> bool {
         let node = B::call(|| self.nodes.node(index));
         let is_sound = B::call(|| node.before.load(Relaxed)) == GUARD
-            && B::call(|| node.behind.load(Relaxed)) == GUARD
+            && B::call(|| node.after.load(Relaxed)) == GUARD
             && B::call(|| node.in_use.swap_relaxed(false));
         if !is_sound {
             return false;
@@ -264,11 +264,11 @@ mod tests {
 
     #[test]
     fn an_overrun_of_eight_bytes_meets_the_link_and_not_the_guard() {
-        // What the original's order of fields means: the word behind the data is the link.
+        // In the original's order of fields the word after the data is the link.
         let node = Node::<4>::new(1);
         let end = std::ptr::from_ref(&node.data).addr() + size_of_val(&node.data);
-        let behind = std::ptr::from_ref(&node.behind).addr();
-        assert!(behind >= end + size_of::<AtomicU32>(), "eight bytes reach the link alone");
+        let after = std::ptr::from_ref(&node.after).addr();
+        assert!(after >= end + size_of::<AtomicU32>(), "eight bytes reach the link alone");
         assert_eq!(std::ptr::from_ref(&node.next).addr(), end);
     }
 }

@@ -31,7 +31,7 @@ pub fn run(words: &[String]) -> Result<(), String> {
     }
 }
 
-/// Answers each line `BYTES LIVE OPERATIONS` with nanoseconds for a replacement of one of so many
+/// Answers each line `BYTES LIVE OPERATIONS` with nanoseconds for a replacement of one of LIVE
 /// live objects.
 fn heap() -> Result<(), String> {
     // With a second thread the C library takes its locks, as a server's does.
@@ -72,7 +72,7 @@ pub fn replaced(bytes: usize, live: usize, operations: u64) -> f64 {
 fn cold(bytes: usize, count: usize) -> Result<(), String> {
     let mut held = Vec::with_capacity(count);
     held.resize_with(count, || None);
-    let mut told = Vec::new();
+    let mut rounds = Vec::new();
     let faults = || page_faults().ok_or("expected the tenth field of /proc/self/stat");
     for _ in 0..2 {
         let (before, start) = (faults()?, thread_time());
@@ -80,10 +80,10 @@ fn cold(bytes: usize, count: usize) -> Result<(), String> {
             *place = Some(object(bytes));
         }
         let took = each(thread_time().saturating_sub(start), count as u64);
-        told.push((took, faults()? - before));
+        rounds.push((took, faults()? - before));
         held.iter_mut().for_each(|place| *place = None);
     }
-    println!("{} {} {} {}", told[0].0, told[1].0, told[0].1, told[1].1);
+    println!("{} {} {} {}", rounds[0].0, rounds[1].0, rounds[0].1, rounds[1].1);
     Ok(())
 }
 
@@ -95,18 +95,18 @@ fn page_faults() -> Option<u64> {
 }
 
 /// An artefact that answers lines with lines.
-pub struct Asked {
+pub struct Subprocess {
     child: Child,
     asks: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
-impl Asked {
+impl Subprocess {
     /// Starts `artefact` of the program `exe` with settings of the environment.
     ///
     /// # Errors
     /// [`Fault::Server`] if it cannot be started.
-    pub fn start(exe: &Path, artefact: &[&str], env: &[(&str, &str)]) -> Result<Asked, Fault> {
+    pub fn start(exe: &Path, artefact: &[&str], env: &[(&str, &str)]) -> Result<Subprocess, Fault> {
         let cannot = |why: &str| Fault::Server(format!("cannot run {}: {why}", exe.display()));
         let mut child = Command::new(exe)
             .arg("artefact")
@@ -118,7 +118,7 @@ impl Asked {
             .map_err(|why| cannot(&why.to_string()))?;
         let asks = child.stdin.take();
         let answers = child.stdout.take().ok_or_else(|| cannot("it has no output"))?;
-        Ok(Asked { child, asks, answers: BufReader::new(answers) })
+        Ok(Subprocess { child, asks, answers: BufReader::new(answers) })
     }
 
     /// The number of its process.
@@ -154,7 +154,7 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for Subprocess {
     fn drop(&mut self) {
         // The end of its input ends it; one that does not hear is killed.
         self.asks = None;
@@ -175,8 +175,8 @@ mod tests {
 
     #[test]
     fn an_unknown_artefact_is_refused_with_what_there_is() {
-        let told = run(&["vase".to_string()]).expect_err("there is none");
-        assert!(told.contains("cold BYTES COUNT") && told.contains("`vase`"), "{told}");
+        let error = run(&["vase".to_string()]).expect_err("there is none");
+        assert!(error.contains("cold BYTES COUNT") && error.contains("`vase`"), "{error}");
         assert!(run(&["cold".into(), "x".into(), "1".into()]).is_err());
     }
 

@@ -138,9 +138,9 @@ fn take_least(open: &mut Nodes) -> Option<Rc<Node>> {
             least = Some((at, node.f.get()));
         }
     }
-    let mut behind = open.split_off(least?.0);
-    let node = behind.pop_front();
-    open.append(&mut behind);
+    let mut rest = open.split_off(least?.0);
+    let node = rest.pop_front();
+    open.append(&mut rest);
     node
 }
 
@@ -260,7 +260,7 @@ impl Jumper<'_> {
         x.zip(y).is_some_and(|(x, y)| self.grid.is_free(Cell::new(x, y)))
     }
 
-    /// Directions that an obstacle makes necessary for who comes in `direction`.
+    /// Directions that an obstacle makes necessary for a search that comes in `direction`.
     fn forced(&self, cell: Cell, direction: usize) -> [Option<usize>; 2] {
         let blocked_turn = if direction.is_multiple_of(2) { [2, 6] } else { [3, 5] };
         let new_turn = if direction.is_multiple_of(2) { [1, 7] } else { [2, 6] };

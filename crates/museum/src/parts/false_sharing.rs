@@ -1,24 +1,24 @@
-//! Four threads and one pool: what was called false sharing was one lock.
+//! Four threads and one pool: the published effect was one lock, not false sharing.
 //!
 //! The published experiment lets four threads take, write and give back objects of one pool, and
 //! reads the effect of shared cache lines from the difference between objects of 16, 32 and 128
 //! bytes. But every operation takes the same lock, the lock shares its line with what it protects,
 //! and objects of 128 bytes lie 136 apart, so that neighbours share lines as well. Here lines are
-//! shared and not shared on purpose: two threads on cores of their own write words at a distance
-//! that is chosen, with nothing else in the loop. Then the lock comes back, and goes.
+//! shared deliberately: two threads on separate cores write words at a chosen distance, with nothing
+//! else in the loop. Then the lock is added, and removed again.
 
 use super::{Object, Source, plan, range};
 use crate::artefact::build::{Build, Optimised, Plain};
 use crate::artefact::pool::{Array, Backing, List, Locked, Pool, Stack};
-use crate::contest::{Contest, Told, each, thread_time};
+use crate::contest::{Contest, Costs, each, thread_time};
+use crate::draft::{Draft, one};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::portfolio::{self, SHARED_SIZES, SHARED_US};
-use crate::showing::{Axis, Finding, Grid, Place, Plot, Series, Showing, Side};
 use crate::stage::{Settings, Stage};
-use crate::words;
 use lab::machine::Placement;
 use memory::{Home, Shared};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use stats::words;
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -50,36 +50,37 @@ impl Exhibit for FalseSharing {
         "false-sharing"
     }
 
-    fn title(&self) -> &'static str {
-        "False sharing"
-    }
-
-    fn about(&self) -> &'static str {
-        "threads that share a pool wait for its lock, not for their neighbours' cache lines"
-    }
-
     fn effort(&self, settings: &Settings) -> Effort {
         let contests = SHARED_SIZES.len() + STRIDES.len() + 1;
         Effort::new(settings.rounds(15) * contests as u32, Duration::from_millis(40))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault> {
+    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let cores = Placement::choose();
         if cores.is_some_and(|it| it.siblings) {
-            stage.doubt("The two cores are threads of one: they share what others would pass on.");
+            stage.doubt("The two cores are hyperthreads of one: they share caches that other cores exchange.");
         }
         let published = published(stage)?;
         let strides = strides(stage, cores)?;
         let pools = pools(stage, cores)?;
-        Ok(told(stage, &Seen { published, strides, pools, cores }))
+        let measured = Measured { published, strides, pools, cores };
+        let mut it = draft(&measured);
+        it.facts = stage.contest_facts(&measured.all());
+        Ok(it)
+    }
+
+    #[cfg(test)]
+    fn nothing(&self, _settings: &Settings) -> Draft {
+        draft(&Measured::default())
     }
 }
 
 /// What was measured.
-struct Seen {
-    published: Vec<(u32, Told)>,
-    strides: Vec<(usize, Told)>,
-    pools: Option<Told>,
+#[derive(Default)]
+struct Measured {
+    published: Vec<(u32, Costs)>,
+    strides: Vec<(usize, Costs)>,
+    pools: Option<Costs>,
     cores: Option<Placement>,
 }
 
@@ -92,7 +93,7 @@ fn pin(core: Option<usize>) {
     }
 }
 
-/// Runs `work` on so many threads at once, each with its number, and returns what each returned.
+/// Runs `work` on `threads` threads at once, each with its number, and returns their results.
 pub(super) fn crowd<T: Send>(
     threads: usize,
     cores: Option<Placement>,
@@ -140,7 +141,7 @@ fn as_published<const W: usize>(contest: &mut Contest<'_>, turns: u64) {
     contest.arm("list, one thread", move || contended::<W, List<W>>(1, turns));
 }
 
-fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told)>, Fault> {
+fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Costs)>, Fault> {
     let (blocks, turns) = (stage.settings().rounds(15), stage.settings().amount(TURNS, 10));
     let mut all = Vec::new();
     for size in SHARED_SIZES {
@@ -150,8 +151,8 @@ fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told)>, Fault> {
             32 => as_published::<4>(&mut contest, turns),
             _ => as_published::<16>(&mut contest, turns),
         }
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((size, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((size, costs));
     }
     Ok(all)
 }
@@ -199,7 +200,7 @@ impl Words {
     }
 }
 
-fn strides(stage: &mut Stage<'_>, cores: Option<Placement>) -> Result<Vec<(usize, Told)>, Fault> {
+fn strides(stage: &mut Stage<'_>, cores: Option<Placement>) -> Result<Vec<(usize, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(15), settings.amount(20_000, 20));
     let mut all = Vec::new();
@@ -209,8 +210,8 @@ fn strides(stage: &mut Stage<'_>, cores: Option<Placement>) -> Result<Vec<(usize
         contest.arm(ALONE, move || words.shared(1, false, cores, times));
         contest.arm(INTERLEAVED, move || words.shared(2, false, cores, times));
         contest.arm(BLOCKED, move || words.shared(2, true, cores, times));
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((stride, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((stride, costs));
     }
     Ok(all)
 }
@@ -232,7 +233,7 @@ pub(super) fn paired(
 }
 
 /// Both pools, as optimised as they get, with one thread and with two.
-fn pools(stage: &mut Stage<'_>, cores: Option<Placement>) -> Result<Option<Told>, Fault> {
+fn pools(stage: &mut Stage<'_>, cores: Option<Placement>) -> Result<Option<Costs>, Fault> {
     let settings = stage.settings();
     let (blocks, pairs) = (settings.rounds(15), settings.amount(100_000, 20));
     let locked = &Pool::<8, Array<8>, Locked, Stack, Optimised>::new(1_024);
@@ -263,25 +264,25 @@ fn pools(stage: &mut Stage<'_>, cores: Option<Placement>) -> Result<Option<Told>
     stage.contest(contest)
 }
 
-impl Seen {
-    fn all(&self) -> Vec<&Told> {
+impl Measured {
+    fn all(&self) -> Vec<&Costs> {
         let measured = self.published.iter().map(|it| &it.1);
         measured.chain(self.strides.iter().map(|it| &it.1)).chain(&self.pools).collect()
     }
 
-    fn at(&self, stride: usize, arm: &str) -> Option<lab::stats::Comparison> {
+    fn at(&self, stride: usize, arm: &str) -> Option<stats::Comparison> {
         self.strides.iter().find(|it| it.0 == stride)?.1.against(arm, ALONE)
     }
 
-    fn scaling(&self, [one, two]: [&str; 2]) -> Option<lab::stats::Comparison> {
+    fn scaling(&self, [one, two]: [&str; 2]) -> Option<stats::Comparison> {
         self.pools.as_ref()?.against(two, one)
     }
 
     /// Four threads against one, in the published loop.
     fn contention(&self) -> (f64, f64) {
-        let ratios = self.published.iter().flat_map(|(_, told)| {
+        let ratios = self.published.iter().flat_map(|(_, costs)| {
             [("array", "array, one thread"), ("list", "list, one thread")]
-                .map(|(four, one)| told.against(four, one).map_or(f64::NAN, |it| it.ratio))
+                .map(|(four, one)| costs.against(four, one).map_or(f64::NAN, |it| it.ratio))
         });
         range(ratios.filter(|it| it.is_finite()))
     }
@@ -292,197 +293,80 @@ impl Seen {
     }
 }
 
-fn said(it: Option<&lab::stats::Comparison>) -> String {
-    it.map_or("an unknown multiple of".to_string(), words::compared)
-}
-
-fn told(stage: &mut Stage<'_>, seen: &Seen) -> Showing {
-    let (near, far) = (seen.at(8, INTERLEAVED), seen.at(128, INTERLEAVED));
-    let (locked, ours) = (seen.scaling(LOCKED), seen.scaling(MAGAZINES));
-    let headline = format!(
-        "Two threads that write neighbouring words need {} the time of one alone, {} if the words \
-         are 128 bytes apart; a pair in the published kind of pool, with its one lock, takes two \
-         threads {} the time of one, in a pool with magazines {}.",
-        said(near.as_ref()),
-        said(far.as_ref()),
-        said(locked.as_ref()),
-        said(ours.as_ref()),
+fn draft(measured: &Measured) -> Draft {
+    let mut it = Draft::default();
+    let near = measured.at(8, INTERLEAVED);
+    let far = measured.at(128, INTERLEAVED);
+    let (locked, ours) = (measured.scaling(LOCKED), measured.scaling(MAGAZINES));
+    let ((least, most), (close, apart)) = (measured.contention(), measured.layouts());
+    it.set("source", portfolio::source(1, "memory pools, experiment 3"));
+    it.set("threads", THREADS);
+    it.set("rounds", words::count(ROUNDS));
+    it.set("turns", TURNS);
+    it.compare("near", near.as_ref());
+    it.compare("line", measured.at(64, INTERLEAVED).as_ref());
+    it.compare("far", far.as_ref());
+    it.compare("blocked", measured.at(8, BLOCKED).as_ref());
+    it.compare("locked", locked.as_ref());
+    it.compare("magazines", ours.as_ref());
+    it.set("contention", [least, most].map(words::ratio));
+    it.set("layouts", [close, apart].map(words::ratio));
+    let cores = measured.cores.map(|it| (it.first, it.second, it.siblings));
+    it.set("cores", cores);
+    it.published.rows = portfolio::table(
+        ["array, stack", "list, stack"]
+            .into_iter()
+            .zip(SHARED_US.map(|row| row.map(|us| us * 1e3 / ROUNDS as f64))),
     );
-    let cores = seen.cores.map_or("one, shared".to_string(), |it| {
-        format!("{} and {}{}", it.first, it.second, if it.siblings { ", siblings" } else { "" })
-    });
-    let mut facts = vec![("Cores".to_string(), cores)];
-    facts.extend(stage.contest_facts(&seen.all()));
-    let rows = ["array, stack", "list, stack"]
-        .into_iter()
-        .zip(SHARED_US.map(|row| row.map(|us| us * 1e3 / ROUNDS as f64)));
-    Showing {
-        headline,
-        published: portfolio::table(
-            "With four threads the list is a little faster than the array at 16 bytes, because \
-             neighbouring objects of an array share cache lines; at 128 bytes, where two objects \
-             cannot share a line, they are alike.",
-            portfolio::source(1, "memory pools, experiment 3"),
-            &["pool", "16 B, ns an object", "32 B", "128 B"],
-            rows,
-        ),
-        flawed: flawed(seen),
-        corrected: corrected(seen),
-        why: why(),
-        lesson: "To see one effect, take everything else out of the loop; then put it back and \
-                 see whether it still matters."
-            .to_string(),
-        together: None,
-        findings: findings(seen, near, far, locked, ours),
-        facts,
-        doubts: Vec::new(),
+    rows(&mut it, measured);
+    it.corrected.series(one("as fast as alone", measured.strides.iter().map(|it| it.0 as f64)));
+    for name in [INTERLEAVED, BLOCKED] {
+        let all = measured.strides.iter().map(|it| (it.0 as f64, &it.1));
+        it.corrected.series(super::ratios(name, (name, ALONE), all));
     }
+    it.expect_ratio("shared-lines-cost", near.as_ref());
+    it.expect("lock-dominates", (!measured.published.is_empty()).then_some(least));
+    it.expect_ratio("lock-costs", locked.as_ref());
+    it.expect_ratio("apart-is-free", far.as_ref());
+    it.expect_ratio("magazines-scale", ours.as_ref());
+    it
 }
 
-fn flawed(seen: &Seen) -> Side {
-    let mut numbers = Grid::new(&["pool", "bytes", "ns an object", "of the array's", "published"]);
-    for (size, told) in &seen.published {
+fn rows(it: &mut Draft, measured: &Measured) {
+    for (size, costs) in &measured.published {
         let at = SHARED_SIZES.iter().position(|it| it == size).unwrap_or(0);
         for name in ["array", "list", "array, one thread", "list, one thread"] {
             let row = usize::from(name.starts_with("list"));
             let published = SHARED_US[row][at] / SHARED_US[0][at];
             let alone = name.ends_with("thread");
-            numbers.row([
+            it.flawed.row([
                 name.to_string(),
                 size.to_string(),
-                words::or_none(told.median(name), words::number),
-                told.judged(name, "array"),
+                words::or_none(costs.median(name), words::number),
+                costs.judged(name, "array"),
                 if alone { words::NONE.to_string() } else { words::ratio(published) },
             ]);
         }
     }
-    let ((least, most), (near, far)) = (seen.contention(), seen.layouts());
-    Side {
-        setup: format!(
-            "As published: {THREADS} threads, not kept on cores, each takes {ROUNDS} objects of \
-             one pool, writes them and gives them back, {TURNS} times; every operation takes the \
-             pool's lock; the first thread is timed. The control with one thread was measured for \
-             the figure and not published."
-        ),
-        finding: format!(
-            "Four threads take {} to {} the time of one, whatever the size of objects; list and \
-             array are {} to {} apart.",
-            words::ratio(least),
-            words::ratio(most),
-            words::ratio(near),
-            words::ratio(far)
-        ),
-        plot: None,
-        numbers,
-    }
-}
-
-fn corrected(seen: &Seen) -> Side {
-    let mut numbers = Grid::new(&["what", "bytes apart", "ns", "of one thread's time"]);
-    for (stride, told) in &seen.strides {
+    for (stride, costs) in &measured.strides {
         for name in [ALONE, INTERLEAVED, BLOCKED] {
-            numbers.row([
+            it.corrected.row([
                 format!("write, {name}"),
                 stride.to_string(),
-                words::or_none(told.median(name), words::number),
-                told.judged(name, ALONE),
+                words::or_none(costs.median(name), words::number),
+                costs.judged(name, ALONE),
             ]);
         }
     }
     for pair in [LOCKED, MAGAZINES] {
         for name in pair {
-            numbers.row([
+            let pools = measured.pools.as_ref();
+            it.corrected.row([
                 name.to_string(),
                 words::NONE.to_string(),
-                words::or_none(seen.pools.as_ref().and_then(|it| it.median(name)), words::number),
-                seen.pools.as_ref().map_or(String::new(), |it| it.judged(name, pair[0])),
+                words::or_none(pools.and_then(|it| it.median(name)), words::number),
+                pools.map_or(String::new(), |it| it.judged(name, pair[0])),
             ]);
         }
     }
-    let line = |name: &str| {
-        super::ratios(name, (name, ALONE), seen.strides.iter().map(|it| (it.0 as f64, &it.1)))
-    };
-    let even = seen.strides.iter().map(|it| Place { x: it.0 as f64, y: 1.0, range: None });
-    let even = Series {
-        name: "as fast as alone".to_string(),
-        published: true,
-        places: even.collect(),
-        ..Series::default()
-    };
-    Side {
-        setup: "Two threads on cores of their own write words at a chosen distance, with no pool \
-                and no lock; every other word is one thread's, or half of them in a row. Then a \
-                pair of take and give back in the published kind of pool, optimised, and in ours, \
-                whose workers keep free objects in magazines of their own."
-            .to_string(),
-        finding: format!(
-            "Taking turns at 8 bytes costs {}, at 64 {}, at 128 {}; in rows of their own at 8 \
-             bytes {}.",
-            said(seen.at(8, INTERLEAVED).as_ref()),
-            said(seen.at(64, INTERLEAVED).as_ref()),
-            said(seen.at(128, INTERLEAVED).as_ref()),
-            said(seen.at(8, BLOCKED).as_ref()),
-        ),
-        plot: Some(Plot {
-            title: "What a neighbour costs".to_string(),
-            caption: "CPU time for a write, against one thread alone; exact 95 % intervals of the \
-                      median over blocks."
-                .to_string(),
-            x: Axis::log("bytes from one word to the next"),
-            y: Axis::log("time / that of one thread"),
-            series: vec![even, line(INTERLEAVED), line(BLOCKED)],
-        }),
-        numbers,
-    }
-}
-
-fn findings(
-    seen: &Seen,
-    near: Option<lab::stats::Comparison>,
-    far: Option<lab::stats::Comparison>,
-    locked: Option<lab::stats::Comparison>,
-    ours: Option<lab::stats::Comparison>,
-) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let mut more = |name: &str, value: Option<f64>, least: f64, expected: &str| {
-        if let Some(value) = value {
-            found.push(Finding::new(name, value >= least, value, expected));
-        }
-    };
-    let expected = "neighbouring words take two threads at least 1.5 times as long";
-    more("shared-lines-cost", near.map(|it| it.ratio), 1.5, expected);
-    let expected = "the published pool takes four threads at least 1.5 times as long as one";
-    more("lock-dominates", Some(seen.contention().0), 1.5, expected);
-    let expected = "its one lock makes a pair at least 1.5 times as long with two threads";
-    more("lock-costs", locked.map(|it| it.ratio), 1.5, expected);
-    for (name, it, what) in [
-        ("apart-is-free", far, "words 128 bytes apart"),
-        ("magazines-scale", ours, "a pair in a pool with magazines"),
-    ] {
-        if let Some(it) = it {
-            let expected = format!("{what}: at most 1.25 times as long with two threads");
-            found.push(Finding::new(name, it.ratio <= 1.25, it.ratio, expected));
-        }
-    }
-    found
-}
-
-fn why() -> Vec<String> {
-    vec![
-        "A processor writes whole cache lines of 64 bytes. If two cores write different words of \
-         one line, the line travels between them for every write although they share nothing: \
-         false sharing. It is large where it happens."
-            .to_string(),
-        "In the published loop it cannot be seen. All threads take one lock for each object, and \
-         the lock, the head of the free list and the count lie on one line that all of them write: \
-         true sharing. That costs the same for objects of any size."
-            .to_string(),
-        "The control does not control: a node of 128 bytes with its guards and links is 136 bytes \
-         long, so its neighbours share lines with it. And the arms differ in density: the array \
-         puts nodes of 16 bytes 24 apart, the heap puts its pieces 32 to 48 apart."
-            .to_string(),
-        "The cure is not a distance between objects but that threads do not share the pool's own \
-         words: each worker keeps some free objects to itself and exchanges whole magazines."
-            .to_string(),
-    ]
 }

@@ -1,33 +1,34 @@
 //! What a session's number should be: a key to a map, a place in an array, or both.
 //!
-//! The portfolio's server first kept sessions in a hash map behind one lock, and then in an array:
-//! the id has the place in one half and a counter in the other, and it was published as the reason
-//! why look-ups became quick. Here schemes are held against each other alone: what a look-up costs,
-//! what two threads cost each other, what opening and closing costs; and what the figure does not
-//! show, how many late ids are taken for somebody else's.
+//! The portfolio's server first kept sessions in a hash map with one lock, and then in an array: the
+//! id has the place in one half and a counter in the other, and this was published as the reason for
+//! quick look-ups. Here the schemes are compared alone: the cost of a look-up, how much two threads
+//! slow each other, the cost of opening and closing; and, not in the figure, how many late ids are
+//! taken for another session's.
 
 use super::false_sharing::paired;
 use super::ratios;
-use crate::contest::{Contest, Rng, Told, ns_each};
+use crate::contest::{Contest, Costs, Rng, ns_each};
+use crate::draft::{Draft, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::portfolio;
-use crate::showing::{Axis, Drawn, Finding, Grid, Place, Plot, Published, Series, Showing, Side};
 use crate::stage::{Settings, Stage};
-use crate::words;
+use document::{Mark, Series};
 use lab::machine::Placement;
-use lab::stats::Comparison;
 use memory::{Order, ShardTable, SharedTable};
+use stats::Comparison;
+use stats::words;
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Sessions that live.
+/// Living sessions.
 const LIVE: [usize; 3] = [100, 10_000, 100_000];
 /// Look-ups in the prepared order, gone through again and again.
 const ORDER: usize = 1 << 14;
-/// What is done with a session that was found: so many rounds, about half a microsecond.
+/// Multiplications with a session that was found, about half a microsecond.
 const WORK: u32 = 1_000;
 /// Sessions closed and opened again to see what late ids find.
 const LATE: usize = 10_000;
@@ -52,43 +53,42 @@ impl Exhibit for IdSchemes {
         "id-schemes"
     }
 
-    fn title(&self) -> &'static str {
-        "What a session's number should be"
-    }
-
-    fn about(&self) -> &'static str {
-        "a place with a counter finds a session at once, and tells the late from the living"
-    }
-
     fn effort(&self, settings: &Settings) -> Effort {
         let contests = LIVE.len() as u32 + 2;
         Effort::new(settings.rounds(15) * contests, Duration::from_millis(160))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault> {
-        let mut seen = Seen { late: late(), ..Seen::default() };
+    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
+        let mut measured = Measured { late: late(), ..Measured::default() };
         let live = if stage.settings().quick { &LIVE[..2] } else { &LIVE[..] };
         for &live in live {
-            let Some(told) = found(stage, live)? else { break };
-            seen.found.push((live, told));
+            let Some(costs) = found(stage, live)? else { break };
+            measured.found.push((live, costs));
         }
-        seen.together = together(stage)?;
-        seen.churn = churn(stage)?;
-        Ok(told(stage, &seen))
+        measured.together = together(stage)?;
+        measured.churn = churn(stage)?;
+        let mut it = draft(&measured);
+        it.facts = stage.contest_facts(&measured.all());
+        Ok(it)
+    }
+
+    #[cfg(test)]
+    fn nothing(&self, _settings: &Settings) -> Draft {
+        draft(&Measured::default())
     }
 }
 
 /// What was measured.
 #[derive(Default)]
-struct Seen {
-    found: Vec<(usize, Told)>,
-    together: Option<Told>,
-    churn: Option<Told>,
+struct Measured {
+    found: Vec<(usize, Costs)>,
+    together: Option<Costs>,
+    churn: Option<Costs>,
     /// Late ids that were taken for living ones, by scheme.
     late: Vec<(&'static str, usize)>,
 }
 
-/// A session, as far as anybody looks at it.
+/// A session: its value.
 type Session = Arc<AtomicU64>;
 
 /// Maps from a counter to sessions, locked in one way or another.
@@ -109,7 +109,7 @@ impl Maps {
         }
     }
 
-    /// With a reference of one's own, so that the lock is not held while it is used.
+    /// Returns a reference, so that the lock is not held while the session is used.
     fn one(&self, id: u64) -> Option<Session> {
         self.one.lock().unwrap_or_else(PoisonError::into_inner).get(&id).cloned()
     }
@@ -177,7 +177,7 @@ fn ordered<K: Copy>(keys: &[K]) -> Vec<K> {
     (0..ORDER).map(|_| keys[rng.below(keys.len())]).collect()
 }
 
-fn found(stage: &mut Stage<'_>, live: usize) -> Result<Option<Told>, Fault> {
+fn found(stage: &mut Stage<'_>, live: usize) -> Result<Option<Costs>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(15), settings.amount(200_000, 20));
     let maps = &Maps::new(live);
@@ -202,7 +202,7 @@ fn found(stage: &mut Stage<'_>, live: usize) -> Result<Option<Told>, Fault> {
     stage.contest(contest)
 }
 
-/// What a session is found for: about half a microsecond of work that touches it.
+/// The use of a session: about half a microsecond of work that touches it.
 fn used(session: &AtomicU64) {
     let mut value = session.load(Relaxed);
     for _ in 0..WORK {
@@ -212,7 +212,7 @@ fn used(session: &AtomicU64) {
 }
 
 /// One thread, then two at once, each with the sessions of its own half.
-fn together(stage: &mut Stage<'_>) -> Result<Option<Told>, Fault> {
+fn together(stage: &mut Stage<'_>) -> Result<Option<Costs>, Fault> {
     let cores = Placement::choose();
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(15), settings.amount(10_000, 10));
@@ -239,7 +239,7 @@ fn together(stage: &mut Stage<'_>) -> Result<Option<Told>, Fault> {
             let worker_slots = AtomicUsize::new(0);
             contest.arm(format!("{name}, {suffix}"), move || {
                 paired(threads, cores, times, |times| {
-                    // Threads use different sessions: what they share is the way to them.
+                    // Threads use different sessions; they share only the path to them.
                     let half = worker_slots.fetch_add(1, Relaxed) % 2 * (live / 2);
                     for turn in 0..times as usize {
                         find(half + turn * 7 % (live / 2));
@@ -262,7 +262,7 @@ fn churned<K: Copy>(ids: &mut [K], times: u64, mut again: impl FnMut(K, u64) -> 
     })
 }
 
-fn churn(stage: &mut Stage<'_>) -> Result<Option<Told>, Fault> {
+fn churn(stage: &mut Stage<'_>) -> Result<Option<Costs>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(15), settings.amount(50_000, 10));
     let live = LIVE[1];
@@ -338,8 +338,8 @@ fn late() -> Vec<(&'static str, usize)> {
     ]
 }
 
-impl Seen {
-    fn all(&self) -> Vec<&Told> {
+impl Measured {
+    fn all(&self) -> Vec<&Costs> {
         self.found.iter().map(|it| &it.1).chain(&self.together).chain(&self.churn).collect()
     }
 
@@ -357,208 +357,85 @@ impl Seen {
     }
 }
 
-fn said(it: Option<&Comparison>) -> String {
-    it.map_or("an unknown multiple of".to_string(), words::compared)
+fn draft(measured: &Measured) -> Draft {
+    let mut it = Draft::default();
+    let counted = measured.at(LIVE[1], COUNTED, ONE_LOCK);
+    let (held, places) = (measured.scaling(HELD), measured.scaling(COUNTED));
+    it.set("source", portfolio::source(3, "a network library on completion ports"));
+    it.set("work", words::count(WORK));
+    it.set("late", words::count(LATE as u64));
+    it.compare("counted", counted.as_ref());
+    it.compare("held", held.as_ref());
+    it.compare("released", measured.scaling(ONE_LOCK).as_ref());
+    it.compare("places", places.as_ref());
+    it.set("accepted", measured.late(INDEX).map(|it| words::count(it as u64)));
+    let safe = measured.late.iter().filter(|it| it.1 == 0).map(|it| it.0);
+    it.set("safe", safe.collect::<Vec<_>>());
+    rows(&mut it, measured);
+    for name in &ALONE[1..] {
+        let all = measured.found.iter().map(|it| (it.0 as f64, &it.1));
+        it.corrected.series(ratios(name, (name, ONE_LOCK), all));
+    }
+    it.together.named(TOGETHER);
+    let points = TOGETHER
+        .iter()
+        .zip(1..)
+        .filter_map(|(name, at)| Some(point(f64::from(at), &measured.scaling(name)?)));
+    it.together.series(Series::measured("two threads / one", points).drawn_as(Mark::Bar));
+    it.expect_ratio("held-lock", held.as_ref());
+    it.expect_ratio("place-wins", counted.as_ref());
+    it.expect_ratio("places-scale", places.as_ref());
+    let accepted = measured.late(INDEX).unwrap_or(0);
+    it.claim("late-accepted", accepted == LATE, accepted as f64);
+    let others: usize = measured.late.iter().filter(|it| it.0 != INDEX).map(|it| it.1).sum();
+    it.expect("late-refused", others as f64);
+    it
 }
 
-fn told(stage: &mut Stage<'_>, seen: &Seen) -> Showing {
-    let counted = seen.at(LIVE[1], COUNTED, ONE_LOCK);
-    let (held, released) = (seen.scaling(HELD), seen.scaling(ONE_LOCK));
-    let headline = format!(
-        "A place with a counter is looked up in {} the time of a map behind a lock. Two threads \
-         need {} the time of one if the lock is held while a session is used, {} if it is let go \
-         before, {} with places. Of {} late ids a place without a counter accepts {}.",
-        said(counted.as_ref()),
-        said(held.as_ref()),
-        said(released.as_ref()),
-        said(seen.scaling(COUNTED).as_ref()),
-        words::count(LATE as u64),
-        words::or_none(seen.late(INDEX).map(|it| it as f64), words::number),
-    );
-    let mut facts = vec![(
-        "Use of a session".to_string(),
-        format!("{WORK} multiplications, about half a microsecond"),
-    )];
-    facts.extend(stage.contest_facts(&seen.all()));
-    let mut numbers = Grid::new(&["", "before", "after"]);
-    for (name, before, after) in [
-        ("sessions are in", "a hash map from a counter", "an array, prepared"),
-        ("found", "under one lock, held during the send", "by place, without a lock"),
-        ("an id is", "a counter", "32 bits of place, 32 bits of counter"),
-        ("receptions/s of the echo server", "32,567", "55,867"),
+fn rows(it: &mut Draft, measured: &Measured) {
+    for row in [
+        ["sessions are in", "a hash map from a counter", "an array, prepared"],
+        ["found", "under one lock, held during the send", "by place, without a lock"],
+        ["an id is", "a counter", "32 bits of place, 32 bits of counter"],
+        ["receptions/s of the echo server", "32,567", "55,867"],
     ] {
-        numbers.row([name, before, after].map(String::from));
+        it.published.row(row.map(String::from));
     }
-    Showing {
-        headline,
-        published: Published {
-            claim: "With the place of a session in its id it is found at once and without a lock; \
-                    the server became 1.7 times as fast (together with four other changes)."
-                .to_string(),
-            source: portfolio::source(3, "a network library on completion ports"),
-            numbers,
-        },
-        flawed: flawed(seen),
-        corrected: corrected(seen),
-        why: why(),
-        lesson: "An id should say where its session is and which life of that place is meant; and \
-                 nobody should hold a lock while he talks to the kernel."
-            .to_string(),
-        together: Some(scaled(seen)),
-        findings: findings(seen, counted, held),
-        facts,
-        doubts: Vec::new(),
-    }
-}
-
-fn flawed(seen: &Seen) -> Side {
-    let mut numbers = Grid::new(&["scheme", "one thread, ns", "two threads, ns", "two / one"]);
     let median = |name: &str, suffix: &str| {
-        let told = seen.together.as_ref();
-        words::or_none(told.and_then(|it| it.median(&format!("{name}{suffix}"))), words::number)
+        let costs = measured.together.as_ref();
+        words::or_none(costs.and_then(|it| it.median(&format!("{name}{suffix}"))), words::number)
     };
     for name in TOGETHER {
-        let ratio = seen.scaling(name).as_ref().map(words::compared);
-        numbers.row([
+        let ratio = measured.scaling(name).as_ref().map(words::compared);
+        it.flawed.row([
             name.to_string(),
             median(name, ", one"),
             median(name, ", two"),
             ratio.unwrap_or_else(|| words::NONE.to_string()),
         ]);
     }
-    Side {
-        setup: "As published before: one map, one lock, which is held while the session is used. \
-                Two threads on cores of their own, each with its own sessions; each use is about \
-                half a microsecond, a tenth of a send. And the same with the lock let go before \
-                the use, and with other schemes."
-            .to_string(),
-        finding: format!(
-            "With the lock held two threads need {} the time of one for each session; with the \
-             lock let go {}, with a place and a counter {}.",
-            said(seen.scaling(HELD).as_ref()),
-            said(seen.scaling(ONE_LOCK).as_ref()),
-            said(seen.scaling(COUNTED).as_ref()),
-        ),
-        plot: None,
-        numbers,
-    }
-}
-
-fn corrected(seen: &Seen) -> Side {
-    let mut numbers = Grid::new(&["scheme", "what", "ns", "of a map's behind one lock"]);
-    for (live, told) in &seen.found {
-        for name in ALONE {
-            numbers.row([
+    let mut rows = |what: String, costs: &Costs, names: &[&str]| {
+        for name in names {
+            it.corrected.row([
                 name.to_string(),
-                format!("found among {}", words::count(*live as u64)),
-                words::or_none(told.median(name), words::number),
-                told.judged(name, ONE_LOCK),
+                what.clone(),
+                words::or_none(costs.median(name), words::number),
+                costs.judged(name, ONE_LOCK),
             ]);
         }
+    };
+    for (live, costs) in &measured.found {
+        rows(format!("found among {}", words::count(*live as u64)), costs, &ALONE);
     }
-    if let Some(told) = &seen.churn {
-        for name in [ONE_LOCK, COUNTED, SHARD, SHARED] {
-            numbers.row([
-                name.to_string(),
-                "closed and opened".to_string(),
-                words::or_none(told.median(name), words::number),
-                told.judged(name, ONE_LOCK),
-            ]);
-        }
+    if let Some(costs) = &measured.churn {
+        rows("closed and opened".to_string(), costs, &[ONE_LOCK, COUNTED, SHARD, SHARED]);
     }
-    for (name, accepted) in &seen.late {
-        numbers.row([
+    for (name, accepted) in &measured.late {
+        it.corrected.row([
             name.to_string(),
             format!("late ids accepted of {}", words::count(LATE as u64)),
             words::NONE.to_string(),
             words::count(*accepted as u64),
         ]);
     }
-    let safe: Vec<&str> = seen.late.iter().filter(|it| it.1 == 0).map(|it| it.0).collect();
-    Side {
-        setup:
-            "The look-up alone, on one thread, with more and more sessions; sessions closed and \
-                opened; and ids of sessions that are gone, after every place was given to another."
-                .to_string(),
-        finding: format!("No late id is accepted by: {}.", safe.join("; ")),
-        plot: Some(Plot {
-            title: "A look-up against a map behind one lock".to_string(),
-            caption: "CPU time; exact 95 % intervals of the median over blocks.".to_string(),
-            x: Axis::log("sessions that live"),
-            y: Axis::log("time / that of a map behind one lock"),
-            series: ALONE[1..]
-                .iter()
-                .map(|name| {
-                    let all = seen.found.iter().map(|it| (it.0 as f64, &it.1));
-                    ratios(name, (name, ONE_LOCK), all)
-                })
-                .collect(),
-        }),
-        numbers,
-    }
-}
-
-fn scaled(seen: &Seen) -> Plot {
-    let places = TOGETHER
-        .iter()
-        .zip(1..)
-        .filter_map(|(name, at)| Some(Place::of(f64::from(at), &seen.scaling(name)?)));
-    let bars = Series {
-        name: "two threads / one".to_string(),
-        drawn: Drawn::Bar,
-        places: places.collect(),
-        ..Series::default()
-    };
-    Plot {
-        title: "What a second thread costs the first".to_string(),
-        caption: "Time on the wall for a session found and used; 1 means that the threads do not \
-                  feel each other. Exact 95 % intervals of the median over blocks."
-            .to_string(),
-        x: Axis::named("scheme", TOGETHER),
-        y: Axis::linear("time with two threads / with one"),
-        series: vec![bars],
-    }
-}
-
-fn findings(seen: &Seen, counted: Option<Comparison>, held: Option<Comparison>) -> Vec<Finding> {
-    let mut found = Vec::new();
-    if let Some(it) = held {
-        let expected = "a lock held during use makes two threads at least 1.5 times as slow";
-        found.push(Finding::new("held-lock", it.ratio >= 1.5, it.ratio, expected));
-    }
-    if let Some(it) = counted {
-        let expected = "a place with a counter needs less than half the time of a map with a lock";
-        found.push(Finding::new("place-wins", it.ratio < 0.5, it.ratio, expected));
-    }
-    if let Some(it) = seen.scaling(COUNTED) {
-        let expected = "with places two threads hardly feel each other: at most 1.25 times";
-        found.push(Finding::new("places-scale", it.ratio <= 1.25, it.ratio, expected));
-    }
-    let accepted = seen.late(INDEX).unwrap_or(0);
-    let expected = "a place without a counter accepts every late id";
-    found.push(Finding::new("late-accepted", accepted == LATE, accepted as f64, expected));
-    let others: usize = seen.late.iter().filter(|it| it.0 != INDEX).map(|it| it.1).sum();
-    let expected = "all other schemes accept none";
-    found.push(Finding::new("late-refused", others == 0, others as f64, expected));
-    found
-}
-
-fn why() -> Vec<String> {
-    vec![
-        "A map has to hash the id and to look for it; a lock around it costs two exchanges, and \
-         whoever holds it makes the others wait. A place needs one look at an array. All of that \
-         is tens of nanoseconds, on a path that talks to the kernel for microseconds."
-            .to_string(),
-        "What made the published server slow was that the lock was held while the session was \
-         used, and the use was a send. Then no two threads can send at the same time, whatever \
-         the sessions are kept in. A map whose lock is let go after the look-up does not have \
-         that."
-            .to_string(),
-        "A place alone is quickest and wrong: the operations of a closed session come late, and \
-         meet whoever has its place now. The counter makes them miss, until it wraps; ours \
-         retires a place instead of letting its counter wrap. A table that several workers use \
-         counts references too, so that a session does not go away while it is used: that costs \
-         two exchanges and is what the published server lacks."
-            .to_string(),
-    ]
 }

@@ -1,22 +1,23 @@
-//! Jump point search is 31 to 542 times as fast as A*: because A* went through linked lists.
+//! Jump point search is 31 to 542 times as fast as A*, because A* searched linked lists.
 //!
-//! On the published queries JPS goes on from 3 to 16 times fewer cells, and is 31 to 542 times as
-//! fast. The rest is bookkeeping: a list is gone through for every neighbour, so time grows with
-//! the square of the cells. The ladder repairs it rung by rung, ends at this project's searches,
-//! and checks every length; the published searches overestimate and do not find shortest paths.
-//! Within how many cells A* is ahead turns out to depend on the same bookkeeping.
+//! On the published queries JPS expands 3 to 16 times fewer cells, and is 31 to 542 times as fast.
+//! The rest is bookkeeping: a list is searched for every neighbour, so time grows with the square of
+//! the cells. The ladder repairs it rung by rung, ends at this project's searches, and checks every
+//! length; the published searches overestimate and do not find shortest paths. The number of cells
+//! within which A* is ahead depends on the same bookkeeping.
 
 use super::range;
 use crate::artefact::ladder::{Dense, Pooled, hashed, ordered};
 use crate::artefact::search::{ALL, Estimate, Found, NONE, astar, jps};
-use crate::contest::{Contest, Told, ns_each};
+use crate::contest::{Contest, Costs, ns_each};
+use crate::draft::{Draft, one};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::portfolio::{self, MAPS, QUERIES, Query};
-use crate::showing::{Axis, Drawn, Finding, Grid as Table, Place, Plot, Series, Showing, Side};
 use crate::stage::{Settings, Stage};
-use crate::words;
+use document::{Mark, Series};
 use grid::movingai::{Map, scenario};
 use grid::{Cell, Corners, Grid, Jumps, Method, NoObstacle, OneObstacle, Rule, Searcher};
+use stats::words;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,14 +56,6 @@ impl Exhibit for PathLadder {
         "path-ladder"
     }
 
-    fn title(&self) -> &'static str {
-        "From linked lists to JPS+"
-    }
-
-    fn about(&self) -> &'static str {
-        "JPS beat A* 542 times because A* searched linked lists, and neither was right"
-    }
-
     fn effort(&self, settings: &Settings) -> Effort {
         let blocks = settings.rounds(9);
         let tiles = if settings.quick { 3 } else { TILES.len() };
@@ -71,33 +64,40 @@ impl Exhibit for PathLadder {
             .and(Effort::new(blocks * maps as u32, Duration::from_millis(150)))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault> {
-        let mut seen = Seen::default();
+    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
+        let mut measured = Measured::default();
         for query in QUERIES {
             let Some(climbed) = climb(stage, query)? else { break };
-            seen.climbed.push(climbed);
+            measured.climbed.push(climbed);
         }
-        seen.straight = straight(stage)?;
+        measured.straight = straight(stage)?;
         for file in scenarios(stage.settings()) {
             let Some(course) = course(stage, &file)? else { continue };
-            seen.courses.push(course);
+            measured.courses.push(course);
         }
-        Ok(told(stage, &seen))
+        let mut it = draft(&measured);
+        it.facts = stage.contest_facts(&measured.all());
+        Ok(it)
+    }
+
+    #[cfg(test)]
+    fn nothing(&self, _settings: &Settings) -> Draft {
+        draft(&Measured::default())
     }
 }
 
 /// What was measured.
 #[derive(Default)]
-struct Seen {
+struct Measured {
     climbed: Vec<Climbed>,
-    straight: Vec<(u16, Told)>,
+    straight: Vec<(u16, Costs)>,
     courses: Vec<Course>,
 }
 
 /// All rungs on one query.
 struct Climbed {
     query: Query,
-    told: Told,
+    costs: Costs,
     /// Length and cells gone on from, rung by rung.
     found: Vec<(Option<f64>, u32)>,
 }
@@ -106,7 +106,7 @@ struct Climbed {
 struct Course {
     name: String,
     queries: usize,
-    told: Told,
+    costs: Costs,
     /// Queries whose length is the published one, by arm.
     optimal: [usize; 4],
 }
@@ -117,7 +117,7 @@ fn bad(why: impl std::fmt::Display) -> Fault {
     Fault::File(format!("cannot use a map: {why}"))
 }
 
-/// A search of ours, as the others tell what they found.
+/// A search of ours, with its result in the form of the others.
 fn ours<R: Rule>(
     searcher: &mut Searcher<R>,
     grid: &Grid,
@@ -169,13 +169,13 @@ fn climb(stage: &mut Stage<'_>, query: Query) -> Result<Option<Climbed>, Fault> 
     let settings = stage.settings();
     let mut contest = Contest::new(format!("ladder, {}", query.name), settings.rounds(9));
     for (at, (name, mut find)) in RUNGS.into_iter().zip(rungs(&grid, &table)).enumerate() {
-        // The quick ones are repeated until they can be timed.
+        // Quick searches are repeated until they can be timed.
         let times = settings.amount(if OURS.contains(&at) { 500 } else { 1 }, 10)
             * if found[at].1 < 150 { 10 } else { 1 };
         contest.arm(name, move || ns_each(times, || repeat(times, &mut find, from, to)));
     }
-    let told = stage.contest(contest)?;
-    Ok(told.map(|told| Climbed { query, told, found }))
+    let costs = stage.contest(contest)?;
+    Ok(costs.map(|costs| Climbed { query, costs, found }))
 }
 
 fn repeat(times: u64, find: &mut Find<'_>, from: Cell, to: Cell) {
@@ -184,8 +184,8 @@ fn repeat(times: u64, find: &mut Find<'_>, from: Cell, to: Cell) {
     }
 }
 
-/// Both kinds of search over so many cells in a row, with nothing in the way.
-fn straight(stage: &mut Stage<'_>) -> Result<Vec<(u16, Told)>, Fault> {
+/// Both kinds of search in a straight line without obstacles.
+fn straight(stage: &mut Stage<'_>) -> Result<Vec<(u16, Costs)>, Fault> {
     let grid = Grid::new(80, 40).map_err(bad)?;
     let table = Jumps::<OneObstacle>::of(&grid);
     let settings = stage.settings();
@@ -202,8 +202,8 @@ fn straight(stage: &mut Stage<'_>) -> Result<Vec<(u16, Told)>, Fault> {
         for (name, mut find) in STRAIGHT.into_iter().zip(finds.into_iter().chain(pairs)) {
             contest.arm(name, move || ns_each(times, || repeat(times, &mut find, from, to)));
         }
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((tiles, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((tiles, costs));
     }
     Ok(all)
 }
@@ -254,15 +254,15 @@ fn course(stage: &mut Stage<'_>, file: &Path) -> Result<Option<Course>, Fault> {
             })
         });
     }
-    let told = stage.contest(contest)?;
-    Ok(told.map(|told| Course { name, queries: queries.len(), told, optimal }))
+    let costs = stage.contest(contest)?;
+    Ok(costs.map(|costs| Course { name, queries: queries.len(), costs, optimal }))
 }
 
-impl Seen {
-    fn all(&self) -> Vec<&Told> {
-        let climbed = self.climbed.iter().map(|it| &it.told);
+impl Measured {
+    fn all(&self) -> Vec<&Costs> {
+        let climbed = self.climbed.iter().map(|it| &it.costs);
         let straight = self.straight.iter().map(|it| &it.1);
-        climbed.chain(straight).chain(self.courses.iter().map(|it| &it.told)).collect()
+        climbed.chain(straight).chain(self.courses.iter().map(|it| &it.costs)).collect()
     }
 
     /// A* over JPS, at every query, for two rungs.
@@ -270,7 +270,7 @@ impl Seen {
         range(
             self.climbed
                 .iter()
-                .filter_map(|it| Some(it.told.against(RUNGS[astar], RUNGS[jps])?.ratio)),
+                .filter_map(|it| Some(it.costs.against(RUNGS[astar], RUNGS[jps])?.ratio)),
         )
     }
 
@@ -289,259 +289,124 @@ impl Seen {
         let cheaper = self
             .straight
             .iter()
-            .filter(|(_, told)| told.against(astar, jps).is_some_and(|it| it.ratio < 1.0));
+            .filter(|(_, costs)| costs.against(astar, jps).is_some_and(|it| it.ratio < 1.0));
         cheaper.map(|it| it.0).max()
     }
 }
 
-fn ahead_words(it: Option<u16>) -> String {
-    it.map_or("at no distance".to_string(), |tiles| format!("up to {tiles} tiles"))
-}
-
-fn told(stage: &mut Stage<'_>, seen: &Seen) -> Showing {
-    let (least, most) = seen.factors(0, 1);
-    let (own_least, own_most) = seen.factors(8, 9);
-    let (wrong, worst) = seen.too_long(1);
-    let headline = format!(
-        "The published A* takes {} to {} the time of the published JPS here (published: 31 to \
-         542 times); with sound bookkeeping for both it is {} to {}. The published JPS returns a \
-         path that is too long in {wrong} of {} queries, by {} at worst.",
-        words::ratio(least),
-        words::ratio(most),
-        words::ratio(own_least),
-        words::ratio(own_most),
-        seen.climbed.len(),
-        words::percent((worst - 1.0).max(0.0)),
-    );
-    let mut facts = vec![
-        ("Rule".to_string(), "a diagonal step past at most one obstacle".to_string()),
-        (
-            "Maps of a set".to_string(),
-            match seen.courses.len() {
-                0 => format!("none: name a folder of them by {MAPS_AT}"),
-                count => format!("{count} of {MAPS_AT}, {SAMPLE} queries each, no corner cut"),
-            },
-        ),
-    ];
-    facts.extend(stage.contest_facts(&seen.all()));
-    let rows = QUERIES.map(|it| (it.name, [it.us[0], it.us[1], it.us[0] / it.us[1]]));
-    Showing {
-        headline,
-        published: portfolio::table(
-            "JPS is 31 to 542 times as fast as A*, the more so the farther the goal; within about \
-             seven tiles in a straight line A* is faster.",
-            portfolio::source(2, "path finding"),
-            &["query", "A*, µs", "JPS, µs", "A* / JPS"],
-            rows,
-        ),
-        flawed: flawed(seen),
-        corrected: corrected(seen),
-        why: why(seen),
-        lesson: "Check that both searches find the shortest path, and count what they look at, \
-                 before comparing their times."
-            .to_string(),
-        together: Some(ladder(seen)),
-        findings: findings(seen),
-        facts,
-        doubts: Vec::new(),
-    }
-}
-
-fn ladder(seen: &Seen) -> Plot {
-    let ladder = seen.climbed.iter().map(|climbed| {
-        let places = RUNGS
-            .iter()
-            .enumerate()
-            .filter_map(|(at, name)| Some(((at + 1) as f64, climbed.told.median(name)? / 1e3)));
-        Series::measured(climbed.query.name, places.collect())
+fn draft(measured: &Measured) -> Draft {
+    let mut it = Draft::default();
+    let (least, most) = measured.factors(0, 1);
+    let (own_least, own_most) = measured.factors(8, 9);
+    let excess = |worst: f64| words::percent((worst - 1.0).max(0.0));
+    let (wrong, worst) = measured.too_long(1);
+    it.set("source", portfolio::source(2, "path finding"));
+    it.set("queries", measured.climbed.len());
+    it.set("factors", [least, most].map(words::ratio));
+    it.set("own_factors", [own_least, own_most].map(words::ratio));
+    it.set("wrong", wrong);
+    it.set("worst", excess(worst));
+    let too_long = INADMISSIBLE.map(|rung| {
+        let (count, worst) = measured.too_long(rung);
+        format!("{} in {count} (worst {})", RUNGS[rung], excess(worst))
     });
-    let mut series: Vec<Series> = QUERIES
-        .iter()
-        .map(|it| {
-            let places = vec![(1.0, it.us[0]), (2.0, it.us[1])];
-            let name = format!("published, {}", it.name);
-            Series { drawn: Drawn::Marks, ..Series::published(name, places) }
-        })
-        .collect();
-    series.extend(ladder);
-    Plot {
-        title: "The ladder, on the four published queries".to_string(),
-        caption: "Medians over blocks; the published times are marks. Rungs 3 to 7 and the \
-                  last three find shortest paths."
-            .to_string(),
-        x: Axis::named("rung", RUNGS),
-        y: Axis::log("µs a query"),
-        series,
-    }
+    it.set("too_long", too_long);
+    it.set("ahead_published", measured.ahead(STRAIGHT[0], STRAIGHT[1]));
+    it.set("ahead_ours", measured.ahead(STRAIGHT[2], STRAIGHT[3]));
+    let cells = |rung: usize| {
+        let all = measured.climbed.iter().map(|it| words::count(it.found[rung].1));
+        all.collect::<Vec<_>>()
+    };
+    it.set("cells_astar", cells(0));
+    it.set("cells_jps", cells(1));
+    it.set("maps_at", MAPS_AT);
+    it.set("maps", measured.courses.len());
+    it.set("sample", SAMPLE);
+    let published = QUERIES.map(|it| (it.name, [it.us[0], it.us[1], it.us[0] / it.us[1]]));
+    it.published.rows = portfolio::table(published);
+    rows(&mut it, measured);
+    plots(&mut it, measured);
+    findings(&mut it, measured);
+    it
 }
 
-fn flawed(seen: &Seen) -> Side {
-    let mut numbers =
-        Table::new(&["query", "search", "µs", "cells gone on from", "length", "shortest"]);
-    for it in &seen.climbed {
-        for rung in [0, 1, 7] {
+fn rows(draft: &mut Draft, measured: &Measured) {
+    for it in &measured.climbed {
+        let us =
+            |rung: &str| words::or_none(it.costs.median(rung).map(|ns| ns / 1e3), words::number);
+        for rung in INADMISSIBLE {
             let (length, expanded) = it.found[rung];
-            numbers.row([
+            draft.flawed.row([
                 it.query.name.to_string(),
                 RUNGS[rung].to_string(),
-                words::or_none(it.told.median(RUNGS[rung]).map(|ns| ns / 1e3), words::number),
+                us(RUNGS[rung]),
                 words::count(expanded),
                 words::or_none(length, |it| format!("{it:.3}")),
                 format!("{:.3}", it.query.shortest),
             ]);
         }
-    }
-    let (least, most) = seen.factors(0, 1);
-    let wrong: Vec<String> = INADMISSIBLE
-        .iter()
-        .map(|rung| {
-            let (count, worst) = seen.too_long(*rung);
-            let worst = words::percent((worst - 1.0).max(0.0));
-            format!("{} in {count} (worst {worst})", RUNGS[*rung])
-        })
-        .collect();
-    Side {
-        setup: "Both searches as published, on the published maps and queries: linked lists gone \
-                through for each neighbour, a node from the heap each, the Manhattan distance as \
-                estimate, an end when the goal is first seen. And the estimate alone, in a search \
-                whose bookkeeping is sound."
-            .to_string(),
-        finding: format!(
-            "A* takes {} to {} the time of JPS. Too long were: {}.",
-            words::ratio(least),
-            words::ratio(most),
-            wrong.join(", ")
-        ),
-        plot: None,
-        numbers,
-    }
-}
-
-fn corrected(seen: &Seen) -> Side {
-    let mut numbers = Table::new(&["map or query", "search", "µs", "of our A*'s time", "lengths"]);
-    for it in &seen.climbed {
         for rung in (2..RUNGS.len()).filter(|rung| *rung != 7) {
             let right =
                 it.found[rung].0.is_some_and(|found| (found - it.query.shortest).abs() < 1e-3);
-            numbers.row([
+            draft.corrected.row([
                 it.query.name.to_string(),
                 RUNGS[rung].to_string(),
-                words::or_none(it.told.median(RUNGS[rung]).map(|ns| ns / 1e3), words::number),
-                it.told.judged(RUNGS[rung], RUNGS[8]),
+                us(RUNGS[rung]),
+                it.costs.judged(RUNGS[rung], RUNGS[8]),
                 if right { "shortest" } else { "NOT the shortest" }.to_string(),
             ]);
         }
     }
-    for it in &seen.courses {
+    for it in &measured.courses {
         for (at, name) in COURSE.iter().enumerate() {
-            numbers.row([
+            draft.corrected.row([
                 it.name.clone(),
                 name.to_string(),
-                words::or_none(it.told.median(name).map(|ns| ns / 1e3), words::number),
-                it.told.judged(name, COURSE[1]),
+                words::or_none(it.costs.median(name).map(|ns| ns / 1e3), words::number),
+                it.costs.judged(name, COURSE[1]),
                 format!("{} of {} shortest", it.optimal[at], it.queries),
             ]);
         }
     }
-    let line = |name: &str, arms: (&str, &str)| {
-        super::ratios(name, arms, seen.straight.iter().map(|it| (f64::from(it.0), &it.1)))
-    };
-    let one = seen.straight.iter().map(|it| Place { x: f64::from(it.0), y: 1.0, range: None });
-    let even = Series {
-        name: "as fast".to_string(),
-        published: true,
-        places: one.collect(),
-        ..Series::default()
-    };
-    Side {
-        setup: "One repair at a time: the estimate and the end of the search, nodes from a pool, \
-                an ordered map as open list, a heap, an array by cell, and then our searches. All \
-                lengths are checked. In the open both kinds are also tried over so many tiles in a \
-                row."
-            .to_string(),
-        finding: format!(
-            "In a straight line the published A* is ahead of the published JPS {}, ours of \
-             ours {}.",
-            ahead_words(seen.ahead(STRAIGHT[0], STRAIGHT[1])),
-            ahead_words(seen.ahead(STRAIGHT[2], STRAIGHT[3])),
-        ),
-        plot: Some(Plot {
-            title: "A* against JPS over so many tiles in a row".to_string(),
-            caption: "Below 1 A* is faster. Exact 95 % intervals of the median over blocks; \
-                      published was: A* up to 7 tiles."
-                .to_string(),
-            x: Axis::log("tiles in a straight line"),
-            y: Axis::log("time of A* / time of JPS"),
-            series: vec![
-                even,
-                line("as published", (STRAIGHT[0], STRAIGHT[1])),
-                line("ours", (STRAIGHT[2], STRAIGHT[3])),
-            ],
-        }),
-        numbers,
+}
+
+fn plots(it: &mut Draft, measured: &Measured) {
+    let tiles = || measured.straight.iter().map(|it| f64::from(it.0));
+    it.corrected.series(one("as fast", tiles()));
+    for (name, arms) in
+        [("as published", (STRAIGHT[0], STRAIGHT[1])), ("ours", (STRAIGHT[2], STRAIGHT[3]))]
+    {
+        let all = tiles().zip(measured.straight.iter().map(|it| &it.1));
+        it.corrected.series(super::ratios(name, arms, all));
+    }
+    it.together.named(RUNGS);
+    for query in QUERIES {
+        let points = [(1.0, query.us[0]), (2.0, query.us[1])];
+        let series = Series::published(format!("published, {}", query.name), points);
+        it.together.series(series.drawn_as(Mark::Point));
+    }
+    for climbed in &measured.climbed {
+        let points = RUNGS
+            .iter()
+            .enumerate()
+            .filter_map(|(at, name)| Some(((at + 1) as f64, climbed.costs.median(name)? / 1e3)));
+        it.together.series(Series::measured(climbed.query.name, points));
     }
 }
 
-fn findings(seen: &Seen) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let far = seen.climbed.iter().find(|it| it.query.name == "maze, far");
-    if let Some(it) = far.and_then(|it| it.told.against(RUNGS[0], RUNGS[1])) {
-        let expected = "on the far query of the maze the published A* takes at least 50 times as \
-                        long as the published JPS";
-        found.push(Finding::new("as-published", it.ratio >= 50.0, it.ratio, expected));
-    }
-    let longer = seen.too_long(1).0.max(seen.too_long(0).0);
-    let expected = "the published searches return a path that is too long at least once";
-    found.push(Finding::new("too-long", longer > 0, longer as f64, expected));
-    let right = seen.climbed.iter().flat_map(|it| {
+fn findings(it: &mut Draft, measured: &Measured) {
+    let far = measured.climbed.iter().find(|it| it.query.name == "maze, far");
+    let far = |other: usize| far.and_then(|it| it.costs.against(RUNGS[0], RUNGS[other]));
+    it.expect_ratio("as-published", far(1).as_ref());
+    it.expect("too-long", measured.too_long(1).0.max(measured.too_long(0).0) as f64);
+    let right = measured.climbed.iter().flat_map(|it| {
         let rungs = (0..RUNGS.len()).filter(|rung| !INADMISSIBLE.contains(rung));
         rungs.map(|rung| (it.found[rung].0.unwrap_or(0.0) - it.query.shortest).abs())
     });
-    let (_, off) = range(right);
-    let expected = "every other rung finds the shortest path of every query";
-    found.push(Finding::new("shortest", off < 1e-3, off, expected));
-    let missed: usize = seen
-        .courses
-        .iter()
-        .map(|it| it.optimal.iter().map(|n| it.queries - n).sum::<usize>())
-        .sum();
-    if !seen.courses.is_empty() {
-        let expected = "on the maps of a set every length is the published one";
-        found.push(Finding::new("set-shortest", missed == 0, missed as f64, expected));
-    }
-    if let Some(it) = far.and_then(|it| it.told.against(RUNGS[0], RUNGS[8])) {
-        let expected = "on that query our A*, which is right, is at least 20 times as fast as the \
-                        published one";
-        found.push(Finding::new("bookkeeping", it.ratio >= 20.0, it.ratio, expected));
-    }
-    found
-}
-
-fn why(seen: &Seen) -> Vec<String> {
-    let cells = |rung: usize| {
-        let all = seen.climbed.iter().map(|it| it.found[rung].1);
-        all.map(words::count).collect::<Vec<_>>().join(", ")
-    };
-    vec![
-        format!(
-            "On the four queries the published A* goes on from {} cells and the published JPS from \
-             {}. Each neighbour of each of these cells is looked for in two linked lists, so the \
-             time grows with the square of these numbers: that squares the advantage of JPS, and \
-             on top of it comes a node from the heap for each cell.",
-            cells(0),
-            cells(1)
-        ),
-        "With an array by cell a neighbour is found at once, and the advantage of JPS is what it \
-         spares: fewer cells in the open list, against scanning. How much that is depends on the \
-         map. In open rooms it is much, on random obstacles little."
-            .to_string(),
-        "Where diagonal steps cost the root of two, the Manhattan distance says more than remains. \
-         A* is then no longer bound to find the shortest path, and a JPS that never corrects a \
-         cell even less. Both look faster by it."
-            .to_string(),
-        "That A* wins within a few tiles is true in its way: a search that walks straight to its \
-         goal has nothing to jump over, and JPS scans the board first. Where the two meet is a \
-         property of the scan, not of the idea."
-            .to_string(),
-    ]
+    it.expect("shortest", range(right).1);
+    let missed =
+        measured.courses.iter().map(|it| it.optimal.iter().map(|n| it.queries - n).sum::<usize>());
+    let missed = missed.sum::<usize>() as f64;
+    it.expect("set-shortest", (!measured.courses.is_empty()).then_some(missed));
+    it.expect_ratio("bookkeeping", far(8).as_ref());
 }

@@ -1,24 +1,25 @@
 //! A pool is three to five times as fast as the heap: if it is unlocked, or the heap has no cache.
 //!
 //! The published pool takes a lock for every object in and out, without optimisation, and has one
-//! object at a time. Repeated here it loses to the C library, whose threads have had caches of
-//! their own since 2017 (glibc 2.26, `tcache`). What had been compared were two locks. Taking the
-//! four circumstances apart (compiler, lock, order, live objects) tells what each is worth, and a
-//! pool without the lock does win. A cold heap is another matter: its price is page faults.
+//! object at a time. Repeated here it loses to the C library, whose threads have had caches since
+//! 2017 (glibc 2.26, `tcache`). The published figure had compared two locks. Varying the four
+//! circumstances separately (compiler, lock, order, live objects) shows what each costs, and a pool
+//! without the lock does win. A cold heap is another matter: its price is page faults.
 
 use super::{Heap, Object, Source, at_once, medians, plan, range, replaced};
 use crate::artefact::build::{Build, Optimised, Plain};
 use crate::artefact::pool::{Array, Backing, Gate, List, Locked, Open, Pool, Queue, Stack, Turn};
-use crate::artefact::program::Asked;
-use crate::contest::{Arm, Contest, Told, each, thread_time};
+use crate::artefact::program::Subprocess;
+use crate::contest::{Arm, Contest, Costs, each, thread_time};
+use crate::draft::{Draft, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::factors;
 use crate::portfolio::{self, COLD_US, PAIRS, PAIRS_US, SIZES, WAYS};
-use crate::showing::{Axis, Drawn, Finding, Grid, Place, Plot, Series, Showing, Side};
 use crate::stage::{Settings, Stage};
-use crate::words;
-use lab::stats::Comparison;
+use document::{Mark, Series};
 use memory::Boxes;
+use stats::Comparison;
+use stats::words;
 use std::time::Duration;
 
 /// Live objects of the corrected run: one, what the nearest cache holds, what the next does, more.
@@ -47,34 +48,35 @@ impl Exhibit for PoolHeap {
         "pool-heap"
     }
 
-    fn title(&self) -> &'static str {
-        "Pool against heap"
-    }
-
-    fn about(&self) -> &'static str {
-        "a pool that takes a lock for each object is compared with a heap's lock"
-    }
-
     fn effort(&self, settings: &Settings) -> Effort {
         let contests = SIZES.len() + 1 + LIVE.len() + COLD_US.len();
         Effort::new(settings.rounds(12) * contests as u32, Duration::from_millis(120))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault> {
+    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let published = published(stage)?;
         let factors = switched(stage)?;
         let live = by_live(stage)?;
         let cold = cold(stage)?;
-        Ok(told(stage, &Seen { published, factors, live, cold }))
+        let measured = Measured { published, factors, live, cold };
+        let mut it = draft(&measured);
+        it.facts = stage.contest_facts(&measured.all());
+        Ok(it)
+    }
+
+    #[cfg(test)]
+    fn nothing(&self, _settings: &Settings) -> Draft {
+        draft(&Measured::default())
     }
 }
 
 /// What was measured.
-struct Seen {
-    published: Vec<(u32, Told)>,
-    factors: Option<(Told, Vec<(String, u32)>)>,
-    live: Vec<(usize, Told)>,
-    cold: Vec<(u32, Told, [f64; 2])>,
+#[derive(Default)]
+struct Measured {
+    published: Vec<(u32, Costs)>,
+    factors: Option<(Costs, Vec<(String, u32)>)>,
+    live: Vec<(usize, Costs)>,
+    cold: Vec<(u32, Costs, [f64; 2])>,
 }
 
 /// An arm of the published kind: pairs at once, over a pool of as many nodes as the original's.
@@ -92,7 +94,7 @@ fn as_published<const W: usize, const REST: usize>(contest: &mut Contest<'_>, pa
     contest.arm(FREE, move || pool::<W, Array<W>, Open, Stack, Plain>(pairs));
 }
 
-fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told)>, Fault> {
+fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, pairs) = (settings.rounds(12), settings.amount(80_000, 20));
     let sizes = if settings.quick { &SIZES[..2] } else { &SIZES[..] };
@@ -106,12 +108,12 @@ fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told)>, Fault> {
             256 => as_published::<32, 31>(&mut contest, pairs),
             _ => as_published::<64, 63>(&mut contest, pairs),
         }
-        let mut heap = Asked::start(&stage.settings().exe, &["heap"], &[NO_CACHE])?;
+        let mut heap = Subprocess::start(&stage.settings().exe, &["heap"], &[NO_CACHE])?;
         contest.arms.push(Arm::trying(PLAIN_AT_ONCE, move || {
             Ok(heap.numbers(&format!("{size} 1 {pairs}"))?.first().copied().unwrap_or(f64::NAN))
         }));
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((size, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((size, costs));
     }
     Ok(all)
 }
@@ -138,7 +140,7 @@ fn by_lock<B: Build>(switches: u32, live: usize, pairs: u64) -> f64 {
     }
 }
 
-type Switched = Option<(Told, Vec<(String, u32)>)>;
+type Switched = Option<(Costs, Vec<(String, u32)>)>;
 
 fn switched(stage: &mut Stage<'_>) -> Result<Switched, Fault> {
     let settings = stage.settings();
@@ -154,10 +156,10 @@ fn switched(stage: &mut Stage<'_>) -> Result<Switched, Fault> {
         });
         runs.push((name, switches));
     }
-    Ok(stage.contest(contest)?.map(|told| (told, runs)))
+    Ok(stage.contest(contest)?.map(|costs| (costs, runs)))
 }
 
-fn by_live(stage: &mut Stage<'_>) -> Result<Vec<(usize, Told)>, Fault> {
+fn by_live(stage: &mut Stage<'_>) -> Result<Vec<(usize, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, pairs) = (settings.rounds(12), settings.amount(150_000, 20));
     let live = if settings.quick { &LIVE[..2] } else { &LIVE[..] };
@@ -166,7 +168,7 @@ fn by_live(stage: &mut Stage<'_>) -> Result<Vec<(usize, Told)>, Fault> {
         let nodes = (live + 8) as u32;
         let mut contest = Contest::new(format!("64 bytes, {live} live"), blocks);
         contest.arm(HEAP, || replaced(&mut Heap::<7>, live, pairs));
-        let mut heap = Asked::start(&stage.settings().exe, &["heap"], &[NO_CACHE])?;
+        let mut heap = Subprocess::start(&stage.settings().exe, &["heap"], &[NO_CACHE])?;
         contest.arms.push(Arm::trying(PLAIN_HEAP, move || {
             Ok(heap.numbers(&format!("64 {live} {pairs}"))?.first().copied().unwrap_or(f64::NAN))
         }));
@@ -178,14 +180,14 @@ fn by_live(stage: &mut Stage<'_>) -> Result<Vec<(usize, Told)>, Fault> {
         contest.arm(CHECKED, move || replaced(&mut checked, live, pairs));
         let boxes = Boxes::<Object<7>>::new(live + 8);
         contest.arm(BOXES, move || replaced(&mut &boxes, live, pairs));
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((live, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((live, costs));
     }
     Ok(all)
 }
 
 /// A fresh process for each measurement; and a pool that has been used before.
-fn cold(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told, [f64; 2])>, Fault> {
+fn cold(stage: &mut Stage<'_>) -> Result<Vec<(u32, Costs, [f64; 2])>, Fault> {
     let settings = stage.settings();
     let (blocks, exe) = (settings.rounds(12), settings.exe.clone());
     let count = settings.amount(10_000, 10);
@@ -193,7 +195,7 @@ fn cold(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told, [f64; 2])>, Fault> {
     let mut all = Vec::new();
     for (size, _) in sizes.iter().copied() {
         let words = [size.to_string(), count.to_string()];
-        let ask = || Asked::start(&exe, &["cold", &words[0], &words[1]], &[])?.numbers("");
+        let ask = || Subprocess::start(&exe, &["cold", &words[0], &words[1]], &[])?.numbers("");
         let faults = ask()?;
         let faults = [faults.get(2), faults.get(3)].map(|it| it.copied().unwrap_or(f64::NAN));
         let mut contest = Contest::new(format!("cold, {size} bytes"), blocks);
@@ -205,8 +207,8 @@ fn cold(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told, [f64; 2])>, Fault> {
         let boxes = Boxes::<Object<15>>::new(count as usize);
         fill(&boxes, count);
         contest.arm("pool, touched before", move || fill(&boxes, count));
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((size, told, faults));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((size, costs, faults));
     }
     Ok(all)
 }
@@ -223,8 +225,8 @@ fn fill<const W: usize>(boxes: &Boxes<Object<W>>, count: u64) -> f64 {
     each(took, count)
 }
 
-impl Seen {
-    fn all(&self) -> Vec<&Told> {
+impl Measured {
+    fn all(&self) -> Vec<&Costs> {
         let published = self.published.iter().map(|it| &it.1);
         let factors = self.factors.iter().map(|it| &it.0);
         let live = self.live.iter().map(|it| &it.1);
@@ -233,8 +235,8 @@ impl Seen {
 
     /// Ratios of the four published pools to the heap, at every size: here.
     fn pool_to_heap(&self) -> (f64, f64) {
-        let ratios = self.published.iter().flat_map(|(_, told)| {
-            WAYS[..4].iter().filter_map(|way| Some(told.against(way, WAYS[4])?.ratio))
+        let ratios = self.published.iter().flat_map(|(_, costs)| {
+            WAYS[..4].iter().filter_map(|way| Some(costs.against(way, WAYS[4])?.ratio))
         });
         range(ratios)
     }
@@ -251,255 +253,115 @@ impl Seen {
 
     fn effects(&self) -> Vec<(&'static str, Option<Comparison>)> {
         let effect = |at: u32| {
-            self.factors.as_ref().and_then(|(told, runs)| factors::effect(told, runs, at))
+            self.factors.as_ref().and_then(|(costs, runs)| factors::effect(costs, runs, at))
         };
         FACTORS.into_iter().zip(0..).map(|(name, at)| (name, effect(at))).collect()
     }
 }
 
-fn told(stage: &mut Stage<'_>, seen: &Seen) -> Showing {
-    let (least, most) = seen.pool_to_heap();
-    let unlocked = seen.at_live(64, UNLOCKED, LOCKED);
-    let boxes = seen.at_live(64, BOXES, HEAP);
-    let said = |it: &Option<Comparison>| {
-        it.as_ref().map_or("an unknown multiple of".to_string(), words::compared)
-    };
-    let headline = format!(
-        "The pool that was published as 3.0 to 4.9 times as fast as the heap takes {} to {} the \
-         time of this machine's heap; without its lock it takes {} the time that it takes with \
-         it, and a pool without anything to check takes {} the heap's.",
-        words::ratio(least),
-        words::ratio(most),
-        said(&unlocked),
-        said(&boxes),
-    );
-    let mut facts = vec![("Objects".to_string(), "first word written".to_string())];
-    facts.extend(stage.contest_facts(&seen.all()));
-    let rows = WAYS.into_iter().zip(PAIRS_US.map(|row| row.map(|us| us * 1e3 / f64::from(PAIRS))));
-    let head = ["way", "32 B, ns a pair", "64 B", "128 B", "256 B", "512 B"];
-    Showing {
-        headline,
-        published: portfolio::table(
-            "A memory pool is three to four times as fast as new and delete, because those end in \
-             system calls; among pools there is next to no difference. The first ten thousand \
-             allocations of a program take 42, 67 and 118 ns each for 4, 32 and 128 bytes.",
-            portfolio::source(1, "memory pools, experiments 1 and 4"),
-            &head,
-            rows,
-        ),
-        flawed: flawed(seen),
-        corrected: corrected(seen),
-        why: why(seen),
-        lesson: "Ask what a pool and a heap do for each object: compare a lock with a lock, and \
-                 a cache with a cache."
-            .to_string(),
-        together: Some(together(seen)),
-        findings: findings(seen, unlocked, boxes),
-        facts,
-        doubts: Vec::new(),
+fn draft(measured: &Measured) -> Draft {
+    let mut it = Draft::default();
+    let ((least, most), bare) = (measured.pool_to_heap(), measured.as_published());
+    let unlocked = measured.at_live(64, UNLOCKED, LOCKED);
+    let boxes = measured.at_live(64, BOXES, HEAP);
+    let mut effects: Vec<(&str, Comparison)> =
+        measured.effects().into_iter().filter_map(|(name, it)| Some((name, it?))).collect();
+    let size = |it: &Comparison| it.ratio.ln().abs();
+    effects.sort_by(|a, b| size(&b.1).total_cmp(&size(&a.1)));
+    let effects = effects.iter().map(|(name, it)| [name.to_string(), words::compared(it)]);
+    it.set("source", portfolio::source(1, "memory pools, experiments 1 and 4"));
+    it.set("pools", [least, most].map(words::ratio));
+    it.set("bare", [bare.0, bare.1].map(words::ratio));
+    it.compare("unlocked", unlocked.as_ref());
+    it.compare("boxes", boxes.as_ref());
+    it.set("effects", effects.collect::<Vec<_>>());
+    let cold = measured.cold.last().map(|(size, _, faults)| {
+        [size.to_string(), words::number(faults[0]), words::number(faults[1])]
+    });
+    it.set("faults", cold);
+    let rows = PAIRS_US.map(|row| row.map(|us| us * 1e3 / f64::from(PAIRS)));
+    it.published.rows = portfolio::table(WAYS.into_iter().zip(rows));
+    rows_published(&mut it, measured);
+    rows_corrected(&mut it, measured);
+    for name in [HEAP, PLAIN_HEAP, LOCKED, UNLOCKED, CHECKED, BOXES] {
+        let all = measured.live.iter().map(|it| (it.0 as f64, &it.1));
+        it.corrected.series(medians(name, all));
     }
+    together(&mut it, measured);
+    it.expect_ratio("lock-costs", unlocked.as_ref());
+    it.expect_ratio("boxes-win", boxes.as_ref());
+    let second = measured.cold.first().and_then(|it| it.1.against("second time", "first time"));
+    it.expect_ratio("cold-costs", second.as_ref());
+    it.expect("as-published", (!measured.published.is_empty()).then_some(bare.1));
+    it.expect_ratio("caches-matter", measured.at_live(64, PLAIN_HEAP, HEAP).as_ref());
+    it
 }
 
-fn flawed(seen: &Seen) -> Side {
-    let mut numbers = Grid::new(&["way", "bytes", "ns a pair", "of the heap's time", "published"]);
+fn rows_published(it: &mut Draft, measured: &Measured) {
     let ways = [WAYS[4], WAYS[0], WAYS[1], WAYS[2], WAYS[3]];
-    for (size, told) in &seen.published {
+    for (size, costs) in &measured.published {
         let at = SIZES.iter().position(|it| it == size).unwrap_or(0);
         for way in ways {
             let row = WAYS.iter().position(|it| *it == way).unwrap_or(0);
-            numbers.row([
+            it.flawed.row([
                 way.to_string(),
                 size.to_string(),
-                words::or_none(told.median(way), words::number),
-                told.judged(way, WAYS[4]),
+                words::or_none(costs.median(way), words::number),
+                costs.judged(way, WAYS[4]),
                 words::ratio(PAIRS_US[row][at] / PAIRS_US[4][at]),
             ]);
         }
         for (name, other) in [(PLAIN_AT_ONCE, WAYS[4]), (FREE, PLAIN_AT_ONCE)] {
-            numbers.row([
+            it.flawed.row([
                 name.to_string(),
                 size.to_string(),
-                words::or_none(told.median(name), words::number),
-                format!("{}, of {other}", told.judged(name, other)),
+                words::or_none(costs.median(name), words::number),
+                format!("{}, of {other}", costs.judged(name, other)),
                 words::NONE.to_string(),
             ]);
         }
     }
-    let ((least, most), bare) = (seen.pool_to_heap(), seen.as_published());
-    Side {
-        setup: "Four pools as published: one lock taken for every object in and out, guards \
-                written and looked at, every accessor a call as without optimisation. An object is \
-                taken and given back at once. The heap is the C library's, once as it is and once \
-                without its threads' caches; and one of the pools also without its lock."
-            .to_string(),
-        finding: format!(
-            "Published pools take {} to {} the time of the heap here; published were 0.20 to 0.36. \
-             The published factor appears when the pool's lock and the heap's caches are taken \
-             away: {} to {}.",
-            words::ratio(least),
-            words::ratio(most),
-            words::ratio(bare.0),
-            words::ratio(bare.1)
-        ),
-        plot: None,
-        numbers,
-    }
 }
 
-fn corrected(seen: &Seen) -> Side {
-    let mut numbers = Grid::new(&["what", "circumstances", "ns", "compared"]);
-    for (name, effect) in seen.effects() {
-        numbers.row([
+fn rows_corrected(it: &mut Draft, measured: &Measured) {
+    for (name, effect) in measured.effects() {
+        let effect = effect.as_ref().map(words::compared);
+        it.corrected.row([
             name.to_string(),
             "averaged over all others".to_string(),
             words::NONE.to_string(),
-            effect.as_ref().map_or(words::NONE.to_string(), |it| {
-                format!("{} of the time without", words::compared(it))
-            }),
+            effect.map_or(words::NONE.to_string(), |it| format!("{it} of the time without")),
         ]);
     }
-    for (live, told) in &seen.live {
+    for (live, costs) in &measured.live {
         for name in [HEAP, PLAIN_HEAP, LOCKED, UNLOCKED, CHECKED, BOXES] {
-            numbers.row([
+            it.corrected.row([
                 name.to_string(),
                 format!("64 bytes, {} live", words::count(*live as u64)),
-                words::or_none(told.median(name), words::number),
-                told.judged(name, HEAP),
+                words::or_none(costs.median(name), words::number),
+                costs.judged(name, HEAP),
             ]);
         }
     }
-    for (size, told, faults) in &seen.cold {
+    for (size, costs, faults) in &measured.cold {
         for (name, faults) in [("first time", faults[0]), ("second time", faults[1])] {
-            numbers.row([
+            it.corrected.row([
                 format!("heap, {name}"),
                 format!("{size} bytes, {} page faults", words::number(faults)),
-                words::or_none(told.median(name), words::number),
-                told.judged(name, "first time"),
+                words::or_none(costs.median(name), words::number),
+                costs.judged(name, "first time"),
             ]);
         }
     }
-    Side {
-        setup: "Circumstances one by one: a full factorial of compiler, lock, order and live \
-                objects; then live objects that are replaced in random order, so that more than \
-                one line of memory is used, for pools with and without the lock, ours, and the \
-                heap; then ten thousand allocations in fresh processes, and the same again."
-            .to_string(),
-        finding: largest(seen),
-        plot: Some(Plot {
-            title: "What an allocation and a free cost, by live objects".to_string(),
-            caption: "64 bytes, one of the live objects replaced in random order; medians over \
-                      blocks. Both axes are logarithmic."
-                .to_string(),
-            x: Axis::log("live objects"),
-            y: Axis::log("ns a pair"),
-            series: [HEAP, PLAIN_HEAP, LOCKED, UNLOCKED, CHECKED, BOXES]
-                .map(|name| medians(name, seen.live.iter().map(|it| (it.0 as f64, &it.1))))
-                .to_vec(),
-        }),
-        numbers,
-    }
 }
 
-/// Which circumstance matters most, in a sentence.
-fn largest(seen: &Seen) -> String {
-    let mut all: Vec<(&str, Comparison)> =
-        seen.effects().into_iter().filter_map(|(name, it)| Some((name, it?))).collect();
-    let size = |it: &Comparison| it.ratio.ln().abs();
-    all.sort_by(|a, b| size(&b.1).total_cmp(&size(&a.1)));
-    match all.as_slice() {
-        [] => "Stopped before the circumstances were taken apart.".to_string(),
-        [first, rest @ ..] => {
-            let others: Vec<String> =
-                rest.iter().map(|it| format!("{} {}", it.0, words::compared(&it.1))).collect();
-            format!(
-                "\u{201c}{}\u{201d} changes the time most, to {}; then {}.",
-                first.0,
-                words::compared(&first.1),
-                others.join(", ")
-            )
-        }
-    }
-}
-
-fn together(seen: &Seen) -> Plot {
-    let place = |at: usize, y: f64| Place { x: (at + 1) as f64, y, range: None };
-    let published = Series {
-        name: "published, pool / heap".to_string(),
-        drawn: Drawn::Bar,
-        published: true,
-        places: (0..4).map(|way| place(way, PAIRS_US[way][1] / PAIRS_US[4][1])).collect(),
-    };
-    let here = seen.published.iter().find(|it| it.0 == 64);
-    let places = (0..4)
-        .filter_map(|way| Some(Place::of((way + 1) as f64, &here?.1.against(WAYS[way], WAYS[4])?)));
-    let here = Series {
-        name: "here, pool / heap".to_string(),
-        drawn: Drawn::Bar,
-        published: false,
-        places: places.collect(),
-    };
-    Plot {
-        title: "The published pools against the heap, 64 bytes".to_string(),
-        caption: "Below 1 the pool is cheaper. Whiskers are exact 95 % intervals of the median \
-                  over blocks."
-            .to_string(),
-        x: Axis::named("pool", WAYS[..4].iter().copied()),
-        y: Axis::linear("time / that of the heap"),
-        series: vec![published, here],
-    }
-}
-
-fn findings(seen: &Seen, unlocked: Option<Comparison>, boxes: Option<Comparison>) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let mut below = |name: &str, it: Option<Comparison>, most: f64, expected: &str| {
-        if let Some(it) = it {
-            let holds = it.interval.as_ref().map_or(it.ratio, |it| it.high) < most;
-            found.push(Finding::new(name, holds, it.ratio, expected));
-        }
-    };
-    below("lock-costs", unlocked, 0.8, "without its lock the pool needs less than 0.8 of its time");
-    below("boxes-win", boxes, 0.6, "boxes without checks need less than 0.6 of the heap's time");
-    let second = seen.cold.first().and_then(|it| it.1.against("second time", "first time"));
-    below("cold-costs", second, 0.8, "the second time the same objects need less than 0.8");
-    if !seen.published.is_empty() {
-        let (_, most) = seen.as_published();
-        let expected = "without the lock the published pool takes less than 0.6 of the time of a \
-                        heap without caches, as published";
-        found.push(Finding::new("as-published", most < 0.6, most, expected));
-    }
-    let slow = seen.at_live(64, PLAIN_HEAP, HEAP);
-    if let Some(it) = slow {
-        let expected = "without its caches the heap needs more than 1.2 times as long";
-        found.push(Finding::new("caches-matter", it.ratio > 1.2, it.ratio, expected));
-    }
-    found
-}
-
-fn why(seen: &Seen) -> Vec<String> {
-    let faults = seen.cold.last().map_or(String::new(), |(size, _, faults)| {
-        format!(
-            " Here {size} bytes took {} page faults the first time and {} the second.",
-            words::number(faults[0]),
-            words::number(faults[1])
-        )
-    });
-    vec![
-        "Neither new nor malloc asks the kernel for each object: a heap keeps what is freed and \
-         hands it out again. What it did take, on the machine of the figure, was a lock; and so \
-         did the pool, which is why the four pools could not be told apart."
-            .to_string(),
-        "Since glibc 2.26 each thread keeps up to seven freed objects of each size to itself, \
-         without a lock. Against that a pool with a lock for each object loses. The same pool \
-         without the lock does what the figure says a pool does."
-            .to_string(),
-        "An object that is given back at once is the same piece of memory four thousand times. \
-         With many live objects in random order caches come into play, and the order in which \
-         free ones are used begins to matter."
-            .to_string(),
-        format!(
-            "Ten thousand objects in a fresh program are a measurement of page faults: the kernel \
-             has to find and clear each page when it is first touched.{faults} A pool pays the \
-             same once, where nobody measures, or pays it beforehand."
-        ),
-    ]
+fn together(it: &mut Draft, measured: &Measured) {
+    it.together.named(WAYS[..4].iter().copied());
+    let published = (0..4).map(|way| ((way + 1) as f64, PAIRS_US[way][1] / PAIRS_US[4][1]));
+    let published = Series::published("published, pool / heap", published);
+    it.together.series(published.drawn_as(Mark::Bar));
+    let here = measured.published.iter().find(|it| it.0 == 64);
+    let points = (0..4)
+        .filter_map(|way| Some(point((way + 1) as f64, &here?.1.against(WAYS[way], WAYS[4])?)));
+    it.together.series(Series::measured("here, pool / heap", points).drawn_as(Mark::Bar));
 }

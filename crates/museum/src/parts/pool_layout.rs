@@ -2,20 +2,20 @@
 //!
 //! The published pools keep their nodes in one array or each in a piece of its own, and times to
 //! free half of them jump by 45 % from one size to the next. Run twice, the same pool differs from
-//! itself by as much as the pools differ, and nothing else is to be expected: a free touches one
-//! node. Layout shows where objects are gone through: with the same free list and no lock, an array
-//! in order, pieces from the heap, and an array in a shuffled order are held against each other.
+//! itself by as much as the pools differ, as one would expect: a free touches one node. Layout shows
+//! where a program walks through its objects: with the same free list and no lock, the corrected run
+//! compares an array in order, pieces from the heap, and an array in a shuffled order.
 
 use super::{Object, Source, plan, range, ratios};
 use crate::artefact::build::{Build, Plain};
 use crate::artefact::pool::{Array, Backing, List, Locked, Pool, Queue, Stack, Turn};
-use crate::contest::{Contest, Rng, Told, each, ns_each, thread_time};
+use crate::contest::{Contest, Costs, Rng, each, ns_each, thread_time};
+use crate::draft::{Draft, one};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::portfolio::{self, FREES_US, PAIRS, SIZES, WAYS};
-use crate::showing::{Axis, Finding, Grid, Place, Plot, Series, Showing, Side};
 use crate::stage::{Settings, Stage};
-use crate::words;
 use memory::{Backing as Lay, Handle, Plan};
+use stats::words;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -38,33 +38,34 @@ impl Exhibit for PoolLayout {
         "pool-layout"
     }
 
-    fn title(&self) -> &'static str {
-        "Array or list"
-    }
-
-    fn about(&self) -> &'static str {
-        "pools that differ by noise alone, and what their layout does decide"
-    }
-
     fn effort(&self, settings: &Settings) -> Effort {
         let contests = SIZES.len() + 2 * LIVE.len();
         Effort::new(settings.rounds(12) * contests as u32, Duration::from_millis(60))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault> {
+    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let published = published(stage)?;
         let walked = by_layout(stage, true)?;
         let freed = by_layout(stage, false)?;
         let strides = LAYOUTS.map(|name| (name, steps(&mut Filled::new(name, 4_096))));
-        Ok(told(stage, &Seen { published, walked, freed, strides }))
+        let measured = Measured { published, walked, freed, strides };
+        let mut it = draft(&measured);
+        it.facts.extend(stage.contest_facts(&measured.all()));
+        Ok(it)
+    }
+
+    #[cfg(test)]
+    fn nothing(&self, _settings: &Settings) -> Draft {
+        draft(&Measured::default())
     }
 }
 
 /// What was measured.
-struct Seen {
-    published: Vec<(u32, Told)>,
-    walked: Vec<(usize, Told)>,
-    freed: Vec<(usize, Told)>,
+#[derive(Default)]
+struct Measured {
+    published: Vec<(u32, Costs)>,
+    walked: Vec<(usize, Costs)>,
+    freed: Vec<(usize, Costs)>,
     /// Of each layout: the median distance of objects that follow each other, bytes, and the share
     /// that lies within a page of the one before.
     strides: [(&'static str, (f64, f64)); 3],
@@ -97,7 +98,7 @@ fn as_published<const W: usize>(contest: &mut Contest<'_>, times: u64) {
     contest.arm(WAYS[3], move || frees::<W, List<W>, Queue>(times));
 }
 
-fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told)>, Fault> {
+fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(12), settings.amount(20, 20));
     let sizes = if settings.quick { &SIZES[..2] } else { &SIZES[..] };
@@ -111,13 +112,13 @@ fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Told)>, Fault> {
             256 => as_published::<32>(&mut contest, times),
             _ => as_published::<64>(&mut contest, times),
         }
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((size, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((size, costs));
     }
     Ok(all)
 }
 
-/// A pool of ours filled to the brim, its objects in the order in which they were taken.
+/// A full pool of ours, its objects in the order in which they were taken.
 struct Filled {
     pool: memory::Pool<Object<7>>,
     held: Vec<Handle<Object<7>>>,
@@ -176,10 +177,10 @@ fn steps(filled: &mut Filled) -> (f64, f64) {
     let places: Vec<usize> = held.into_iter().map(&mut at).collect();
     let far: Vec<f64> = places.windows(2).map(|it| it[0].abs_diff(it[1]) as f64).collect();
     let near = far.iter().filter(|it| **it < 4_096.0).count() as f64 / far.len().max(1) as f64;
-    (lab::stats::median(&far).unwrap_or(f64::NAN), near)
+    (stats::median(&far).unwrap_or(f64::NAN), near)
 }
 
-fn by_layout(stage: &mut Stage<'_>, walked: bool) -> Result<Vec<(usize, Told)>, Fault> {
+fn by_layout(stage: &mut Stage<'_>, walked: bool) -> Result<Vec<(usize, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, touched) = (settings.rounds(12), settings.amount(262_144, 32));
     let live = if settings.quick { &LIVE[..2] } else { &LIVE[..] };
@@ -198,23 +199,23 @@ fn by_layout(stage: &mut Stage<'_>, walked: bool) -> Result<Vec<(usize, Told)>, 
                 contest.arm(name, move || filled.free_half(&order, times));
             }
         }
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((live, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((live, costs));
     }
     Ok(all)
 }
 
-impl Seen {
-    fn all(&self) -> Vec<&Told> {
+impl Measured {
+    fn all(&self) -> Vec<&Costs> {
         let published = self.published.iter().map(|it| &it.1);
         published.chain(self.walked.iter().chain(&self.freed).map(|it| &it.1)).collect()
     }
 
     /// The largest factor between an array and a list of the same order and size, here.
     fn apart(&self) -> f64 {
-        let apart = self.published.iter().flat_map(|(_, told)| {
+        let apart = self.published.iter().flat_map(|(_, costs)| {
             SAME_ORDER.map(|[array, list]| {
-                let found = told.against(WAYS[list], WAYS[array]);
+                let found = costs.against(WAYS[list], WAYS[array]);
                 found.map_or(1.0, |it| it.ratio.ln().abs().exp())
             })
         });
@@ -223,9 +224,9 @@ impl Seen {
 
     /// The largest factor between two blocks of one and the same pool, here.
     fn within(&self) -> f64 {
-        let within = self.published.iter().flat_map(|(_, told)| {
+        let within = self.published.iter().flat_map(|(_, costs)| {
             WAYS[..4].iter().map(|way| {
-                let (least, most) = range(told.costs(way).iter().copied());
+                let (least, most) = range(costs.of(way).iter().copied());
                 most / least
             })
         });
@@ -242,173 +243,77 @@ fn published_apart() -> f64 {
     range(apart).1
 }
 
-fn told(stage: &mut Stage<'_>, seen: &Seen) -> Showing {
-    let largest = seen.walked.last();
-    let walked = largest.and_then(|(_, told)| told.against(SHUFFLED, ARRAY));
-    let headline = format!(
-        "Array and list of one order, published up to {} apart, are at most {} apart here, and one \
-         pool is up to {} apart from itself from block to block; gone through in order, {} objects \
-         that lie shuffled take {} the time of an array in order.",
-        words::ratio(published_apart()),
-        words::ratio(seen.apart()),
-        words::ratio(seen.within()),
-        largest.map_or(words::NONE.to_string(), |it| words::count(it.0 as u64)),
-        walked.as_ref().map_or(words::NONE.to_string(), words::compared),
-    );
-    let mut facts: Vec<(String, String)> = seen
-        .strides
-        .iter()
-        .map(|(name, (far, near))| {
-            let told = format!(
-                "{} bytes from one object to the next (median), {} within a page",
-                words::number(*far),
-                words::percent(*near)
-            );
-            (format!("Layout: {name}"), told)
-        })
-        .collect();
-    facts.extend(stage.contest_facts(&seen.all()));
-    let rows = WAYS.into_iter().zip(FREES_US.map(|row| row.map(|us| us * 1e3 / FREED as f64)));
-    Showing {
-        headline,
-        published: portfolio::table(
-            "Freeing 2,000 of 4,000 objects in random order takes about the same with an array and \
-             with a list, stack or queue.",
-            portfolio::source(1, "memory pools, experiment 2"),
-            &["pool", "32 B, ns a free", "64 B", "128 B", "256 B", "512 B"],
-            rows,
-        ),
-        flawed: flawed(seen),
-        corrected: corrected(seen),
-        why: vec![
-            "A free writes one node and the head of the free list. Where the nodes lie can only \
-             matter if they are not in the cache, and 4,000 of them mostly are. Published times \
-             jump by 45 % at single sizes all the same; that is the error bar of the experiment, \
-             which it did not draw. The twin of this page draws it."
-                .to_string(),
-            "Nodes that are taken one after another lie one after another, in an array and as a \
-             rule from a fresh heap too. The difference comes with use: after some time the free \
-             list is shuffled, and then an array is as scattered as pieces are."
-                .to_string(),
-            "Going through objects in order is where layout pays, because the processor fetches \
-             what comes next before it is asked for. That needs order, not an array."
-                .to_string(),
-        ],
-        lesson: "Before explaining a difference, run the same thing twice.".to_string(),
-        together: None,
-        findings: findings(seen),
-        facts,
-        doubts: Vec::new(),
+fn draft(measured: &Measured) -> Draft {
+    let mut it = Draft::default();
+    let largest = measured.walked.last();
+    let walked = largest.and_then(|(_, costs)| costs.against(SHUFFLED, ARRAY));
+    it.set("source", portfolio::source(1, "memory pools, experiment 2"));
+    it.set("published_apart", words::ratio(published_apart()));
+    it.set("apart", words::ratio(measured.apart()));
+    it.set("within", words::ratio(measured.within()));
+    it.set("objects", largest.map(|it| words::count(it.0 as u64)));
+    it.compare("walked", walked.as_ref());
+    let judged = |all: &[(usize, Costs)]| {
+        let (_, costs) = all.last()?;
+        Some([costs.judged(PIECES, ARRAY), costs.judged(SHUFFLED, ARRAY)])
+    };
+    it.set("walks", judged(&measured.walked));
+    it.set("frees", judged(&measured.freed));
+    let layout = |(name, (far, near)): &(&str, (f64, f64))| {
+        let far = words::number(*far);
+        let near = words::percent(*near);
+        let place =
+            format!("{far} bytes from one object to the next (median), {near} within a page");
+        (format!("Layout: {name}"), place)
+    };
+    it.facts = measured.strides.iter().map(layout).collect();
+    rows(&mut it, measured);
+    it.corrected.series(one("array in order", measured.walked.iter().map(|it| it.0 as f64)));
+    for (name, arm, all) in [
+        ("walk, piece by piece", PIECES, &measured.walked),
+        ("walk, array shuffled", SHUFFLED, &measured.walked),
+        ("free, piece by piece", PIECES, &measured.freed),
+        ("free, array shuffled", SHUFFLED, &measured.freed),
+    ] {
+        let all = all.iter().map(|it| (it.0 as f64, &it.1));
+        it.corrected.series(ratios(name, (arm, ARRAY), all));
     }
+    let (apart, within) = (measured.apart(), measured.within());
+    it.expect("noise", (!measured.published.is_empty()).then(|| within / apart));
+    it.expect_ratio("shuffled-walk", walked.as_ref());
+    let pieces = measured.walked.get(1).and_then(|it| it.1.against(PIECES, ARRAY));
+    it.expect_ratio("pieces-walk", pieces.as_ref());
+    it
 }
 
-fn flawed(seen: &Seen) -> Side {
-    let mut numbers =
-        Grid::new(&["pool", "bytes", "ns a free", "least and most", "of the first", "published"]);
-    for (size, told) in &seen.published {
+fn rows(it: &mut Draft, measured: &Measured) {
+    let each = FREES_US.map(|row| row.map(|us| us * 1e3 / FREED as f64));
+    it.published.rows = portfolio::table(WAYS.into_iter().zip(each));
+    for (size, costs) in &measured.published {
         let at = SIZES.iter().position(|it| it == size).unwrap_or(0);
         for (row, way) in WAYS[..4].iter().enumerate() {
-            let (least, most) = range(told.costs(way).iter().copied());
-            numbers.row([
+            let (least, most) = range(costs.of(way).iter().copied());
+            it.flawed.row([
                 way.to_string(),
                 size.to_string(),
-                words::or_none(told.median(way), words::number),
+                words::or_none(costs.median(way), words::number),
                 format!("{} to {}", words::number(least), words::number(most)),
-                told.judged(way, WAYS[0]),
+                costs.judged(way, WAYS[0]),
                 words::ratio(FREES_US[row][at] / FREES_US[0][at]),
             ]);
         }
     }
-    Side {
-        setup: "The four pools as published, with their lock and without optimisation: 4,000 \
-                objects taken, 2,000 of them freed in a fixed random order."
-            .to_string(),
-        finding: format!(
-            "Array and list of one order are up to {} apart in their medians; a single pool is up \
-             to {} apart from block to block.",
-            words::ratio(seen.apart()),
-            words::ratio(seen.within())
-        ),
-        plot: None,
-        numbers,
-    }
-}
-
-fn corrected(seen: &Seen) -> Side {
-    let mut numbers = Grid::new(&["layout", "objects", "what", "ns each", "of the array's time"]);
-    for (what, all) in [("walk", &seen.walked), ("free", &seen.freed)] {
-        for (live, told) in all {
+    for (what, all) in [("walk", &measured.walked), ("free", &measured.freed)] {
+        for (live, costs) in all {
             for name in LAYOUTS {
-                numbers.row([
+                it.corrected.row([
                     name.to_string(),
                     words::count(*live as u64),
                     what.to_string(),
-                    words::or_none(told.median(name), words::number),
-                    told.judged(name, ARRAY),
+                    words::or_none(costs.median(name), words::number),
+                    costs.judged(name, ARRAY),
                 ]);
             }
         }
     }
-    let line = |name: &str, arm: &str, all: &[(usize, Told)]| {
-        ratios(name, (arm, ARRAY), all.iter().map(|it| (it.0 as f64, &it.1)))
-    };
-    let even = Series {
-        name: "array in order".to_string(),
-        published: true,
-        places: seen
-            .walked
-            .iter()
-            .map(|it| Place { x: it.0 as f64, y: 1.0, range: None })
-            .collect(),
-        ..Series::default()
-    };
-    let last = seen.walked.last().zip(seen.freed.last());
-    let finding = last.map_or("Stopped before it began.".to_string(), |(walked, freed)| {
-        format!(
-            "With {} objects a walk through pieces is {}, through a shuffled array {}; freeing in \
-             random order is {} and {}.",
-            words::count(walked.0 as u64),
-            walked.1.judged(PIECES, ARRAY),
-            walked.1.judged(SHUFFLED, ARRAY),
-            freed.1.judged(PIECES, ARRAY),
-            freed.1.judged(SHUFFLED, ARRAY)
-        )
-    });
-    Side {
-        setup: "One pool of ours, the same free list, no lock; 64 bytes an object. Only where the \
-                objects lie differs: in an array in order, each in a piece from the heap, or in an \
-                array whose free list was shuffled by use."
-            .to_string(),
-        finding,
-        plot: Some(Plot {
-            title: "Layouts against an array in order".to_string(),
-            caption: "Exact 95 % intervals of the median over blocks.".to_string(),
-            x: Axis::log("objects of 64 bytes"),
-            y: Axis::log("time / that of an array in order"),
-            series: vec![
-                even,
-                line("walk, piece by piece", PIECES, &seen.walked),
-                line("walk, array shuffled", SHUFFLED, &seen.walked),
-                line("free, piece by piece", PIECES, &seen.freed),
-                line("free, array shuffled", SHUFFLED, &seen.freed),
-            ],
-        }),
-        numbers,
-    }
-}
-
-fn findings(seen: &Seen) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let (apart, within) = (seen.apart(), seen.within());
-    let expected = "a single pool differs more from block to block than array and list do";
-    found.push(Finding::new("noise", within >= apart, within / apart, expected));
-    if let Some(it) = seen.walked.last().and_then(|it| it.1.against(SHUFFLED, ARRAY)) {
-        let expected = "the longest shuffled walk takes more than 1.2 times as long";
-        found.push(Finding::new("shuffled-walk", it.ratio > 1.2, it.ratio, expected));
-    }
-    if let Some(it) = seen.walked.get(1).and_then(|it| it.1.against(PIECES, ARRAY)) {
-        let expected = "a walk through 4,096 fresh pieces takes less than 1.2 times as long";
-        found.push(Finding::new("pieces-walk", it.ratio < 1.2, it.ratio, expected));
-    }
-    found
 }

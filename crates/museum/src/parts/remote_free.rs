@@ -1,24 +1,23 @@
-//! Taken here, given back there: where a pool has its real case.
+//! Memory that one thread takes and another frees: the real case for a pool.
 //!
-//! A server's message is received by one thread and freed by another. General allocators are 226
-//! times apart at that in a published race, because memory has to find its way home: by a lock, by
-//! an exchange for every object, or by whole batches. The portfolio's pool takes one lock for each
+//! One thread of a server receives a message and another frees it. In a published race general
+//! allocators are 226 times apart at that, because memory has to return to its owner: by a lock, by
+//! an exchange for every object, or in whole batches. The portfolio's pool takes one lock for each
 //! object, wherever it comes from. Three workloads are run: a producer and a consumer; threads that
-//! inherit each other's objects and end (bleeding, after Larson and Krishnan); and how long single
-//! allocations take at worst meanwhile.
+//! inherit each other's objects and end (bleeding, after Larson and Krishnan); and the worst single
+//! allocations meanwhile.
 
 use super::{Heap, Object, Source, plan};
 use crate::artefact::build::Optimised;
 use crate::artefact::pool::{Array, Locked, Pool as Published, Stack};
-use crate::contest::{Contest, Rng, Told, each, process_time};
+use crate::contest::{Contest, Costs, Rng, each, process_time};
+use crate::draft::{Draft, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
-use crate::showing::{
-    Axis, Drawn, Finding, Grid, Place, Plot, Published as Figure, Series, Showing, Side,
-};
 use crate::stage::{Settings, Stage};
-use crate::words;
-use lab::stats::Comparison;
+use document::{Mark, Series};
 use memory::{Home, Shared};
+use stats::Comparison;
+use stats::words;
 use std::hint::black_box;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -56,31 +55,32 @@ impl Exhibit for RemoteFree {
         "remote-free"
     }
 
-    fn title(&self) -> &'static str {
-        "Taken here, given back there"
-    }
-
-    fn about(&self) -> &'static str {
-        "memory that one thread takes and another frees has to find its way home"
-    }
-
     fn effort(&self, settings: &Settings) -> Effort {
         let contests = BATCHES.len() + 1;
         Effort::new(settings.rounds(15) * contests as u32, Duration::from_millis(160))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault> {
+    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let handed = handed(stage)?;
         let (bled, growth) = bled(stage)?;
         let waits = waits(stage);
-        Ok(told(stage, &Seen { handed, bled, growth, waits }))
+        let measured = Measured { handed, bled, growth, waits };
+        let mut it = draft(&measured);
+        it.facts = stage.contest_facts(&measured.all());
+        Ok(it)
+    }
+
+    #[cfg(test)]
+    fn nothing(&self, _settings: &Settings) -> Draft {
+        draft(&Measured::default())
     }
 }
 
 /// What was measured.
-struct Seen {
-    handed: Vec<(usize, Told)>,
-    bled: Option<Told>,
+#[derive(Default)]
+struct Measured {
+    handed: Vec<(usize, Costs)>,
+    bled: Option<Costs>,
     /// Kilobytes of memory that the process gained meanwhile, by arm.
     growth: Vec<(&'static str, f64)>,
     /// The median and the 99.9th percentile of single allocations, nanoseconds, by arm.
@@ -117,7 +117,7 @@ where
         scope.spawn(move || {
             for mut held in filled {
                 held.drain(..).for_each(|it| consumer.give(it));
-                // At the end nobody wants it back.
+                // At the end the producer no longer takes it back.
                 let _ = empty.send(held);
             }
         });
@@ -168,7 +168,7 @@ impl Pools {
     }
 }
 
-fn handed(stage: &mut Stage<'_>) -> Result<Vec<(usize, Told)>, Fault> {
+fn handed(stage: &mut Stage<'_>) -> Result<Vec<(usize, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, objects) = (settings.rounds(15), settings.amount(262_144, 16));
     let pools = &Pools::new(1 << 15);
@@ -178,8 +178,8 @@ fn handed(stage: &mut Stage<'_>) -> Result<Vec<(usize, Told)>, Fault> {
         for arm in ARMS {
             contest.arm(arm, move || pools.hand_over(arm, batch, objects));
         }
-        let Some(told) = stage.contest(contest)? else { break };
-        all.push((batch, told));
+        let Some(costs) = stage.contest(contest)? else { break };
+        all.push((batch, costs));
     }
     Ok(all)
 }
@@ -219,7 +219,7 @@ where
     each(process_time().saturating_sub(start), turns * GENERATIONS)
 }
 
-type Bled = (Option<Told>, Vec<(&'static str, f64)>);
+type Bled = (Option<Costs>, Vec<(&'static str, f64)>);
 
 fn bled(stage: &mut Stage<'_>) -> Result<Bled, Fault> {
     let settings = stage.settings();
@@ -249,7 +249,7 @@ fn resident_kb() -> f64 {
 struct Timed<S> {
     source: S,
     times: Vec<u64>,
-    told: std::sync::mpsc::Sender<Vec<u64>>,
+    sink: std::sync::mpsc::Sender<Vec<u64>>,
 }
 
 impl<S: Source> Source for Timed<S> {
@@ -269,7 +269,7 @@ impl<S: Source> Source for Timed<S> {
 
 impl<S> Drop for Timed<S> {
     fn drop(&mut self) {
-        let _ = self.told.send(std::mem::take(&mut self.times));
+        let _ = self.sink.send(std::mem::take(&mut self.times));
     }
 }
 
@@ -279,10 +279,10 @@ where
     P: Source<Held = T> + Send,
     C: Source<Held = T> + Send,
 {
-    let (told, heard) = std::sync::mpsc::channel();
+    let (sink, received) = std::sync::mpsc::channel();
     let times = Vec::with_capacity(objects as usize);
-    handed_over(Timed { source: producer, times, told }, consumer, 64, objects);
-    let mut times = heard.recv().unwrap_or_default();
+    handed_over(Timed { source: producer, times, sink }, consumer, 64, objects);
+    let mut times = received.recv().unwrap_or_default();
     times.sort_unstable();
     let at = |share: f64| times.get((share * times.len() as f64) as usize).copied().unwrap_or(0);
     [at(0.5), at(0.999)].map(|it| it as f64)
@@ -306,8 +306,8 @@ fn waits(stage: &Stage<'_>) -> Vec<(&'static str, [f64; 2])> {
     ]
 }
 
-impl Seen {
-    fn all(&self) -> Vec<&Told> {
+impl Measured {
+    fn all(&self) -> Vec<&Costs> {
         self.handed.iter().map(|it| &it.1).chain(&self.bled).collect()
     }
 
@@ -316,212 +316,80 @@ impl Seen {
     }
 }
 
-fn said(it: Option<&Comparison>) -> String {
-    it.map_or("an unknown multiple of".to_string(), words::compared)
+fn draft(measured: &Measured) -> Draft {
+    let mut it = Draft::default();
+    let locked = measured.at(64, LOCKED, HEAP);
+    let depot = measured.at(64, DEPOT, HEAP);
+    it.set("batches", QUEUE + 1);
+    it.compare("locked", locked.as_ref());
+    it.compare("depot", depot.as_ref());
+    let judged = measured.handed.iter();
+    let judged = judged.map(|(batch, costs)| format!("{} by {batch}", costs.judged(LOCKED, HEAP)));
+    it.set("judged", judged.collect::<Vec<_>>());
+    let bled = measured.bled.as_ref();
+    it.set("bled", bled.map(|it| [it.judged(DEPOT, HEAP), it.judged(LOCKED, HEAP)]));
+    rows(&mut it, measured);
+    for arm in [LOCKED, DEPOT, LENDER] {
+        let all = measured.handed.iter().map(|it| (it.0 as f64, &it.1));
+        it.corrected.series(super::ratios(arm, (arm, HEAP), all));
+    }
+    together(&mut it, measured);
+    it.expect_ratio("magazines-win", depot.as_ref());
+    it.expect_ratio("lock-loses", measured.at(64, LOCKED, DEPOT).as_ref());
+    it.expect_ratio("bleeding", bled.and_then(|costs| costs.against(DEPOT, HEAP)).as_ref());
+    it
 }
 
-fn told(stage: &mut Stage<'_>, seen: &Seen) -> Showing {
-    let locked = seen.at(64, LOCKED, HEAP);
-    let depot = seen.at(64, DEPOT, HEAP);
-    let headline = format!(
-        "For objects that one thread takes and another gives back, 64 at a time, a pool with one \
-         lock needs {} the CPU time of this machine's heap, a pool that exchanges magazines {}.",
-        said(locked.as_ref()),
-        said(depot.as_ref())
-    );
-    let mut numbers = Grid::new(&["allocator", "seconds", "of the quickest"]);
+fn rows(it: &mut Draft, measured: &Measured) {
     for (name, seconds) in RACE {
         let ratio = words::ratio(seconds / RACE[0].1);
-        numbers.row([name.to_string(), format!("{seconds:.3}"), ratio]);
+        it.published.row([name.to_string(), format!("{seconds:.3}"), ratio]);
     }
-    let mut facts = vec![
-        ("Objects".to_string(), "64 bytes, first word written".to_string()),
-        ("On their way".to_string(), format!("at most {} batches", QUEUE + 1)),
-    ];
-    facts.extend(stage.contest_facts(&seen.all()));
-    Showing {
-        headline,
-        published: Figure {
-            claim: "At handing memory over from thread to thread, allocators are 226 times apart; \
-                    at most other workloads they are close together."
-                .to_string(),
-            source: "Results of mimalloc-bench, workload xmalloc-testN, in the repository of \
-                     rpmalloc (benchmark/results), i7-13800H; less is better. The workload goes \
-                     back to Lever and Boreham, malloc() Performance in a Multithreaded Linux \
-                     Environment, 2000"
-                .to_string(),
-            numbers,
-        },
-        flawed: flawed(seen),
-        corrected: corrected(seen),
-        why: why(),
-        lesson: "Ask who frees: a pool that is quick for its owner can be slow for everybody else."
-            .to_string(),
-        together: Some(together(seen)),
-        findings: findings(seen, depot),
-        facts,
-        doubts: Vec::new(),
-    }
-}
-
-fn flawed(seen: &Seen) -> Side {
-    let mut numbers = Grid::new(&["arm", "handed over by", "ns an object", "of the heap's time"]);
-    for (batch, told) in &seen.handed {
+    for (batch, costs) in &measured.handed {
+        let batch = words::count(*batch as u64);
+        let median = |arm: &str| words::or_none(costs.median(arm), words::number);
         for arm in [HEAP, LOCKED] {
-            numbers.row([
-                arm.to_string(),
-                words::count(*batch as u64),
-                words::or_none(told.median(arm), words::number),
-                told.judged(arm, HEAP),
-            ]);
+            it.flawed.row([arm.to_string(), batch.clone(), median(arm), costs.judged(arm, HEAP)]);
         }
-    }
-    let said: Vec<String> = seen
-        .handed
-        .iter()
-        .map(|(batch, told)| format!("{} by {batch}", told.judged(LOCKED, HEAP)))
-        .collect();
-    Side {
-        setup: "The portfolio's pool as the answer: both threads take its one lock for every \
-                object, one to take, one to give back. Against it the heap of the C library. CPU \
-                time of both threads."
-            .to_string(),
-        finding: match said.is_empty() {
-            true => "Stopped before it began.".to_string(),
-            false => format!("Against the heap the pool with a lock is {}.", said.join(", ")),
-        },
-        plot: None,
-        numbers,
-    }
-}
-
-fn corrected(seen: &Seen) -> Side {
-    let mut numbers = Grid::new(&["arm", "workload", "found", "of the heap's time"]);
-    for (batch, told) in &seen.handed {
         for arm in [DEPOT, LENDER] {
-            let found = words::or_none(told.median(arm), words::number);
-            numbers.row([
+            it.corrected.row([
                 arm.to_string(),
-                format!("handed over by {}", words::count(*batch as u64)),
-                format!("{found} ns an object"),
-                told.judged(arm, HEAP),
+                format!("handed over by {batch}"),
+                format!("{} ns an object", median(arm)),
+                costs.judged(arm, HEAP),
             ]);
         }
     }
-    if let Some(told) = &seen.bled {
+    if let Some(costs) = &measured.bled {
         for arm in ARMS {
-            let found = words::or_none(told.median(arm), words::number);
-            let growth = seen.growth.iter().find(|it| it.0 == arm).map(|it| it.1);
-            numbers.row([
+            let found = words::or_none(costs.median(arm), words::number);
+            let growth = measured.growth.iter().find(|it| it.0 == arm).map(|it| it.1);
+            it.corrected.row([
                 arm.to_string(),
                 "outlive their thread".to_string(),
                 format!("{found} ns, {} kB more", words::or_none(growth, words::number)),
-                told.judged(arm, HEAP),
+                costs.judged(arm, HEAP),
             ]);
         }
     }
-    for (arm, [median, high]) in &seen.waits {
-        numbers.row([
+    for (arm, [median, high]) in &measured.waits {
+        it.corrected.row([
             arm.to_string(),
             "single allocations".to_string(),
             format!("p50 {} ns, p99.9 {} ns", words::number(*median), words::number(*high)),
             words::NONE.to_string(),
         ]);
     }
-    let line = |arm: &str| {
-        let all = seen.handed.iter().map(|it| (it.0 as f64, &it.1));
-        super::ratios(arm, (arm, HEAP), all)
-    };
-    Side {
-        setup: "Two ways home. With a depot a slot stays with who got it back and returns in \
-                magazines of 64, one exchange each. With a lender it is sent to who lent it, in \
-                batches. Then eight threads that follow each other, each giving back what its \
-                predecessor took; and single allocations, timed one by one."
-            .to_string(),
-        finding: match seen.bled.as_ref() {
-            Some(told) => format!(
-                "Objects that outlive their thread cost a pool with magazines {}, a pool with a \
-                 lock {}, against the heap.",
-                told.judged(DEPOT, HEAP),
-                told.judged(LOCKED, HEAP)
-            ),
-            None => "Stopped before it began.".to_string(),
-        },
-        plot: Some(Plot {
-            title: "Ways home against the heap, by batch".to_string(),
-            caption: "CPU time of both threads; exact 95 % intervals of the median over blocks."
-                .to_string(),
-            x: Axis::log("objects handed over at a time"),
-            y: Axis::log("CPU time / that of the heap"),
-            series: vec![line(LOCKED), line(DEPOT), line(LENDER)],
-        }),
-        numbers,
-    }
 }
 
-fn together(seen: &Seen) -> Plot {
+fn together(it: &mut Draft, measured: &Measured) {
     let glibc = RACE[3].1;
-    let names: Vec<String> = RACE
-        .iter()
-        .map(|it| it.0.to_string())
-        .chain(ARMS[1..].iter().map(|it| it.to_string()))
-        .collect();
-    let places = RACE.iter().zip(1..).map(|((_, s), at)| (f64::from(at), s / glibc)).collect();
-    let published =
-        Series { drawn: Drawn::Marks, ..Series::published("published, against glibc", places) };
+    it.together.named(RACE.iter().map(|it| it.0).chain(ARMS[1..].iter().copied()));
+    let race = RACE.iter().zip(1..).map(|((_, s), at)| (f64::from(at), s / glibc));
+    let published = Series::published("published, against glibc", race);
+    it.together.series(published.drawn_as(Mark::Point));
     let here = ARMS[1..].iter().enumerate().filter_map(|(at, arm)| {
-        Some(Place::of((RACE.len() + at + 1) as f64, &seen.at(4_096, arm, HEAP)?))
+        Some(point((RACE.len() + at + 1) as f64, &measured.at(4_096, arm, HEAP)?))
     });
-    let here = Series {
-        name: "here, against this heap".to_string(),
-        drawn: Drawn::Marks,
-        places: here.collect(),
-        ..Series::default()
-    };
-    Plot {
-        title: "Handing over by thousands, against the C library's heap".to_string(),
-        caption: "The published race and this one ran on different machines: each is against the \
-                  C library of its own."
-            .to_string(),
-        x: Axis::named("arm", names),
-        y: Axis::log("time / that of the C library's heap"),
-        series: vec![published, here],
-    }
-}
-
-fn findings(seen: &Seen, depot: Option<Comparison>) -> Vec<Finding> {
-    let mut found = Vec::new();
-    if let Some(it) = depot {
-        let expected = "a pool with magazines needs less CPU than the heap";
-        let high = it.interval.as_ref().map_or(it.ratio, |it| it.high);
-        found.push(Finding::new("magazines-win", high < 1.0, it.ratio, expected));
-    }
-    if let Some(both) = seen.at(64, LOCKED, DEPOT) {
-        let expected = "a pool with a lock for each object needs at least twice the CPU of one \
-                        with magazines";
-        found.push(Finding::new("lock-loses", both.ratio >= 2.0, both.ratio, expected));
-    }
-    if let Some(it) = seen.bled.as_ref().and_then(|told| told.against(DEPOT, HEAP)) {
-        let expected = "objects that outlive their thread cost a pool with magazines at most as \
-                        much as the heap";
-        found.push(Finding::new("bleeding", it.ratio <= 1.1, it.ratio, expected));
-    }
-    found
-}
-
-fn why() -> Vec<String> {
-    vec![
-        "A heap with a cache for each thread fills the cache of who frees and empties that of who \
-         allocates. What overflows has to go back through a lock or by exchanges of single \
-         objects; how that is done is what separates allocators by two orders of magnitude."
-            .to_string(),
-        "A pool with one lock has no such asymmetry: it is equally slow for both. And the two \
-         threads wait for each other, which the median does not show but the 99.9th percentile of \
-         single allocations does."
-            .to_string(),
-        "Magazines pay one exchange for 64 objects. Sending each slot home to who lent it costs \
-         more, because somebody has to look where it came from; it pays where memory is nearer to \
-         one processor than to another, which is not the case here."
-            .to_string(),
-    ]
+    it.together.series(Series::measured("here, against this heap", here).drawn_as(Mark::Point));
 }

@@ -1,23 +1,24 @@
 //! Five optimisations at once made a server twice as fast; what is each worth by itself?
 //!
 //! The portfolio's echo server changed five things between two measurements and credits memory,
-//! alignment and "fewer synchronisation objects". The thing that it does not name is a lock of the
-//! whole server that was held while a session was found and its answer sent. Here each change is a
-//! switch of one server ([`crate::artefact::echo`]), and half of all combinations are run, chosen
-//! so that each switch is on in one half of them and off in the other: the effect of each is known
-//! by itself, with an interval. The client verifies every byte, which the original's did not.
+//! alignment and "fewer synchronisation objects". It does not name the lock of the whole server that
+//! was held from finding a session until its answer was sent. Here each change is a switch of one
+//! server ([`crate::artefact::echo`]), and half of all combinations are run, chosen so that each
+//! switch is on in one half of them and off in the other: the effect of each is known by itself,
+//! with an interval. The client verifies every byte, which the original's did not.
 
 use crate::artefact::echo::{SWITCHES, Switches};
-use crate::artefact::program::Asked;
-use crate::contest::{Arm, Contest, Told, ns_each};
+use crate::artefact::program::Subprocess;
+use crate::contest::{Arm, Contest, Costs, ns_each};
+use crate::draft::{Draft, one, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::factors;
 use crate::portfolio::{self, ECHO};
-use crate::showing::{Axis, Drawn, Finding, Grid, Place, Plot, Published, Series, Showing, Side};
 use crate::stage::{Settings, Stage};
-use crate::words;
 use client::Crowd;
-use lab::stats::{Comparison, compare, median};
+use document::{Mark, Series};
+use stats::words;
+use stats::{Comparison, compare, median};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -51,14 +52,6 @@ impl Exhibit for ServerFactors {
         "server-factors"
     }
 
-    fn title(&self) -> &'static str {
-        "Five optimisations of an echo server"
-    }
-
-    fn about(&self) -> &'static str {
-        "of five changes made at once, what each is worth by itself"
-    }
-
     fn effort(&self, settings: &Settings) -> Effort {
         let blocks = settings.rounds(12);
         let arms = if settings.quick { 2 } else { 20 };
@@ -66,10 +59,26 @@ impl Exhibit for ServerFactors {
             .and(Effort::new(blocks, Duration::from_millis(60)))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault> {
-        let raced = race(stage)?;
+    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
+        let race = race(stage)?;
         let buffers = buffers(stage)?;
-        Ok(told(stage, &Seen { raced, buffers }))
+        let measured = Measured { race, buffers };
+        let mut it = draft(&measured, clients(stage.settings()));
+        if measured.race.as_ref().is_some_and(|it| it.busy > BUSY_MAX) {
+            stage.doubt("The client was busy most of the time: it may have been the limit.");
+        }
+        if measured.race.as_ref().is_some_and(|it| it.verified[1] > 0) {
+            stage.doubt("Some packets came back wrong: the servers cannot be compared.");
+        }
+        let all: Vec<&Costs> =
+            measured.race.iter().map(|it| &it.costs).chain(&measured.buffers).collect();
+        it.facts = stage.contest_facts(&all);
+        Ok(it)
+    }
+
+    #[cfg(test)]
+    fn nothing(&self, settings: &Settings) -> Draft {
+        draft(&Measured::default(), clients(settings))
     }
 }
 
@@ -83,16 +92,17 @@ fn clients(settings: &Settings) -> u32 {
 }
 
 /// What was measured.
-struct Seen {
-    raced: Option<Raced>,
-    buffers: Option<Told>,
+#[derive(Default)]
+struct Measured {
+    race: Option<Race>,
+    buffers: Option<Costs>,
 }
 
-struct Raced {
+struct Race {
     /// Nanoseconds on the wall for each packet that came back.
-    told: Told,
+    costs: Costs,
     /// The server's CPU time for each, nanoseconds.
-    cpu: Told,
+    cpu: Costs,
     /// The names of the balanced half, with their switches.
     runs: Vec<(String, u32)>,
     /// By arm: packets received in one reception of the server on average, the median and the
@@ -126,7 +136,7 @@ fn name(switches: u32) -> String {
     }
 }
 
-/// What the arms of a race leave behind beside their cost.
+/// What the arms of a race record beside their cost.
 #[derive(Default)]
 struct Notes {
     cpu: HashMap<String, Vec<f64>>,
@@ -135,7 +145,7 @@ struct Notes {
     busy: Vec<f64>,
 }
 
-fn race(stage: &mut Stage<'_>) -> Result<Option<Raced>, Fault> {
+fn race(stage: &mut Stage<'_>) -> Result<Option<Race>, Fault> {
     let settings = stage.settings().clone();
     let (blocks, window, clients) = (settings.rounds(12), loaded(&settings), clients(&settings));
     let notes = Rc::new(RefCell::new(Notes::default()));
@@ -146,26 +156,30 @@ fn race(stage: &mut Stage<'_>) -> Result<Option<Raced>, Fault> {
             return Ok(None);
         }
         let words = Switches(switches).to_string();
-        let mut server = Asked::start(&settings.exe, &["echo", &words], &[])?;
+        let mut server = Subprocess::start(&settings.exe, &["echo", &words], &[])?;
         let port = server.numbers("")?.first().copied().unwrap_or(0.0) as u16;
         let mut crowd = Crowd::connect(port, clients, WINDOW)?;
         let (name, notes) = (name(switches), notes.clone());
         let arm = name.clone();
         contest.arms.push(Arm::trying(name, move || {
             let before = server_cpu(server.pid());
-            let seen = crowd.load(window)?;
+            let measured = crowd.load(window)?;
             let cpu = server_cpu(server.pid()) - before;
             let mut notes = notes.borrow_mut();
-            notes.cpu.entry(arm.clone()).or_default().push(cpu / seen.packets.max(1) as f64);
-            let batch = [seen.packets as f64 / seen.receptions.max(1) as f64, seen.p50, seen.most];
+            notes.cpu.entry(arm.clone()).or_default().push(cpu / measured.packets.max(1) as f64);
+            let batch = [
+                measured.packets as f64 / measured.receptions.max(1) as f64,
+                measured.p50,
+                measured.most,
+            ];
             notes.batches.entry(arm.clone()).or_default().push(batch);
-            notes.busy.push(seen.busy);
-            notes.verified[0] += seen.packets;
-            notes.verified[1] += seen.wrong;
-            Ok(seen.took.as_nanos() as f64 / seen.packets.max(1) as f64)
+            notes.busy.push(measured.busy);
+            notes.verified[0] += measured.packets;
+            notes.verified[1] += measured.wrong;
+            Ok(measured.took.as_nanos() as f64 / measured.packets.max(1) as f64)
         }));
     }
-    let Some(told) = stage.contest(contest)? else { return Ok(None) };
+    let Some(costs) = stage.contest(contest)? else { return Ok(None) };
     let notes = notes.borrow();
     let names: Vec<String> = all.iter().map(|it| name(*it)).collect();
     let half = factors::half(5);
@@ -173,7 +187,7 @@ fn race(stage: &mut Stage<'_>) -> Result<Option<Raced>, Fault> {
     let batches = names.iter().map(|it| (it.clone(), middle(&notes.batches[it]))).collect();
     let cpu = cpu_of(&names, &notes.cpu);
     let busy = median(&notes.busy).unwrap_or(f64::NAN);
-    Ok(Some(Raced { told, cpu, runs, batches, verified: notes.verified, busy }))
+    Ok(Some(Race { costs, cpu, runs, batches, verified: notes.verified, busy }))
 }
 
 fn middle(all: &[[f64; 3]]) -> [f64; 3] {
@@ -185,7 +199,7 @@ fn middle(all: &[[f64; 3]]) -> [f64; 3] {
 
 /// CPU costs by block. The first block does not count, and the baseline ran twice in each: its
 /// second is its twin.
-fn cpu_of(names: &[String], all: &HashMap<String, Vec<f64>>) -> Told {
+fn cpu_of(names: &[String], all: &HashMap<String, Vec<f64>>) -> Costs {
     let base: Vec<f64> = all[&names[0]].iter().skip(2).copied().collect();
     let twin = base.iter().skip(1).step_by(2).copied().collect();
     let costs = names.iter().enumerate().map(|(at, name)| match at {
@@ -193,7 +207,7 @@ fn cpu_of(names: &[String], all: &HashMap<String, Vec<f64>>) -> Told {
         _ => all[name].iter().skip(1).copied().collect(),
     });
     let costs = costs.collect();
-    Told::of(&names.iter().map(String::as_str).collect::<Vec<_>>(), costs, twin)
+    Costs::new(&names.iter().map(String::as_str).collect::<Vec<_>>(), costs, twin)
 }
 
 /// Nanoseconds that all threads of a process have run (`/proc/PID/task/TID/schedstat`).
@@ -207,7 +221,7 @@ fn server_cpu(pid: u32) -> f64 {
 }
 
 /// The serialising message buffer: a packet streamed into 20,000 bytes field by field.
-fn buffers(stage: &mut Stage<'_>) -> Result<Option<Told>, Fault> {
+fn buffers(stage: &mut Stage<'_>) -> Result<Option<Costs>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(12), settings.amount(100_000, 20));
     let mut contest = Contest::new("a packet into a buffer", blocks);
@@ -239,12 +253,12 @@ fn buffers(stage: &mut Stage<'_>) -> Result<Option<Told>, Fault> {
     stage.contest(contest)
 }
 
-impl Raced {
+impl Race {
     /// Throughput with a switch on, against off.
     fn effect(&self, at: u32) -> Option<Comparison> {
         match self.runs.len() {
-            16 => factors::effect(&self.told, &self.runs, at).map(|it| flipped(&it)),
-            _ => self.told.against("none", &name(1 << at)),
+            16 => factors::effect(&self.costs, &self.runs, at).map(|it| flipped(&it)),
+            _ => self.costs.against("none", &name(1 << at)),
         }
     }
 
@@ -258,7 +272,7 @@ impl Raced {
 
     /// Throughput of everything against nothing.
     fn whole(&self) -> Option<Comparison> {
-        self.told.against("none", "all five")
+        self.costs.against("none", "all five")
     }
 }
 
@@ -268,78 +282,71 @@ fn flipped(it: &Comparison) -> Comparison {
     compare(&pairs, 1_000, 1).unwrap_or_else(|| it.clone())
 }
 
-fn said(it: Option<&Comparison>) -> String {
-    it.map_or("an unknown multiple of".to_string(), words::compared)
+fn draft(measured: &Measured, clients: u32) -> Draft {
+    let mut it = Draft::default();
+    let race = measured.race.as_ref();
+    let whole = race.and_then(Race::whole);
+    let largest = largest(measured);
+    it.set("source", portfolio::source(3, "a network library on completion ports, echo test"));
+    it.set("processors", processors());
+    it.set("small", SMALL);
+    it.set("many", processors() >= MANY);
+    it.set("clients", clients);
+    it.set("window", WINDOW);
+    it.compare("whole", whole.as_ref());
+    it.set("largest", largest.as_ref().map(|it| it.0));
+    it.compare("largest_effect", largest.as_ref().map(|it| &it.1));
+    it.set("is_sure", largest.as_ref().is_some_and(|it| is_sure(&it.1)));
+    it.set("others", others(measured, largest.as_ref().map_or("", |it| it.0)));
+    it.set("balanced", race.is_some_and(|it| it.runs.len() == 16));
+    it.set("verified", race.map(|it| it.verified.map(words::count)));
+    it.set("busy", race.map(|it| words::percent(it.busy)));
+    rows(&mut it, measured);
+    if let Some(race) = race {
+        plots(&mut it, race);
+        findings(&mut it, measured, race, largest.as_ref());
+    }
+    it
 }
 
-fn told(stage: &mut Stage<'_>, seen: &Seen) -> Showing {
-    let whole = seen.raced.as_ref().and_then(Raced::whole);
-    let largest = largest(seen);
-    let most = match &largest {
-        Some((name, it)) if is_sure(it) => {
-            format!("\u{201c}{name}\u{201d} does most by itself, with {}", words::compared(it))
-        }
-        Some((name, it)) => format!(
-            "none by itself can be told from nothing; \u{201c}{name}\u{201d} is highest, with {}",
-            words::compared(it)
-        ),
-        None => "they were not taken apart".to_string(),
-    };
-    let headline = format!(
-        "On {} processors all five optimisations together answer {} as many packets, published \
-         were 1.7 to 2.1; {most}.",
-        processors(),
-        said(whole.as_ref()),
-    );
-    let all: Vec<&Told> = seen.raced.iter().map(|it| &it.told).chain(&seen.buffers).collect();
-    let mut facts = vec![
-        ("Clients".to_string(), clients(stage.settings()).to_string()),
-        ("Packets on their way, each client".to_string(), WINDOW.to_string()),
-    ];
-    if let Some(raced) = &seen.raced {
-        let [all, wrong] = raced.verified;
-        facts.push((
-            "Packets verified".to_string(),
-            format!("{}, {} wrong", words::count(all), words::count(wrong)),
-        ));
-        facts.push(("The client's thread was busy".to_string(), words::percent(raced.busy)));
-        if raced.busy > BUSY_MAX {
-            stage.doubt("The client was busy most of the time: it may have been the limit.");
-        }
-        if wrong > 0 {
-            stage.doubt("Packets came back wrong: the servers are not to be compared.");
-        }
-    }
-    facts.extend(stage.contest_facts(&all));
-    let mut numbers = Grid::new(&["monitor", "before", "after", "after / before"]);
+fn rows(it: &mut Draft, measured: &Measured) {
     for (name, before, after) in ECHO {
-        numbers.row([
+        it.published.row([
             name.to_string(),
             words::number(before),
             words::number(after),
             words::ratio(after / before),
         ]);
     }
-    Showing {
-        headline,
-        published: Published {
-            claim: "Reserving memory beforehand, aligning it to cache lines and using fewer \
-                    synchronisation objects makes the server 1.7 times as fast, and the client \
-                    twice."
-                .to_string(),
-            source: portfolio::source(3, "a network library on completion ports, echo test"),
-            numbers,
-        },
-        flawed: flawed(seen),
-        corrected: corrected(seen),
-        why: why(),
-        lesson: "Change one thing at a time, or all of them by a plan; then the largest effect \
-                 cannot hide behind the others."
-            .to_string(),
-        together: seen.raced.as_ref().map(together),
-        findings: findings(seen, whole, largest),
-        facts,
-        doubts: Vec::new(),
+    if let Some(race) = &measured.race {
+        for name in ["none", "all five"] {
+            let [batch, p50, most] = race.batches.get(name).copied().unwrap_or([f64::NAN; 3]);
+            it.flawed.row([
+                name.to_string(),
+                words::or_none(race.costs.median(name).map(|ns| 1e9 / ns), words::number),
+                words::or_none(race.cpu.median(name), words::number),
+                words::number(batch),
+                format!("{} and {}", words::number(p50 / 1e3), words::number(most / 1e3)),
+            ]);
+        }
+        let or_none =
+            |it: Option<Comparison>| it.as_ref().map_or(words::NONE.to_string(), words::compared);
+        for (switch, at) in SWITCHES.iter().zip(0..) {
+            let effects = [race.effect(at), race.cpu_effect(at)].map(or_none);
+            it.corrected.row([switch.to_string(), effects[0].clone(), effects[1].clone()]);
+        }
+        let cpu = race.cpu.against("all five", "none");
+        it.corrected.row(["all five".to_string(), or_none(race.whole()), or_none(cpu)]);
+    }
+    if let Some(costs) = &measured.buffers {
+        for name in [COPIED, STREAMED, STREAMED_AGAIN] {
+            let ns = words::or_none(costs.median(name), words::number);
+            it.corrected.row([
+                format!("a packet, {name}"),
+                words::NONE.to_string(),
+                format!("{ns} ns, {}", costs.judged(name, COPIED)),
+            ]);
+        }
     }
 }
 
@@ -353,213 +360,56 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn largest(seen: &Seen) -> Option<(&'static str, Comparison)> {
-    let raced = seen.raced.as_ref()?;
-    let all = SWITCHES.iter().zip(0..).filter_map(|(name, at)| Some((*name, raced.effect(at)?)));
+fn largest(measured: &Measured) -> Option<(&'static str, Comparison)> {
+    let race = measured.race.as_ref()?;
+    let all = SWITCHES.iter().zip(0..).filter_map(|(name, at)| Some((*name, race.effect(at)?)));
     all.max_by(|a, b| a.1.ratio.total_cmp(&b.1.ratio))
 }
 
-fn flawed(seen: &Seen) -> Side {
-    let mut numbers = Grid::new(&[
-        "optimised",
-        "packets/s",
-        "CPU a packet, ns",
-        "packets a reception of the client",
-        "latency p50 and most, µs",
-    ]);
-    let Some(raced) = &seen.raced else {
-        return Side { finding: "Stopped before it began.".into(), numbers, ..Side::default() };
-    };
-    for name in ["none", "all five"] {
-        let [batch, p50, most] = raced.batches.get(name).copied().unwrap_or([f64::NAN; 3]);
-        numbers.row([
-            name.to_string(),
-            words::or_none(raced.told.median(name).map(|ns| 1e9 / ns), words::number),
-            words::or_none(raced.cpu.median(name), words::number),
-            words::number(batch),
-            format!("{} and {}", words::number(p50 / 1e3), words::number(most / 1e3)),
-        ]);
-    }
-    Side {
-        setup: format!(
-            "As published: a server with none of the five optimisations against one with all, \
-             echoing packets of ten bytes for clients that keep {WINDOW} on their way. Both in one \
-             process each, on the same machine as the clients; every byte that comes back is \
-             verified."
-        ),
-        finding: format!(
-            "Together they answer {} as many packets; published were 1.72 (by the server's \
-             monitor) and 2.08 (by the client's). Which of them does it, this does not say.",
-            said(raced.whole().as_ref())
-        ),
-        plot: None,
-        numbers,
-    }
-}
-
-fn corrected(seen: &Seen) -> Side {
-    let mut numbers = Grid::new(&["switch", "packets/s, on / off", "CPU a packet, on / off"]);
-    if let Some(raced) = &seen.raced {
-        for (switch, at) in SWITCHES.iter().zip(0..) {
-            numbers.row([
-                switch.to_string(),
-                said(raced.effect(at).as_ref()),
-                said(raced.cpu_effect(at).as_ref()),
-            ]);
-        }
-        numbers.row([
-            "all five".to_string(),
-            said(raced.whole().as_ref()),
-            said(raced.cpu.against("all five", "none").as_ref()),
-        ]);
-    }
-    if let Some(told) = &seen.buffers {
-        for name in [COPIED, STREAMED, STREAMED_AGAIN] {
-            let ns = words::or_none(told.median(name), words::number);
-            numbers.row([
-                format!("a packet, {name}"),
-                words::NONE.to_string(),
-                format!("{ns} ns, {}", told.judged(name, COPIED)),
-            ]);
-        }
-    }
-    let places = seen.raced.iter().flat_map(|raced| {
-        (0..5).filter_map(|at| Some(Place::of(f64::from(at + 1), &raced.effect(at)?)))
-    });
-    let effects = Series {
-        name: "one switch, on / off".to_string(),
-        drawn: Drawn::Marks,
-        places: places.collect(),
-        ..Series::default()
-    };
-    let even = Series::published("no effect", (1..=5).map(|at| (f64::from(at), 1.0)).collect());
-    let balanced = seen.raced.as_ref().is_some_and(|it| it.runs.len() == 16);
-    let design = match balanced {
-        true => {
-            "Sixteen of the 32 combinations, chosen so that each switch is on in eight and \
-                 each pair of switches in four (resolution V); the effect of a switch is the mean \
-                 over eight against eight."
-        }
-        false => "A quick look: each switch by itself, against none.",
-    };
-    Side {
-        setup: format!(
-            "{design} All servers are up at the same time; a block loads each once, in an order \
-             drawn anew."
-        ),
-        finding: largest(seen).map_or("Stopped before it began.".to_string(), |(name, it)| {
-            format!(
-                "\u{201c}{name}\u{201d} answers {} as many packets; {}.",
-                words::compared(&it),
-                others(seen, name)
-            )
-        }),
-        plot: Some(Plot {
-            title: "What each optimisation does by itself".to_string(),
-            caption:
-                "Packets a second with the switch on against off; exact 95 % intervals of the \
-                      median over blocks."
-                    .to_string(),
-            x: Axis::named("switch", SWITCHES),
-            y: Axis::linear("packets/s, on / off"),
-            series: vec![even, effects],
-        }),
-        numbers,
-    }
-}
-
-fn others(seen: &Seen, first: &str) -> String {
-    let Some(raced) = &seen.raced else { return String::new() };
+/// The other switches, each with its effect.
+fn others(measured: &Measured, first: &str) -> Vec<String> {
+    let Some(race) = &measured.race else { return Vec::new() };
     let rest = SWITCHES.iter().zip(0..).filter(|(name, _)| **name != first);
-    let rest: Vec<String> =
-        rest.map(|(name, at)| format!("{name} {}", said(raced.effect(at).as_ref()))).collect();
-    rest.join(", ")
+    let rest = rest
+        .filter_map(|(name, at)| Some(format!("{name} {}", words::compared(&race.effect(at)?))));
+    rest.collect()
 }
 
-fn together(raced: &Raced) -> Plot {
-    let published = Series {
-        drawn: Drawn::Marks,
-        ..Series::published("published", vec![(1.0, 55_867.0 / 32_567.0), (2.0, 2.082)])
-    };
-    let here = raced.whole().map(|it| Place::of(2.0, &it));
-    let all = Series {
-        name: "here, all five".to_string(),
-        drawn: Drawn::Marks,
-        places: here.into_iter().collect(),
-        ..Series::default()
-    };
-    let product: f64 = (0..5).filter_map(|at| Some(raced.effect(at)?.ratio)).product();
-    let product = Series {
-        drawn: Drawn::Marks,
-        ..Series::measured("here, the single effects multiplied", vec![(2.0, product)])
-    };
-    Plot {
-        title: "Before and after".to_string(),
-        caption: "Published by the server's monitor, which printed and reset its counters by two \
-                  clocks that know nothing of each other, and by the client's."
-            .to_string(),
-        x: Axis::named("counted by", ["server", "client"]),
-        y: Axis::linear("after / before"),
-        series: vec![published, all, product],
-    }
+fn plots(it: &mut Draft, race: &Race) {
+    it.corrected.named(SWITCHES);
+    let effects = (0..5_u32).filter_map(|at| Some(point(f64::from(at + 1), &race.effect(at)?)));
+    it.corrected.series(one("no effect", (1..=5).map(f64::from)));
+    it.corrected.series(Series::measured("one switch, on / off", effects).drawn_as(Mark::Point));
+    it.together.named(["server", "client"]);
+    let published = Series::published("published", [(1.0, 55_867.0 / 32_567.0), (2.0, 2.082)]);
+    it.together.series(published.drawn_as(Mark::Point));
+    let here = race.whole().map(|it| point(2.0, &it));
+    it.together.series(Series::measured("here, all five", here).drawn_as(Mark::Point));
+    let product: f64 = (0..5).filter_map(|at| Some(race.effect(at)?.ratio)).product();
+    let product = Series::measured("here, the single effects multiplied", [(2.0, product)]);
+    it.together.series(product.drawn_as(Mark::Point));
 }
 
 fn findings(
-    seen: &Seen,
-    whole: Option<Comparison>,
-    largest: Option<(&'static str, Comparison)>,
-) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let Some(raced) = &seen.raced else { return found };
-    // A lock that is held keeps other processors waiting: with one for the clients and one for
-    // the server there is hardly anybody to wait.
+    it: &mut Draft,
+    measured: &Measured,
+    race: &Race,
+    largest: Option<&(&'static str, Comparison)>,
+) {
+    // A lock that is held makes other processors wait: with one for the clients and one for the
+    // server there is hardly another to wait.
     let many = processors() >= MANY;
-    if let Some(it) = whole {
-        let (holds, expected) = match many {
-            true => {
-                (it.ratio > 1.3, "all five together answer more than 1.3 times as many packets")
-            }
-            false => {
-                (it.ratio < 1.3, "on few processors all five together are worth less than 1.3")
-            }
-        };
-        found.push(Finding::new("together", holds, it.ratio, expected));
+    if let Some(whole) = race.whole() {
+        let holds = if many { whole.ratio > 1.3 } else { whole.ratio < 1.3 };
+        it.claim("together", holds, whole.ratio);
     }
-    if let (true, Some((name, it))) = (many, largest) {
-        let expected = "the lock over the send is what matters most";
-        found.push(Finding::new("the-lock", name == SWITCHES[0], it.ratio, expected));
+    if let (true, Some((name, found))) = (many, largest) {
+        it.claim("the-lock", *name == SWITCHES[0], found.ratio);
     }
-    let rest = (1..5).filter_map(|at| Some(raced.effect(at)?.ratio));
+    let rest = (1..5).filter_map(|at| Some(race.effect(at)?.ratio));
     let (_, most) = super::range(rest.map(|it| it.ln().abs().exp()));
-    let expected = format!("none of the other four is worth a factor of {SMALL}");
-    found.push(Finding::new("the-others", most < SMALL, most, expected));
-    let wrong = raced.verified[1] as f64;
-    found.push(Finding::new("verified", wrong == 0.0, wrong, "every byte came back as it was"));
-    if let Some(it) = seen.buffers.as_ref().and_then(|it| it.against(STREAMED, COPIED)) {
-        let expected = "a packet streamed into a new buffer costs more than its bytes copied";
-        found.push(Finding::new("streaming", it.ratio > 1.0, it.ratio, expected));
-    }
-    found
-}
-
-fn why() -> Vec<String> {
-    vec![
-        "While one worker held the lock of the whole server, which it did from finding the session \
-         until the kernel had taken the answer, no other worker could answer anybody. The more \
-         processors, the more that costs: with two of them, one of which the clients need, it \
-         costs next to nothing, with the eight of the figure a lot."
-            .to_string(),
-        "A reception and a send cost microseconds in the kernel. A buffer from the heap, a look \
-         into a hash map or a lock that nobody else wants cost tens of nanoseconds, a percent \
-         each, where they can be seen at all."
-            .to_string(),
-        "The server's monitor counts receptions, the client's counts packets, some fifty of which \
-         come in one reception; and the server prints and resets its counters by two sleeping \
-         threads, so that what it prints is a random part of a second. So the two monitors \
-         disagree about the same run, 1.72 against 2.08."
-            .to_string(),
-        "Preparing memory has its price: the process grew from 21 to 135 MB, of which nothing is \
-         needed by a client that is silent."
-            .to_string(),
-    ]
+    it.claim("the-others", most < SMALL, most);
+    it.expect("verified", race.verified[1] as f64);
+    let streamed = measured.buffers.as_ref().and_then(|it| it.against(STREAMED, COPIED));
+    it.expect_ratio("streaming", streamed.as_ref());
 }

@@ -1,5 +1,5 @@
 //! The same waits on this machine: sessions of small datagrams, each a thread that sends and
-//! sleeps, beside threads that only want the processor.
+//! sleeps, beside threads that only spin.
 
 use super::rules::Rule;
 use crate::exhibit::Fault;
@@ -22,7 +22,7 @@ pub struct Program {
     pub spinners: usize,
 }
 
-/// What one session did.
+/// One session that ran.
 #[derive(Clone, Debug)]
 pub struct Session {
     /// From its first packet to its end.
@@ -43,7 +43,7 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Vec<(Rule, Vec<Session>)>, Fault> {
     let cannot = |why: std::io::Error| Fault::Clients(format!("no datagrams here: {why}"));
-    // Nobody reads: what is full is dropped, and a sender is told nothing of it.
+    // The socket is never read: the kernel drops what does not fit, and the sender does not notice.
     let sink = UdpSocket::bind("127.0.0.1:0").map_err(cannot)?;
     let to = sink.local_addr().map_err(cannot)?;
     let over = AtomicBool::new(false);
@@ -93,7 +93,7 @@ fn session(socket: &UdpSocket, program: Program, origin: Instant, stop: &AtomicB
     let mut late = Vec::with_capacity(packets as usize);
     for index in 0..packets {
         late.push(origin.elapsed().saturating_sub(began + gap * index));
-        // A sink that is full loses it, which is no matter here.
+        // A full sink drops it, which does not matter here.
         let _ = socket.send(&packet);
         if stop.load(Ordering::Relaxed) {
             break;

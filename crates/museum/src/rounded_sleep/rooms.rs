@@ -1,15 +1,17 @@
-//! The rooms behind the first: the paper's three tables beside ours, which are the same ten
-//! sessions by every sender, idle and under overload, and what a packet takes by each; then packets
-//! and rates that grow until copies matter.
+//! Further runs: the paper's three tables beside ours, which are the same ten sessions by every
+//! sender, idle and under overload, and what a packet takes by each; then packets and rates that
+//! grow until copies matter.
 
 mod copies;
 mod overload;
 mod price;
 mod sessions;
 
+use crate::draft::Draft;
 use crate::exhibit::{Effort, Fault};
-use crate::showing::Finding;
 use crate::stage::{Settings, Stage};
+#[cfg(test)]
+use lab::pace::Work;
 use lab::pace::{Around, Sink};
 use std::time::Duration;
 
@@ -31,26 +33,39 @@ fn time(settings: &Settings) -> Duration {
     if settings.quick { Duration::from_millis(300) } else { whole }
 }
 
-/// Hangs the rooms; what was expected of them and came out.
+/// Runs them one after another.
 ///
 /// # Errors
 /// If the raw file cannot be written.
-pub fn hang(stage: &mut Stage<'_>) -> Result<Vec<Finding>, Fault> {
+pub fn measure(stage: &mut Stage<'_>, it: &mut Draft) -> Result<(), Fault> {
+    if stage.stopped() {
+        return Ok(());
+    }
     let mut senders = stage.senders();
     if stage.settings().quick {
         senders.retain(|name| QUICK.contains(&name.as_str()));
     }
-    if senders.is_empty() {
-        return Ok(Vec::new());
+    if !senders.is_empty() {
+        sessions::measure(stage, it, &senders)?;
+        overload::measure(stage, it, &senders)?;
+        price::measure(stage, it, &senders)?;
+        copies::measure(stage, it, &senders)?;
     }
-    let mut findings = sessions::show(stage, &senders)?;
-    findings.extend(overload::show(stage, &senders)?);
-    findings.extend(price::show(stage, &senders)?);
-    findings.extend(copies::show(stage, &senders)?);
-    Ok(findings)
+    Ok(())
 }
 
-/// Surroundings without anybody else.
+/// The rooms without a sender.
+#[cfg(test)]
+pub fn nothing(it: &mut Draft) {
+    let work = Work::audio(Duration::from_secs(1));
+    sessions::draft(it, &[], work, Around::default());
+    overload::draft(it, &[], work);
+    price::draft(it, &[], work, Sink::Heard);
+    copies::draft(it, &[], &[], &[], Around::default());
+    copies::draft_rates(it, &[], &[], Around::default());
+}
+
+/// Surroundings without another program.
 fn alone(stage: &Stage<'_>, sink: Sink) -> Around {
     Around { cores: stage.cores(), sink, ..Around::default() }
 }

@@ -1,9 +1,9 @@
-//! How a program waits between two packets, and what a kernel makes of it: pure arithmetic over
-//! time since the machine was switched on.
+//! How a program waits between two packets, and how a kernel rounds the wait: pure arithmetic over
+//! the time since boot.
 //!
 //! A kernel of 2001 wakes sleepers at the ticks of its clock, a hundred a second, and rounds the
 //! wait to ticks first. Which way it rounds depends on the call (Linux 2.2, kernel/sched.c and
-//! fs/select.c): `nanosleep` adds a tick so that nobody sleeps too short, `select` does not.
+//! fs/select.c): `nanosleep` adds a tick so that no sleep is too short, `select` does not.
 
 use std::time::Duration;
 

@@ -2,26 +2,27 @@
 
 use super::{PATIENCE, Stage};
 use crate::counters::{Counters, knocking};
+use crate::course::{Mix, ORDERS};
 use crate::exhibit::Fault;
-use crate::words;
 use lab::server::{Process, Server};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
+use stats::words;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// What `multiclient` needs beyond its orders and pauses: a thousand forks on a busy machine, and
 /// handshakes that were begun six times.
 const SLACK: Duration = Duration::from_secs(60);
-/// How often it is looked whether the clients have ended; coarse, because who measures shares the
-/// cores with what is measured.
+/// How often to check whether the clients have ended; coarse, because the check shares the cores
+/// with the measurement.
 const GLANCE: Duration = Duration::from_millis(2);
-/// How often it is looked whether a held server may go on: a list of a thousand sockets is long.
+/// How often to check whether a held server may continue: a list of a thousand sockets is long.
 const LOOK: Duration = Duration::from_millis(10);
-/// So many times its own length a hold may take at the most.
+/// A hold takes at most this many times its own length.
 const HOLD_MAX: u32 = 10;
 
-/// A server and the crowd that meets it.
+/// A server and its crowd of clients.
 #[derive(Clone, Debug)]
 pub struct Crowd {
     /// What it is called in tables.
@@ -71,6 +72,14 @@ pub struct CrowdRun {
     pub held_s: f64,
 }
 
+impl Crowd {
+    /// The course's clients with their ten orders, at a server with these flags.
+    pub fn course(name: &str, server: String, clients: u32, pause: Duration, mix: Mix) -> Crowd {
+        let (name, mix) = (name.to_string(), mix.flag());
+        Crowd { name, server, clients, orders: ORDERS, pause, mix, hold: None }
+    }
+}
+
 impl CrowdRun {
     /// The connect times by step: (lower edge, clients).
     pub fn connects(&self) -> impl Iterator<Item = (Duration, u32)> {
@@ -92,10 +101,10 @@ impl CrowdRun {
 }
 
 impl Stage<'_> {
-    /// Lets a crowd meet a fresh server. `None` when the visitor has asked to stop.
+    /// Runs a crowd against a fresh server. `None` when the visitor has asked to stop.
     ///
     /// # Errors
-    /// If the server does not start or the clients do not come to an end.
+    /// If the server does not start or the clients do not finish.
     pub fn crowd(&mut self, crowd: &Crowd) -> Result<Option<(CrowdRun, Counters)>, Fault> {
         if self.stopped() {
             return Ok(None);
@@ -174,7 +183,7 @@ impl Stage<'_> {
 
     fn weigh(&mut self, crowd: &Crowd, run: &CrowdRun, complaint: &str) -> Result<(), Fault> {
         if run.replies == 0 {
-            return Err(Fault::Clients(format!("nobody was answered: {complaint}")));
+            return Err(Fault::Clients(format!("no client was answered: {complaint}")));
         }
         if run.clients_failed > 0 {
             self.doubt(format!(
@@ -205,7 +214,7 @@ impl Held {
         Ok(held)
     }
 
-    /// Whether the time has come and so many clients have knocked.
+    /// Whether the time is over and `clients` clients have tried to connect.
     fn is_over(&self, clients: u32) -> bool {
         let since = self.since.elapsed();
         let late = since >= self.hold.0 * HOLD_MAX;
@@ -226,7 +235,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // The only failure is that the server is gone, and then nobody waits for it.
+        // This fails only if the server is gone, and then there is nothing to continue.
         let _ = self.signal(Signal::CONT);
     }
 }

@@ -29,7 +29,7 @@ impl Stage<'_> {
         let room = room.join("duet");
         let mut players = lab::duet::Stage::new(plan, &settings.exe, &room, *placement, stop);
         let outcome = lab::duet::run(plan, &mut players, stop, |a, b, number, result| {
-            listener.step(&told(a, b, number, result));
+            listener.step(&progress(a, b, number, result));
         });
         drop(players);
         let _ = std::fs::remove_dir_all(&room);
@@ -44,7 +44,7 @@ impl Stage<'_> {
     }
 }
 
-fn told(a: &str, b: &str, number: u32, result: &Result<Fresh, String>) -> String {
+fn progress(a: &str, b: &str, number: u32, result: &Result<Fresh, String>) -> String {
     match result {
         Ok(fresh) => format!("pair {}, {a} / {b}: {:.3}", number + 1, fresh.ratio),
         Err(reason) => format!("pair {}, {a} / {b}: {reason}", number + 1),

@@ -110,7 +110,7 @@ impl Stage<'_> {
         Ok(Some(found))
     }
 
-    /// All of a run. Nobody listens: the port is discard's.
+    /// All calls of a run, to the discard port.
     fn counted(&self, sender: &str, work: Work, file: &Path) -> Option<Counted> {
         if self.stopped() {
             return None;

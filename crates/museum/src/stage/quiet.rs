@@ -1,15 +1,16 @@
 //! Whether the machine was quiet while a server was asked, and what is done if it was not.
 //!
 //! The laboratory's gates on the environment (lab's `plan/gates.rs`): a run during which other
-//! programs or the hypervisor took too much is repeated before anybody looks at its outcome, and
-//! counts all the same when the repetitions are used up. The surprising thing is how unevenly noise
-//! falls. Who sleeps is given the core after somebody's turn, and every thread has turns of its
-//! own: on a core shared with a compiler, one thread behind epoll answered 79 requests a second
+//! programs or the hypervisor took too much is repeated before its outcome is known, and counts
+//! anyway when the repetitions are used up. Noise does not hit all servers alike. A sleeping thread
+//! gets the core only after the other program's turn, and every thread has turns of its own: on a
+//! core shared with a compiler, one thread with epoll answered 79 requests a second
 //! where a thread for each connection answered 733; with the core to themselves the same two
-//! answered 28,026 and 11,850. A busy machine does not slow a comparison down, it turns it around.
+//! answered 28,026 and 11,850. A busy machine can reverse a comparison.
 
 use lab::machine::Conditions;
 use lab::plan::Gates;
+use stats::words;
 
 /// How often it was not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -20,7 +21,7 @@ pub struct Quiet {
     repeated: u32,
     /// Runs that count although a gate refused them.
     loud: u32,
-    /// The largest share of the machine that somebody else had in one of those.
+    /// The largest share of the machine that other programs had in one of those.
     worst: f64,
 }
 
@@ -60,7 +61,7 @@ impl Quiet {
                  requests a second may be in the wrong order; CPU / request is not.",
                 self.loud,
                 self.runs,
-                crate::words::percent(self.worst)
+                words::percent(self.worst)
             )
         })
     }

@@ -8,9 +8,10 @@ use lab::plan::Plan;
 use lab::race::Observer;
 use lab::record::{Manifest, Recorder, Run};
 use lab::runner::Runner;
-use lab::stats::{Comparison, compare};
 use lab::trial::{Ending, Trial};
 use lab::verdict::{ArmSummary, Judged, Summary, analyse};
+use stats::words;
+use stats::{Comparison, compare};
 use std::fs;
 use std::time::Duration;
 
@@ -19,9 +20,9 @@ const RESAMPLES: usize = 2_000;
 /// What a trial needs beside its load: start and end of server and generator.
 const OVERHEAD: Duration = Duration::from_millis(250);
 
-/// A race and its conclusions.
+/// A race that was run, and its conclusions.
 #[derive(Clone, Debug)]
-pub struct Raced {
+pub struct Race {
     run: Run,
     summary: Summary,
 }
@@ -32,7 +33,7 @@ pub fn duration(plan: &Plan) -> crate::Effort {
     crate::Effort::new(plan.trials(), load + OVERHEAD)
 }
 
-impl Raced {
+impl Race {
     /// The medians of an arm at a load point, if it was measured there.
     pub fn arm(&self, point: &str, arm: &str) -> Option<&ArmSummary> {
         let point = self.summary.points.iter().find(|it| it.point == point)?;
@@ -87,7 +88,7 @@ impl Stage<'_> {
     ///
     /// # Errors
     /// If the plan cannot be run.
-    pub fn race(&mut self, plan: &Plan) -> Result<Option<Raced>, Fault> {
+    pub fn race(&mut self, plan: &Plan) -> Result<Option<Race>, Fault> {
         if self.stopped() {
             return Ok(None);
         }
@@ -108,7 +109,7 @@ impl Stage<'_> {
             return Ok(None);
         }
         let summary = analyse(&outcome.run);
-        let raced = Raced { run: outcome.run, summary };
+        let raced = Race { run: outcome.run, summary };
         raced.doubts().into_iter().for_each(|text| self.doubt(text));
         Ok(Some(raced))
     }
@@ -142,7 +143,7 @@ impl Observer for Ear<'_> {
         let place = format!("{}, {}, block {}", trial.point, trial.arm, trial.block + 1);
         let result = match &trial.ending {
             Ending::Measured { load } => {
-                format!("{} requests/s", crate::words::number(load.throughput_rps))
+                format!("{} requests/s", words::number(load.throughput_rps))
             }
             Ending::Unavailable { reason } | Ending::Failed { reason } => reason.clone(),
         };

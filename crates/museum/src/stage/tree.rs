@@ -1,11 +1,10 @@
-//! Who lives in a server's process tree over time: processes and threads that came and went.
+//! A server's process tree over time: processes and threads that started and ended.
 //!
-//! Forks are counted by looking, not by asking: the tree below one pid is read ten times a second
-//! from `/proc`, and who was not there before has come. That is the same for every server, and
-//! costs it nothing but the reader's time on another core. The surprising thing is its limit: who
-//! lives for less than a look is never seen, so servers that fork for each connection are not for
-//! this count; spare workers live for a second at least, because that is how often their
-//! supervisors look.
+//! The count is made from outside: the tree below one pid is read ten times a second from `/proc`,
+//! and a thread that was not there before has started. That is the same for every server, and costs
+//! only the reader's time on another core. A thread that lives for less than the time between two
+//! reads is never seen, so the count does not fit servers that fork for each connection; spare
+//! workers live for at least a second, because their supervisors check once a second.
 
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -15,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// Between two reads.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// What was seen.
@@ -44,13 +43,13 @@ pub struct Switches {
     pub threads: u64,
 }
 
-/// Somebody who looks, until it is told to end.
+/// A thread that watches a tree until it is stopped.
 pub struct Watcher {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Churn>,
 }
 
-type People = HashMap<u32, HashSet<u32>>;
+type Tree = HashMap<u32, HashSet<u32>>;
 
 impl Churn {
     /// Threads that came or went.
@@ -68,22 +67,21 @@ impl Churn {
         f64::from(self.processes_started + self.processes_ended) * 60.0 / self.watched_s.max(1e-9)
     }
 
-    fn look(&mut self, now: &People, at: Duration) {
+    fn look(&mut self, now: &Tree, at: Duration) {
         let threads = now.values().map(HashSet::len).sum::<usize>() as u32;
         self.looks.push((at.as_secs_f64(), now.len() as u32, threads));
     }
 
-    fn count(&mut self, before: &People, now: &People) {
-        let new = |from: &People, to: &People| -> u32 {
+    fn count(&mut self, before: &Tree, now: &Tree) {
+        let new = |from: &Tree, to: &Tree| -> u32 {
             let threads = to.iter().map(|(pid, tids)| match from.get(pid) {
                 Some(known) => tids.difference(known).count(),
                 None => tids.len(),
             });
             threads.sum::<usize>() as u32
         };
-        let fresh = |from: &People, to: &People| {
-            to.keys().filter(|pid| !from.contains_key(pid)).count() as u32
-        };
+        let fresh =
+            |from: &Tree, to: &Tree| to.keys().filter(|pid| !from.contains_key(pid)).count() as u32;
         self.threads_started += new(before, now);
         self.threads_ended += new(now, before);
         self.processes_started += fresh(before, now);
@@ -92,18 +90,18 @@ impl Churn {
 }
 
 impl Watcher {
-    /// Begins to look at the tree below `root`, and to count after `settled`: a server that has
-    /// just been started finds its size first. Who is there already has not come.
+    /// Begins to read the tree below `root`, and to count after `settled`: a server that has just
+    /// started finds its size first. Threads that are there already do not count.
     pub fn start(root: u32, settled: Duration) -> Watcher {
         let over = Arc::new(AtomicBool::new(false));
         let seen = over.clone();
         let thread = spawn(move || {
             let begun = Instant::now();
             let mut churn = Churn::default();
-            let mut before = people(root);
+            let mut before = tree(root);
             while !seen.load(Ordering::Relaxed) {
                 std::thread::sleep(EVERY);
-                let now = people(root);
+                let now = tree(root);
                 if now.is_empty() {
                     break;
                 }
@@ -127,9 +125,9 @@ impl Watcher {
     }
 }
 
-/// The tree below `root`: processes with their threads. Who ends while it is read is left out.
-fn people(root: u32) -> People {
-    let mut found = People::new();
+/// The tree below `root`: processes with their threads. A process that ends meanwhile is left out.
+fn tree(root: u32) -> Tree {
+    let mut found = Tree::new();
     let mut ahead = vec![root];
     while let Some(pid) = ahead.pop() {
         let Ok(list) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
@@ -149,10 +147,10 @@ fn people(root: u32) -> People {
     found
 }
 
-/// Context switches of all who live in the tree below `root`.
+/// Context switches of all threads in the tree below `root`.
 pub fn switches(root: u32) -> Switches {
     let mut sum = Switches::default();
-    for (pid, tids) in people(root) {
+    for (pid, tids) in tree(root) {
         for tid in tids {
             let path = format!("/proc/{pid}/task/{tid}/status");
             let text = fs::read_to_string(path).unwrap_or_default();
@@ -192,15 +190,15 @@ pub fn machine_switches() -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn tree(rows: &[(u32, &[u32])]) -> People {
+    fn sample(rows: &[(u32, &[u32])]) -> Tree {
         rows.iter().map(|(pid, tids)| (*pid, tids.iter().copied().collect())).collect()
     }
 
     #[test]
-    fn who_was_not_there_has_come_and_who_is_not_has_gone() {
+    fn new_threads_have_started_and_missing_ones_have_ended() {
         let mut churn = Churn::default();
-        let one = tree(&[(1, &[1, 2]), (7, &[7, 8])]);
-        let two = tree(&[(1, &[1, 3]), (9, &[9, 10, 11])]);
+        let one = sample(&[(1, &[1, 2]), (7, &[7, 8])]);
+        let two = sample(&[(1, &[1, 3]), (9, &[9, 10, 11])]);
         churn.count(&one, &one);
         assert_eq!(churn.threads(), 0);
         churn.count(&one, &two);
@@ -213,7 +211,7 @@ mod tests {
     #[test]
     fn this_process_is_a_tree_that_switches() {
         let own = std::process::id();
-        assert!(people(own).get(&own).is_some_and(|tids| tids.contains(&own)));
+        assert!(tree(own).get(&own).is_some_and(|tids| tids.contains(&own)));
         let (before, all) = (switches(own), machine_switches());
         std::thread::sleep(Duration::from_millis(20));
         let gained = switches(own).since(before);

@@ -1,4 +1,4 @@
-//! A web server and the clients that ask it: started fresh, watched, asked, stopped.
+//! A web server and its clients: started fresh, watched, loaded, stopped.
 //!
 //! The clients are those of a published study (`roundhouse load --profile simulator`), on the
 //! other core where there are two. Beside their own figures stands what can be seen of the server
@@ -20,11 +20,11 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Beyond its own time the simulator may take so long: a reply stands still for its timeout.
+/// The simulator may take this long beyond its own time: a reply stands still for its timeout.
 const SLACK: Duration = Duration::from_secs(40);
 /// How often the clients' own context switches are read.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often it is looked whether the clients have ended.
+/// How often to check whether the clients have ended.
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// A server of an exhibit.
@@ -43,10 +43,10 @@ pub struct Web {
 /// The clients.
 #[derive(Clone, Debug, Serialize)]
 pub struct Clients {
-    /// The file they ask for, from the slash on.
+    /// The path that they request.
     pub path: String,
-    /// Several files with weights, as `/=9,/cgi/page=1`, in place of the one. They are asked for by
-    /// our usual generator, which is one thread and so the better neighbour of what is counted.
+    /// Several files with weights, as `/=9,/cgi/page=1`, in place of the one. Our usual
+    /// generator requests them: it is one thread, which disturbs the count least.
     pub mix: Option<String>,
     /// Clients that stay.
     pub clients: u32,
@@ -72,17 +72,17 @@ pub struct Clients {
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct WebRun {
     /// The clients' own figures.
-    pub load: Simulated,
+    pub load: SimulatorRun,
     /// CPU time of the server's tree, nanoseconds.
     pub cpu_ns: u64,
     /// Processes and threads that came and went, also after the clients had gone.
     pub churn: Churn,
     /// When the clients had gone, seconds from the first look.
     pub gone_s: f64,
-    /// Context switches of those who lived from beginning to end.
+    /// Context switches of threads that lived from beginning to end.
     pub switches: Switches,
-    /// Context switches of the rest of the machine meanwhile, clients left out: what else ran, and
-    /// who came and went below the server.
+    /// Context switches of the rest of the machine meanwhile, clients left out: other programs,
+    /// and short-lived processes of the server.
     pub rest_switches: u64,
     /// What the kernel counted.
     pub kernel: Counters,
@@ -105,7 +105,7 @@ pub struct Inside {
 /// `roundhouse.load/1`; what one of them has not stays empty).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Simulated {
+pub struct SimulatorRun {
     /// Requests answered in the window.
     pub requests: u64,
     /// Requests answered in the whole run.
@@ -188,7 +188,7 @@ pub struct Stretch {
 }
 
 impl Clients {
-    /// So many who ask for `path` for so long, and nothing else.
+    /// `clients` clients that request `path` for `span`.
     pub fn new(path: &str, clients: u32, span: Duration) -> Clients {
         Clients {
             path: path.to_string(),
@@ -267,7 +267,7 @@ impl Stage<'_> {
         self.servers += 1;
         let dir = self.room.join(format!("server-{}", self.servers));
         let cannot = |why| Fault::File(format!("cannot use {}: {why}", dir.display()));
-        // Servers that are started by root answer as somebody else.
+        // Servers that root starts answer as another user.
         fs::create_dir_all(&dir).map_err(cannot)?;
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).map_err(cannot)?;
         let prefix = self.pinned(false);

@@ -1,17 +1,19 @@
 //! The band of spare threads against the size of a process.
 //!
-//! Spare workers are counted one by one and come and go by the process. The published setting has a
-//! band of 50 (25 to 75) and processes of 50 threads: as wide as the quantum. Three things are told
-//! apart here: how much comes and goes (churn), what makes it do so (a load that wobbles, not the
-//! number of clients), and what it costs. The surprising thing is the order of their sizes.
+//! Apache counts spare workers one by one but starts and ends them by the process. The published
+//! setting has a band of 50 (25 to 75) and processes of 50 threads: as wide as the quantum. Three
+//! questions are kept apart here: how many threads come and go (churn), what triggers it (a load
+//! that wobbles, not the number of clients), and what it costs.
 
-mod tell;
+mod report;
 
+#[cfg(test)]
+use super::cases::Results;
 use super::cases::{self, Case};
 use super::servers::{self, Directives, Toil};
 use super::study;
+use crate::draft::Draft;
 use crate::exhibit::{Effort, Exhibit, Fault};
-use crate::showing::Showing;
 use crate::stage::{Clients, Settings, Stage, WebRun};
 use std::time::Duration;
 
@@ -22,20 +24,20 @@ const WORK_QUICK: Duration = Duration::from_millis(1);
 /// Clients that stay, and guests: 19 to 31 busy, 25 in the mean.
 const STAYING: u32 = 19;
 const GUESTS: u32 = 12;
-/// Guests stay for so long and are away for as long: Apache looks once a second.
+/// Guests stay this long and are away as long: Apache checks once a second.
 const STAY: Duration = Duration::from_millis(1_250);
 /// Widths of the band, in processes.
 const WIDTHS: [u32; 4] = [1, 2, 3, 4];
 /// The two kinds of load.
 const WOBBLING: &str = "wobbling";
 const STEADY: &str = "steady";
-/// The two rules, a pool that nobody maintains, and the real one.
+/// The two rules, a pool of fixed size, and real Apache.
 const APACHE: &str = "apache";
 const DAMPED: &str = "damped";
 const FIXED: &str = "static";
 const REAL: &str = "Apache 2.4 worker";
-/// How long the last servers are watched after everybody has left: Apache's rule ends a process a
-/// second, ours waits for ten seconds, and at the most for thirty.
+/// How long the last servers are watched after the last client has left: Apache's rule ends a
+/// process a second, ours waits ten seconds, and at most thirty.
 const DROP: [(&str, Duration); 2] =
     [(APACHE, Duration::from_secs(8)), (DAMPED, Duration::from_secs(35))];
 /// The same where it has to be quick.
@@ -84,7 +86,7 @@ impl Terms {
     }
 }
 
-/// What becomes of the workers after the last client.
+/// Idle workers after the last client.
 struct Drop {
     server: String,
     looks: Vec<(f64, u32)>,
@@ -94,14 +96,6 @@ struct Drop {
 impl Exhibit for Band {
     fn name(&self) -> &'static str {
         "spare-band"
-    }
-
-    fn title(&self) -> &'static str {
-        "Band against quantum"
-    }
-
-    fn about(&self) -> &'static str {
-        "a band of spare threads as narrow as a process makes a wobbling load fork all the time"
     }
 
     fn effort(&self, settings: &Settings) -> Effort {
@@ -114,25 +108,30 @@ impl Exhibit for Band {
             .and(Effort { steps: terms.drop.len() as u32, time: drops.sum() })
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault> {
+    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let terms = Terms::of(stage.settings());
         let toil = Toil::calibrate(stage)?;
         let cases = all_cases(stage, &terms, toil)?;
-        let met = cases::play(stage, cases, terms.blocks)?;
+        let results = cases::play(stage, cases, terms.blocks)?;
         let drops = drops(stage, &terms, toil)?;
-        stage.hang(tell::given_back(&drops));
-        Ok(tell::showing(&met, &drops, &terms, toil))
+        Ok(report::draft(&results, &drops, &terms, toil))
+    }
+
+    #[cfg(test)]
+    fn nothing(&self, settings: &Settings) -> Draft {
+        let toil = Toil { round_ns: None };
+        report::draft(&Results::default(), &[], &Terms::of(settings), toil)
     }
 }
 
-/// The published directives with a band so many processes wide.
+/// The published directives with a band of `width` processes.
 fn directives(width: u32) -> Directives {
     let it = study::THREADS;
     Directives { spare_max: it.spare_min + width * it.threads, ..it }
 }
 
 impl Terms {
-    /// Guests come and go; the first time does not count, for the server finds its size in it.
+    /// Guests come and go; the first time does not count, because the server finds its size in it.
     fn wobbling(&self, path: &str) -> Clients {
         let clients = Clients::new(path, STAYING, self.wobble);
         Clients { guests: GUESTS, stay: self.stay, warmup: self.stay * 2, ..clients }
@@ -140,7 +139,7 @@ impl Terms {
 
     fn steady(&self, path: &str) -> Clients {
         let clients = Clients::new(path, STAYING + GUESTS / 2, self.steady);
-        // Apache looks once a second: two looks find its size, which is not what is counted.
+        // Apache checks once a second: two checks find its size, which is not what is counted.
         Clients { warmup: self.steady / 8 * 5, ..clients }
     }
 }
@@ -177,7 +176,7 @@ fn group(load: &str, width: u32) -> String {
     format!("{load}, band of {width} {plural}")
 }
 
-/// Lets everybody leave and looks at who stays.
+/// Lets all clients leave and counts the workers that stay.
 fn drops(stage: &mut Stage<'_>, terms: &Terms, toil: Toil) -> Result<Vec<Drop>, Fault> {
     let mut found = Vec::new();
     for &(policy, linger) in terms.drop {

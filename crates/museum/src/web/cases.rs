@@ -1,35 +1,35 @@
-//! Cases: a server and its clients, run in blocks, so that what the machine does in the meantime
-//! falls on all alike.
+//! Cases: a server and its clients, run in blocks, so that disturbances of the machine hit all cases
+//! alike.
 
 use crate::contest::Rng;
 use crate::exhibit::{Effort, Fault};
-use crate::showing::{Place, Series};
 use crate::stage::{Clients, Settings, Stage, Web, WebRun};
-use crate::words;
-use lab::stats::{Comparison, VALUES_MIN, compare, median, median_interval};
+use document::{Point, Series};
+use stats::words;
+use stats::{Comparison, VALUES_MIN, compare, median, median_interval};
 use std::time::Duration;
 
-/// Start and end of a server beside its load.
+/// Start and end of a server, beside its load.
 const OVERHEAD: Duration = Duration::from_millis(600);
 /// Resamples for the second opinion on an interval.
 const RESAMPLES: usize = 2_000;
 
-/// One server and the clients that meet it.
+/// One server and its clients.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The server.
     pub web: Web,
     /// Its clients.
     pub clients: Clients,
-    /// Where it stands on the horizontal axis.
+    /// Its position on the horizontal axis.
     pub x: f64,
-    /// What groups it: the load, or whatever the exhibit varies.
+    /// Its group: the load, or another variable of the exhibit.
     pub group: String,
 }
 
-/// Cases with what came of them.
+/// Cases with their runs.
 #[derive(Clone, Debug, Default)]
-pub struct Met {
+pub struct Results {
     /// The cases.
     pub cases: Vec<Case>,
     /// Case, block, run.
@@ -85,24 +85,24 @@ pub fn blocks(settings: &Settings) -> u32 {
     settings.blocks(if settings.quick { 1 } else { VALUES_MIN as u32 })
 }
 
-/// How long `cases` of `span` take in so many blocks.
+/// How long `cases` of `span` take in this many blocks.
 pub fn effort(cases: u32, span: Duration, blocks: u32) -> Effort {
     Effort::new(cases * blocks, span + OVERHEAD)
 }
 
-/// Runs every case once a block, in an order that is drawn anew for each.
+/// Runs every case once a block, in random order.
 ///
 /// # Errors
-/// If a server or the clients cannot do their part.
-pub fn play(stage: &mut Stage<'_>, cases: Vec<Case>, blocks: u32) -> Result<Met, Fault> {
-    let mut met = Met { cases, runs: Vec::new() };
+/// If a server or the clients fail.
+pub fn play(stage: &mut Stage<'_>, cases: Vec<Case>, blocks: u32) -> Result<Results, Fault> {
+    let mut results = Results { cases, runs: Vec::new() };
     let mut rng = Rng::new(stage.settings().seed.into());
     for block in 0..blocks {
-        for at in rng.order(met.cases.len()) {
-            let Case { web, clients, group, .. } = &met.cases[at];
+        for at in rng.order(results.cases.len()) {
+            let Case { web, clients, group, .. } = &results.cases[at];
             let what = format!("{}, {group}", web.name);
             stage.begin(&what);
-            let Some(run) = stage.meet(web, clients)? else { return Ok(met) };
+            let Some(run) = stage.meet(web, clients)? else { return Ok(results) };
             for trouble in run.load.errors.iter().filter(|_| clients.ramp.is_none()) {
                 stage.doubt(format!(
                     "{what}: {} requests failed, the first with: {}",
@@ -111,14 +111,13 @@ pub fn play(stage: &mut Stage<'_>, cases: Vec<Case>, blocks: u32) -> Result<Met,
             }
             let rate = words::number(run.load.throughput_rps);
             stage.step(&format!("{what}: {rate} requests/s"));
-            met.runs.push((at, block, run));
+            results.runs.push((at, block, run));
         }
     }
-    Ok(met)
+    Ok(results)
 }
 
-/// The median in words, with its interval where there are values enough; an interval of one value
-/// is not said twice.
+/// The median in words, with its interval where there are enough values and they differ.
 pub fn said(values: &[f64]) -> String {
     let middle = words::or_none(median(values), words::number);
     let ends = median_interval(values).map(|it| [it.low, it.high].map(words::number));
@@ -128,7 +127,7 @@ pub fn said(values: &[f64]) -> String {
     }
 }
 
-impl Met {
+impl Results {
     /// The case of that server and group.
     pub fn find(&self, server: &str, group: &str) -> Option<usize> {
         self.cases.iter().position(|it| it.web.name == server && it.group == group)
@@ -149,8 +148,8 @@ impl Met {
         median(&self.values(case, figure))
     }
 
-    /// The median in words, with its interval where there are runs enough.
-    pub fn told(&self, case: usize, figure: Figure) -> String {
+    /// The median in words, with its interval where there are enough runs.
+    pub fn shown(&self, case: usize, figure: Figure) -> String {
         said(&self.values(case, figure))
     }
 
@@ -188,28 +187,27 @@ impl Met {
         self.of(case).next().is_some()
     }
 
-    /// The median of a figure with its interval, at the case's place on the horizontal axis.
-    pub fn place(&self, case: usize, figure: Figure) -> Option<Place> {
+    /// The median of a figure with its interval, at the case's position on the horizontal axis.
+    pub fn point(&self, case: usize, figure: Figure) -> Option<Point> {
         let values = self.values(case, figure);
         let range = median_interval(&values).map(|it| (it.low, it.high));
-        Some(Place { x: self.cases[case].x, y: median(&values)?, range })
+        Some(Point { x: self.cases[case].x, y: median(&values)?, range })
     }
 
     /// A server's line over all groups that `keep` keeps: medians, with intervals.
     pub fn line(&self, server: &str, figure: Figure, keep: impl Fn(&Case) -> bool) -> Series {
         let mine = self.cases.iter().enumerate().filter(|(_, it)| it.web.name == server);
         let kept = mine.filter(|(_, it)| keep(it));
-        let places = kept.filter_map(|(at, _)| self.place(at, figure)).collect();
-        Series { name: server.to_string(), places, ..Series::default() }
+        Series::measured(server, kept.filter_map(|(at, _)| self.point(at, figure)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::Simulated;
+    use crate::stage::SimulatorRun;
 
-    fn met() -> Met {
+    fn results() -> Results {
         let web = |name: &str| Web {
             name: name.to_string(),
             arm: lab::plan::Arm::default(),
@@ -223,27 +221,27 @@ mod tests {
             group: "steady".to_string(),
         };
         let run = |rps: f64| WebRun {
-            load: Simulated { requests: 1, throughput_rps: rps, ..Simulated::default() },
+            load: SimulatorRun { requests: 1, throughput_rps: rps, ..SimulatorRun::default() },
             ..WebRun::default()
         };
         let runs = (0..6).flat_map(|block| {
             let base = 100.0 + f64::from(block);
             [(0, block, run(2.0 * base)), (1, block, run(base))]
         });
-        Met { cases: vec![case("a"), case("b")], runs: runs.collect() }
+        Results { cases: vec![case("a"), case("b")], runs: runs.collect() }
     }
 
     #[test]
     fn cases_are_compared_block_by_block() {
-        let met = met();
-        let (a, b) = (met.find("a", "steady"), met.find("b", "steady"));
+        let results = results();
+        let (a, b) = (results.find("a", "steady"), results.find("b", "steady"));
         let (a, b) = (a.expect("a case"), b.expect("a case"));
-        let found = met.against(a, b, rps).expect("six pairs");
+        let found = results.against(a, b, rps).expect("six pairs");
         assert!((found.ratio - 2.0).abs() < 1e-9 && found.interval.is_some());
-        assert_eq!(met.median(b, rps), Some(102.5));
-        assert_eq!(met.told(b, rps), "102.5 [100, 105]");
-        assert_eq!(met.line("a", rps, |_| true).places[0].range, Some((200.0, 210.0)));
-        assert_eq!(met.find("a", "wobbling"), None);
-        assert_eq!(met.median(a, inside_ms), None);
+        assert_eq!(results.median(b, rps), Some(102.5));
+        assert_eq!(results.shown(b, rps), "102.5 [100, 105]");
+        assert_eq!(results.line("a", rps, |_| true).points[0].range, Some((200.0, 210.0)));
+        assert_eq!(results.find("a", "wobbling"), None);
+        assert_eq!(results.median(a, inside_ms), None);
     }
 }

@@ -1,18 +1,21 @@
-//! The directives: threads mostly against processes mostly, with spare workers maintained and not.
+//! The directives: mostly threads against mostly processes, with spare workers maintained and not.
 //!
-//! The study's surprise was that Apache with many threads in few processes lost against Apache with
-//! many processes of one thread, and won as soon as nothing had to be maintained. Its two tables
-//! change two things at once (also how many processes there are at the start), and nobody counted
-//! what came and went. Here both tables are played exactly, on real Apache and on our engine with
-//! Apache's rule, under the published steady load and under one that wobbles.
+//! In the study Apache with many threads in few processes lost against Apache with many processes of
+//! one thread, and won as soon as no spares had to be maintained. Its two tables change two things
+//! at once (also the number of processes at the start), and the churn was not counted. Here both
+//! tables are run exactly, on real Apache and on our engine with Apache's rule, under the published
+//! steady load and under one that wobbles.
 
-use super::cases::{self, Case, Met, churn, cpu_ms, inside_ms, p99_ms, response_ms, rps, whole_ms};
+use super::cases::{
+    self, Case, Results, churn, cpu_ms, inside_ms, p99_ms, response_ms, rps, whole_ms,
+};
 use super::servers::{self, Directives, Toil};
 use super::study::{self, PROCESSES, PROCESSES_FIXED, SOURCE, THREADS, THREADS_FIXED};
+use crate::draft::{Draft, Part};
 use crate::exhibit::{Effort, Exhibit, Fault};
-use crate::showing::{Axis, Drawn, Finding, Grid, Place, Plot, Published, Series, Showing, Side};
 use crate::stage::{Clients, Settings, Stage, Web};
-use crate::words;
+use document::{Mark, Point, Series};
+use stats::words;
 use std::time::Duration;
 
 /// Computing of each request, and where it has to be quick: then a busy machine answers some of
@@ -24,7 +27,7 @@ const STEADY: [u32; 1] = [50];
 /// Clients that stay, and guests, of the load that wobbles.
 const STAYING: u32 = 19;
 const GUESTS: u32 = 12;
-/// How long guests stay: longer than the second between two looks of Apache's.
+/// How long guests stay: longer than the second between two checks of Apache.
 const STAY: Duration = Duration::from_millis(1_250);
 /// The families of servers. Prefork knows no threads, so it is in the tables as processes only.
 const WORKER: &str = "Apache worker";
@@ -66,13 +69,13 @@ impl Terms {
         }
     }
 
-    /// The settings that are played: both tables.
+    /// The settings that are run: both tables.
     fn tables(&self) -> &'static [Directives] {
         static ALL: [Directives; 4] = [THREADS, PROCESSES, THREADS_FIXED, PROCESSES_FIXED];
         if self.quick { &ALL[..1] } else { &ALL }
     }
 
-    /// The families that play a setting.
+    /// The families that run with a setting.
     fn families(&self, it: &Directives) -> Vec<&'static str> {
         let is_prefork = it.threads == 1;
         let plays = |family: &&&str| match **family {
@@ -86,7 +89,7 @@ impl Terms {
     fn loads(&self, path: &str) -> Vec<(String, Clients)> {
         let steady = self.steady.iter().map(|&clients| {
             let load = Clients::new(path, clients, self.span);
-            // Apache looks once a second: two looks find its size, which is not what is counted.
+            // Apache checks once a second: two checks find its size, which is not what is counted.
             (steady(clients), Clients { warmup: self.span / 8 * 5, ..load })
         });
         let wobbling = Clients {
@@ -115,7 +118,7 @@ fn server(stage: &Stage<'_>, family: &str, it: &Directives) -> Result<Web, Fault
         WORKER => servers::hybrid(&name, "worker", it),
         EVENT => servers::hybrid(&name, "event", it),
         _ => {
-            // A pool that cannot change needs nobody who looks after it.
+            // A pool of fixed size needs no policy.
             let policy = if it.spare_min == it.workers { "static" } else { "apache" };
             Ok(servers::ours(stage, &name, &it.flags(policy)))
         }
@@ -127,14 +130,6 @@ impl Exhibit for DirectivesTable {
         "directives"
     }
 
-    fn title(&self) -> &'static str {
-        "Threads mostly, processes mostly"
-    }
-
-    fn about(&self) -> &'static str {
-        "Apache's directives as published, with spare workers maintained and not, on both servers"
-    }
-
     fn effort(&self, settings: &Settings) -> Effort {
         let terms = Terms::of(settings);
         let servers = terms.tables().iter().map(|it| terms.families(it).len() as u32).sum::<u32>();
@@ -142,7 +137,7 @@ impl Exhibit for DirectivesTable {
             .and(cases::effort(servers, terms.wobble, terms.blocks))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault> {
+    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let terms = Terms::of(stage.settings());
         let toil = Toil::calibrate(stage)?;
         let mut all = Vec::new();
@@ -159,238 +154,128 @@ impl Exhibit for DirectivesTable {
                 }
             }
         }
-        let met = cases::play(stage, all, terms.blocks)?;
-        Ok(told(&met, toil, &terms))
+        let results = cases::play(stage, all, terms.blocks)?;
+        Ok(draft(&results, toil, &terms))
+    }
+
+    #[cfg(test)]
+    fn nothing(&self, settings: &Settings) -> Draft {
+        draft(&Results::default(), Toil { round_ns: None }, &Terms::of(settings))
     }
 }
 
-fn told(met: &Met, toil: Toil, terms: &Terms) -> Showing {
-    Showing {
-        headline: headline(met),
-        published: Published {
-            claim: "With spare threads maintained (table 5) Apache with mostly threads answers \
-                    later and less than with mostly processes, against expectation; with nothing \
-                    to maintain (table 6) threads are ahead in both. So what it costs to maintain \
-                    spare threads is the main cause. (The figures are drawings without numbers.)"
-                .to_string(),
-            source: SOURCE.to_string(),
-            numbers: study::grid(&[THREADS, PROCESSES, THREADS_FIXED, PROCESSES_FIXED]),
-        },
-        flawed: side(
-            met,
-            [&THREADS, &PROCESSES],
-            terms,
-            "Table 5: 25 to 75 spare threads are kept. At the start 50 threads, at the most 150.",
-        ),
-        corrected: side(
-            met,
-            [&THREADS_FIXED, &PROCESSES_FIXED],
-            terms,
-            "Table 6: 150 threads from the start and nothing to maintain. Apache takes the most \
-             spare, 150, as 201 or 152 without a word, and that is what makes it a fixed pool.",
-        ),
-        why: why(),
-        lesson: "Change one thing at a time, and count what you blame.".to_string(),
-        together: Some(together(met, terms)),
-        findings: findings(met),
-        facts: vec![
-            ("Computing of each request".into(), words::span(terms.work)),
-            (
-                "Wobbling load".into(),
-                format!("{STAYING} clients that stay, {GUESTS} that come and go"),
-            ),
-            ("Blocks".into(), terms.blocks.to_string()),
-            toil.fact(),
-        ],
-        doubts: vec![
-            "MaxClients is called MaxRequestWorkers since Apache 2.4; its value is the same."
-                .to_string(),
-            "A process of one thread under the worker module is not prefork: it has a listener \
-             and a queue beside its thread. Prefork is beside it as processes alone."
-                .to_string(),
-        ],
+fn draft(results: &Results, toil: Toil, terms: &Terms) -> Draft {
+    let mut it = Draft::default();
+    it.set("source", SOURCE);
+    it.set("work", words::span(terms.work));
+    it.set("staying", STAYING);
+    it.set("guests", GUESTS);
+    it.set("blocks", terms.blocks);
+    let counts = HYBRIDS.into_iter().filter_map(|family| {
+        let [threads, processes] = [&THREADS, &PROCESSES].map(|it| churned(results, family, it));
+        let rate = against(results, family, [&THREADS, &PROCESSES], WOBBLING, rps)?;
+        let counts = [threads?, processes?].map(|it| words::number(it.round()));
+        Some([family.to_string(), counts[0].clone(), counts[1].clone(), words::compared(&rate)])
+    });
+    it.set("families", counts.collect::<Vec<_>>());
+    it.published = study::table(&[THREADS, PROCESSES, THREADS_FIXED, PROCESSES_FIXED]);
+    let (table_5, table_6) = ([&THREADS, &PROCESSES], [&THREADS_FIXED, &PROCESSES_FIXED]);
+    it.set("maintained", ratios(results, table_5, terms));
+    it.set("fixed", ratios(results, table_6, terms));
+    it.flawed = side(results, table_5, terms);
+    it.corrected = side(results, table_6, terms);
+    // The churn, which the study blamed and did not count.
+    bars(&mut it.together, results, terms, &[table_5, table_6].concat(), churn);
+    it.facts = vec![toil.fact()];
+    it.set("worker", WORKER);
+    it.set("ours", OURS);
+    for (family, churns, slower) in
+        [(WORKER, "apache-churns", "apache-slower"), (OURS, "ours-churns", "ours-slower")]
+    {
+        let both = churned(results, family, &THREADS).zip(churned(results, family, &PROCESSES));
+        it.expect(churns, both.map(|(t, p)| t / p.max(1.0)));
+        let rate = against(results, family, [&THREADS, &PROCESSES], WOBBLING, rps);
+        it.expect_ratio(slower, rate.as_ref());
     }
+    it
 }
 
-/// Threads mostly against processes mostly for one family, by `figure`, where both were measured.
+/// Threads that come and go a minute when the load wobbles.
+fn churned(results: &Results, family: &str, it: &Directives) -> Option<f64> {
+    results.find(&name(family, it), WOBBLING).and_then(|at| results.median(at, churn))
+}
+
+/// Mostly threads against mostly processes for one family, by `figure`, where both were measured.
 fn against(
-    met: &Met,
+    results: &Results,
     family: &str,
     pair: [&Directives; 2],
     load: &str,
     figure: cases::Figure,
-) -> Option<lab::stats::Comparison> {
-    let [threads, processes] = pair.map(|it| met.find(&name(family, it), load));
-    met.against(threads?, processes?, figure)
+) -> Option<stats::Comparison> {
+    let [threads, processes] = pair.map(|it| results.find(&name(family, it), load));
+    results.against(threads?, processes?, figure)
 }
 
-fn headline(met: &Met) -> String {
-    let of = |family: &str| {
-        let [t, p] = [&THREADS, &PROCESSES].map(|it| {
-            let case = met.find(&name(family, it), WOBBLING)?;
-            met.median(case, churn)
-        });
-        let rate = against(met, family, [&THREADS, &PROCESSES], WOBBLING, rps)?;
-        Some(format!(
-            "{family}: {} and {} threads a minute come and go with mostly threads and mostly \
-             processes, and the first answers {} as much",
-            words::number(t?.round()),
-            words::number(p?.round()),
-            words::compared(&rate)
-        ))
-    };
-    let known: Vec<String> = HYBRIDS.into_iter().filter_map(of).collect();
-    match known.is_empty() {
-        true => "Stopped before the load that wobbles had met both settings.".to_string(),
-        false => format!("When the load wobbles: {}.", known.join("; ")),
-    }
-}
-
-/// The loads that were met: so many that stay, and the wobble.
+/// The loads: clients that stay, and the wobble.
 fn loads(terms: &Terms) -> Vec<String> {
     terms.steady.iter().map(|it| steady(*it)).chain([WOBBLING.to_string()]).collect()
 }
 
-fn side(met: &Met, pair: [&Directives; 2], terms: &Terms, setup: &str) -> Side {
-    let mut numbers = Grid::new(&[
-        "load",
-        "server",
-        "requests/s",
-        "response, ms",
-        "with connecting, ms",
-        "p99, ms",
-        "inside, ms",
-        "CPU / request, ms",
-        "threads ± / min",
-    ]);
+fn side(results: &Results, pair: [&Directives; 2], terms: &Terms) -> Part {
+    let mut part = Part::default();
     for load in loads(terms) {
         for family in FAMILIES {
             for it in pair {
-                let Some(at) = met.find(&name(family, it), &load) else { continue };
-                numbers.row([
+                let Some(at) = results.find(&name(family, it), &load) else { continue };
+                part.row([
                     load.clone(),
                     name(family, it),
-                    met.told(at, rps),
-                    met.told(at, response_ms),
-                    met.told(at, whole_ms),
-                    met.told(at, p99_ms),
-                    met.told(at, inside_ms),
-                    met.told(at, cpu_ms),
-                    met.told(at, churn),
+                    results.shown(at, rps),
+                    results.shown(at, response_ms),
+                    results.shown(at, whole_ms),
+                    results.shown(at, p99_ms),
+                    results.shown(at, inside_ms),
+                    results.shown(at, cpu_ms),
+                    results.shown(at, churn),
                 ]);
             }
         }
     }
-    Side {
-        setup: format!("{setup} Each request computes for {}.", words::span(terms.work)),
-        finding: ratios(met, pair, terms),
-        plot: bars(
-            met,
-            terms,
-            &pair,
-            response_ms,
-            Plot {
-                title: "Response time without connecting, as published".to_string(),
-                caption: "Medians of the means over all clients; the bars' ends are intervals."
-                    .to_string(),
-                y: Axis::linear("milliseconds"),
-                ..Plot::default()
-            },
-        ),
-        numbers,
-    }
+    bars(&mut part, results, terms, &pair, response_ms);
+    part
 }
 
 /// Mostly threads against mostly processes in each family, in words.
-fn ratios(met: &Met, pair: [&Directives; 2], terms: &Terms) -> String {
-    let said = loads(terms).into_iter().flat_map(|load| {
+fn ratios(results: &Results, pair: [&Directives; 2], terms: &Terms) -> Vec<String> {
+    let each = loads(terms).into_iter().flat_map(|load| {
         let families = HYBRIDS.into_iter().filter_map(|family| {
-            let it = against(met, family, pair, &load, rps)?;
+            let it = against(results, family, pair, &load, rps)?;
             Some(format!("{family} {} ({load})", words::compared(&it)))
         });
         families.collect::<Vec<String>>()
     });
-    let said: Vec<String> = said.collect();
-    match said.is_empty() {
-        true => "It was not measured.".to_string(),
-        false => format!("Requests/s, mostly threads / mostly processes: {}.", said.join(", ")),
-    }
+    each.collect()
 }
 
 /// A figure of all families with these settings, a bar for each load.
 fn bars(
-    met: &Met,
+    part: &mut Part,
+    results: &Results,
     terms: &Terms,
     settings: &[&Directives],
     figure: cases::Figure,
-    plot: Plot,
-) -> Option<Plot> {
+) {
     let all = FAMILIES.iter().flat_map(|family| settings.iter().map(|it| name(family, it)));
     let servers: Vec<String> =
-        all.filter(|name| met.find(name, WOBBLING).is_some_and(|at| met.has(at))).collect();
-    let series = loads(terms).into_iter().map(|load| {
-        let places = servers.iter().zip(1..).filter_map(|(server, x)| {
-            met.place(met.find(server, &load)?, figure).map(|it| Place { x: f64::from(x), ..it })
+        all.filter(|name| results.find(name, WOBBLING).is_some_and(|at| results.has(at))).collect();
+    for load in loads(terms) {
+        let points = servers.iter().zip(1..).filter_map(|(server, x)| {
+            results
+                .point(results.find(server, &load)?, figure)
+                .map(|it| Point { x: f64::from(x), ..it })
         });
-        let places = places.collect();
-        Series { name: load, drawn: Drawn::Bar, places, ..Series::default() }
-    });
-    let series: Vec<Series> = series.filter(|it| !it.places.is_empty()).collect();
-    let x = Axis::named("server and directives", servers);
-    (!series.is_empty()).then_some(Plot { x, series, ..plot })
-}
-
-/// Threads that come and go: what nobody had counted.
-fn together(met: &Met, terms: &Terms) -> Plot {
-    let plot = Plot {
-        title: "Threads started and ended a minute".to_string(),
-        caption: "What was blamed and not counted.".to_string(),
-        y: Axis::linear("threads a minute"),
-        ..Plot::default()
-    };
-    let all = [&THREADS, &PROCESSES, &THREADS_FIXED, &PROCESSES_FIXED];
-    bars(met, terms, &all, churn, plot.clone()).unwrap_or(plot)
-}
-
-fn findings(met: &Met) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let value = |family: &str, it: &Directives| {
-        met.find(&name(family, it), WOBBLING).and_then(|at| met.median(at, churn))
-    };
-    for (family, key, slower_key) in
-        [(WORKER, "apache-churns", "apache-slower"), (OURS, "ours-churns", "ours-slower")]
-    {
-        if let Some((t, p)) = value(family, &THREADS).zip(value(family, &PROCESSES)) {
-            let expected = format!("{family}: mostly threads start and end more threads");
-            found.push(Finding::new(key, t > p, t / p.max(1.0), expected));
-        }
-        let slower = against(met, family, [&THREADS, &PROCESSES], WOBBLING, rps);
-        if let Some(it) = slower {
-            let expected = format!("{family}: mostly threads answer less, as published");
-            let holds = match &it.interval {
-                Some(range) => range.high < 1.0,
-                None => it.ratio < 0.95,
-            };
-            found.push(Finding::new(slower_key, holds, it.ratio, expected));
-        }
+        part.series(Series::measured(&load, points).drawn_as(Mark::Bar));
     }
-    found
-}
-
-fn why() -> Vec<String> {
-    vec![
-        "Both settings begin with 50 threads and may have 150. With mostly threads a step is 50 \
-         threads, with mostly processes it is one; the band is the same. So the same wobble makes \
-         the first start and end whole processes, and the second a few threads. That is a matter \
-         of the step, not of threads."
-            .to_string(),
-        "Table 6 takes the maintenance away and also starts three times as many threads. A run \
-         that begins with 50 threads waits up to a second for the next 50 and up to two for the \
-         last; the shorter the run, the more of it that is. Nobody can tell the two apart from the \
-         tables alone."
-            .to_string(),
-        "A closed load of clients that all stay crosses an edge of the band once, at the \
-         beginning. In the steady rows above the counts of threads are what they are afterwards."
-            .to_string(),
-    ]
+    part.named(servers);
 }

@@ -1,4 +1,4 @@
-//! A swarm by the real tool: Locust without its page, and what it says in the end.
+//! A swarm by the real tool: Locust without its page, and its summary.
 
 use crate::exhibit::Fault;
 use crate::stage::{Stage, Up};
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 const FILE: &str = include_str!("../../artefact/ramp.py");
 /// Starting Python and its packages takes a while on a busy machine.
 const SLACK: Duration = Duration::from_secs(60);
-/// How often it is looked whether it has ended.
+/// How often to check whether it has ended.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// What the swarm saw.
+/// What the swarm measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Swarmed {
+pub struct Swarm {
     /// Requests, failed ones too.
     pub requests: u64,
     /// Those that failed.
@@ -28,17 +28,17 @@ pub struct Swarmed {
     /// Requests a second.
     pub rps: f64,
     /// The first failure.
-    pub first: Option<FirstSeen>,
+    pub first: Option<FirstError>,
 }
 
 /// The first failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FirstSeen {
+pub struct FirstError {
     /// Requests before it.
     pub after_requests: u64,
     /// Users at the time.
     pub users: u64,
-    /// What Python said.
+    /// Python's message.
     pub words: String,
 }
 
@@ -53,17 +53,17 @@ pub fn program() -> Option<PathBuf> {
     named.filter(|it| it.is_file()).or_else(found)
 }
 
-/// Lets a swarm of `users`, who come at `rate` a second, ask a server for `span`.
+/// Runs a swarm of `users`, which grows by `rate` a second, against a server for `span`.
 ///
 /// # Errors
-/// If the tool does not say anything in the end.
+/// If the tool prints no summary.
 pub fn swarm(
     stage: &Stage<'_>,
     up: &Up,
     (users, rate): (u32, u32),
     span: Duration,
     descriptors: u32,
-) -> Result<Option<Swarmed>, Fault> {
+) -> Result<Option<Swarm>, Fault> {
     let Some(program) = program() else { return Ok(None) };
     let file = up.dir.join("ramp.py");
     fs::write(&file, FILE)
@@ -86,7 +86,7 @@ pub fn swarm(
             return Ok(None);
         }
         if begun.elapsed() > span + SLACK {
-            return Err(Fault::Clients("Locust was still there".to_string()));
+            return Err(Fault::Clients("Locust did not end in time".to_string()));
         }
         sleep(GLANCE);
     }

@@ -1,19 +1,20 @@
-//! Static and dynamic documents: who switches, and what a switch may cost.
+//! Static and dynamic documents: whose context switches were counted, and what a switch may cost.
 //!
-//! The study begins with a table of another: context switches of Apache 1.3 (processes) and 2.0
-//! (processes of threads) from all documents dynamic to all static, and the *equivalence ratio*,
+//! The study begins with a table of another paper: context switches of Apache 1.3 (processes) and
+//! 2.0 (processes of threads) from all documents dynamic to all static, and the *equivalence ratio*,
 //! the share of a process's switch that a thread's may cost if both servers are to spend the same
-//! on switching. The surprising thing is what the table counts: a dynamic document was a program,
-//! started for each request, so most of its "processes" are neither server's.
+//! on switching. But a dynamic document was a program, started for each request, so most of the
+//! "processes" in the table belong to neither server.
 
-use super::cases::{self, Case, Met, cpu_ms, rps};
+use super::cases::{self, Case, Results, cpu_ms, rps};
 use super::servers::{self, apache_lacks};
 use super::study::{self, equivalence};
+use crate::draft::{Draft, Part};
 use crate::exhibit::{Effort, Exhibit, Fault};
-use crate::showing::{Axis, Finding, Grid, Place, Plot, Published, Series, Showing, Side};
 use crate::stage::{Clients, Settings, Stage, Web, WebRun};
-use crate::words;
-use lab::stats::{median, median_interval};
+use document::{Point, Series};
+use stats::words;
+use stats::{median, median_interval};
 use std::time::Duration;
 
 /// Shares of dynamic documents, per cent.
@@ -59,21 +60,13 @@ impl Exhibit for Mixes {
         "mixes"
     }
 
-    fn title(&self) -> &'static str {
-        "Static and dynamic documents"
-    }
-
-    fn about(&self) -> &'static str {
-        "context switches of processes and threads, and the ratio at which they cost the same"
-    }
-
     fn effort(&self, settings: &Settings) -> Effort {
         let terms = Terms::of(settings);
         let lines = if terms.quick { 4 } else { 6 };
         cases::effort(lines * terms.shares.len() as u32, terms.span, terms.blocks)
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault> {
+    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let terms = Terms::of(stage.settings());
         let mut all = Vec::new();
         let mut add = |web: &Web, dynamic: &str| {
@@ -109,8 +102,13 @@ impl Exhibit for Mixes {
                 }
             }
         }
-        let met = cases::play(stage, all, terms.blocks)?;
-        Ok(told(&met, &terms))
+        let results = cases::play(stage, all, terms.blocks)?;
+        Ok(draft(&results, &terms))
+    }
+
+    #[cfg(test)]
+    fn nothing(&self, settings: &Settings) -> Draft {
+        draft(&Results::default(), &Terms::of(settings))
     }
 }
 
@@ -145,98 +143,43 @@ fn rest(run: &WebRun) -> Option<f64> {
 /// The ratio for a pair of servers at one share, block by block, with the programs' switches among
 /// the processes' as the published counts had them. A block in which the threads' server had more
 /// switches of processes alone has none.
-fn ratios(met: &Met, pair: [&str; 2], dynamic: &str, share: u32) -> Vec<f64> {
+fn ratios(results: &Results, pair: [&str; 2], dynamic: &str, share: u32) -> Vec<f64> {
     let group = group(dynamic, share);
-    let [Some(one), Some(two)] = pair.map(|name| met.find(name, &group)) else { return Vec::new() };
+    let [Some(one), Some(two)] = pair.map(|name| results.find(name, &group)) else {
+        return Vec::new();
+    };
     let sum = |run: &WebRun| {
         let others = if dynamic == PROGRAM { rest(run)? } else { 0.0 };
         Some(processes(run)? + others)
     };
-    met.blockwise([one, two], |[one, two]| equivalence(sum(one)?, sum(two)?, threads(two)?))
+    results.blockwise([one, two], |[one, two]| equivalence(sum(one)?, sum(two)?, threads(two)?))
 }
 
-/// The same as a place of a chart.
-fn ratio_at(met: &Met, pair: [&str; 2], dynamic: &str, share: u32) -> Option<Place> {
-    let values = ratios(met, pair, dynamic, share);
+/// The same as a point of a chart.
+fn ratio_at(results: &Results, pair: [&str; 2], dynamic: &str, share: u32) -> Option<Point> {
+    let values = ratios(results, pair, dynamic, share);
     let range = median_interval(&values).map(|it| (it.low, it.high));
-    Some(Place { x: f64::from(share), y: median(&values)?, range })
+    Some(Point { x: f64::from(share), y: median(&values)?, range })
 }
 
-fn told(met: &Met, terms: &Terms) -> Showing {
+fn draft(results: &Results, terms: &Terms) -> Draft {
+    let mut it = Draft::default();
     let most = terms.shares.iter().copied().max().unwrap_or(0);
     let of = |name: &str, dynamic: &str, share: u32, figure: cases::Figure| {
-        met.find(name, &group(dynamic, share)).and_then(|at| met.median(at, figure))
+        results.find(name, &group(dynamic, share)).and_then(|at| results.median(at, figure))
     };
-    let programs = of(REAL[1], PROGRAM, most, rest).zip(of(REAL[1], PROGRAM, most, threads));
-    let own = of(OURS[1], INSIDE, 0, threads).zip(of(OURS[0], INSIDE, 0, processes));
-    let mut words_all = Vec::new();
-    if let Some((rest, threads)) = programs {
-        words_all.push(format!(
-            "With every document a program, Apache's threads are switched {} times a request and \
-             the programs and the rest of the machine {} times: the published column of processes \
-             counts what the server starts, not what it is",
-            words::number(threads),
-            words::number(rest)
-        ));
-    }
-    if let Some((threads, processes)) = own {
-        words_all.push(format!(
-            "with static documents ours are switched {} times a request as threads and {} as \
-             processes",
-            words::number(threads),
-            words::number(processes)
-        ));
-    }
-    Showing {
-        headline: match words_all.is_empty() {
-            true => "Stopped before a server had been asked.".to_string(),
-            false => format!("{}.", words_all.join("; ")),
-        },
-        published: published(),
-        flawed: side(
-            met,
-            terms,
-            PROGRAM,
-            &[REAL],
-            "Apache with a fixed number of workers; a dynamic document is a program (CGI, by \
-             mod_cgi and mod_cgid), as in the years of the table. Which switches the table calls \
-             a process's is not said; here the programs are counted with the rest of the machine.",
-        ),
-        corrected: side(
-            met,
-            terms,
-            INSIDE,
-            &[REAL, OURS],
-            "The same page built inside the server: by mod_lua in Apache, by the service in ours. \
-             What is left are the switches of the servers themselves.",
-        ),
-        why: why(),
-        lesson: "Ask whose switches were counted before asking what one costs.".to_string(),
-        together: Some(together(met, terms)),
-        findings: findings(met, terms),
-        facts: vec![
-            ("Clients".into(), format!("{CLIENTS}, a connection for each request")),
-            ("Workers".into(), format!("{WORKERS}, in two processes where they are threads")),
-            ("Blocks".into(), terms.blocks.to_string()),
-        ],
-        doubts: vec![
-            "Switches of the rest of the machine are whatever else ran; on a quiet machine they \
-             are the programs'."
-                .to_string(),
-            "CPU of a request is the server's; that of the programs is in it only where the server \
-             waited for them itself."
-                .to_string(),
-            "Threads that ended during a run take their counts with them; here none should."
-                .to_string(),
-        ],
-    }
-}
-
-fn published() -> Published {
-    let mut numbers =
-        Grid::new(&["dynamic, %", "1.3, processes", "2.0, processes", "2.0, threads", "ratio"]);
+    let rest_of = |share: u32| of(REAL[1], PROGRAM, share, rest);
+    let own = [of(OURS[1], INSIDE, 0, threads), of(OURS[0], INSIDE, 0, processes)];
+    it.set("study", study::SOURCE);
+    it.set("clients", CLIENTS);
+    it.set("workers", WORKERS);
+    it.set("blocks", terms.blocks);
+    it.set("apache_threads", of(REAL[1], PROGRAM, most, threads).map(words::number));
+    it.set("apache_rest", rest_of(most).map(words::number));
+    it.set("own_threads", own[0].map(words::number));
+    it.set("own_processes", own[1].map(words::number));
     for (dynamic, one, two, threads, ratio) in study::SWITCHES {
-        numbers.row([
+        it.published.row([
             dynamic.to_string(),
             words::count(one),
             words::count(two),
@@ -244,156 +187,71 @@ fn published() -> Published {
             ratio.map_or("--".to_string(), |it| format!("{it:.2}")),
         ]);
     }
-    Published {
-        claim: "Apache 2.0 is switched more often than 1.3; where the equivalence ratio is below \
-                0.7, which is what a thread's switch is said to cost, threads may be slower; so \
-                from 70 % static documents downwards. Why there are more switches is not known."
-            .to_string(),
-        source: format!(
-            "M. Yeom, K. Chong, S. H. Noh: An Assessment of the Apache Web Server 2.0 Performance \
-             on Linux, SPECTS 2002, as table 1 of {}",
-            study::SOURCE
-        ),
-        numbers,
-    }
+    let programs = side(results, terms, PROGRAM, &[REAL]);
+    let inside = side(results, terms, INSIDE, &[REAL, OURS]);
+    it.set("ratios_program", programs.1);
+    it.set("ratios_inside", inside.1);
+    (it.flawed, it.corrected) = (programs.0, inside.0);
+    together(&mut it, results, terms);
+    it.expect("programs-switch", rest_of(most).zip(rest_of(0)).map(|(all, none)| all - none));
+    it.expect("ours-processes", own[1]);
+    it.expect("ours-threads", own[0]);
+    it
 }
 
-fn side(met: &Met, terms: &Terms, dynamic: &str, pairs: &[[&str; 2]], setup: &str) -> Side {
-    let mut numbers = Grid::new(&[
-        "dynamic, %",
-        "server",
-        "switches / request: processes",
-        "threads",
-        "rest of the machine",
-        "ratio",
-        "requests/s",
-        "CPU / request, ms",
-    ]);
-    let mut said = Vec::new();
+/// Rows and series of one kind of dynamic document, and the equivalence ratios in words.
+fn side(
+    results: &Results,
+    terms: &Terms,
+    dynamic: &str,
+    pairs: &[[&str; 2]],
+) -> (Part, Vec<String>) {
+    let (mut part, mut all) = (Part::default(), Vec::new());
     for &share in terms.shares.iter().rev() {
         for pair in pairs {
-            let ratios = ratios(met, *pair, dynamic, share);
+            let ratios = ratios(results, *pair, dynamic, share);
             if !ratios.is_empty() {
-                said.push(format!("{} {share} %: {}", short(pair), cases::said(&ratios)));
+                let server = if *pair == OURS { "ours" } else { "Apache" };
+                all.push(format!("{server} {share} %: {}", cases::said(&ratios)));
             }
             for name in pair {
-                let Some(at) = met.find(name, &group(dynamic, share)) else { continue };
+                let Some(at) = results.find(name, &group(dynamic, share)) else { continue };
                 let mine: &[f64] = if *name == pair[1] { &ratios } else { &[] };
-                numbers.row([
+                part.row([
                     share.to_string(),
                     (*name).to_string(),
-                    met.told(at, processes),
-                    met.told(at, threads),
-                    met.told(at, rest),
+                    results.shown(at, processes),
+                    results.shown(at, threads),
+                    results.shown(at, rest),
                     cases::said(mine),
-                    met.told(at, rps),
-                    met.told(at, cpu_ms),
+                    results.shown(at, rps),
+                    results.shown(at, cpu_ms),
                 ]);
             }
         }
     }
-    let mut series = Vec::new();
     let keep = |case: &Case| case.group.ends_with(how(dynamic));
     for name in pairs.iter().flatten() {
         for (what, figure) in [("processes", processes as cases::Figure), ("threads", threads)] {
-            let line = met.line(name, figure, keep);
-            if line.places.iter().any(|it| it.y > 0.01) {
-                series.push(Series { name: format!("{name}: {what}"), ..line });
+            let line = results.line(name, figure, keep);
+            if line.points.iter().any(|it| it.y > 0.01) {
+                part.series(Series { name: format!("{name}: {what}"), ..line });
             }
         }
     }
-    Side {
-        setup: setup.to_string(),
-        finding: match said.is_empty() {
-            true => "No ratio: the threads' server had more switches of processes alone, or was \
-                     not measured."
-                .to_string(),
-            false => {
-                format!("Equivalence ratios at shares of dynamic documents: {}.", said.join(", "))
-            }
-        },
-        plot: (!series.is_empty()).then(|| Plot {
-            title: "Context switches a request".to_string(),
-            caption: "Main threads of processes, and all other threads, of the servers alone."
-                .to_string(),
-            x: Axis::linear("dynamic documents, %"),
-            y: Axis::linear("switches a request"),
-            series,
-        }),
-        numbers,
-    }
+    (part, all)
 }
 
-fn short(pair: &[&str; 2]) -> &'static str {
-    if *pair == OURS { "ours" } else { "Apache" }
-}
-
-fn together(met: &Met, terms: &Terms) -> Plot {
+fn together(it: &mut Draft, results: &Results, terms: &Terms) {
     let printed = study::SWITCHES.iter().filter_map(|it| Some((f64::from(it.0), it.4?)));
-    let rule = vec![(0.0, RULE), (100.0, RULE)];
-    let mut series = vec![
-        Series::published("table 1", printed.collect()),
-        Series::published("0.7, the study's rule", rule),
-    ];
+    it.together.series(Series::published("table 1", printed));
+    it.together.series(Series::published("0.7, the study's rule", [(0.0, RULE), (100.0, RULE)]));
     for (pair, dynamic, name) in [
         (REAL, PROGRAM, "Apache, programs"),
         (REAL, INSIDE, "Apache, in the server"),
         (OURS, INSIDE, "ours, in the server"),
     ] {
-        let places = terms.shares.iter().filter_map(|&it| ratio_at(met, pair, dynamic, it));
-        series.push(Series {
-            name: name.to_string(),
-            places: places.collect(),
-            ..Series::default()
-        });
+        let points = terms.shares.iter().filter_map(|&it| ratio_at(results, pair, dynamic, it));
+        it.together.series(Series::measured(name, points));
     }
-    Plot {
-        title: "Equivalence ratio".to_string(),
-        caption: "What a thread's switch may cost, as a share of a process's, for both servers to \
-                  spend the same on switching. Where there is no mark, the threads' server had \
-                  more switches of processes alone."
-            .to_string(),
-        x: Axis::linear("dynamic documents, %"),
-        y: Axis::linear("equivalence ratio"),
-        series: series.into_iter().filter(|it| !it.places.is_empty()).collect(),
-    }
-}
-
-fn findings(met: &Met, terms: &Terms) -> Vec<Finding> {
-    let mut found = Vec::new();
-    let most = terms.shares.iter().copied().max().unwrap_or(0);
-    let at = |name: &str, dynamic: &str, share: u32| met.find(name, &group(dynamic, share));
-    let rest_of = |share: u32| met.median(at(REAL[1], PROGRAM, share)?, rest);
-    if let Some((all, none)) = rest_of(most).zip(rest_of(0)) {
-        let expected = "programs add switches that are neither server's";
-        found.push(Finding::new("programs-switch", all > none, all - none, expected));
-    }
-    if let Some(count) = at(OURS[0], INSIDE, 0).and_then(|it| met.median(it, processes)) {
-        let expected = "a process of ours is switched at most six times a request";
-        found.push(Finding::new("ours-processes", count <= 6.0, count, expected));
-    }
-    if let Some(count) = at(OURS[1], INSIDE, 0).and_then(|it| met.median(it, threads)) {
-        let expected = "threads of ours, the listener's among them, at most ten times a request";
-        found.push(Finding::new("ours-threads", count <= 10.0, count, expected));
-    }
-    found
-}
-
-fn why() -> Vec<String> {
-    vec![
-        "A program for each dynamic document is a fork, an exec, a pipe and a wait, in either \
-         Apache. With threads it is not even a child of the server: mod_cgid has a process of its \
-         own that starts it, and two more sockets lie between. So the columns of processes are \
-         mostly programs where programs are many, and the ratio, which divides the difference of \
-         two such columns by the threads' switches, is what is left of two large numbers."
-            .to_string(),
-        "The switches of the server itself come from waiting: a worker for the next connection, \
-         for the request, for the socket to close; in a hybrid also the listener for a worker and \
-         the worker for the listener. That is one hand-over more a request than where processes \
-         accept by themselves, at any share."
-            .to_string(),
-        "What a switch costs does not follow from its number. CPU a request stands in the last \
-         column, with everything in it."
-            .to_string(),
-    ]
 }

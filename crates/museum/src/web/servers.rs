@@ -1,4 +1,4 @@
-//! The servers that compute: ours and real Apache, told apart by nothing but their name.
+//! The servers that compute: ours and real Apache, which differ in nothing but their name.
 
 use crate::exhibit::Fault;
 use crate::stage::{Clients, Stage, Up, Web};
@@ -53,6 +53,16 @@ impl Directives {
             ("ThreadsPerChild", self.threads),
         ]
     }
+}
+
+/// The servers that compute: ours by engine, the first one the baseline, and Apache by module.
+pub const OURS: [(&str, &str); 2] = [("ours, processes", "prefork"), ("ours, threads", "pool")];
+pub const REAL: [(&str, &str); 3] =
+    [("Apache, prefork", "prefork"), ("Apache, worker", "worker"), ("Apache, event", "event")];
+
+/// Their names in tables.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    OURS.iter().chain(&REAL).map(|it| it.0)
 }
 
 fn table(rows: impl IntoIterator<Item = (&'static str, u32)>) -> toml::Table {

@@ -5,7 +5,7 @@
 //! Korean.
 
 use super::servers::Directives;
-use crate::showing::Grid;
+use crate::draft::Part;
 use std::time::Duration;
 
 /// Where it stands.
@@ -26,9 +26,9 @@ pub const WORK_SPAN: Duration = Duration::from_secs(1_200);
 /// Requests answered at each of [`WORKS_S`], by processes and by threads alike (table 4).
 pub const ANSWERED: [u32; 5] = [600, 300, 200, 150, 100];
 
-/// Table 5, threads mostly.
+/// Table 5, mostly threads.
 pub const THREADS: Directives = Directives {
-    name: "threads mostly",
+    name: "mostly threads",
     processes_max: 3,
     start: 1,
     workers: 150,
@@ -36,9 +36,9 @@ pub const THREADS: Directives = Directives {
     spare_max: 75,
     threads: 50,
 };
-/// Table 5, processes mostly.
+/// Table 5, mostly processes.
 pub const PROCESSES: Directives = Directives {
-    name: "processes mostly",
+    name: "mostly processes",
     processes_max: 150,
     start: 50,
     workers: 150,
@@ -82,15 +82,15 @@ pub fn equivalence(processes: f64, hybrid_processes: f64, hybrid_threads: f64) -
     (left >= 0.0 && hybrid_threads > 0.0).then(|| left / hybrid_threads)
 }
 
-/// Directives as a grid.
-pub fn grid(all: &[Directives]) -> Grid {
-    let mut grid = Grid::new(&["directive"]);
-    grid.head.extend(all.iter().map(|it| it.name.to_string()));
+/// Directives as a table, a column each.
+pub fn table(all: &[Directives]) -> Part {
+    let mut part =
+        Part { head: all.iter().map(|it| it.name.to_string()).collect(), ..Part::default() };
     for (at, (name, _)) in THREADS.rows().into_iter().enumerate() {
         let cells = all.iter().map(|it| it.rows()[at].1.to_string());
-        grid.rows.push([name.to_string()].into_iter().chain(cells).collect());
+        part.rows.push([name.to_string()].into_iter().chain(cells).collect());
     }
-    grid
+    part
 }
 
 #[cfg(test)]
@@ -113,6 +113,6 @@ mod tests {
             assert_eq!(threads.start * threads.threads, processes.start * processes.threads);
             assert_eq!(threads.processes_max * threads.threads, threads.workers);
         }
-        assert_eq!(grid(&[THREADS, PROCESSES]).rows[5], ["ThreadsPerChild", "50", "1"]);
+        assert_eq!(table(&[THREADS, PROCESSES]).rows[5], ["ThreadsPerChild", "50", "1"]);
     }
 }

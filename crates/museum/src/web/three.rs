@@ -2,25 +2,27 @@
 //!
 //! A report of a networks course has three servers in Python, one connection after the other, a
 //! process for each, a thread for each, and lets a swarm grow by 100 users a second until the first
-//! failure, which it takes for the server's limit. The surprising things are in the listings: both
-//! servers that are said to be concurrent wait for each worker right after starting it, none sends
-//! a valid reply, and one cannot end a reply at all. And what failed first need not be a server:
-//! here the client has as few descriptors as a laptop gives it.
+//! failure, which it takes for the server's limit. The listings show more: both servers that are
+//! called concurrent wait for each worker right after starting it, none sends a valid reply, and one
+//! cannot end a reply at all. And the first failure need not be a server's: here the client has as
+//! few descriptors as a laptop gives it.
 //!
-//! Three groups of servers meet the swarm in every block: as listed, without a flaw, and with one
-//! flaw at a time, so that what each is worth is a ratio and not a guess.
+//! Three groups of servers serve the swarm in every block: as listed, without a flaw, and with one
+//! flaw at a time, so that the cost of each is a ratio and not a guess.
 
 mod cause;
-mod tell;
+mod report;
 
+#[cfg(test)]
+use super::cases::Results;
 use super::cases::{self, Case};
-use super::locust::{self, Swarmed};
+use super::locust::{self, Swarm};
 use super::servers;
+use crate::draft::Draft;
 use crate::exhibit::{Effort, Exhibit, Fault};
-use crate::showing::Showing;
 use crate::stage::{Clients, Settings, Stage, Web};
-use crate::words;
 use lab::plan::{Arm, Provision};
+use stats::words;
 use std::time::Duration;
 
 /// The servers.
@@ -42,42 +44,42 @@ pub struct ThreeServers;
 
 /// A server of the course.
 #[derive(Clone, Copy)]
-struct Artefact {
+struct Course {
     name: &'static str,
     kind: &'static str,
     flags: &'static str,
 }
 
-const fn artefact(name: &'static str, kind: &'static str, flags: &'static str) -> Artefact {
-    Artefact { name, kind, flags }
+const fn server(name: &'static str, kind: &'static str, flags: &'static str) -> Course {
+    Course { name, kind, flags }
 }
 
-/// As listed, and the one that cannot end a reply with the line that hinders it taken out.
-const AS_LISTED: [Artefact; 4] = [
-    artefact("one process", "single", "--backlog 128 --bare --print"),
-    artefact(NEVER, "process", "--backlog 5 --join --bare --keep --print"),
-    artefact("process for each, closing", "process", "--backlog 5 --join --bare --print"),
-    artefact("thread for each", "thread", "--backlog 5 --join --bare --print"),
+/// As listed, and the one that cannot end a reply without the line that prevents it.
+const AS_LISTED: [Course; 4] = [
+    server("one process", "single", "--backlog 128 --bare --print"),
+    server(NEVER, "process", "--backlog 5 --join --bare --keep --print"),
+    server("process for each, closing", "process", "--backlog 5 --join --bare --print"),
+    server("thread for each", "thread", "--backlog 5 --join --bare --print"),
 ];
 /// The one that cannot end a reply.
 const NEVER: &str = "process for each";
 /// The same without a flaw.
-const CORRECTED: [Artefact; 3] = [
-    artefact("one process", "single", ""),
-    artefact("process for each", "process", ""),
-    artefact("thread for each", "thread", ""),
+const CORRECTED: [Course; 3] = [
+    server("one process", "single", ""),
+    server("process for each", "process", ""),
+    server("thread for each", "thread", ""),
 ];
 /// One flaw at a time; `--keep` by itself shows only where a reply has no length, above.
-const FLAWS: [Artefact; 9] = [
-    artefact("thread for each", "thread", "--join"),
-    artefact("thread for each", "thread", "--bare"),
-    artefact("thread for each", "thread", "--print"),
-    artefact("thread for each", "thread", "--backlog 5"),
-    artefact("process for each", "process", "--join"),
-    artefact("process for each", "process", "--bare"),
-    artefact("process for each", "process", "--print"),
-    artefact("one process", "single", "--bare"),
-    artefact("one process", "single", "--print"),
+const FLAWS: [Course; 9] = [
+    server("thread for each", "thread", "--join"),
+    server("thread for each", "thread", "--bare"),
+    server("thread for each", "thread", "--print"),
+    server("thread for each", "thread", "--backlog 5"),
+    server("process for each", "process", "--join"),
+    server("process for each", "process", "--bare"),
+    server("process for each", "process", "--print"),
+    server("one process", "single", "--bare"),
+    server("one process", "single", "--print"),
 ];
 /// Ours.
 const OURS: [(&str, &str); 4] = [
@@ -109,7 +111,7 @@ impl Terms {
     }
 
     /// Users come until something fails, or all of them are there. With few descriptors twice as
-    /// many come, so that those are what is missing.
+    /// many come, so that the descriptors run out.
     fn swarm(&self, is_listed: bool) -> Clients {
         let users = if is_listed { self.users * 2 } else { self.users };
         Clients {
@@ -126,14 +128,6 @@ impl Exhibit for ThreeServers {
         "three-servers"
     }
 
-    fn title(&self) -> &'static str {
-        "Three servers under a growing swarm"
-    }
-
-    fn about(&self) -> &'static str {
-        "servers that join what they start, and a first failure that is the client's"
-    }
-
     fn effort(&self, settings: &Settings) -> Effort {
         let terms = Terms::of(settings);
         let swarms = if locust::program().is_some() { swarmed(&terms).count() as u32 } else { 0 };
@@ -143,10 +137,10 @@ impl Exhibit for ThreeServers {
             .and(Effort::new(swarms, terms.span + start))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Showing, Fault> {
+    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let terms = Terms::of(stage.settings());
         let cases = all_cases(stage, &terms);
-        let met = cases::play(stage, cases, terms.blocks)?;
+        let results = cases::play(stage, cases, terms.blocks)?;
         let mut swarms = Vec::new();
         for (it, group) in swarmed(&terms).filter(|_| python()) {
             let found = swarm(stage, &it, group, &terms)?;
@@ -154,11 +148,15 @@ impl Exhibit for ThreeServers {
         }
         if locust::program().is_none() {
             stage.doubt(
-                "No Locust is on the path or in ROUNDHOUSE_LOCUST: the swarm was our own alone.",
+                "No Locust is on the path or in ROUNDHOUSE_LOCUST, so only our own swarm ran.",
             );
         }
-        stage.hang(tell::flaws(&met));
-        Ok(tell::showing(&met, &swarms, &terms))
+        Ok(report::draft(&results, &swarms, &terms))
+    }
+
+    #[cfg(test)]
+    fn nothing(&self, settings: &Settings) -> Draft {
+        report::draft(&Results::default(), &[], &Terms::of(settings))
     }
 }
 
@@ -182,8 +180,8 @@ fn all_cases(stage: &mut Stage<'_>, terms: &Terms) -> Vec<Case> {
     all
 }
 
-/// Those who meet the real tool's swarm: one with replies that are not valid, and the sound ones.
-fn swarmed(terms: &Terms) -> impl Iterator<Item = (Artefact, &'static str)> {
+/// The servers for the real tool's swarm: one with invalid replies, and the sound ones.
+fn swarmed(terms: &Terms) -> impl Iterator<Item = (Course, &'static str)> {
     let sound = CORRECTED[..terms.sound].iter().map(|it| (*it, SOUND));
     [(AS_LISTED[0], LISTED)].into_iter().chain(sound)
 }
@@ -193,7 +191,7 @@ fn python() -> bool {
     std::env::split_paths(&paths).any(|it| it.join("python3").is_file())
 }
 
-impl Artefact {
+impl Course {
     fn web(&self) -> Web {
         let words =
             format!("python3 {{dir}}/server.py {} --port {{port}} {}", self.kind, self.flags);
@@ -213,10 +211,10 @@ impl Artefact {
 
 fn swarm(
     stage: &mut Stage<'_>,
-    it: &Artefact,
+    it: &Course,
     group: &str,
     terms: &Terms,
-) -> Result<Option<Swarmed>, Fault> {
+) -> Result<Option<Swarm>, Fault> {
     if stage.stopped() || locust::program().is_none() {
         return Ok(None);
     }
@@ -250,7 +248,7 @@ mod tests {
     #[test]
     fn each_flaw_is_compared_with_the_same_server_without_it() {
         for it in FLAWS {
-            let same = |other: &&Artefact| (other.name, other.kind) == (it.name, it.kind);
+            let same = |other: &&Course| (other.name, other.kind) == (it.name, it.kind);
             assert!(CORRECTED.iter().any(|other| same(&other)), "{}", it.name);
             assert_eq!(it.flags.matches("--").count(), 1, "{}", it.flags);
         }

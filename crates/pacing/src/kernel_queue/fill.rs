@@ -1,5 +1,5 @@
-//! How a window of the queue is filled: every stream is asked for a part of it after the other, and
-//! what they gave leaves together.
+//! Fills a window of the queue: every stream is asked for one part of it after the other, and their
+//! packets leave together.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::catch_up::SLACK;
 use crate::senders::outlet::Count;
 
 impl<P: PacedSource> Worker<'_, '_, P> {
-    /// Hands over what is due until the end of the window.
+    /// Hands over the packets that are due until the end of the window.
     pub(super) fn fill(&mut self) -> io::Result<()> {
         let window = self.window();
         let end = self.now + window;
@@ -30,7 +30,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
             if !is_full {
                 self.horizon = until;
             }
-            // What is due soon cannot wait until the whole window is gathered.
+            // Packets that are due soon cannot wait until the whole window is gathered.
             if is_full || (self.queue.is_counted() && self.horizon < self.now + PART * 2) {
                 self.hand_over()?;
             }
@@ -41,7 +41,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         self.hand_over()
     }
 
-    /// Asks the streams for what is due until a moment; true if there was no room for all of it.
+    /// Asks the streams for the packets due until a moment; true if there was no room for all.
     fn gather(&mut self, until: Instant) -> bool {
         for running in &mut self.running {
             while let Next::At(at) = running.next
@@ -66,14 +66,14 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         false
     }
 
-    /// Gives what was gathered to the kernel.
+    /// Hands the gathered packets to the kernel.
     fn hand_over(&mut self) -> io::Result<()> {
         if self.plan.is_empty() {
             return Ok(());
         }
         let behind = self.behind;
         let moment = |at: Instant| match behind {
-            // What was missed goes at twice its speed until it is no longer late.
+            // Missed packets go at twice their rate until they are no longer late.
             Some((from, since)) => at.max(since + at.since(from) / 2),
             None => at,
         };

@@ -1,15 +1,16 @@
-//! Heads of RTP that the kernel writes: a program stamps number and time on each packet when its
-//! moment has come, on each piece where the kernel will cut one message into many.
+//! `bpf-stamp`: as `tbf-kernel`, and a program in the kernel writes sequence number and timestamp
+//! into each RTP header when the packet's moment has come, and into each segment where the kernel
+//! will cut one message into many.
 //!
-//! The heads of a stream differ by one in the number and by a constant in the timestamp
-//! (RFC 3550, section 5.1), as long as it goes on smoothly. Such a run has a row in a table that
-//! the program counts on: what it writes is what the paced source would have sent, or the packet is
-//! left as it is (`run` nought). It is the kernel's part of the published in-kernel streaming
-//! (build the head, send, wait), without a kernel of one's own.
+//! The headers of a stream differ by one in the sequence number and by a constant in the timestamp
+//! (RFC 3550, section 5.1), as long as it continues evenly. Such a run has a row in a table from
+//! which the program counts: it writes what the source would have sent, or leaves the packet as it
+//! is (run 0). It is the kernel's part of the published in-kernel streaming (build the header,
+//! send, wait), on a stock kernel.
 //!
-//! The surprising thing: nobody has to repair the checksum of a message that is still to be cut or
-//! that the device sums up, for there it holds the addresses alone; the same call repairs it where
-//! it is whole already, and does nothing where it is not.
+//! The surprising thing: a message that will still be cut, or summed by the device, needs no repair
+//! of its checksum, because there the field holds the addresses' sum alone. The same call repairs
+//! the checksum where it is complete, and does nothing where it is not.
 
 use std::collections::HashMap;
 use std::io;
@@ -30,38 +31,38 @@ pub(super) const ROW: Row = Row {
     start: |sockets| Ok(Start::queue(TbfKernel::open(sockets, true)?)),
 };
 
-/// Runs that can be under way; a window has one for each stream, as a rule.
+/// Runs at one time; a window usually has one for each stream.
 const RUNS: usize = 1 << 16;
-/// The part of a head that is stamped: number and time.
+/// The stamped part of a header: sequence number and timestamp.
 pub const STAMPED: std::ops::Range<usize> = 2..8;
-/// The length of a head.
+/// The length of a header.
 const HEAD: usize = 12;
-/// Pieces of one message at the most.
+/// Most segments of a message.
 const PIECES: i32 = 64;
 
 /// The runs and the table that the program reads them from.
 pub struct HeadStamps {
     table: Table,
-    /// The row that was given last.
+    /// The row assigned last.
     last: u16,
     open: HashMap<u32, Run>,
 }
 
-/// What is known of a run.
+/// A run of headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     row: u16,
-    /// The number and time of its first packet.
+    /// Sequence number and timestamp of its first packet.
     first: (u16, u32),
-    /// Those of its last.
+    /// Those of its last packet.
     last: (u16, u32),
-    /// What the time grows by; not known before the second packet.
+    /// The step of the timestamp; unknown before the second packet.
     step: Option<u32>,
-    /// What does not change: the first two bytes and the source.
+    /// The constant part: the first two bytes and the SSRC.
     constant: [u8; 6],
 }
 
-/// What a head says: its number, its time, and the rest of it.
+/// Splits a header into sequence number, timestamp and the rest.
 fn read(front: &[u8]) -> Option<(u16, u32, [u8; 6])> {
     let head: &[u8; HEAD] = front.first_chunk()?;
     let [v, t, n0, n1, t0, t1, t2, t3, s0, s1, s2, s3] = *head;
@@ -70,7 +71,7 @@ fn read(front: &[u8]) -> Option<(u16, u32, [u8; 6])> {
 }
 
 impl Run {
-    /// Goes on with a packet, if it fits.
+    /// Continues with a packet, if it fits.
     fn go_on(&mut self, (number, time, constant): (u16, u32, [u8; 6])) -> bool {
         let step = time.wrapping_sub(self.last.1);
         let fits = constant == self.constant
@@ -90,8 +91,8 @@ impl HeadStamps {
         Ok(HeadStamps { table: Table::new(4, RUNS)?, last: 0, open: HashMap::new() })
     }
 
-    /// The run of the next packet of stream `owner`, which begins with `front`; nought for one
-    /// that is no packet of RTP.
+    /// The run of the next packet of stream `owner`, which begins with `front`; 0 for one that is
+    /// not RTP.
     pub fn run(&mut self, owner: u32, front: &[u8]) -> u16 {
         let Some(head) = read(front) else { return 0 };
         if let Some(run) = self.open.get_mut(&owner)
@@ -99,7 +100,7 @@ impl HeadStamps {
         {
             return run.row;
         }
-        // Rows go round: a window has fewer runs than there are rows, or it has too many.
+        // Rows are reused in turn: a window has fewer runs than there are rows, or it has too many.
         self.last = self.last.checked_add(1).unwrap_or(1);
         let (number, time, constant) = head;
         let (row, first) = (self.last, (number, time));
@@ -110,7 +111,7 @@ impl HeadStamps {
         row
     }
 
-    /// Writes the runs down for the program; those that come next are others.
+    /// Writes the runs to the table; later packets begin new ones.
     pub fn close(&mut self) {
         for run in std::mem::take(&mut self.open).into_values() {
             self.write(&run);
@@ -124,19 +125,19 @@ impl HeadStamps {
     }
 }
 
-/// Fields of what a classifier sees (`__sk_buff`).
+/// Fields of the classifier's context (`__sk_buff`).
 const CAME_BY: i16 = 36;
 const SEGMENTS: i16 = 164;
 const SEGMENT: i16 = 176;
-/// Places on the stack: the key, number and time together, the length of a piece.
+/// Stack slots: the key, sequence number and timestamp together, the length of a segment.
 const KEY: i16 = -4;
 const NUMBER: i16 = -14;
 const TIME: i16 = -12;
 const STRIDE: i16 = -24;
 
-/// Writes the part of the program that stamps: register 6 has the packet, 7 its mark. It goes to
-/// `done` with packets that are not to be stamped, or not yet: a packet that has waited in the lane
-/// came to its device by a device.
+/// Assembles the stamping part of the program: register 6 has the packet, 7 its mark. It jumps to
+/// `done` for packets that are not stamped, or not yet: a packet that has waited in the queue came
+/// to its device from another device.
 pub fn write(code: &mut Assembly, stamps: &HeadStamps, done: Label) {
     code.math(Math::And, 7, 0xffff);
     code.jump_if(When::Equal, 7, 0, done);
@@ -151,7 +152,7 @@ pub fn write(code: &mut Assembly, stamps: &HeadStamps, done: Label) {
     code.math_by(Math::Mov, 8, 0);
     code.load(Width::Word, 2, 6, SEGMENT);
     code.store(Width::Double, 10, STRIDE, 2);
-    // 7 counts pieces, 9 says how many there are: a message that is not cut has one.
+    // 7 counts segments, 9 is their number: an uncut message has one.
     code.load(Width::Word, 9, 6, SEGMENTS);
     let (cut, again, sum) = (code.label(), code.label(), code.label());
     code.jump_if(When::Differs, 9, 0, cut);
@@ -159,7 +160,7 @@ pub fn write(code: &mut Assembly, stamps: &HeadStamps, done: Label) {
     code.here(cut);
     code.math(Math::Mov, 7, 0);
     code.here(again);
-    // The number and the time in the order of the network; then those of the next.
+    // Sequence number and timestamp in network order; then those of the next packet.
     code.load(Width::Word, 1, 8, 0);
     code.math_by(Math::Mov, 2, 1);
     code.math(Math::Add, 2, 1);
@@ -187,15 +188,15 @@ pub fn write(code: &mut Assembly, stamps: &HeadStamps, done: Label) {
     code.jump_if(When::AtLeast, 7, PIECES, sum);
     code.jump(again);
     code.here(sum);
-    // Only a message of one piece may have a whole checksum.
+    // Only a message of one segment may have a complete checksum.
     code.jump_if(When::Differs, 7, 1, done);
     for (place, width, size) in [(NUMBER, Width::Half, 2), (TIME, Width::Word, 4)] {
         code.math_by(Math::Mov, 1, 6);
         code.math(Math::Mov, 2, FRAME as i32 - 2);
-        // Where it is stamped there was nought before.
+        // The stamped bytes were zero before.
         code.math(Math::Mov, 3, 0);
         code.load(width, 4, 10, place);
-        // BPF_F_MARK_MANGLED_0: no checksum stays none.
+        // BPF_F_MARK_MANGLED_0: an absent checksum stays absent.
         code.math(Math::Mov, 5, size | 1 << 5);
         code.call(Helper::ReplaceChecksum);
     }

@@ -1,9 +1,9 @@
-//! One message for the packets of a burst to one receiver, cut into datagrams by the kernel
-//! (`UDP_SEGMENT`): it walks through the stack once for all of them.
+//! `gso`: one message for the packets of a burst to one receiver, cut into datagrams by the kernel
+//! (`UDP_SEGMENT`); it passes the stack once for all of them.
 //!
-//! Each datagram keeps its own head, for heads and payloads lie in turn among the pieces. What is
-//! cut must be equal in length, the last piece excepted. A device that can neither cut nor compute
-//! checksums refuses it (`EIO`); the packets then leave one by one.
+//! Each datagram keeps its own header, since headers and payloads alternate among the pieces. All
+//! segments must have the same length, except the last. A device that can neither cut nor compute
+//! checksums refuses the message (`EIO`); the packets then leave one by one.
 
 use seam::{Burst, Packet};
 use sys::udp::{Batch, Filling, SEGMENTS_MAX, Sent, Udp};
@@ -26,7 +26,7 @@ pub(super) const ROW: Row = Row {
 pub struct Gso {
     batch: Batch,
     groups: Vec<usize>,
-    /// All groups by one sendmmsg(2), or each by a sendmsg(2).
+    /// One sendmmsg(2) for all groups, or one sendmsg(2) for each.
     together: bool,
 }
 
@@ -36,7 +36,7 @@ impl Gso {
         Gso { together, ..Gso::default() }
     }
 
-    /// Says how many packets of `run` left, from its front.
+    /// Returns how many packets of `run` left, from its front.
     pub(super) fn send<'d>(
         &mut self,
         outlet: &'d Outlet<'_>,
@@ -57,7 +57,7 @@ impl Gso {
             true => self.batch.send(socket, fill),
             false => self.batch.send_each(socket, false, fill),
         };
-        // So far messages were counted.
+        // The count so far is of messages.
         let refused = self.groups.get(sent.count).copied().unwrap_or(0);
         let taken: usize = self.groups[..sent.count].iter().sum();
         sent.count = taken;
@@ -106,8 +106,8 @@ fn write<'d>(
     }
 }
 
-/// How many of the first packets can leave as one message: the same receiver, the same length, but
-/// for the last, which may be shorter.
+/// How many of the first packets can leave as one message: they have the same receiver and the same
+/// length, except the last, which may be shorter.
 pub(super) fn group(packets: &[Packet]) -> usize {
     let first = &packets[0];
     let segment = first.len();

@@ -1,15 +1,15 @@
-//! What `sendfile` and `splice` have in common: a head that is sent with `MSG_MORE`, to which the
-//! kernel adds pages of a file.
+//! Shared by `sendfile` and `splice`: a header sent with `MSG_MORE`, to which the kernel adds pages
+//! of a file.
 //!
 //! It is the path of MARS (Buddhikot et al., ICMCS 1998) and of splice (Fall and Pasquale, ICMCS
-//! 1994) as today's Linux has it: the payload goes from the page cache to the socket inside the
-//! kernel. It takes one call more for each packet than a copy would, so whether it pays depends on
-//! the length of a payload.
+//! 1994) in today's Linux: the payload goes from the page cache to the socket inside the kernel. It
+//! takes one call more for each packet than a copy, so the length of a payload decides whether it
+//! pays.
 //!
-//! The surprising thing: what waits for more belongs to the socket, and so to every thread that
-//! sends from it. Only the one streaming worker may use these senders. And the kernel gets the
-//! checksum wrong where a page ends at an odd place of the payload ([`sys::splice::odd_part`]):
-//! such a payload is copied by `sendfile`, and leaves `splice` in two parts.
+//! The surprising thing: data that waits for more belongs to the socket, and so to every thread
+//! that sends from it; only the single streaming worker may use these senders. And the kernel
+//! computes a wrong checksum where a page ends at an odd place of the payload
+//! ([`sys::splice::odd_part`]): `sendfile` copies such a payload, `splice` sends it in two parts.
 
 use std::io;
 
@@ -19,8 +19,8 @@ use sys::udp::{Sent, Udp};
 use super::outlet::{Count, Outlet};
 use super::wheel_sendto::WheelSendto;
 
-/// After a failure the head must not wait for the next packet's bytes: it leaves alone, which a
-/// receiver sees as a packet without a payload.
+/// After a failure the header must not wait for the next packet's bytes: it leaves alone, as a
+/// packet without a payload.
 pub fn flushed(socket: &Udp, packet: &Packet, sent: io::Result<()>) -> io::Result<()> {
     if sent.is_err() {
         let _ = socket.send_to(&[], packet.to, false);
@@ -28,8 +28,8 @@ pub fn flushed(socket: &Udp, packet: &Packet, sent: io::Result<()>) -> io::Resul
     sent
 }
 
-/// Sends each packet by `send`, which says how many calls it took, or nothing for one that is not
-/// of a file; such a one is copied.
+/// Sends each packet by `send`, which returns how many calls it took, or `None` for a packet whose
+/// payload is not in a file; such a packet is copied.
 pub fn one_by_one(
     outlet: &Outlet<'_>,
     burst: &Burst,

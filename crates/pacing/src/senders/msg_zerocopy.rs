@@ -1,14 +1,14 @@
-//! Sends that leave their bytes where they are (`MSG_ZEROCOPY`): the kernel pins our pages and
-//! tells when it has done with them.
+//! `msg-zerocopy`: sendmsg with `MSG_ZEROCOPY`. The kernel pins our pages and reports when it is
+//! done with them.
 //!
-//! The notice costs about what copying 10 kB does (Documentation/networking/msg_zerocopy.rst), and
-//! on the loopback device the kernel copies in the end. So this loses for media by the packet; it
-//! is here to be measured, and measured honestly only towards a device.
+//! The notice costs about as much as copying 10 kB (Documentation/networking/msg_zerocopy.rst), and
+//! on the loopback device the kernel copies after all. So it loses for packets of media; it is here
+//! to be measured, which only a real device does fairly.
 
 //!
-//! What a queue on the way holds is pinned for as long: a receiver whose link-layer address nobody
-//! knows keeps its packets for seconds. Whoever waited for that would hold up all other streams, so
-//! until the kernel has told of everything the next packets are copied.
+//! Pages stay pinned as long as a queue on the way holds them: packets for a receiver whose
+//! link-layer address is unknown wait for seconds. Waiting for the notice would delay all other
+//! streams, so packets are copied until every notice has arrived.
 
 use std::time::Duration;
 
@@ -29,20 +29,20 @@ pub(super) const ROW: Row = Row {
     start: |sockets| Ok(Start::wheel(MsgZerocopy::new(sockets)?)),
 };
 
-/// How long to wait for the notices of a burst, whose memory is used again for the next.
+/// How long to wait for the notices of a burst, whose memory is reused for the next.
 const NOTICE_WAIT: Duration = Duration::from_millis(20);
 
 /// sendmsg with `MSG_ZEROCOPY` for each packet, and the notices of all at its end.
 #[derive(Default)]
 pub struct MsgZerocopy {
     batch: Batch,
-    /// Sends of either socket of which the kernel has told nothing yet.
+    /// Sends of each socket whose notices are outstanding.
     owed: [usize; 2],
 }
 
 impl MsgZerocopy {
     /// # Errors
-    /// The kernel does not know the option (before Linux 5.0).
+    /// The kernel lacks the option (before Linux 5.0).
     pub fn new(sockets: &StreamSockets) -> std::io::Result<MsgZerocopy> {
         for channel in [Channel::Rtp, Channel::Rtcp] {
             sockets.of(channel).set_zerocopy(true)?;
@@ -86,19 +86,19 @@ impl Transmit for MsgZerocopy {
 
     fn hear_notices(&mut self, socket: &Udp, channel: Channel) {
         let owed = self.owed(channel);
-        // Another error of the socket is gone by being read.
+        // Reading also clears another pending error of the socket.
         let told = socket.reap_zerocopy().map_or(0, |(told, _)| told as usize);
         *owed = owed.saturating_sub(told);
     }
 }
 
-/// Waits until what is `owed` has been told; says how many calls that took.
+/// Waits until the notices `owed` have arrived; returns how many calls that took.
 fn wait_for(socket: &Udp, owed: &mut usize) -> usize {
     let mut calls = 0;
     let until = sys::clock::now_ns() + NOTICE_WAIT.as_nanos() as u64;
     while *owed > 0 {
         calls += 1;
-        // Another error of the socket was in front; it is gone now.
+        // Another pending error of the socket came first; it is cleared now.
         let told = socket.reap_zerocopy().map_or(0, |(told, _)| told as usize);
         *owed = owed.saturating_sub(told);
         let left = Duration::from_nanos(until.saturating_sub(sys::clock::now_ns()));
@@ -107,7 +107,7 @@ fn wait_for(socket: &Udp, owed: &mut usize) -> usize {
         }
         if *owed > 0 && told == 0 {
             calls += 1;
-            // An error of the wait shows in the next look.
+            // An error of the wait shows in the next read.
             let _ = socket.wait_notice(left);
         }
     }

@@ -1,4 +1,4 @@
-//! What a sender sends from: the sockets and the files, and the counts of what became of packets.
+//! What senders send from (sockets and files), and the counts of sent packets.
 
 use std::io;
 use std::ops::Range;
@@ -14,11 +14,11 @@ use sys::udp::{Filling, Sent, Udp};
 use crate::sockets::StreamSockets;
 use engines::Assets;
 
-/// How long a worker waits for room in a full send buffer before the packet is given up: a slot.
-/// What is later than that is better not sent.
+/// How long a worker waits for room in a full send buffer before it drops the packet: one slot. A
+/// later packet is better not sent.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 
-/// The files of a server, mapped when they are first sent from.
+/// The files of a server, mapped at first use.
 pub struct Files<'a> {
     assets: &'a Assets,
     maps: Vec<OnceLock<Option<MappedFile>>>,
@@ -30,12 +30,12 @@ impl<'a> Files<'a> {
         Files { assets, maps }
     }
 
-    /// The file behind a name.
+    /// The file of this name.
     pub fn file<'s>(&'s self, source: &'s Source) -> Option<BorrowedFd<'s>> {
         self.assets.file(source).ok()
     }
 
-    /// Appends a range of a file to `into`; says how many calls that took.
+    /// Appends a range of a file to `into`; returns how many calls that took.
     ///
     /// # Errors
     /// The file is unknown or shorter, or cannot be read.
@@ -58,8 +58,7 @@ impl<'a> Files<'a> {
         Ok(calls)
     }
 
-    /// The mapping of a file; `None` for one that is unknown or cannot be mapped, or was opened at
-    /// run time.
+    /// The map of a file; `None` if it is unknown, cannot be mapped, or was opened at run time.
     pub fn mapped(&self, source: &Source) -> Option<&MappedFile> {
         let Source::Asset(asset) = source else { return None };
         let asset = *asset;
@@ -69,14 +68,14 @@ impl<'a> Files<'a> {
     }
 }
 
-/// Where packets leave from.
+/// The sockets and files that packets leave from.
 pub struct Outlet<'a> {
     pub sockets: &'a StreamSockets,
     pub files: Files<'a>,
 }
 
 impl Outlet<'_> {
-    /// Whether the bytes of `packet` are there, as far as a look at their names can tell.
+    /// Whether the bytes of `packet` exist, as far as the file's length tells.
     pub fn has(&self, packet: &Packet) -> bool {
         match &packet.payload {
             Payload::File(source @ Source::Asset(_), range) => {
@@ -86,7 +85,7 @@ impl Outlet<'_> {
         }
     }
 
-    /// Writes a packet's bytes down behind what the datagram holds already.
+    /// Appends a packet's bytes to the datagram.
     #[inline]
     pub fn write<'d>(
         &'d self,
@@ -98,14 +97,14 @@ impl Outlet<'_> {
         self.write_payload(filling, packet);
     }
 
-    /// Writes down what follows the front.
+    /// Appends what follows the front.
     #[inline]
     pub fn write_payload<'d>(&'d self, filling: &mut Filling<'_, 'd>, packet: &'d Packet) {
         match &packet.payload {
             Payload::None => {}
             Payload::Shared(bytes, range) => filling.piece(&bytes[range.clone()]),
             Payload::File(source, range) => {
-                // What was opened at run time is in memory by now.
+                // Files opened at run time are in memory by now.
                 if let Some(file) = self.files.mapped(source) {
                     filling.mapped(file, range.clone());
                 }
@@ -121,8 +120,8 @@ impl Outlet<'_> {
         packets.iter().take_while(fits).count()
     }
 
-    /// Gives `send` the packets in runs that leave from one socket, until each has left or failed.
-    /// `send` says how many of a run left, from its front, and why the next did not.
+    /// Passes the packets to `send` in runs of one socket, until each has left or failed. `send`
+    /// returns how many of a run left, from its front, and why the next did not.
     pub fn each_run(
         &self,
         burst: &Burst,
@@ -171,16 +170,16 @@ impl Outlet<'_> {
     }
 }
 
-/// What became of the packets of a burst.
+/// The outcome of a burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Packets that the kernel took.
+    /// Packets that the kernel accepted.
     pub packets: usize,
     /// Their bytes.
     pub bytes: usize,
     /// Packets that could not leave.
     pub failed: usize,
-    /// System calls that took them.
+    /// System calls that sent them.
     pub calls: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Queues of packets of the future, and what was handed to one and has not left.
+//! Queues in the kernel that hold packets ahead of their moments, and the record of what they hold.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -10,13 +10,14 @@ use seam::Instant;
 use super::outlet::{Count, Outlet};
 use super::send_plan::SendPlan;
 
-/// Where packets wait for their moments.
+/// A queue in the kernel in which packets wait for their moments.
 pub trait Queue {
-    /// Hands a train over: what waits now, in its order. `moment` says when a packet shall leave
-    /// that is due at a moment. Packets that were refused or have no bytes are noted in the train.
+    /// Hands a plan over; returns the waiting messages in their order. `moment` maps a due moment
+    /// to the moment of leaving. Packets that were refused or have no bytes are recorded in the
+    /// plan.
     ///
     /// # Errors
-    /// The queue is not what it was; it is not to be used any more.
+    /// The queue is broken and must not be used any more.
     fn hand_over(
         &mut self,
         plan: &mut SendPlan,
@@ -31,40 +32,40 @@ pub trait Queue {
     /// As [`Queue::hand_over`].
     fn left(&mut self) -> io::Result<u64>;
 
-    /// Forgets what waits.
+    /// Discards the waiting messages.
     ///
     /// # Errors
     /// As [`Queue::hand_over`].
     fn purge(&mut self) -> io::Result<()>;
 
-    /// How far ahead packets are handed over at the most: what waits fills memory, and has to be
-    /// forgotten where one stream changes its mind.
+    /// How far ahead packets are handed over at most: waiting packets take memory, and a stream
+    /// that changes its mind discards them.
     fn window(&self) -> Duration {
         Duration::from_millis(400)
     }
 
-    /// How many packets it takes at a time.
+    /// Most packets of one plan.
     fn packets_max(&self) -> usize {
         1 << 16
     }
 
-    /// Whether it takes files that were opened at run time as they are.
+    /// Whether it sends from files that were opened at run time.
     fn sends_open_files(&self) -> bool {
         false
     }
 
-    /// Whether messages are counted as they leave, and more can be handed over meanwhile. One that
-    /// does not takes a train at a time and tells when it has ended.
+    /// Whether messages are counted as they leave, and more can be handed over meanwhile. A queue
+    /// that does not count takes one plan at a time and reports its end.
     fn is_counted(&self) -> bool {
         true
     }
 
-    /// Whether a train that was handed over has ended.
+    /// Whether the plan that was handed over has ended.
     fn has_ended(&self) -> bool {
         false
     }
 
-    /// Readable when a train has ended.
+    /// Readable when a plan has ended.
     fn watched(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -72,13 +73,13 @@ pub trait Queue {
 
 /// A message that waits in a queue.
 pub struct Handed {
-    /// Whose packets.
+    /// The stream.
     pub owner: u32,
-    /// How many.
+    /// Number of its packets.
     pub packets: usize,
     /// Their bytes.
     pub bytes: usize,
-    /// When it leaves, by the plan.
+    /// The planned moment of leaving.
     pub leaves: Instant,
 }
 
@@ -99,15 +100,16 @@ impl Waiting {
         self.messages.is_empty()
     }
 
-    /// When the first and the last of them leave, by the plan.
+    /// The planned moments of the first and the last message.
     pub fn span(&self) -> Option<(Instant, Instant)> {
         Some((self.messages.front()?.leaves, self.messages.back()?.leaves))
     }
 
-    /// Since the beginning `left` messages have left: tells `each` owner of those that are new.
+    /// `left` messages have left since the beginning: calls `each` with owner and packets of the
+    /// new ones.
     pub fn land(&mut self, left: u64, mut each: impl FnMut(u32, usize)) -> Count {
         let mut count = Count::default();
-        // More than wait can only be what others sent, or a message that was cut on its way.
+        // A surplus comes from packets of others, or from a message that was cut on its way.
         while self.left < left {
             self.left += 1;
             let Some(message) = self.messages.pop_front() else { continue };
@@ -118,8 +120,8 @@ impl Waiting {
         count
     }
 
-    /// The queue was forgotten when `left` messages had left: what came of them all, and how many
-    /// packets of each owner never left. Those whose moment was before `lost` failed.
+    /// The queue was discarded when `left` messages had left: returns the count of them, and how
+    /// many packets of each owner never left. Packets due before `lost` failed.
     pub fn clear(&mut self, left: u64, lost: Instant) -> (Count, HashMap<u32, usize>) {
         let mut count = self.land(left, |_, _| {});
         let mut unsent = HashMap::new();

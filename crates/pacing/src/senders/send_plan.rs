@@ -1,5 +1,5 @@
 //! Packets of many streams in the order of their moments, with the pauses between them: what is
-//! handed to a lane at a time.
+//! handed to a kernel queue at a time.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,15 +11,15 @@ use super::bpf_stamp::{HeadStamps, STAMPED};
 use super::outlet::Outlet;
 use super::queue::Handed;
 
-/// Bytes of one message at the most: what costs more than the bucket holds would be cut by it.
+/// Most bytes of a message: the bucket would cut one that costs more than it holds.
 const MESSAGE_MAX: usize = 60_000;
-/// What stands in a head where the kernel will stamp it.
+/// Placeholder in a header where the kernel stamps.
 const BLANK: [u8; STAMPED.end - STAMPED.start] = [0; STAMPED.end - STAMPED.start];
 
 /// What is sent next.
 #[derive(Debug)]
 pub enum Step {
-    /// A datagram of so many bytes that goes nowhere.
+    /// A datagram of this many bytes that goes nowhere.
     Pause(u8),
     /// A message.
     Send(Message),
@@ -28,20 +28,20 @@ pub enum Step {
 /// Packets that leave as one message.
 #[derive(Debug)]
 pub struct Message {
-    /// Whose they are.
+    /// Their stream.
     pub owner: u32,
-    /// Their places in the order.
+    /// Their positions in the order.
     pub packets: Range<usize>,
-    /// Bytes of all.
+    /// Their bytes.
     pub bytes: usize,
-    /// When it leaves, by the plan.
+    /// The planned moment of leaving.
     pub leaves_ns: u64,
-    /// What is stamped on it; nought for nothing.
+    /// The run of headers stamped on it; 0 for none.
     pub run: u16,
 }
 
 impl Step {
-    /// What waits when this was handed over.
+    /// The waiting message, once this step was handed over.
     pub fn handed(&self) -> Option<Handed> {
         let Step::Send(message) = self else { return None };
         let leaves = Instant::from_ns(message.leaves_ns);
@@ -56,16 +56,16 @@ pub struct Run {
     pub channel: Channel,
 }
 
-/// Packets, and how they are to be sent.
+/// Packets, and the steps that send them.
 pub struct SendPlan {
     burst: Burst,
-    /// Whose packets begin where.
+    /// Where the packets of each owner begin.
     owners: Vec<(usize, u32)>,
-    /// The packets by their moments: place in the burst, owner, run.
+    /// The packets by their moments: position in the burst, owner, run.
     order: Vec<(usize, u32, u16)>,
-    /// What is to be done, in this order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
-    /// Packets that cannot leave, by their owners.
+    /// Packets that cannot leave, by owner.
     lost: HashMap<u32, usize>,
     pauses: Vec<u8>,
 }
@@ -82,7 +82,7 @@ impl SendPlan {
         }
     }
 
-    /// Where `owner` puts its packets.
+    /// Where `owner` appends its packets.
     pub fn burst(&mut self, owner: u32) -> &mut Burst {
         self.owners.push((self.burst.len(), owner));
         &mut self.burst
@@ -92,14 +92,14 @@ impl SendPlan {
         self.burst.is_empty()
     }
 
-    /// How many the last owner put there.
+    /// How many packets the last owner added.
     pub fn owned(&self) -> usize {
         self.owners.last().map_or(0, |(from, _)| self.burst.len() - from)
     }
 
-    /// Puts the packets into their order, gathers up to `cut` that leave together, and plans when.
-    /// `has` says whether a packet's bytes are there; `plan` is told when a message of so many
-    /// bytes is due, appends the pauses before it, and says when it leaves.
+    /// Sorts the packets, gathers up to `cut` that leave together, and plans when. `has` tells
+    /// whether a packet's bytes exist. `plan` gets the moment and the bytes of a message, appends
+    /// the pauses before it, and returns when it leaves.
     pub fn arrange(
         &mut self,
         cut: usize,
@@ -122,7 +122,7 @@ impl SendPlan {
         if let Some(stamps) = stamps {
             for (place, owner, run) in &mut self.order {
                 let packet = &packets[*place];
-                // The program knows where the head is behind IPv4 alone.
+                // The program finds the header only after IPv4.
                 if packet.channel == Channel::Rtp && packet.to.ip().to_canonical().is_ipv4() {
                     *run = stamps.run(*owner, self.burst.front(packet));
                 }
@@ -147,8 +147,8 @@ impl SendPlan {
         }
     }
 
-    /// How many packets from `from` on can leave as one message: of one stream and moment, to one
-    /// receiver, of one length but for the last.
+    /// How many packets from `from` on can leave as one message: they have the same stream, moment
+    /// and receiver, and the same length, except the last.
     fn together(&self, from: usize, cut: usize) -> usize {
         let packet = |at: usize| &self.burst.packets()[self.order[at].0];
         let first = packet(from);
@@ -171,7 +171,7 @@ impl SendPlan {
         count
     }
 
-    /// The packets in their order, each with the moment at which it leaves.
+    /// The packets in order, each with its moment of leaving.
     pub fn packets(&self) -> impl Iterator<Item = (u64, &Packet, &[u8])> {
         self.steps.iter().filter_map(|step| {
             let Step::Send(message) = step else { return None };
@@ -194,7 +194,7 @@ impl SendPlan {
         Run { range: from..from + steps.iter().take_while(fits).count(), channel: first }
     }
 
-    /// Writes a message down.
+    /// Writes a message into a batch.
     pub fn write<'d>(
         &'d self,
         message: &'d Message,
@@ -222,8 +222,8 @@ impl SendPlan {
         }
     }
 
-    /// The message at `at` was refused: those behind it in its run would be counted wrong, so they
-    /// leave with the heads that they have.
+    /// The message at `at` was refused: the program would miscount later messages of its run, so
+    /// these keep the headers that they have.
     pub fn refused(&mut self, at: usize) {
         let Some(Step::Send(Message { owner, packets, run, .. })) = self.steps.get(at) else {
             return;
@@ -238,7 +238,7 @@ impl SendPlan {
         }
     }
 
-    /// Forgets all of it; whose packets could not leave, and how many.
+    /// Clears the plan; returns how many packets of each owner could not leave.
     pub fn clear(&mut self) -> impl Iterator<Item = (u32, usize)> {
         self.burst.clear();
         self.owners.clear();

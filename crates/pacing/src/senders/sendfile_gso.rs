@@ -1,14 +1,14 @@
-//! Runs of packets to one receiver as one message of pages, cut by the kernel (`sendfile-gso`): the
-//! payload is copied by nobody, and the stack is walked through once.
+//! `sendfile-gso`: packets to one receiver as one message of file pages, cut by the kernel. The
+//! payload is not copied, and the message passes the stack once.
 //!
-//! Packets whose bytes lie in a file as they are to leave, one behind the other, are sent by one
-//! sendfile(2): what QuickTime's hint tracks were made for, and MARS's path with segmentation.
-//! Where a head is made for each, heads and pages of the file go through a pipe in turn.
+//! Where packets lie in a file one after the other, headers included, one sendfile(2) sends them:
+//! what QuickTime's hint tracks were made for, and MARS's path with segmentation. Where each header
+//! is made at run time, headers and file pages alternate in a pipe.
 //!
-//! The surprising thing: a message has room for 17 pieces of pages, so heads in between end it
-//! after seven packets of 1316 bytes. To name a page to the kernel also takes as long as to copy
-//! 1316 bytes of it. So the first form is half as dear as a copy of fifty packets, and the second
-//! is four times as dear.
+//! The surprising thing: a message has room for 17 page fragments, so headers in between end it
+//! after seven packets of 1316 bytes. Naming a page to the kernel also takes as long as copying
+//! 1316 bytes of it. So the first form costs half as much as copying fifty packets, and the second
+//! four times as much.
 
 mod maps;
 
@@ -38,18 +38,18 @@ pub(super) const ROW: Row = Row {
 pub struct SendfileGso {
     pages: Pages,
     maps: Maps,
-    /// For packets of memory.
+    /// For packets in memory.
     copied: Gso,
-    /// For packets of files that stand alone, or that cannot leave as pages.
+    /// For single packets of files, and those that cannot leave as pages.
     alone: WheelSendto,
 }
 
 /// How the first packets of a run can leave together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// They follow one another in a file, heads and all.
+    /// Complete packets one after the other in a file.
     Records(usize),
-    /// Heads, and payloads from a file.
+    /// Headers, and payloads from a file.
     Pages(usize),
     /// One packet of a file, read and sent.
     Alone,
@@ -120,7 +120,7 @@ impl SendfileGso {
         self.pages.send(socket, packets[0].to, packets[0].len() as u16, leaves)
     }
 
-    /// What could not leave as one message.
+    /// Sends packets that could not leave as one message.
     fn one_by_one(
         &mut self,
         outlet: &Outlet<'_>,
@@ -144,7 +144,7 @@ impl SendfileGso {
     }
 }
 
-/// Whether other calls would not do better, or would send twice what has left.
+/// Whether other calls would fail too, or would send packets twice.
 fn is_final(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::UnexpectedEof)
 }
@@ -160,7 +160,7 @@ impl Transmit for SendfileGso {
     }
 }
 
-/// The file of a packet, and which part of it.
+/// The file of a packet, and its range.
 fn part(packet: &Packet) -> Option<(&Source, &Range<u64>)> {
     match &packet.payload {
         Payload::File(source, range) if !range.is_empty() => Some((source, range)),
@@ -168,19 +168,19 @@ fn part(packet: &Packet) -> Option<(&Source, &Range<u64>)> {
     }
 }
 
-/// Whether a packet's part of a file is mapped.
+/// Whether a packet's range of a file is mapped.
 fn has(maps: &Maps, outlet: &Outlet<'_>, packet: &Packet) -> bool {
     let mapped = part(packet).and_then(|(source, range)| Some((maps.of(outlet, source)?, range)));
     mapped.is_some_and(|(file, range)| range.end <= file.len())
 }
 
-/// How the first of `packets` leave; `has` says whether a packet's file is mapped.
+/// How the first of `packets` leave; `has` tells whether a packet's file is mapped.
 fn form(packets: &[Packet], burst: &Burst, has: impl Fn(&Packet) -> bool) -> Form {
     let first = &packets[0];
     let Some((source, range)) = part(first) else {
         let is_memory = |packet: &&Packet| !matches!(packet.payload, Payload::File(..));
         let count = packets.iter().take_while(is_memory).count();
-        // An empty range of a file is memory enough.
+        // An empty range of a file counts as memory.
         return if count == 0 { Form::Alone } else { Form::Copied(count) };
     };
     let group = &packets[..gso::group(packets)];

@@ -1,4 +1,5 @@
-//! `sendmmsg`: one sendmmsg(2) for all that is due, from where the bytes lie: no read, one copy.
+//! `sendmmsg`: one sendmmsg(2) for all packets that are due, from where their bytes lie: no read,
+//! one copy.
 
 use seam::{Burst, Packet};
 use sys::udp::Batch;

@@ -1,4 +1,5 @@
-//! A token bucket of the kernel's as a queue of packets of the future: fills a device with a train.
+//! `tbf-kernel`: a token bucket in the kernel as a queue, which releases packets by its timer
+//! interrupt.
 
 pub(super) mod bucket;
 mod device;
@@ -29,16 +30,16 @@ pub(super) const ROW: Row = Row {
     start: |sockets| Ok(Start::queue(TbfKernel::open(sockets, false)?)),
 };
 
-/// The longest call that tells well enough when the bucket was emptied.
+/// The longest call that tells precisely enough when the bucket was emptied.
 const SURE: Duration = Duration::from_micros(200);
-/// How often it is tried to empty it in such a call.
+/// Attempts to empty it within such a call.
 const TRIES: usize = 8;
-/// How long to wait for room in the send buffer, again and again.
+/// How long each wait for room in the send buffer lasts.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 /// Bytes of pauses.
 static NOTHING: [u8; PAUSES] = [0; PAUSES];
 
-/// A device, and what its bucket will hold.
+/// The device, and the state of its bucket.
 pub struct TbfKernel {
     device: PacedDevice,
     bucket: Bucket,
@@ -46,7 +47,7 @@ pub struct TbfKernel {
 }
 
 impl TbfKernel {
-    /// With `stamping` the kernel writes numbers and times.
+    /// With `stamping` the kernel writes sequence numbers and timestamps.
     ///
     /// # Errors
     /// What the machine lacks, and what to do.
@@ -70,7 +71,7 @@ impl TbfKernel {
         })
     }
 
-    /// Empties the bucket, so that it is known when it was empty.
+    /// Empties the bucket, so that the moment it was empty is known.
     fn drain(&mut self, outlet: &Outlet<'_>, count: &mut Count) -> io::Result<()> {
         for tried in 1.. {
             let before = sys::clock::now_ns();
@@ -80,13 +81,14 @@ impl TbfKernel {
             });
             count.calls += sent.calls;
             sent.error.map_or(Ok(()), Err)?;
-            // It was emptied at `before` at the earliest: what is planned from there is not early.
+            // The bucket was empty at `before` at the earliest, so nothing planned from there is
+            // early.
             self.bucket = Bucket::emptied_at(before);
             let took = sys::clock::now_ns() - before;
             if took <= SURE.as_nanos() as u64 || tried == TRIES {
                 break;
             }
-            // Somebody had the processor in between, and all would be late by so much.
+            // The processor was taken away in between, and every packet would be late by as much.
             self.device.purge()?;
         }
         Ok(())
@@ -116,8 +118,8 @@ impl Queue for TbfKernel {
             at += sent.count;
             match (sent.error, plan.steps.get(at)) {
                 (Some(error), Some(_)) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // Room comes as packets leave; a pause that is left out would make all that
-                    // comes after it early. An error of the wait shows in the next send.
+                    // Leaving packets make room. A pause that is left out would make every later
+                    // packet early. An error of the wait shows in the next send.
                     let _ = outlet.sockets.of(run.channel).wait_writable(ROOM_WAIT);
                 }
                 (Some(_), Some(Step::Send(_))) => {
@@ -136,7 +138,7 @@ impl Queue for TbfKernel {
     }
 
     fn purge(&mut self) -> io::Result<()> {
-        // Of a new bucket it is known that it is full, and so that it must be emptied.
+        // A new bucket is full, and so must be emptied.
         self.bucket = Bucket::emptied_at(0);
         self.device.purge()
     }

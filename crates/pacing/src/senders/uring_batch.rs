@@ -1,8 +1,8 @@
-//! Sends through a ring of io_uring: one call for all that is due, as sendmmsg makes, with or
-//! without a copy.
+//! `uring-batch`, `uring-zc`: one io_uring_enter(2) for all packets that are due, as sendmmsg(2)
+//! does, with or without a copy.
 //!
-//! A send to a UDP socket is done while it is submitted, so there is nothing to gain by not
-//! waiting; what the ring adds is work for each entry. It is here so that this is measured.
+//! A send to a UDP socket completes while it is submitted, so not waiting gains nothing; the ring
+//! adds work for each entry. It is here so that this is measured.
 
 use std::io;
 
@@ -29,10 +29,10 @@ pub struct UringBatch {
 }
 
 impl UringBatch {
-    /// `zerocopy`: the kernel sends from our pages, and tells when it has done with them.
+    /// `zerocopy`: the kernel sends from our pages, and reports when it is done with them.
     ///
     /// # Errors
-    /// io_uring is absent or forbidden, or does not know the operation.
+    /// io_uring is absent or forbidden, or lacks the operation.
     pub fn new(zerocopy: bool) -> io::Result<UringBatch> {
         Ok(UringBatch { ring: SendRing::new(zerocopy)?, batch: Batch::default() })
     }

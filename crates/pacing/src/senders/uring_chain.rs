@@ -1,10 +1,10 @@
-//! A chain of io_uring as a queue of packets of the future: one submission, after which the kernel
-//! waits, reads the file and sends.
+//! `uring-chain`: a chain of io_uring as a queue. One submission, after which the kernel waits,
+//! reads the file and sends.
 //!
 //! A chain for each stream wakes the thread that submitted it for each packet, inside the kernel,
-//! and costs what sleeping costs. So all streams are in one chain, and what is due in a slot of a
-//! millisecond shares one timeout. The next chain is submitted when this one has ended: two that
-//! are late would overtake each other.
+//! and costs as much as sleeping. So all streams share one chain, and the packets due within a slot
+//! of a millisecond share one timeout. The next chain is submitted when this one has ended, because
+//! two late chains would overtake each other.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -28,10 +28,10 @@ pub(super) const ROW: Row = Row {
     start: |_| Ok(Start::queue(UringChain::new(false)?)),
 };
 
-/// Packets of a chain: few enough to be made and submitted in a slot or two, as until then those
-/// that come next are late.
+/// Packets of a chain: few enough to be made and submitted within a slot or two, since the next
+/// packets are late until then.
 const PACKETS_MAX: usize = 2048;
-/// All that is due in such a span leaves at its end.
+/// Packets due within this span leave at its end.
 const SLOT_NS: u64 = 1_000_000;
 
 /// A ring with at most one chain.
@@ -42,7 +42,7 @@ pub struct UringChain {
 }
 
 impl UringChain {
-    /// With `sqpoll` a thread of the kernel's sends.
+    /// With `sqpoll` a kernel thread sends.
     ///
     /// # Errors
     /// io_uring is absent or forbidden.
@@ -87,13 +87,13 @@ impl Queue for UringChain {
     }
 
     fn purge(&mut self) -> io::Result<()> {
-        // One that has just ended must not be looked for.
+        // A chain that has just ended cannot be canceled.
         self.left()?;
         self.chain.map_or(Ok(()), |chain| self.ring.cancel(chain))
     }
 
     fn window(&self) -> Duration {
-        // Packets are what limits it: a slow stream needs one call for many seconds.
+        // Only the number of packets is limited: a slow stream needs one call for many seconds.
         Duration::MAX
     }
 

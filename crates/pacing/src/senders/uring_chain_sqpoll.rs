@@ -1,4 +1,4 @@
-//! `uring-chain-sqpoll`: as [`super::uring_chain`], sent by a thread of the kernel's.
+//! `uring-chain-sqpoll`: as [`super::uring_chain`], submitted and sent by a kernel thread.
 
 use super::uring_chain::UringChain;
 use super::{Row, Sender, Start};

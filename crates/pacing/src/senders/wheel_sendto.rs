@@ -1,5 +1,5 @@
-//! A read of the file and a sendto(2) for each packet: what a plain program does, two calls and two
-//! copies.
+//! `wheel-sendto`: a read of the file and a sendto(2) for each packet, as a simple program does:
+//! two calls, two copies. Other senders use it for packets that they cannot send otherwise.
 
 use seam::{Burst, Packet, Payload};
 use sys::udp::{Sent, Udp};
@@ -50,7 +50,7 @@ impl Transmit for WheelSendto {
 }
 
 impl WheelSendto {
-    /// Says how many calls it took.
+    /// Returns how many calls it took.
     pub(super) fn send(
         &mut self,
         outlet: &Outlet<'_>,

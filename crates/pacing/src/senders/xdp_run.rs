@@ -1,13 +1,13 @@
-//! Frames that the kernel makes (`xdp-run`): all that is due is written into a table, and one
-//! bpf(2) runs a program for each row, which makes the frame and sends it. No packet walks through
-//! the stack on its way out.
+//! `xdp-run`: frames made in the kernel. All packets that are due are written into a table, and one
+//! bpf(2) runs a program for each row, which makes the frame and sends it. No packet passes the
+//! stack on its way out.
 //!
-//! What frames cannot reach leaves by the socket as ever: groups and broadcasts, IPv6, packets that
-//! are longer than an ordinary frame, receivers behind devices that take no frames, and those whose
-//! neighbour nobody has asked for yet.
+//! The other packets leave by the socket: to groups and broadcasts, by IPv6, longer than an
+//! ordinary frame, to receivers after devices that take no frames, and to neighbours whose address
+//! is not known yet.
 //!
-//! The surprising thing: the receiver's kernel counts a frame as the page that it lies in, so a
-//! receive buffer of the usual 212,992 bytes on this machine holds fifty packets, however short.
+//! The surprising thing: the receiver's kernel charges a frame as the page that it lies in, so a
+//! receive buffer of the usual 212,992 bytes holds fifty packets on this machine, however short.
 
 mod jobs;
 mod program;
@@ -28,7 +28,7 @@ use super::{Row, Sender, Start, Transmit};
 use crate::sockets::StreamSockets;
 use jobs::{Fate, HEADS, Job, PACKET_MAX, PACKETS};
 use routes::Routes;
-use veth::{OWN, VethPair, is_near, told};
+use veth::{OWN, VethPair, explained, is_near};
 
 pub(super) const ROW: Row = Row {
     sender: Sender::XdpRun,
@@ -40,17 +40,17 @@ pub(super) const ROW: Row = Row {
     start: |sockets| Ok(Start::wheel(XdpRun::open(sockets)?)),
 };
 
-/// Sends what can go by frames so, and the rest by the sockets.
+/// Sends packets by frames where possible, the rest by the sockets.
 pub struct XdpRun {
     ways: Routes,
     table: Table,
     program: Program,
-    /// Removed after what it holds on to, and in this order.
+    /// Dropped before the device that it is attached to: fields are dropped in this order.
     _attached: Attached,
     device: VethPair,
-    /// Addresses that the sockets are bound to, and their ports; service and hops.
+    /// Addresses and ports of the sockets; type of service and TTL.
     from: [(Ipv4Addr, u16, u8, u8); 2],
-    /// The number of the next packet (`Identification` of IPv4).
+    /// The `Identification` of the next IPv4 header.
     number: u16,
     frame: Vec<u8>,
     read: Vec<u8>,
@@ -63,12 +63,12 @@ impl XdpRun {
     pub fn open(sockets: &StreamSockets) -> io::Result<XdpRun> {
         let from = [source(sockets, Channel::Rtp)?, source(sockets, Channel::Rtcp)?];
         let device = VethPair::make()?;
-        let table = jobs::table().map_err(|error| told(error, "a table of the kernel's"))?;
+        let table = jobs::table().map_err(|error| explained(error, "a table of the kernel's"))?;
         let code = program::assemble(&table, device.index(), OWN);
         let program = Program::frames(code);
-        let program = program.map_err(|error| told(error, "a program that makes frames"))?;
+        let program = program.map_err(|error| explained(error, "a program that makes frames"))?;
         let attached = program.attach(device.index());
-        let attached = attached.map_err(|error| told(error, "a place for it at a `veth`"))?;
+        let attached = attached.map_err(|error| explained(error, "a place for it at a `veth`"))?;
         let mut frames = XdpRun {
             ways: Routes::new(is_near())?,
             table,
@@ -85,7 +85,7 @@ impl XdpRun {
         Ok(frames)
     }
 
-    /// Makes a frame that nobody gets: whether the kernel knows the call shows only so.
+    /// Makes a frame without a receiver: only so does it show whether the kernel knows the call.
     fn try_once(&mut self) -> io::Result<()> {
         let nobody = (Ipv4Addr::UNSPECIFIED, 9);
         let (service, hops, number) = (0, 1, 0);
@@ -93,28 +93,28 @@ impl XdpRun {
         let job = Job { way, from, to, service, hops, number };
         jobs::write(&mut self.table, 0, &job, [b"", b""], 0);
         let ran = self.run(1, 0);
-        ran.map_err(|error| told(error, "frames that leave (BPF_F_TEST_XDP_LIVE_FRAMES)"))?;
+        ran.map_err(|error| explained(error, "frames that leave (BPF_F_TEST_XDP_LIVE_FRAMES)"))?;
         match jobs::fate(&self.table, 0) {
-            Fate::Elsewhere | Fate::Strange => Ok(()),
+            Fate::Rerouted | Fate::NoNeighbour => Ok(()),
             other => Err(io::Error::other(format!(
-                "expected a frame to nobody to come back, found that it {other:?}; use \
+                "expected a frame without a receiver to be returned, found {other:?}; use \
                  `sendmmsg+gso` instead"
             ))),
         }
     }
 
-    /// Runs the program for `count` rows, of packets of `longest` bytes at the most.
+    /// Runs the program for `count` rows, with packets of at most `longest` bytes.
     fn run(&mut self, count: usize, longest: usize) -> io::Result<()> {
         self.frame.resize(HEADS + longest, 0);
         jobs::open(&self.table, count);
         let batch = (count as u32).min(FRAMES_MAX);
         let ran = self.program.run(&self.frame, self.device.index(), count as u32, batch);
-        // What were to come by the device now is none of ours.
+        // Frames that arrive by the device now are not ours.
         jobs::open(&self.table, 0);
         ran
     }
 
-    /// Sends the packets that can go so; those that could not are appended to `others`.
+    /// Sends the packets that can go by frames, and appends the rest to `others`.
     fn send(
         &mut self,
         outlet: &Outlet<'_>,
@@ -140,13 +140,13 @@ impl XdpRun {
             return;
         }
         count.calls += 1;
-        // What was not taken because of an error has its own fate.
+        // Rows that an error kept from being taken have a fate of their own.
         let _ = self.run(taken.len(), longest);
         for (index, (packet, _)) in taken.into_iter().enumerate() {
             match jobs::fate(&self.table, index) {
                 Fate::Left => count.left(std::slice::from_ref(packet)),
                 fate => {
-                    if fate == Fate::Elsewhere {
+                    if fate == Fate::Rerouted {
                         self.ways.forget(packet.to);
                     }
                     others.push(packet.clone());
@@ -155,7 +155,7 @@ impl XdpRun {
         }
     }
 
-    /// What a packet needs; `None` for one that only a socket can send.
+    /// The row of a packet; `None` if only a socket can send it.
     fn job(&mut self, packet: &Packet, now: Instant) -> Option<Job> {
         let (ip, port, service, hops) = self.from[usize::from(packet.channel == Channel::Rtcp)];
         if packet.len() > PACKET_MAX {
@@ -212,7 +212,7 @@ impl Transmit for XdpRun {
     }
 }
 
-/// What the heads of packets from a socket say.
+/// The header fields of packets from a socket.
 fn source(sockets: &StreamSockets, channel: Channel) -> io::Result<(Ipv4Addr, u16, u8, u8)> {
     let socket = sockets.of(channel);
     let local = socket.local_addr()?;

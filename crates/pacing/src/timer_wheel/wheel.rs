@@ -1,14 +1,14 @@
-//! A hashed timer wheel: when whom to call, in slots of a millisecond.
+//! A hashed timer wheel with slots of a millisecond.
 //!
 //! Setting a timer costs the same however many there are (Varghese and Lauck, "Hashed and
-//! Hierarchical Timing Wheels", SOSP 1987), and those of one slot come together, which is what
-//! makes a batch. A timer is never early: its slot begins at or after its moment.
+//! Hierarchical Timing Wheels", SOSP 1987), and the timers of one slot expire together, which makes
+//! a batch. A timer is never early: its slot begins at or after its moment.
 
 use seam::Instant;
 
 /// The length of a slot.
 pub const SLOT_NS: u64 = 1_000_000;
-/// Slots before the wheel comes round again; a timer further away waits for its round.
+/// Slots of one round; a timer further away waits for its round.
 const SLOTS: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +22,9 @@ struct Entry {
 #[derive(Debug)]
 pub struct Wheel {
     slots: Vec<Vec<Entry>>,
-    /// One bit for each slot that is not empty.
+    /// One bit for each non-empty slot.
     occupied: [u64; SLOTS / 64],
-    /// The last tick that was served.
+    /// The last tick served.
     served: u64,
     due: Vec<Entry>,
 }
@@ -36,7 +36,8 @@ impl Wheel {
         Wheel { slots: vec![Vec::new(); SLOTS], occupied: [0; SLOTS / 64], served, due: Vec::new() }
     }
 
-    /// Calls for `key` in the first slot that begins at or after `at` and is not served yet.
+    /// Adds a timer for `key` to the first slot that begins at or after `at` and was not served
+    /// yet.
     pub fn insert(&mut self, at: Instant, key: u32, stamp: u32) {
         let tick = at.ns().div_ceil(SLOT_NS).max(self.served + 1);
         let slot = tick as usize % SLOTS;
@@ -44,7 +45,7 @@ impl Wheel {
         self.occupied[slot / 64] |= 1 << (slot % 64);
     }
 
-    /// Takes out the timers of every slot that has begun by `now`, oldest slot first: their keys
+    /// Removes the timers of every slot that has begun by `now`, oldest first; returns their keys
     /// and stamps.
     pub fn advance(&mut self, now: Instant) -> impl Iterator<Item = (u32, u32)> + use<'_> {
         let last = now.ns() / SLOT_NS;
@@ -54,7 +55,7 @@ impl Wheel {
             self.take_slot(tick as usize % SLOTS, last);
         }
         self.served = self.served.max(last);
-        // A stall brings several slots, and of one slot several rounds.
+        // After a stall there are several slots, and several rounds of one slot.
         if last > first {
             self.due.sort_by_key(|entry| entry.tick);
         }
@@ -78,11 +79,11 @@ impl Wheel {
         }
     }
 
-    /// When to look again: the beginning of the next slot that is not empty. It may hold only
-    /// timers of a later round.
+    /// When to advance next: the beginning of the next non-empty slot. It may hold only timers of a
+    /// later round.
     pub fn next(&self) -> Option<Instant> {
         let start = (self.served + 1) as usize % SLOTS;
-        // Words from the one of the next slot on; its own again at the end, for the bits before.
+        // Words from the next slot's on, and that word again at the end for the bits before.
         for step in 0..=SLOTS / 64 {
             let at = (start / 64 + step) % (SLOTS / 64);
             let mask = match step {

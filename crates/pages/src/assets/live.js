@@ -107,7 +107,7 @@
   };
 
   // ---- the whole document
-  let latest = null, heard = 0;
+  let latest = null, received = 0;
   const show = (it) => {
     latest = it;
     document.title = `${it.done}/${it.total} · Roundhouse race`;
@@ -130,7 +130,7 @@
     const it = latest;
     if (!it) return;
     const over = it.phase === "over" || it.phase === "stopped";
-    const since = over || !heard ? 0 : Date.now() - heard;
+    const since = over || !received ? 0 : Date.now() - received;
     const parts = [`trial ${it.done} of ${it.total}`, `block ${it.block} of ${it.blocks}`];
     if (it.repeated) parts.push(`${it.repeated} repeated`);
     parts.push(`${span(it.elapsed_ms + since)} gone`);
@@ -154,7 +154,7 @@
     stream.onopen = () => state("open", "connected");
     stream.onmessage = (event) => {
       patience = 1000;
-      heard = Date.now();
+      received = Date.now();
       const it = JSON.parse(event.data);
       state("open", "connected");
       show(it);

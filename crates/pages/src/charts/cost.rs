@@ -1,7 +1,8 @@
 //! Where the time goes: CPU per request, in the kernel and outside it, and the system calls.
 
-use super::{Chart, Table, chart, legend, look, short};
+use super::{Chart, chart, legend, look, short};
 use crate::words;
+use document::Table;
 use lab::record::Run;
 use lab::verdict::{ArmSummary, Metric, PointSummary, Summary};
 use serde_json::{Value, json};

@@ -1,8 +1,9 @@
 //! Curves along a series of load points: throughput against concurrency with the scalability law,
 //! latency against rate.
 
-use super::{Chart, Table, chart, legend, look, micros, short, time_axis};
+use super::{Chart, chart, legend, look, micros, short, time_axis};
 use crate::words;
+use document::Table;
 use lab::plan::Plan;
 use lab::record::Run;
 use lab::verdict::{Curve, Place, Summary, Sweep};

@@ -5,8 +5,9 @@
 //! coloured by their logarithm, because the one request in ten thousand is what one looks for.
 
 use super::heat::alike;
-use super::{Chart, Table, chart, short};
+use super::{Chart, chart, short};
 use crate::words;
+use document::Table;
 use lab::plan::{Arm, LoadPoint};
 use lab::record::Run;
 use lab::slice::{Slice, half_octave, sum};
@@ -18,7 +19,7 @@ const HEAD: f64 = 26.0;
 /// Columns of the table.
 const PARTS: usize = 6;
 
-/// One chart for each load point whose trials told the latencies of each slice of time.
+/// One chart for each load point whose trials recorded the latencies of each slice of time.
 pub fn densities(run: &Run) -> Vec<Chart> {
     let points = run.manifest.plan.points.iter().enumerate();
     points.filter_map(|(at, point)| density(run, point, at)).collect()
@@ -103,7 +104,7 @@ fn picture<'a>(run: &Run, point: &str, arm: &'a Arm) -> Option<Picture<'a>> {
     told.then_some(Picture { arm: &arm.name, slices })
 }
 
-/// The edges of all rows from `low` to behind `high`, half octaves apart.
+/// The edges of all rows from `low` to beyond `high`, half octaves apart.
 fn edges(low: u64, high: u64) -> Vec<u64> {
     let mut found = vec![half_octave(low)];
     while let Some(&last) = found.last().filter(|last| **last <= high) {

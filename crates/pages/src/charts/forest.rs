@@ -1,7 +1,8 @@
 //! Forest plots: each comparison as a dot with its interval, over the band of the twin.
 
-use super::{Chart, Table, chart, look, short};
+use super::{Chart, chart, look, short};
 use crate::words;
+use document::Table;
 use lab::plan::Plan;
 use lab::record::Run;
 use lab::stats::Interval;
@@ -116,7 +117,7 @@ impl Rows {
         self.at += 1.0;
     }
 
-    /// The twin's band behind the rows from `top` on, and a little room after them.
+    /// The twin's band beneath the rows from `top` on, with a margin after them.
     fn band(&mut self, floor: f64, top: f64) {
         if floor > 0.0 && self.at > top {
             self.shapes.push(json!({

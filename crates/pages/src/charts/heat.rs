@@ -1,7 +1,8 @@
 //! Heat maps over time: each trial a row, each slice of its window a cell.
 
-use super::{Chart, Table, chart, micros};
+use super::{Chart, chart, micros};
 use crate::words;
+use document::Table;
 use lab::plan::{LoadPoint, Plan};
 use lab::record::Run;
 use lab::stats::median;
@@ -67,7 +68,7 @@ fn heat(run: &Run, point: &LoadPoint, at: usize) -> Option<Chart> {
     Some(chart(&format!("heat-{at}"), point.name.clone(), caption, height, &figure, table))
 }
 
-/// The number behind `y` of the axis of the `index`th arm; the first has none.
+/// The number after `y` in the axis of the `index`th arm; the first has none.
 fn axis_of(index: usize) -> String {
     if index == 0 { String::new() } else { (index + 1).to_string() }
 }

@@ -1,83 +1,14 @@
 //! A plain chart from plain numbers, for pages that are not about a race.
 
-use super::{COLOURS, Chart, SYMBOLS, Table, chart, legend, short};
+use super::{COLOURS, Chart, SYMBOLS, chart, legend, short};
 use crate::words;
+use document::{Axis, Mark, Plot, Point, Series, Table};
 use serde_json::{Value, json};
 
-/// How a series is drawn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Drawn {
-    /// Marks joined by a line.
-    #[default]
-    Line,
-    /// Bars.
-    Bar,
-    /// Marks alone.
-    Marks,
-}
-
-/// One axis.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Axis {
-    /// What it shows, with its unit.
-    pub title: String,
-    /// Equal distances are equal factors.
-    pub log: bool,
-    /// Names of the places 1, 2, 3 and so on, where the axis has names instead of numbers.
-    pub names: Vec<String>,
-}
-
-impl Axis {
-    /// What stands at a place.
-    fn told(&self, at: f64) -> String {
-        let name = self.names.get((at.max(1.0) as usize) - 1);
-        name.cloned().unwrap_or_else(|| number(at))
-    }
-}
-
-/// One place of a series.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct At {
-    /// Horizontal.
-    pub x: f64,
-    /// Vertical.
-    pub y: f64,
-    /// Ends of its interval, if it has one.
-    pub range: Option<(f64, f64)>,
-}
-
-impl From<(f64, f64)> for At {
-    fn from((x, y): (f64, f64)) -> At {
-        At { x, y, range: None }
-    }
-}
-
-/// Numbers that belong together.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Line {
-    /// Its name in the legend.
-    pub name: String,
-    /// How it is drawn.
-    pub drawn: Drawn,
-    /// A figure that somebody else published: drawn in grey and dashed.
-    pub published: bool,
-    /// Its places, in order.
-    pub places: Vec<At>,
-}
-
-/// A chart of lines or bars over two axes.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plot {
-    /// What it shows.
-    pub title: String,
-    /// How to read it, in one or two sentences.
-    pub caption: String,
-    /// The horizontal axis.
-    pub x: Axis,
-    /// The vertical axis.
-    pub y: Axis,
-    /// The series.
-    pub lines: Vec<Line>,
+/// What stands at a position of an axis.
+fn label(axis: &Axis, at: f64) -> String {
+    let name = axis.names.get((at.max(1.0) as usize) - 1);
+    name.cloned().unwrap_or_else(|| number(at))
 }
 
 /// Draws a plot; `id` is unique in its page.
@@ -85,7 +16,7 @@ pub fn plot(id: &str, plot: &Plot) -> Chart {
     let mut table = Table::new(&["Series", &plot.x.title, &plot.y.title, "Interval"]);
     let mut colours = 0..;
     let mut data = Vec::new();
-    for line in &plot.lines {
+    for line in &plot.series {
         let (colour, symbol) = match line.published {
             true => ("$muted".to_string(), "circle-open"),
             false => {
@@ -94,17 +25,17 @@ pub fn plot(id: &str, plot: &Plot) -> Chart {
             }
         };
         data.push(series(line, &colour, symbol));
-        for it in &line.places {
+        for it in &line.points {
             let range = it.range.map(|(low, high)| format!("[{}, {}]", number(low), number(high)));
             table.row(vec![
                 line.name.clone(),
-                plot.x.told(it.x),
+                label(&plot.x, it.x),
                 number(it.y),
                 range.unwrap_or_else(|| words::NONE.to_string()),
             ]);
         }
     }
-    let places = || plot.lines.iter().flat_map(|line| &line.places);
+    let places = || plot.series.iter().flat_map(|line| &line.points);
     let ys: Vec<f64> = places().flat_map(ends).collect();
     let y = axis(&plot.y, &wrapped(&plot.y.title), &ys);
     let xs: Vec<f64> = places().map(|it| it.x).collect();
@@ -128,14 +59,14 @@ pub fn plot(id: &str, plot: &Plot) -> Chart {
     };
     let figure = json!({"data": data, "layout": {
         "margin": {"l": 8, "r": 16, "t": 4, "b": 48}, "hovermode": "closest", "legend": legend,
-        "showlegend": plot.lines.len() > 1, "barmode": "group",
+        "showlegend": plot.series.len() > 1, "barmode": "group",
         "xaxis": x, "yaxis": y,
     }});
     chart(id, plot.title.clone(), &plot.caption, 360, &figure, table)
 }
 
 /// A place's value and the ends of its interval.
-fn ends(it: &At) -> impl Iterator<Item = f64> {
+fn ends(it: &Point) -> impl Iterator<Item = f64> {
     [it.y].into_iter().chain(it.range.into_iter().flat_map(|(low, high)| [low, high]))
 }
 
@@ -185,10 +116,10 @@ fn even_ticks(low: f64, high: f64) -> Vec<f64> {
     let third = (high - low) / 3.0;
     let decade = 10_f64.powf(third.log10().floor());
     let step = [5.0, 2.0, 1.0].map(|it| it * decade).into_iter().find(|it| *it <= third);
-    // Labels from a hundred on have no digits behind the point.
+    // Labels from a hundred on have no decimals.
     let step = step.unwrap_or(decade).max(if low >= 100.0 { 1.0 } else { 0.0 });
     let places = (low / step).floor() as i64 - 1..=(high / step).ceil() as i64 + 1;
-    // The product of a step and a whole number has digits that nobody asked for.
+    // The product of a step and a whole number has digits of rounding.
     let exact = |it: i64| format!("{:.9}", it as f64 * step).parse().unwrap_or(0.0);
     places.map(exact).filter(|it: &f64| *it > 0.0).collect()
 }
@@ -238,35 +169,35 @@ fn brief(value: f64) -> String {
     }
 }
 
-fn series(line: &Line, colour: &str, symbol: &str) -> Value {
-    let x: Vec<f64> = line.places.iter().map(|it| short(it.x)).collect();
-    let y: Vec<f64> = line.places.iter().map(|it| short(it.y)).collect();
-    let end = |pick: fn(At, (f64, f64)) -> f64| -> Vec<f64> {
-        line.places.iter().map(|it| it.range.map_or(0.0, |range| short(pick(*it, range)))).collect()
+fn series(line: &Series, colour: &str, symbol: &str) -> Value {
+    let x: Vec<f64> = line.points.iter().map(|it| short(it.x)).collect();
+    let y: Vec<f64> = line.points.iter().map(|it| short(it.y)).collect();
+    let end = |pick: fn(Point, (f64, f64)) -> f64| -> Vec<f64> {
+        line.points.iter().map(|it| it.range.map_or(0.0, |range| short(pick(*it, range)))).collect()
     };
     let mut trace = json!({
         "name": line.name, "x": x, "y": y,
         "hovertemplate": "%{fullData.name}: %{x:,.4~g}, %{y:,.4~g}<extra></extra>",
         "marker": {"color": colour, "symbol": symbol, "size": 8},
     });
-    if line.places.iter().any(|it| it.range.is_some()) {
+    if line.points.iter().any(|it| it.range.is_some()) {
         trace["error_y"] = json!({
             "type": "data", "symmetric": false, "array": end(|it, range| range.1 - it.y),
             "arrayminus": end(|it, range| it.y - range.0), "color": colour, "thickness": 1.5,
             "width": 3,
         });
     }
-    match line.drawn {
-        Drawn::Bar => {
+    match line.mark {
+        Mark::Bar => {
             trace["type"] = json!("bar");
             trace["marker"] = json!({"color": colour});
         }
-        Drawn::Line | Drawn::Marks => {
+        Mark::Line | Mark::Point => {
             let dash = if line.published { "dash" } else { "solid" };
             trace["type"] = json!("scatter");
             trace["cliponaxis"] = json!(false);
             trace["mode"] =
-                json!(if line.drawn == Drawn::Line { "lines+markers" } else { "markers" });
+                json!(if line.mark == Mark::Line { "lines+markers" } else { "markers" });
             trace["line"] = json!({"color": colour, "width": 2, "dash": dash});
         }
     }
@@ -313,18 +244,21 @@ mod tests {
         assert_eq!(measured_ticks(bytes), Some(vec![8.0, 16.0, 64.0, 128.0]));
         assert_eq!(measured_ticks((1..20).map(f64::from).collect()), None);
         assert_eq!(wrapped("requests/s"), "requests/s");
-        let long = "time / that of a map behind one lock";
-        assert_eq!(wrapped(long), "time / that of a<br>map behind one lock");
+        let long = "time / that of a map with one lock";
+        assert_eq!(wrapped(long), "time / that of a<br>map with one lock");
     }
 
     #[test]
     fn a_plot_has_its_numbers_in_a_table_too() {
-        let line = Line {
+        let line = Series {
             name: "honest <run>".to_string(),
-            places: vec![(1.0, 0.999).into(), At { x: 1_000.0, y: 761.0, range: Some((7.5, 8e3)) }],
-            ..Line::default()
+            points: vec![
+                (1.0, 0.999).into(),
+                Point { x: 1_000.0, y: 761.0, range: Some((7.5, 8e3)) },
+            ],
+            ..Series::default()
         };
-        let drawn = plot("p", &Plot { lines: vec![line], ..Plot::default() });
+        let drawn = plot("p", &Plot { series: vec![line], ..Plot::default() });
         assert_eq!(drawn.table.rows[1], ["honest <run>", "1,000", "761", "[7.5, 8,000]"]);
         assert!(drawn.figure.contains("\"error_y\"") && !drawn.figure.contains('<'));
     }

@@ -1,7 +1,8 @@
 //! How much a server can take: the search for its capacity, and what overload does to it.
 
-use super::{Chart, Table, chart, heat, legend, look, micros, short, time_axis};
+use super::{Chart, chart, heat, legend, look, micros, short, time_axis};
 use crate::words;
+use document::Table;
 use lab::plan::Model;
 use lab::record::Run;
 use lab::seen::Search;

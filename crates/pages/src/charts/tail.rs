@@ -1,7 +1,8 @@
 //! Percentile curves on a nines axis: how slow the slow requests are.
 
-use super::{Chart, Table, chart, legend, look, micros, time_axis};
+use super::{Chart, chart, legend, look, micros, time_axis};
 use crate::words;
+use document::Table;
 use lab::load::Times;
 use lab::plan::Plan;
 use lab::record::Run;
@@ -55,7 +56,7 @@ fn tail(run: &Run, point: &str, open: bool, at: usize) -> Option<Chart> {
         }
         let longest = middle(&|it| it.max_ns);
         let cells = curve.iter().chain([&longest]).map(|it| words::or_none(*it, words::time));
-        table.row(std::iter::once(arm.name.clone()).chain(cells).collect());
+        table.row([arm.name.clone()].into_iter().chain(cells).collect::<Vec<_>>());
     }
     // A single quantile is no curve; the table of numbers has it.
     if !table.rows.iter().any(|row| row[2..5].iter().any(|cell| cell != words::NONE)) {

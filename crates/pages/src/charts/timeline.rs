@@ -1,7 +1,8 @@
 //! All trials in the order of running, the repeated ones too, with the machine's noise beneath.
 
-use super::{Chart, Table, chart, legend, look, short};
+use super::{Chart, chart, legend, look, short};
 use crate::words;
+use document::Table;
 use lab::plan::Plan;
 use lab::record::Run;
 use lab::stats::median;

@@ -1,8 +1,8 @@
 //! What stands beside the verdicts: validity at a glance, numbers, manifest, every trial.
 
 use super::verdicts::what;
-use crate::charts::Table;
 use crate::words;
+use document::Table;
 use lab::record::Run;
 use lab::trial::{Ending, Trial};
 use lab::verdict::{ArmSummary, Metric, PointSummary, Summary, Verdict};
@@ -224,7 +224,7 @@ pub(super) fn uncounted(run: &Run) -> Vec<String> {
     missing.map(|(it, why)| format!("{}, {}: {why}", it.arm, it.point)).collect()
 }
 
-/// The arms with the commands and programs behind them.
+/// The arms with their commands and programs.
 pub(super) fn arms(run: &Run) -> Vec<ArmRow> {
     let programs = &run.manifest.programs;
     run.manifest

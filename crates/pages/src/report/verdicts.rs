@@ -91,7 +91,7 @@ pub(super) fn axis(_plan: &Plan, summary: &Summary) -> Axis {
     }))
 }
 
-/// The load points that stand for themselves, and behind them those of each curve, by its name.
+/// The load points that stand for themselves, and after them those of each curve, by its name.
 /// Where all belong to curves, all stand in front.
 pub(super) fn groups(
     run: &Run,
@@ -171,7 +171,7 @@ fn cell(point: &PointSummary, arm: &ArmSummary, metric: Metric, axis: Axis) -> O
     let strip = strip::draw(axis, class, point.floor(metric), &judged.comparison);
     let ratio = words::ratio(judged.comparison.ratio);
     if arm.twin {
-        // Nobody waits for the twin to be settled: it is there to show the noise.
+        // The twin need not settle: it is there to show the noise.
         let (word, term, aside) = ("noise", "floor", String::new());
         return Some(Cell { class: "open", word, term, bound, ratio, interval, strip, aside });
     }

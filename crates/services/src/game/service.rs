@@ -309,7 +309,7 @@ fn say(cx: &Context<'_>, to: u64, text: String, out: &mut Out) {
 /// Sends to a session. The launcher ensured that the engine can.
 fn push(cx: &Context<'_>, to: SessionId, bytes: &[u8]) {
     if let Err(cannot) = cx.push(to, bytes) {
-        cx.note(|note| *note = format!("{}: nobody else hears of it: {cannot}", cx.me));
+        cx.note(|note| *note = format!("{}: cannot push to another session: {cannot}", cx.me));
     }
 }
 

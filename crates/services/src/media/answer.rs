@@ -9,25 +9,25 @@ use wire::sdp::{About, describe};
 
 use super::digest;
 use super::live::Ring;
-use super::place::{Place, place};
-use super::play::Show;
+use super::playback::Presentation;
 use super::service::{After, At, Job, Session};
 use super::title::{Title, Trouble, stamp};
 use super::transport::{NoWay, Way};
-use super::{Media, play};
+use super::url::{TrackUrl, track_url};
+use super::{Media, playback};
 use crate::web::{LookupError, Platform, Resource};
 
-/// The methods that there are.
+/// The supported methods.
 const PUBLIC: &str =
     "OPTIONS, DESCRIBE, SETUP, PLAY, PAUSE, TEARDOWN, GET_PARAMETER, SET_PARAMETER";
-/// Methods that RTSP knows and a player of files has no use for.
+/// Methods of RTSP that a player of files does not use.
 const KNOWN: &[&str] = &["ANNOUNCE", "RECORD", "REDIRECT"];
 /// The longest `CSeq`, in digits.
 const CSEQ_MAX: usize = 10;
 /// Tracks that one session may set up.
 const LEGS_MAX: usize = 16;
 
-/// A request with what every answer to it needs.
+/// A request, and what every answer to it contains.
 struct Asked<'a> {
     request: &'a Request<'a>,
     cseq: &'a str,
@@ -44,7 +44,7 @@ impl Asked<'_> {
     }
 }
 
-/// Why a title is not at hand.
+/// Why a title is not available.
 enum Lack<F> {
     /// It has to be read first.
     Unread(Job<F>),
@@ -82,7 +82,7 @@ impl<B: Platform> Media<B> {
         }
         if let Some(credentials) = &self.options.credentials
             && request.method != "OPTIONS"
-            && let Err(challenge) = digest::check(credentials, &self.chance, cx.now, request)
+            && let Err(challenge) = digest::check(credentials, &self.secret, cx.now, request)
         {
             let reply = asked.reply(Status::UNAUTHORIZED);
             reply.field("WWW-Authenticate", challenge).finish(&[], out.bytes());
@@ -100,9 +100,9 @@ impl<B: Platform> Media<B> {
     ) -> After<B::File> {
         let named =
             asked.request.field("Session").map(|value| value.split(';').next().unwrap_or(""));
-        let is_ours = match (&session.show, named) {
+        let is_ours = match (&session.presentation, named) {
             (_, None) => true,
-            (Some(show), Some(name)) => show.name == name.trim(),
+            (Some(presentation), Some(name)) => presentation.name == name.trim(),
             (None, Some(_)) => false,
         };
         if !is_ours {
@@ -116,7 +116,7 @@ impl<B: Platform> Media<B> {
             }
             "DESCRIBE" => self.describe((cx, session), asked, out),
             "SETUP" => self.set_up((cx, session), asked, named.is_some(), out),
-            method @ ("PLAY" | "PAUSE" | "TEARDOWN") => match (&session.show, named) {
+            method @ ("PLAY" | "PAUSE" | "TEARDOWN") => match (&session.presentation, named) {
                 (Some(_), Some(_)) => self.control((cx, session), asked, method, out),
                 (Some(_), None) => asked.refuse(Status::NO_SESSION, out),
                 (None, _) => asked.refuse(Status::NOT_VALID_NOW, out),
@@ -137,21 +137,21 @@ impl<B: Platform> Media<B> {
     }
 
     fn with_session(&self, session: &Session<B::File>, reply: Reply) -> Reply {
-        match &session.show {
+        match &session.presentation {
             None => reply,
-            Some(show) => {
+            Some(presentation) => {
                 let seconds = self.options.session_timeout.as_secs().max(1);
-                reply.field("Session", format_args!("{};timeout={seconds}", show.name))
+                reply.field("Session", format_args!("{};timeout={seconds}", presentation.name))
             }
         }
     }
 
-    /// The title of a place: from memory, or by a job, after which the request is read again.
+    /// The title of a URL: from memory, or by a job, after which the request is read again.
     fn title(
         &self,
         cx: &At<'_>,
         session: &mut Session<B::File>,
-        place: &Place,
+        place: &TrackUrl,
     ) -> Result<Arc<Title<B::File>>, Lack<B::File>> {
         let path = match &place.path[..] {
             "" => match &self.options.only[..] {
@@ -210,7 +210,7 @@ impl<B: Platform> Media<B> {
         if !accepts {
             return asked.refuse(Status::NOT_ACCEPTABLE, out);
         }
-        let Some(place) = place(asked.request.target) else {
+        let Some(place) = track_url(asked.request.target) else {
             return asked.refuse(Status::NOT_FOUND, out);
         };
         let title = match self.title(cx, session, &place) {
@@ -235,7 +235,7 @@ impl<B: Platform> Media<B> {
         After::Next
     }
 
-    /// Where everything goes to a group a description says to which.
+    /// The group that a description names, where everything goes to groups.
     fn grouped<'n>(&self, cx: &At<'_>, title: &Title<B::File>, about: About<'n>) -> About<'n> {
         if !self.options.groups.is_some_and(|groups| groups.only) {
             return about;
@@ -256,19 +256,19 @@ impl<B: Platform> Media<B> {
         is_named: bool,
         out: &mut Out,
     ) -> After<B::File> {
-        let Some(place) = place(asked.request.target) else {
+        let Some(place) = track_url(asked.request.target) else {
             return asked.refuse(Status::NOT_FOUND, out);
         };
-        if !is_named && let Some(show) = &session.show {
-            // One connection, one session; but a player that heard nothing forgets the session that
-            // it has paused, and tries another way.
-            if show.is_playing() {
+        if !is_named && let Some(presentation) = &session.presentation {
+            // One connection has one session; but a player that received nothing abandons its
+            // paused session and tries another transport.
+            if presentation.is_playing() {
                 return asked.refuse(Status::NOT_VALID_NOW, out);
             }
             self.end(cx, session);
         }
-        let title = match &session.show {
-            Some(show) if show.url == place.url => show.title.clone(),
+        let title = match &session.presentation {
+            Some(presentation) if presentation.url == place.url => presentation.title.clone(),
             Some(_) => return asked.refuse(Status::AGGREGATE_NOT_ALLOWED, out),
             None => match self.title(cx, session, &place) {
                 Ok(title) => title,
@@ -282,30 +282,33 @@ impl<B: Platform> Media<B> {
             None if title.program.tracks.len() == 1 => 0,
             None => return asked.refuse(Status::AGGREGATE_NOT_ALLOWED, out),
         };
-        let show = session.show.as_deref();
-        let is_late = show.is_some_and(|show| show.is_playing() || show.legs.len() >= LEGS_MAX);
+        let presentation = session.presentation.as_deref();
+        let is_late = presentation.is_some_and(|presentation| {
+            presentation.is_playing() || presentation.legs.len() >= LEGS_MAX
+        });
         if is_late {
             return asked.refuse(Status::NOT_VALID_NOW, out);
         }
-        // The track goes another way from now on (RFC 2326 section 10.4).
-        if let Some(show) = session.show.as_deref_mut()
-            && let Some(again) = show.legs.iter().position(|leg| leg.track == track)
-            && show.legs.remove(again).let_go(cx)
+        // The track uses another transport from now on (RFC 2326 section 10.4).
+        if let Some(presentation) = session.presentation.as_deref_mut()
+            && let Some(again) = presentation.legs.iter().position(|leg| leg.track == track)
+            && presentation.legs.remove(again).let_go(cx)
         {
             cx.ring();
         }
-        let show = session.show.as_deref();
+        let presentation = session.presentation.as_deref();
         let offered = asked.request.field("Transport").unwrap_or("");
-        let (leg, told) = match self.leg(cx, (session.peer, show), (&title, track), offered) {
+        let (leg, told) = match self.leg(cx, (session.peer, presentation), (&title, track), offered)
+        {
             Ok(way) => way,
             Err(NoWay::Unsupported) => return asked.refuse(Status::UNSUPPORTED_TRANSPORT, out),
             Err(NoWay::Full) => return asked.refuse(Status::NO_BANDWIDTH, out),
         };
-        let show = session.show.get_or_insert_with(|| {
-            let name = self.chance.word(&format!("show {} {}", cx.me.bits(), cx.now.ns()));
-            Box::new(Show::new(name[..16].to_owned(), place.url, title))
+        let presentation = session.presentation.get_or_insert_with(|| {
+            let name = self.secret.word(&format!("show {} {}", cx.me.bits(), cx.now.ns()));
+            Box::new(Presentation::new(name[..16].to_owned(), place.url, title))
         });
-        show.legs.push(leg);
+        presentation.legs.push(leg);
         let reply = self.with_session(session, asked.reply(Status::OK));
         reply.field("Transport", told).finish(&[], out.bytes());
         After::Next
@@ -319,22 +322,23 @@ impl<B: Platform> Media<B> {
         method: &str,
         out: &mut Out,
     ) -> After<B::File> {
-        let Some(show) = &mut session.show else {
+        let Some(presentation) = &mut session.presentation else {
             return asked.refuse(Status::NOT_VALID_NOW, out);
         };
-        // Some players send `*` for the whole.
-        let track = match (asked.request.target, place(asked.request.target)) {
+        // Some players send `*` for the whole presentation.
+        let track = match (asked.request.target, track_url(asked.request.target)) {
             ("*", _) => None,
-            (_, Some(place)) if place.url == show.url => place.track,
+            (_, Some(place)) if place.url == presentation.url => place.track,
             _ => return asked.refuse(Status::NOT_FOUND, out),
         };
-        let one = track.and_then(|track| show.legs.iter().position(|leg| leg.track == track));
-        let is_part = show.legs.len() > 1 && track.is_some();
+        let one =
+            track.and_then(|track| presentation.legs.iter().position(|leg| leg.track == track));
+        let is_part = presentation.legs.len() > 1 && track.is_some();
         match method {
             "TEARDOWN" => {
                 match one {
                     Some(one) if is_part => {
-                        if show.legs.remove(one).let_go(cx) {
+                        if presentation.legs.remove(one).let_go(cx) {
                             cx.ring();
                         }
                     }
@@ -344,10 +348,10 @@ impl<B: Platform> Media<B> {
             }
             _ if is_part => asked.refuse(Status::AGGREGATE_ONLY, out),
             "PAUSE" => {
-                if show.pause(cx) {
+                if presentation.pause(cx) {
                     cx.ring();
                 }
-                let at = wire::rtsp::seconds(show.position_ns(cx.now));
+                let at = wire::rtsp::seconds(presentation.position_ns(cx.now));
                 let reply = asked.reply(Status::OK).field("Range", format_args!("npt={at}-"));
                 self.with_session(session, reply).finish(&[], out.bytes());
                 After::Next
@@ -362,7 +366,7 @@ impl<B: Platform> Media<B> {
         asked: &Asked<'_>,
         out: &mut Out,
     ) -> After<B::File> {
-        let Some(show) = &mut session.show else {
+        let Some(presentation) = &mut session.presentation else {
             return asked.refuse(Status::NOT_VALID_NOW, out);
         };
         let range = match asked.request.field("Range") {
@@ -372,8 +376,8 @@ impl<B: Platform> Media<B> {
                 range => range,
             },
         };
-        let range = range.map(|range| meant(asked.request, show, range));
-        match self.play(cx, show, range) {
+        let range = range.map(|range| meant(asked.request, presentation, range));
+        match self.play(cx, presentation, range) {
             Err(status) => asked.refuse(status, out),
             Ok(playing) => {
                 let mut reply = asked.reply(Status::OK).field("Range", playing.range);
@@ -389,7 +393,8 @@ impl<B: Platform> Media<B> {
         }
     }
 
-    /// Nothing asked is a sign of life; else what is known by these names, a line each.
+    /// An empty request keeps the session alive; otherwise the value of each known name, one a
+    /// line.
     fn parameters(
         &self,
         (cx, session): Ours<'_, '_, B::File>,
@@ -418,25 +423,27 @@ impl<B: Platform> Media<B> {
 
     /// `position` in seconds; `packets_sent`, `packets_lost` and `jitter` of all tracks.
     fn parameter(&self, cx: &At<'_>, session: &Session<B::File>, name: &str) -> Option<String> {
-        let show = session.show.as_ref()?;
+        let presentation = session.presentation.as_ref()?;
         let (mut sent, mut lost, mut jitter) = (0_u64, 0_i64, 0_u32);
-        for leg in &show.legs {
+        for leg in &presentation.legs {
             match &leg.way {
-                Way::Datagrams { slot } | Way::Together { member: slot, .. } => {
+                Way::Datagrams { slot } | Way::Group { member: slot, .. } => {
                     let reception = cx.state.reception(*slot);
                     sent += u64::from(reception.packets);
                     lost += i64::from(reception.lost);
                     jitter = jitter.max(reception.jitter);
                 }
-                Way::Within { player, .. } => {
-                    sent += player.as_ref().map_or(0, |player| u64::from(player.packets));
+                Way::Interleaved { rtp, .. } => {
+                    sent += rtp.as_ref().map_or(0, |rtp| u64::from(rtp.packets));
                     lost += leg.heard.map_or(0, |heard| i64::from(heard.lost));
                     jitter = jitter.max(leg.heard.map_or(0, |heard| heard.jitter));
                 }
             }
         }
         match name {
-            "position" => Some(format!("{:.3}", play::seconds(show.position_ns(cx.now)))),
+            "position" => {
+                Some(format!("{:.3}", playback::seconds(presentation.position_ns(cx.now))))
+            }
             "packets_sent" => Some(sent.to_string()),
             "packets_lost" => Some(lost.to_string()),
             "jitter" => Some(jitter.to_string()),
@@ -445,11 +452,11 @@ impl<B: Platform> Media<B> {
     }
 }
 
-/// What is meant by a range. Players that stand on libavformat (ffplay, mpv) name times of a
-/// transport stream by the stream's own clock, whatever its description says.
-fn meant<F>(request: &Request<'_>, show: &Show<F>, range: Range) -> Range {
+/// Interprets a range. Players based on libavformat (ffplay, mpv) name times of a transport stream
+/// by the stream's own clock, whatever its description says.
+fn meant<F>(request: &Request<'_>, presentation: &Presentation<F>, range: Range) -> Range {
     let agent = request.field("User-Agent").unwrap_or("");
-    let begins_ns = show.title.program.tracks[0].plan.begins_ns();
+    let begins_ns = presentation.title.program.tracks[0].plan.begins_ns();
     let is_theirs = ["Lavf", "libmpv", "mpv"].iter().any(|name| agent.starts_with(name));
     if !is_theirs || begins_ns == 0 {
         return range;
@@ -458,7 +465,7 @@ fn meant<F>(request: &Request<'_>, show: &Show<F>, range: Range) -> Range {
     Range { from_ns: range.from_ns.map(moved), to_ns: range.to_ns.map(moved) }
 }
 
-/// The status that tells a trouble.
+/// The status code of a trouble.
 fn status(trouble: &Trouble) -> Status {
     match trouble {
         Trouble::LookupError(LookupError::Absent) => Status::NOT_FOUND,

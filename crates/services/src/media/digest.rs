@@ -1,31 +1,31 @@
-//! Who may: Digest authentication (RFC 2617) without a memory. A nonce is the time at which it was
-//! made and a proof that we made it, so none has to be kept.
+//! Digest authentication (RFC 2617) without stored nonces: a nonce is the time at which it was
+//! made, and a proof that this server made it.
 
 use seam::Instant;
 use wire::rtsp::{Authorization, Challenge, Request};
 
-use super::chance::Chance;
 use super::options::Credentials;
+use super::secret::Secret;
 
-/// How long a nonce is good, in seconds.
+/// How long a nonce is valid, in seconds.
 const NONCE_S: u64 = 300;
-/// What the password opens.
+/// The realm.
 const REALM: &str = "roundhouse";
 
 /// Whether the request may pass; the value of `WWW-Authenticate` if it may not.
 pub fn check(
     credentials: &Credentials,
-    chance: &Chance,
+    secret: &Secret,
     now: Instant,
     request: &Request<'_>,
 ) -> Result<(), String> {
     let second = now.ns() / 1_000_000_000;
-    let fresh = nonce(chance, second);
+    let fresh = nonce(secret, second);
     let challenge = |stale| Challenge { realm: REALM, nonce: &fresh, stale }.value();
     let answer = request.field("Authorization").and_then(Authorization::read);
     let Some(answer) = answer else { return Err(challenge(false)) };
     let made = answer.nonce.split('-').next().and_then(|second| second.parse().ok()).unwrap_or(0);
-    let is_right = answer.nonce == nonce(chance, made)
+    let is_right = answer.nonce == nonce(secret, made)
         && answer.realm == REALM
         && answer.user == credentials.user
         && is_asked(&answer.uri, request.target)
@@ -37,11 +37,11 @@ pub fn check(
     }
 }
 
-fn nonce(chance: &Chance, second: u64) -> String {
-    format!("{second}-{}", chance.word(&format!("nonce {second}")))
+fn nonce(secret: &Secret, second: u64) -> String {
+    format!("{second}-{}", secret.word(&format!("nonce {second}")))
 }
 
-/// Players name the whole where they mean a track, or the other way round.
+/// Players name the presentation where they mean a track, or the other way round.
 fn is_asked(uri: &str, target: &str) -> bool {
     let (uri, target) = (uri.trim_end_matches('/'), target.trim_end_matches('/'));
     let is_below = |long: &str, short: &str| {

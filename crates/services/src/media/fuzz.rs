@@ -9,7 +9,7 @@ use seam::{Channel, Effects, PacedCx, PacedSource, WorkerId};
 use stats::Rng;
 use wire::rtcp::{ReceptionReport, write_receiver_report};
 
-use super::pocket::{BEGIN, Guest, Pocket, options, orders};
+use super::test_server::{BEGIN, Guest, TestServer, options, orders};
 use super::{Groups, Media, Options};
 
 /// Runs `events` conversations' worth of requests from `seed`.
@@ -117,7 +117,7 @@ const SETUPS: [&str; 3] = [
 fn report(rng: &mut Rng, at: &str) {
     let groups = Some(Groups { first: [239, 1, 2, 3].into(), port: 5004, ttl: 1, only: false });
     let orders = orders();
-    let media = Media::new(Options { groups, ..options() }, Pocket { cold: false });
+    let media = Media::new(Options { groups, ..options() }, TestServer { cold: false });
     let mut guest = Guest::new(&media, &orders);
     let transport = *rng.pick::<&str>(&SETUPS);
     let said = guest.send(
@@ -153,12 +153,12 @@ fn report(rng: &mut Rng, at: &str) {
             _ => {}
         }
         let channel = if rng.once_in(8) { Channel::Rtp } else { Channel::Rtcp };
-        media.hear(&cx, SocketAddr::from((from, 5001)), channel, &bytes);
+        media.receive(&cx, SocketAddr::from((from, 5001)), channel, &bytes);
     }
-    let echo = orders.heard();
+    let totals = orders.heard();
     let is_within = transport.contains("TCP");
-    assert!(echo.reporting <= u64::from(!is_within), "{at}: {echo:?}");
-    assert!(told.is_empty() || is_within || echo.reporting == 1, "{at}: {told:?} were not heard");
+    assert!(totals.reporting <= u64::from(!is_within), "{at}: {totals:?}");
+    assert!(told.is_empty() || is_within || totals.reporting == 1, "{at}: {told:?} were not heard");
     guest.leave();
     assert_eq!(orders.count(), 0, "{at}: a transmission was left behind");
 }
@@ -167,7 +167,7 @@ fn report(rng: &mut Rng, at: &str) {
 fn exchange(requests: &[(String, Duration)], step: usize, cold: bool, at: &str) -> Vec<u8> {
     // The same numbers each time.
     let orders = orders();
-    let media = Media::new(options(), Pocket { cold });
+    let media = Media::new(options(), TestServer { cold });
     let mut guest = Guest::new(&media, &orders);
     let mut heard = Vec::new();
     let mut session = String::from("none");

@@ -1,10 +1,10 @@
-//! Groups: a title that is sent once, to an address that many listen to.
+//! Multicast groups: a title is sent once, to an address that many clients listen to.
 //!
-//! A title gets a group when somebody first asks for it that way, and keeps it; so two sessions
-//! that ask at the same time get the same one, and a player that was told an address can use it
-//! again. It is sent from the first `PLAY` until the last session has gone. The surprising thing is
-//! the member: a slot that nothing is stream from, which stands for a session, so that the sessions
-//! of a worker that died are known to have left.
+//! A title gets a group at the first request for it, and keeps it; so two sessions that ask at the
+//! same time get the same group, and a player can use an address again. It is sent from the first
+//! `PLAY` until the last session has gone. The surprising thing is the member: a slot from which
+//! nothing is sent. It stands for a session, so that the members of a dead worker are known to have
+//! left.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -14,25 +14,25 @@ use memory::Lock;
 use seam::{Instant, WorkerId};
 use wire::rtcp::ReceptionReport;
 
+use super::cursor::Segment;
 use super::orders::{Orders, Setup};
-use super::run::Segment;
 
-/// How many titles can have a group.
+/// Most titles with a group.
 pub const GROUPS: usize = 256;
-/// Tracks of a title that is sent to a group.
+/// Most tracks of a title that is sent to a group.
 pub const TRACKS_MAX: usize = 8;
 
-/// How often it is looked for whom a report to a group is from, in so many nanoseconds: anybody can
-/// send to a group, and a look at a thousand members takes some ten microseconds.
+/// Nanoseconds between two searches for the member that a report to a group comes from: any host
+/// can send to a group, and a search through a thousand members takes some ten microseconds.
 const SEEK_MAX: u64 = 64;
 const SEEK_SPAN_NS: u64 = 16_000_000;
-/// The bit of a member's word that says that the rest is a name.
+/// The bit of a member's word that marks the rest as an SSRC.
 const NAMED: u64 = 1 << 32;
 
-/// One title's group. All-zero bytes are one that nobody has.
+/// One title's group. All-zero bytes are a free one.
 #[repr(C)]
 pub struct Group {
-    /// Of which title, as a number; 0: of none.
+    /// The title, as a number; 0: free.
     key: AtomicU64,
     lock: Lock,
     /// Not 0: it is sent.
@@ -46,20 +46,20 @@ pub struct Group {
 #[repr(C)]
 struct Track {
     members: AtomicU32,
-    /// The slot that it is stream from, one up; 0 while nobody wants it.
+    /// The slot that it is sent from, plus one; 0 while there is no member.
     slot: AtomicU32,
 }
 
-/// Which groups there are for titles.
+/// The groups available to titles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Groups {
     /// The address of the first one; the others follow.
     pub first: IpAddr,
     /// The port of the first track's media.
     pub port: u16,
-    /// By how many hops.
+    /// The TTL.
     pub ttl: u8,
-    /// Nothing is sent to single addresses.
+    /// Unicast datagrams are refused.
     pub only: bool,
 }
 
@@ -87,7 +87,7 @@ impl Groups {
 pub type Began = (u64, Instant);
 
 impl Orders {
-    /// The group of the title that `key` stands for; `None` if all are others'.
+    /// The group of the title that `key` stands for; `None` if all are taken by others.
     pub fn group(&self, key: u64) -> Option<usize> {
         let key = key.max(1);
         (0..GROUPS).find(|group| {
@@ -102,9 +102,9 @@ impl Orders {
         })
     }
 
-    /// Makes a session, whose client is at the goal of `member`, listen to a track of a group; the
-    /// first one sets the track up as `sent` says. Says which slot stands for the session, and by
-    /// which name the track is sent.
+    /// Makes a session, whose client is at the destination of `member`, listen to a track of a
+    /// group; the first one sets the track up as `sent` says. Returns the slot that stands for the
+    /// session, and the SSRC of the track.
     pub fn join(
         &self,
         me: WorkerId,
@@ -117,7 +117,7 @@ impl Orders {
         let locked = it.lock.lock(me);
         let track = &it.tracks[sent.track];
         if track.slot.load(Relaxed) == 0 {
-            // It belongs to no session: whoever comes first may leave first.
+            // It belongs to no session: the first member may leave first.
             let Some((stream, _)) = self.set_up(me, sent, usize::MAX) else {
                 drop(locked);
                 self.release(slot);
@@ -132,7 +132,7 @@ impl Orders {
         Some((slot, self.route(stream).1))
     }
 
-    /// A session listens no more: `slot` stood for it. The track ends with its last member.
+    /// The session for which `slot` stood stops listening. The track ends with its last member.
     pub fn leave(&self, me: WorkerId, slot: usize) {
         let (group, track) = self.membership(slot);
         self.release(slot);
@@ -153,9 +153,9 @@ impl Orders {
         }
     }
 
-    /// Plays the tracks of a group that are not played yet: where it began is `began` for the first
-    /// who asks, and for all others what it was then. `segment` says what is to be played of a
-    /// track. Says when the group began, and whether a streaming worker has to know.
+    /// Plays the tracks of a group that do not play yet. `began` is where the group begins for the
+    /// first session; later ones get what it was then. `segment` makes the segment of a track.
+    /// Returns when the group began, and whether to ring the streaming worker.
     pub fn play_group(
         &self,
         me: WorkerId,
@@ -190,16 +190,16 @@ impl Orders {
         (began, rings)
     }
 
-    /// The slot that is stream from what the session of a member listens to.
+    /// The slot that sends what the session of a member listens to.
     pub(super) fn listened_to(&self, member: usize) -> Option<usize> {
         let is_member = self.members[member / 64].load(Relaxed) & 1 << (member % 64) != 0;
         let slot = self.slots[member].begin.load(Relaxed).checked_sub(1).filter(|_| is_member)?;
         usize::try_from(slot).ok().filter(|slot| *slot < self.slots.len())
     }
 
-    /// Somebody who is at `from` reports of what is stream to a group from the slot `stream`: notes
-    /// it with a session from there that listens to it, with the one that this name has reported
-    /// for if there is one. False if there is none: others may listen to a group, too.
+    /// A host at `from` reports about the group that slot `stream` sends to: stores the report with
+    /// the member there that has this SSRC, or with one that has none yet. False if there is no
+    /// such member: others may listen to a group, too.
     pub(super) fn hear_member(
         &self,
         now: Instant,
@@ -237,7 +237,7 @@ impl Orders {
         true
     }
 
-    /// Lets go of what a dead worker held.
+    /// Releases what a dead worker held.
     pub(super) fn heal_groups(&self, dead: WorkerId) {
         for group in &self.groups {
             group.lock.force_release(dead);
@@ -248,17 +248,17 @@ impl Orders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::media::orders::Goal;
-    use crate::media::pocket::orders;
+    use crate::media::orders::Destination;
+    use crate::media::test_server::orders;
     use seam::Share;
 
     const ME: WorkerId = WorkerId::new(1, 1);
     const OTHER: WorkerId = WorkerId::new(2, 1);
     const WORKER: WorkerId = WorkerId::new(3, 1);
 
-    fn setup(ip: [u8; 4], chance: u32) -> Setup<'static> {
-        let goal = Goal { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() };
-        Setup { path: "a.ts", stamp: 7, track: 0, goal, chance, alone: true }
+    fn setup(ip: [u8; 4], random: u32) -> Setup<'static> {
+        let destination = Destination { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() };
+        Setup { path: "a.ts", stamp: 7, track: 0, destination, random, alone: true }
     }
 
     fn segment(_track: usize, (from_ns, begin): Began) -> Option<Segment> {
@@ -347,11 +347,11 @@ mod tests {
         assert_eq!(found[0].at, Some(Instant::from_ns(4)));
         assert_eq!(found[2].at, None);
         assert_eq!(orders.heard().reporting, 2);
-        // Anybody can send to a group: so often is looked for whom it is, and no more.
+        // Any host can send to a group, so searches are limited.
         let flood = (0..1000).filter(|_| report(8, [1; 4], 6, 5)).count();
         assert!((10..=64).contains(&flood), "{flood}");
         assert!(report(8, [1; 4], 7, SEEK_SPAN_NS * 2), "later it is");
-        // Who has gone is heard no more, and its name is free for whoever is there next.
+        // A session that has gone no longer counts, and its SSRC is free for the next one there.
         orders.leave(ME, one);
         assert!(!report(7, [1; 4], 1, SEEK_SPAN_NS * 4));
         let (again, _) = join([1; 4]);

@@ -1,14 +1,14 @@
-//! Live sources: a transport stream that comes in through a pipe and goes out to everybody.
+//! Live sources: transport streams that come through a pipe and go out to every client.
 //!
 //! ```text
 //!   ring   the last seconds of it, in memory that all workers see
 //!   feed   bytes as they come -> datagrams with the moments at which they are due
 //! ```
 //!
-//! One worker reads (a stream of its own, for streaming workers are who knows the time), all others
-//! copy from the ring: each session and each stream has a cursor there, so a slow client can owe no
-//! more than the ring holds, and costs the others nothing. To players a live source is a title
-//! whose packets have no beginning; the moments of its line are those of the clock.
+//! The streaming worker reads, as a stream of its own; all others copy from the ring. Each session
+//! and each stream has a cursor there, so a slow client falls behind by at most the ring and costs
+//! the others nothing. To players a live source is a title whose packets have no beginning; its
+//! times are those of the clock.
 
 mod feed;
 mod fuzz;
@@ -30,23 +30,22 @@ pub use ring::{DATAGRAM, Ring, SLOTS};
 
 use super::title::{Title, locked};
 
-/// How often a source is looked at for more.
+/// How often a source is read.
 pub const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// What is read at once, in bytes.
+/// Bytes of one read.
 const PIECE: usize = 64 * 1024;
-/// What is read in one go at the most, in bytes: streams wait meanwhile.
+/// Most bytes of one turn: streams wait meanwhile.
 const TURN: usize = 4 * PIECE;
 
 /// Where the bytes of a source come from.
 pub struct Input {
-    /// Must not block: `WouldBlock` where nothing has come.
+    /// Must not block: `WouldBlock` where nothing has arrived.
     pub reader: Box<dyn Read + Send>,
-    /// Whether the end of what can be read now is the end of the source. A named pipe goes on with
-    /// its next writer.
+    /// Whether end of file is the end of the source. A named pipe continues with its next writer.
     pub ends: bool,
 }
 
-/// A source: its name, the ring, and in the process that reads it the bytes.
+/// A source: its name, its ring, and in the process that reads it the bytes.
 pub struct Source<F> {
     pub(super) title: Arc<Title<F>>,
     ring: Arc<Region<Ring>>,
@@ -72,7 +71,7 @@ impl<F: Send + 'static> Source<F> {
         &self.title.path
     }
 
-    /// The descriptor of its ring, if it lies in shared memory: for a successor.
+    /// The descriptor of its ring, if it lies in shared memory: for a hand-over.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.ring.fd()
     }
@@ -82,12 +81,12 @@ impl<F: Send + 'static> Source<F> {
         &self.ring
     }
 
-    /// Makes `me` the one that reads; false if it is already, or nothing more comes.
+    /// Makes `me` the reader; false if it is already, or the source has ended.
     pub(super) fn take(&self, me: WorkerId) -> bool {
         !self.ring.has_ended() && self.ring.take(me)
     }
 
-    /// Reads what has come, unless enough is in hand already; `None` if nothing more will come, or
+    /// Reads what has arrived, unless enough is buffered; `None` if the source has ended, or
     /// another worker reads now.
     pub(super) fn pump(&self, me: WorkerId, now: Instant) -> Option<Instant> {
         let mut reading = locked(&self.input);

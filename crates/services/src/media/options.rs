@@ -1,62 +1,63 @@
-//! What can be chosen about the server, and the defaults with their reasons.
+//! The server's options, and the defaults with their reasons.
 
 use seam::{Instant, Limits};
 use std::time::Duration;
 
 use super::group::Groups;
 
-/// The choices.
+/// The options.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The bounds of a connection.
     pub limits: Limits,
-    /// The server's ports of media and control, if somebody streams datagrams.
+    /// The server's ports of media and control, if it sends datagrams.
     pub ports: Option<(u16, u16)>,
-    /// Groups for those who want to listen together, if there are any.
+    /// Multicast groups, if there are any.
     pub groups: Option<Groups>,
-    /// Who may, if not everybody.
+    /// What clients must prove, if anything.
     pub credentials: Option<Credentials>,
-    /// What session names, senders' names and nonces are drawn from; nobody else may know it.
+    /// Session names, SSRCs and nonces are derived from it; it must be known to this server only.
     pub secret: [u8; 16],
-    /// By which name reports go out (CNAME): one for all that one server sends, for its clock is
-    /// one, and another for each server.
+    /// The CNAME of reports: the same for all streams of a server, since they share its clock, and
+    /// another for each server.
     pub name: String,
-    /// The wall clock: a moment, and the nanoseconds since 1970 at it.
+    /// The wall clock: a moment, and its time in nanoseconds since 1970.
     pub wall: (Instant, u64),
-    /// Everybody sees the same moment, which the clock chooses, and the end is the beginning.
+    /// All clients see the same moment, which the clock chooses, and files begin again at their
+    /// end.
     pub live: bool,
-    /// The end is the beginning.
+    /// Files begin again at their end.
     pub repeat: bool,
-    /// The name of a title that is others one behind the other, and their names.
+    /// The name of a playlist title, and the names of its files.
     pub list: Option<(String, Vec<String>)>,
     /// Only these files are served, by their names; empty: every file beneath the root.
     pub only: Vec<String>,
-    /// How long a session may be silent: no request, no report.
+    /// How long a session may be silent: without request or report.
     pub session_timeout: Duration,
-    /// Datagram transmissions to one address at a time.
+    /// Most streams by datagrams to one address at a time.
     pub per_address: usize,
-    /// How far a client may fall behind before it is sent on to what is due now.
+    /// How far a client may fall behind before it skips to what is due now.
     pub debt: Duration,
     /// Files up to this long are kept in memory, in bytes.
     pub file_max: u64,
-    /// Sends send from files instead of from memory, for senders that pass files to the kernel.
+    /// Streams send from files instead of from memory, for senders that pass files to the kernel.
     pub from_files: bool,
-    /// What files in memory may take together, in bytes; those that are played are never dropped.
+    /// Most bytes of all files in memory; files that play are never dropped.
     pub memory_max: u64,
 }
 
-/// Who may.
+/// What a client must prove by Digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// The name.
     pub user: String,
-    /// What proves it.
+    /// The password.
     pub password: String,
 }
 
 impl Default for Options {
-    /// 256 KiB of output are two seconds of a video of a megabit; 60 s are what players halve for
-    /// their signs of life; 256 transmissions are more than one address plays.
+    /// 256 KiB of output are two seconds of a video of a megabit; players keep a session alive
+    /// every half of 60 s; 256 streams are more than one address plays.
     fn default() -> Options {
         Options {
             limits: Limits {
@@ -87,13 +88,13 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Nanoseconds since 1970 at a moment.
+    /// The wall clock at a moment, in nanoseconds since 1970.
     pub(super) fn wall_ns(&self, now: Instant) -> u64 {
         let (moment, wall_ns) = self.wall;
         wall_ns.saturating_add(now.ns()).saturating_sub(moment.ns())
     }
 
-    /// Whether the end is the beginning.
+    /// Whether files begin again at their end.
     pub(super) fn laps(&self) -> bool {
         self.live || self.repeat
     }

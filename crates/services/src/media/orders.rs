@@ -1,17 +1,16 @@
-//! What sessions order and streaming workers play: one slot for each transmission by datagrams, in
-//! memory that all workers see, be they threads or processes.
+//! The orders of sessions to the streaming worker: one slot for each stream of datagrams, in memory
+//! that all workers share, threads or processes.
 //!
 //! A slot has one writer on each side. The session writes the order under a count that is odd
-//! while it writes, so that a streaming worker never acts on half of one; the streaming worker
-//! writes how far it has come, and what receivers report. Who owns a slot is one word that changes
-//! hands by exchange:
+//! meanwhile, so that the streaming worker never acts on half an order. The streaming worker writes
+//! its progress and receivers' reports. The owner of a slot is one word, changed by exchange:
 //!
 //! ```text
 //!   free -> held -> ordered -> taken -> held (the stream ended) | free (and nobody wants it)
 //! ```
 //!
-//! The surprising thing is how a report finds its slot: the lower bits of a sender's number are the
-//! slot's, masked by a secret. The upper ones are chance, as RFC 3550 wants all of them to be.
+//! The surprising thing is how a report finds its slot: the lower bits of an SSRC are the slot's
+//! number, masked by a secret. The upper bits are random, as RFC 3550 wants all of them to be.
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use seam::{BadSeed, Instant, Share, WorkerId};
@@ -21,16 +20,16 @@ use std::time::Duration;
 
 use wire::rtcp::ReceptionReport;
 
+use super::cursor::Segment;
 use super::group::{GROUPS, Group};
-use super::run::Segment;
 
-/// How many transmissions there can be.
+/// Most streams.
 pub const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 14;
 /// The longest path of a file, in bytes.
 pub const PATH_MAX: usize = 256;
 
-/// Who owns a slot.
+/// The owner of a slot.
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const ORDERED: u32 = 2;
@@ -41,24 +40,24 @@ const ENDS: u32 = 1;
 const V4: u32 = 2;
 const ALONE: u32 = 4;
 const MEMBER: u32 = 8;
-/// What does not change with the order.
+/// The parts that orders do not change.
 const KEPT: u32 = V4 | ALONE | MEMBER;
 /// Bits of [`Slot::wish`].
 const GOES: u32 = 1;
 const LEAVES: u32 = 2;
 
-/// The shared state of the media service. All-zero bytes are a server without guests.
+/// The shared state of the media service. All-zero bytes are a server without clients.
 #[repr(C)]
 pub struct Orders {
-    /// What names and numbers are drawn from, by whoever serves this state.
+    /// The secret from which names and numbers are derived.
     secret: [u8; 16],
-    /// Masks the slots' numbers in the names of senders.
+    /// Masks the slots' numbers in SSRCs.
     mask: u32,
     hint: AtomicU32,
     ordered: [AtomicU64; SLOTS / 64],
-    /// Which slots stand for sessions that listen to a group.
+    /// Slots that stand for members of a group.
     pub(super) members: [AtomicU64; SLOTS / 64],
-    /// When and how often it was last looked for whom a report to a group is from.
+    /// When and how often the member of a group report was last searched.
     pub(super) sought: AtomicU64,
     pub(super) groups: [Group; GROUPS],
     pub(super) slots: [Slot; SLOTS],
@@ -83,11 +82,11 @@ pub(super) struct Slot {
     stop: AtomicU64,
     /// Of a member: the group.
     from_ns: AtomicU64,
-    /// Of a member: the slot of what it listens to, one up.
+    /// Of a member: the slot of its track, plus one.
     pub(super) begin: AtomicU64,
-    /// Of a member: by which name it reports, and a bit above if that is known.
+    /// Of a member: the SSRC of its reports, and a bit above that says it is known.
     pub(super) numbers: AtomicU64,
-    /// The next packet, and the lower 16 bits of the epoch that it belongs to.
+    /// The next packet, and the lower 16 bits of its epoch.
     next: AtomicU64,
     packets: AtomicU32,
     octets: AtomicU32,
@@ -101,7 +100,7 @@ pub(super) struct Slot {
 
 /// Where packets go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Goal {
+pub struct Destination {
     /// Media.
     pub rtp: SocketAddr,
     /// Control.
@@ -115,16 +114,16 @@ pub struct Order {
     pub epoch: u32,
     /// What to play.
     pub segment: Segment,
-    /// Whether it is to be played.
+    /// Whether to play it.
     pub goes: bool,
-    /// Whether it is to be ended.
+    /// Whether to end it.
     pub leaves: bool,
 }
 
-/// What is known of how a transmission is received.
+/// What receivers report about one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reception {
-    /// When a report came last, if one did.
+    /// When the last report arrived, if one did.
     pub at: Option<Instant>,
     /// Packets sent.
     pub packets: u32,
@@ -134,39 +133,39 @@ pub struct Reception {
     pub lost_share: u8,
     /// The jitter, in ticks of the media.
     pub jitter: u32,
-    /// The time there and back, if it is known.
+    /// The round trip, if it is known.
     pub round_trip: Option<Duration>,
 }
 
-/// What is known of how all transmissions are received.
+/// What receivers report about all streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Echo {
-    /// Transmissions of which somebody has reported.
+pub struct ReceptionTotals {
+    /// Streams with reports.
     pub reporting: u64,
-    /// Packets sent to those.
+    /// Their packets.
     pub packets: u64,
-    /// How many of them were lost.
+    /// Packets lost.
     pub lost: i64,
     /// The largest share lost lately, in 256ths.
     pub lost_share: u8,
-    /// The longest time there and back.
+    /// The longest round trip.
     pub round_trip: Duration,
 }
 
-/// A transmission, for who sets it up.
+/// A stream to be set up.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
-    /// Of which file.
+    /// The file.
     pub path: &'a str,
-    /// Which state of the file.
+    /// The version of the file.
     pub stamp: u64,
     /// Which track.
     pub track: usize,
-    /// To whom.
-    pub goal: Goal,
+    /// The receiver.
+    pub destination: Destination,
     /// 32 bits of chance.
-    pub chance: u32,
-    /// Nobody will order more of it than is ordered first: its end is the end.
+    pub random: u32,
+    /// The first order is the last: the stream ends with it.
     pub alone: bool,
 }
 
@@ -177,8 +176,8 @@ unsafe impl Share for Orders {
     fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
         let mask = seed.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
         self.mask = mask & (SLOTS as u32 - 1);
-        let chance = seed.iter().take(16);
-        self.secret.iter_mut().zip(chance).for_each(|(own, seed)| *own = *seed);
+        let random = seed.iter().take(16);
+        self.secret.iter_mut().zip(random).for_each(|(own, seed)| *own = *seed);
         Ok(())
     }
 
@@ -191,7 +190,7 @@ unsafe impl Share for Orders {
                 continue;
             }
             if phase == TAKEN && it.worker.load(Relaxed) == dead.bits() {
-                // Whoever takes it up next goes on where this one was.
+                // The next worker continues where this one was.
                 self.put_back(slot, true);
             }
             if it.session.load(Relaxed) != dead.bits() {
@@ -206,17 +205,17 @@ unsafe impl Share for Orders {
 }
 
 impl Orders {
-    /// What names and numbers are drawn from.
+    /// The secret from which names and numbers are derived.
     pub fn secret(&self) -> [u8; 16] {
         self.secret
     }
 
     // ---- the session's side
 
-    /// Takes a free slot and sets it up; `None` if there is none, or `most` go to this address
-    /// already. Says which it is and by which name it sends.
+    /// Takes a free slot and sets it up; `None` if there is none, or if `most` streams go to this
+    /// address already. Returns the slot and its SSRC.
     pub fn set_up(&self, me: WorkerId, setup: &Setup<'_>, most: usize) -> Option<(usize, u32)> {
-        if setup.path.len() > PATH_MAX || self.count_to(setup.goal.rtp.ip()) >= most {
+        if setup.path.len() > PATH_MAX || self.count_to(setup.destination.rtp.ip()) >= most {
             return None;
         }
         let slot = self.claim()?;
@@ -225,11 +224,11 @@ impl Orders {
         it.worker.store(0, Relaxed);
         it.wish.store(0, Relaxed);
         let slot_bits = (slot as u32) ^ self.mask;
-        let ssrc = (setup.chance & !(SLOTS as u32 - 1)) | slot_bits;
+        let ssrc = (setup.random & !(SLOTS as u32 - 1)) | slot_bits;
         it.ssrc.store(ssrc, Relaxed);
         it.track.store(setup.track as u32, Relaxed);
         it.stamp.store(setup.stamp, Relaxed);
-        let (rtp, rtcp) = (setup.goal.rtp, setup.goal.rtcp);
+        let (rtp, rtcp) = (setup.destination.rtp, setup.destination.rtcp);
         it.ports.store(u32::from(rtp.port()) << 16 | u32::from(rtcp.port()), Relaxed);
         let alone = if setup.alone { ALONE } else { 0 };
         it.flags.store(if rtp.is_ipv4() { V4 | alone } else { alone }, Relaxed);
@@ -251,7 +250,7 @@ impl Orders {
         Some((slot, ssrc))
     }
 
-    /// A slot that stands for a session which listens to a track of a group.
+    /// A slot that stands for a member of a group, for one track.
     pub(super) fn set_up_member(
         &self,
         me: WorkerId,
@@ -269,18 +268,18 @@ impl Orders {
         Some(found)
     }
 
-    /// A slot belongs to no session from now on.
+    /// From now on the slot belongs to no session.
     pub(super) fn disown(&self, slot: usize) {
         self.slots[slot].session.store(0, Relaxed);
     }
 
-    /// The group and the track that a session listens to for which a slot stands.
+    /// The group and the track of a member's slot.
     pub(super) fn membership(&self, slot: usize) -> (usize, usize) {
         let it = &self.slots[slot];
         (it.from_ns.load(Relaxed) as usize, it.track.load(Relaxed) as usize)
     }
 
-    /// Orders that `segment` be played. The bell is the caller's to ring.
+    /// Orders to play `segment`. The caller rings the bell.
     pub fn play(&self, slot: usize, segment: &Segment) {
         let it = &self.slots[slot];
         let epoch = self.open(it);
@@ -300,7 +299,7 @@ impl Orders {
         }
     }
 
-    /// Orders that no packet from `stop` on be sent.
+    /// Orders to send no packet from `stop` on.
     pub fn pause(&self, slot: usize, stop: u64) {
         let it = &self.slots[slot];
         let stop = stop.clamp(it.first.load(Relaxed), it.stop.load(Relaxed));
@@ -310,8 +309,8 @@ impl Orders {
         it.epoch.store(epoch.wrapping_add(1), SeqCst);
     }
 
-    /// The packet behind the last one of what is paused: where it was to stop, or a little later if
-    /// the streaming worker had gone on by the time that it heard of it.
+    /// The packet after the last one sent before the pause: the ordered stop, or a little later if
+    /// the streaming worker was ahead when it saw the order.
     pub fn reached(&self, slot: usize) -> u64 {
         let it = &self.slots[slot];
         let (next, epoch) = (it.next.load(Relaxed), it.epoch.load(Relaxed));
@@ -319,7 +318,7 @@ impl Orders {
         if next >> INDEX_BITS == u64::from(epoch) & EPOCH { stop.max(next & INDEX) } else { stop }
     }
 
-    /// Gives the slot back; what is being stream from it says bye.
+    /// Gives the slot back; a stream that runs from it says bye.
     pub fn release(&self, slot: usize) {
         let it = &self.slots[slot];
         it.session.store(0, Relaxed);
@@ -334,12 +333,12 @@ impl Orders {
         }
     }
 
-    /// How it is received.
+    /// The receivers' reports.
     pub fn reception(&self, slot: usize) -> Reception {
         let it = &self.slots[slot];
         let at = it.heard_at.load(Acquire);
         let round_trip = it.round_trip_ns.load(Relaxed);
-        // What a member listens to is stream from another slot.
+        // A member's track is sent from another slot.
         let of = self.listened_to(slot).map_or(it, |slot| &self.slots[slot]);
         Reception {
             at: (at > 0).then(|| Instant::from_ns(at)),
@@ -351,7 +350,7 @@ impl Orders {
         }
     }
 
-    /// Whether it is being stream, or waits to be.
+    /// Whether it runs, or waits to be started.
     pub fn is_underway(&self, slot: usize) -> bool {
         [ORDERED, TAKEN].contains(&self.slots[slot].phase.load(Acquire))
     }
@@ -361,25 +360,28 @@ impl Orders {
         self.slots[slot].packets.load(Relaxed)
     }
 
-    /// What receivers report of all that is sent to single addresses.
-    pub fn heard(&self) -> Echo {
+    /// What receivers report about all unicast streams.
+    pub fn heard(&self) -> ReceptionTotals {
         let used = self.slots.iter().filter(|slot| slot.phase.load(Relaxed) != FREE);
         let told = used.filter(|slot| slot.heard_at.load(Relaxed) > 0);
-        told.fold(Echo::default(), |echo, slot| Echo {
-            reporting: echo.reporting + 1,
-            packets: echo.packets + u64::from(slot.packets.load(Relaxed)),
-            lost: echo.lost + i64::from(slot.lost.load(Relaxed).cast_signed()),
-            lost_share: echo.lost_share.max(slot.lost_share.load(Relaxed) as u8),
-            round_trip: echo.round_trip.max(Duration::from_nanos(slot.round_trip_ns.load(Relaxed))),
+        told.fold(ReceptionTotals::default(), |totals, slot| ReceptionTotals {
+            reporting: totals.reporting + 1,
+            packets: totals.packets + u64::from(slot.packets.load(Relaxed)),
+            lost: totals.lost + i64::from(slot.lost.load(Relaxed).cast_signed()),
+            lost_share: totals.lost_share.max(slot.lost_share.load(Relaxed) as u8),
+            round_trip: totals
+                .round_trip
+                .max(Duration::from_nanos(slot.round_trip_ns.load(Relaxed))),
         })
     }
 
-    /// How many slots are not free.
+    /// The number of slots in use.
     pub fn count(&self) -> usize {
         self.slots.iter().filter(|slot| slot.phase.load(Relaxed) != FREE).count()
     }
 
-    /// Slots of one address. Of IPv6 the first half counts: the other is the client's to choose.
+    /// Slots of one address. Of an IPv6 address the first half counts: the client chooses the
+    /// other.
     fn count_to(&self, ip: IpAddr) -> usize {
         let (halves, is_v4) = (halves(ip), ip.to_canonical().is_ipv4());
         let is_there = |slot: &&Slot| {
@@ -408,7 +410,7 @@ impl Orders {
         odd
     }
 
-    /// As far as somebody has come who loses the processor while it writes.
+    /// The state in which a writer may be preempted.
     #[cfg(test)]
     pub(super) fn write_half(&self, slot: usize) {
         self.open(&self.slots[slot]);
@@ -416,7 +418,7 @@ impl Orders {
 
     // ---- the streaming worker's side
 
-    /// Takes an order that nobody has taken.
+    /// Takes an order that no worker has taken.
     pub fn take(&self, me: WorkerId) -> Option<usize> {
         for (at, word) in self.ordered.iter().enumerate() {
             let mut bits = word.load(SeqCst);
@@ -437,13 +439,13 @@ impl Orders {
         None
     }
 
-    /// The count of the order; it differs from the one that was read if there is news.
+    /// The count of the order; it differs from the one that was read if the order has changed.
     #[inline]
     pub fn epoch(&self, slot: usize) -> u32 {
         self.slots[slot].epoch.load(Acquire)
     }
 
-    /// The order as it is; `None` while it is being written.
+    /// The current order; `None` while it is being written.
     pub fn order(&self, slot: usize) -> Option<Order> {
         let it = &self.slots[slot];
         let epoch = it.epoch.load(Acquire);
@@ -467,24 +469,24 @@ impl Orders {
         (epoch.is_multiple_of(2) && it.epoch.load(Relaxed) == epoch).then_some(order)
     }
 
-    /// Where packets go, by which name, of which track.
-    pub fn route(&self, slot: usize) -> (Goal, u32, usize) {
+    /// Destination, SSRC and track.
+    pub fn route(&self, slot: usize) -> (Destination, u32, usize) {
         let it = &self.slots[slot];
         let ports = it.ports.load(Relaxed);
         let ip = self.ip(it);
-        let goal = Goal {
+        let destination = Destination {
             rtp: SocketAddr::new(ip, (ports >> 16) as u16),
             rtcp: SocketAddr::new(ip, ports as u16),
         };
-        (goal, it.ssrc.load(Relaxed), it.track.load(Relaxed) as usize)
+        (destination, it.ssrc.load(Relaxed), it.track.load(Relaxed) as usize)
     }
 
-    /// Whether its end is the end.
+    /// Whether the first order is the last.
     pub fn is_alone(&self, slot: usize) -> bool {
         self.slots[slot].flags.load(Relaxed) & ALONE != 0
     }
 
-    /// Of which file, and which state of it.
+    /// The file and its version.
     pub fn file(&self, slot: usize) -> (String, u64) {
         let it = &self.slots[slot];
         let len = it.path_len.load(Relaxed) as usize;
@@ -494,7 +496,7 @@ impl Orders {
         (String::from_utf8_lossy(&bytes).into_owned(), it.stamp.load(Relaxed))
     }
 
-    /// Where the stream that was lost had been, if it had begun with this order.
+    /// The position of a lost stream, if it had begun with this order.
     pub fn resumed(&self, slot: usize, order: &Order) -> u64 {
         let next = self.slots[slot].next.load(Relaxed);
         let is_of_it = next >> INDEX_BITS == u64::from(order.epoch) & EPOCH;
@@ -502,7 +504,7 @@ impl Orders {
         next.clamp(order.segment.first, order.segment.stop.max(order.segment.first))
     }
 
-    /// Tells how far the stream has come, and how many packets and bytes of payload it has sent.
+    /// Stores the position of the stream, and how many packets and bytes of payload it has sent.
     #[inline]
     pub fn tell(&self, slot: usize, epoch: u32, next: u64, (packets, octets): (u32, u32)) {
         let it = &self.slots[slot];
@@ -511,7 +513,7 @@ impl Orders {
         it.octets.store(octets, Relaxed);
     }
 
-    /// What was sent by whoever had the stream before: packets and bytes of payload.
+    /// Packets and bytes of payload sent before this worker took the stream.
     pub fn sent_before(&self, slot: usize) -> (u32, u32) {
         let it = &self.slots[slot];
         (it.packets.load(Relaxed), it.octets.load(Relaxed))
@@ -531,7 +533,8 @@ impl Orders {
         }
     }
 
-    /// A receiver reports: notes it, if it is about one of ours and comes from where that goes.
+    /// Stores a receiver's report, if it is about a stream of ours and comes from that stream's
+    /// address.
     pub fn hear(&self, now: Instant, from: IpAddr, heard: &ReceptionReport, ntp: u64) -> bool {
         let slot = (heard.of ^ self.mask) as usize & (SLOTS - 1);
         let it = &self.slots[slot];
@@ -548,7 +551,7 @@ impl Orders {
         }
     }
 
-    /// Notes what was reported to us.
+    /// Stores a report.
     pub(super) fn note(&self, it: &Slot, now: Instant, heard: &ReceptionReport, ntp: u64) {
         it.lost.store(heard.lost.cast_unsigned(), Relaxed);
         it.lost_share.store(heard.lost_share.into(), Relaxed);
@@ -568,12 +571,12 @@ const INDEX_BITS: u32 = 48;
 const INDEX: u64 = (1 << INDEX_BITS) - 1;
 const EPOCH: u64 = 0xffff;
 
-/// An index with the order that it belongs to.
+/// A packet's index with the order that it belongs to.
 fn told(epoch: u32, next: u64) -> u64 {
     (u64::from(epoch) & EPOCH) << INDEX_BITS | (next & INDEX)
 }
 
-/// An address as two words; one of IPv4 as mapped into IPv6.
+/// An address as two words; IPv4 mapped into IPv6.
 fn halves(ip: IpAddr) -> [u64; 2] {
     let whole = match ip {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),

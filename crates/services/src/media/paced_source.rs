@@ -1,59 +1,61 @@
-//! The service's other half: what sends datagrams by the clock what sessions have ordered.
+//! The paced half of the service: sends the datagrams that sessions have ordered.
 
 use core::net::SocketAddr;
-use seam::{Body, Burst, Channel, Instant, Next, PacedCx, PacedSource};
+use seam::{
+    AtShutdown, Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource,
+    StreamPolicy,
+};
 use std::sync::Arc;
 use wire::rtcp::{self, Message};
 
-use super::orders::{Goal, Order, Orders};
-use super::player::{Piece, Player};
-use super::run::{Line, Run};
+use super::cursor::{Cursor, Line};
+use super::orders::{Destination, Order, Orders};
+use super::rtp_stream::{Piece, RtpStream};
 use super::title::{Title, Window};
 use super::{Media, live};
 use crate::web::Platform;
 
-/// Streams of one worker; a slot each.
+/// Most streams of one worker; a slot each.
 const STREAMS_MAX: usize = super::orders::SLOTS;
-/// How often an order is read that changes meanwhile.
+/// How often to read an order that changes meanwhile.
 const LOOKS: usize = 64;
 
-/// What a streaming worker has in hand.
+/// A stream of the streaming worker.
 #[derive(Debug)]
 pub enum Stream<F> {
-    /// A transmission.
+    /// Sends datagrams.
     Sends(Box<Sending<F>>),
-    /// A live source that is read, and when it is to be read again.
+    /// Reads a live source, next at this moment.
     Reads(usize, Instant),
 }
 
-/// One transmission on its way.
+/// A running stream of datagrams.
 #[derive(Debug)]
 pub struct Sending<F> {
     slot: usize,
-    goal: Goal,
-    player: Player<F>,
-    /// The order that is being played.
+    destination: Destination,
+    rtp: RtpStream<F>,
+    /// The epoch of the order that plays.
     epoch: u32,
-    /// The order behind it, which waits for what the session counts as sent.
+    /// The next order, which waits until the packets that the session counts as sent have left.
     then: Option<Order>,
     window: Window,
-    /// Nobody will order more of it.
+    /// Its first order is its last.
     alone: bool,
-    /// The session has gone; a bye, and that is all.
+    /// The session has gone; only a BYE is left to send.
     leaves: bool,
-    /// When that was heard of: the moment of the bye, however often it has to be said.
+    /// When the session's end was seen: the moment of the BYE, however often it is withdrawn.
     left_at: Option<Instant>,
-    /// No packet can be made: the file has changed, or cannot be read any more.
+    /// No packet can be made: the file has changed or is unreadable.
     broken: bool,
     scratch: Vec<u8>,
 }
 
 impl<F> Sending<F> {
-    /// Whether it goes on without whoever sends it: others than those who leave with him may listen
-    /// to a group.
+    /// Whether the stream continues without this server: others may listen to its group.
     fn goes_on(&self) -> bool {
-        let is_over = self.player.is_over() || self.leaves || self.broken;
-        self.goal.rtp.ip().is_multicast() && !is_over
+        let is_over = self.rtp.is_over() || self.leaves || self.broken;
+        self.destination.rtp.ip().is_multicast() && !is_over
     }
 }
 
@@ -61,8 +63,8 @@ impl<F> Sending<F> {
 type At<'a> = PacedCx<'a, Orders>;
 
 impl<B: Platform> Media<B> {
-    /// The file of an order, in the state for which it was planned. Reads it if it is not in
-    /// memory, which happens where sessions live in other processes.
+    /// The title of an order, in the version for which it was planned. Reads it if it is not in
+    /// memory, as where sessions live in other processes.
     fn ordered_title(&self, path: &str, stamp: u64) -> Option<Arc<Title<B::File>>> {
         if let Some(title) = self.live_title(path) {
             return Some(title.clone());
@@ -77,18 +79,18 @@ impl<B: Platform> Media<B> {
     fn take_up(&self, cx: &At<'_>, slot: usize, order: &Order) -> Option<Sending<B::File>> {
         let (path, stamp) = cx.state.file(slot);
         let title = self.ordered_title(&path, stamp)?;
-        let (goal, ssrc, track) = cx.state.route(slot);
+        let (destination, ssrc, track) = cx.state.route(slot);
         if track >= title.program.tracks.len() {
             return None;
         }
-        let mut run = Run::new(Line { title, track }, order.segment);
-        run.next = cx.state.resumed(slot, order);
-        let mut player = Player::new(run, ssrc).apart();
-        (player.packets, player.octets) = cx.state.sent_before(slot);
+        let mut cursor = Cursor::new(Line { title, track }, order.segment);
+        cursor.next = cx.state.resumed(slot, order);
+        let mut rtp = RtpStream::new(cursor, ssrc).apart();
+        (rtp.packets, rtp.octets) = cx.state.sent_before(slot);
         Some(Sending {
             slot,
-            goal,
-            player,
+            destination,
+            rtp,
             epoch: order.epoch,
             then: None,
             alone: cx.state.is_alone(slot),
@@ -100,50 +102,50 @@ impl<B: Platform> Media<B> {
         })
     }
 
-    /// Acts on news of the order, if there are any.
+    /// Acts on a changed order, if there is one.
     ///
-    /// Who pauses and plays on at once may be heard of only then, while packets are due that the
-    /// session counts as sent: they are sent first, or receivers would miss their numbers.
+    /// A quick pause and play may be seen only after packets are due that the session counts as
+    /// sent: these are sent first, or receivers would miss their sequence numbers.
     #[inline]
     fn heed(&self, cx: &At<'_>, stream: &mut Sending<B::File>) {
         if stream.then.is_some() || cx.state.epoch(stream.slot) == stream.epoch {
             return;
         }
         let Some(order) = cx.state.order(stream.slot) else { return };
-        let run = &mut stream.player.run;
-        let owed = if order.leaves { 0 } else { run.owed(&order.segment) };
-        if owed > 0 && !run.is_at(&order.segment) {
-            run.segment.stop = run.next + owed;
-            run.segment.ends = false;
+        let cursor = &mut stream.rtp.cursor;
+        let owed = if order.leaves { 0 } else { cursor.owed(&order.segment) };
+        if owed > 0 && !cursor.is_at(&order.segment) {
+            cursor.segment.stop = cursor.next + owed;
+            cursor.segment.ends = false;
             stream.then = Some(order);
         } else {
             self.turn(cx, stream, &order);
         }
     }
 
-    /// Plays what is ordered from now on.
+    /// Plays the new order from now on.
     fn turn(&self, cx: &At<'_>, stream: &mut Sending<B::File>, order: &Order) {
         let segment = order.segment;
         (stream.epoch, stream.leaves, stream.then) = (order.epoch, order.leaves, None);
         if stream.leaves {
             stream.left_at.get_or_insert(cx.now);
         }
-        let run = &mut stream.player.run;
-        if run.is_at(&segment) {
-            // The same, to be ended earlier; what is sent is sent.
-            run.segment = segment;
-            run.segment.stop = segment.stop.max(run.next);
+        let cursor = &mut stream.rtp.cursor;
+        if cursor.is_at(&segment) {
+            // The same segment with an earlier end; sent packets stay sent.
+            cursor.segment = segment;
+            cursor.segment.stop = segment.stop.max(cursor.next);
         } else {
-            stream.player.turn(segment);
+            stream.rtp.turn(segment);
         }
         self.tell(cx, stream);
     }
 
-    /// The next piece and its moment, in the order's time; what is owed before it is due at once.
+    /// The next piece and its moment; packets owed before the next order are due at once.
     #[inline]
     fn piece(&self, cx: &At<'_>, stream: &mut Sending<B::File>) -> Option<(Instant, Piece)> {
         loop {
-            let next = stream.player.next();
+            let next = stream.rtp.next();
             match (stream.then, next) {
                 (Some(_), Some((at, piece))) => return Some((at.min(cx.now), piece)),
                 (Some(order), None) => {
@@ -155,7 +157,7 @@ impl<B: Platform> Media<B> {
         }
     }
 
-    /// When the stream has something to do.
+    /// When the stream wants to be called next.
     fn next(&self, cx: &At<'_>, stream: &mut Sending<B::File>) -> Next {
         let next = self.piece(cx, stream);
         if stream.leaves || stream.broken {
@@ -170,9 +172,9 @@ impl<B: Platform> Media<B> {
 
     /// Appends the next packet, which is due at `at`; false if its bytes cannot be had.
     fn packet(&self, stream: &mut Sending<B::File>, at: Instant, burst: &mut Burst) -> bool {
-        let Sending { player, window, scratch, .. } = stream;
-        let (packet, header) = player.run.packet(player.run.next, player.ssrc);
-        let title = &player.run.line.title;
+        let Sending { rtp, window, scratch, .. } = stream;
+        let (packet, header) = rtp.cursor.packet(rtp.cursor.next, rtp.ssrc);
+        let title = &rtp.cursor.line.title;
         scratch.clear();
         scratch.extend_from_slice(&header);
         scratch.extend_from_slice(packet.prefix.bytes());
@@ -181,8 +183,8 @@ impl<B: Platform> Media<B> {
             && let Some((source, range)) = title.piece(&self.platform, &packet.payload)
         {
             let body = Body::File(source, range);
-            burst.push(at, stream.goal.rtp, Channel::Rtp, scratch, body);
-            stream.player.sent(len);
+            burst.push(at, stream.destination.rtp, Channel::Rtp, scratch, body);
+            stream.rtp.sent(len);
             return true;
         }
         let mut bytes = title.bytes(&packet.payload, window);
@@ -192,18 +194,18 @@ impl<B: Platform> Media<B> {
             bytes = title.bytes(&packet.payload, window);
         }
         let Some((bytes, range)) = bytes else { return false };
-        burst.push(at, stream.goal.rtp, Channel::Rtp, scratch, Body::Shared(&bytes, range));
-        stream.player.sent(len);
+        burst.push(at, stream.destination.rtp, Channel::Rtp, scratch, Body::Shared(&bytes, range));
+        stream.rtp.sent(len);
         true
     }
 
     fn report(&self, stream: &mut Sending<B::File>, at: Instant, bye: bool, burst: &mut Burst) {
         stream.scratch.clear();
-        stream.player.report(&self.options, at, bye, &mut stream.scratch);
-        burst.push(at, stream.goal.rtcp, Channel::Rtcp, &stream.scratch, Body::Bytes(&[]));
+        stream.rtp.report(&self.options, at, bye, &mut stream.scratch);
+        burst.push(at, stream.destination.rtcp, Channel::Rtcp, &stream.scratch, Body::Bytes(&[]));
     }
 
-    /// Appends what is due of a transmission.
+    /// Appends the due packets of a stream.
     fn send(
         &self,
         cx: &At<'_>,
@@ -213,18 +215,18 @@ impl<B: Platform> Media<B> {
     ) -> Next {
         self.heed(cx, stream);
         if stream.leaves || stream.broken {
-            // One that has come to its end has said bye.
-            if !stream.player.is_over() {
+            // A stream that reached its end has sent its BYE.
+            if !stream.rtp.is_over() {
                 let at = stream.left_at.unwrap_or(cx.now).min(until);
                 self.report(stream, at, true, burst);
             }
             return Next::Done;
         }
         if cx.now.since(until) > self.options.debt {
-            stream.player.skip(cx.now);
+            stream.rtp.skip(cx.now);
         }
         loop {
-            let is_there = stream.player.is_there();
+            let is_there = stream.rtp.is_there();
             let Some((at, piece)) = self.piece(cx, stream) else { break };
             if at > until || burst.is_full() || stream.leaves {
                 break;
@@ -248,10 +250,10 @@ impl<B: Platform> Media<B> {
         self.next(cx, stream)
     }
 
-    /// Tells how far a transmission has come.
+    /// Stores the position of a stream.
     fn tell(&self, cx: &At<'_>, stream: &Sending<B::File>) {
-        let Player { run, packets, octets, .. } = &stream.player;
-        cx.state.tell(stream.slot, stream.epoch, run.next, (*packets, *octets));
+        let RtpStream { cursor, packets, octets, .. } = &stream.rtp;
+        cx.state.tell(stream.slot, stream.epoch, cursor.next, (*packets, *octets));
     }
 }
 
@@ -259,16 +261,16 @@ impl<B: Platform> PacedSource for Media<B> {
     type State = Orders;
     type Stream = Stream<B::File>;
 
-    fn streams_max(&self) -> usize {
-        STREAMS_MAX
+    fn limits(&self) -> PacedLimits {
+        PacedLimits::streams(STREAMS_MAX)
     }
 
     fn start(&self, cx: &At<'_>) -> Option<(Stream<B::File>, Next)> {
         if let Some(source) = self.sources.iter().position(|source| source.take(cx.worker)) {
             return Some((Stream::Reads(source, cx.now), Next::At(cx.now)));
         }
-        // One that is being written is taken up when its bell rings, behind which it is whole.
-        // Whoever waited here might keep its writer from the processor.
+        // An order that is being written is taken up at its bell, which follows the last write.
+        // Waiting here could keep its writer from the processor.
         let mut unwritten = Vec::new();
         let started = loop {
             let Some(slot) = cx.state.take(cx.worker) else { break None };
@@ -307,7 +309,7 @@ impl<B: Platform> PacedSource for Media<B> {
 
     fn withdrawn(&self, cx: &At<'_>, stream: &mut Stream<B::File>, unsent: usize) {
         let Stream::Sends(stream) = stream else { return };
-        stream.player.take_back(unsent);
+        stream.rtp.take_back(unsent);
         self.tell(cx, stream);
     }
 
@@ -328,23 +330,22 @@ impl<B: Platform> PacedSource for Media<B> {
         }
     }
 
-    fn is_awaited(&self, stream: &Stream<B::File>) -> bool {
-        matches!(stream, Stream::Sends(_))
-    }
-
-    fn is_heritable(&self, stream: &Stream<B::File>) -> bool {
-        matches!(stream, Stream::Sends(stream) if stream.goes_on())
-    }
-
-    fn ear(&self, stream: &Stream<B::File>) -> Option<SocketAddr> {
-        match stream {
-            Stream::Sends(stream) if stream.goal.rtcp.ip().is_multicast() => Some(stream.goal.rtcp),
-            _ => None,
+    fn policy(&self, stream: &Stream<B::File>) -> StreamPolicy {
+        let Stream::Sends(sending) = stream else {
+            return StreamPolicy { at_shutdown: AtShutdown::Stop, ..StreamPolicy::default() };
+        };
+        let is_group = sending.destination.rtcp.ip().is_multicast();
+        StreamPolicy {
+            report_group: is_group.then_some(sending.destination.rtcp),
+            at_shutdown: match sending.goes_on() {
+                true => AtShutdown::Transfer,
+                false => AtShutdown::Finish,
+            },
         }
     }
 
-    fn hear(&self, cx: &At<'_>, from: SocketAddr, channel: Channel, datagram: &[u8]) {
-        // What comes to the port of media was sent to open a way through somebody's gateway.
+    fn receive(&self, cx: &At<'_>, from: SocketAddr, channel: Channel, datagram: &[u8]) {
+        // Datagrams to the media port only open a path through a gateway.
         if channel == Channel::Rtp && datagram.get(1).is_none_or(|kind| !(200..=204).contains(kind))
         {
             return;

@@ -1,5 +1,5 @@
-//! Transmissions that nobody asks for by RTSP: to an address, or a group, that was agreed
-//! otherwise; the description says how to listen.
+//! Streams without an RTSP session: to an address or a group agreed otherwise; the description says
+//! how to listen.
 
 use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,44 +9,44 @@ use seam::{Instant, WorkerId};
 use wire::sdp::{About, describe};
 
 use super::Media;
-use super::orders::{Goal, Orders, Setup};
-use super::play::begin_at;
-use super::run::{Line, Segment};
+use super::cursor::{Line, Segment};
+use super::orders::{Destination, Orders, Setup};
+use super::playback::begin_at;
 use super::title::{Title, Trouble};
 use crate::web::{LookupError, Platform};
 
-/// Where a title is sent to.
+/// The destination of a title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aim {
-    /// To whom, or to which group; the port of the first track's media. Its control goes to the
-    /// next one, and further tracks follow by twos.
+    /// The receiver or group, with the port of the first track's media. Its control uses the next
+    /// port, and further tracks follow by twos.
     pub to: SocketAddr,
-    /// By how many hops, if to a group.
+    /// The TTL, if it is a group.
     pub ttl: u8,
-    /// From where in the file on.
+    /// Where in the file to begin.
     pub from: Duration,
 }
 
-/// What was ordered.
+/// The ordered streams.
 #[derive(Clone, Debug)]
 pub struct Push {
-    /// How to listen (SDP).
+    /// The description (SDP).
     pub description: Vec<u8>,
     /// The slots of its tracks.
     pub slots: Vec<usize>,
-    /// What each track is, such as `MP2T/90000`.
+    /// The encoding of each track, such as `MP2T/90000`.
     pub tracks: Vec<String>,
-    /// Tracks that nobody here can send, by their names.
+    /// Tracks that cannot be sent, by name.
     pub left_out: Vec<String>,
     /// How long it lasts, if it ends by itself.
     pub duration: Option<Duration>,
 }
 
 impl<B: Platform> Media<B> {
-    /// Orders that `path` be sent from `now` on, by the worker `me` of a streaming worker.
+    /// Orders to send `path` from `now` on, for the streaming worker `me`.
     ///
     /// # Errors
-    /// Why it cannot be, in words.
+    /// Why it cannot be sent.
     pub fn push(
         &self,
         orders: &Orders,
@@ -76,10 +76,10 @@ impl<B: Platform> Media<B> {
             }
             let port = aim.to.port() + 2 * track as u16;
             let at = |port| SocketAddr::new(aim.to.ip(), port);
-            let goal = Goal { rtp: at(port), rtcp: at(port + 1) };
-            let chance = self.chance.number(&format!("push {track} {}", now.ns())) as u32;
+            let destination = Destination { rtp: at(port), rtcp: at(port + 1) };
+            let random = self.secret.number(&format!("push {track} {}", now.ns())) as u32;
             let (path, stamp) = (title.path.as_str(), title.stamp);
-            let setup = Setup { path, stamp, track, goal, chance, alone: true };
+            let setup = Setup { path, stamp, track, destination, random, alone: true };
             let (slot, _) = orders.set_up(me, &setup, usize::MAX).ok_or("no room for a track")?;
             orders.play(slot, &segment);
             slots.push(slot);
@@ -103,7 +103,7 @@ impl<B: Platform> Media<B> {
         })
     }
 
-    /// A title that is there from now on.
+    /// The title, loaded.
     fn opened(&self, path: &str) -> Result<Arc<Title<B::File>>, String> {
         if let Some(title) = self.live_title(path) {
             return Ok(title.clone());
@@ -128,7 +128,7 @@ impl<B: Platform> Media<B> {
         laps: bool,
     ) -> Segment {
         let line = Line { title: title.clone(), track };
-        let numbers = self.chance.number(&format!("push {track} {} numbers", begin.ns()));
+        let numbers = self.secret.number(&format!("push {track} {} numbers", begin.ns()));
         Segment {
             first: line.first_at(from_ns),
             stop: if laps { u64::MAX } else { line.lap() },

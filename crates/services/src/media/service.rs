@@ -1,5 +1,5 @@
-//! The state machine: requests are answered in turn, and in between packets leave within the
-//! connection as they become due.
+//! The RTSP state machine: requests are answered in turn, and interleaved packets leave as they
+//! become due.
 
 use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, Service, Step, Then};
 use std::fmt::Write;
@@ -10,13 +10,13 @@ use wire::containers::Payload;
 use wire::rtsp::{self, Bad, Item, Reply, Status};
 use wire::{rtcp, rtp};
 
-use super::chance::Chance;
+use super::cursor::Line;
 use super::live::{self, Source};
 use super::options::Options;
 use super::orders::Orders;
-use super::play::Show;
-use super::player::{Piece, Player};
-use super::run::Line;
+use super::playback::Presentation;
+use super::rtp_stream::{Piece, RtpStream};
+use super::secret::Secret;
 use super::title::{Library, Loaded, Title, Window};
 use super::transport::Way;
 use crate::web::Platform;
@@ -27,7 +27,7 @@ pub struct Media<B: Platform> {
     pub(super) options: Options,
     pub(super) platform: B,
     pub(super) library: Library<B::File>,
-    pub(super) chance: Chance,
+    pub(super) secret: Secret,
     pub(super) sources: Vec<Source<B::File>>,
 }
 
@@ -35,10 +35,10 @@ pub struct Media<B: Platform> {
 #[derive(Debug)]
 pub struct Session<F> {
     pub(super) peer: Peer,
-    /// When something was last heard of the client.
+    /// When the client last sent anything.
     heard: Instant,
-    pub(super) show: Option<Box<Show<F>>>,
-    /// What the last job has found, until the request that wanted it has been answered.
+    pub(super) presentation: Option<Box<Presentation<F>>>,
+    /// The result of the last job, until the request that wanted it has been answered.
     pub(super) found: Option<(String, Loaded<F>)>,
 }
 
@@ -59,13 +59,13 @@ pub struct Reading<F> {
     payload: Payload,
 }
 
-/// What comes back.
+/// The result of a job.
 #[derive(Debug)]
 pub struct Outcome<F>(Back<F>);
 
 #[cfg(test)]
 impl<F> Outcome<F> {
-    /// What came of a job that read a file.
+    /// The result of a job that read a file.
     pub(super) fn title(self) -> Loaded<F> {
         match self.0 {
             Back::Title(_, title) => title,
@@ -80,31 +80,31 @@ enum Back<F> {
     Window(usize, io::Result<Window>),
 }
 
-/// What comes after a request.
+/// What to do after a request.
 pub(super) enum After<F> {
     /// The next one.
     Next,
-    /// The same again, when this is done.
+    /// The same request again, after this job.
     Job(Job<F>),
 }
 
 /// The context of a call.
 pub(super) type At<'a> = Cx<'a, Orders>;
 
-/// Packets within the connection leave together that are due this close to each other: a write for
-/// each would cost more than they do.
+/// Interleaved packets due within this span leave together: a write for each would cost more than
+/// the packet.
 const TOGETHER: Duration = Duration::from_millis(4);
 
 impl<B: Platform> Media<B> {
-    /// A server with these choices; its name in reports is drawn by chance (RFC 7022).
+    /// A server with these options; its CNAME is random (RFC 7022).
     pub fn new(mut options: Options, platform: B) -> Media<B> {
-        let chance = Chance::new(options.secret);
-        options.name = format!("{}-{}", options.name, &chance.word("name")[..12]);
+        let secret = Secret::new(options.secret);
+        options.name = format!("{}-{}", options.name, &secret.word("name")[..12]);
         let library = Library::new(options.memory_max);
-        Media { options, platform, library, chance, sources: Vec::new() }
+        Media { options, platform, library, secret, sources: Vec::new() }
     }
 
-    /// The same with these live sources, each a title by its name.
+    /// The same with live sources, each a title by its name.
     #[must_use]
     pub fn with_sources(mut self, sources: Vec<Source<B::File>>) -> Media<B> {
         self.sources = sources;
@@ -121,17 +121,17 @@ impl<B: Platform> Media<B> {
         self.sources.iter().map(|source| &source.title).find(|title| title.path == path)
     }
 
-    /// Whether nobody can choose where a title is, because it is where the clock says.
+    /// Whether clients cannot choose the position of a title, because the clock does.
     pub(super) fn is_broadcast(&self, title: &Title<B::File>) -> bool {
         self.options.live || title.ring().is_some()
     }
 
-    /// Whether a title's end is its beginning, or it has none.
+    /// Whether a title begins again at its end, or has none.
     pub(super) fn laps(&self, title: &Title<B::File>) -> bool {
         self.options.laps() || title.ring().is_some()
     }
 
-    /// Answers what has come; says how much of it was used.
+    /// Answers the input; returns how much of it was used.
     fn serve(
         &self,
         cx: &At<'_>,
@@ -160,7 +160,7 @@ impl<B: Platform> Media<B> {
                     hear(session, channel, packet);
                     After::Next
                 }
-                // We ask for nothing.
+                // The server sends no requests.
                 Item::Response(_) => After::Next,
             };
             match after {
@@ -171,7 +171,7 @@ impl<B: Platform> Media<B> {
         Step::read(used)
     }
 
-    /// Lets packets go that are due, and says what to do next.
+    /// Sends the packets that are due, and returns what to do next.
     fn go_on(
         &self,
         cx: &At<'_>,
@@ -188,8 +188,8 @@ impl<B: Platform> Media<B> {
             return Step::close(step.used);
         }
         let mut wake = until;
-        if let Some(show) = &mut session.show {
-            match self.pump(cx, show, out) {
+        if let Some(presentation) = &mut session.presentation {
+            match self.pump(cx, presentation, out) {
                 Pumped::Next(next) => wake = wake.min(next),
                 Pumped::Job(job) => return Step::offload(step.used, job),
             }
@@ -197,38 +197,43 @@ impl<B: Platform> Media<B> {
         step.wake_at(wake.max(cx.now + Duration::from_millis(1)))
     }
 
-    /// How long the session lives if nothing more is heard.
+    /// How long the session lives without another sign of the client.
     fn alive_until(&self, cx: &At<'_>, session: &Session<B::File>) -> Instant {
         let mut heard = session.heard;
-        if let Some(show) = &session.show {
-            for leg in &show.legs {
+        if let Some(presentation) = &session.presentation {
+            for leg in &presentation.legs {
                 match &leg.way {
-                    Way::Datagrams { slot } | Way::Together { member: slot, .. } => {
+                    Way::Datagrams { slot } | Way::Group { member: slot, .. } => {
                         heard = heard.max(cx.state.reception(*slot).at.unwrap_or(heard));
                     }
-                    // Its connection takes packets; the engine ends it if it takes none.
-                    Way::Within { player: Some(player), .. } if player.next().is_some() => {
+                    // Its connection accepts packets; the engine ends it if it does not.
+                    Way::Interleaved { rtp: Some(rtp), .. } if rtp.next().is_some() => {
                         heard = cx.now;
                     }
-                    Way::Within { .. } => {}
+                    Way::Interleaved { .. } => {}
                 }
             }
         }
         heard + self.options.session_timeout
     }
 
-    /// Appends what is due of all legs, in the order of its moments.
-    fn pump(&self, cx: &At<'_>, show: &mut Show<B::File>, out: &mut Out) -> Pumped<B::File> {
+    /// Appends the due packets of all legs, in the order of their moments.
+    fn pump(
+        &self,
+        cx: &At<'_>,
+        presentation: &mut Presentation<B::File>,
+        out: &mut Out,
+    ) -> Pumped<B::File> {
         loop {
-            for leg in &mut show.legs {
-                if let Way::Within { player: Some(player), .. } = &mut leg.way {
-                    player.is_there();
+            for leg in &mut presentation.legs {
+                if let Way::Interleaved { rtp: Some(rtp), .. } = &mut leg.way {
+                    rtp.is_there();
                 }
             }
             let mut first: Option<(Instant, Piece, usize)> = None;
-            for (index, leg) in show.legs.iter().enumerate() {
-                if let Way::Within { player: Some(player), .. } = &leg.way
-                    && let Some((at, piece)) = player.next()
+            for (index, leg) in presentation.legs.iter().enumerate() {
+                if let Way::Interleaved { rtp: Some(rtp), .. } = &leg.way
+                    && let Some((at, piece)) = rtp.next()
                     && first.is_none_or(|(earliest, ..)| at < earliest)
                 {
                     first = Some((at, piece, index));
@@ -239,23 +244,23 @@ impl<B: Platform> Media<B> {
                 return Pumped::Next(at + TOGETHER);
             }
             if out.is_full() {
-                // Room comes back when the peer has taken something.
+                // Room returns when the peer has read something.
                 return Pumped::Next(cx.now + self.options.debt);
             }
-            let Way::Within { media, control, player: Some(player), window } =
-                &mut show.legs[index].way
+            let Way::Interleaved { media, control, rtp: Some(rtp), window } =
+                &mut presentation.legs[index].way
             else {
                 return Pumped::Next(Instant::NEVER);
             };
-            if cx.now.since(at) > self.options.debt && player.skip(cx.now) > 0 {
+            if cx.now.since(at) > self.options.debt && rtp.skip(cx.now) > 0 {
                 continue;
             }
-            if piece == Piece::Packet && !player.is_there() {
+            if piece == Piece::Packet && !rtp.is_there() {
                 return Pumped::Next(cx.now + live::LOOK_EVERY);
             }
             match piece {
                 Piece::Packet => {
-                    if let Some(reading) = within(player, window, *media, index, out) {
+                    if let Some(reading) = within(rtp, window, *media, index, out) {
                         return Pumped::Job(Job::Window(reading));
                     }
                 }
@@ -263,7 +268,7 @@ impl<B: Platform> Media<B> {
                     let bye = piece == Piece::Bye;
                     let from = out.bytes().len();
                     out.bytes().extend_from_slice(&[0; 4]);
-                    player.report(&self.options, at, bye, out.bytes());
+                    rtp.report(&self.options, at, bye, out.bytes());
                     let len = out.bytes().len() - from - 4;
                     out.bytes()[from..from + 4].copy_from_slice(&rtsp::frame(*control, len));
                 }
@@ -271,11 +276,11 @@ impl<B: Platform> Media<B> {
         }
     }
 
-    /// Ends what plays.
+    /// Ends everything that plays.
     pub(super) fn end(&self, cx: &At<'_>, session: &mut Session<B::File>) {
-        let Some(show) = session.show.take() else { return };
+        let Some(presentation) = session.presentation.take() else { return };
         let mut rings = false;
-        for leg in &show.legs {
+        for leg in &presentation.legs {
             rings |= leg.let_go(cx);
         }
         if rings {
@@ -284,24 +289,24 @@ impl<B: Platform> Media<B> {
     }
 }
 
-/// What [`Media::pump`] comes to.
+/// The outcome of [`Media::pump`].
 enum Pumped<F> {
-    /// Something is due then.
+    /// The next packet is due then.
     Next(Instant),
-    /// A window has to be read first.
+    /// A window must be read first.
     Job(Job<F>),
 }
 
-/// Appends the next packet of a leg, or says what has to be read for it.
+/// Appends the next packet of a leg, or returns the window that must be read for it.
 fn within<F: Send + 'static>(
-    player: &mut Player<F>,
+    rtp: &mut RtpStream<F>,
     window: &Window,
     channel: u8,
     leg: usize,
     out: &mut Out,
 ) -> Option<Reading<F>> {
-    let (packet, header) = player.run.packet(player.run.next, player.ssrc);
-    let title = &player.run.line.title;
+    let (packet, header) = rtp.cursor.packet(rtp.cursor.next, rtp.ssrc);
+    let title = &rtp.cursor.line.title;
     let Some((bytes, range)) = title.bytes(&packet.payload, window) else {
         return Some(Reading { title: title.clone(), leg, payload: packet.payload });
     };
@@ -311,20 +316,20 @@ fn within<F: Send + 'static>(
     out.extend_from_slice(&rtsp::frame(channel, rtp::HEADER + len));
     out.extend_from_slice(&header);
     out.extend_from_slice(prefix);
-    // A copy of a packet costs less than a piece of its own in the output.
+    // Copying a packet costs less than a piece of output of its own.
     out.extend_from_slice(&bytes[range]);
-    player.sent(len);
+    rtp.sent(len);
     None
 }
 
-/// A packet of control has come within the connection.
+/// An interleaved control packet has arrived.
 fn hear<F>(session: &mut Session<F>, channel: u8, packet: &[u8]) {
-    let Some(show) = &mut session.show else { return };
-    for leg in &mut show.legs {
-        if let Way::Within { control, player: Some(player), .. } = &leg.way
+    let Some(presentation) = &mut session.presentation else { return };
+    for leg in &mut presentation.legs {
+        if let Way::Interleaved { control, rtp: Some(rtp), .. } = &leg.way
             && *control == channel
         {
-            let ours = player.ssrc;
+            let ours = rtp.ssrc;
             rtcp::read(packet, |word| match word {
                 rtcp::Message::Report(heard) if heard.of == ours => leg.heard = Some(heard),
                 _ => {}
@@ -348,7 +353,7 @@ impl<B: Platform> Service for Media<B> {
     }
 
     fn open(&self, cx: &At<'_>, peer: Peer, _out: &mut Out) -> Session<B::File> {
-        Session { peer, heard: cx.now, show: None, found: None }
+        Session { peer, heard: cx.now, presentation: None, found: None }
     }
 
     fn step(
@@ -358,10 +363,10 @@ impl<B: Platform> Service for Media<B> {
         event: Event<'_, Outcome<B::File>>,
         out: &mut Out,
     ) -> Step<Job<B::File>> {
-        // What is due leaves before what is asked is answered, however the asking was cut.
-        if let Some(show) = &mut session.show
+        // Due packets leave before the request is answered, however the request was cut.
+        if let Some(presentation) = &mut session.presentation
             && matches!(event, Event::Bytes(_))
-            && let Pumped::Job(job) = self.pump(cx, show, out)
+            && let Pumped::Job(job) = self.pump(cx, presentation, out)
         {
             return Step::offload(0, job);
         }
@@ -386,14 +391,15 @@ impl<B: Platform> Service for Media<B> {
                 Step::read(0)
             }
             Event::Outcome(Outcome(Back::Window(leg, window))) => {
-                match (session.show.as_mut().and_then(|show| show.legs.get_mut(leg)), window) {
+                let presentation = session.presentation.as_mut();
+                match (presentation.and_then(|it| it.legs.get_mut(leg)), window) {
                     (Some(leg), Ok(fresh)) => {
-                        if let Way::Within { window, .. } = &mut leg.way {
+                        if let Way::Interleaved { window, .. } = &mut leg.way {
                             *window = fresh;
                         }
                         Step::read(0)
                     }
-                    // The file has become shorter, or cannot be read any more.
+                    // The file has become shorter or unreadable.
                     _ => Step::close(0),
                 }
             }
@@ -419,22 +425,22 @@ impl<B: Platform> Service for Media<B> {
 }
 
 impl<B: Platform> Media<B> {
-    /// Says bye within the connection.
+    /// Appends an interleaved BYE.
     fn bye(&self, cx: &At<'_>, session: &mut Session<B::File>, out: &mut Out) {
-        let Some(show) = &mut session.show else { return };
-        for leg in &mut show.legs {
-            if let Way::Within { control, player: Some(player), .. } = &mut leg.way
-                && player.next().is_some()
+        let Some(presentation) = &mut session.presentation else { return };
+        for leg in &mut presentation.legs {
+            if let Way::Interleaved { control, rtp: Some(rtp), .. } = &mut leg.way
+                && rtp.next().is_some()
             {
                 let mut report = Vec::new();
-                player.write(&self.options, cx.now, true, &mut report);
+                rtp.write(&self.options, cx.now, true, &mut report);
                 out.bytes().extend_from_slice(&rtsp::frame(*control, report.len()));
                 out.bytes().extend_from_slice(&report);
             }
         }
     }
 
-    /// A line of a title.
+    /// The timeline of a title's track.
     pub(super) fn line(title: &Arc<Title<B::File>>, track: usize) -> Line<B::File> {
         Line { title: title.clone(), track }
     }

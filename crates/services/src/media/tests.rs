@@ -8,16 +8,16 @@ use sim::{Deed, Whims, paced_laws, play_paced};
 use wire::rtp::Packet;
 use wire::rtsp::{Item, digest_response, next};
 
-use super::pocket::{Guest, Pocket, options, orders, wave};
 use super::service::Job;
+use super::test_server::{Guest, TestServer, options, orders, wave};
 use super::{Credentials, Media, Options};
 
 const URL: &str = "rtsp://10.0.0.1/a.wav";
 const TCP: &str = "Transport: RTP/AVP/TCP;unicast;interleaved=4-5\r\n";
 const UDP: &str = "Transport: RTP/AVP;unicast;client_port=5000-5001\r\n";
 
-fn media(options: Options) -> Media<Pocket> {
-    Media::new(options, Pocket { cold: false })
+fn media(options: Options) -> Media<TestServer> {
+    Media::new(options, TestServer { cold: false })
 }
 
 /// The value of a field of an answer.
@@ -129,7 +129,7 @@ fn what_is_played_is_what_is_in_the_file_and_begins_as_was_told() {
         heard.extend(guest.pass(Duration::from_secs(45)));
         let (packets, _) = packets(&heard);
         assert_eq!(first(&packets), told, "{name}");
-        let (mut sent, file) = (payload(&packets), super::pocket::wave(7, 8, 12_000));
+        let (mut sent, file) = (payload(&packets), super::test_server::wave(7, 8, 12_000));
         let file = if name == "a.wav" { file } else { wave(1, 16, 600_000) };
         if name == "l.wav" {
             sent.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
@@ -407,8 +407,8 @@ fn numbers_go_on_however_late_a_caster_hears_of_a_pause() {
             let sequence = old.sequence.wrapping_add(orders.reached(slot) as u16);
             let (first, from_ns) = (50, 1_000_000_000);
             let begin = old.begin + Duration::from_millis(heard_at);
-            let new = super::run::Segment { first, from_ns, begin, sequence, stop: 75, ..old };
-            orders.play(slot, &super::run::Segment { ends: true, ..new });
+            let new = super::cursor::Segment { first, from_ns, begin, sequence, stop: 75, ..old };
+            orders.play(slot, &super::cursor::Segment { ends: true, ..new });
         };
         let deeds = [Deed { at: Duration::from_millis(heard_at), act: &seek }];
         let heard = play_paced(&media, &*orders, &deeds, Duration::from_secs(3), Whims::CALM, 1);
@@ -541,7 +541,7 @@ fn an_order_that_is_being_written_is_taken_up_when_it_is_whole() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "jobs are done by threads of the engines")]
 fn a_film_that_many_want_at_once_is_read_once() {
-    let media = Media::new(options(), Pocket { cold: true });
+    let media = Media::new(options(), TestServer { cold: true });
     let orders = orders();
     let ask = || match media.work(&orders, Job::Load("l.wav".to_owned())).title() {
         Ok(title) => title,

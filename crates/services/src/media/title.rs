@@ -1,8 +1,8 @@
-//! Files that are played: their plans, and their bytes in memory or at hand.
+//! Files that can be played: their plans, and their bytes in memory or on disk.
 //!
-//! A file of ordinary length is read once and shared by all who play it, so that a packet costs no
-//! call and no copy of ours. A long one is read in windows. Samples of sound that travel in the
-//! other order of bytes are turned round when they are read, not when they are sent.
+//! A file of ordinary length is read once and shared by all clients, so that a packet costs no call
+//! and no copy. A long file is read in windows. Audio samples that travel in the other byte order
+//! are swapped when they are read, not when they are sent.
 
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -17,7 +17,7 @@ use super::live::{DATAGRAM, Ring};
 use super::options::Options;
 use crate::web::{LookupError, Meta, Platform, Resource};
 
-/// How much of a long file is read at once, in bytes.
+/// Bytes of a long file read at once.
 const WINDOW: usize = 256 * 1024;
 
 /// A file that can be played.
@@ -31,32 +31,32 @@ pub struct Title<F> {
     pub program: Program,
     len: u64,
     store: Store<F>,
-    /// Datagrams of a ring that were copied out of it lately, by their lower bits.
+    /// Datagrams recently copied out of a ring, by their lower bits.
     copies: Mutex<Vec<Option<Copied>>>,
 }
 
 /// A datagram and its bytes.
 type Copied = (u64, Arc<[u8]>);
 
-/// How many copies are kept: what streams that do not lag want of one moment.
+/// Copies that are kept: those that streams at the same moment share.
 const COPIES: u64 = 1024;
 
 #[derive(Debug)]
 enum Store<F> {
-    /// All of it.
+    /// All bytes.
     Memory(Arc<[u8]>),
-    /// It is read when it is needed.
+    /// Read when needed.
     File(Mutex<F>),
-    /// It comes as it is made.
+    /// A live source.
     Live(Arc<Region<Ring>>),
-    /// Other titles, one behind the other.
+    /// Other titles, one after the other.
     List(Vec<Part<F>>),
 }
 
 /// A title in a list.
 #[derive(Debug)]
 struct Part<F> {
-    /// Where its bytes begin, as if all were one file.
+    /// Where its bytes begin, as if the list were one file.
     from: u64,
     title: Title<F>,
 }
@@ -64,27 +64,27 @@ struct Part<F> {
 /// Why a file is not played.
 #[derive(Debug, Clone)]
 pub enum Trouble {
-    /// It is not there, or not for us.
+    /// It is absent or forbidden.
     LookupError(LookupError),
-    /// It is no media, in words.
+    /// Why it is not playable.
     Unplayable(String),
 }
 
-/// What came of loading a file.
+/// The result of loading a file.
 pub type Loaded<F> = Result<Arc<Title<F>>, Trouble>;
 
-/// What a file is known by beside its path.
+/// Identifies the version of a file.
 pub fn stamp(meta: Meta) -> u64 {
     meta.modified_ns.wrapping_mul(31).wrapping_add(meta.len)
 }
 
-/// Whose lock a panicking holder has left is as good as before: each change is one store.
+/// A poisoned lock is usable: each change is one store.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<F: Send + 'static> Title<F> {
-    /// Opens `path` and reads what there is to read; may wait.
+    /// Opens `path` and reads it; may block.
     pub fn load<B: Platform<File = F>>(
         platform: &B,
         options: &Options,
@@ -124,7 +124,7 @@ impl<F: Send + 'static> Title<F> {
         })
     }
 
-    /// The titles at `paths`, one behind the other.
+    /// The titles at `paths`, one after the other.
     fn list<B: Platform<File = F>>(
         platform: &B,
         options: &Options,
@@ -163,7 +163,7 @@ impl<F: Send + 'static> Title<F> {
         })
     }
 
-    /// A title that comes as it is made.
+    /// The title of a live source.
     pub fn live(name: &str, ring: Arc<Region<Ring>>) -> Title<F> {
         Title {
             path: name.to_owned(),
@@ -175,7 +175,7 @@ impl<F: Send + 'static> Title<F> {
         }
     }
 
-    /// What it takes in memory, in bytes, its plan left out.
+    /// Its bytes in memory, without the plan.
     fn weight(&self) -> u64 {
         match &self.store {
             Store::Memory(bytes) => bytes.len() as u64,
@@ -185,18 +185,17 @@ impl<F: Send + 'static> Title<F> {
     }
 }
 
-/// The most files of a list, and the most bytes of one that names them.
+/// Most files of a list, and most bytes of the list itself.
 const LIST_MAX: usize = 1024;
 const LIST_BYTES: usize = 256 * 1024;
 
-/// Whether a path names a list by its ending.
+/// Whether a path names a list, by its extension.
 fn is_list(path: &str) -> bool {
     let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
     ["m3u", "m3u8"].iter().any(|known| ending.eq_ignore_ascii_case(known))
 }
 
-/// The paths that a list names, each on a line, beside the list itself; what begins with # is said
-/// to people.
+/// The paths in a list, one a line, relative to it; lines that begin with # are comments.
 fn listed<B: Platform>(platform: &B, file: &B::File, path: &str) -> Result<Vec<String>, String> {
     let mut bytes = Vec::new();
     loop {
@@ -220,9 +219,9 @@ fn listed<B: Platform>(platform: &B, file: &B::File, path: &str) -> Result<Vec<S
     }
 }
 
-/// Turns round the bytes of samples in `bytes`, which begin at `from` in the file.
+/// Swaps the bytes of samples in `bytes`, which begin at `from` in the file.
 fn swap(program: &Program, from: u64, bytes: &mut [u8]) {
-    // The one kind that has swapped payloads has nothing else.
+    // The one kind with swapped payloads has nothing else.
     let [track] = &program.tracks[..] else { return };
     let last = track.plan.len() - 1;
     let ends = (track.plan.packet(0).payload, track.plan.packet(last).payload);
@@ -235,7 +234,7 @@ fn swap(program: &Program, from: u64, bytes: &mut [u8]) {
     }
 }
 
-/// A stretch of a long file, or nothing.
+/// A part of a long file, or nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
     from: u64,
@@ -246,7 +245,7 @@ pub struct Window {
 pub type Bytes = (Arc<[u8]>, Range<usize>);
 
 impl<F> Title<F> {
-    /// The ring of a title that comes as it is made.
+    /// The ring of a live title.
     #[inline]
     pub fn ring(&self) -> Option<&Ring> {
         match &self.store {
@@ -255,7 +254,7 @@ impl<F> Title<F> {
         }
     }
 
-    /// The bytes of a live datagram: copied once for all who are about to send it.
+    /// The bytes of a live datagram: copied once for all streams that send it now.
     fn copied(&self, ring: &Ring, index: u64) -> Option<Bytes> {
         let mut copies = locked(&self.copies);
         copies.resize_with(COPIES as usize, || None);
@@ -305,7 +304,7 @@ impl<F: Send + 'static> Title<F> {
         (end <= memory.len()).then(|| (memory.clone(), start..end))
     }
 
-    /// The title of a list that a payload belongs to, and the payload in its own file.
+    /// The title within a list that a payload belongs to, and the payload in its own file.
     fn part(&self, payload: &Payload) -> Option<(&Part<F>, Payload)> {
         let Store::List(parts) = &self.store else { return None };
         let (Payload::File(range) | Payload::Swapped(range)) = payload else { return None };
@@ -319,8 +318,8 @@ impl<F: Send + 'static> Title<F> {
         Some((part, payload))
     }
 
-    /// The range of the file that a payload is, for who sends from files; `None` where its bytes
-    /// are not in the file as they are sent.
+    /// The file range of a payload, for senders that send from files; `None` where the file's bytes
+    /// differ from those sent.
     pub fn piece<B: Platform<File = F>>(
         &self,
         platform: &B,
@@ -333,7 +332,7 @@ impl<F: Send + 'static> Title<F> {
         Some((platform.source(&locked(file))?, range.clone()))
     }
 
-    /// The window of a long file that begins with `payload`; may wait.
+    /// The window of a long file that begins with `payload`; may block.
     ///
     /// # Errors
     /// Those of reading, and a file that has become shorter.
@@ -368,7 +367,7 @@ impl<F: Send + 'static> Title<F> {
     }
 }
 
-/// A file of the platform as one that the standard library's traits read.
+/// A file of the platform as the standard library's reader.
 struct Reader<'a, B: Platform> {
     platform: &'a B,
     file: &'a B::File,
@@ -404,21 +403,21 @@ impl<B: Platform> Seek for Reader<'_, B> {
 pub struct Library<F> {
     shelf: Mutex<Shelf<F>>,
     memory_max: u64,
-    /// Held by who reads one of the paths that share it.
+    /// Held while one of the paths that share it is read.
     turns: [Mutex<()>; TURNS],
 }
 
-/// Files that can be read at a time at the most.
+/// Most files read at the same time.
 const TURNS: usize = 16;
 
 #[derive(Debug)]
 struct Shelf<F> {
     titles: Vec<(Arc<Title<F>>, u64)>,
-    /// Counts what was asked for, so that what was asked for longest ago is known.
+    /// Counts requests, to find the title that was requested longest ago.
     asked: u64,
 }
 
-/// The most titles that are kept, whatever they weigh.
+/// Most titles kept, however small.
 const TITLES_MAX: usize = 4096;
 
 impl<F: Send + 'static> Library<F> {
@@ -428,9 +427,8 @@ impl<F: Send + 'static> Library<F> {
         Library { shelf, memory_max, turns: [const { Mutex::new(()) }; TURNS] }
     }
 
-    /// The title at `path` as it is now, read if it is not here: once, however many want it at a
-    /// time, for a crowd that asks for one film would read and keep it as often otherwise. May
-    /// wait.
+    /// The current title at `path`, read if it is not in memory. Concurrent requests read it once.
+    /// May block.
     pub fn get<B: Platform<File = F>>(
         &self,
         platform: &B,
@@ -455,7 +453,7 @@ impl<F: Send + 'static> Library<F> {
         Ok(title)
     }
 
-    /// The title of this file as it is now, if it is here.
+    /// The current title of this file, if it is in memory.
     pub fn find(&self, path: &str, stamp: u64) -> Option<Arc<Title<F>>> {
         let mut shelf = locked(&self.shelf);
         shelf.asked += 1;
@@ -466,7 +464,7 @@ impl<F: Send + 'static> Library<F> {
         Some(title.clone())
     }
 
-    /// Keeps `title`, and drops what nobody plays if it becomes too much.
+    /// Keeps `title`, and drops unused titles beyond the limit.
     fn keep(&self, title: Arc<Title<F>>) {
         let mut shelf = locked(&self.shelf);
         let asked = shelf.asked;

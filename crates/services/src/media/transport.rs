@@ -1,4 +1,4 @@
-//! Which way packets go: what a client offers, and what it gets.
+//! Negotiates the transport of a track: what a client offers, and what it gets.
 
 use core::net::{IpAddr, SocketAddr};
 use seam::Peer;
@@ -6,74 +6,74 @@ use wire::rtcp::ReceptionReport;
 use wire::rtsp::{Lower, Transport, transports};
 
 use super::Media;
+use super::cursor::Segment;
 use super::group::Groups;
-use super::orders::{Goal, Setup};
-use super::play::Show;
-use super::player::Player;
-use super::run::Segment;
+use super::orders::{Destination, Setup};
+use super::playback::Presentation;
+use super::rtp_stream::RtpStream;
 use super::service::At;
 use super::title::{Title, Window};
 use crate::web::Platform;
 
-/// One track on one way.
+/// One track with its transport.
 #[derive(Debug)]
 pub struct Leg<F> {
-    /// Which track.
+    /// The track.
     pub track: usize,
-    /// Which way.
+    /// The transport.
     pub way: Way<F>,
-    /// Who sends.
+    /// The SSRC.
     pub ssrc: u32,
     /// The number of the next packet.
     pub sequence: u16,
-    /// The timestamp at the moment at which the show began.
+    /// The timestamp at the moment when the presentation began.
     pub timestamp: u32,
-    /// What plays, or played last.
+    /// The segment that plays, or played last.
     pub segment: Option<Segment>,
-    /// What was reported within the connection.
+    /// The interleaved reports.
     pub heard: Option<ReceptionReport>,
 }
 
-/// A way.
+/// A transport.
 #[derive(Debug)]
 pub enum Way<F> {
-    /// By a streaming worker.
+    /// Datagrams, by the streaming worker.
     Datagrams {
         /// The slot of its orders.
         slot: usize,
     },
-    /// To a group, by a streaming worker.
-    Together {
+    /// To a group, by the streaming worker.
+    Group {
         /// The slot that stands for this session.
         member: usize,
         /// Which group.
         group: usize,
     },
-    /// Within the connection.
-    Within {
+    /// Interleaved with the connection.
+    Interleaved {
         /// The channel of media.
         media: u8,
         /// The channel of control.
         control: u8,
-        /// What plays, if something did.
-        player: Option<Box<Player<F>>>,
-        /// A stretch of a long file.
+        /// The RTP stream, once it has played.
+        rtp: Option<Box<RtpStream<F>>>,
+        /// A part of a long file.
         window: Window,
     },
 }
 
 impl<F> Leg<F> {
-    /// The leg ends; says whether a streaming worker has to know.
+    /// Ends the leg; returns whether to ring the streaming worker.
     pub fn let_go(&self, cx: &At<'_>) -> bool {
         match self.way {
             Way::Datagrams { slot } => cx.state.release(slot),
-            Way::Together { member, .. } => cx.state.leave(cx.worker, member),
-            Way::Within { .. } => return false,
+            Way::Group { member, .. } => cx.state.leave(cx.worker, member),
+            Way::Interleaved { .. } => return false,
         }
         true
     }
 
-    /// What was played is over: the next packet has the number behind the last one's.
+    /// The segment is over: the next packet continues its sequence numbers.
     pub fn settle(&mut self, cx: &At<'_>) {
         let Some(segment) = &mut self.segment else { return };
         if let Way::Datagrams { slot } = self.way {
@@ -84,27 +84,27 @@ impl<F> Leg<F> {
     }
 }
 
-/// Why there is no leg.
+/// Why no transport was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoWay {
-    /// None of the ways can be gone; the client may offer others.
+    /// None of the offered transports is supported; the client may offer others.
     Unsupported,
     /// There is no room.
     Full,
 }
 
 impl<B: Platform> Media<B> {
-    /// The first of the offered ways that can be gone, and what the client is told of it.
+    /// The first offered transport that is supported, and the reply about it.
     pub(super) fn leg(
         &self,
         cx: &At<'_>,
-        (peer, show): (Peer, Option<&Show<B::File>>),
+        (peer, presentation): (Peer, Option<&Presentation<B::File>>),
         (title, track): (&Title<B::File>, usize),
         offered: &str,
     ) -> Result<(Leg<B::File>, Transport), NoWay> {
         let what = format!("leg {} {} {track}", cx.me.bits(), cx.now.ns());
-        let chance = self.chance.number(&what);
-        let numbers = self.chance.number(&format!("{what} numbers"));
+        let random = self.secret.number(&what);
+        let numbers = self.secret.number(&format!("{what} numbers"));
         let leg = |ssrc, way| Leg {
             track,
             way,
@@ -117,13 +117,13 @@ impl<B: Platform> Media<B> {
         let mut full = false;
         for offer in transports(offered) {
             let is_together = offer.multicast && offer.lower == Some(Lower::Udp);
-            // A session is of a group with all its tracks, or with none.
+            // All tracks of a session go to a group, or none.
             let is_odd = offer.multicast != is_together;
-            if offer.record || is_odd || show.is_some_and(|show| show.mixes(is_together)) {
+            if offer.record || is_odd || presentation.is_some_and(|it| it.mixes(is_together)) {
                 continue;
             }
             if is_together {
-                match self.together(cx, peer, (title, track), &offer, chance as u32) {
+                match self.together(cx, peer, (title, track), &offer, random as u32) {
                     Ok((way, told, ssrc)) => return Ok((leg(ssrc, way), told)),
                     Err(NoWay::Full) => full = true,
                     Err(NoWay::Unsupported) => {}
@@ -131,9 +131,9 @@ impl<B: Platform> Media<B> {
                 continue;
             }
             if offer.lower == Some(Lower::Tcp) {
-                let Some((media, control)) = channels(&offer, show) else { continue };
-                let ssrc = chance as u32;
-                let way = Way::Within { media, control, player: None, window: Window::default() };
+                let Some((media, control)) = channels(&offer, presentation) else { continue };
+                let ssrc = random as u32;
+                let way = Way::Interleaved { media, control, rtp: None, window: Window::default() };
                 let told = Transport {
                     lower: offer.lower,
                     interleaved: Some((media, control)),
@@ -144,9 +144,11 @@ impl<B: Platform> Media<B> {
             }
             let is_single = self.options.groups.is_none_or(|groups| !groups.only);
             let server = self.options.ports.filter(|_| is_single);
-            let (Some(server), Some(goal)) = (server, goal(&offer, peer)) else { continue };
-            let (path, stamp, chance) = (&title.path, title.stamp, chance as u32);
-            let setup = Setup { path, stamp, track, goal, chance, alone: false };
+            let (Some(server), Some(destination)) = (server, destination(&offer, peer)) else {
+                continue;
+            };
+            let (path, stamp, random) = (&title.path, title.stamp, random as u32);
+            let setup = Setup { path, stamp, track, destination, random, alone: false };
             let most = self.options.per_address;
             let Some((slot, ssrc)) = cx.state.set_up(cx.worker, &setup, most) else {
                 full = true;
@@ -166,14 +168,14 @@ impl<B: Platform> Media<B> {
 }
 
 impl<B: Platform> Media<B> {
-    /// The way to a group, for a client that wants to listen there.
+    /// The transport to a group, for a client that asked for multicast.
     fn together(
         &self,
         cx: &At<'_>,
         peer: Peer,
         (title, track): (&Title<B::File>, usize),
         offer: &Transport,
-        chance: u32,
+        random: u32,
     ) -> Result<(Way<B::File>, Transport, u32), NoWay> {
         let Peer::Net(client) = peer else { return Err(NoWay::Unsupported) };
         let (group, groups) = self.group(cx, title).ok_or(NoWay::Unsupported)?;
@@ -184,11 +186,12 @@ impl<B: Platform> Media<B> {
             return Err(NoWay::Unsupported);
         }
         let to = |port| SocketAddr::new(address, port);
-        let goal = Goal { rtp: to(ports.0), rtcp: to(ports.1) };
+        let destination = Destination { rtp: to(ports.0), rtcp: to(ports.1) };
         let (path, stamp) = (title.path.as_str(), title.stamp);
-        let sent = Setup { path, stamp, track, goal, chance, alone: true };
+        let sent = Setup { path, stamp, track, destination, random, alone: true };
         let here = SocketAddr::new(client.ip().to_canonical(), 0);
-        let member = Setup { goal: Goal { rtp: here, rtcp: here }, alone: false, ..sent };
+        let member =
+            Setup { destination: Destination { rtp: here, rtcp: here }, alone: false, ..sent };
         let most = self.options.per_address;
         let joined = cx.state.join(cx.worker, group, (&member, &sent), most);
         let (member, ssrc) = joined.ok_or(NoWay::Full)?;
@@ -201,24 +204,24 @@ impl<B: Platform> Media<B> {
             ssrc: Some(ssrc),
             ..Transport::default()
         };
-        Ok((Way::Together { member, group }, told, ssrc))
+        Ok((Way::Group { member, group }, told, ssrc))
     }
 
-    /// The group of a title, where there are groups and somebody sends to them.
+    /// The group of a title, where groups are offered.
     pub(super) fn group(&self, cx: &At<'_>, title: &Title<B::File>) -> Option<(usize, Groups)> {
         let groups = self.options.groups.filter(|_| self.options.ports.is_some())?;
-        let key = self.chance.number(&format!("group {} {}", title.path, title.stamp));
+        let key = self.secret.number(&format!("group {} {}", title.path, title.stamp));
         Some((cx.state.group(key)?, groups))
     }
 }
 
-/// The channels that the client wants, or the next two that are free.
-fn channels<F>(offer: &Transport, show: Option<&Show<F>>) -> Option<(u8, u8)> {
-    let legs = || show.into_iter().flat_map(|show| &show.legs);
+/// The channels that the client asked for, or the next two that are free.
+fn channels<F>(offer: &Transport, presentation: Option<&Presentation<F>>) -> Option<(u8, u8)> {
+    let legs = || presentation.into_iter().flat_map(|presentation| &presentation.legs);
     let is_taken = |channel: u8| {
         legs().any(|leg| match &leg.way {
-            Way::Within { media, control, .. } => [*media, *control].contains(&channel),
-            Way::Datagrams { .. } | Way::Together { .. } => false,
+            Way::Interleaved { media, control, .. } => [*media, *control].contains(&channel),
+            Way::Datagrams { .. } | Way::Group { .. } => false,
         })
     };
     match offer.interleaved {
@@ -231,9 +234,9 @@ fn channels<F>(offer: &Transport, show: Option<&Show<F>>) -> Option<(u8, u8)> {
     }
 }
 
-/// Where datagrams go: to who asks and to nobody else, for a server that sends streams wherever it
-/// is told is a weapon. Ports below 1024 belong to servers, which no player is.
-fn goal(offer: &Transport, peer: Peer) -> Option<Goal> {
+/// The destination of datagrams: the client's own address and no other, since a server that sends
+/// streams anywhere on request is a weapon. Ports below 1024 belong to servers, not players.
+fn destination(offer: &Transport, peer: Peer) -> Option<Destination> {
     let Peer::Net(address) = peer else { return None };
     let ip = address.ip().to_canonical();
     if let Some(destination) = &offer.destination
@@ -243,5 +246,5 @@ fn goal(offer: &Transport, peer: Peer) -> Option<Goal> {
     }
     let (rtp, rtcp) = offer.client_port?;
     (rtp >= 1024 && rtcp >= 1024 && rtp != rtcp)
-        .then(|| Goal { rtp: SocketAddr::new(ip, rtp), rtcp: SocketAddr::new(ip, rtcp) })
+        .then(|| Destination { rtp: SocketAddr::new(ip, rtp), rtcp: SocketAddr::new(ip, rtcp) })
 }

@@ -109,7 +109,8 @@ impl Pages {
                 Ok(Some(head)) => head,
                 Ok(None) => break,
                 Err(bad) => {
-                    refuse(bad.status(), Version::Http11, bad, out);
+                    let head_only = input[used..].trim_ascii_start().starts_with(b"HEAD ");
+                    refuse(bad.status(), (Version::Http11, head_only), bad, out);
                     return Step::close(input.len());
                 }
             };
@@ -209,17 +210,24 @@ const NO_SNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
 
 /// Refuses a request whose head was understood, and closes.
 fn refused(status: Status, head: &Head<'_>, why: impl ToString, out: &mut Out) -> After {
-    refuse(status, head.version, why, out);
+    refuse(status, (head.version, head.method == "HEAD"), why, out);
     After::Close
 }
 
 #[cold]
-fn refuse(status: Status, version: Version, why: impl ToString, out: &mut Out) {
+fn refuse(
+    status: Status,
+    (version, head_only): (Version, bool),
+    why: impl ToString,
+    out: &mut Out,
+) {
     let words = format!("{}\n", why.to_string());
     let fields = &[("Content-Type", "text/plain; charset=utf-8"), NO_STORE];
     let framing = Framing::Length(words.len() as u64);
     Reply { status, fields, framing, keep_alive: false }.put(version, out.bytes());
-    out.bytes().extend_from_slice(words.as_bytes());
+    if !head_only {
+        out.bytes().extend_from_slice(words.as_bytes());
+    }
 }
 
 fn give(page: &Page, head: &Head<'_>, out: &mut Out) -> After {
@@ -338,7 +346,12 @@ impl Service for Pages {
                     return Step::read(0).wake_at(until);
                 }
                 if begun {
-                    refuse(Status::TIMEOUT, Version::Http11, "expected the rest in time", out);
+                    refuse(
+                        Status::TIMEOUT,
+                        (Version::Http11, false),
+                        "expected the rest in time",
+                        out,
+                    );
                 }
                 Step::close(0)
             }

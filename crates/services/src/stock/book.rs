@@ -249,7 +249,7 @@ impl fmt::Display for BadBook {
             }
             Fault::Extra { found } => write!(
                 f,
-                "expected the end of the line after PRICE, found `{found}`; put comments behind `#`"
+                "expected the end of the line after PRICE, found `{found}`; put comments after `#`"
             ),
             Fault::NotInRange { field, found } => {
                 let (least, greatest) = field.range();

@@ -67,14 +67,14 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "buy",
         params: &["ID", "N"],
-        about: "take N of stock ID, if so many are left",
+        about: "buy N of stock ID, if that many are left",
         shape: Shape::Line,
         make: |[id, count]| Request::Buy { id, count },
     },
     Command {
         name: "sell",
         params: &["ID", "N"],
-        about: "put N of stock ID back",
+        about: "sell N of stock ID",
         shape: Shape::Line,
         make: |[id, count]| Request::Sell { id, count },
     },
@@ -296,6 +296,6 @@ mod tests {
         help(&mut out);
         let out = String::from_utf8(out).expect("help is text");
         assert_eq!(out.lines().count(), COMMANDS.len());
-        assert!(out.contains("buy ID N   take N of stock ID"), "{out}");
+        assert!(out.contains("buy ID N   buy N of stock ID"), "{out}");
     }
 }

@@ -99,7 +99,7 @@ fn converse(rng: &mut Rng, journal: &Journal, at: &str) {
     );
     let text = String::from_utf8_lossy(&whole);
     if let Some((_, behind)) = text.split_once("\r\nConnection: close\r\n") {
-        assert!(!behind.contains("HTTP/1.1 "), "{at}: an answer behind the last one");
+        assert!(!behind.contains("HTTP/1.1 "), "{at}: a reply after the last one");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Devices in pairs, their addresses, and what a device can do for programs.
+//! Pairs of devices, addresses, and a device's abilities for programs.
 
 use std::ffi::CStr;
 use std::io;
@@ -7,15 +7,15 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::{ACK, CREATE, EXCLUSIVE, Message, Netlink, attributes, index_of};
 
-/// `GENL_ID_CTRL`: where families of generic netlink are asked for.
+/// `GENL_ID_CTRL`: resolves families of generic netlink.
 const CONTROL: u16 = 0x10;
 /// `NETDEV_XDP_ACT_NDO_XMIT`
 const TAKES_FRAMES: u64 = 4;
 
 impl Netlink {
-    /// Makes two devices of which each receives what the other sends (`veth`), both down; the
-    /// second in the network `away`, if one is named. `own` is the first one's hardware address.
-    /// Says the first one's index.
+    /// Makes two devices, each of which receives what the other sends (`veth`), both down; the
+    /// second in the network `away`, if given. `own` is the first one's hardware address. Returns
+    /// the first one's index.
     ///
     /// # Errors
     /// `EPERM` without `CAP_NET_ADMIN`; `EOPNOTSUPP` where the kernel has no such device; `EEXIST`.
@@ -42,8 +42,8 @@ impl Netlink {
         index_of(names[0]).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Gives a device an address, and a route to the `prefix` around it once it is up. One without
-    /// neighbours (32) is not told to others.
+    /// Gives a device an address, and a route to the `prefix` around it once it is up. An address
+    /// without neighbours (32) is not announced.
     ///
     /// # Errors
     /// `ENODEV`, `EPERM`, `EEXIST`.
@@ -56,8 +56,8 @@ impl Netlink {
         self.ask(own)
     }
 
-    /// Says for good which hardware address a neighbour has (`NUD_PERMANENT`), so that nobody has
-    /// to be asked.
+    /// Sets a neighbour's hardware address permanently (`NUD_PERMANENT`), so that no request for it
+    /// is needed.
     ///
     /// # Errors
     /// `ENODEV`, `EPERM`.
@@ -71,7 +71,8 @@ impl Netlink {
     }
 }
 
-/// What devices can do for programs that handle frames (the family `netdev` of generic netlink).
+/// The abilities of devices for programs that handle frames (the family `netdev` of generic
+/// netlink).
 #[derive(Debug)]
 pub struct Abilities {
     netlink: Netlink,
@@ -80,7 +81,7 @@ pub struct Abilities {
 
 impl Abilities {
     /// # Errors
-    /// `ENOENT` before Linux 6.3, which does not tell.
+    /// `ENOENT` before Linux 6.3, which lacks it.
     pub fn ask() -> io::Result<Abilities> {
         let netlink = Netlink::about(libc::NETLINK_GENERIC)?;
         // CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME; the answer has CTRL_ATTR_FAMILY_ID.
@@ -91,7 +92,7 @@ impl Abilities {
         Ok(Abilities { netlink, family: family.ok_or(io::ErrorKind::InvalidData)? })
     }
 
-    /// Whether a device sends frames that a program leads to it (`ndo_xdp_xmit`) as it is now.
+    /// Whether a device currently sends frames that a program redirects to it (`ndo_xdp_xmit`).
     ///
     /// # Errors
     /// `ENODEV`.
@@ -106,7 +107,7 @@ impl Abilities {
 }
 
 impl Netlink {
-    /// The attribute of a kind in the answer to a question of generic netlink.
+    /// The attribute of a kind in a reply of generic netlink.
     fn value(&self, ask: Message, kind: u16) -> io::Result<Vec<u8>> {
         let answers = self.list(ask)?;
         // Behind the 4 bytes of a genlmsghdr.

@@ -1,4 +1,4 @@
-//! What the routes say of an address.
+//! Route lookups.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -8,13 +8,13 @@ use super::{Message, Netlink, attributes};
 /// Where an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// It is one of this machine's.
+    /// This machine.
     Here,
-    /// One machine has it.
+    /// One other machine.
     There,
-    /// Many have it: a group, or everybody in a network.
+    /// Several machines: a group, or a broadcast address.
     Many,
-    /// Nobody may be reached there.
+    /// Unreachable.
     Nowhere,
 }
 
@@ -25,13 +25,12 @@ pub struct Route {
     pub reach: Reach,
     /// The device that they leave by.
     pub device: u32,
-    /// The address that they come from, where the sender has named none.
+    /// Their source address, unless the sender chose one.
     pub source: Option<Ipv4Addr>,
 }
 
 impl Netlink {
-    /// The route to an address, as a socket that is bound to `from` would take it; an unspecified
-    /// one is bound to none.
+    /// The route to an address for a socket bound to `from`; an unspecified address means unbound.
     ///
     /// # Errors
     /// `ENETUNREACH`, `EHOSTUNREACH`; `EINVAL` for a source that is not this machine's.

@@ -1,4 +1,4 @@
-//! An address as calls that send want it: 28 bytes instead of the 128 of `sockaddr_storage`, for
+//! An address in the form of system calls: 28 bytes instead of the 128 of `sockaddr_storage`, since
 //! one is written for each datagram.
 
 use std::net::{Ipv4Addr, SocketAddr};

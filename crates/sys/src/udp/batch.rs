@@ -12,15 +12,15 @@ use super::address::Address;
 use crate::call::{check, check_count, uninterrupted};
 use crate::mapped::MappedFile;
 
-/// The most datagrams that one sendmmsg(2) takes (`UIO_MAXIOV`).
+/// Most datagrams of one sendmmsg(2) (`UIO_MAXIOV`).
 pub const MESSAGES_MAX: usize = 1024;
-/// The most datagrams that one message is cut into (`UDP_MAX_SEGMENTS`): 128 since Linux 6.10, 64
-/// before. The smaller one works on both.
+/// Most datagrams that one message is cut into (`UDP_MAX_SEGMENTS`): 128 since Linux 6.10, 64
+/// before. The smaller number works on both.
 pub const SEGMENTS_MAX: usize = 64;
 
 /// The bytes of a control message that holds one number: 16 of header, 8 of value (cmsg(3)).
 const CONTROL: usize = 24;
-/// Control messages of a datagram at the most: one length, one moment or one mark.
+/// Most control messages of a datagram: one length, one moment or one mark.
 const CONTROLS: usize = 2;
 
 /// Control messages, and how many.
@@ -42,7 +42,7 @@ pub struct Batch {
 // SAFETY: the pointers inside are used within one call only, by whoever holds the batch then.
 unsafe impl Send for Batch {}
 
-/// Where a call's datagrams are written down.
+/// Collects the datagrams of a call.
 pub struct Filling<'b, 'd> {
     batch: &'b mut Batch,
     socket: &'b Udp,
@@ -50,7 +50,7 @@ pub struct Filling<'b, 'd> {
 }
 
 impl<'d> Filling<'_, 'd> {
-    /// The next datagram, to `address`, without a byte so far.
+    /// Begins the next datagram, to `address`.
     #[inline]
     pub fn datagram(&mut self, address: SocketAddr) {
         self.batch.firsts.push(self.batch.pieces.len());
@@ -64,8 +64,8 @@ impl<'d> Filling<'_, 'd> {
         self.append(bytes.as_ptr(), bytes.len());
     }
 
-    /// Adds a range of a mapped file to the datagram. Our process does not touch it: a file that
-    /// became shorter fails the call (`EFAULT`) and does no harm.
+    /// Adds a range of a mapped file to the datagram. This process does not touch its bytes: a file
+    /// that became shorter fails the call (`EFAULT`) and does no harm.
     ///
     /// # Panics
     /// If the range is not inside the mapping.
@@ -75,20 +75,20 @@ impl<'d> Filling<'_, 'd> {
         self.append(start, len);
     }
 
-    /// The datagram is cut by the kernel into datagrams of `bytes`, the last one the rest.
+    /// The kernel cuts the message into datagrams of `bytes`, the last one the rest.
     #[inline]
     pub fn segment(&mut self, bytes: u16) {
         self.control(libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes());
     }
 
-    /// The datagram shall leave at `at_ns` of the monotonic clock (`SCM_TXTIME`), if the socket and
-    /// the device's queue know of such times.
+    /// The datagram is to leave at `at_ns` of the monotonic clock (`SCM_TXTIME`), if the socket and
+    /// the device's queue support it.
     pub fn leave_at(&mut self, at_ns: u64) {
         self.control(libc::SOL_SOCKET, libc::SCM_TXTIME, &at_ns.to_ne_bytes());
     }
 
-    /// The datagram has this mark (`SO_MARK`), by which filters of the kernel know it; needs
-    /// `CAP_NET_ADMIN` or `CAP_NET_RAW`.
+    /// Sets the datagram's mark (`SO_MARK`), which kernel filters can match; needs `CAP_NET_ADMIN`
+    /// or `CAP_NET_RAW`.
     pub fn mark(&mut self, mark: u32) {
         self.control(libc::SOL_SOCKET, libc::SO_MARK, &mark.to_ne_bytes());
     }
@@ -112,19 +112,19 @@ impl<'d> Filling<'_, 'd> {
     }
 }
 
-/// What became of the datagrams of a call.
+/// The outcome of a call.
 #[derive(Debug, Default)]
 pub struct Sent {
-    /// How many the kernel took, from the front.
+    /// How many datagrams the kernel accepted, from the front.
     pub count: usize,
-    /// Why it did not take the next one, if it did not take them all.
+    /// Why it refused the next one, if it did.
     pub error: Option<io::Error>,
     /// Calls made.
     pub calls: usize,
 }
 
 impl Batch {
-    /// Sends the datagrams that `fill` writes down by one sendmmsg(2) for every 1024 of them.
+    /// Sends the datagrams that `fill` adds by one sendmmsg(2) for every 1024 of them.
     pub fn send<'d>(&mut self, socket: &Udp, fill: impl FnOnce(&mut Filling<'_, 'd>)) -> Sent {
         self.fill(socket, fill);
         let mut sent = Sent::default();
@@ -151,7 +151,7 @@ impl Batch {
     }
 
     /// Sends each datagram by a sendmsg(2) of its own; with `zerocopy` from where its bytes lie
-    /// (`MSG_ZEROCOPY`), which must stay as they are until [`Udp::reap_zerocopy`] tells of them.
+    /// (`MSG_ZEROCOPY`), which must not change until [`Udp::reap_zerocopy`] reports them.
     pub fn send_each<'d>(
         &mut self,
         socket: &Udp,
@@ -217,7 +217,7 @@ impl Batch {
     }
 }
 
-/// Reads the notices of sends without a copy; see [`Udp::reap_zerocopy`].
+/// Reads the notices of zero-copy sends; see [`Udp::reap_zerocopy`].
 pub(super) fn reap(socket: &Udp) -> io::Result<(u32, u32)> {
     let (mut done, mut copied) = (0, 0);
     loop {

@@ -1,4 +1,4 @@
-//! Chains of packets that the kernel sends by itself: one submission, then it waits, reads and
+//! Chains of packets that the kernel sends by itself: after one submission it waits, reads and
 //! sends (io_uring(7)).
 
 use std::io;
@@ -17,9 +17,9 @@ use crate::eventfd::EventFd;
 pub struct Link<'a> {
     /// Its moment on `crate::clock`'s clock.
     pub at_ns: u64,
-    /// From which socket it leaves.
+    /// The socket that it leaves from.
     pub socket: &'a Udp,
-    /// Who gets it.
+    /// The receiver.
     pub to: SocketAddr,
     /// Its bytes, but for those of the file.
     pub front: &'a [u8],
@@ -34,7 +34,7 @@ pub enum LinkBody<'a> {
     None,
     /// These bytes, copied now.
     Bytes(&'a [u8]),
-    /// So many bytes of a file from an offset on, read by the kernel when the packet is due.
+    /// This many bytes of a file from an offset on, read by the kernel when the packet is due.
     File(BorrowedFd<'a>, u64, u32),
 }
 
@@ -42,8 +42,9 @@ pub enum LinkBody<'a> {
 /// timeout until its moment, a read of the file, a send, each begun when the one before is done
 /// (`IOSQE_IO_LINK`).
 ///
-/// Only its end is told. A chain that is cancelled, or whose file is too short, says how many of
-/// its packets have left; one that its receiver or a filter refuses counts as left.
+/// Only the end of a chain is reported. A chain that is cancelled, or whose file is too short,
+/// reports how many of its packets have left; a packet that its receiver or a filter refuses counts
+/// as sent.
 ///
 /// The surprising thing: a wait for the ring itself (`io_uring_enter`) returns at every timeout,
 /// silent ones too, so it must be waited for in another call: [`ChainRing::watched`] becomes
@@ -155,10 +156,10 @@ impl ChainRing {
         }
     }
 
-    /// Takes chain `index` back: what has not left never will. Its end is told as any other.
+    /// Cancels chain `index`: packets that have not left never will. Its end is reported as usual.
     ///
-    /// Which of its timeouts waits cannot be asked for, and for a moment none does, while a packet
-    /// is being sent: so those around now are tried until one is found.
+    /// The kernel does not tell which timeout waits, and while a packet is being sent none does: so
+    /// timeouts around the present are tried until one is found.
     ///
     /// # Errors
     /// The kernel has no memory; `TimedOut` if the chain does not end, and goes on.
@@ -254,12 +255,12 @@ impl ChainRing {
     }
 }
 
-/// How far back a timeout may lie that has not fired: a stall of the whole machine.
+/// How far back an unexpired timeout may lie: a stall of the whole machine.
 const LATE_NS: u64 = 2_000_000_000;
 /// How long a cancellation may take.
 const SETTLE_NS: u64 = 10_000_000_000;
-/// Between two looks meanwhile. A yield is none for whoever runs in front of the others
-/// (SCHED_FIFO), and those may be the threads that it waits for.
+/// The pause between two attempts. A yield would not help under real-time priority (SCHED_FIFO):
+/// the threads it waits for may have a lower one.
 const NAP: Duration = Duration::from_micros(20);
 
 impl Drop for ChainRing {

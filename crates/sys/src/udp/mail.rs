@@ -1,9 +1,9 @@
-//! Datagrams received many at a time (recvmmsg(2)), each with the moment at which the kernel took
-//! it in (`SO_TIMESTAMPNS`).
+//! Datagrams received many at a time (recvmmsg(2)), each with the kernel's time of arrival
+//! (`SO_TIMESTAMPNS`).
 //!
-//! The surprising thing: those moments are of the wall clock, and on the loopback device and on a
-//! virtual pair they are taken while the sender is still inside its call. So they say when a
-//! datagram left, whenever the receiver comes to run.
+//! The surprising thing: these times are of the wall clock, and on the loopback device and a `veth`
+//! pair they are taken within the sender's call. So they say when a datagram left, whenever the
+//! receiver runs.
 
 use std::io;
 use std::mem;
@@ -23,14 +23,14 @@ const CONTROL: usize = 64;
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// One datagram that came.
+/// One received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Letter<'m> {
-    /// What it says; cut off at the room of [`Mail::new`].
+    /// Its bytes, truncated to the room of [`Mail::new`].
     pub bytes: &'m [u8],
-    /// Who sent it.
+    /// The sender.
     pub from: SocketAddr,
-    /// When the kernel took it in, in nanoseconds of the wall clock; 0 if it does not say.
+    /// The kernel's time of arrival, in nanoseconds of the wall clock; 0 if missing.
     pub came_ns: u64,
 }
 
@@ -64,7 +64,7 @@ impl Mail {
         }
     }
 
-    /// Asks the kernel to note when datagrams come.
+    /// Enables the kernel's timestamps.
     ///
     /// # Errors
     /// None in practice.
@@ -72,7 +72,7 @@ impl Mail {
         socket.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
     }
 
-    /// Receives what waits, as much as there is room for; never blocks.
+    /// Receives the waiting datagrams, as many as there is room for; never blocks.
     ///
     /// # Errors
     /// `WouldBlock` when nothing waits.

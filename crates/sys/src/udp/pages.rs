@@ -1,12 +1,11 @@
-//! Datagrams that are made of pages: heads from memory of ours, payloads from the pages that the
-//! kernel keeps of a file. Nobody copies a payload.
+//! Datagrams made of pages: headers from our memory, payloads from the page cache, without a copy.
 //!
-//! Two forms, both cut by the kernel (`UDP_SEGMENT`). Where the datagrams lie in a file as they are
-//! to leave, one after the other, sendfile(2) sends many by one call ([`send_records`]). Where
-//! heads are made at run time, vmsplice(2) puts heads and mapped payloads into a pipe in turn, and
-//! splice(2) sends what is in it ([`Pages`]).
+//! Two forms, both cut by the kernel (`UDP_SEGMENT`). Where complete datagrams lie one after the
+//! other in a file, sendfile(2) sends many by one call ([`send_records`]). Where headers are made
+//! at run time, vmsplice(2) adds headers and mapped payloads to a pipe in turn, and splice(2) sends
+//! the pipe ([`Pages`]).
 //!
-//! The surprising thing: a message holds at most 17 pieces of pages (`MAX_SKB_FRAGS`), so heads
+//! The surprising thing: a message holds at most 17 page fragments (`MAX_SKB_FRAGS`), so headers
 //! between payloads fill it after seven packets of 1316 bytes, where a copy holds fifty.
 
 use std::io;
@@ -23,11 +22,11 @@ use crate::splice::{Pipe, sendfile};
 
 /// Pieces of pages in one message at the most (`MAX_SKB_FRAGS` as kernels are built as a rule).
 pub const PIECES_MAX: usize = 17;
-/// The longest head that is given by reference.
+/// The longest header that is passed by reference.
 pub const FRONT_MAX: usize = 512;
 /// The least page there is; where pages are longer, fewer pieces are needed than are counted.
 const PAGE: u64 = 4096;
-/// Memory for heads: it is given away when it is used up, which costs as much as two packets.
+/// Memory for headers: given away when it is used up, which costs as much as two packets.
 const HEADS: usize = 16 * PAGE as usize;
 
 /// One datagram: a front, then a range of a mapped file.
@@ -35,13 +34,13 @@ const HEADS: usize = 16 * PAGE as usize;
 pub struct Leaf<'d> {
     /// At most [`FRONT_MAX`] bytes that are copied.
     pub front: &'d [u8],
-    /// Where the rest lies.
+    /// The file of the rest.
     pub file: &'d MappedFile,
-    /// And which bytes of it; not empty.
+    /// Its range in the file; not empty.
     pub range: Range<u64>,
 }
 
-/// How many pieces a range of a file takes in a message: over so many pages it lies.
+/// The number of page fragments of a file range.
 #[must_use]
 pub fn pieces_of(range: &Range<u64>) -> usize {
     (range.end.div_ceil(PAGE) - range.start / PAGE) as usize
@@ -114,7 +113,7 @@ impl Pages {
         }
     }
 
-    /// Copies a head to where it stays as it is until nobody needs it.
+    /// Copies a header to memory that stays unchanged as long as it is in use.
     fn put_head(&mut self, front: &[u8]) -> io::Result<()> {
         assert!(front.len() <= FRONT_MAX, "a head of {} bytes", front.len());
         let room = PAGE as usize - self.used % PAGE as usize;
@@ -136,7 +135,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Leaves the pages to the messages that hold them; those that come next are new ones.
+    /// Gives the pages away to the messages that hold them, and takes new ones.
     fn give_away(&mut self) -> io::Result<()> {
         // Heads of this message would be lost: they go into new pages as well.
         let range = self.heads.as_ptr().addr()..self.heads.as_ptr().addr() + HEADS;

@@ -1,7 +1,6 @@
-//! Datagrams sent through a ring (io_uring(7)): all that are due by one call, with or without a
-//! copy.
+//! Datagrams sent through a ring (io_uring(7)): all by one call, with or without a copy.
 //!
-//! The surprising thing: a send to a UDP socket is done while it is submitted, so a ring saves
+//! The surprising thing: a send to a UDP socket completes while it is submitted, so a ring saves
 //! calls and nothing else, and sendmmsg(2) saves the same calls for less work each.
 
 use std::io;
@@ -40,8 +39,8 @@ impl SendRing {
         Ok(SendRing { ring, zerocopy, results: Vec::new() })
     }
 
-    /// Sends the datagrams that `fill` writes down and says for each, in their order, whether it
-    /// left; and how many calls it took. One that fails does not hold up those behind it.
+    /// Sends the datagrams that `fill` adds; returns for each, in order, whether it left, and how
+    /// many calls it took. A failed one does not delay later ones.
     ///
     /// # Errors
     /// The ring itself fails, which leaves nothing in flight.

@@ -1,9 +1,8 @@
-//! The handler behind the administration's door: HTTP/1.1, one request a connection.
+//! The HTTP/1.1 handler of the administration, one request a connection.
 //!
 //! `GET /status`, `/status.json`, `/metrics`; `POST /drain`, `/quit`, `/reload`. At a TCP address
-//! any page that a browser of this machine shows could post here, so an order must not come from
-//! another origin, and the host must be a name of this machine (or a foreign name could be made to
-//! mean it).
+//! every page in a browser of this machine could post here. So an order from another origin is
+//! refused, and the host must be a name of this machine, against DNS rebinding.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,40 +12,40 @@ use engines::{AdminHandler, Answer, Order};
 use wire::http::reply::Framing;
 use wire::http::{Body, Head, Limits, Reply, Status, Target, Version, head};
 
-use super::{Told, metrics};
+use super::{ServerStatus, metrics};
 
 /// The page that draws the status.
 const PAGE: &str = include_str!("page.html");
-/// Bodies are not needed; one this long is waited for and dropped.
+/// Requests need no body; a body of up to this length is skipped.
 const BODY_MAX: u64 = 4096;
 
 const KINDS_JSON: &str = "application/json";
 const KINDS_TEXT: &str = "text/plain; charset=utf-8";
 const KINDS_HTML: &str = "text/html; charset=utf-8";
 
-/// Who answers.
+/// The handler.
 pub struct Front {
     /// The service, as it is called on the command line.
     pub service: &'static str,
-    /// Where the door is, if that is a TCP address.
+    /// The TCP address, if it listens on one.
     pub address: Option<SocketAddr>,
 }
 
-/// An answer in the making.
-struct Said<'a> {
+/// A response.
+struct Response<'a> {
     status: Status,
     kind: &'a str,
     body: String,
     allow: Option<&'a str>,
 }
 
-impl<'a> Said<'a> {
-    fn of(status: Status, words: &str) -> Said<'a> {
-        Said { status, kind: KINDS_TEXT, body: format!("{words}\n"), allow: None }
+impl<'a> Response<'a> {
+    fn of(status: Status, words: &str) -> Response<'a> {
+        Response { status, kind: KINDS_TEXT, body: format!("{words}\n"), allow: None }
     }
 
-    fn ok(kind: &'a str, body: String) -> Said<'a> {
-        Said { status: Status::OK, kind, body, allow: None }
+    fn ok(kind: &'a str, body: String) -> Response<'a> {
+        Response { status: Status::OK, kind, body, allow: None }
     }
 
     fn bytes(self, version: Version, head_only: bool) -> Vec<u8> {
@@ -77,7 +76,7 @@ impl<'a> Said<'a> {
 impl AdminHandler for Front {
     fn handle(&mut self, request: &[u8], sample: &mut dyn FnMut() -> Sample) -> Answer {
         let refuse = |status, words: &str| {
-            Answer::Say(Said::of(status, words).bytes(Version::Http11, false))
+            Answer::Say(Response::of(status, words).bytes(Version::Http11, false))
         };
         let head = match head::next(request, &Limits::default()) {
             Ok(Some(head)) => head,
@@ -99,21 +98,21 @@ impl AdminHandler for Front {
             return refuse(Status::BAD_REQUEST, "expected a target such as /status");
         };
         let head_only = head.method == "HEAD";
-        let said = match (head.method, target.path.as_ref()) {
+        let response = match (head.method, target.path.as_ref()) {
             ("POST", "/drain") => return Answer::Obey(Order::Drain),
             ("POST", "/quit") => return Answer::Obey(Order::Quit),
             ("POST", "/reload") => return Answer::Obey(Order::Reload),
             (_, "/drain" | "/quit" | "/reload") => {
-                let said = Said::of(Status::METHOD, "expected POST: this is an order");
-                Said { allow: Some("POST"), ..said }
+                let refusal = Response::of(Status::METHOD, "expected POST: this is an order");
+                Response { allow: Some("POST"), ..refusal }
             }
             ("GET" | "HEAD", path) => self.give(path, sample),
             _ => {
-                let said = Said::of(Status::METHOD, "expected GET");
-                Said { allow: Some("GET, HEAD"), ..said }
+                let refusal = Response::of(Status::METHOD, "expected GET");
+                Response { allow: Some("GET, HEAD"), ..refusal }
             }
         };
-        Answer::Say(said.bytes(head.version, head_only))
+        Answer::Say(response.bytes(head.version, head_only))
     }
 
     fn carried_out(&mut self, order: Order, words: &[String]) -> Vec<u8> {
@@ -123,32 +122,32 @@ impl AdminHandler for Front {
             Order::Reload => "reload",
         };
         let body = serde_json::json!({ "order": name, "words": words }).to_string();
-        Said::ok(KINDS_JSON, format!("{body}\n")).bytes(Version::Http11, false)
+        Response::ok(KINDS_JSON, format!("{body}\n")).bytes(Version::Http11, false)
     }
 }
 
 impl Front {
-    fn give(&self, path: &str, sample: &mut dyn FnMut() -> Sample) -> Said<'static> {
+    fn give(&self, path: &str, sample: &mut dyn FnMut() -> Sample) -> Response<'static> {
         match path {
-            "/" | "/status" => Said::ok(KINDS_HTML, PAGE.to_owned()),
+            "/" | "/status" => Response::ok(KINDS_HTML, PAGE.to_owned()),
             "/status.json" => {
-                let told = self.told(sample());
-                match serde_json::to_string(&told) {
-                    Ok(text) => Said::ok(KINDS_JSON, format!("{text}\n")),
-                    Err(error) => Said::of(Status::INTERNAL, &error.to_string()),
+                let status = self.status(sample());
+                match serde_json::to_string(&status) {
+                    Ok(text) => Response::ok(KINDS_JSON, format!("{text}\n")),
+                    Err(error) => Response::of(Status::INTERNAL, &error.to_string()),
                 }
             }
-            "/metrics" => Said::ok(metrics::KIND, metrics::render(&self.told(sample()))),
-            _ => Said::of(
+            "/metrics" => Response::ok(metrics::KIND, metrics::render(&self.status(sample()))),
+            _ => Response::of(
                 Status::NOT_FOUND,
                 "expected /status, /status.json or /metrics, or POST to /drain, /quit or /reload",
             ),
         }
     }
 
-    fn told(&self, sample: Sample) -> Told {
+    fn status(&self, sample: Sample) -> ServerStatus {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Told {
+        ServerStatus {
             service: self.service.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             wall_seconds: wall.as_secs_f64(),
@@ -156,7 +155,7 @@ impl Front {
         }
     }
 
-    /// Why a request is not believed to be meant for us.
+    /// Why a request is not trusted.
     fn distrust(&self, head: &Head<'_>) -> Option<&'static str> {
         let address = self.address?;
         let host = head.field("Host").and_then(|host| std::str::from_utf8(host).ok())?;
@@ -170,7 +169,7 @@ impl Front {
     }
 }
 
-/// Whether `host` means this machine, or is the very address that was asked for.
+/// Whether `host` is a name of this machine or a numeric address.
 fn is_ours(host: &str, address: SocketAddr) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -178,7 +177,7 @@ fn is_ours(host: &str, address: SocketAddr) -> bool {
     };
     let name = name.trim_start_matches('[').trim_end_matches(']');
     match name.parse::<IpAddr>() {
-        // A number cannot be made to mean another machine's.
+        // A numeric address cannot be rebound.
         Ok(ip) => ip.is_loopback() || !address.ip().is_loopback(),
         Err(_) => name.eq_ignore_ascii_case("localhost"),
     }
@@ -192,9 +191,9 @@ mod tests {
         Front { service: "stock", address: address.map(|it| it.parse().expect("an address")) }
     }
 
-    /// The status and the body of the answer to `request`, or what is to be done.
+    /// The status and the body of the answer to `request`, or the order.
     fn ask(front: &mut Front, request: &str) -> Result<(u16, String), Answer> {
-        let mut sample = || metrics::tests::told().sample;
+        let mut sample = || metrics::tests::status().sample;
         for end in 0..request.len() {
             let early = front.handle(&request.as_bytes()[..end], &mut sample);
             assert!(early == Answer::More, "after {end} bytes of {request:?}: {early:?}");
@@ -240,10 +239,10 @@ mod tests {
     fn a_status_can_be_read_back() {
         let request = "GET /status.json HTTP/1.1\r\nHost: x\r\n\r\n";
         let (_, body) = ask(&mut front(None), request).expect("an answer");
-        let told: Told = serde_json::from_str(&body).expect("our own JSON");
+        let status: ServerStatus = serde_json::from_str(&body).expect("our own JSON");
         assert_eq!(
-            (told.service.as_str(), &told.sample),
-            ("stock", &metrics::tests::told().sample)
+            (status.service.as_str(), &status.sample),
+            ("stock", &metrics::tests::status().sample)
         );
     }
 

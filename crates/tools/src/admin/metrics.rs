@@ -1,8 +1,8 @@
 //! A sample in the text that Prometheus reads (OpenMetrics 1.0, by the prometheus-client crate).
 //!
-//! Names and units follow Prometheus' practices: base units, `_total` for what only grows. The
-//! label `worker` is left out above some number of workers: a scrape is no place for a thousand
-//! series that nobody looks at.
+//! Names and units follow Prometheus' practices: base units, `_total` for counters. With many
+//! workers there is no label `worker`, because a thousand unused series would make each scrape
+//! slow.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,23 +13,23 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use super::Told;
+use super::ServerStatus;
 use super::processes::{Processes, overflows};
 
-/// Workers that have a label of their own, at the most.
+/// The most workers that get a label each.
 const WORKERS_LABELLED: usize = 64;
 
 /// The type that goes with [`render`].
 pub const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What a scrape is told.
-pub fn render(told: &Told) -> String {
-    let mut pids: Vec<i32> = told.sample.workers.iter().map(|worker| worker.pid).collect();
+/// The answer to a scrape.
+pub fn render(status: &ServerStatus) -> String {
+    let mut pids: Vec<i32> = status.sample.workers.iter().map(|worker| worker.pid).collect();
     pids.sort_unstable();
     pids.dedup();
-    let processes = Processes::read(told.sample.pid, &pids);
+    let processes = Processes::read(status.sample.pid, &pids);
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(tables(told, processes)));
+    registry.register_collector(Box::new(tables(status, processes)));
     let mut out = String::new();
     text::encode(&mut out, &registry).expect("a String takes every text");
     out
@@ -122,7 +122,7 @@ fn put(
     Ok(())
 }
 
-/// Text as it stands in quotes, which the library leaves to us.
+/// Escapes text for quotes, which the library leaves to its caller.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -131,38 +131,38 @@ fn one(name: &str, value: &str) -> Labels {
     vec![(name.to_owned(), value.to_owned())]
 }
 
-fn tables(told: &Told, processes: Processes) -> Tables {
+fn tables(status: &ServerStatus, processes: Processes) -> Tables {
     let mut tables = Tables::default();
-    identity(&mut tables, told);
-    connections(&mut tables, told);
-    workers(&mut tables, told);
-    each_worker(&mut tables, told);
-    rest(&mut tables, told, processes);
+    identity(&mut tables, status);
+    connections(&mut tables, status);
+    workers(&mut tables, status);
+    each_worker(&mut tables, status);
+    rest(&mut tables, status, processes);
     tables
 }
 
-fn identity(tables: &mut Tables, told: &Told) {
-    let (shape, sample) = (&told.sample.shape, &told.sample);
-    let build = one("version", &told.version);
+fn identity(tables: &mut Tables, status: &ServerStatus) {
+    let (shape, sample) = (&status.sample.shape, &status.sample);
+    let build = one("version", &status.version);
     tables.gauges("build_info", "This program", vec![(build, 1.0)]);
     let config = vec![
-        ("service".to_owned(), told.service.clone()),
+        ("service".to_owned(), status.service.clone()),
         ("engine".to_owned(), shape.engine.clone().unwrap_or_default()),
         ("container".to_owned(), shape.container.clone()),
         ("accept".to_owned(), shape.accept.clone()),
         ("wait".to_owned(), shape.wait.clone()),
     ];
-    tables.gauges("config_info", "What is served, and how", vec![(config, 1.0)]);
-    let started = told.wall_seconds - sample.age_ns as f64 / 1e9;
+    tables.gauges("config_info", "The service and its engine", vec![(config, 1.0)]);
+    let started = status.wall_seconds - sample.age_ns as f64 / 1e9;
     tables.gauge("start_time_seconds", "When the server started, since 1970", started);
     let phase = vec![(one("phase", &sample.phase), 1.0)];
-    tables.gauges("phase", "How far the server is in its life", phase);
+    tables.gauges("phase", "The phase of the server's life", phase);
     let reloads = f64::from(sample.limits.edition);
     tables.counter("config_reloads", "How often the configuration was reloaded", reloads);
 }
 
-fn connections(tables: &mut Tables, told: &Told) {
-    let (sample, totals) = (&told.sample, &told.sample.totals);
+fn connections(tables: &mut Tables, status: &ServerStatus) {
+    let (sample, totals) = (&status.sample, &status.sample.totals);
     let accepted = totals.accepted as f64;
     tables.counter("connections_accepted", "Connections accepted", accepted);
     let refused = totals.refused.iter().map(|(why, count)| (one("reason", why), *count as f64));
@@ -174,11 +174,11 @@ fn connections(tables: &mut Tables, told: &Told) {
     let queue = &sample.queue;
     let help = "Connections that wait to be accepted, over all listeners";
     tables.gauge("accept_queue_length", help, queue.length as f64);
-    tables.gauge("accept_queue_limit", "So many fit there", queue.limit as f64);
+    tables.gauge("accept_queue_limit", "Length limit of the accept queue", queue.limit as f64);
     if let Some((length, capacity)) = queue.handoff {
         let queue = |value: u64| vec![(one("queue", "handoff"), value as f64)];
-        tables.gauges("queue_length", "What lies in a bounded buffer", queue(length));
-        tables.gauges("queue_capacity", "How much fits there", queue(capacity));
+        tables.gauges("queue_length", "Entries of a bounded buffer", queue(length));
+        tables.gauges("queue_capacity", "Capacity of a bounded buffer", queue(capacity));
     }
     if let Some((overflows, drops)) = overflows() {
         let help = "Times that a full queue turned a connection away, in this network namespace";
@@ -186,14 +186,14 @@ fn connections(tables: &mut Tables, told: &Told) {
         let help = "Connections dropped before they were accepted, in this network namespace";
         tables.counter("listen_drops", help, drops as f64);
     }
-    let answered = vec![(one("service", &told.service), totals.answered as f64)];
+    let answered = vec![(one("service", &status.service), totals.answered as f64)];
     tables.counters("requests", "Requests, or the service's messages, answered", answered);
     tables.counter("received_bytes", "Bytes received", totals.bytes_in as f64);
     tables.counter("sent_bytes", "Bytes that the kernel took for sending", totals.bytes_out as f64);
 }
 
-fn workers(tables: &mut Tables, told: &Told) {
-    let sample = &told.sample;
+fn workers(tables: &mut Tables, status: &ServerStatus) {
+    let sample = &status.sample;
     let is_process = matches!(sample.shape.container.as_str(), "processes" | "hybrid")
         || sample.shape.container == "process-per-connection";
     let kind = if is_process { "process" } else { "thread" };
@@ -207,9 +207,9 @@ fn workers(tables: &mut Tables, told: &Told) {
         }
     }
     let rows = states.iter().map(|(state, count)| (one("state", state), *count as f64)).collect();
-    tables.gauges("workers", "Workers by what they are at", rows);
+    tables.gauges("workers", "Workers by state", rows);
     let limits = &sample.limits;
-    tables.gauge("workers_limit", "Workers at one time, at the most", limits.workers as f64);
+    tables.gauge("workers_limit", "Most workers at one time", limits.workers as f64);
     if let Some((least, most)) = limits.spare {
         tables.gauge("workers_spare_min", "Idle workers at the least", least as f64);
         tables.gauge("workers_spare_max", "Idle workers at the most", most as f64);
@@ -224,7 +224,7 @@ fn workers(tables: &mut Tables, told: &Told) {
     tables.counters("workers_exited", help, rows(&sample.exited));
 }
 
-/// What the letters of the scoreboard are called.
+/// The names of the scoreboard's letters.
 const STATES: &[(char, &str)] = &[
     ('_', "idle"),
     ('R', "reading"),
@@ -237,8 +237,8 @@ const STATES: &[(char, &str)] = &[
     ('-', "gone"),
 ];
 
-fn each_worker(tables: &mut Tables, told: &Told) {
-    let workers = &told.sample.workers;
+fn each_worker(tables: &mut Tables, status: &ServerStatus) {
+    let workers = &status.sample.workers;
     if workers.len() > WORKERS_LABELLED {
         return;
     }
@@ -258,8 +258,8 @@ fn slot(worker: &engines::status::Worker) -> String {
     worker.slot.to_string()
 }
 
-fn rest(tables: &mut Tables, told: &Told, processes: Processes) {
-    let (sample, totals) = (&told.sample, &told.sample.totals);
+fn rest(tables: &mut Tables, status: &ServerStatus, processes: Processes) {
+    let (sample, totals) = (&status.sample, &status.sample.totals);
     let mut count = 0;
     let mut buckets: Vec<(f64, u64)> = Vec::new();
     let edges = LATE_EDGES_NS.iter().map(|edge| *edge as f64 / 1e9).chain([f64::MAX]);
@@ -277,9 +277,9 @@ fn rest(tables: &mut Tables, told: &Told, processes: Processes) {
     tables.counter("short_sends", help, totals.short_sends as f64);
     let help = "Bytes for another session that found it gone or full, by pushes";
     tables.counter("pushes_dropped", help, totals.pushes_dropped as f64);
-    let mut told: BTreeMap<&str, Vec<&engines::status::Gauge>> = BTreeMap::new();
-    sample.gauges.iter().for_each(|gauge| told.entry(&gauge.name).or_default().push(gauge));
-    for (name, gauges) in told {
+    let mut status: BTreeMap<&str, Vec<&engines::status::Gauge>> = BTreeMap::new();
+    sample.gauges.iter().for_each(|gauge| status.entry(&gauge.name).or_default().push(gauge));
+    for (name, gauges) in status {
         let rows = gauges.iter().map(|gauge| (gauge.labels.clone(), gauge.value)).collect();
         match gauges[0].is_total {
             true => tables.counters(name, &gauges[0].help, rows),
@@ -306,7 +306,7 @@ pub(super) mod tests {
     use engines::status::{Gauge, Queue, Sample, Totals, Worker};
 
     /// A sample with something of everything.
-    pub fn told() -> Told {
+    pub fn status() -> ServerStatus {
         let worker = |slot: usize, letter| Worker {
             slot,
             letter,
@@ -338,12 +338,17 @@ pub(super) mod tests {
             value: 7.5,
             is_total: false,
         }];
-        Told { service: "stock".to_owned(), version: "0".to_owned(), wall_seconds: 1e9, sample }
+        ServerStatus {
+            service: "stock".to_owned(),
+            version: "0".to_owned(),
+            wall_seconds: 1e9,
+            sample,
+        }
     }
 
     #[test]
     fn names_and_values_are_what_they_are_called() {
-        let text = render(&told());
+        let text = render(&status());
         for line in [
             "# TYPE roundhouse_requests counter",
             "roundhouse_requests_total{service=\"stock\"} 21.0",
@@ -367,9 +372,9 @@ pub(super) mod tests {
 
     #[test]
     fn a_crowd_of_workers_has_no_series_of_its_own() {
-        let mut told = told();
-        told.sample.workers = vec![told.sample.workers[0].clone(); WORKERS_LABELLED + 1];
-        let text = render(&told);
+        let mut status = status();
+        status.sample.workers = vec![status.sample.workers[0].clone(); WORKERS_LABELLED + 1];
+        let text = render(&status);
         assert!(!text.contains("worker=\"") && text.contains("roundhouse_workers{"), "{text}");
     }
 }

@@ -1,6 +1,5 @@
-//! Where the administration of a server is: by default a socket in the file system that belongs to
-//! its process's number, in a folder that only its user can enter, so that `roundhouse top` finds
-//! it without a word.
+//! Where the administration of a server is: by default a Unix socket named after the process, in a
+//! folder that only its user can enter. There `roundhouse top` finds it without arguments.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -11,7 +10,7 @@ use std::str::FromStr;
 
 use engines::Door;
 
-/// What `--admin` says.
+/// The value of `--admin`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Nowhere.
@@ -49,7 +48,7 @@ impl FromStr for Place {
     }
 }
 
-/// The folder of all our servers' sockets: in `$XDG_RUNTIME_DIR`, else in the temporary directory.
+/// The folder of our servers' sockets: in `$XDG_RUNTIME_DIR`, else in the temporary directory.
 pub fn folder() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
     match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir()) {
@@ -58,11 +57,12 @@ pub fn folder() -> PathBuf {
     }
 }
 
-/// Opens the door that `wish` names; `None` without a wish is the usual place, where a failure is
-/// told and the server goes on without. `anywhere`: an address need not be this machine's own.
+/// Opens the socket that `wish` names. Without a wish it opens the usual one; if that fails, it
+/// reports the reason and the server runs without. `anywhere` allows an address that other machines
+/// reach.
 ///
 /// # Errors
-/// In words: what was wished for cannot be had.
+/// Why the wish cannot be fulfilled, for the user.
 pub fn open(
     wish: Option<&Place>,
     anywhere: bool,
@@ -91,14 +91,14 @@ fn at_address(
 ) -> Result<Option<Door>, String> {
     if !address.ip().is_loopback() && !anywhere {
         return Err(format!(
-            "expected an address of this machine for the administration, found {address}: whoever \
-             reaches it can stop the server; say --admin-anywhere if that is meant"
+            "expected a loopback address for the administration, found {address}: every client \
+             that reaches it can stop the server; say --admin-anywhere if that is intended"
         ));
     }
     match Door::at_address(address) {
         Ok(door) => Ok(Some(door)),
         Err(error) if is_successor && error.kind() == io::ErrorKind::AddrInUse => {
-            eprintln!("without administration: the server before has {address} until it leaves");
+            eprintln!("without administration: the predecessor has {address} until it leaves");
             Ok(None)
         }
         Err(error) => Err(format!("cannot open the administration at {address}: {error}")),
@@ -123,7 +123,7 @@ fn usual() -> Result<Door, String> {
     Door::at_path(&path, true).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Removes what servers that were killed have left.
+/// Removes the sockets of servers that were killed.
 fn sweep(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -137,7 +137,7 @@ fn sweep(folder: &Path) {
 }
 
 impl Place {
-    /// How a door is named to people and programs.
+    /// The name of a socket for people and programs.
     pub fn of(door: &Door) -> String {
         match (door.path(), door.address()) {
             (Some(path), _) => format!("unix:{}", path.display()),

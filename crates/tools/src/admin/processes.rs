@@ -1,14 +1,14 @@
-//! What the processes of a server cost, one short read of `/proc` each: this runs in the
-//! supervisor, beside its other duties, so it adds up what the kernel has added up already.
+//! The cost of a server's processes, one short read of `/proc` each: the supervisor does this
+//! between its other duties, so it reads the kernel's sums and not each thread.
 
 use std::fs;
 
 /// The sums over some processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Processes {
-    /// User and system time, in seconds, to a hundredth; that of children who have ended too.
+    /// User and system time, in seconds, to a hundredth, ended children included.
     pub cpu_seconds: f64,
-    /// Resident memory; what processes share counts for each.
+    /// Resident memory; shared pages count for each process.
     pub resident_bytes: u64,
     /// Threads.
     pub threads: u64,
@@ -38,8 +38,8 @@ impl Processes {
 
     fn add(&mut self, pid: i32, is_root: bool) {
         let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return };
-        // The name, in brackets, may hold anything; fields are counted from behind it, where the
-        // state, field 3 of proc_pid_stat(5), is the first.
+        // The name, in parentheses, may hold anything; after it follows field 3 of
+        // proc_pid_stat(5).
         let Some((_, rest)) = stat.rsplit_once(')') else { return };
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         let field = |number: usize| fields.get(number - 3).and_then(|it| it.parse::<u64>().ok());
@@ -52,8 +52,8 @@ impl Processes {
     }
 }
 
-/// How often a listener of this network namespace overflowed, and how often a connection was
-/// dropped for whatever reason (`TcpExt` of `/proc/net/netstat`).
+/// Overflows of listeners in this network namespace, and connections dropped for any reason
+/// (`TcpExt` of `/proc/net/netstat`).
 pub fn overflows() -> Option<(u64, u64)> {
     let text = fs::read_to_string("/proc/net/netstat").ok()?;
     let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
@@ -77,6 +77,6 @@ mod tests {
         assert!(found.resident_bytes > 100_000 && found.threads >= 1, "{found:?}");
         assert!(found.fds.0 >= 3 && found.fds.1 >= found.fds.0, "{found:?}");
         assert!(overflows().is_some());
-        assert_eq!(Processes::read(us, &[i32::MAX]).count, 1, "who is gone costs nothing");
+        assert_eq!(Processes::read(us, &[i32::MAX]).count, 1, "an ended process costs nothing");
     }
 }

@@ -1,5 +1,5 @@
-//! Where the client remembers its lines: `$XDG_STATE_HOME/roundhouse/history`, or below
-//! `~/.local/state` (XDG Base Directory Specification 0.8).
+//! The history file: `$XDG_STATE_HOME/roundhouse/history`, or below `~/.local/state` (XDG Base
+//! Directory Specification 0.8).
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// How many lines are kept.
 pub const LINES_MAX: usize = 1000;
 
-/// The file; `None` where the environment names no directory.
+/// The file; `None` if the environment names no directory.
 pub fn file() -> Option<PathBuf> {
     path(std::env::var_os("XDG_STATE_HOME"), std::env::var_os("HOME"))
 }

@@ -1,8 +1,8 @@
 //! One connection to a stock server: a line out, a framed reply in.
 //!
-//! All clients of the market share it. The surprising thing is the wait: a reply in the wrong
-//! framing looks like a reply that has not come yet, so who waits longer than [`SLOW`] is told
-//! once how many bytes are there, and goes on waiting.
+//! All clients of the market share it. A reply in the wrong framing looks like one that has not
+//! arrived yet, so after [`SLOW`] the link reports once how many bytes there are, and keeps
+//! waiting.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -14,18 +14,18 @@ use load::Target;
 use services::stock::{LINE_MAX, command};
 use wire::framing::{Decoder, Framing};
 
-/// The port if nobody names one.
+/// The default port.
 const PORT: u16 = 6000;
-/// How long a connection may take to come about. Three lost SYNs cost 7 s (tcp(7)).
+/// How long connecting may take. Three lost SYNs cost 7 s (tcp(7)).
 const CONNECT: Duration = Duration::from_secs(30);
-/// After this much silence a word is said.
+/// After this much silence the wait is reported.
 pub const SLOW: Duration = Duration::from_secs(3);
 /// The longest reply that is waited for: some two million stocks.
 const REPLY_MAX: usize = 64 << 20;
-/// What one receive takes.
+/// The size of one receive.
 const PIECE: usize = 64 * 1024;
 
-/// A connection whose server frames its replies in a known way.
+/// A connection with known framing.
 pub struct Link {
     stream: TcpStream,
     framing: Framing,
@@ -37,9 +37,9 @@ pub struct Link {
 /// Why there is no reply.
 #[derive(Debug)]
 pub enum Lost {
-    /// The server has closed the connection after so many bytes of the reply.
+    /// The server closed the connection after this many bytes of the reply.
     Closed(usize),
-    /// The kernel says that the conversation is over.
+    /// The connection failed.
     Broken(io::Error),
     /// The request is longer than any server takes.
     TooLong(usize),
@@ -50,10 +50,10 @@ pub enum Lost {
 /// Reads HOST:PORT, with or without `stock://` before it; a port that is left out is 6000.
 ///
 /// # Errors
-/// What was expected, in a sentence.
+/// A sentence with the expected form.
 pub fn address(at: &str) -> Result<SocketAddr, String> {
     let place = at.strip_prefix("stock://").unwrap_or(at);
-    // A bare IPv6 address has colons of its own, so the port is told from it by brackets.
+    // A bare IPv6 address has colons, so its port needs brackets.
     let inner = place.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(place);
     let place = match inner.parse::<std::net::Ipv6Addr>() {
         Ok(bare) => format!("[{bare}]:{PORT}"),
@@ -66,7 +66,7 @@ pub fn address(at: &str) -> Result<SocketAddr, String> {
 /// As [`address`], from two words.
 ///
 /// # Errors
-/// What was expected, in a sentence.
+/// A sentence with the expected form.
 pub fn address_of(host: &str, port: u16) -> Result<SocketAddr, String> {
     let host = if host.contains(':') && !host.starts_with('[') {
         format!("[{host}]")
@@ -79,7 +79,7 @@ pub fn address_of(host: &str, port: u16) -> Result<SocketAddr, String> {
 /// Connects.
 ///
 /// # Errors
-/// Why not, and what to do.
+/// The reason and a remedy.
 pub fn connect(at: SocketAddr) -> anyhow::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&at, CONNECT).map_err(|error| {
         let port = at.port();
@@ -105,8 +105,8 @@ impl Link {
     }
 
     /// Sends one line, whose newline may be missing, in one write, and waits for its reply: the
-    /// text without padding or end marks. `slow` is called once if that takes long, with what a
-    /// person should know.
+    /// text without padding or end marks. `slow` is called once, with a message, if that takes
+    /// long.
     ///
     /// # Errors
     /// [`Lost`]; whether the server has carried out the request is then not known.
@@ -130,7 +130,7 @@ impl Link {
         }
     }
 
-    /// Whether the server has closed the connection while nobody asked.
+    /// Whether the server has closed the connection between requests.
     pub fn is_over(&self) -> bool {
         let peeked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0; 1]));
         let restored = self.stream.set_nonblocking(false);
@@ -163,7 +163,7 @@ impl Link {
     }
 }
 
-/// What somebody should know who waits for a reply of which so many bytes are there.
+/// The message while a reply of which `found` bytes are here is awaited.
 fn waiting(found: usize, framing: Framing) -> String {
     match (found, framing) {
         (0, _) => "no reply yet; still waiting".to_owned(),
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn nobody_there_is_said_with_what_to_do() {
-        // Port 1 (tcpmux) is nobody's on a machine that tests are made on.
+        // No test machine listens on port 1 (tcpmux).
         let at = SocketAddr::from(([127, 0, 0, 1], 1));
         let error = connect(at).expect_err("nobody listens").to_string();
         assert!(error.contains("refused") && error.contains("serve stock"), "{error}");

@@ -1,12 +1,16 @@
-//! How replies look: as they came where a program reads, in colours and columns on a terminal.
+//! The look of replies: unchanged for programs, in colours and columns on a terminal.
 //!
-//! What a server sends is shown, never obeyed: control characters are written out, for a reply
-//! must not move the cursor or rename the window.
+//! Control characters of a reply are escaped, because it must not move the cursor or rename the
+//! window.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// A tone by its "select graphic rendition" numbers (ECMA-48, 8.3.117).
+use anstyle::{AnsiColor, Style};
+
+use crate::screen::has_colours;
+
+/// A tone of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     /// Done.
@@ -15,25 +19,25 @@ pub enum Tone {
     Yellow,
     /// Wrong.
     Red,
-    /// What is there to act on.
+    /// Names to act on.
     Bold,
-    /// What is beside the point.
+    /// Asides.
     Dim,
 }
 
 impl Tone {
-    fn code(self) -> &'static str {
+    fn style(self) -> Style {
         match self {
-            Tone::Green => "32",
-            Tone::Yellow => "33",
-            Tone::Red => "31",
-            Tone::Bold => "1",
-            Tone::Dim => "2",
+            Tone::Green => AnsiColor::Green.on_default(),
+            Tone::Yellow => AnsiColor::Yellow.on_default(),
+            Tone::Red => AnsiColor::Red.on_default(),
+            Tone::Bold => Style::new().bold(),
+            Tone::Dim => Style::new().dimmed(),
         }
     }
 }
 
-/// Whether, and how, things are coloured.
+/// Whether to use colours.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
     /// Escape codes may be written.
@@ -41,18 +45,16 @@ pub struct Paint {
 }
 
 impl Paint {
-    /// For somebody who looks at a terminal: in colours, unless `NO_COLOR` is set to something
-    /// (no-color.org) or the terminal is a `dumb` one.
+    /// As the terminal and the user's environment allow.
     pub fn for_terminal() -> Paint {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        Paint { colours: !refused && !is_dumb }
+        Paint { colours: has_colours() }
     }
 
     /// The text in a tone.
     pub fn tone<'t>(&self, tone: Tone, text: &'t str) -> Cow<'t, str> {
         if self.colours && !text.is_empty() {
-            format!("\x1b[{}m{text}\x1b[0m", tone.code()).into()
+            let style = tone.style();
+            format!("{style}{text}{style:#}").into()
         } else {
             text.into()
         }
@@ -95,7 +97,7 @@ impl Paint {
         };
         line(head, Some(Tone::Dim));
         for row in rows {
-            // Nothing left to buy is what one looks for in a long list.
+            // A stock that is sold out stands out in a long list.
             line(*row, (row[1] == "0").then_some(Tone::Yellow));
         }
         shown
@@ -116,7 +118,7 @@ pub fn rows(text: &str) -> Option<Vec<[&str; 3]>> {
         .collect()
 }
 
-/// What a line of a reply means.
+/// The tone of a line by its meaning.
 fn tone_of(line: &str) -> Option<Tone> {
     if line.starts_with("[buy] success") || line.starts_with("[sell] success") {
         Some(Tone::Green)
@@ -129,7 +131,7 @@ fn tone_of(line: &str) -> Option<Tone> {
     }
 }
 
-/// A peer's bytes as text that does nothing to a terminal.
+/// A peer's bytes as text without control characters.
 pub fn harmless(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for c in String::from_utf8_lossy(bytes).chars() {

@@ -1,5 +1,5 @@
-//! What the line editor knows of the market: it completes commands and ids, hints at what is
-//! missing, and colours a command that is one.
+//! The line editor's help: it completes commands and ids, shows missing parameters, and colours
+//! known commands.
 
 use std::borrow::Cow;
 
@@ -28,12 +28,12 @@ struct Stock {
 }
 
 impl Prompter {
-    /// Knows the commands, and no stock.
+    /// A prompter that knows the commands but no stock.
     pub fn new(paint: Paint) -> Prompter {
         Prompter { paint, stocks: Vec::new() }
     }
 
-    /// Learns the stocks from a book; what is none changes nothing.
+    /// Learns the stocks from the reply to `show`; other text changes nothing.
     pub fn learn(&mut self, book: &str) {
         let Some(rows) = rows(book).filter(|rows| !rows.is_empty()) else { return };
         let stock = |[id, left, price]: &[&str; 3]| Stock {
@@ -56,7 +56,7 @@ impl Prompter {
                 .filter(|command| command.name.starts_with(begun))
                 .map(|command| Pair {
                     display: command.usage().to_string(),
-                    // Who wants parameters gets the blank before them.
+                    // A command with parameters gets the space before them.
                     replacement: format!(
                         "{}{}",
                         command.name,
@@ -79,7 +79,7 @@ impl Prompter {
         (start, pairs)
     }
 
-    /// What is still to be typed.
+    /// The parameters still to be typed.
     fn missing(&self, line: &str) -> Option<String> {
         let mut words = line.split_whitespace();
         let command = named(words.next()?)?;
@@ -107,7 +107,7 @@ impl Completer for Prompter {
     }
 }
 
-/// The names of what is still to be typed. They stand for words, so no key inserts them.
+/// The names of the missing parameters. They are placeholders, so no key inserts them.
 pub struct Missing(String);
 
 impl Hint for Missing {

@@ -19,7 +19,7 @@ use super::link::{Link, Lost};
 use super::paint::{Paint, Tone, harmless, rows};
 use super::prompt::{PROMPT, Prompter};
 
-/// What `help` says besides the commands.
+/// The keys, for `help`.
 const KEYS: &str = "
 Tab        complete a command or a stock's ID
 Up, Down   former lines; Ctrl-R searches them
@@ -73,12 +73,12 @@ struct Talk {
     link: Option<Link>,
     paint: Paint,
     editor: Editor<Prompter, FileHistory>,
-    /// Where lines are kept, if they can be.
+    /// The history file, if it can be used.
     history: Option<PathBuf>,
 }
 
 impl Talk {
-    /// Connects, learns the stocks, and says so.
+    /// Connects, learns the stocks and reports that.
     fn connect(&mut self, is_first: bool) -> Result<()> {
         let (mut link, book) = super::open(self.at, self.framing)?;
         let book = match book {
@@ -107,7 +107,7 @@ impl Talk {
         }
     }
 
-    /// Finds the history. Where that is not possible the conversation goes on without.
+    /// Loads the history; without a file the client goes on without.
     fn remember(&mut self) {
         let Some(file) = history::file() else { return };
         let loaded = history::make_room(&file).map_err(ReadlineError::Io).and_then(|()| match self
@@ -126,7 +126,7 @@ impl Talk {
         }
     }
 
-    /// Keeps the last line, so that also a terminal that is closed loses none.
+    /// Saves the last line, so that closing the terminal loses none.
     fn keep(&mut self) {
         let Some(file) = &self.history else { return };
         if let Err(error) = self.editor.append_history(file) {
@@ -181,7 +181,7 @@ impl Talk {
     }
 }
 
-/// Says something that is no reply (stderr).
+/// Prints a message (stderr).
 fn say(paint: &Paint, tone: Tone, words: &str) {
     eprintln!("{}", paint.tone(tone, words));
 }

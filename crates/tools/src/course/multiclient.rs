@@ -1,9 +1,9 @@
 //! `multiclient HOST PORT N`: N client processes that trade at random.
 //!
-//! What the course's program prints goes to stdout: `child PID` for each client, then the text of
-//! each reply. What it did not tell goes to stderr at the end: how long it took (from before the
-//! first fork to the end of the last client, as those measured who added a clock to it), how long
-//! until all were connected, and the throughput. With `--json` that is the only line on stdout.
+//! stdout gets the output of the course's program: `child PID` for each client, then the text of
+//! each reply. stderr gets a summary at the end: the time from before the first fork to the end of
+//! the last client, the time until all were connected, and the throughput. With `--json` the
+//! summary is the only line on stdout.
 //!
 //! Orders come from the C library's `rand`, seeded by each client's process id, so the printed
 //! lines tell every order that was sent: `final = initial + sold - bought` can be checked by hand.
@@ -39,38 +39,37 @@ const CLIENTS_MAX: i64 = 20_000;
     name = "multiclient",
     version,
     max_term_width = 100,
-    about = "Start N client processes that trade at random, as the course's load generator did"
+    about = "Start N client processes that trade at random, like the course's load generator"
 )]
 pub struct Args {
     /// The server's name or address
     host: String,
     /// The server's port
     port: u16,
-    /// How many client processes
+    /// Number of client processes
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..=CLIENTS_MAX))]
     clients: u32,
     /// Orders of each client
     #[arg(long, default_value_t = 10, value_name = "N")]
     orders: usize,
-    /// Wait after each order, also the last [default: 1s]
+    /// Pause after each order, also the last [default: 1s]
     #[arg(long, value_parser = span, value_name = "TIME", conflicts_with = "no_pause")]
     pause: Option<Duration>,
-    /// Order as fast as the replies come
+    /// Send the next order as soon as a reply arrives
     #[arg(long)]
     no_pause: bool,
     /// Trade stocks 1 to N
     #[arg(long, default_value_t = 10, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     stocks: u32,
-    /// Order 1 to N shares at a time
+    /// Trade 1 to N shares at a time
     #[arg(long, default_value_t = 10, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     shares: u32,
-    /// What is ordered: show, buy, sell with commas, each with an optional weight
+    /// The orders, with optional weights: show,buy,sell or show=1,buy=9
     #[arg(long, default_value = "show,buy,sell", value_name = "MIX", value_parser = mix)]
     mix: Mix,
-    /// Draw the first client's orders from this seed, the second's from the next, and so on
-    /// [default: each from its process id]
+    /// The first client's seed; each further client adds one [default: the client's process id]
     #[arg(long, value_name = "N")]
     seed: Option<u32>,
     /// How replies end: fixed:8192 (the course's), line, eof
@@ -93,7 +92,7 @@ fn mix(text: &str) -> Result<Mix, Usage> {
     text.split(',').map(weighted).collect::<Vec<_>>().join(",").parse()
 }
 
-/// What each client does.
+/// The work of each client.
 pub struct Plan {
     at: SocketAddr,
     framing: Framing,
@@ -107,7 +106,7 @@ pub struct Plan {
 /// Runs the crowd. Exit code 1 if a client could not finish.
 ///
 /// # Errors
-/// If the crowd cannot be started.
+/// The clients cannot be started.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let at = match link::address_of(&args.host, args.port) {
         Ok(at) => at,
@@ -140,13 +139,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 struct Crowd {
     pids: Vec<Pid>,
     signals: SignalFd,
-    /// Whether every client that has ended did what it should.
+    /// Whether all clients that have ended succeeded.
     all_well: bool,
     /// The signal that has ended the crowd early.
     stopped: Option<Signal>,
 }
 
-/// The end of a child, and what asks us to end.
+/// The end of a child, and requests to end.
 const SIGNALS: &[Signal] = &[Signal::CHLD, Signal::INT, Signal::TERM];
 
 impl Crowd {
@@ -176,7 +175,7 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Waits for all. An interruption ends those that are left, and what was done is still told.
+    /// Waits for all. An interruption ends the remaining clients; the summary is still printed.
     fn wait(&mut self) -> Result<()> {
         let mut ended = 0;
         while ended < self.pids.len() {
@@ -188,8 +187,8 @@ impl Crowd {
                     self.end(Signal::TERM);
                 }
             }
-            // In the order of their start: who ends earlier than one before is collected with it,
-            // so that a thousand ends cost a thousand calls and not a million.
+            // In the order of their start: a client that ends before an earlier one is reaped with
+            // it, so that a thousand ends cost a thousand calls and not a million.
             while let Some(&pid) = self.pids.get(ended) {
                 let Some(exit) = process::reap(pid).context("a client is not our child")? else {
                     break;
@@ -250,7 +249,7 @@ impl End<'_> {
         let (connected, all_in) = (read(&tally.connected), tally.all_in().as_secs_f64());
         let wanted = plan.orders as u64 * u64::from(clients);
         if let Some(signal) = self.crowd.stopped {
-            eprintln!("multiclient: stopped by {signal}; what was done until then:");
+            eprintln!("multiclient: stopped by {signal}; until then:");
         }
         let failed = read(&tally.failed);
         if failed > 0 {

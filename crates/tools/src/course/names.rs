@@ -14,17 +14,17 @@ pub const NAMES: [&str; 3] = ["stockserver", "stockclient", "multiclient"];
 /// The arguments of `names`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The directory that the links are made in
+    /// The directory for the links
     dir: PathBuf,
 }
 
-/// What a link was before.
+/// The present file at a link's path.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Nothing,
     /// It leads here already.
     Ours,
-    /// It leads to another copy of this program, or to where one was.
+    /// A link to another copy of this program, or to its former place.
     Former(PathBuf),
 }
 
@@ -40,7 +40,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes the links in `dir` to `program`, and says what it has made.
+/// Makes the links in `dir` to `program`, and returns a line for each.
 fn link(dir: &Path, program: &Path) -> Result<Vec<String>> {
     if !dir.is_dir() {
         bail!("expected a directory, found none at {}; make it first: mkdir -p", dir.display());
@@ -66,10 +66,10 @@ fn link(dir: &Path, program: &Path) -> Result<Vec<String>> {
     Ok(lines)
 }
 
-/// What is at a link's place.
+/// Looks at a link's path.
 ///
 /// # Errors
-/// If it is somebody else's.
+/// A file of another program is there.
 fn look(at: &Path, program: &Path) -> Result<Found> {
     let refuse = |what: String| {
         bail!("{} is {what}, which is not ours to replace; move it away first", at.display())

@@ -6,7 +6,7 @@ use load::Mix;
 
 use super::rand::Rand;
 
-/// What a client may order.
+/// The orders that a client may send.
 #[derive(Clone, Copy, Debug)]
 pub struct Menu {
     /// How often each command is drawn, as weights. One each is the course's `rand() % 3`.
@@ -22,9 +22,9 @@ pub struct Menu {
 pub enum Order {
     /// The whole book.
     Show,
-    /// Take so many of this stock.
+    /// Buy `count` of this stock.
     Buy { id: u32, count: u32 },
-    /// Put so many back.
+    /// Sell `count` of it.
     Sell { id: u32, count: u32 },
 }
 
@@ -46,7 +46,7 @@ pub struct Orders {
 }
 
 impl Orders {
-    /// The list of the client with this seed: its process id, unless somebody chose another.
+    /// The orders of the client with this seed, which is its process id by default.
     pub fn new(seed: u32, menu: Menu) -> Orders {
         Orders { rand: Rand::seeded(seed), menu }
     }

@@ -1,7 +1,7 @@
 //! `srand(3)` and `rand(3)` as the GNU C library computes them.
 //!
 //! The course's clients draw their orders from `rand` after `srand(getpid())` and print their
-//! process id, so whoever knows the printed ids can name every order that was sent. That makes a
+//! process id, so the printed ids determine every order that was sent. That makes a
 //! perfect oracle, on any C library, if the generator is known: it is the "TYPE_3" of random(3), an
 //! additive one of degree 31 and separation 3 (Knuth, TAOCP volume 2, section 3.2.2), seeded by
 //! Park and Miller's 16807 (CACM 31:10, 1988). A test compares it with the library itself.
@@ -16,7 +16,7 @@ const WARMUP: usize = 10 * DEGREE;
 /// A generator.
 pub struct Rand {
     words: [u32; DEGREE],
-    /// The word that is drawn next. The one that is added to it stands [`SEPARATION`] behind.
+    /// The index of the next word; the word added to it is [`SEPARATION`] behind.
     front: usize,
 }
 
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn the_first_numbers_of_an_unseeded_program() {
-        // What every C programmer has seen: rand() without srand is srand(1).
+        // rand() without srand(3) is srand(1).
         let mut rand = Rand::seeded(1);
         let found: Vec<u32> = (0..5).map(|_| rand.draw()).collect();
         assert_eq!(

@@ -1,9 +1,9 @@
 //! `stockclient HOST PORT`: lines from standard input to the server, replies to standard output.
 //!
-//! As the course's client it shows a reply up to its first NUL and ends at the end of input.
-//! Unlike that one it also ends when `exit` was answered, when the server has gone (it watches
-//! both, so that nobody types into a dead connection), and says when a reply stays away; a reply
-//! that breaks off is an error and never what was left in a buffer.
+//! As the course's client it shows a reply up to its first NUL and ends at the end of input. Unlike
+//! that one it also ends when `exit` was answered, when the server has gone (it watches both, so
+//! that no line is typed into a dead connection), and reports a reply that is late. A reply that
+//! breaks off is an error; the rest of a buffer is never printed as a reply.
 
 use std::io::{self, BufRead, IsTerminal, StdinLock, Write};
 use std::os::fd::AsFd;
@@ -21,7 +21,7 @@ use crate::client::link::{self, Link, Lost};
     name = "stockclient",
     version,
     max_term_width = 100,
-    about = "Send lines from standard input to a stock server, as the course's client did"
+    about = "Send lines from standard input to a stock server, like the course's client"
 )]
 pub struct Args {
     /// The server's name or address
@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// The lines of standard input.
 struct Lines {
     stdin: StdinLock<'static>,
-    /// Whether the wait for a line ends when the server goes: where somebody types.
+    /// Whether the wait for a line ends when the server closes: on a terminal.
     watches: bool,
 }
 

@@ -1,8 +1,8 @@
 //! `path check`: every length and every step of a scenario, in both directions.
 //!
-//! A length alone can be right for a path that walks through walls, and a legal path can be too
-//! long; so both are held, each by code that shares nothing with the searches. Where lengths are
-//! wrong but would be right under another rule, that is said: scenarios do not name their rule.
+//! A path through walls can have the right length, and a legal path can be too long. So both are
+//! checked, by code that shares nothing with the searches. Scenarios do not name their corner rule:
+//! if the lengths fit another rule, the check names it.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -17,9 +17,9 @@ use super::{Algorithm, Task, corners, read_map, under};
 use grid::movingai::{Query, scenario};
 use grid::{Cell, Corners, Cost, Grid, Jumps, Method, Rule, Searcher, oracle};
 
-/// Queries between two signs of progress.
+/// Queries between two reports of progress.
 const BEAT: usize = 100;
-/// Wrong answers that are printed in full.
+/// Errors that are printed in full.
 const SHOWN_MAX: usize = 10;
 
 /// The arguments of `path check`.
@@ -28,16 +28,17 @@ pub struct Args {
     /// A scenario in either dialect of the MovingAI sets
     #[arg(long, value_name = "FILE")]
     scen: PathBuf,
-    /// Its map, if it does not lie beside the scenario
+    /// The map [default: found beside the scenario]
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
     /// How to search
     #[arg(long, value_enum, default_value = "jps")]
     algorithm: Algorithm,
-    /// Which corners the scenario's author cut: always, one-obstacle, no-obstacle or four
+    /// The scenario's rule for diagonal steps past corners: always, one-obstacle, no-obstacle or
+    /// four (never)
     #[arg(long, value_parser = corners, default_value = "no-obstacle", value_name = "RULE")]
     rule: Corners,
-    /// Check at most so many queries, spread over the scenario
+    /// Check at most this many queries, spread over the scenario
     #[arg(long, value_name = "COUNT")]
     sample: Option<usize>,
     /// Print progress and result as lines of JSON
@@ -45,7 +46,7 @@ pub struct Args {
     json: bool,
 }
 
-/// What came of all queries.
+/// The results of all queries.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     searches: usize,
@@ -56,10 +57,10 @@ struct Tally {
     /// The largest difference between a length found and one printed.
     apart_max: f64,
     took: Duration,
-    said: Vec<String>,
+    errors: Vec<String>,
 }
 
-/// Checks. Anything wrong is exit code 1.
+/// Checks a scenario. An error is exit code 1.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let bytes = std::fs::read(&args.scen)
         .with_context(|| format!("expected a scenario, cannot read {}", args.scen.display()))?;
@@ -81,8 +82,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The map of a scenario: as said, or the scenario's name without its ending, or the name that the
-/// scenario gives, with or without an ending, beside it.
+/// The map of a scenario: the one of `--map`; or beside the scenario, under its name without the
+/// extension, or under the name in the scenario, with or without an extension.
 fn map_of(args: &Args, queries: &[Query]) -> Result<PathBuf> {
     if let Some(map) = &args.map {
         return Ok(map.clone());
@@ -102,19 +103,19 @@ fn map_of(args: &Args, queries: &[Query]) -> Result<PathBuf> {
     }
 }
 
-/// The scenario is about a map of this size.
+/// Checks that the scenario is about a map of this size.
 fn fits(grid: &Grid, queries: &[Query], map: &Path) -> Result<()> {
     let sides = (usize::from(grid.width()), usize::from(grid.height()));
     for query in queries {
-        let said = (query.width, query.height);
-        // 1 by 1 is how old files say that they do not scale the map.
-        if said != sides && said != (1, 1) {
+        let named = (query.width, query.height);
+        // In old files 1 by 1 means an unscaled map.
+        if named != sides && named != (1, 1) {
             bail!(
                 "line {}: expected a map of {} by {} cells, found {} by {} in {}: a scaled map \
                  cannot be checked",
                 query.line,
-                said.0,
-                said.1,
+                named.0,
+                named.1,
                 sides.0,
                 sides.1,
                 map.display()
@@ -213,7 +214,7 @@ impl Tally {
             }
             Ok(_) => {
                 self.illegal += 1;
-                self.say(format!("{at}: a path of other ends or another cost than it says"));
+                self.say(format!("{at}: the path has other ends, or another cost than it claims"));
             }
             Err(illegal) => {
                 self.illegal += 1;
@@ -223,8 +224,8 @@ impl Tally {
     }
 
     fn say(&mut self, what: String) {
-        if self.said.len() < SHOWN_MAX {
-            self.said.push(what);
+        if self.errors.len() < SHOWN_MAX {
+            self.errors.push(what);
         }
     }
 }
@@ -242,12 +243,12 @@ fn say(args: &Args, grid: &Grid, queries: &[Query], tally: &Tally) -> Result<()>
             "searches": tally.searches, "optimal": tally.optimal,
             "wrong_length": tally.wrong_length, "illegal": tally.illegal,
             "missing": tally.missing, "apart_max": tally.apart_max, "us": us,
-            "said": tally.said, "fitting_rule": fitting.map(Corners::name),
+            "said": tally.errors, "fitting_rule": fitting.map(Corners::name),
         });
         writeln!(out, "{result}")?;
         return Ok(());
     }
-    for line in &tally.said {
+    for line in &tally.errors {
         eprintln!("{name}: {line}");
     }
     if let Some(fitting) = fitting {

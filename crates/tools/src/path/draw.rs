@@ -1,14 +1,14 @@
-//! A map with a path as characters: blocks of colour on a terminal, signs elsewhere.
+//! A map with a path as text: blocks of colour on a terminal, characters elsewhere.
 //!
-//! On a terminal one character is two cells, one above the other, which makes cells square. A map
-//! that is wider than the terminal is drawn smaller: of each square of cells the most important is
-//! shown, so that a path is never lost between walls.
+//! On a terminal one character shows two cells, one above the other, which makes cells square. A
+//! map that is wider than the terminal is scaled down: of each square of cells the most important
+//! is shown, so that a path never vanishes between walls.
 
 use std::fmt::Write as _;
 
 use grid::{Cell, Event, Grid};
 
-/// What is shown of a cell, the least important first.
+/// The kinds of cells, the least important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Shown {
     Beyond,
@@ -33,7 +33,7 @@ impl Shown {
         }
     }
 
-    /// Its place among the 256 colours of terminals.
+    /// Its number among a terminal's 256 colours.
     fn colour(self) -> u8 {
         match self {
             Shown::Beyond => 0,
@@ -56,13 +56,13 @@ pub struct Style {
     pub columns: usize,
 }
 
-/// The map with a path, and with the cells that a search has gone on from.
+/// The map with a path and the expanded cells.
 pub fn draw(grid: &Grid, path: &[Cell], events: &[Event], style: Style) -> String {
     let picture = Picture::new(grid, path, events, style.columns.max(1));
     if style.colours { picture.coloured() } else { picture.plain() }
 }
 
-/// What is shown, square by square.
+/// The squares, row by row.
 struct Picture {
     shown: Vec<Shown>,
     columns: usize,
@@ -78,7 +78,7 @@ impl Picture {
         for cell in grid.cells().filter(|cell| !grid.is_free(*cell)) {
             walls[at(cell)] += 1;
         }
-        // A square of walls and free cells is what most of it is.
+        // A square is a wall if most of its cells are walls.
         let most = side * side / 2 + side * side % 2;
         let solid = |count: usize| if count >= most { Shown::Wall } else { Shown::Free };
         let mut shown: Vec<Shown> = walls.into_iter().map(solid).collect();
@@ -108,7 +108,7 @@ impl Picture {
         text
     }
 
-    /// The upper half of each character in the colour of letters, the lower in that of paper.
+    /// The upper half of each character is the foreground, the lower the background.
     fn coloured(&self) -> String {
         let mut text = String::new();
         let rows: Vec<&[Shown]> = self.shown.chunks(self.columns).collect();

@@ -1,4 +1,4 @@
-//! `path edit`: the page, served by our own web service under one of our own engines.
+//! `path edit`: serves the page on an engine.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use super::page::{self, Given};
 use super::service::Editor;
 use super::{corners, read_map};
 
-/// How long an answer that is being sent may take at the end.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long the last answers may take at the end.
+const DRAIN: Duration = Duration::from_secs(1);
 
 /// The arguments of `path edit`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A map to begin with, in the format of the MovingAI sets; at most 256 columns and rows
+    /// The first map, in the format of the MovingAI sets; at most 256 columns and rows
     map: Option<PathBuf>,
     /// The cell where paths begin
     #[arg(long, value_name = "X,Y")]
@@ -27,7 +27,7 @@ pub struct Args {
     /// The cell where they end
     #[arg(long, value_name = "X,Y")]
     to: Option<Cell>,
-    /// Which corners may be cut: always, one-obstacle, no-obstacle or four
+    /// When a diagonal step may pass corners: always, one-obstacle, no-obstacle or four (never)
     #[arg(long, value_parser = corners, default_value = "one-obstacle", value_name = "RULE")]
     rule: Corners,
     /// Where to serve the page; port 0 picks one
@@ -35,13 +35,13 @@ pub struct Args {
     listen: SocketAddr,
 }
 
-/// Serves the page until it is interrupted. One line of JSON on stdout says where.
+/// Serves the page until it is interrupted. One line of JSON on stdout has the address.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let map = args.map.as_deref().map(read_map).transpose()?;
     let given = Given { map, from: args.from, to: args.to, corners: args.rule };
     let editor = Editor::new(page::live(&given)?.into_bytes());
     let mut shape = Shape::preset("epoll", 1).map_err(|refused| anyhow!("{refused}"))?;
-    shape.knobs.drain = FAREWELL;
+    shape.knobs.drain = DRAIN;
     shape.knobs.helpers = Some(1);
     let (assets, control) = (Assets::default(), Control::new()?);
     let server = Server {

@@ -10,9 +10,10 @@ use serde_json::json;
 use super::draw::{Style, draw};
 use super::solve::{Answer, Question};
 use super::{Algorithm, corners, read_map, svg};
+use crate::screen::has_colours;
 use grid::{Cell, Corners, Grid};
 
-/// Columns where nobody can say how many there are.
+/// Columns if the terminal does not tell its width.
 const COLUMNS: usize = 80;
 
 /// The arguments of `path find`.
@@ -29,19 +30,19 @@ pub struct Args {
     /// How to search
     #[arg(long, value_enum, default_value = "jps")]
     algorithm: Algorithm,
-    /// Which corners may be cut: always, one-obstacle, no-obstacle or four
+    /// When a diagonal step may pass corners: always, one-obstacle, no-obstacle or four (never)
     #[arg(long, value_parser = corners, default_value = "no-obstacle", value_name = "RULE")]
     rule: Corners,
     /// Go to the nearest cell that can be reached, if the goal cannot
     #[arg(long)]
     nearest: bool,
-    /// Show the cells that the search has gone on from
+    /// Show the cells that the search expanded
     #[arg(long)]
     expanded: bool,
-    /// Write the picture to a file too, as SVG
+    /// Also write the picture to a file, as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Draw at most so many columns; a wider map is drawn smaller
+    /// Draw at most this many columns; a wider map is drawn smaller [default: the terminal's width]
     #[arg(long, value_name = "COLUMNS")]
     width: Option<usize>,
     /// Print one line of JSON instead of a picture
@@ -49,7 +50,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Finds, draws and says. No path is exit code 1.
+/// Finds a path, draws and describes it. No path is exit code 1.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let map = read_map(&args.map)?;
     let grid = map.grid()?;
@@ -70,17 +71,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if args.json {
         writeln!(out, "{}", told(args, to, &answer))?;
     } else if !answer.cells.is_empty() {
-        let colours =
-            out.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
-        let style = Style { colours, columns: columns(args, out.is_terminal()) };
+        let style = Style { colours: has_colours(), columns: columns(args, out.is_terminal()) };
         let events = if args.expanded { &answer.events[..] } else { &[] };
         write!(out, "{}", draw(&grid, &answer.cells, events, style))?;
         writeln!(out, "{}", sentence(args, &answer))?;
     }
     if answer.cells.is_empty() {
         eprintln!(
-            "no path from {} to {to} under the rule {}: walls part them. \
-             --nearest goes as near as one can",
+            "no path from {} to {to} under the rule {}: walls separate them. \
+                 --nearest goes as near as possible",
             args.from, args.rule
         );
         return Ok(ExitCode::FAILURE);
@@ -94,7 +93,7 @@ fn goal(args: &Args, grid: &Grid) -> Result<Cell> {
         return Ok(args.to);
     }
     let Some(near) = grid.nearest_joined(args.rule, args.from, args.to) else {
-        // The search says what is wrong with the start.
+        // The search reports the bad start.
         return Ok(args.to);
     };
     eprintln!("{} cannot be reached; {near} is the nearest cell that can", args.to);
@@ -110,7 +109,7 @@ fn sentence(args: &Args, answer: &Answer) -> String {
     let (straight, diagonal) = answer.cost.steps();
     format!(
         "{:.4} long: {straight} straight and {diagonal} diagonal steps, rule {}\n\
-         {}: {} cells gone on from, {} opened, {} reads, {:.1} us (the fastest of five)",
+         {}: {} cells expanded, {} opened, {} reads, {:.1} us (the fastest of five)",
         answer.cost.length(),
         args.rule,
         args.algorithm.title(),

@@ -1,9 +1,8 @@
-//! The page on which walls are drawn and two searches compared, and what it asks and is told.
+//! The page to draw walls and compare two searches, its questions and its answers.
 //!
-//! Searching is done here, never in the browser: what the page animates is what our searches did,
-//! recorded by themselves. So there are two forms of one page. Served by `path edit` it asks for
-//! each new grid; written by `path page` it is one file that works offline, holds searches recorded
-//! beforehand, and says so where one would like to draw.
+//! The program searches, never the browser: the page animates what our searches recorded. So the
+//! page has two forms. Served by `path edit` it asks for a search on each new grid; written by
+//! `path page` it is one file that works offline, with recorded searches and without drawing.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,9 +16,9 @@ use super::{Algorithm, corners, read_map};
 use grid::movingai::Map;
 use grid::{Cell, Corners, Event, Grid};
 
-/// The longest side of a grid that is drawn: what fits a screen, with cells one can still hit.
+/// The longest side of a grid: it fits a screen, with cells large enough to click.
 pub const SIDE_MAX: usize = 256;
-/// What the page may do: its own style and script, and questions to where it came from.
+/// The page may use its own style and script, and ask the server that it came from.
 pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
     script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'";
@@ -28,7 +27,7 @@ const HTML: &str = include_str!("page.html");
 const SCRIPT: &str = include_str!("page.js");
 const OPEN: &[u8] = include_bytes!("../../../../data/maps/portfolio-open.map");
 const MAZE: &[u8] = include_bytes!("../../../../data/maps/portfolio-maze.map");
-/// Where the portfolio's experiments begin, and where the longer of them end.
+/// Start and goal of the portfolio's longer experiments.
 const PORTFOLIO: [Cell; 2] = [Cell::new(0, 0), Cell::new(70, 35)];
 
 /// The arguments of `path page`.
@@ -36,7 +35,7 @@ const PORTFOLIO: [Cell; 2] = [Cell::new(0, 0), Cell::new(70, 35)];
 pub struct Args {
     /// The file to write
     file: PathBuf,
-    /// A map to show first, beside the two of the portfolio; at most 256 columns and rows
+    /// A map to show first, besides the two of the portfolio; at most 256 columns and rows
     map: Option<PathBuf>,
     /// The cell where its path begins
     #[arg(long, value_name = "X,Y", requires = "map")]
@@ -44,7 +43,7 @@ pub struct Args {
     /// The cell where it ends
     #[arg(long, value_name = "X,Y", requires = "map")]
     to: Option<Cell>,
-    /// Which corners may be cut: always, one-obstacle, no-obstacle or four
+    /// When a diagonal step may pass corners: always, one-obstacle, no-obstacle or four (never)
     #[arg(long, value_parser = corners, default_value = "one-obstacle", value_name = "RULE")]
     rule: Corners,
 }
@@ -60,9 +59,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the page begins with.
+/// The page's first map.
 pub struct Given {
-    /// A map beside those of the portfolio.
+    /// A map besides those of the portfolio.
     pub map: Option<Map>,
     /// Where its path begins; else the first free cell.
     pub from: Option<Cell>,
@@ -129,7 +128,7 @@ fn html(given: &Given, recorded: bool) -> Result<String> {
         maps.push(told);
     }
     let data = json!({"live": !recorded, "rule": given.corners.name(), "maps": maps});
-    // In a script nothing but `</` could end it early.
+    // Only `</` could end a script early.
     let data = data.to_string().replace('<', "\\u003c");
     Ok(HTML.replace("{{DATA}}", &data).replace("{{SCRIPT}}", SCRIPT))
 }
@@ -150,7 +149,7 @@ fn sides(width: usize, height: usize) -> Result<()> {
 
 /// A question of the page.
 #[derive(Debug, Deserialize)]
-pub struct Asked {
+pub struct Query {
     rows: Vec<String>,
     from: [u16; 2],
     to: [u16; 2],
@@ -158,19 +157,19 @@ pub struct Asked {
     algorithms: Vec<String>,
 }
 
-impl Asked {
+impl Query {
     /// Reads a question.
     ///
     /// # Errors
-    /// JSON that is none, or not a question.
-    pub fn read(bytes: &[u8]) -> Result<Asked> {
+    /// The bytes are not a question in JSON.
+    pub fn read(bytes: &[u8]) -> Result<Query> {
         serde_json::from_slice(bytes).context("expected a question in JSON")
     }
 
     /// Searches for the answers.
     ///
     /// # Errors
-    /// A grid, an end, a rule or a method that is not one.
+    /// The grid, an end, the rule or a method is invalid.
     pub fn answer(&self) -> Result<Value> {
         let width = self.rows.first().map_or(0, String::len);
         sides(width, self.rows.len())?;
@@ -191,7 +190,7 @@ impl Asked {
     }
 }
 
-/// What each method answers, and whether there is a path at all.
+/// The answer of each method, and whether there is a path at all.
 fn answers(
     grid: &Grid,
     corners: Corners,
@@ -211,7 +210,7 @@ fn answers(
 fn answer(answer: &Answer) -> Value {
     let (straight, diagonal) = answer.cost.steps();
     let path: Vec<u16> = answer.cells.iter().flat_map(|cell| [cell.x, cell.y]).collect();
-    // Five numbers an event: what, which cell, and whence; flat, for there are very many.
+    // Five numbers an event: kind, cell, origin; flat, because there are very many.
     let mut trace = Vec::with_capacity(answer.events.len() * 5);
     for event in &answer.events {
         match event {
@@ -237,8 +236,8 @@ fn answer(answer: &Answer) -> Value {
 mod tests {
     use super::*;
 
-    fn asked(rows: &[&str], from: [u16; 2], to: [u16; 2]) -> Asked {
-        Asked {
+    fn query(rows: &[&str], from: [u16; 2], to: [u16; 2]) -> Query {
+        Query {
             rows: rows.iter().map(|row| (*row).to_owned()).collect(),
             from,
             to,
@@ -249,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_question_is_answered_by_each_method() {
-        let told = asked(&["...", ".@.", "..."], [0, 0], [2, 2]).answer().unwrap();
+        let told = query(&["...", ".@.", "..."], [0, 0], [2, 2]).answer().unwrap();
         assert_eq!(told["joined"], true);
         for method in ["astar", "jps", "jps+"] {
             assert_eq!(told["answers"][method]["straight"], 4, "{method}");
@@ -261,26 +260,26 @@ mod tests {
 
     #[test]
     fn a_goal_that_is_cut_off_has_a_nearest_cell() {
-        let told = asked(&["..@."], [0, 0], [3, 0]).answer().unwrap();
+        let told = query(&["..@."], [0, 0], [3, 0]).answer().unwrap();
         assert_eq!((&told["joined"], &told["nearest"]), (&json!(false), &json!([1, 0])));
         assert_eq!(told["answers"]["jps"]["found"], false);
     }
 
     #[test]
     fn a_wrong_question_is_refused_in_words() {
-        let check = |asked: &Asked, says: &str| {
-            let error = format!("{:#}", asked.answer().unwrap_err());
+        let check = |query: &Query, says: &str| {
+            let error = format!("{:#}", query.answer().unwrap_err());
             assert!(error.contains(says), "{error}");
         };
-        check(&asked(&[], [0, 0], [0, 0]), "columns and rows");
-        check(&asked(&["..", "."], [0, 0], [0, 0]), "rows of 2");
-        check(&asked(&[".@"], [0, 0], [1, 0]), "obstacle at 1,0");
-        check(&asked(&[".."], [0, 0], [2, 0]), "outside");
-        let strange = Asked { rule: "any".to_owned(), ..asked(&[".."], [0, 0], [1, 0]) };
+        check(&query(&[], [0, 0], [0, 0]), "columns and rows");
+        check(&query(&["..", "."], [0, 0], [0, 0]), "rows of 2");
+        check(&query(&[".@"], [0, 0], [1, 0]), "obstacle at 1,0");
+        check(&query(&[".."], [0, 0], [2, 0]), "outside");
+        let strange = Query { rule: "any".to_owned(), ..query(&[".."], [0, 0], [1, 0]) };
         check(&strange, "one of always");
-        let strange = Asked { algorithms: vec!["x".into()], ..asked(&[".."], [0, 0], [1, 0]) };
+        let strange = Query { algorithms: vec!["x".into()], ..query(&[".."], [0, 0], [1, 0]) };
         check(&strange, "a method");
-        assert!(Asked::read(b"{\"rows\": 3}").is_err());
+        assert!(Query::read(b"{\"rows\": 3}").is_err());
     }
 
     #[test]

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   GET  /         the page
-//!   POST /search   a grid and a question in JSON -> answers with everything the searches saw
+//!   POST /search   a grid and a question in JSON -> answers with all steps of the searches
 //! ```
 //!
-//! Searches leave by the Offload door, so a long one keeps nobody waiting. A browser sends a
-//! request whole or not at all; what is longer than a grid can be is refused before it is read.
+//! Helper threads search (`Then::Offload`), so a long search delays no other connection. A browser
+//! sends a request at once; one that is longer than a grid can be is refused before it is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Step};
 use wire::http::reply::{CONTINUE, Framing};
 use wire::http::{Body, Head, Reply, Status, Version, head};
 
-use super::page::{self, Asked};
+use super::page::{self, Query};
 
 /// The media type of answers and questions.
 const JSON: &str = "application/json";
-/// How long a peer may take to send a request, or be silent between two.
+/// How long a client may take to send a request, or be idle between two.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// A grid at its largest, as rows of characters, and what stands around it.
+/// The largest grid, as rows of characters, and the JSON around it.
 const BODY_MAX: usize = page::SIDE_MAX * (page::SIDE_MAX + 4) + 4096;
 
 /// The service; it has no state but its page.
@@ -34,31 +34,31 @@ pub struct Editor {
 #[derive(Debug)]
 pub struct Session {
     until: Instant,
-    /// Part of a request has come.
+    /// Part of a request has arrived.
     begun: bool,
-    /// The client was told to send the body that it holds back.
-    told: bool,
-    /// How the reply to the search that is out will be sent.
-    asked: (Version, bool),
+    /// The client was sent `100 Continue`.
+    is_invited: bool,
+    /// Version and keep-alive of the request whose search is running.
+    pending: (Version, bool),
 }
 
-/// A question as it was sent.
+/// The body of a question.
 #[derive(Debug)]
 pub struct Job(Vec<u8>);
 
-/// The reply to it.
+/// The status and body of its answer.
 #[derive(Debug)]
-pub struct Answered(Status, Vec<u8>);
+pub struct Answer(Status, Vec<u8>);
 
-/// What to do after looking at the input.
+/// The result of parsing the input.
 enum Next {
-    /// The head, or the body behind it, is not whole.
+    /// The head or the body is not complete.
     Wait,
-    /// A request of so many bytes was answered; whether the connection goes on.
+    /// A request of this many bytes was answered; whether the connection is kept.
     Done(usize, bool),
-    /// A request of so many bytes asks for a search.
+    /// A request of this many bytes asks for a search.
     Search(usize, Vec<u8>, (Version, bool)),
-    /// It was refused, and nothing behind it can be read.
+    /// The request was refused, and nothing after it can be read.
     Refused,
 }
 
@@ -76,11 +76,11 @@ impl Editor {
                 Next::Done(len, true) => used += len,
                 Next::Done(..) | Next::Refused => return Step::close(input.len()),
                 Next::Search(len, body, asked) => {
-                    (session.asked, session.begun) = (asked, false);
+                    (session.pending, session.begun) = (asked, false);
                     return Step::offload(used + len, Job(body));
                 }
             }
-            (session.until, session.told) = (now + PATIENCE, false);
+            (session.until, session.is_invited) = (now + PATIENCE, false);
         }
         session.begun = used < input.len();
         Step::read(used).wake_at(session.until)
@@ -99,16 +99,16 @@ impl Editor {
         let length = match head.body {
             Body::Length(length) if length <= BODY_MAX as u64 => length as usize,
             _ => {
-                let words = format!("expected at most {BODY_MAX} bytes, their number said before");
+                let words = format!("expected Content-Length of at most {BODY_MAX} bytes");
                 text(Status::CONTENT_TOO_LONG, (head.version, false), &words, out);
                 return Next::Refused;
             }
         };
         let whole = head.len + length;
         let Some(body) = input.get(head.len..whole) else {
-            if head.expects && !session.told {
+            if head.expects && !session.is_invited {
                 out.bytes().extend_from_slice(CONTINUE);
-                session.told = true;
+                session.is_invited = true;
             }
             return Next::Wait;
         };
@@ -170,7 +170,7 @@ impl Service for Editor {
     type State = ();
     type Session = Session;
     type Job = Job;
-    type Outcome = Answered;
+    type Outcome = Answer;
 
     fn limits(&self) -> Limits {
         Limits {
@@ -186,24 +186,24 @@ impl Service for Editor {
     }
 
     fn open(&self, cx: &Cx<'_, ()>, _peer: Peer, _out: &mut Out) -> Session {
-        let asked = (Version::Http11, false);
-        Session { until: cx.now + PATIENCE, begun: false, told: false, asked }
+        let pending = (Version::Http11, false);
+        Session { until: cx.now + PATIENCE, begun: false, is_invited: false, pending }
     }
 
     fn step(
         &self,
         cx: &Cx<'_, ()>,
         session: &mut Session,
-        event: Event<'_, Answered>,
+        event: Event<'_, Answer>,
         out: &mut Out,
     ) -> Step<Job> {
         match event {
             Event::Bytes(input) => self.serve(cx.now, session, input, out),
-            Event::Outcome(Answered(status, body)) => {
-                put(status, session.asked, &[("Content-Type", JSON)], body.len(), out);
+            Event::Outcome(Answer(status, body)) => {
+                put(status, session.pending, &[("Content-Type", JSON)], body.len(), out);
                 out.bytes().extend_from_slice(&body);
                 session.until = cx.now + PATIENCE;
-                let goes_on = session.asked.1;
+                let goes_on = session.pending.1;
                 if goes_on { Step::read(0).wake_at(session.until) } else { Step::close(0) }
             }
             Event::Deadline if cx.now >= session.until => {
@@ -218,13 +218,13 @@ impl Service for Editor {
         }
     }
 
-    fn work(&self, _state: &(), job: Job) -> Answered {
-        let answered = Asked::read(&job.0).and_then(|asked| asked.answer());
-        match answered {
-            Ok(answer) => Answered(Status::OK, answer.to_string().into_bytes()),
+    fn work(&self, _state: &(), job: Job) -> Answer {
+        let answer = Query::read(&job.0).and_then(|query| query.answer());
+        match answer {
+            Ok(answer) => Answer(Status::OK, answer.to_string().into_bytes()),
             Err(error) => {
-                let told = serde_json::json!({ "error": format!("{error:#}") });
-                Answered(Status::BAD_REQUEST, told.to_string().into_bytes())
+                let reason = serde_json::json!({ "error": format!("{error:#}") });
+                Answer(Status::BAD_REQUEST, reason.to_string().into_bytes())
             }
         }
     }

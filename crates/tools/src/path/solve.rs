@@ -1,48 +1,48 @@
-//! One path by one method, with what the search did on the way.
+//! One path by one method, with a record of the search.
 
 use std::time::{Duration, Instant};
 
 use super::{Algorithm, Task, under};
 use grid::{Cell, Corners, Cost, Event, Grid, GridError, Jumps, Method, Rule, Searcher, Stats};
 
-/// Searches that are timed, beside the one that is watched; the fastest counts.
+/// Searches that are timed, besides the recorded one; the fastest counts.
 const TIMED: u32 = 5;
 
 /// A question.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// Where.
+    /// The grid.
     pub grid: &'a Grid,
-    /// Which corners may be cut.
+    /// Which corners a diagonal step may pass.
     pub corners: Corners,
-    /// By which method.
+    /// The method.
     pub algorithm: Algorithm,
-    /// From here.
+    /// The start.
     pub from: Cell,
-    /// To there.
+    /// The goal.
     pub to: Cell,
 }
 
-/// A path, and what it took.
+/// A path, and the search for it.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Each cell from the first to the last; empty if there is no path.
     pub cells: Vec<Cell>,
-    /// What the path costs.
+    /// The cost of the path.
     pub cost: Cost,
-    /// What the search did.
+    /// Counts of the search.
     pub stats: Stats,
-    /// What it saw.
+    /// Its steps, in order.
     pub events: Vec<Event>,
-    /// The fastest of several warm searches; without the table's making.
+    /// The time of the fastest of several warm searches, without building a table.
     pub took: Duration,
 }
 
 impl Question<'_> {
-    /// Searches, watches and times.
+    /// Times searches and records one.
     ///
     /// # Errors
-    /// An end of the path that is outside or blocked.
+    /// An end of the path is outside the grid or blocked.
     pub fn answer(self) -> Result<Answer, GridError> {
         under(self.corners, self)
     }

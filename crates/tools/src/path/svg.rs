@@ -1,4 +1,4 @@
-//! A map with a path as a picture: scalable, light or dark as the reader's screen is.
+//! A map with a path as a scalable picture, light or dark like the reader's screen.
 
 use std::fmt::Write as _;
 

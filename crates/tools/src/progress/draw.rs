@@ -1,5 +1,5 @@
-//! The live view as a screen: rate and latency over time, the histogram, errors, and how the
-//! generator itself is.
+//! The live view as a screen: rate and latency over time, the histogram, errors, and the state of
+//! the generator.
 
 use super::view::{Bin, View};
 use load::drive::StressCounts;
@@ -14,12 +14,12 @@ use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph,
 
 /// Median, 99th percentile, longest.
 const HUES: [Color; 3] = [Color::Green, Color::Yellow, Color::Red];
-/// Kinds of faults that are shown, most recent kinds last.
+/// Kinds of faults that are shown, the most recent last.
 const FAULTS_MAX: usize = 3;
-/// Columns of a histogram's row beside its bar: the time and the share.
+/// Columns of a histogram's row besides its bar: the time and the share.
 const ROW_TEXT: u16 = 19;
 
-/// Draws a run; `hint` says what can be done on the way.
+/// Draws a run; `hint` names the keys.
 pub fn screen(frame: &mut Frame<'_>, view: &View, hint: &str) {
     let [head, bar, charts, rest] = Layout::vertical([
         Constraint::Length(1),
@@ -94,7 +94,7 @@ fn latencies(frame: &mut Frame<'_>, area: Rect, view: &View) {
         Span::styled("p99 ", HUES[1]),
         Span::styled("max ", HUES[2]),
     ]);
-    // Labels stand at even distances: one a decade, where there is room for all of them.
+    // Labels are evenly spaced: one a decade, if all of them fit.
     let decades = (high - low) as usize;
     let step = decades.div_ceil(usize::from(area.height.saturating_sub(4)).max(1)).max(1);
     let labels: Vec<String> = match decades % step {
@@ -156,7 +156,7 @@ fn histogram(frame: &mut Frame<'_>, area: Rect, view: &View) {
     frame.render_widget(Paragraph::new(lines), inner);
 }
 
-/// The histogram on the finest scale of which all rows fit, empty rows in between included.
+/// The histogram on the finest scale whose rows all fit, with the empty ones between them.
 fn rows(view: &View, height: usize) -> Vec<(u64, u64)> {
     let times = &view.sum.times;
     for bits in (0..=3).rev() {
@@ -170,7 +170,7 @@ fn rows(view: &View, height: usize) -> Vec<(u64, u64)> {
             return edges.into_iter().map(|edge| (edge, count(edge))).collect();
         }
     }
-    // Not even an octave a row: several of them.
+    // Not even one octave a row fits: use several.
     let octaves = times.buckets(0);
     let (first, last) = (octaves[0].0, octaves[octaves.len() - 1].0);
     let all = edges(first, last, 0);
@@ -182,13 +182,13 @@ fn rows(view: &View, height: usize) -> Vec<(u64, u64)> {
     all.chunks(each).map(sum).collect()
 }
 
-/// Lower edges from one to another, `2^bits` an octave (see [`meter::Spectrum::buckets`]).
+/// Lower edges of rows, `2^bits` an octave (see [`meter::Spectrum::buckets`]).
 fn edges(first: u64, last: u64, bits: u32) -> Vec<u64> {
     let next = |edge: &u64| Some(edge + (1 << edge.ilog2() >> bits)).filter(|it| *it <= last);
     std::iter::successors(Some(first), next).collect()
 }
 
-/// A bar of so many columns, in eighths.
+/// A bar of this many columns, in eighths.
 fn bar(columns: f64, some: bool) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = ((columns * 8.0).round() as usize).max(usize::from(some));

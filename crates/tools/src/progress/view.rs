@@ -1,8 +1,7 @@
-//! What is known of a run while it goes on.
+//! The state of a run, from its beats.
 //!
-//! Beats of all threads are added to bins of time, at most [`BINS_MAX`]; when there are more, two
-//! become one. Numbers are those of the measured window as soon as there is one, those of the
-//! warm-up before.
+//! Beats of all threads are added to bins of time; above [`BINS_MAX`] bins, pairs are merged. The
+//! figures are those of the measured window once it has begun, and of the warm-up before.
 
 use load::Plan;
 use load::calibrate::Baseline;
@@ -18,24 +17,24 @@ use std::time::Duration;
 
 /// Bins of the charts.
 const BINS_MAX: usize = 120;
-/// The first length of one.
+/// The first length of a bin.
 const BIN: Duration = Duration::from_millis(200);
-/// What "now" means in rates.
+/// The window of a present rate.
 const NOW: Duration = Duration::from_secs(1);
-/// Percentiles of which fewer than this many values lie beyond are not shown.
+/// A percentile is shown if at least this many values lie beyond it.
 const BEYOND_MIN: f64 = meter::histogram::BEYOND_MIN;
 
 /// A run so far.
 pub struct View {
     /// Target, model, connections.
     pub head: String,
-    /// `response`, `service`, `batch` or `echo`: what the times are.
+    /// The kind of times: `response`, `service`, `batch` or `echo`.
     pub times: &'static str,
     /// The part of the run.
     pub phase: Phase,
     /// The bins of the charts.
     pub bins: Vec<Bin>,
-    /// The present phase, but the window when it drains.
+    /// The present phase; while it drains, the window.
     pub sum: Sum,
     /// Everything that went wrong.
     pub faults: Faults,
@@ -55,7 +54,7 @@ pub struct View {
 #[derive(Clone, Debug, Default)]
 pub struct Bin {
     place: usize,
-    /// The part of it that is known (seconds), the mean of all threads.
+    /// The part of it that has been reported (seconds), the mean of all threads.
     pub length: f64,
     /// Right replies.
     pub done: u64,
@@ -82,7 +81,7 @@ pub struct Sum {
 }
 
 impl View {
-    /// Nothing is known yet.
+    /// A view without beats.
     pub fn new(plan: &Plan) -> Self {
         let scheduled = plan.model.is_scheduled();
         let depth = plan.model.depth();
@@ -187,12 +186,12 @@ impl View {
         self.bins.last().map_or(0.0, |bin| (bin.place + 1) as f64 * self.bin.as_secs_f64())
     }
 
-    /// Whether anything is known.
+    /// Whether there were beats.
     pub fn has_begun(&self) -> bool {
         self.start.is_some()
     }
 
-    /// How long warm-up and window are, if that is planned.
+    /// The planned length of warm-up and window, if there is one.
     pub fn planned(&self) -> Option<Duration> {
         match self.window {
             Window::For(span) => Some(self.warmup + span),
@@ -200,7 +199,7 @@ impl View {
         }
     }
 
-    /// The part of the window that is over, 0 to 1, if that can be told, and the same in words.
+    /// The part of the window that is over, 0 to 1, and the same in words.
     pub fn progress(&self) -> (f64, String) {
         let over = self.sum.length();
         let requests = self.sum.done;
@@ -231,7 +230,7 @@ impl View {
         (share.min(1.0), words)
     }
 
-    /// Right replies a second, just now.
+    /// Present rate of right replies a second.
     pub fn rate(&self) -> f64 {
         let mut now = Bin::default();
         for bin in self.bins.iter().rev() {
@@ -249,7 +248,7 @@ impl View {
         (outstanding, self.last.iter().map(|snapshot| snapshot.connections).sum())
     }
 
-    /// What the verdict would be if the run ended now.
+    /// The verdict if the run ended now.
     pub fn health(&self) -> Health {
         let mut delays = Delays::default();
         self.last.iter().for_each(|snapshot| delays.merge(&snapshot.delays));
@@ -271,7 +270,7 @@ impl View {
         })
     }
 
-    /// Median, 99th percentile and so on as far as they are known, with their names.
+    /// The percentiles that enough values support, with their names.
     pub fn percentiles(&self) -> Vec<(&'static str, u64)> {
         let times = &self.sum.times;
         let found = quantiles(times);
@@ -324,7 +323,7 @@ impl Bin {
         self.times.merge(&other.times);
     }
 
-    /// So many a second of it.
+    /// The rate of `count` in this bin.
     pub fn rate(&self, count: u64) -> f64 {
         if self.length > 0.0 { count as f64 / self.length } else { 0.0 }
     }
@@ -345,7 +344,7 @@ impl Sum {
         self.cpu_ns[snapshot.part] += snapshot.cpu_ns;
     }
 
-    /// How long the phase has been.
+    /// The length of the phase so far.
     pub fn length(&self) -> Duration {
         self.start.map_or(Duration::ZERO, |start| self.end.since(start))
     }
@@ -366,7 +365,7 @@ fn quantiles(times: &Spectrum) -> Quantiles {
     }
 }
 
-/// A length in seconds, and of how many.
+/// A length in seconds, of a planned one.
 fn of(length: Duration, whole: Option<Duration>) -> String {
     let seconds = length.as_secs_f64();
     match whole {

@@ -38,13 +38,13 @@ pub fn screen(frame: &mut Frame<'_>, view: &View) {
 }
 
 fn title(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let sample = &view.told.sample;
+    let sample = &view.status.sample;
     let engine = sample.shape.engine.as_deref().unwrap_or(&sample.shape.container);
     let hue = if sample.phase == "ready" { Color::Green } else { Color::Yellow };
     let rest =
         format!(" {} · process {} · up {}", sample.listening, sample.pid, age(sample.age_ns));
     let line = Line::from(vec![
-        Span::raw(format!(" {} on {engine} ", view.told.service)).bold(),
+        Span::raw(format!(" {} on {engine} ", view.status.service)).bold(),
         Span::styled(sample.phase.clone(), hue),
         Span::raw(rest).dim(),
     ]);
@@ -72,7 +72,7 @@ fn rate(frame: &mut Frame<'_>, area: Rect, view: &View) {
     frame.render_widget(Sparkline::default().data(&points).style(Color::Green), inner);
 }
 
-/// What a letter is coloured.
+/// The colour of a letter.
 fn hue(letter: char) -> Color {
     match letter {
         'R' => Color::Blue,
@@ -87,7 +87,7 @@ fn hue(letter: char) -> Color {
 
 fn board_rows(view: &View, width: u16) -> u16 {
     let width = usize::from(width.saturating_sub(2)).max(1);
-    view.told.sample.workers.len().div_ceil(width).clamp(1, 4) as u16
+    view.status.sample.workers.len().div_ceil(width).clamp(1, 4) as u16
 }
 
 fn scoreboard(frame: &mut Frame<'_>, area: Rect, view: &View) {
@@ -95,7 +95,7 @@ fn scoreboard(frame: &mut Frame<'_>, area: Rect, view: &View) {
         " _ waits  R reads  B busy  W cannot write  C closes  S starts  G leaves  ! died ";
     let block = Block::bordered().title(heading);
     let inner = block.inner(area);
-    let letters = view.told.sample.workers.iter();
+    let letters = view.status.sample.workers.iter();
     let spans: Vec<Span<'_>> =
         letters.map(|it| Span::styled(it.letter.to_string(), hue(it.letter))).collect();
     let width = usize::from(inner.width).max(1);
@@ -135,18 +135,18 @@ fn workers(frame: &mut Frame<'_>, area: Rect, view: &View) {
 }
 
 fn happened(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let events = view.told.sample.events.iter().rev().take(usize::from(EVENTS)).map(|event| {
+    let events = view.status.sample.events.iter().rev().take(usize::from(EVENTS)).map(|event| {
         let whose = event.worker.map_or(String::new(), |worker| format!(" worker {worker}"));
         let text = format!(" {:>7} {}{whose}: {}", age(event.ago_ns), event.what, event.why);
         let line = Line::from(text);
         if event.is_fault { line.red() } else { line }
     });
-    let block = Block::bordered().title(" what happened last ");
+    let block = Block::bordered().title(" last events ");
     frame.render_widget(Paragraph::new(events.collect::<Vec<_>>()).block(block), area);
 }
 
 fn turnover(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let sample = &view.told.sample;
+    let sample = &view.status.sample;
     let mut lines: Vec<Line<'_>> =
         view.lines()[7..].iter().map(|it| format!(" {it}").into()).collect();
     let limits = &sample.limits;
@@ -163,7 +163,7 @@ fn turnover(frame: &mut Frame<'_>, area: Rect, view: &View) {
 }
 
 fn keys(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let line = match (view.asks(), &view.said) {
+    let line = match (view.asks(), &view.message) {
         (Some(order), _) => {
             Line::from(format!(" {order} this server? y: yes, any other key: no")).bold().yellow()
         }
@@ -178,7 +178,7 @@ fn keys(frame: &mut Frame<'_>, area: Rect, view: &View) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::view::tests::told;
+    use super::super::view::tests::status;
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
@@ -191,8 +191,8 @@ mod tests {
 
     #[test]
     fn a_screen_tells_what_there_is() {
-        let mut view = View::new(told(1, 100));
-        view.add(told(2, 12_445));
+        let mut view = View::new(status(1, 100));
+        view.add(status(2, 12_445));
         let text = drawn(&view, 120, 40);
         for words in ["stock on", "12.3k /s", "_B", "signal_9 2", "was killed", "q leave"] {
             assert!(text.contains(words), "expected {words:?} in\n{text}");
@@ -203,8 +203,8 @@ mod tests {
 
     #[test]
     fn a_small_screen_is_no_panic() {
-        let mut view = View::new(told(1, 100));
-        view.told.sample.workers = vec![view.told.sample.workers[0].clone(); 2000];
+        let mut view = View::new(status(1, 100));
+        view.status.sample.workers = vec![view.status.sample.workers[0].clone(); 2000];
         for (width, height) in [(1, 1), (10, 3), (40, 12), (200, 60)] {
             assert!(!drawn(&view, width, height).is_empty());
         }

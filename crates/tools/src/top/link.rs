@@ -1,4 +1,4 @@
-//! The way to a server's administration: HTTP/1.1, a connection for each question.
+//! The connection to a server's administration: HTTP/1.1, one request a connection.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -9,20 +9,20 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::admin::{Place, Told, folder};
+use crate::admin::{Place, ServerStatus, folder};
 
-/// How long a server may take for an answer.
+/// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest answer: a thousand workers take half a megabyte.
 const ANSWER_MAX: u64 = 16 << 20;
 
-/// Where a server can be asked.
+/// A server's administration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     place: Place,
 }
 
-/// The servers whose sockets lie in the usual folder and that answer.
+/// The servers with a socket in the usual folder that accept a connection.
 pub fn running() -> Vec<Link> {
     let Ok(entries) = fs::read_dir(folder()) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries
@@ -39,13 +39,13 @@ impl Link {
     /// The link to the server that `word` names.
     ///
     /// # Errors
-    /// It names none, or nobody answers there.
+    /// It names no place, or no server answers there.
     pub fn named(word: &str) -> Result<Link> {
         let place = match word.parse::<u32>() {
             Ok(pid) => Place::Path(folder().join(format!("{pid}.sock"))),
             Err(_) => {
                 let word = word.strip_prefix("http://").unwrap_or(word).trim_end_matches('/');
-                // A path needs no slash here, for there is nothing else that it could be.
+                // A path needs no slash here, because it cannot be anything else.
                 let path = || Place::Path(PathBuf::from(word));
                 word.parse().ok().filter(|place| *place != Place::None).unwrap_or_else(path)
             }
@@ -54,14 +54,14 @@ impl Link {
         match link.is_there() {
             true => Ok(link),
             false => bail!(
-                "expected a server of ours at {}, found nobody who answers; its first line of \
-                 output names its `admin`",
+                "expected a roundhouse server at {}, found none that answers; its first line \
+                 of output names its `admin`",
                 link.name()
             ),
         }
     }
 
-    /// Where it leads.
+    /// The path or address.
     pub fn name(&self) -> String {
         match &self.place {
             Place::None => String::new(),
@@ -70,21 +70,21 @@ impl Link {
         }
     }
 
-    /// A line about the server, for a choice.
+    /// A line about the server, to choose from.
     pub fn described(&self) -> String {
         match self.sample() {
-            Ok(told) => format!(
+            Ok(status) => format!(
                 "  {:>8}  {} on {}, {}",
-                told.sample.pid,
-                told.service,
-                told.sample.shape.engine.as_deref().unwrap_or(&told.sample.shape.container),
-                told.sample.listening
+                status.sample.pid,
+                status.service,
+                status.sample.shape.engine.as_deref().unwrap_or(&status.sample.shape.container),
+                status.sample.listening
             ),
             Err(_) => format!("  {}", self.name()),
         }
     }
 
-    /// Whether somebody lets us in.
+    /// Whether the server accepts a connection.
     pub fn is_there(&self) -> bool {
         match &self.place {
             Place::None => false,
@@ -93,30 +93,30 @@ impl Link {
         }
     }
 
-    /// Everything that the server tells, now.
+    /// The server's present status.
     ///
     /// # Errors
-    /// Nobody answers, or not what was expected.
-    pub fn sample(&self) -> Result<Told> {
+    /// No server answers, or the answer is not a status.
+    pub fn sample(&self) -> Result<ServerStatus> {
         let body = self.ask("GET", "status.json")?;
-        let told: Told = serde_json::from_slice(&body).with_context(|| {
+        let status: ServerStatus = serde_json::from_slice(&body).with_context(|| {
             format!("expected the status of a server of this version at {}", self.name())
         })?;
         let schema = engines::status::SCHEMA;
-        if told.sample.schema != schema {
-            bail!("expected a status of schema {schema}, found {}", told.sample.schema);
+        if status.sample.schema != schema {
+            bail!("expected a status of schema {schema}, found {}", status.sample.schema);
         }
-        Ok(told)
+        Ok(status)
     }
 
-    /// Gives an order, and returns what the server says to it.
+    /// Sends an order and returns the server's answer.
     ///
     /// # Errors
-    /// Nobody answers, or the order is refused.
+    /// No server answers, or the order is refused.
     pub fn order(&self, order: &str) -> Result<String> {
         let body = self.ask("POST", order)?;
-        let said: serde_json::Value = serde_json::from_slice(&body)?;
-        let words = said["words"].as_array().into_iter().flatten();
+        let answer: serde_json::Value = serde_json::from_slice(&body)?;
+        let words = answer["words"].as_array().into_iter().flatten();
         Ok(words.filter_map(|word| word.as_str()).collect::<Vec<_>>().join("; "))
     }
 
@@ -146,7 +146,7 @@ impl Link {
     }
 }
 
-/// Asks, and listens until the end, which the server always makes.
+/// Sends a request and reads until the server closes.
 fn talk(mut stream: impl Read + Write, request: &str) -> Result<Vec<u8>> {
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
@@ -154,7 +154,7 @@ fn talk(mut stream: impl Read + Write, request: &str) -> Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// The body of a whole answer that says 200.
+/// The body of a complete response with status 200.
 fn body(answer: &[u8]) -> Result<Vec<u8>> {
     let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n");
     let end = end.ok_or_else(|| anyhow!("expected an answer over HTTP, found none"))?;
@@ -189,10 +189,10 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_there_is_named() {
+    fn a_missing_server_is_named() {
         for word in ["999999999", "/nowhere/at.sock", "nowhere.sock"] {
-            let error = Link::named(word).expect_err("nobody").to_string();
-            assert!(error.contains("found nobody"), "{error}");
+            let error = Link::named(word).expect_err("no server").to_string();
+            assert!(error.contains("found none that answers"), "{error}");
         }
     }
 }

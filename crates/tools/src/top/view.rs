@@ -1,5 +1,5 @@
-//! What is known of a server, from samples: rates between two of them, the highest rates seen, what
-//! its processes cost.
+//! The state of a server, from samples: rates between two of them, the highest rates, the cost of
+//! its processes.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use engines::status::Worker;
 use meter::proc::{Memory, TreeCost};
 use serde_json::{Value, json};
 
-use crate::admin::Told;
+use crate::admin::ServerStatus;
 
 /// Rates that are kept for the chart.
 const POINTS_MAX: usize = 120;
@@ -18,20 +18,20 @@ const POINTS_MAX: usize = 120;
 pub enum Sort {
     /// By worker slot.
     Slot,
-    /// Who answers most comes first.
+    /// By requests answered, most first.
     Requests,
-    /// Who has most connections comes first.
+    /// By open connections, most first.
     Open,
-    /// Who moves most bytes comes first.
+    /// By bytes moved, most first.
     Bytes,
-    /// The youngest comes first.
+    /// By age, youngest first.
     Age,
 }
 
 impl Sort {
     const ALL: [Sort; 5] = [Sort::Slot, Sort::Requests, Sort::Open, Sort::Bytes, Sort::Age];
 
-    /// In a word.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Sort::Slot => "slot",
@@ -54,49 +54,49 @@ pub struct Rates {
     pub window: f64,
 }
 
-/// What the processes cost.
+/// The cost of the processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// Of one core, in percent, since the sample before.
     pub cpu_percent: Option<f64>,
     pub rss_kb: u64,
-    /// What that has changed by since the sample before.
+    /// Its change since the sample before.
     pub change_kb: i64,
     pub threads: usize,
     pub processes: usize,
 }
 
-/// All that is shown.
+/// The state.
 pub struct View {
     /// The last sample.
-    pub told: Told,
+    pub status: ServerStatus,
     pub rates: Rates,
-    /// The highest since we look; the server's own windows know of others.
+    /// The highest since the start of `top`; the server's own windows may know higher ones.
     pub most: Rates,
     pub cost: Cost,
     /// Requests a second, oldest first.
     pub points: VecDeque<f64>,
     pub sort: Sort,
-    /// The last answer to an order, or what went wrong.
-    pub said: Option<(String, bool)>,
+    /// The last answer to an order, or an error.
+    pub message: Option<(String, bool)>,
     tree: Option<(u64, TreeCost)>,
-    asked: Option<&'static str>,
+    pending: Option<&'static str>,
     before: Vec<(usize, u64)>,
 }
 
 impl View {
-    /// A view that knows one sample.
-    pub fn new(told: Told) -> View {
+    /// A view of one sample.
+    pub fn new(status: ServerStatus) -> View {
         let mut view = View {
-            told,
+            status,
             rates: Rates::default(),
             most: Rates::default(),
             cost: Cost::default(),
             points: VecDeque::new(),
             sort: Sort::Slot,
-            said: None,
+            message: None,
             tree: None,
-            asked: None,
+            pending: None,
             before: Vec::new(),
         };
         view.weigh();
@@ -105,8 +105,8 @@ impl View {
     }
 
     /// Takes in the next sample.
-    pub fn add(&mut self, told: Told) {
-        let (now, before) = (&told.sample, &self.told.sample);
+    pub fn add(&mut self, status: ServerStatus) {
+        let (now, before) = (&status.sample, &self.status.sample);
         let window = now.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
         if window <= 0.0 || now.pid != before.pid {
             return;
@@ -127,13 +127,13 @@ impl View {
         if self.points.len() > POINTS_MAX {
             self.points.pop_front();
         }
-        self.told = told;
+        self.status = status;
         self.weigh();
     }
 
-    /// Reads what the processes cost, where they can be read from here.
+    /// Reads the cost of the processes, if this machine runs them.
     fn weigh(&mut self) {
-        let Ok(pid) = u32::try_from(self.told.sample.pid) else { return };
+        let Ok(pid) = u32::try_from(self.status.sample.pid) else { return };
         let (Ok(tree), Ok(memory)) = (TreeCost::read(pid), Memory::read(pid)) else { return };
         let at_ns = sys::clock::now_ns();
         let cpu_percent = self.tree.as_ref().and_then(|(before_ns, before)| {
@@ -169,7 +169,7 @@ impl View {
 
     /// The workers as they are sorted.
     pub fn workers(&self) -> Vec<&Worker> {
-        let mut workers: Vec<&Worker> = self.told.sample.workers.iter().collect();
+        let mut workers: Vec<&Worker> = self.status.sample.workers.iter().collect();
         match self.sort {
             Sort::Slot => {}
             Sort::Requests => {
@@ -184,27 +184,27 @@ impl View {
         workers
     }
 
-    /// Asks whether an order is meant.
+    /// Asks to confirm an order, or withdraws the question.
     pub fn ask(&mut self, order: Option<&'static str>) {
-        self.asked = order;
+        self.pending = order;
     }
 
-    /// Which order waits to be confirmed.
+    /// The order that waits to be confirmed.
     pub fn asks(&self) -> Option<&'static str> {
-        self.asked
+        self.pending
     }
 
-    /// What came of an order, or of a look.
+    /// Shows the answer to an order, or an error.
     pub fn answer(&mut self, answer: Result<String>) {
-        self.said = Some(match answer {
+        self.message = Some(match answer {
             Ok(words) => (words, false),
             Err(error) => (format!("{error:#}"), true),
         });
     }
 
-    /// The sample with what was found beside it.
+    /// The sample with rates and cost.
     pub fn json(&self) -> Value {
-        let mut all = serde_json::to_value(&self.told).unwrap_or_default();
+        let mut all = serde_json::to_value(&self.status).unwrap_or_default();
         all["between"] = json!({
             "window_seconds": self.rates.window,
             "accepted_per_second": self.rates.accepted,
@@ -222,9 +222,9 @@ impl View {
         all
     }
 
-    /// The main figures, a line each.
+    /// The main figures, one a line.
     pub fn lines(&self) -> Vec<String> {
-        let (sample, totals) = (&self.told.sample, &self.told.sample.totals);
+        let (sample, totals) = (&self.status.sample, &self.status.sample.totals);
         let shape = &sample.shape;
         let engine = shape.engine.as_deref().unwrap_or(&shape.container);
         let board: String = sample.workers.iter().map(|worker| worker.letter).collect();
@@ -239,7 +239,7 @@ impl View {
         vec![
             format!(
                 "{} on {engine} ({} x {} x {}), {}, process {}, {}, up {}",
-                self.told.service,
+                self.status.service,
                 shape.container,
                 shape.accept,
                 shape.wait,
@@ -281,7 +281,7 @@ impl View {
     pub fn cost_words(&self) -> String {
         let cost = &self.cost;
         if cost.processes == 0 {
-            return "not to be read from here".to_owned();
+            return "cannot be read from here".to_owned();
         }
         let cpu = cost.cpu_percent.map_or("CPU -".to_owned(), |cpu| format!("CPU {cpu:.1} %"));
         let change = match cost.change_kb {
@@ -293,9 +293,9 @@ impl View {
         format!("{cpu}, memory {rss}{change}, {processes} processes, {threads} threads")
     }
 
-    /// Who waits outside.
+    /// The accept queue.
     pub fn queue_words(&self) -> String {
-        let queue = &self.told.sample.queue;
+        let queue = &self.status.sample.queue;
         let handed = match queue.handoff {
             Some((length, fits)) => format!("; {length} of {fits} between acceptor and workers"),
             None => String::new(),
@@ -341,7 +341,7 @@ pub(super) mod tests {
     use engines::status::{Happening, Sample};
 
     /// A sample of a server with some workers, `second` seconds after another.
-    pub fn told(second: u64, answered: u64) -> Told {
+    pub fn status(second: u64, answered: u64) -> ServerStatus {
         let worker = |slot: usize, letter, answered| Worker {
             slot,
             letter,
@@ -359,18 +359,23 @@ pub(super) mod tests {
         sample.workers = vec![worker(0, '_', answered / 4), worker(1, 'B', answered * 3 / 4)];
         sample.exited = vec![("signal_9".to_owned(), 2)];
         sample.events = vec![Happening { why: "was killed".to_owned(), ..Happening::default() }];
-        Told { service: "stock".to_owned(), version: "0".to_owned(), wall_seconds: 0.0, sample }
+        ServerStatus {
+            service: "stock".to_owned(),
+            version: "0".to_owned(),
+            wall_seconds: 0.0,
+            sample,
+        }
     }
 
     #[test]
     fn rates_are_differences_over_the_time_of_the_server() {
-        let mut view = View::new(told(10, 1000));
-        view.add(told(12, 5000));
+        let mut view = View::new(status(10, 1000));
+        view.add(status(12, 5000));
         assert_eq!((view.rates.answered, view.rates.accepted), (2000.0, 200.0));
-        assert_eq!(view.rate_of(&view.told.sample.workers[1]), 1500.0);
-        view.add(told(13, 5100));
+        assert_eq!(view.rate_of(&view.status.sample.workers[1]), 1500.0);
+        view.add(status(13, 5100));
         assert_eq!((view.rates.answered, view.most.answered), (100.0, 2000.0));
-        view.add(told(13, 9999));
+        view.add(status(13, 9999));
         assert_eq!(view.rates.answered, 100.0, "the same instant has no rate");
         let all = view.json();
         assert_eq!(all["between"]["answered_per_second"], 100.0);
@@ -379,8 +384,8 @@ pub(super) mod tests {
 
     #[test]
     fn workers_are_sorted_by_what_was_chosen() {
-        let mut view = View::new(told(1, 0));
-        view.add(told(2, 400));
+        let mut view = View::new(status(1, 0));
+        view.add(status(2, 400));
         let mut orders = Vec::new();
         for _ in Sort::ALL {
             let slots: Vec<usize> = view.workers().iter().map(|worker| worker.slot).collect();
@@ -399,7 +404,7 @@ pub(super) mod tests {
         assert_eq!([count(0.4), count(9999.0), count(12_345.0)], ["0", "9999", "12.3k"]);
         assert_eq!([bytes(512.0), bytes(3.0 * 1024.0 * 1024.0)], ["0.5 kB", "3.0 MB"]);
         assert_eq!([age(1_500_000_000), age(3_600_000_000_000)], ["1.5 s", "60 min"]);
-        let lines = View::new(told(1, 7)).lines();
+        let lines = View::new(status(1, 7)).lines();
         assert!(lines.iter().any(|line| line == "ended        signal_9 2"), "{lines:?}");
         assert!(lines.iter().any(|line| line == "board        _B"), "{lines:?}");
     }

@@ -10,16 +10,16 @@ use ratatui::widgets::{Block, Paragraph};
 use services::game::packet::{Place, Role};
 use std::collections::BTreeMap;
 
-/// Lines of talk, where the map has three times as many.
+/// Lines of messages, if the map has three times as many.
 const TALK: u16 = 5;
-/// What the keys do; the first that fits is shown.
+/// Hints about keys; the first that fits is shown.
 const HINTS: [&str; 3] = [
     " arrows, Enter or click: go · wasd: step · space: stop · t: talk · q: leave ",
     " wasd: step · t: talk · q: leave ",
     " q: leave ",
 ];
 
-/// Which part of the map is where on the screen.
+/// The visible part of the map and its position on the screen.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct View {
     area: Rect,
@@ -34,7 +34,7 @@ impl View {
     fn around(area: Rect, middle: Place, size: Place) -> View {
         let (columns, rows) = (area.width, area.height.saturating_mul(2));
         let corner = |at: u16, room: u16, most: u16| {
-            // An even corner keeps the halves of characters where they are.
+            // An even corner keeps the halves of characters in place.
             at.saturating_sub(room / 2).min(most.saturating_sub(room)) / 2 * 2
         };
         let corner = (corner(middle.0, columns, size.0), corner(middle.1, rows, size.1));
@@ -87,7 +87,7 @@ fn talk(frame: &mut Frame<'_>, area: Rect, scene: &Scene, desk: &Desk) {
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" talk ")), area);
 }
 
-/// What a cell is drawn as.
+/// The colour of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     Beyond,

@@ -1,4 +1,4 @@
-//! What is known of the world, from packets.
+//! The client's view of the world, from packets.
 
 use super::link::Link;
 use anyhow::{Result, bail};
@@ -6,14 +6,14 @@ use services::game::packet::{Ask, Bye, NoWay, Place, Role, Tell};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// How long one waits to be let in.
+/// How long joining may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Rows that one packet asks for.
 const ROWS: u16 = 64;
 /// Lines of talk that are kept.
 const TALK_MAX: usize = 100;
 
-/// Somebody who is here.
+/// A player or spectator.
 #[derive(Clone, Debug)]
 pub struct Guest {
     pub role: Role,
@@ -21,7 +21,7 @@ pub struct Guest {
     pub name: String,
 }
 
-/// The world as far as one was told.
+/// The world as far as packets describe it.
 #[derive(Default)]
 pub struct Scene {
     pub me: u64,
@@ -32,21 +32,21 @@ pub struct Scene {
     pub guests: BTreeMap<u64, Guest>,
     /// The rest of the way, the present place first.
     pub way: Vec<Place>,
-    /// What was said and what happened, the latest last.
+    /// Messages and events, the latest last.
     pub talk: VecDeque<String>,
     /// Why the connection is over.
     pub bye: Option<Bye>,
-    /// Somebody moved whom we do not know: we ask who is here.
+    /// An unknown session moved: the list of sessions must be fetched.
     pub is_lost: bool,
     rows: Vec<Option<Vec<u8>>>,
 }
 
 impl Scene {
-    /// Waits to be let in, and for the whole map.
+    /// Waits for the welcome and the whole map.
     pub fn meet(&mut self, link: &mut Link) -> Result<()> {
         let mut asked = 0;
         loop {
-            let Some(tell) = link.tell(PATIENCE)? else { bail!("it says nothing") };
+            let Some(tell) = link.tell(PATIENCE)? else { bail!("it does not answer") };
             self.hear(tell);
             if let Some(why) = self.bye {
                 bail!("{}", goodbye(why));
@@ -65,7 +65,7 @@ impl Scene {
         }
     }
 
-    /// Takes what the server says.
+    /// Applies a packet.
     pub fn hear(&mut self, tell: Tell) {
         match tell {
             Tell::Welcome { role, id, size, tick_ms, at, .. } => {
@@ -111,7 +111,7 @@ impl Scene {
                 self.way = turns;
             }
             Tell::NoWay(NoWay::Outside) => self.note("that is not on the map".to_owned()),
-            Tell::NoWay(NoWay::Spectator) => self.note("who only looks on stays out".to_owned()),
+            Tell::NoWay(NoWay::Spectator) => self.note("spectators cannot walk".to_owned()),
             Tell::Said { from, to, text } => {
                 let to = if to == 0 { "" } else { " to you" };
                 let text = format!("{}{to}: {text}", self.name(from));
@@ -122,12 +122,12 @@ impl Scene {
         }
     }
 
-    /// Where one is.
+    /// The player's place.
     pub fn here(&self) -> Place {
         self.guests.get(&self.me).map_or((0, 0), |guest| guest.at)
     }
 
-    /// Whether one has come to the end of the way.
+    /// Whether the player is at the end of the path.
     pub fn has_arrived(&self) -> bool {
         self.way.last().is_none_or(|end| *end == self.here())
     }
@@ -141,7 +141,7 @@ impl Scene {
                 .is_some_and(|byte| byte >> (x % 8) & 1 == 1)
     }
 
-    /// A guest's name, with the end of its number where there is none.
+    /// The name of a session, or its number.
     pub fn name(&self, id: u64) -> String {
         match self.guests.get(&id) {
             Some(guest) => guest.name.clone(),
@@ -173,13 +173,13 @@ impl Scene {
     }
 }
 
-/// A reason in words.
+/// The words for a reason.
 pub fn goodbye(why: Bye) -> &'static str {
     match why {
-        Bye::BadPacket => "it takes what we said for no packet",
+        Bye::BadPacket => "it received a malformed packet",
         Bye::NotJoined => "it expected us to join first",
-        Bye::Full => "every seat is taken",
-        Bye::Drain => "it stops",
+        Bye::Full => "it is full",
+        Bye::Drain => "it is stopping",
         Bye::Operator => "its operator has ended this connection",
     }
 }

@@ -1,8 +1,7 @@
-//! Commands from a file, and what came of them as lines: for tests, and for those who like to
-//! watch a walk in a log.
+//! Runs commands from a file and prints their results as lines, for tests and logs.
 //!
-//! What a line says is settled before the next is read, so a script is as deterministic as the
-//! world lets it be.
+//! A command is finished before the next is read, so a script is as deterministic as the world
+//! allows.
 
 use super::link::Link;
 use super::scene::{Scene, goodbye};
@@ -126,40 +125,40 @@ fn watch(link: &mut Link, scene: &mut Scene, time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// Hears until `told` has something to print.
+/// Receives packets until `words` makes a line of one.
 fn until(
     link: &mut Link,
     scene: &mut Scene,
     patience: Duration,
-    mut told: impl FnMut(&Tell, &Scene) -> Option<String>,
+    mut words: impl FnMut(&Tell, &Scene) -> Option<String>,
 ) -> Result<()> {
     let end = Instant::now() + patience;
     loop {
-        if hear(link, scene, end, &mut told)? || scene.bye.is_some() {
+        if hear(link, scene, end, &mut words)? || scene.bye.is_some() {
             return Ok(());
         }
     }
 }
 
-/// Everything that was said before is done: the server answers in order.
+/// Waits until all earlier requests are answered; the server answers in order.
 fn settle(link: &mut Link, scene: &mut Scene) -> Result<()> {
     link.ask(&Ask::Ping(u64::from(scene.tick)))?;
     until(link, scene, ANSWER, |tell, _| matches!(tell, Tell::Pong(_)).then(String::new))
 }
 
-/// Hears one packet; prints what others say and what `told` makes of it, and whether that was
-/// something.
+/// Receives one packet; prints messages of others and the line that `words` makes of it, and
+/// returns whether there was one.
 fn hear(
     link: &mut Link,
     scene: &mut Scene,
     end: Instant,
-    told: &mut impl FnMut(&Tell, &Scene) -> Option<String>,
+    words: &mut impl FnMut(&Tell, &Scene) -> Option<String>,
 ) -> Result<bool> {
     let left = end.saturating_duration_since(Instant::now());
     let Some(tell) = link.tell(left)? else {
-        // A span that is over is no error to who only watches; he looks at the clock himself.
+        // A span that is over is no error for `watch`, which looks at the clock itself.
         if link.is_over() && scene.bye.is_none() {
-            bail!("the server has closed without a word");
+            bail!("the server has closed the connection without a reason");
         }
         if left > Duration::from_secs(1) {
             bail!("expected an answer within {left:?}, found none");
@@ -174,7 +173,7 @@ fn hear(
         Tell::Leave(id) => say(&format!("leave {id}"))?,
         _ => {}
     }
-    let text = told(&tell, scene);
+    let text = words(&tell, scene);
     scene.hear(tell);
     if let Some(text) = text.as_ref().filter(|text| !text.is_empty()) {
         say(text)?;

@@ -14,21 +14,21 @@ use std::io::stdout;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long one waits for a packet between two looks for keys.
+/// How long to wait for a packet between two polls for keys.
 const PERIOD: Duration = Duration::from_millis(15);
 
-/// What the person at the terminal is at.
+/// The state of the user interface.
 #[derive(Default)]
 pub struct Desk {
     /// The mark that goes with the keys.
     pub mark: Place,
-    /// What is being written.
+    /// The text being typed.
     pub text: Option<String>,
     /// The columns and rows of cells on the screen, from this one on; set by drawing.
     pub view: draw::View,
 }
 
-/// What a key leads to.
+/// The effect of a key.
 enum Deed {
     Nothing,
     Ask(Ask),
@@ -44,7 +44,7 @@ pub fn run(link: &mut Link, scene: &mut Scene) -> Result<ExitCode> {
     ratatui::restore();
     outcome?;
     let Some(why) = scene.bye else { return Ok(ExitCode::SUCCESS) };
-    eprintln!("roundhouse: the server says goodbye: {}", goodbye(why));
+    eprintln!("roundhouse: the server has closed the connection: {}", goodbye(why));
     Ok(ExitCode::FAILURE)
 }
 
@@ -120,7 +120,7 @@ impl Desk {
         Deed::Nothing
     }
 
-    /// A key while something is being written.
+    /// A key while text is typed.
     fn write(&mut self, key: KeyCode) -> Deed {
         let Some(text) = &mut self.text else { return Deed::Nothing };
         match key {
@@ -142,7 +142,7 @@ impl Desk {
     }
 }
 
-/// Asks for a way, unless one only looks on or the place is a wall right beside.
+/// Asks for a path, except for spectators and walls right beside the player.
 fn go(to: Place, scene: &Scene) -> Deed {
     let walks = scene.role == Some(Role::Player);
     let (x, y) = scene.here();

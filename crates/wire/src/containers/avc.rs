@@ -1,6 +1,6 @@
-//! How a picture of H.264 is cut into payloads (RFC 6184, packetization mode 1): what fits goes as
-//! it is, what does not is cut into fragments (FU-A), and the parameter sets go together in front
-//! of each picture that needs no other (STAP-A).
+//! Fragments H.264 pictures into payloads (RFC 6184, packetization mode 1): units that fit are sent
+//! whole, longer ones as fragments (FU-A), and each key picture is preceded by the parameter sets
+//! in one payload (STAP-A).
 
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -12,22 +12,22 @@ use super::{PAYLOAD_MAX, Unplayable, fill};
 const STAP_A: u8 = 24;
 const FU_A: u8 = 28;
 const KIND: u8 = 0x1f;
-/// The importance of a unit, kept in what carries it.
+/// The importance of a unit (NRI), copied to its carrier.
 const IMPORTANCE: u8 = 0x60;
-/// A fragment begins, or ends, a unit.
+/// The fragment starts, or ends, a unit.
 const BEGINS: u8 = 0x80;
 const ENDS: u8 = 0x40;
 
 /// A payload of a picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// What stands in front of the bytes.
+    /// The bytes of the payload header.
     pub prefix: Prefix,
     /// Where the bytes are in the file.
     pub range: Range<u64>,
 }
 
-/// The parameter sets as one payload; `None` if there are none or they are too long for one.
+/// The parameter sets as one payload; `None` if there are none or they do not fit.
 pub fn together(sets: &[&[u8]]) -> Option<Vec<u8>> {
     let importance = sets.iter().map(|set| set.first().map_or(0, |it| it & IMPORTANCE)).max()?;
     let mut payload = vec![importance | STAP_A];
@@ -38,8 +38,8 @@ pub fn together(sets: &[&[u8]]) -> Option<Vec<u8>> {
     (payload.len() <= PAYLOAD_MAX).then_some(payload)
 }
 
-/// Cuts the picture at `sample` in the file, whose units have lengths of `length_size` bytes in
-/// front, and appends its payloads to `cuts`.
+/// Appends the payloads of the picture at `sample` in the file to `cuts`. Each of its units has a
+/// length prefix of `length_size` bytes.
 pub fn cut(
     file: &mut (impl Read + Seek),
     sample: Range<u64>,
@@ -75,7 +75,7 @@ fn unit(first: u8, unit: Range<u64>, cuts: &mut Vec<Cut>) {
         cuts.push(Cut { prefix: Prefix::default(), range: unit });
         return;
     }
-    // The unit's first byte goes into the two in front of each fragment.
+    // The two header bytes of each fragment replace the unit's first byte.
     let mut from = unit.start + 1;
     let mut edge = BEGINS;
     while from < unit.end {

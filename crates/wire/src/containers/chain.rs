@@ -1,7 +1,7 @@
 //! Several files as one program: a playlist, played without a gap.
 //!
-//! Ranges of the files are told as if the files stood one behind the other in one; who reads knows
-//! where each begins. Times, timestamps and indices go on from file to file.
+//! File ranges are those of the concatenated files; readers know where each file begins. Times,
+//! timestamps and indices continue from file to file.
 
 use super::plan::{Packet, Payload, Plan, SECOND, Track, scaled};
 use super::{Program, Unplayable};
@@ -22,7 +22,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// The packet behind its last one.
+    /// The index after its last packet.
     fn end(&self) -> u64 {
         self.first + self.plan.len()
     }
@@ -31,7 +31,7 @@ impl Link {
         let mut packet = self.plan.packet(index - self.first);
         packet.at_ns += self.start_ns;
         packet.ticks += self.start_ticks;
-        // The clock within the stream jumps here (RFC 2250 section 2); sound begins anew.
+        // The clock within the stream jumps here (RFC 2250 section 2), or a talkspurt begins.
         packet.marker |= index == self.first;
         packet.payload = match packet.payload {
             Payload::File(range) => Payload::File(range.start + self.from..range.end + self.from),
@@ -44,7 +44,7 @@ impl Link {
     }
 }
 
-/// Plans one behind the other.
+/// Consecutive plans.
 #[derive(Clone, Debug)]
 pub(super) struct Chain(Vec<Link>);
 
@@ -71,7 +71,7 @@ impl Chain {
         link.start_ns + link.plan.at_ns(index - link.first).unwrap_or(0)
     }
 
-    /// The last packet at or before `last`, which is due by `ns`, at which a player can begin.
+    /// The last packet at or before `last`, which is due by `ns`, at which a player can start.
     pub fn sync_at(&self, last: u64, ns: u64) -> u64 {
         let link = self.link(last);
         link.first + link.plan.sync_at(ns.saturating_sub(link.start_ns))
@@ -90,7 +90,7 @@ impl Chain {
 /// Makes one program of several, each with the length of its file in bytes.
 ///
 /// # Errors
-/// They are not of one kind, or there is none.
+/// The programs differ in kind, or there is none.
 pub fn chain(parts: Vec<(Program, u64)>) -> Result<Program, Unplayable> {
     let Some((first, _)) = parts.first() else {
         return Err(Unplayable::Damaged("expected a file in the list, found none"));
@@ -121,12 +121,12 @@ pub fn chain(parts: Vec<(Program, u64)>) -> Result<Program, Unplayable> {
     Ok(chained)
 }
 
-/// Whether a player that was told of the one can go on with the other.
+/// Whether a player can continue from one file to the other with the same description.
 fn check(before: &[Track], after: &[Track]) -> Result<(), Unplayable> {
     let told = |track: &Track| (track.payload_type, track.encoding.clone());
     let same = before.len() == after.len()
         && before.iter().zip(after).all(|(one, other)| {
-            // Pictures of H.264 bring their parameters along.
+            // H.264 carries its parameters in the stream.
             let goes_on = one.parameters == other.parameters || one.encoding.starts_with("H264");
             told(one) == told(other) && goes_on
         });
@@ -137,7 +137,7 @@ fn check(before: &[Track], after: &[Track]) -> Result<(), Unplayable> {
         tracks.iter().map(|track| track.encoding.as_str()).collect::<Vec<_>>().join(" and ")
     };
     Err(Unplayable::Codec(format!(
-        "found {} behind {} in a list, whose files must be alike",
+        "found {} after {} in a list, whose files must be alike",
         words(after),
         words(before)
     )))

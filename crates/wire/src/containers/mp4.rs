@@ -1,9 +1,9 @@
 //! ISO base media (ISO/IEC 14496-12), read by `mp4-atom`: H.264 (RFC 6184), AAC (RFC 3640) and
 //! Opus (RFC 7587). Other tracks are left out.
 //!
-//! Packets leave in the order of decoding and carry the time of showing. The surprising thing is
-//! where time begins: pictures are decoded before they are shown, and sound begins before it is
-//! heard, so that the zero of the plan is the earliest of all and every track is moved by as much.
+//! Packets are sent in decoding order and carry presentation times. The start of time needs care:
+//! pictures are decoded before they are shown, and audio has priming samples, so the zero of the
+//! plan is the earliest decoding time, and every track is shifted by the same amount.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -21,15 +21,15 @@ use super::{PACKETS_MAX, PAYLOAD_MAX, Program, Unplayable, fill, ogg};
 const MOOV_MAX: u64 = 128 << 20;
 /// The most samples of a track.
 const SAMPLES_MAX: usize = 1 << 24;
-/// The clock of pictures.
+/// The clock rate of video.
 const VIDEO_CLOCK: u32 = 90_000;
-/// The payload type of pictures.
+/// The payload type of video.
 const VIDEO_TYPE: u8 = 96;
-/// So many packets of one picture leave together; the groups of a long picture are spread over half
-/// of its time, so that no switch on the way has to hold all of it.
+/// This many packets of one picture are sent together; the groups of a large picture are spread
+/// over half of its duration, so that no switch on the path must buffer all of it.
 const GROUP: usize = 8;
 
-/// One sample: where it is, and its times in units of its track.
+/// One sample: its range, and its times in units of its track.
 struct Sample {
     range: Range<u64>,
     decoded: i64,
@@ -38,14 +38,14 @@ struct Sample {
     is_sync: bool,
 }
 
-/// What a track is sent as.
+/// The codec of a track.
 enum Codes<'a> {
     Avc(&'a Avcc),
     Aac { esds: &'a Esds, channels: u16 },
     Opus { channels: u16 },
 }
 
-/// A track before its packets are made.
+/// A track whose packets are not made yet.
 struct Draft<'a> {
     codes: Codes<'a>,
     samples: Vec<Sample>,
@@ -81,7 +81,7 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
             if found.is_empty() { "no tracks".to_owned() } else { found.join(", ") }
         )));
     }
-    // The zero of the plan: the earliest moment of all, if that is before the zero of the file.
+    // The zero of the plan: the earliest time, if that is before the zero of the file.
     let earliest =
         |draft: &Draft<'_>| draft.samples.first().map_or(0, |it| ns(it.decoded, draft.scale));
     let zero = drafts.iter().map(earliest).min().unwrap_or(0).min(0);
@@ -95,7 +95,7 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
     Ok(Program { kind: "MP4", tracks, duration_ns, made: made.into(), left_out: found })
 }
 
-/// Finds the index among the boxes of the file and reads it.
+/// Finds the index (moov) among the boxes of the file and reads it.
 fn read_moov(file: &mut (impl Read + Seek)) -> Result<Moov, Unplayable> {
     let len = file.seek(SeekFrom::End(0))?;
     let mut at = 0;
@@ -129,7 +129,7 @@ fn read_moov(file: &mut (impl Read + Seek)) -> Result<Moov, Unplayable> {
     Err(Unplayable::Damaged("expected an index (moov), found none: is the file whole?"))
 }
 
-/// What the track is sent as, or its name.
+/// The codec of the track, or its name if it cannot be sent.
 fn codes(trak: &Trak) -> Result<Codes<'_>, String> {
     match trak.mdia.minf.stbl.stsd.codecs.first() {
         Some(Codec::Avc1(avc)) if (1..=4).contains(&avc.avcc.length_size) => {
@@ -147,14 +147,14 @@ fn codes(trak: &Trak) -> Result<Codes<'_>, String> {
     }
 }
 
-/// Nanoseconds of so many units.
+/// Units as nanoseconds.
 fn ns(units: i64, scale: u32) -> i64 {
     let whole = scaled(units.unsigned_abs(), SECOND, scale.into());
     let whole = i64::try_from(whole).unwrap_or(i64::MAX);
     if units < 0 { -whole } else { whole }
 }
 
-/// The samples of a track, with times that count from the beginning of what is shown.
+/// The samples of a track, with times relative to the start of the presentation.
 fn samples(trak: &Trak) -> Result<Vec<Sample>, Unplayable> {
     let broken = || Unplayable::Damaged("expected tables of samples that agree");
     let stbl = &trak.mdia.minf.stbl;
@@ -201,7 +201,7 @@ fn samples(trak: &Trak) -> Result<Vec<Sample>, Unplayable> {
     Ok(samples)
 }
 
-/// Where samples are: chunk by chunk.
+/// The positions of samples, chunk by chunk.
 struct Places<'a> {
     stbl: &'a Stbl,
     /// The run of chunks, the chunk, and the samples left in it.
@@ -216,7 +216,7 @@ impl Places<'_> {
         Places { stbl, run: 0, chunk: 0, left: 0, at: 0 }
     }
 
-    /// The place of the next sample, which is `size` bytes long.
+    /// The position of the next sample, which is `size` bytes long.
     fn next(&mut self, size: u32) -> Option<u64> {
         if self.left == 0 {
             self.chunk += 1;
@@ -239,22 +239,22 @@ impl Places<'_> {
     }
 }
 
-/// The times of a track's samples in the plan.
+/// Converts a track's times to those of the plan.
 struct Times {
     /// Units a second.
     scale: u32,
-    /// Where the plan begins, in nanoseconds of the file; not after its zero.
+    /// The start of the plan in nanoseconds of the file; at most 0.
     zero: i64,
 }
 
 impl Times {
-    /// The nanosecond of the plan at which `units` are.
+    /// The nanosecond of the plan for `units`.
     fn ns(&self, units: i64) -> u64 {
         u64::try_from(ns(units, self.scale).saturating_sub(self.zero)).unwrap_or(0)
     }
 
-    /// The tick of the plan at which `units` are. Computed from units, not from nanoseconds, for
-    /// what is equally far apart in the file has to be so on the wire.
+    /// The tick of the plan for `units`. Computed from units, not from nanoseconds, so that equal
+    /// distances in the file stay equal on the wire.
     fn ticks(&self, units: i64, clock: u32) -> u64 {
         let lead = u128::from(self.zero.unsigned_abs()) * u128::from(clock);
         let lead = i128::try_from(lead.div_ceil(u128::from(SECOND))).unwrap_or(i128::MAX);
@@ -264,7 +264,7 @@ impl Times {
     }
 }
 
-/// Makes the packets of a track; says when it ends, too.
+/// Makes the packets of a track; also returns its end.
 fn make(
     file: &mut (impl Read + Seek),
     draft: &Draft<'_>,
@@ -334,8 +334,8 @@ fn make(
     Ok((track, end))
 }
 
-/// The channels that a configuration of AAC tells (ISO/IEC 14496-3, table 1.19), where it does.
-/// What the sample entry says need not be true: ffmpeg writes 2 for one channel, too.
+/// The number of channels in an AAC configuration (ISO/IEC 14496-3, table 1.19), if given. The
+/// sample entry may be wrong: ffmpeg writes 2 for mono, too.
 fn configured(raw: &[u8]) -> Option<u16> {
     let mut front = [0; 8];
     let len = raw.len().min(front.len());
@@ -357,7 +357,7 @@ struct Packets {
 }
 
 impl Packets {
-    /// Appends a packet; due times never go back, whatever the tables say.
+    /// Appends a packet; due times never decrease, whatever the tables say.
     fn push(&mut self, at_ns: u64, ticks: u64, cut: &Cut, flags: u8) -> Result<(), Unplayable> {
         let len = cut.range.end - cut.range.start;
         if self.listed.len() == PACKETS_MAX || len > PAYLOAD_MAX as u64 {
@@ -408,7 +408,7 @@ fn pictures(
     Ok(())
 }
 
-/// What `a=fmtp` says of H.264.
+/// The value of `a=fmtp` for H.264.
 fn avc_parameters(avcc: &Avcc) -> String {
     let sets = avcc.sequence_parameter_sets.iter().chain(&avcc.picture_parameter_sets);
     let sets: Vec<String> = sets.map(|set| STANDARD.encode(set)).collect();
@@ -421,8 +421,8 @@ fn avc_parameters(avcc: &Avcc) -> String {
     )
 }
 
-/// The packets of AAC: one unit each behind four bytes that tell its length, and one that is longer
-/// than a packet in several (RFC 3640 section 3.2).
+/// The packets of AAC: one unit each after four bytes with its length; longer units are split (RFC
+/// 3640 section 3.2).
 fn units(draft: &Draft<'_>, times: &Times, packets: &mut Packets) -> Result<(), Unplayable> {
     for sample in &draft.samples {
         let len = sample.range.end - sample.range.start;
@@ -453,8 +453,8 @@ mod tests {
 
     #[test]
     fn times_and_channels_are_what_the_file_says() {
-        // Sound of 48 kHz that begins 1024 samples before the zero of a file whose pictures begin
-        // 80 ms before it; and pictures of a third of 90 kHz.
+        // Audio at 48 kHz that starts 1024 samples before the zero of a file whose video starts 80
+        // ms before it; and video at a third of 90 kHz.
         for (scale, clock, step, zero) in
             [(48_000, 48_000, 1024, -80_000_000), (30_000, 90_000, 1001, -66_733_334)]
         {

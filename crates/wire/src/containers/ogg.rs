@@ -1,28 +1,27 @@
-//! Opus in Ogg (RFC 3533, RFC 7845): a packet of Opus is a packet of RTP (RFC 7587), and its first
-//! byte tells how long it sounds.
+//! Opus in Ogg (RFC 3533, RFC 7845): an Opus packet is an RTP packet (RFC 7587), and its first byte
+//! tells its duration.
 //!
-//! Pages are walked here rather than by a library because a plan needs to know *where* a packet
-//! lies. One that crosses from page to page lies scattered; such packets, rare as they are, are
-//! kept in memory.
+//! We parse pages ourselves because a plan needs the *position* of each packet in the file. Packets
+//! that span pages are scattered; these are rare and kept in memory.
 
 use std::io::{Read, Seek, SeekFrom};
 
 use super::plan::{Kind, Listed, MADE, MARKER, Prefix, SECOND, SYNC, Track, scaled};
 use super::{PACKETS_MAX, PAYLOAD_MAX, Program, Unplayable, fill};
 
-/// Opus counts in 48 kHz whatever it holds (RFC 7587 section 4.1).
+/// The clock of Opus is always 48 kHz (RFC 7587 section 4.1).
 pub(super) const RATE: u32 = 48_000;
-/// The first payload type that has no fixed meaning, and the one for sound here.
+/// The payload type of audio here: a dynamic one.
 pub(super) const PAYLOAD_TYPE: u8 = 97;
-/// Bytes of a page's header in front of its table.
+/// Bytes of a page's header before its table.
 const HEAD: usize = 27;
-/// The longest packet of Opus is 1275 bytes a frame; more than this is no Opus.
+/// An Opus frame has at most 1275 bytes; a packet longer than this is not Opus.
 const SCATTERED_MAX: usize = 64 * 1024;
 /// Flags of a page.
 const CONTINUED: u8 = 1;
 
-/// How long a packet of Opus sounds, in 48ths of a millisecond (RFC 6716 section 3.1); `None` if
-/// its code says what no packet may.
+/// The duration of an Opus packet in 48ths of a millisecond (RFC 6716 section 3.1); `None` if its
+/// code is invalid.
 pub(super) fn samples(front: &[u8]) -> Option<u64> {
     let code = *front.first()?;
     let frame = match code >> 3 {
@@ -36,17 +35,17 @@ pub(super) fn samples(front: &[u8]) -> Option<u64> {
         1 | 2 => 2,
         _ => u64::from(*front.get(1)? & 0x3f),
     };
-    // 120 ms is the most.
+    // The maximum is 120 ms.
     (1..=5760).contains(&(frame * frames)).then_some(frame * frames)
 }
 
-/// The track of Opus, whatever it was packed in.
+/// The track of Opus, whatever its container.
 pub(super) fn track(channels: u8, bits: u64, packets: Vec<Listed>) -> Track {
     let stereo = u8::from(channels > 1);
     Track {
         kind: Kind::Audio,
         payload_type: PAYLOAD_TYPE,
-        // Two channels are named whatever there are (RFC 7587 section 7).
+        // Always two channels in the description (RFC 7587 section 7).
         encoding: "opus/48000/2".to_owned(),
         parameters: Some(format!("sprop-stereo={stereo}")),
         clock: RATE,
@@ -55,19 +54,19 @@ pub(super) fn track(channels: u8, bits: u64, packets: Vec<Listed>) -> Track {
     }
 }
 
-/// What has been read so far.
+/// The state of the parser.
 #[derive(Default)]
 struct Reading {
-    /// The stream that is played, and its channels.
+    /// The chosen stream, and its channels.
     stream: Option<(u32, u8)>,
-    /// Packets of it that are heads: two.
+    /// Header packets so far, of two.
     heads: u8,
     /// Samples so far.
     ticks: u64,
     bytes: u64,
     packets: Vec<Listed>,
     made: Vec<u8>,
-    /// The packet that goes on in the next page.
+    /// The packet that continues in the next page.
     scattered: Vec<u8>,
     is_open: bool,
 }
@@ -102,7 +101,7 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
 }
 
 impl Reading {
-    /// Reads a page: its table of lengths, and its body, which lies at `from` in the file.
+    /// Reads a page: its segment table, and its body, which starts at `from` in the file.
     fn page(
         &mut self,
         serial: u32,
@@ -117,7 +116,7 @@ impl Reading {
             return Ok(());
         }
         if !continued {
-            // What was open was never finished.
+            // The open packet was never finished.
             self.scattered.clear();
             self.is_open = false;
         }
@@ -150,7 +149,7 @@ impl Reading {
         Ok(())
     }
 
-    /// A packet that is whole; says whether it is one of sound.
+    /// Handles a complete packet; returns whether it is audio.
     fn packet(&mut self, packet: &[u8], from: u64, flags: u8) -> Result<bool, Unplayable> {
         if self.heads < 2 {
             self.heads += 1;

@@ -1,30 +1,30 @@
-//! What a file becomes: tracks, and for each the packets with their times.
+//! The plan of a file: its tracks, and for each the packets with their times.
 //!
-//! Tracks of equal packets at equal distances are a formula; transport streams are a formula
-//! between two readings of their clock; everything else is a table. All answer the same questions
-//! in constant or logarithmic time: which packet comes at index `i`, and which index at time `t`.
+//! Tracks of equal, equidistant packets are a formula; transport streams are interpolated between
+//! readings of their clock; everything else is a table. All answer two questions in constant or
+//! logarithmic time: the packet at index `i`, and the index at time `t`.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::chain::Chain;
 
-/// A file that can be played.
+/// A playable file.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// What kind of file it is, in a word for people.
+    /// The name of its format.
     pub kind: &'static str,
     /// Its tracks, at least one.
     pub tracks: Vec<Track>,
-    /// How long it plays, in nanoseconds; at least one.
+    /// Its duration in nanoseconds; at least one.
     pub duration_ns: u64,
-    /// Bytes that stand in no file: aggregates and what lies scattered there.
+    /// Bytes that are not contiguous in the file: aggregates and scattered packets.
     pub made: Arc<[u8]>,
-    /// Tracks of the file that nobody here can send, by their names.
+    /// The names of tracks that cannot be sent.
     pub left_out: Vec<String>,
 }
 
-/// Whether a track is seen or heard.
+/// The kind of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Sound.
@@ -33,18 +33,18 @@ pub enum Kind {
     Video,
 }
 
-/// One track: how it is announced, and its packets.
+/// One track: its description and its packets.
 #[derive(Clone, Debug)]
 pub struct Track {
-    /// Seen or heard.
+    /// Audio or video.
     pub kind: Kind,
     /// The payload type, 0 to 127.
     pub payload_type: u8,
-    /// What `a=rtpmap` says behind the payload type, such as `MP2T/90000`.
+    /// The value of `a=rtpmap` after the payload type, such as `MP2T/90000`.
     pub encoding: String,
-    /// What `a=fmtp` says behind the payload type, if anything.
+    /// The value of `a=fmtp` after the payload type, if any.
     pub parameters: Option<String>,
-    /// Ticks of the timestamp a second.
+    /// The clock rate of the timestamp in hertz.
     pub clock: u32,
     /// The mean rate of the payload, in bits a second.
     pub bits: u64,
@@ -52,18 +52,18 @@ pub struct Track {
     pub plan: Plan,
 }
 
-/// One packet: when it is due, and of what it is made.
+/// One packet: when it is due, and its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// When it is due, in nanoseconds from the beginning of the file.
+    /// When it is due, in nanoseconds from the start of the file.
     pub at_ns: u64,
-    /// Its timestamp, in ticks from the beginning of the file.
+    /// Its timestamp, in ticks from the start of the file.
     pub ticks: u64,
     /// Its marker bit.
     pub marker: bool,
-    /// Whether a player can begin here.
+    /// Whether a player can start here.
     pub sync: bool,
-    /// What stands between the header of RTP and the payload's bytes.
+    /// The bytes between the RTP header and the payload's bytes.
     pub prefix: Prefix,
     /// The payload's bytes.
     pub payload: Payload,
@@ -91,12 +91,12 @@ impl Prefix {
     }
 }
 
-/// Where the bytes of a payload are.
+/// The location of a payload's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// In the file, as they are sent.
     File(Range<u64>),
-    /// In the file, with the two bytes of each sample in the other order.
+    /// In the file, with the two bytes of each sample swapped.
     Swapped(Range<u64>),
     /// In [`Program::made`].
     Made(Range<usize>),
@@ -135,7 +135,7 @@ enum Shape {
 /// Equal packets of samples.
 #[derive(Clone, Debug)]
 pub(super) struct Even {
-    /// Where the samples are.
+    /// The range of the samples.
     pub data: Range<u64>,
     /// Bytes of a packet; the last one may be shorter.
     pub bytes: u64,
@@ -143,23 +143,23 @@ pub(super) struct Even {
     pub samples: u64,
     /// Samples a second.
     pub rate: u32,
-    /// The order of bytes is the other one.
+    /// The bytes of each sample are swapped.
     pub swapped: bool,
 }
 
-/// Packets between readings of a clock.
+/// Packets timed by readings of a clock.
 #[derive(Clone, Debug)]
 pub(super) struct Clocked {
-    /// Where the packets are.
+    /// The range of the packets.
     pub data: Range<u64>,
     /// Bytes of a packet; the last one may be shorter.
     pub bytes: u64,
-    /// Ascending readings: bytes from the beginning of the data, nanoseconds. At least two, and
-    /// the first at byte 0 and nanosecond 0.
+    /// Ascending readings: bytes from the start of the data, nanoseconds. At least two; the first
+    /// is at byte 0 and nanosecond 0.
     pub readings: Vec<(u64, u64)>,
-    /// Packets at which a player can begin, ascending.
+    /// Packets at which a player can start, ascending.
     pub syncs: Vec<u32>,
-    /// The time that the stream itself gives to its beginning, in nanoseconds.
+    /// The stream's own time at its start, in nanoseconds.
     pub begins_ns: u64,
 }
 
@@ -213,7 +213,7 @@ pub(super) fn scaled(count: u64, numerator: u64, denominator: u64) -> u64 {
 pub(super) const SECOND: u64 = 1_000_000_000;
 
 impl Plan {
-    /// How many packets there are; at least one.
+    /// The number of packets; at least one.
     pub fn len(&self) -> u64 {
         match &self.shape {
             Shape::Even(even) => (even.data.end - even.data.start).div_ceil(even.bytes),
@@ -225,8 +225,8 @@ impl Plan {
         }
     }
 
-    /// The time that the media itself gives to its beginning, in nanoseconds: 0, but for transport
-    /// streams, whose times of showing begin anywhere.
+    /// The media's own time at its start, in nanoseconds: 0, except for transport streams, whose
+    /// presentation times start anywhere.
     pub fn begins_ns(&self) -> u64 {
         match &self.shape {
             Shape::Clocked(clocked) => clocked.begins_ns,
@@ -235,7 +235,7 @@ impl Plan {
         }
     }
 
-    /// True if there is none, which no program has.
+    /// True if there are no packets, which never happens in a program.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -243,7 +243,7 @@ impl Plan {
     /// The packet at `index`.
     ///
     /// # Panics
-    /// If there are not as many.
+    /// If `index` is beyond the end.
     #[inline]
     pub fn packet(&self, index: u64) -> Packet {
         assert!(index < self.len(), "a packet beyond the plan");
@@ -255,7 +255,7 @@ impl Plan {
         }
     }
 
-    /// When the packet at `index` is due, in nanoseconds from the beginning; `None` beyond the end.
+    /// When the packet at `index` is due, in nanoseconds from the start; `None` beyond the end.
     #[inline]
     pub fn at_ns(&self, index: u64) -> Option<u64> {
         if index >= self.len() {
@@ -282,7 +282,7 @@ impl Plan {
         low
     }
 
-    /// The last packet at or before `ns` at which a player can begin.
+    /// The last packet at or before `ns` at which a player can start.
     pub fn sync_at(&self, ns: u64) -> u64 {
         let after = self.first_at(ns.saturating_add(1));
         let last = after.saturating_sub(1);
@@ -300,7 +300,7 @@ impl Plan {
         }
     }
 
-    /// The first packet from `index` on at which a player can begin; [`Plan::len`] if there is
+    /// The first packet from `index` on at which a player can start; [`Plan::len`] if there is
     /// none.
     pub fn sync_from(&self, index: u64) -> u64 {
         match &self.shape {
@@ -338,8 +338,8 @@ impl Even {
 }
 
 impl Clocked {
-    /// When the byte `offset` of the data is due, by the two readings around it; beyond the last
-    /// reading at the rate of the last two.
+    /// When the byte `offset` of the data is due, interpolated between the readings around it, or
+    /// extrapolated beyond the last two.
     pub fn ns_at(&self, offset: u64) -> u64 {
         let readings = &self.readings;
         let after = readings.partition_point(|(at, _)| *at <= offset);
@@ -355,7 +355,7 @@ impl Clocked {
         Packet {
             at_ns,
             ticks: scaled(at_ns, 90_000, SECOND),
-            // Only for a discontinuity of the clock (RFC 2250 section 2), and there is none.
+            // Only set at a discontinuity of the clock (RFC 2250 section 2); there is none.
             marker: false,
             sync: self.syncs.binary_search(&(index as u32)).is_ok(),
             prefix: Prefix::default(),

@@ -1,4 +1,4 @@
-//! Each kind of file, made here byte by byte, gives its bytes back packet by packet.
+//! Files of each format, built byte by byte, come back packet by packet.
 
 use std::io::Cursor;
 
@@ -21,8 +21,8 @@ pub(super) fn wave(code: u16, channels: u16, rate: u32, bits: u16, data: &[u8]) 
     file
 }
 
-/// A transport stream of `packets` packets; every tenth has a clock that ticks `per_packet` of
-/// 27 MHz a packet from `start` on, and every fiftieth can be begun with.
+/// A transport stream of `packets` packets; every tenth has a clock that advances `per_packet`
+/// ticks of 27 MHz a packet from `start` on, and every fiftieth is a random access point.
 fn stream(packets: usize, start: u64, per_packet: u64) -> Vec<u8> {
     let mut file = Vec::new();
     for index in 0..packets {
@@ -43,8 +43,8 @@ fn stream(packets: usize, start: u64, per_packet: u64) -> Vec<u8> {
     file
 }
 
-/// Puts the payloads of a track together, without their prefixes, and holds what must hold of
-/// every plan: due times and packets are in order, and payloads fit.
+/// Returns the payloads of a track with their prefixes, and checks the invariants of every plan:
+/// due times and packets are in order, and payloads fit.
 pub(super) fn payloads(program: &Program, track: usize, file: &[u8]) -> Vec<Vec<u8>> {
     let plan = &program.tracks[track].plan;
     let mut last_ns = 0;
@@ -149,8 +149,8 @@ fn an_index_is_found_by_its_time_and_a_beginning_before_it() {
 
 #[test]
 fn who_begins_in_the_middle_is_told_first_what_is_in_the_stream() {
-    // Pictures to begin with are packets 50, 100 and so on; the list of programs stands before two
-    // of them, in the datagram before (packet 48 of 49..=55) and far ahead.
+    // Random access points are packets 50, 100 and so on; program tables precede two of them, in
+    // the datagram before (packet 48) and far ahead.
     let mut file = stream(400, 0, 270_000);
     for packet in [48, 110] {
         file[packet * 188 + 1..packet * 188 + 3].copy_from_slice(&[0x40, 0]);
@@ -165,7 +165,7 @@ fn who_begins_in_the_middle_is_told_first_what_is_in_the_stream() {
 fn a_stream_says_which_time_it_gives_to_its_beginning() {
     let mut file = stream(400, 0, 13_500);
     assert_eq!(open(&mut Cursor::new(&file)).expect("a stream").tracks[0].plan.begins_ns(), 0);
-    // Pictures (0x100) from 2.0 s on, sound (0x101) from 1.5 s and then 1.0 s.
+    // Video (0x100) from 2.0 s on, audio (0x101) from 1.5 s and then 1.0 s.
     for (at, pid, kind, time) in
         [(11, 0, 0xe0, 180_000_u64), (12, 1, 0xc0, 135_000), (13, 1, 0xc0, 90_000)]
     {
@@ -214,7 +214,7 @@ fn a_broken_file_is_refused_or_played_and_never_a_panic() {
     }
 }
 
-/// Pages of Ogg: each a list of lengths, and whether it goes on with the packet before.
+/// Ogg pages: each a list of lengths, and whether it continues the previous packet.
 fn pages(serial: u32, pages: &[(bool, &[u8], &[u8])]) -> Vec<u8> {
     let mut file = Vec::new();
     for (continued, table, body) in pages {

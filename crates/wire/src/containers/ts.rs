@@ -1,8 +1,8 @@
 //! MPEG transport streams (ISO/IEC 13818-1): seven packets of 188 bytes to a datagram, paced by the
 //! program clock reference that the stream itself carries (RFC 2250 section 2).
 //!
-//! The clock is read wherever it stands, from the first PID that has one. Where it jumps, as at
-//! the joint of two recordings, time goes on at the pace it had.
+//! The clock is read from the first PID that carries one. If it jumps, as between two joined
+//! recordings, time continues at the previous pace.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -13,45 +13,44 @@ use super::{PACKETS_MAX, Program, Unplayable, fill};
 pub const PACKET: usize = 188;
 /// The first byte of each.
 pub const SYNC_BYTE: u8 = 0x47;
-/// Packets to a datagram: 1316 bytes, what every sender does.
+/// Packets per datagram: 1316 bytes, as usual.
 pub const GROUP: usize = 7;
-/// Streams of which the first time of showing is read.
+/// How many streams are searched for their first presentation time.
 const STREAMS: usize = 16;
-/// The PID of the list of programs.
+/// The PID of the program association table.
 const PROGRAMS: u16 = 0;
 /// The payload type (RFC 3551).
 const PAYLOAD_TYPE: u8 = 33;
 /// Ticks of its timestamps a second.
 pub const CLOCK: u32 = 90_000;
-/// The rate that is announced of a stream that has not come yet, in bits a second.
+/// The announced rate of a live stream, in bits a second.
 const LIVE_BITS: u64 = 4_000_000;
 /// Ticks of the program clock a second; it wraps at 2^33 times 300.
 pub const PCR_HZ: u64 = 27_000_000;
 /// Where the program clock wraps.
 pub const PCR_WRAP: u64 = (1 << 33) * 300;
-/// A clock that has gone further than this between two readings has jumped; it has to be told
-/// every 100 ms.
+/// A greater difference between two readings is a jump; the clock must be sent every 100 ms.
 pub const JUMP: u64 = 2 * PCR_HZ;
-/// Readings closer than this are not kept, in nanoseconds: they would only add jitter.
+/// The least distance of kept readings in nanoseconds; closer ones would only add jitter.
 const READING_NS: u64 = 20_000_000;
-/// Tables that say what is in the stream belong to the picture behind them if they are this close:
-/// they have to come again every half second at least.
+/// Program tables belong to the next picture if they are this close to it; they must be repeated at
+/// least every half second.
 const TABLES: u64 = PCR_HZ / 2;
-/// Packets to which sync may be lost at the end: a file that is still being written.
+/// How much of the file is read at once.
 const READ: usize = PACKET * GROUP * 256;
 
-/// What one packet says of itself and about time.
+/// What the header of one packet says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketInfo {
-    /// Whose packet it is, 13 bits; 0 of the table of programs.
+    /// The PID, 13 bits; 0 is the program association table.
     pub pid: u16,
     /// The program clock, in ticks of 27 MHz.
     pub pcr: Option<u64>,
-    /// A player can begin at this packet.
+    /// A player can start at this packet.
     pub sync: bool,
 }
 
-/// Reads the head of a packet of [`PACKET`] bytes; `None` if it is none.
+/// Reads the header of a packet of [`PACKET`] bytes; `None` if it is invalid.
 pub fn inspect(packet: &[u8]) -> Option<PacketInfo> {
     if packet.len() < PACKET || packet[0] != SYNC_BYTE {
         return None;
@@ -72,8 +71,8 @@ pub fn inspect(packet: &[u8]) -> Option<PacketInfo> {
     Some(told)
 }
 
-/// The time of showing of the picture or the sound that begins in this packet, in ticks of 90 kHz
-/// (ISO/IEC 13818-1 section 2.4.3.7).
+/// The presentation time of the picture or audio frame that begins in this packet, in ticks of 90
+/// kHz (ISO/IEC 13818-1 section 2.4.3.7).
 fn shown(packet: &[u8]) -> Option<u64> {
     let begins = packet[1] & 0x40 != 0 && packet[3] & 0x10 != 0;
     let field = if packet[3] & 0x20 != 0 { 1 + usize::from(packet[4]) } else { 0 };
@@ -88,10 +87,10 @@ fn shown(packet: &[u8]) -> Option<u64> {
     (begins && flags & 0x80 != 0).then_some(high | middle | low)
 }
 
-/// The clock as far as it has been read.
+/// The readings of the clock so far.
 #[derive(Default)]
 struct Watch {
-    /// The PID whose clock counts.
+    /// The PID whose clock is used.
     pid: Option<u16>,
     /// Byte and ticks of the latest reading.
     last: Option<(u64, u64)>,
@@ -119,7 +118,7 @@ impl Watch {
         }
     }
 
-    /// The ticks that `bytes` took on average so far.
+    /// The ticks that `bytes` take at the average rate so far.
     fn usual(&self, bytes: u64) -> u64 {
         match (self.readings.first(), self.readings.last()) {
             (Some((from, _)), Some((to, ns))) if to > from => {
@@ -129,7 +128,7 @@ impl Watch {
         }
     }
 
-    /// The readings, moved so that the first byte is due at nanosecond 0.
+    /// The readings, shifted so that the first byte is due at nanosecond 0.
     fn finish(mut self) -> Result<Vec<(u64, u64)>, Unplayable> {
         let few = Unplayable::Damaged("expected a program clock at two places, found fewer");
         let [(first, first_ns), (second, second_ns), ..] = self.readings[..] else {
@@ -144,8 +143,7 @@ impl Watch {
     }
 }
 
-/// A stream that comes as it is made: how it is announced, and in place of a plan a second of
-/// nothing.
+/// A live stream: its description, with one empty second in place of a plan.
 pub fn live() -> Program {
     let bytes = (PACKET * GROUP) as u64;
     let (data, readings, syncs) = (0..bytes, vec![(0, 0), (bytes, SECOND)], vec![0]);
@@ -177,7 +175,7 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
     let mut piece = vec![0; READ];
     let mut watch = Watch::default();
     let mut syncs = Vec::new();
-    // Where the list of programs stood last, and the clock there.
+    // The last program association table, and the clock there.
     let mut tables = None;
     let mut firsts: Vec<(u16, u64)> = Vec::new();
     let mut at = 0_u64;
@@ -197,7 +195,7 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
                 tables = Some((group, watch.elapsed));
             }
             if told.sync && watch.pid == Some(told.pid) {
-                // Who begins here has to be told first what is in the stream.
+                // A player that starts here needs the program tables first.
                 let near = tables.filter(|(_, ticks)| watch.elapsed - ticks <= TABLES);
                 let from = near.map_or(group, |(from, _)| from);
                 if syncs.last().is_none_or(|last| *last < from) {

@@ -1,7 +1,7 @@
 //! RIFF WAVE: μ-law, A-law and 16-bit samples in packets of 20 ms (RFC 3551 section 4.2).
 //!
-//! A chunk's length is believed only as far as the file reaches: a recorder that was cut off
-//! leaves 0 or the largest number there.
+//! A chunk's length is limited by that of the file: an interrupted recorder leaves 0 or the largest
+//! number there.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -12,14 +12,14 @@ use super::{PAYLOAD_MAX, Program, Unplayable, fill};
 const PCM: u16 = 0x0001;
 const ALAW: u16 = 0x0006;
 const MULAW: u16 = 0x0007;
-/// The true code stands in the first two bytes of the sub-format.
+/// The real code is in the first two bytes of the sub-format.
 const EXTENSIBLE: u16 = 0xfffe;
-/// The packet time of audio where nothing else is asked for, in milliseconds (RFC 3551).
+/// The default packet time of audio in milliseconds (RFC 3551).
 const PACKET_MS: u64 = 20;
-/// The first payload type that has no fixed meaning.
+/// A dynamic payload type.
 const DYNAMIC: u8 = 97;
 
-/// What the chunk `fmt ` says.
+/// The content of the chunk `fmt `.
 struct Format {
     code: u16,
     channels: u16,
@@ -96,7 +96,7 @@ fn plan(format: &Format, from: u64, len: u64) -> Result<Program, Unplayable> {
         return Err(Unplayable::Damaged("expected samples, found none"));
     }
     let per_packet = (u64::from(rate) * PACKET_MS / 1000).min(PAYLOAD_MAX as u64 / frame).max(1);
-    // Payload types that RFC 3551 has fixed.
+    // Static payload types of RFC 3551.
     let payload_type = match (name, rate, channels) {
         ("PCMU", 8_000, 1) => 0,
         ("PCMA", 8_000, 1) => 8,

@@ -33,7 +33,7 @@ impl std::fmt::Display for BadTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             BadTarget::Form => "expected a target such as /path, found another form",
-            BadTarget::Encoding => "expected %XX with UTF-8 behind it, found another encoding",
+            BadTarget::Encoding => "expected %XX escapes of UTF-8, found another encoding",
             BadTarget::Hidden => "expected no encoded slash, backslash or NUL in the path",
             BadTarget::Climbs => "expected a path below the root, found one that climbs above it",
         })

@@ -1,21 +1,21 @@
-//! The flags for a server's certificate and private key.
+//! The certificate and key of a web server, for TLS.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use services::tls::Keys;
 
-/// The protocol within TLS, for ALPN (RFC 7301).
+/// The protocols that the server offers (ALPN, RFC 7301).
 const PROTOCOLS: &[&str] = &["http/1.1"];
 
 /// The flags.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Flags {
-    /// Serve HTTPS with this chain of certificates (PEM, the server's own first); read again when
-    /// the server reloads
+    /// Serve HTTPS with this certificate chain (PEM, the server's own first); a reload reads it
+    /// again
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The private key of the first certificate (PEM)
+    /// The private key of the server's certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 }
@@ -24,7 +24,7 @@ impl Flags {
     /// The keys from the files; `None` without the flags.
     ///
     /// # Errors
-    /// A file cannot be read or does not hold what it should.
+    /// A file cannot be read, or holds something else.
     pub fn keys(&self) -> Result<Option<Keys>> {
         let Some((chain, key)) = self.files()? else { return Ok(None) };
         Keys::read(&chain, &key, PROTOCOLS).map(Some).with_context(|| self.names())

@@ -1,5 +1,5 @@
-//! Live sources of the command line: standard input, named pipes, and what else can be read as it
-//! comes.
+//! Live sources of the command line: standard input, named pipes, and other files that are read as
+//! they grow.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ use sys::beneath::{RootDir, Wait};
 
 /// The word for standard input.
 pub const STDIN: &str = "-";
-/// Under which name standard input is played if nothing else is said.
+/// The default name of standard input.
 const STDIN_NAME: &str = "live.ts";
 /// `O_NONBLOCK` of open(2), Linux.
 const NONBLOCK: i32 = 0o4000;
@@ -26,7 +26,7 @@ const NONBLOCK: i32 = 0o4000;
 pub struct SourceFlag {
     /// The name of the title.
     pub name: String,
-    /// What is read; `-` is standard input.
+    /// The input; `-` is standard input.
     pub path: PathBuf,
 }
 
@@ -45,14 +45,14 @@ impl FromStr for SourceFlag {
     }
 }
 
-/// What can stand in a URL as it is.
+/// Whether a name needs no encoding in a URL.
 fn is_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     !name.is_empty() && !name.starts_with('.') && name.bytes().all(is_plain)
 }
 
 impl SourceFlag {
-    /// A path of the command line that is no file to be served but something that comes.
+    /// A path of the command line that is a live source instead of a file.
     pub fn of(path: &Path) -> Option<SourceFlag> {
         if path == Path::new(STDIN) {
             return Some(SourceFlag { name: STDIN_NAME.to_owned(), path: path.to_path_buf() });
@@ -69,7 +69,7 @@ impl SourceFlag {
             if io::IsTerminal::is_terminal(&io::stdin()) {
                 bail!("expected a transport stream on standard input, found a terminal");
             }
-            // Opened anew, so that reading it without waiting is our affair alone.
+            // Reopened, so that non-blocking mode affects no other process.
             let file = File::options().read(true).custom_flags(NONBLOCK).open("/proc/self/fd/0");
             let file = file.context("cannot read standard input")?;
             return Ok(Input { reader: Box::new(file), ends: true });
@@ -78,16 +78,16 @@ impl SourceFlag {
         let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
         let name = path.file_name().and_then(|name| name.to_str());
         let name = name.ok_or_else(|| anyhow!("expected a file, found {}", path.display()))?;
-        // Opening a pipe that nobody writes to must not wait.
+        // Opening a pipe without a writer must not block.
         let file = RootDir::open(folder.unwrap_or(Path::new(".")))
             .and_then(|root| root.find(name, Wait::May))
             .with_context(|| format!("cannot read {}", path.display()))?;
-        // A pipe goes on with whoever writes to it next.
+        // A pipe continues with its next writer.
         Ok(Input { reader: Box::new(file), ends: !is_pipe })
     }
 }
 
-/// Opens the sources, with the rings of a predecessor as far as there are any.
+/// Opens the sources, with a predecessor's rings where there are any.
 pub fn open<F: Send + 'static>(
     flags: &[SourceFlag],
     placement: Placement,
@@ -105,7 +105,7 @@ pub fn open<F: Send + 'static>(
     flags.iter().map(open).collect()
 }
 
-/// A ring that nothing is in.
+/// An empty ring.
 fn ring(placement: Placement) -> Result<Region<Ring>> {
     let mut ring = Region::<Ring>::place(placement).context("cannot place a live source")?;
     ring.init(&[]).map_err(|bad| anyhow!("{bad}"))?;

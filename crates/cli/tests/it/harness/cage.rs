@@ -11,14 +11,14 @@ const ROOT: &str = "/sys/fs/cgroup";
 
 /// A group that a server is started in.
 pub struct Cage {
-    /// What is put in front of the server's command line.
+    /// The words in front of the server's command line.
     pub before: Vec<String>,
     /// The group, if it is ours to remove.
     group: Option<PathBuf>,
 }
 
 impl Cage {
-    /// A group of at most `bytes`; `None` where nobody lets us make one.
+    /// A group of at most `bytes`; `None` where we may not make one.
     pub fn new(bytes: u64) -> Option<Cage> {
         Cage::group(bytes).or_else(|| Cage::scope(bytes))
     }
@@ -48,7 +48,7 @@ impl Cage {
         tried.is_ok_and(|status| status.success()).then_some(cage)
     }
 
-    /// A scope that systemd makes for whoever asks.
+    /// A scope made by systemd.
     fn scope(bytes: u64) -> Option<Cage> {
         if !Path::new("/run/systemd/system").exists() {
             return None;
@@ -67,7 +67,7 @@ impl Cage {
 impl Drop for Cage {
     fn drop(&mut self) {
         if let Some(group) = &self.group {
-            // It goes when its last process has; who was killed a moment ago may still be there.
+            // It goes after its last process; one killed a moment ago may still be there.
             for _ in 0..100 {
                 if fs::remove_dir(group).is_ok() {
                     return;

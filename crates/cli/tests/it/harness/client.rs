@@ -190,7 +190,7 @@ impl Client {
     /// If neither an answer nor the end comes in time.
     #[track_caller]
     pub fn try_ask(&mut self, request: &str) -> Option<String> {
-        // Who has closed already may reset what is sent.
+        // A server that has closed may answer with a reset.
         let _ = self.try_send(format!("{request}\n"));
         match self.try_receive() {
             Ok(true) => Some(self.line()),

@@ -1,20 +1,16 @@
-//! The real binary: started, awaited, listened to, stopped. It dies with its handle.
+//! The real binary on an arm: planned, started, awaited, stopped.
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use sys::process::{self, Pid};
+use sys::process::Pid;
 use sys::seccomp::{self, Rule};
-use sys::signal::Signal;
+use testkit::procfs::{self, Family};
+use testkit::{Ended, PATIENCE, Process, ms};
 
-use super::family::{self, Family};
-use super::{Client, PATIENCE, eventually, ms};
+use super::Client;
 use crate::arms::Arm;
 
 /// The binary that is tried.
@@ -88,8 +84,7 @@ impl<'a> Plan<'a> {
             words.extend(["--port", "0"].map(str::to_owned));
         }
         let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(&words[1..]);
         if !self.rules.is_empty() {
             seccomp::confine(&mut command, &self.rules);
         }
@@ -111,88 +106,32 @@ impl<'a> Plan<'a> {
     /// As [`Plan::start`].
     #[track_caller]
     pub fn announce(self) -> (Server, serde_json::Value) {
-        let mut server = self.launch();
-        let ready = server.announced();
-        let text = |key: &str| ready[key].as_str().unwrap_or_default().to_owned();
-        server.address = text("listening").parse().expect("`listening` is an address");
+        let server = testkit::Server::start(&mut self.command());
+        let ready = server.ready.clone();
         let count = |key: &str| ready[key].as_u64().expect("a number") as usize;
-        server.workers = count("workers");
+        let workers = count("workers");
         let most = ready["processes"]["most"].as_u64().map(|most| most as usize);
-        server.posts = most.unwrap_or(server.workers) + count("acceptors");
-        server.descriptors = server.family().descriptors();
-        (server, ready)
+        let entries = most.unwrap_or(workers) + count("acceptors");
+        let descriptors = Family::of(server.pid).descriptors();
+        (Server { server, workers, posts: entries, descriptors }, ready)
     }
 
-    /// Starts it where it is expected to end by itself: waits for that.
+    /// Starts it where it is expected to end by itself, and waits for that.
     #[track_caller]
     pub fn fail(self) -> Ended {
-        self.launch().ended(PATIENCE)
-    }
-
-    fn launch(self) -> Server {
-        let mut child = self.command().spawn().expect("the binary starts");
-        let stdout = child.stdout.take().expect("piped above");
-        let (sender, lines) = mpsc::channel();
-        std::thread::spawn(move || {
-            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                // The pipe is read on after the test, so that nobody writes into the void.
-                let _ = sender.send(line);
-            }
-        });
-        let stderr = child.stderr.take().expect("piped above");
-        let words = Arc::new(Mutex::new(Vec::new()));
-        let ear = std::thread::spawn({
-            let words = Arc::clone(&words);
-            move || listen(stderr, &words)
-        });
-        let pid = Pid::of(child.id() as i32).expect("a child has a number");
-        Server {
-            child,
-            pid,
-            address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            workers: 0,
-            posts: 0,
-            descriptors: 0,
-            lines: Mutex::new(lines),
-            words,
-            ear: Some(ear),
-        }
-    }
-}
-
-/// Collects what comes until the end.
-fn listen(mut from: impl Read, words: &Mutex<Vec<u8>>) {
-    let mut scratch = [0; 4096];
-    while let Ok(len @ 1..) = from.read(&mut scratch) {
-        let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
-        words.extend_from_slice(&scratch[..len]);
+        Process::start(&mut self.command()).end(PATIENCE)
     }
 }
 
 /// A running server.
 pub struct Server {
-    child: Child,
-    /// The supervisor.
-    pub pid: Pid,
-    /// Where it listens.
-    pub address: SocketAddr,
+    server: testkit::Server,
     /// How many workers it says it has.
     pub workers: usize,
-    /// How many there are with those that only accept.
+    /// The same with its acceptors.
     pub posts: usize,
     /// How many descriptors its processes had open before the first connection.
     descriptors: usize,
-    lines: Mutex<Receiver<String>>,
-    words: Arc<Mutex<Vec<u8>>>,
-    ear: Option<JoinHandle<()>>,
-}
-
-/// A server that has ended.
-pub struct Ended {
-    /// Its exit code; `None` if a signal ended it.
-    pub code: Option<i32>,
-    /// All that it said on stderr.
-    pub stderr: String,
 }
 
 impl Server {
@@ -216,104 +155,26 @@ impl Server {
         client.block()
     }
 
-    /// Its processes, now.
+    /// Its processes.
     pub fn family(&self) -> Family {
         Family::of(self.pid)
     }
 
-    /// Its worker processes, now; none where workers are threads.
+    /// Its worker processes; none where workers are threads.
     pub fn children(&self) -> Vec<Pid> {
-        family::children(self.pid)
+        procfs::children(self.pid)
     }
 
-    /// What it has said on stderr so far.
-    pub fn said(&self) -> String {
-        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&words).into_owned()
-    }
-
-    /// Waits until it has said `words`.
+    /// Drains it by `SIGTERM` and waits for a clean end.
     #[track_caller]
-    pub fn says(&self, words: &str) {
-        let begin = Instant::now();
-        while !self.said().contains(words) {
-            let said = self.said();
-            assert!(begin.elapsed() < PATIENCE, "expected {words:?} on stderr, found {said:?}");
-            std::thread::sleep(ms(5));
-        }
-    }
-
-    /// The next line on stdout: a server is ready.
-    #[track_caller]
-    fn announced(&self) -> serde_json::Value {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let line = lines.recv_timeout(PATIENCE).unwrap_or_default();
-        serde_json::from_str(&line).unwrap_or_else(|_| {
-            let said = self.said();
-            panic!("expected a line of JSON when ready, found {line:?}; stderr: {said}")
-        })
-    }
-
-    /// Waits until a successor is ready and the server before has left, and returns the exit code
-    /// of that. From here on this is the successor.
-    #[track_caller]
-    pub fn succeeded(&mut self) -> Option<i32> {
-        let ready = self.announced();
-        assert_eq!(ready["listening"], self.address.to_string());
-        let (before, after) = (self.pid, ready["pid"].as_i64().and_then(|pid| Pid::of(pid as i32)));
-        self.pid = after.expect("`pid` is a number");
-        eventually("the server before has left", PATIENCE, || match self.child.try_wait() {
-            // A later one is not our child.
-            Ok(Some(_)) => !family::is_alive(before),
-            _ => false,
-        });
-        self.child.try_wait().expect("our own child").and_then(|status| status.code())
-    }
-
-    /// Stops a successor by `SIGTERM`, waits for its end and returns what all have said.
-    #[track_caller]
-    pub fn stop_successor(mut self) -> String {
-        self.signal(Signal::TERM);
-        eventually("the successor ends", PATIENCE, || !family::is_alive(self.pid));
-        let ear = self.ear.take().expect("joined here only");
-        eventually("the last process has closed stderr", PATIENCE, || ear.is_finished());
-        self.said()
-    }
-
-    /// Whether it has not ended yet.
-    pub fn is_running(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
-    }
-
-    /// Sends a signal to the supervisor.
-    pub fn signal(&self, signal: Signal) {
-        process::kill(self.pid, signal).expect("the server runs");
+    pub fn stop(self) -> Ended {
+        self.server.stop()
     }
 
     /// Waits for its end.
     #[track_caller]
-    pub fn ended(mut self, limit: Duration) -> Ended {
-        let begin = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().expect("our own child") {
-                let ear = self.ear.take().expect("joined here only");
-                // Workers hold the pipe too; they die with their supervisor.
-                eventually("the last process has closed stderr", PATIENCE, || ear.is_finished());
-                return Ended { code: status.code(), stderr: self.said() };
-            }
-            let said = self.said();
-            assert!(begin.elapsed() < limit, "expected an end within {limit:?}; stderr: {said}");
-            std::thread::sleep(ms(5));
-        }
-    }
-
-    /// Stops it by `SIGTERM` and expects a clean end.
-    #[track_caller]
-    pub fn stop(self) -> Ended {
-        self.signal(Signal::TERM);
-        let ended = self.ended(PATIENCE);
-        assert_eq!(ended.code, Some(0), "expected a drained stop; stderr: {}", ended.stderr);
-        ended
+    pub fn ended(self, limit: Duration) -> Ended {
+        self.server.ended(limit)
     }
 
     /// Waits until every connection is closed: as many descriptors are open as in the beginning.
@@ -337,20 +198,16 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // One that has ended already cannot be killed, which is as good.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        if self.pid.number().cast_unsigned() != self.child.id() && family::is_alive(self.pid) {
-            let _ = process::kill(self.pid, Signal::KILL);
-        }
-        let said = self.said();
-        if std::thread::panicking() {
-            println!("stderr of the server:\n{said}");
-        } else {
-            // A broken law panics in the worker that saw it.
-            assert!(!said.contains("panicked"), "the server panicked: {said}");
-        }
+impl Deref for Server {
+    type Target = testkit::Server;
+
+    fn deref(&self) -> &testkit::Server {
+        &self.server
+    }
+}
+
+impl DerefMut for Server {
+    fn deref_mut(&mut self) -> &mut testkit::Server {
+        &mut self.server
     }
 }

@@ -1,4 +1,4 @@
-//! The structures, behind one trait.
+//! The structures, with one trait for all.
 //!
 //! Calls go through a table of functions, which costs every arm the same nanosecond or two.
 

@@ -38,7 +38,7 @@ pub(super) struct Crowd {
     port: u16,
     clients: Vec<Client>,
     window: usize,
-    /// Who comes back next: one in each window, as clients of the original did all the time.
+    /// The client that reconnects next: one in each window, as the original's clients did.
     turn: usize,
 }
 
@@ -49,7 +49,7 @@ struct Client {
     /// The numbers of the next packet to send, and of the next to come back.
     next: u64,
     due: u64,
-    /// Batches on their way: the number behind their last packet, and when they were sent.
+    /// Batches on their way: the number after their last packet, and when they were sent.
     sent: VecDeque<(u64, Instant)>,
     greeted: bool,
     /// What is sent, in memory that is used again.
@@ -65,7 +65,7 @@ impl Client {
         Ok(Client { stream, rest, next: 0, due: 0, sent, greeted: false, bytes })
     }
 
-    /// Sends so many packets at once.
+    /// Sends `count` packets at once.
     fn send(&mut self, count: usize) -> io::Result<()> {
         self.bytes.clear();
         (0..count as u64).for_each(|at| self.bytes.extend_from_slice(&packet(self.next + at)));
@@ -113,7 +113,7 @@ impl Client {
 }
 
 impl Crowd {
-    /// Connects so many clients, each with a window of so many packets.
+    /// Connects `clients` clients, each with a window of `window` packets.
     pub(super) fn connect(port: u16, clients: u32, window: usize) -> Result<Crowd, Fault> {
         let connected = || -> io::Result<Crowd> {
             let poll = epoll::create(CreateFlags::CLOEXEC)?;
@@ -136,16 +136,16 @@ impl Crowd {
     /// Keeps the windows full for `time`, waits until everything is back, and lets one client go
     /// and another come.
     pub(super) fn load(&mut self, time: Duration) -> Result<Window, Fault> {
-        let loaded = self.loaded(time).and_then(|seen| {
+        let loaded = self.loaded(time).and_then(|window| {
             self.renew()?;
-            Ok(seen)
+            Ok(window)
         });
         loaded.map_err(|why| Fault::Clients(format!("expected echoes: {why}")))
     }
 
     fn loaded(&mut self, time: Duration) -> io::Result<Window> {
         let (start, ran) = (Instant::now(), thread_time());
-        let mut seen = Window::default();
+        let mut window = Window::default();
         let mut latencies = Vec::new();
         for client in &mut self.clients {
             client.send(self.window)?;
@@ -166,22 +166,22 @@ impl Crowd {
             for event in &events {
                 let client = &mut self.clients[event.data.u64() as usize];
                 let (came, wrong) = client.receive(&mut latencies)?;
-                seen.receptions += 1;
-                seen.packets += came;
-                seen.wrong += wrong;
+                window.receptions += 1;
+                window.packets += came;
+                window.wrong += wrong;
                 last = Instant::now();
                 if came > 0 && start.elapsed() < time {
                     client.send(came as usize)?;
                 }
             }
         }
-        seen.took = start.elapsed();
+        window.took = start.elapsed();
         let ran = thread_time().saturating_sub(ran);
-        seen.busy = ran.as_secs_f64() / seen.took.as_secs_f64().max(1e-9);
+        window.busy = ran.as_secs_f64() / window.took.as_secs_f64().max(1e-9);
         latencies.sort_unstable();
-        seen.p50 = latencies.get(latencies.len() / 2).copied().unwrap_or(0) as f64;
-        seen.most = latencies.last().copied().unwrap_or(0) as f64;
-        Ok(seen)
+        window.p50 = latencies.get(latencies.len() / 2).copied().unwrap_or(0) as f64;
+        window.most = latencies.last().copied().unwrap_or(0) as f64;
+        Ok(window)
     }
 
     /// A client leaves and another takes its place.

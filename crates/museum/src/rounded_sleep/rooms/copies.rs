@@ -1,24 +1,25 @@
-//! Packets grow, and leave as fast as they can, until a copy is worth what it costs to avoid it;
-//! then streams become many at a network's size of packets. Blocks are paired and orders drawn.
+//! Packets grow, sent as fast as possible, until a copy costs more than avoiding it; then the number
+//! of streams grows, with packets of a network's size. Blocks are paired, their order is random.
 
 use super::{alone, sink};
-use crate::contest::{Rng, Told};
+use crate::contest::{Costs, Rng};
+use crate::draft::{Draft, Part, one, point};
 use crate::exhibit::{Effort, Fault};
-use crate::showing::{Axis, Finding, Grid, Place, Plot, Room, Series, Side};
 use crate::stage::{Settings, Stage};
-use crate::words;
+use document::Series;
 use lab::pace::{Around, Work};
-use lab::stats::{Comparison, VALUES_MIN, median, median_interval};
 use lab::verdict::Verdict;
+use stats::words;
+use stats::{Comparison, VALUES_MIN, median, median_interval};
 use std::time::Duration;
 
-/// Everybody is compared with one copy.
+/// All paths are compared with one copy.
 const BASE: &str = "wheel-mmap";
 /// The others, and how often they copy.
 const PATHS: [(&str, &str); 5] = [
     ("wheel-sendto", "read and sendto: two copies"),
     ("sendmmsg", "one copy, many packets a call"),
-    ("sendmmsg+gso", "one copy, cut behind it"),
+    ("sendmmsg+gso", "one copy, cut into packets by the kernel"),
     ("sendfile", "pages of the file: no copy"),
     ("msg-zerocopy", "pages of the program: no copy"),
 ];
@@ -47,12 +48,12 @@ pub fn effort(settings: &Settings) -> Effort {
 }
 
 /// What the arms cost at one place of the axis; the first is the base.
-struct At {
+pub struct At {
     place: u32,
-    told: Told,
+    costs: Costs,
 }
 
-pub fn show(stage: &mut Stage<'_>, senders: &[String]) -> Result<Vec<Finding>, Fault> {
+pub fn measure(stage: &mut Stage<'_>, it: &mut Draft, senders: &[String]) -> Result<(), Fault> {
     let quick = stage.settings().quick;
     let sizes: &[u32] = if quick { &QUICK } else { &SIZES };
     // A quick visit knows only some senders, so paths are tried whether or not they were listed.
@@ -69,10 +70,7 @@ pub fn show(stage: &mut Stage<'_>, senders: &[String]) -> Result<Vec<Finding>, F
     let found = measured(stage, BASE, &paths, sizes, around, grown)?;
     let whole = whole(stage, senders, around, share)?;
     stage.step(&format!("{} sizes", found.len()));
-    stage.hang(Room {
-        title: "Where copies begin to matter".into(),
-        side: told(&found, &whole, &paths, around),
-    });
+    draft(it, &found, &whole, &paths, around);
     stage.begin("streams that become many");
     let time = Duration::from_millis(if quick { 120 } else { 500 });
     let rated = |streams| Work { streams, payload: 1_316, ..Work::audio(time) };
@@ -80,20 +78,12 @@ pub fn show(stage: &mut Stage<'_>, senders: &[String]) -> Result<Vec<Finding>, F
     let paths: Vec<&str> = RATED.into_iter().filter(works).collect();
     let many = measured(stage, BASE, &paths, rates, around, rated)?;
     stage.step(&format!("{} rates", many.len()));
-    stage.hang(Room {
-        title: "And as the rate grows".into(),
-        side: as_rates(&many, &paths, around),
-    });
-    let mut all = findings(&found);
-    all.extend(whole.first().and_then(|at| at.told.against(PAGES, COPIED)).map(|it| {
-        let expected = "fifty packets a call: their pages cost at most 0.83 of their copy";
-        Finding::new("copies-matter-by-the-call", it.ratio <= 0.83, it.ratio, expected)
-    }));
-    Ok(all)
+    draft_rates(it, &many, &paths, around);
+    Ok(())
 }
 
-/// Fifty packets of 1316 bytes a call, copied and as pages, where heads and payloads lie in the
-/// file as they are to leave.
+/// Fifty packets of 1316 bytes a call, copied and as pages, with heads and payloads in the file
+/// as they are sent.
 fn whole(
     stage: &mut Stage<'_>,
     senders: &[String],
@@ -109,7 +99,7 @@ fn whole(
     measured(stage, COPIED, &[PAGES], &[1_316], around, recorded)
 }
 
-/// Every arm once in each block and at each place, in an order that is drawn anew; the base twice.
+/// Every arm once in each block and at each place, in random order; the base twice.
 fn measured(
     stage: &mut Stage<'_>,
     base: &str,
@@ -134,7 +124,7 @@ fn measured(
         }
         let twin = costs.pop().unwrap_or_default();
         if !stage.stopped() {
-            found.push(At { place, told: Told::of(&names, costs, twin) });
+            found.push(At { place, costs: Costs::new(&names, costs, twin) });
         }
     }
     Ok(found)
@@ -148,84 +138,71 @@ fn compared(it: &Comparison) -> String {
     }
 }
 
-/// What stands behind figures that have no interval.
-fn doubt(found: &[At]) -> &'static str {
-    let has = |at: &At| at.told.twin().is_some_and(|it| it.interval.is_some());
-    if found.iter().all(has) { "" } else { " Fewer than six blocks: a look, and no claim." }
+/// Whether every figure has an interval.
+fn is_claim(found: &[At]) -> bool {
+    let has = |at: &At| at.costs.twin().is_some_and(|it| it.interval.is_some());
+    found.iter().all(has)
 }
 
 /// The place's ratios to one copy, in the order of `paths`, and how far the base is from itself.
 fn cells(at: &At, paths: &[&str]) -> Vec<String> {
-    let floor = at.told.twin().map(|it| compared(&it));
+    let floor = at.costs.twin().map(|it| compared(&it));
     let none = || words::NONE.to_string();
-    let against = |path: &&str| at.told.against(path, BASE).map(|it| compared(&it));
+    let against = |path: &&str| at.costs.against(path, BASE).map(|it| compared(&it));
     let mut cells: Vec<String> = paths.iter().map(|it| against(it).unwrap_or_else(none)).collect();
     cells.push(floor.unwrap_or_else(none));
     cells
 }
 
-fn told(found: &[At], whole: &[At], paths: &[&str], around: Around) -> Side {
-    let mut head = vec!["bytes", "one copy, ns"];
-    head.extend(paths);
-    head.push("one copy again");
-    let mut numbers = Grid::new(&head);
-    for at in found {
-        let ns = at.told.median(BASE).unwrap_or(f64::NAN);
-        let mut row = vec![words::count(at.place), words::number(ns.round())];
-        row.extend(cells(at, paths));
-        numbers.rows.push(row);
-    }
+pub fn draft(it: &mut Draft, found: &[At], whole: &[At], paths: &[&str], around: Around) {
     let ways: Vec<String> = PATHS.iter().map(|(name, how)| format!("{name} ({how})")).collect();
-    Side {
-        setup: format!(
-            "One stream from a file in the page cache, as fast as it can be sent ({}; its frames \
-             are as long as a datagram may be), so that nothing waits and a copy could show. CPU \
-             time of a packet, by that of {BASE}, which copies once from the mapped file; the last \
-             column is the same twice. The others are {}.",
-            around.sink.words(),
-            ways.join("; ")
-        ),
-        finding: finding(found) + &by_call(whole),
-        plot: Some(ratios(found, paths, "payload, bytes")),
-        numbers,
+    let by_call = whole.first().and_then(|at| at.costs.against(PAGES, COPIED));
+    it.set("base", BASE);
+    it.set("ways", ways);
+    it.set("copies_sink", around.sink.words());
+    it.set("copies_first", found.first().map(free));
+    it.set("copies_last", found.last().map(free));
+    it.set("crossings", FREE.map(|path| crossing(found, path)));
+    it.set("copies_claim", is_claim(found));
+    it.set("by_call", by_call.as_ref().map(compared));
+    it.set("pages_call", PAGES);
+    it.set("copied_call", COPIED);
+    let mut part = Part::default();
+    part.head.extend(paths.iter().map(ToString::to_string));
+    part.head.push("one copy again".to_string());
+    for at in found {
+        let ns = at.costs.median(BASE).unwrap_or(f64::NAN);
+        let row = [words::count(at.place), words::number(ns.round())].into_iter();
+        part.rows.push(row.chain(cells(at, paths)).collect());
     }
+    ratios(&mut part, found, paths);
+    it.room("copies", part);
+    let cheapest = |at: &At, than: &str| {
+        let ratios = FREE.into_iter().filter_map(|path| Some(at.costs.against(path, than)?.ratio));
+        ratios.min_by(f64::total_cmp)
+    };
+    it.expect("copies-do-not-matter", found.first().and_then(|at| cheapest(at, "wheel-sendto")));
+    it.expect("copies-matter", found.last().and_then(|at| cheapest(at, BASE)));
+    it.expect_ratio("copies-matter-by-the-call", by_call.as_ref());
 }
 
 /// Ratios to one copy against what grows.
-fn ratios(found: &[At], paths: &[&str], axis: &str) -> Plot {
-    let line = |path: &&str| {
-        let place = |at: &At| {
-            let it = at.told.against(path, BASE)?;
-            Some(Place::of(f64::from(at.place), &it))
-        };
-        Series {
-            name: path.to_string(),
-            places: found.iter().filter_map(place).collect(),
-            ..Series::default()
-        }
-    };
-    let ends = found.first().zip(found.last());
-    let one = ends.map(|(a, b)| vec![(f64::from(a.place), 1.0), (f64::from(b.place), 1.0)]);
-    let mut series: Vec<Series> = paths.iter().map(line).collect();
-    series.push(Series::published("one copy", one.unwrap_or_default()));
-    Plot {
-        title: format!("CPU time of a packet, by that of one copy, against {axis}"),
-        caption:
-            "Below 1 it is cheaper than one copy from the mapped file. Where the paths without \
-                  a copy come below, copies matter."
-                .to_string(),
-        x: Axis::log(axis),
-        y: Axis::log("CPU a packet / one copy"),
-        series,
+fn ratios(part: &mut Part, found: &[At], paths: &[&str]) {
+    for path in paths {
+        let points = found
+            .iter()
+            .filter_map(|at| Some(point(f64::from(at.place), &at.costs.against(path, BASE)?)));
+        part.series(Series::measured(*path, points));
     }
+    part.series(one("one copy", found.iter().map(|at| f64::from(at.place))));
 }
 
 /// At which size a path without a copy becomes as cheap as one copy: the straight line between two
 /// sizes, on axes of factors, in each block; `None` if that is not so in every block.
 fn crossings(found: &[At], path: &str) -> Option<Vec<f64>> {
-    let blocks = found.first()?.told.costs(BASE).len();
+    let blocks = found.first()?.costs.of(BASE).len();
     let ratio = |at: &At, block: usize| {
-        let of = |name: &str| at.told.costs(name).get(block).copied();
+        let of = |name: &str| at.costs.of(name).get(block).copied();
         Some((f64::from(at.place).ln(), (of(path)? / of(BASE)?).ln()))
     };
     let one = |block: usize| {
@@ -250,101 +227,37 @@ fn crossing(found: &[At], path: &str) -> String {
     format!("{path} is cheaper from {}{range} bytes on", bytes(middle))
 }
 
-fn free(at: &At) -> Vec<(&'static str, Comparison)> {
-    let each = FREE.into_iter().filter_map(|path| Some((path, at.told.against(path, BASE)?)));
-    each.collect()
+/// The paths without a copy by one copy, such as `at 32 bytes sendfile 1.20 [1.15, 1.26]`.
+fn free(at: &At) -> String {
+    let each = FREE
+        .into_iter()
+        .filter_map(|path| Some(format!("{path} {}", compared(&at.costs.against(path, BASE)?))));
+    format!("at {} bytes {}", words::count(at.place), each.collect::<Vec<_>>().join(", "))
 }
 
-fn finding(found: &[At]) -> String {
-    let (Some(first), Some(last)) = (found.first(), found.last()) else {
-        return "Nothing could be sent.".to_string();
-    };
-    let said = |at: &At| {
-        let each = free(at).into_iter().map(|(name, it)| format!("{name} {}", compared(&it)));
-        format!("at {} bytes {}", words::count(at.place), each.collect::<Vec<_>>().join(", "))
-    };
-    let where_: Vec<String> = FREE.iter().map(|path| crossing(found, path)).collect();
-    format!(
-        "By one copy, the paths without a copy cost {}, and {}: {}. The published packets had 32 \
-         bytes.{} (sendfile puts its packet together behind the head, so its checksum is computed \
-         over all bytes.)",
-        said(first),
-        said(last),
-        where_.join("; "),
-        doubt(found)
-    )
-}
-
-/// What pages are worth where a call passes on fifty packets.
-fn by_call(whole: &[At]) -> String {
-    let found = whole.first().and_then(|at| at.told.against(PAGES, COPIED));
-    found.map_or(String::new(), |it| {
-        format!(
-            " What counts is the call and not the packet: fifty packets of 1316 bytes that lie in \
-             the file with their heads cost as pages in one call ({PAGES}) {} of what they cost \
-             copied in one call ({COPIED}).",
-            compared(&it)
-        )
-    })
-}
-
-fn as_rates(found: &[At], paths: &[&str], around: Around) -> Side {
-    let mut head = vec!["streams", "packets a second", "one copy, µs a packet"];
-    head.extend(paths);
-    head.push("one copy again");
-    let mut numbers = Grid::new(&head);
-    for at in found {
-        let ns = at.told.median(BASE).unwrap_or(f64::NAN);
-        let rate = words::number((f64::from(at.place) / 0.03).round());
-        let mut row = vec![words::count(at.place), rate, format!("{:.2}", ns / 1e3)];
-        row.extend(cells(at, paths));
-        numbers.rows.push(row);
-    }
+pub fn draft_rates(it: &mut Draft, found: &[At], paths: &[&str], around: Around) {
     let clear = found.iter().flat_map(|at| {
-        let judged = paths.iter().filter_map(|path| {
-            let it = at.told.against(path, BASE)?;
-            let is_clear = [Verdict::Better, Verdict::Worse].contains(&at.told.verdict(&it));
+        paths.iter().filter_map(|path| {
+            let it = at.costs.against(path, BASE)?;
+            let is_clear = [Verdict::Better, Verdict::Worse].contains(&at.costs.verdict(&it));
             is_clear
                 .then(|| format!("{path} at {} streams {}", words::count(at.place), compared(&it)))
-        });
-        judged.collect::<Vec<_>>()
+        })
     });
-    let clear: Vec<String> = clear.collect();
-    Side {
-        setup: format!(
-            "Packets of 1316 bytes by the clock, one each 30 ms for each stream, from the \
-             published ten streams to a thousand ({}). \
-             Two copies, one and none, by the CPU time of one.",
-            around.sink.words()
-        ),
-        finding: match clear.is_empty() {
-            true if !doubt(found).is_empty() => doubt(found).trim().to_string(),
-            true => "At no rate that was tried can copies be told from what waking up and the \
-                     network's own work cost."
-                .to_string(),
-            false => format!("Told apart from one copy: {}.", clear.join("; ")),
-        },
-        plot: Some(ratios(found, paths, "streams")),
-        numbers,
+    it.set("rates_clear", clear.collect::<Vec<_>>());
+    it.set("rates_sink", around.sink.words());
+    it.set("rates_claim", is_claim(found));
+    let mut part = Part::default();
+    part.head.extend(paths.iter().map(ToString::to_string));
+    part.head.push("one copy again".to_string());
+    for at in found {
+        let ns = at.costs.median(BASE).unwrap_or(f64::NAN);
+        let rate = words::number((f64::from(at.place) / 0.03).round());
+        let row = [words::count(at.place), rate, format!("{:.2}", ns / 1e3)].into_iter();
+        part.rows.push(row.chain(cells(at, paths)).collect());
     }
-}
-
-fn findings(found: &[At]) -> Vec<Finding> {
-    let mut all = Vec::new();
-    let (Some(first), Some(last)) = (found.first(), found.last()) else { return all };
-    let cheapest = |at: &At, than: &str| {
-        let ratios = FREE.into_iter().filter_map(|path| Some(at.told.against(path, than)?.ratio));
-        ratios.min_by(f64::total_cmp)
-    };
-    if let Some(ratio) = cheapest(first, "wheel-sendto") {
-        let small = "at 32 bytes a path without copies costs no less than 0.9 of one with two";
-        all.push(Finding::new("copies-do-not-matter", ratio >= 0.9, ratio, small));
-    }
-    if let Some(ratio) = cheapest(last, BASE) {
-        let large = "at the largest size it costs at most 0.8 of one with a single copy";
-        all.push(Finding::new("copies-matter", ratio <= 0.8, ratio, large));
-    }
-    all
+    ratios(&mut part, found, paths);
+    it.room("rates", part);
 }
 
 #[cfg(test)]
@@ -354,7 +267,7 @@ mod tests {
     fn at(place: u32, free: &[f64]) -> At {
         let names = [BASE, "sendfile"];
         let base = vec![100.0; free.len()];
-        At { place, told: Told::of(&names, vec![base.clone(), free.to_vec()], base) }
+        At { place, costs: Costs::new(&names, vec![base.clone(), free.to_vec()], base) }
     }
 
     #[test]
@@ -368,11 +281,5 @@ mod tests {
         let never = [at(100, &[200.0; 6]), at(10_000, &[150.0, 50.0, 50.0, 50.0, 50.0, 50.0])];
         assert_eq!(crossings(&never, "sendfile"), None);
         assert!(crossing(&never, "sendfile").contains("up to 10,000 bytes"));
-    }
-
-    #[test]
-    fn nothing_measured_is_said_and_no_figure() {
-        assert_eq!(finding(&[]), "Nothing could be sent.");
-        assert!(findings(&[]).is_empty());
     }
 }

@@ -1,12 +1,13 @@
 //! Whose limit the first failure was: the client's, the backlog's or the server's.
 //!
-//! The surprising thing is the backlog's second face. A client whose handshake met a full accept
-//! queue believes that it is connected, since only the last segment of three was dropped; it asks,
-//! and is never answered. That is told from a slow server by the kernel's count of full queues.
+//! A full backlog also has a less visible effect. A client whose handshake met a full accept queue
+//! believes that it is connected, since only the last segment of three was dropped; it sends its
+//! request and never gets an answer. The kernel's count of full queues tells that from a slow
+//! server.
 
-use super::super::cases::Met;
+use super::super::cases::Results;
 use crate::stage::WebRun;
-use crate::words;
+use stats::words;
 use std::collections::BTreeMap;
 
 /// Whose limit it was, in words.
@@ -20,14 +21,14 @@ pub fn of(run: &WebRun) -> String {
         return format!("nothing failed{queue}");
     };
     let backlog = format!("backlog (the accept queue was full {} times)", words::count(overflows));
-    let is_unheard = first.words.starts_with("no reply");
+    let is_unanswered = first.words.starts_with("no reply");
     match first.kind.as_str() {
         "no_descriptors" => format!("client limit (no descriptor left){queue}"),
         "no_ports" => "client limit (no local port left)".to_string(),
-        "timeout" if overflows > 0 && is_unheard => backlog,
+        "timeout" if overflows > 0 && is_unanswered => backlog,
         "reset" | "closed_early" if overflows > 0 => backlog,
         "timeout" => format!("server ({}){queue}", first.words),
-        "refused" => "server (nobody listens)".to_string(),
+        "refused" => "server (it does not listen)".to_string(),
         "reset" | "closed_early" => "server (it ended the connection)".to_string(),
         _ => format!("server ({})", first.words),
     }
@@ -39,9 +40,9 @@ pub fn kind(run: &WebRun) -> &str {
 }
 
 /// The cause that most runs of a case had, and how many if not all.
-pub fn usual(met: &Met, case: usize) -> String {
+pub fn usual(results: &Results, case: usize) -> String {
     let mut kinds: BTreeMap<&str, (usize, String)> = BTreeMap::new();
-    for run in met.of(case) {
+    for run in results.of(case) {
         let of = of(run);
         let entry = kinds.entry(kind(run)).or_insert((0, of));
         entry.0 += 1;
@@ -57,13 +58,17 @@ pub fn usual(met: &Met, case: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::{First, Simulated};
+    use crate::stage::{First, SimulatorRun};
 
     fn run(kind: &str, words: &str, overflows: u64) -> WebRun {
         let (kind, words) = (kind.to_string(), words.to_string());
         let first = First { kind, words, after_requests: 7, ..First::default() };
         let mut run = WebRun {
-            load: Simulated { first_failure: Some(first), requests: 7, ..Simulated::default() },
+            load: SimulatorRun {
+                first_failure: Some(first),
+                requests: 7,
+                ..SimulatorRun::default()
+            },
             ..WebRun::default()
         };
         run.kernel.listen_overflows = Some(overflows);

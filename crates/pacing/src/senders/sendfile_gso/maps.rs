@@ -1,7 +1,7 @@
-//! Maps of files for senders that send pages: those of the server, and those opened at run time.
+//! Maps of files for senders that send pages: the server's files, and files opened at run time.
 //!
-//! A map costs as much as a hundred packets, so one is kept for as long as somebody holds the file;
-//! the bytes are never looked at here, for the file may have become shorter.
+//! A map costs as much as a hundred packets, so one is kept as long as the file is in use. The
+//! bytes are never read here, because the file may have become shorter.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,10 +13,10 @@ use sys::mapped::MappedFile;
 
 use super::super::outlet::Outlet;
 
-/// Bursts after which it is looked which files nobody needs any more.
+/// Bursts between two searches for unused maps.
 const SWEEP_EVERY: u32 = 4096;
 
-/// Files that were opened at run time, mapped as long as somebody holds them.
+/// Maps of files opened at run time, as long as the file is in use.
 #[derive(Default)]
 pub struct Maps {
     open: HashMap<usize, (Weak<OwnedFd>, Option<MappedFile>)>,
@@ -24,7 +24,7 @@ pub struct Maps {
 }
 
 impl Maps {
-    /// Maps what a burst needs, if it was opened at run time.
+    /// Maps the files of a burst that were opened at run time.
     pub fn prepare<'s>(&mut self, sources: impl Iterator<Item = &'s Source>) {
         self.bursts += 1;
         if self.bursts.is_multiple_of(SWEEP_EVERY) {
@@ -38,7 +38,7 @@ impl Maps {
                 continue;
             }
             last = key;
-            // An entry keeps its address from being another file's.
+            // The entry holds the file, so another file cannot have its address.
             self.open.entry(key).or_insert_with(|| {
                 let copy = file.try_clone().map(File::from);
                 (Arc::downgrade(file), copy.and_then(|file| MappedFile::new(&file)).ok())
@@ -46,7 +46,7 @@ impl Maps {
         }
     }
 
-    /// The mapping of a file, if it has one.
+    /// The map of a file, if it has one.
     pub fn of<'m>(&'m self, outlet: &'m Outlet<'_>, source: &Source) -> Option<&'m MappedFile> {
         match source {
             Source::Asset(_) => outlet.files.mapped(source),

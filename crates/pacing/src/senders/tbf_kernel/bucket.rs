@@ -1,37 +1,37 @@
-//! A schedule as a queue of a token bucket: between two packets of media lie packets that go
-//! nowhere and cost what the time between them is worth.
+//! The arithmetic of a schedule in a token bucket: between media packets lie datagrams that go
+//! nowhere and cost as many tokens as the time between them.
 //!
-//! A bucket of the kernel (tc-tbf(8)) lets a packet go when as many tokens have come in as it
-//! costs, by a timer of the kernel's own. As a rule a packet costs its length, so that only streams
-//! of one length and one gap can be paced. Here a table says what a length costs: packets of media
-//! next to nothing, and those of less than [`PAUSES`] bytes, which no packet of RTP is, a time
-//! each. So one queue holds any schedule of any streams. MoonGen fills the gaps on a wire in this
-//! way (Emmerich et al., IMC 2015); here the filling ends in a device that leads nowhere.
+//! The kernel's bucket (tc-tbf(8)) releases a packet when as many tokens have arrived as it costs,
+//! by a timer of the kernel. By default a packet costs its length, so only streams of one length
+//! and one gap can be paced. Here a size table sets the cost: next to nothing for media packets,
+//! and a time for each length below [`PAUSES`] bytes, which no RTP packet has. So one queue holds
+//! any schedule of any streams. MoonGen fills the gaps on a wire in this way (Emmerich et al., IMC
+//! 2015); here the filler ends in a device that leads nowhere.
 
 /// Tokens a second: one each microsecond.
 pub const RATE: u32 = 1_000_000;
 /// Nanoseconds of a token.
 const TOKEN_NS: u64 = 1_000;
-/// Tokens that the bucket holds: 100 ms. A stall of the kernel's timers up to so long moves no
-/// later packet.
+/// Tokens that the bucket holds: 100 ms. A stall of the kernel's timers of up to this length moves
+/// no later packet.
 pub const BURST: u32 = 100_000;
 /// The time of a full bucket.
 pub const BURST_NS: u64 = BURST as u64 * TOKEN_NS;
-/// Tokens of the shortest pause: 125 us, to which every moment is rounded up.
+/// Tokens of the shortest pause: 125 us; every moment is rounded up to it.
 const STEP: u32 = 125;
-/// What a pause of a length takes, in steps: powers of two, and the gaps that media has (3, 10, 20
-/// and 30 ms).
+/// The steps that a pause of each length takes: powers of two, and the usual gaps of media (3, 10,
+/// 20 and 30 ms).
 const STEPS: [u16; PAUSES] = [1, 2, 4, 8, 16, 24, 32, 64, 80, 160, 240, 256];
 /// Datagrams of fewer bytes than this are pauses.
 pub const PAUSES: usize = 12;
-/// What is before the bytes of a datagram: the heads of Ethernet, IPv4 and UDP.
+/// Bytes before those of a datagram: the headers of Ethernet, IPv4 and UDP.
 pub const FRAME: usize = 14 + 20 + 8;
 /// Entries of the table.
 const ENTRIES: usize = 2048;
 /// Pauses that empty a full bucket.
 pub const DRAIN: [u8; 4] = [11, 11, 11, 6];
 
-/// What a frame of a length costs.
+/// The cost of a frame, by length.
 pub fn costs() -> Vec<u16> {
     let mut costs = vec![1; ENTRIES];
     for (len, steps) in STEPS.iter().enumerate() {
@@ -40,13 +40,13 @@ pub fn costs() -> Vec<u16> {
     costs
 }
 
-/// What the kernel makes of the table for a frame of `len` bytes.
+/// The cost of a frame of `len` bytes, as the kernel computes it from the table.
 fn cost(costs: &[u16], len: usize) -> u64 {
     let (whole, rest) = (len / costs.len(), len % costs.len());
     u64::from(costs[costs.len() - 1]) * whole as u64 + u64::from(costs[rest])
 }
 
-/// The bucket as it will be when all that waits has left.
+/// The bucket at the end of what waits.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     costs: Vec<u16>,
@@ -55,20 +55,19 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// A bucket that is emptied at a moment.
+    /// A bucket that is empty at this moment.
     pub fn emptied_at(now_ns: u64) -> Bucket {
         Bucket { costs: costs(), empty_ns: now_ns }
     }
 
-    /// Whether nothing was in the queue for so long that it is full: then it is not known any more
-    /// to the microsecond what it holds.
+    /// Whether the queue was empty for so long that the bucket is full; its content is then not
+    /// known to the microsecond.
     pub fn is_full(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.empty_ns) >= BURST_NS
     }
 
-    /// Plans that a message of `len` bytes leaves at `at_ns` or, if that cannot be, as soon after
-    /// it as possible: appends the lengths of the pauses that go before it, and says when it
-    /// leaves.
+    /// Plans that a message of `len` bytes leaves at `at_ns`, or as soon after it as possible.
+    /// Appends the lengths of the pauses before it, and returns when it leaves.
     pub fn plan(&mut self, at_ns: u64, len: usize, pauses: &mut Vec<u8>) -> u64 {
         let own_ns = cost(&self.costs, FRAME + len) * TOKEN_NS;
         let wait_ns = at_ns.saturating_sub(self.empty_ns + own_ns);

@@ -1,12 +1,12 @@
-//! A queue of the kernel's for packets of the future: a device (`ifb`) with a token bucket, and on
-//! every other device a filter that leads our packets through it. Where they would have left at
-//! once they wait in the bucket, and leave by the kernel's timer interrupt.
+//! A device (`ifb`) with a token bucket, and on every other device a filter that leads our packets
+//! through it: instead of leaving at once they wait in the bucket, and leave by the kernel's timer
+//! interrupt.
 //!
-//! Packets are known by their mark, so nothing else on the machine is touched or delayed, and
-//! routes, addresses and sockets are what they always were. What is set up here is taken away when
-//! the lane is dropped. A process that is killed leaves it behind; the next lane that is opened
-//! removes what belongs to no living process, and `ip link del NAME` does it by hand: without the
-//! device the filters find nothing to lead to, and nobody else has such marks.
+//! Packets are recognised by their mark, so other traffic is neither touched nor delayed, and
+//! routes, addresses and sockets stay as they are. Everything is removed when the device is
+//! dropped. A killed process leaves it behind; the next device that is opened removes those of dead
+//! processes, and `ip link del NAME` does it by hand. Without the device the filters lead nowhere,
+//! and no other packet has such marks.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
@@ -23,35 +23,34 @@ use super::super::bpf_stamp::{self, HeadStamps};
 use super::bucket::{BURST, RATE, costs};
 use crate::sockets::StreamSockets;
 
-/// How the devices of all lanes begin; the process and a number follow.
+/// Prefix of the devices' names; process and number follow.
 const NAME: &str = "rhp";
-/// Tokens that may wait: more than any window holds.
+/// Bytes that the queue may hold: more than any window.
 const LIMIT: u32 = 1 << 30;
-/// Bytes of packets that may wait, with what the kernel adds to each.
+/// Send buffer in bytes, with the kernel's overhead for each packet.
 const ROOM: u32 = 256 << 20;
-/// `mark` in the structure that a classifier sees (`__sk_buff`).
+/// `mark` in the classifier's context (`__sk_buff`).
 const MARK: i16 = 8;
 
-/// Lanes that this process has opened.
+/// Devices that this process has opened.
 static OPENED: AtomicU32 = AtomicU32::new(0);
 
-/// The queue, while it lasts.
+/// The device with its queue, until it is dropped.
 pub struct PacedDevice {
     netlink: Netlink,
     device: u32,
-    /// Devices that lead our packets here.
+    /// Devices with a filter that leads here.
     paths: Vec<u32>,
     stamps: Option<HeadStamps>,
-    /// Where pauses go: behind our device, where nobody is.
+    /// The address that pauses go to: an unused one of our device's network.
     nowhere: SocketAddr,
     program: Program,
-    /// How often.
+    /// How often the queue was emptied.
     purged: u16,
 }
 
 impl PacedDevice {
-    /// Sets everything up; with `stamping` the kernel writes what differs between the heads of
-    /// packets.
+    /// Sets everything up. With `stamping` the kernel writes sequence numbers and timestamps.
     ///
     /// # Errors
     /// What the machine lacks, and what to do.
@@ -63,23 +62,23 @@ impl PacedDevice {
                 return Err(io::Error::new(io::ErrorKind::Unsupported, text));
             }
             let force = sockets.of(channel).force_send_buffer(ROOM);
-            force.map_err(|error| told(error, "a send buffer of 256 MB"))?;
+            force.map_err(|error| explained(error, "a send buffer of 256 MB"))?;
         }
         let netlink = Netlink::open()?;
-        // Two lanes that come and go must not take the place for filters from each other.
+        // Two processes that set up at the same time must not remove each other's `clsact`.
         let alone = alone()?;
         sweep(&netlink)?;
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
         let name = format!("{NAME}{}x{}", std::process::id(), number % 1000);
         let cname = CString::new(name.as_str()).expect("no zero in it");
         let network = |index: u32| {
-            // A network of four addresses in what RFC 2544 keeps for measurements.
+            // A network of four addresses from the range that RFC 2544 reserves for benchmarks.
             Ipv4Addr::from(0xc612_0000 | (index & 0x7fff) << 2 | 1)
         };
         let address = network(std::process::id().wrapping_mul(31).wrapping_add(number));
         let device = netlink
             .add_ifb(&cname, address, 30)
-            .map_err(|error| told(error, "a device of the kind `ifb`"))?;
+            .map_err(|error| explained(error, "a device of the kind `ifb`"))?;
         let nowhere = SocketAddr::from((Ipv4Addr::from(u32::from(address) + 1), 9));
         let stamps = match stamping {
             true => HeadStamps::new().map(Some),
@@ -92,50 +91,50 @@ impl PacedDevice {
         let (program, stamps) = match program {
             Ok(both) => both,
             Err(error) => {
-                // The error is told; that of the removal would say nothing more.
+                // The first error is reported; that of the removal would add nothing.
                 let _ = netlink.remove(device);
-                return Err(told(error, "a program that picks packets"));
+                return Err(explained(error, "a program that picks packets"));
             }
         };
         let mut lane =
             PacedDevice { netlink, device, paths: Vec::new(), stamps, nowhere, program, purged: 0 };
         let led = lane.lead(&name);
-        // What failed takes away what was made, and waits for its turn to do so.
+        // On failure the drop removes what was made, and needs the lock to do so.
         drop(alone);
         led.map(|()| lane)
     }
 
     fn lead(&mut self, name: &str) -> io::Result<()> {
-        // Sockets that are bound to the loopback address send pauses as well.
+        // Sockets bound to the loopback address send pauses, too.
         fs::write(format!("/proc/sys/net/ipv4/conf/{name}/route_localnet"), "1")
-            .map_err(|error| told(error, "leave to send from 127.0.0.1 by its device"))?;
+            .map_err(|error| explained(error, "permission to send from 127.0.0.1 by its device"))?;
         let costs = costs();
         let added = self.netlink.add_bucket(self.device, &bucket(&costs));
-        added.map_err(|error| told(error, "the queue `tbf`"))?;
+        added.map_err(|error| explained(error, "the queue `tbf`"))?;
         for (index, name) in netlink::devices()? {
             if is_ours(&name).is_some() {
                 continue;
             }
             let program = self.program.as_fd();
-            self.netlink
-                .lead(index, preference(self.device), program, self.device)
-                .map_err(|error| told(error, "filters with a program and an action (mirred)"))?;
+            self.netlink.lead(index, preference(self.device), program, self.device).map_err(
+                |error| explained(error, "filters with a program and an action (mirred)"),
+            )?;
             self.paths.push(index);
         }
         Ok(())
     }
 
-    /// Where pauses go.
+    /// The address that pauses go to.
     pub fn nowhere(&self) -> SocketAddr {
         self.nowhere
     }
 
-    /// The mark of packets that wait here; `run` says what is stamped on them, nought nothing.
+    /// The mark of packets that wait here; `run` selects the headers stamped on them, 0 none.
     pub fn mark(&self, run: u16) -> u32 {
         key(self.device) << 16 | u32::from(run)
     }
 
-    /// What stamps them, if they are.
+    /// The stamps, if headers are stamped.
     pub fn stamps(&mut self) -> Option<&mut HeadStamps> {
         self.stamps.as_mut()
     }
@@ -143,12 +142,12 @@ impl PacedDevice {
     /// How many messages have left since it was opened.
     ///
     /// # Errors
-    /// Somebody has removed the device.
+    /// The device was removed from outside.
     pub fn left(&self) -> io::Result<u64> {
         self.netlink.counts(self.device).map(|counts| counts.sent)
     }
 
-    /// Forgets what waits, and begins anew with a full bucket.
+    /// Discards what waits, and starts over with a full bucket.
     ///
     /// # Errors
     /// Somebody has removed the device.
@@ -160,7 +159,7 @@ impl PacedDevice {
 
 impl Drop for PacedDevice {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by the next one's sweep.
+        // The next one's sweep removes what cannot be removed now.
         let _alone = alone();
         for &path in &self.paths {
             let _ = self.netlink.unlead(path, preference(self.device));
@@ -169,7 +168,7 @@ impl Drop for PacedDevice {
     }
 }
 
-/// What paces a lane.
+/// The token bucket's settings.
 fn bucket(costs: &[u16]) -> netlink::Bucket<'_> {
     netlink::Bucket { rate: RATE, burst: BURST, limit: LIMIT, costs }
 }
@@ -179,12 +178,12 @@ fn key(device: u32) -> u32 {
     0x8000 | device & 0x7fff
 }
 
-/// Under which number a filter stands on each device.
+/// The preference of our filter on each device.
 fn preference(device: u32) -> u16 {
     (0x4000 | device & 0x3fff) as u16
 }
 
-/// The program on every device: -1 for packets of ours, which leads them through the lane, 0 for
+/// The program on every device: -1 for packets of ours, which leads them through our device, 0 for
 /// all others.
 fn program(key: u32, stamps: Option<&HeadStamps>) -> io::Result<Program> {
     let mut code = Assembly::default();
@@ -206,7 +205,7 @@ fn program(key: u32, stamps: Option<&HeadStamps>) -> io::Result<Program> {
     Program::classifier(code)
 }
 
-/// Holds off other lanes of this machine that are set up or taken away.
+/// Locks out other processes of this machine that set up or remove devices.
 fn alone() -> io::Result<File> {
     let path = std::env::temp_dir().join("roundhouse-lanes.lock");
     let file = File::options().create(true).truncate(false).write(true).open(path)?;
@@ -214,7 +213,7 @@ fn alone() -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes what processes left behind that were killed.
+/// Removes the devices of killed processes.
 fn sweep(netlink: &Netlink) -> io::Result<()> {
     let all = netlink::devices()?;
     for (device, name) in &all {
@@ -223,7 +222,7 @@ fn sweep(netlink: &Netlink) -> io::Result<()> {
             continue;
         }
         for (path, _) in all.iter().filter(|(path, _)| path != device) {
-            // Not every device has a filter of it.
+            // Not every device has its filter.
             let _ = netlink.unlead(*path, preference(*device));
         }
         netlink.remove(*device)?;
@@ -231,13 +230,13 @@ fn sweep(netlink: &Netlink) -> io::Result<()> {
     Ok(())
 }
 
-/// The process to which a device of a lane belongs.
+/// The process that owns a device.
 fn is_ours(name: &CStr) -> Option<u32> {
     name.to_str().ok()?.strip_prefix(NAME)?.split_once('x')?.0.parse().ok()
 }
 
-/// An error with what was missing and what to do.
-fn told(error: io::Error, what: &str) -> io::Error {
+/// Adds to an error what was missing and what to do.
+fn explained(error: io::Error, what: &str) -> io::Error {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => "run it with CAP_NET_ADMIN and CAP_BPF (as root)",
         io::ErrorKind::NotFound | io::ErrorKind::Unsupported => {

@@ -1,45 +1,46 @@
-//! Packets as rows of a table that a program of the kernel's takes them from.
+//! Packets as rows of the table that the program takes them from.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
 
 use sys::bpf::Table;
 
-/// Bytes of the heads of Ethernet, IPv4 and UDP.
+/// Bytes of the headers of Ethernet, IPv4 and UDP.
 pub const HEADS: usize = 42;
-/// Those without Ethernet's.
+/// The same without Ethernet's.
 pub const PLAIN_HEADS: usize = 28;
-/// The most bytes that a packet may have: what fits into an ordinary frame.
+/// Most bytes of a packet: what fits into an ordinary frame.
 pub const PACKET_MAX: usize = 1472;
-/// Packets of one call; the row before the first holds how far the program is.
+/// Packets of one call; the row before the first holds the program's progress.
 pub const PACKETS: usize = 1024;
-/// Bytes of a row. Not a power of two: the fields of all rows would share a few lines of a cache.
+/// Bytes of a row. Not a power of two, because the fields of all rows would then share a few cache
+/// lines.
 const ROW: usize = 1600;
 
-/// Fields of a row, in bytes from its beginning.
+/// Offsets of the fields of a row.
 pub const STATUS: i16 = 0;
-pub const WAY: i16 = 4;
+pub const DEVICE: i16 = 4;
 pub const SOURCE: i16 = 8;
 pub const TO: i16 = 12;
 pub const PORTS: i16 = 16;
 pub const LEN: i16 = 20;
 pub const SUM: i16 = 24;
 pub const CUT: i16 = 28;
-/// The first and the third word of the head of IPv4, without its length and checksum.
+/// The first and the third word of the IPv4 header, without its length and checksum.
 pub const FIRST: i16 = 32;
 pub const NUMBER: i16 = 34;
 pub const FRAGMENT: i16 = 36;
 pub const HOPS: i16 = 38;
 pub const BYTES: i16 = 64;
 
-/// Fields of the row before the first: how many packets were taken, and how many there are.
+/// Fields of the row before the first: packets taken, and packets in all.
 pub const TAKEN: i16 = 0;
 pub const COUNT: i16 = 4;
 
-/// What the answer of the routes is told above.
-pub const TOLD: u32 = 256;
+/// Base of the status that reports a failed route lookup.
+pub const ROUTE_FAILED: u32 = 256;
 
-/// What became of a row.
+/// The outcome of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It was not taken.
@@ -47,22 +48,22 @@ pub enum Fate {
     /// It has left.
     Left,
     /// The route has no neighbour's address yet.
-    Strange,
-    /// The route is another one, or none.
-    Elsewhere,
+    NoNeighbour,
+    /// The route has changed, or there is none.
+    Rerouted,
 }
 
-/// What a packet needs.
+/// The header fields of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// The device that it leaves by; nought: it is for this machine.
+    /// The device that it leaves by; 0 for this machine.
     pub way: u32,
     pub from: (Ipv4Addr, u16),
     pub to: (Ipv4Addr, u16),
-    /// Type of service and hops.
+    /// Type of service and TTL.
     pub service: u8,
     pub hops: u8,
-    /// `Identification` of the head of IPv4.
+    /// `Identification` of the IPv4 header.
     pub number: u16,
 }
 
@@ -71,14 +72,14 @@ pub fn table() -> std::io::Result<Table> {
     Table::new(ROW / 4, PACKETS + 1)
 }
 
-/// Writes a job down: number `index` of those that leave together, in frames that are made for
-/// packets of `longest` bytes. Its bytes are those of both `parts`.
+/// Writes row `index` of those that leave together, in frames made for packets of `longest` bytes.
+/// The packet is both `parts` together.
 pub fn write(table: &mut Table, index: usize, job: &Job, parts: [&[u8]; 2], longest: usize) {
     let [front, behind] = parts;
     let len = front.len() + behind.len();
     let mut head = [0; BYTES as usize];
     let mut put = |at: i16, bytes: &[u8]| head[at as usize..][..bytes.len()].copy_from_slice(bytes);
-    put(WAY, &job.way.to_ne_bytes());
+    put(DEVICE, &job.way.to_ne_bytes());
     put(SOURCE, &job.from.0.octets());
     put(TO, &job.to.0.octets());
     put(PORTS, &job.from.1.to_be_bytes());
@@ -88,7 +89,7 @@ pub fn write(table: &mut Table, index: usize, job: &Job, parts: [&[u8]; 2], long
     put(CUT, &(len as i32 - longest as i32).to_ne_bytes());
     put(FIRST, &[0x45, job.service]);
     put(NUMBER, &job.number.to_be_bytes());
-    // Not to be cut into fragments: it fits, or it is told back.
+    // Don't fragment: the packet fits, or it is returned.
     put(FRAGMENT, &[0x40, 0]);
     put(HOPS, &[job.hops, 17]);
     table.put(index + 1, 0, &head);
@@ -96,27 +97,27 @@ pub fn write(table: &mut Table, index: usize, job: &Job, parts: [&[u8]; 2], long
     table.put(index + 1, BYTES as usize + front.len(), behind);
 }
 
-/// Lets the program take `count` rows.
+/// Allows the program to take `count` rows.
 pub fn open(table: &Table, count: usize) {
     table.write(0, &[0, count as u32]);
 }
 
-/// What became of a job.
+/// The outcome of row `index`.
 pub fn fate(table: &Table, index: usize) -> Fate {
     let status = &table.row(index + 1)[STATUS as usize / 4];
     match status.load(Ordering::Acquire) {
         0 => Fate::Waits,
         1 => Fate::Left,
         // BPF_FIB_LKUP_RET_NO_NEIGH
-        status if status == TOLD + 7 => Fate::Strange,
-        _ => Fate::Elsewhere,
+        status if status == ROUTE_FAILED + 7 => Fate::NoNeighbour,
+        _ => Fate::Rerouted,
     }
 }
 
-/// The sum of 16-bit words with carries turned round (RFC 1071), in the order of memory.
+/// The sum of 16-bit words with end-around carry (RFC 1071), in memory order.
 fn sum([front, behind]: [&[u8]; 2]) -> u16 {
     let (front_sum, behind_sum) = (sum_of(front), sum_of(behind));
-    // Behind an odd number of bytes each is the other one of its word.
+    // After an odd number of bytes, each byte is the other half of its word.
     let is_odd = !front.len().is_multiple_of(2);
     let behind_sum = if is_odd { behind_sum.swap_bytes() } else { behind_sum };
     let (sum, carry) = front_sum.overflowing_add(behind_sum);
@@ -149,7 +150,7 @@ mod tests {
                 let sum = sum + u32::from(word);
                 (sum & 0xffff) + (sum >> 16)
             });
-            // The order of memory is that of the network, turned round on most machines.
+            // Memory order is network order, swapped on most machines.
             for front in [0, 1, 2, 3, 12, 13].map(|it| it.min(len)) {
                 let parts = [&bytes[..front], &bytes[front..len]];
                 assert_eq!(u16::from_be(sum(parts)), slow as u16, "{front} of {len}");

@@ -1,23 +1,23 @@
-//! The program that makes frames: it takes the next row of a table, writes the heads of Ethernet,
-//! IPv4 and UDP with their checksums into the frame, the packet behind them, and passes it to this
-//! machine or leads it to the device that the route names.
+//! The program that makes frames: it takes the next row of a table, writes the headers of Ethernet,
+//! IPv4 and UDP with their checksums into the frame, then the packet, and passes it to this machine
+//! or redirects it to the device that the route names.
 //!
-//! Each row is one packet. The sum over its bytes comes with it, for whoever wrote them there had
-//! them in hand; addresses and lengths are added here, as a network card would.
+//! Each row is one packet. The sum over its bytes comes with it, taken when they were written
+//! there; the program adds addresses and lengths, as a network card would.
 //!
-//! The surprising thing: routes are asked as for a packet that is *forwarded*, so the device that
-//! frames seem to come by must be one that forwards; and what has no neighbour yet is told back,
-//! because only the ordinary way asks for one.
+//! The surprising thing: routes are looked up as for a *forwarded* packet, so the device that
+//! frames seem to come from must forward. A packet whose neighbour is unknown is returned, because
+//! only the ordinary path sends a request for its address.
 
 use sys::bpf::{Assembly, Helper, Label, Math, Table, When, Width};
 use sys::xdp::Verdict;
 
 use super::jobs::{
-    BYTES, COUNT, CUT, FIRST, FRAGMENT, HEADS, HOPS, LEN, NUMBER, PACKET_MAX, PLAIN_HEADS, PORTS,
-    SOURCE, STATUS, SUM, TAKEN, TO, TOLD, WAY,
+    BYTES, COUNT, CUT, DEVICE, FIRST, FRAGMENT, HEADS, HOPS, LEN, NUMBER, PACKET_MAX, PLAIN_HEADS,
+    PORTS, ROUTE_FAILED, SOURCE, STATUS, SUM, TAKEN, TO,
 };
 
-/// Places on the stack: the key of a row, and what routes are asked with (`bpf_fib_lookup`, 64
+/// Stack slots: the key of a row, and the argument of the route lookup (`bpf_fib_lookup`, 64
 /// bytes).
 const KEY: i16 = -4;
 const ASK: i16 = -72;
@@ -28,20 +28,20 @@ const ASK_DEVICE: i16 = ASK + 8;
 const ASK_SERVICE: i16 = ASK + 12;
 const ASK_SOURCE: i16 = ASK + 16;
 const ASK_TO: i16 = ASK + 32;
-/// The hardware addresses of the answer, ours and the neighbour's.
+/// The hardware addresses of the result, ours and the neighbour's.
 const OURS: i16 = ASK + 52;
 const THEIRS: i16 = ASK + 58;
 
-/// The program. Frames seem to come by `device`, which has the hardware address `own`.
+/// Assembles the program. Frames seem to come by `device`, which has the hardware address `own`.
 pub fn assemble(table: &Table, device: u32, own: [u8; 6]) -> Assembly {
     use Width::Word;
     let mut code = Assembly::default();
-    let [stranger, told, dropped, heads, near] = [(); 5].map(|()| code.label());
+    let [stranger, failed, dropped, heads, near] = [(); 5].map(|()| code.label());
     code.math_by(Math::Mov, 6, 1);
     code.math(Math::Mov, 1, 0);
     code.store(Word, 10, KEY, 1);
     row(&mut code, table);
-    // A frame that is none of ours has come by the device.
+    // A frame that is not ours came by the device.
     code.jump_if(When::Equal, 0, 0, stranger);
     code.load(Word, 2, 0, TAKEN);
     code.load(Word, 3, 0, COUNT);
@@ -53,13 +53,13 @@ pub fn assemble(table: &Table, device: u32, own: [u8; 6]) -> Assembly {
     code.jump_if(When::Equal, 0, 0, stranger);
     code.math_by(Math::Mov, 7, 0);
     fill(&mut code, dropped);
-    code.load(Word, 9, 7, WAY);
+    code.load(Word, 9, 7, DEVICE);
     code.jump_if(When::Equal, 9, 0, near);
     ask(&mut code, device);
-    code.jump_if(When::Differs, 0, 0, told);
+    code.jump_if(When::Differs, 0, 0, failed);
     code.load(Word, 1, 10, ASK_DEVICE);
     code.math(Math::Mov, 0, 0);
-    code.jump_if_by(When::Differs, 1, 9, told);
+    code.jump_if_by(When::Differs, 1, 9, failed);
     code.jump(heads);
     code.here(near);
     address(&mut code, own);
@@ -72,8 +72,8 @@ pub fn assemble(table: &Table, device: u32, own: [u8; 6]) -> Assembly {
     code.math(Math::Mov, 2, 0);
     code.call(Helper::Redirect);
     code.exit();
-    code.here(told);
-    code.math(Math::Add, 0, TOLD as i32);
+    code.here(failed);
+    code.math(Math::Add, 0, ROUTE_FAILED as i32);
     code.store(Word, 7, STATUS, 0);
     code.here(dropped);
     code.math(Math::Mov, 0, Verdict::Drop as i32);
@@ -84,8 +84,8 @@ pub fn assemble(table: &Table, device: u32, own: [u8; 6]) -> Assembly {
     code
 }
 
-/// Asks for the route of row 7, whose packet has the length 8, as a forwarded packet would find it;
-/// register 0 is nought if there is one.
+/// Looks up the route of row 7, whose packet has the length 8, as for a forwarded packet; register
+/// 0 is zero on success.
 fn ask(code: &mut Assembly, device: u32) {
     use Width::{Double, Half, Word};
     code.math(Math::Mov, 1, 0);
@@ -117,7 +117,7 @@ fn ask(code: &mut Assembly, device: u32) {
     code.call(Helper::LookupRoute);
 }
 
-/// The hardware addresses of a frame that has come to us.
+/// The hardware addresses of a frame to this machine.
 fn address(code: &mut Assembly, own: [u8; 6]) {
     use Width::{Half, Word};
     let [a, b, c, d, e, f] = own;
@@ -134,7 +134,7 @@ fn address(code: &mut Assembly, own: [u8; 6]) {
 /// `AF_INET`, the same wherever Linux runs.
 const INET: i32 = 2;
 
-/// Register 0: the row whose number lies at `KEY`, or nought.
+/// Register 0: the row whose number lies at `KEY`, or zero.
 fn row(code: &mut Assembly, table: &Table) {
     code.table(1, table);
     code.math_by(Math::Mov, 2, 10);
@@ -142,8 +142,7 @@ fn row(code: &mut Assembly, table: &Table) {
     code.call(Helper::Lookup);
 }
 
-/// Makes the frame as long as the packet of row 7 wants it, and copies the packet; register 8: its
-/// length.
+/// Makes the frame as long as the packet of row 7, and copies the packet; register 8: its length.
 fn fill(code: &mut Assembly, dropped: Label) {
     let (fits, some, none) = (code.label(), code.label(), code.label());
     code.load(Width::Word, 2, 7, CUT);
@@ -167,7 +166,7 @@ fn fill(code: &mut Assembly, dropped: Label) {
     code.here(none);
 }
 
-/// Writes the heads: 7 is the row, 8 the length, hardware addresses are on the stack.
+/// Writes the headers: 7 is the row, 8 the length; hardware addresses are on the stack.
 fn write_heads(code: &mut Assembly, dropped: Label) {
     use Width::{Half, Word};
     code.load(Word, 2, 6, 0);
@@ -210,7 +209,7 @@ fn write_heads(code: &mut Assembly, dropped: Label) {
     add(code, 1, &[FIRST, NUMBER, FRAGMENT, HOPS]);
     close(code, 1, 3);
     code.store(Half, 2, 24, 1);
-    // The length of a datagram counts twice, as does its protocol's number once.
+    // The length counts twice, in the header and the pseudo-header; the protocol number once.
     code.math_by(Math::Mov, 1, 5);
     code.math_by(Math::Add, 1, 4);
     code.math_by(Math::Add, 1, 4);
@@ -218,14 +217,14 @@ fn write_heads(code: &mut Assembly, dropped: Label) {
     add(code, 1, &[PORTS, PORTS + 2, SUM, SUM + 2]);
     close(code, 1, 3);
     let whole = code.label();
-    // Nought would say that there is none (RFC 768).
+    // Zero would mean that there is none (RFC 768).
     code.jump_if(When::Differs, 1, 0, whole);
     code.math(Math::Mov, 1, 0xffff);
     code.here(whole);
     code.store(Half, 2, 40, 1);
 }
 
-/// Adds half words of the row, by way of register 0.
+/// Adds half words of the row, through register 0.
 fn add(code: &mut Assembly, to: u8, from: &[i16]) {
     for &at in from {
         code.load(Width::Half, 0, 7, at);
@@ -233,7 +232,7 @@ fn add(code: &mut Assembly, to: u8, from: &[i16]) {
     }
 }
 
-/// Turns carries round and the bits over.
+/// Adds the carries and inverts the bits.
 fn close(code: &mut Assembly, sum: u8, spare: u8) {
     for _ in 0..2 {
         code.math_by(Math::Mov, spare, sum);

@@ -1,5 +1,5 @@
-//! By which way a receiver is reached by frames that a program makes, if by any: answered by the
-//! routes, asked once for each receiver and again when a while has passed or a frame came back.
+//! Which receivers can be reached by frames, and how: answered by the kernel's routes, asked once
+//! for each receiver, and again after a while or when a frame was returned.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,25 +9,25 @@ use std::time::Duration;
 use seam::Instant;
 use sys::netlink::{Abilities, Netlink, Reach};
 
-/// How long an answer holds.
+/// How long an answer is valid.
 const HOLDS: Duration = Duration::from_secs(10);
-/// Receivers that are remembered; with more, all are asked for anew.
+/// Receivers that are remembered; beyond that all are forgotten.
 const KNOWN_MAX: usize = 1 << 16;
 
-/// By which device frames to a receiver leave, and from which address.
+/// The device by which frames to a receiver leave, and their source address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Nought: it is on this machine.
+    /// 0: the receiver is on this machine.
     pub device: u32,
     pub source: Ipv4Addr,
 }
 
-/// The ways that are known.
+/// The known routes.
 pub struct Routes {
     netlink: Netlink,
-    /// `None` where the kernel does not tell, before Linux 6.3: then only this machine is reached.
+    /// `None` where the kernel cannot tell, before Linux 6.3: then only this machine is reached.
     abilities: Option<Abilities>,
-    /// Whether frames for this machine get through its filter for sources.
+    /// Whether frames for this machine pass its source filter.
     is_near: bool,
     known: HashMap<Ipv4Addr, (Option<Route>, Instant)>,
     devices: HashMap<u32, (bool, Instant)>,
@@ -41,8 +41,8 @@ impl Routes {
         Ok(Routes { netlink, abilities, is_near, known: HashMap::new(), devices: HashMap::new() })
     }
 
-    /// The way of frames from `from`, or from where the route says, to a receiver, and its address;
-    /// `None` for one that only a socket can reach.
+    /// The route of frames from `from`, or from the route's own address, to a receiver, and the
+    /// receiver's address; `None` if only a socket can reach it.
     pub fn to(
         &mut self,
         receiver: SocketAddr,
@@ -64,7 +64,7 @@ impl Routes {
         found.map(|way| (way, to))
     }
 
-    /// Frames to `to` came back: its route is another one by now.
+    /// Frames to `to` were returned: its route has changed.
     pub fn forget(&mut self, to: SocketAddr) {
         if let IpAddr::V4(to) = to.ip().to_canonical() {
             self.known.remove(&to);
@@ -72,7 +72,7 @@ impl Routes {
     }
 
     fn ask(&mut self, to: Ipv4Addr, from: Ipv4Addr, now: Instant) -> Option<Route> {
-        // Groups have neither neighbour nor one device; the routes do not always say so.
+        // Groups have neither a neighbour nor a single device; the routes do not always say so.
         if to.is_multicast() || to.is_broadcast() {
             return None;
         }

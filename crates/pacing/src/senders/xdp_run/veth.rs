@@ -1,9 +1,9 @@
-//! A pair of devices that a sender makes for itself: frames have to come from somewhere, and the
-//! program has to be attached somewhere. Neither half is ever up, so nothing else comes by them.
+//! A pair of devices for the sender: frames have to come from a device, and the program has to be
+//! attached to one. Neither half is ever up, so no other traffic uses them.
 //!
-//! It is removed at the end. A process that is killed leaves it behind; the next pair that is made
-//! removes what belongs to no living process, and `ip link del NAME` does it by hand. Nothing else
-//! of the machine is touched.
+//! It is removed at the end. A killed process leaves it behind; the next pair that is made removes
+//! those of dead processes, and `ip link del NAME` does it by hand. Nothing else of the machine is
+//! touched.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
@@ -13,12 +13,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sys::netlink::{self, Netlink};
 
-/// How the devices of all pairs begin; the process, the half and a number follow.
+/// Prefix of the devices' names; process, half and number follow.
 const NAME: &str = "rhf";
-/// The hardware address of our half: nobody else is on that wire.
+/// The hardware address of our half; no other device is on that wire.
 pub const OWN: [u8; 6] = [2, 0x72, 0x68, 0x66, 0, 1];
-/// An address that stands for none (RFC 7600): a filter for sources lets nothing come by a device
-/// without one.
+/// The dummy address (RFC 7600): a source filter lets nothing in by a device without an address.
 const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 
 /// Pairs that this process has made.
@@ -35,7 +34,7 @@ impl VethPair {
     /// What the machine lacks, and what to do.
     pub fn make() -> io::Result<VethPair> {
         let netlink = Netlink::open()?;
-        // Of two that sweep at the same time one would find nothing to remove.
+        // Two sweeps at the same time would remove the same devices.
         let alone = alone()?;
         sweep(&netlink)?;
         let number = MADE.fetch_add(1, Ordering::Relaxed) % 1000;
@@ -44,23 +43,23 @@ impl VethPair {
         let names = [&ours, &other].map(|it| CString::new(it.as_str()).expect("no zero in it"));
         let index = netlink
             .add_pair([&names[0], &names[1]], OWN, None)
-            .map_err(|error| told(error, "a pair of devices (`veth`)"))?;
+            .map_err(|error| explained(error, "a pair of devices (`veth`)"))?;
         drop(alone);
         let pair = VethPair { netlink, index };
-        // What comes by it has this machine's own addresses, 127.0.0.1 as well, and the routes are
-        // asked as for what is to be forwarded.
+        // Frames that come by it have this machine's own addresses, 127.0.0.1 included, and routes
+        // are looked up as for forwarded packets.
         for what in ["accept_local", "route_localnet", "forwarding"] {
             set(&ours, what, "1")?;
         }
         set(&ours, "rp_filter", "0")?;
         if filter() == Some(2) {
             let own = pair.netlink.add_address(index, DUMMY, 32);
-            own.map_err(|error| told(error, "leave to give a device an address"))?;
+            own.map_err(|error| explained(error, "permission to give a device an address"))?;
         }
         Ok(pair)
     }
 
-    /// By which number it is known.
+    /// Its interface index.
     pub fn index(&self) -> u32 {
         self.index
     }
@@ -68,18 +67,18 @@ impl VethPair {
 
 impl Drop for VethPair {
     fn drop(&mut self) {
-        // What cannot be removed now is removed by the next one's sweep.
+        // The next one's sweep removes what cannot be removed now.
         let _ = self.netlink.remove(self.index);
     }
 }
 
-/// Whether frames for this machine get through its filter for sources: the strict one wants what
-/// comes from this machine to come by its loopback device.
+/// Whether frames for this machine pass its source filter: the strict one accepts packets from this
+/// machine only by its loopback device.
 pub fn is_near() -> bool {
     filter() != Some(1)
 }
 
-/// How strict the filter is on every device (`net.ipv4.conf.all.rp_filter`).
+/// The source filter of all devices (`net.ipv4.conf.all.rp_filter`).
 fn filter() -> Option<u32> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/conf/all/rp_filter").ok()?;
     text.trim().parse().ok()
@@ -87,10 +86,10 @@ fn filter() -> Option<u32> {
 
 fn set(device: &str, what: &str, value: &str) -> io::Result<()> {
     fs::write(format!("/proc/sys/net/ipv4/conf/{device}/{what}"), value)
-        .map_err(|error| told(error, &format!("leave to set `{what}` of a device")))
+        .map_err(|error| explained(error, &format!("permission to set `{what}` of a device")))
 }
 
-/// Holds off other pairs of this machine that are made.
+/// Locks out other processes of this machine that make a pair.
 fn alone() -> io::Result<File> {
     let path = std::env::temp_dir().join("roundhouse-pairs.lock");
     let file = File::options().create(true).truncate(false).write(true).open(path)?;
@@ -98,25 +97,25 @@ fn alone() -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes what processes left behind that were killed.
+/// Removes the devices of killed processes.
 fn sweep(netlink: &Netlink) -> io::Result<()> {
     for (device, name) in netlink::devices()? {
         let Some(process) = is_ours(&name) else { continue };
         if !fs::exists(format!("/proc/{process}"))? {
-            // With one half goes the other, which may have been first.
+            // Removing one half removes the other, which may have been first.
             let _ = netlink.remove(device);
         }
     }
     Ok(())
 }
 
-/// The process to which a device belongs.
+/// The process that owns a device.
 fn is_ours(name: &CStr) -> Option<u32> {
     name.to_str().ok()?.strip_prefix(NAME)?.split_once(['x', 'y'])?.0.parse().ok()
 }
 
-/// An error with what was missing and what to do.
-pub fn told(error: io::Error, what: &str) -> io::Error {
+/// Adds to an error what was missing and what to do.
+pub fn explained(error: io::Error, what: &str) -> io::Error {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => "run it with CAP_NET_ADMIN and CAP_BPF (as root)",
         io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported => {

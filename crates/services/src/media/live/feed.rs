@@ -1,11 +1,10 @@
-//! From the bytes of a transport stream to datagrams with the moments at which they are due.
+//! Turns the bytes of a transport stream into datagrams with due moments.
 //!
-//! The stream carries its own clock (PCR), and that clock is what players decode by; when bytes
-//! happen to come says little, for an encoder writes a picture at a time and a file comes as fast
-//! as it is read. So datagrams between two readings of the clock are spread over the time between
-//! them, a little behind the moment at which they came. What comes faster than its clock is left in
-//! the pipe, which holds up who writes; what comes slower moves the whole schedule, once, to where
-//! it can be kept again.
+//! The stream carries its own clock (PCR), and players decode by it. The time of arrival says
+//! little: an encoder writes a picture at a time, and a file arrives as fast as it is read. So
+//! datagrams between two readings of the clock are spread over the time between them, a little
+//! after their arrival. Bytes that arrive faster than their clock stay in the pipe and block its
+//! writer; bytes that arrive slower shift the whole schedule once.
 
 use std::time::Duration;
 
@@ -14,38 +13,38 @@ use wire::containers::ts::{GROUP, JUMP, PACKET, PCR_HZ, PCR_WRAP, SYNC_BYTE, ins
 
 use super::ring::{DATAGRAM, Ring};
 
-/// How far behind its coming a datagram is due: longer than a picture, so that pictures are spread.
+/// How long after its arrival a datagram is due: longer than a picture, so that pictures are
+/// spread.
 const LEAD: Duration = Duration::from_millis(200);
-/// With so much in hand nothing more is read.
+/// Bytes buffered beyond which nothing more is read.
 const AHEAD: Duration = Duration::from_secs(1);
-/// A clock that is silent for longer, or for more bytes, is not waited for.
+/// The span, or bytes, without a clock reading after which it is no longer awaited.
 const SILENCE: Duration = Duration::from_millis(500);
 const WAITING_MAX: usize = 1024;
-/// A table of programs stands so many datagrams in front of the picture that it belongs to, at the
-/// most.
+/// Most datagrams between a program table and the picture that it belongs to.
 const TABLE_NEAR: usize = 32;
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// No jump of the clock is taken for more time than this, in nanoseconds.
+/// The longest step of the clock that counts as time, in nanoseconds.
 const GONE_MAX: u64 = 10 * SECOND;
 
-/// The time that bytes take at a pace, in nanoseconds.
+/// The time that bytes take at a rate, in nanoseconds.
 fn spent(bytes: u64, pace: u64) -> u64 {
     u64::try_from((u128::from(bytes) * u128::from(pace)) >> 16).unwrap_or(u64::MAX)
 }
 
-/// A datagram that waits for its moment to be known.
+/// A datagram whose moment is not known yet.
 struct Waiting {
-    /// Bytes of the stream in front of it.
+    /// Bytes of the stream before it.
     from: u64,
     bytes: Vec<u8>,
     sync: bool,
-    /// It begins with the table of programs.
+    /// It begins with the program table.
     table: bool,
 }
 
-/// What has been read and not been given a moment.
+/// What was read and has no moment yet.
 #[derive(Default)]
 pub struct Feed {
     /// The beginning of a packet.
@@ -61,21 +60,21 @@ pub struct Feed {
     elapsed: u64,
     /// The moment at which the source's own time was 0.
     origin: Option<u64>,
-    /// Nanoseconds a byte took lately, in 2^-16ths.
+    /// Recent nanoseconds per byte, in 2^-16ths.
     pace: u64,
-    /// When the oldest of `waiting` came.
+    /// When the oldest of `waiting` arrived.
     since: Option<Instant>,
     /// The last datagram in the ring that began with a table.
     table: Option<u64>,
 }
 
 impl Feed {
-    /// Whether so much is in hand that reading can wait.
+    /// Whether enough is buffered that reading can wait.
     pub fn is_ahead(&self, ring: &Ring, now: Instant) -> bool {
         ring.last_ns().is_some_and(|last| last > (now + AHEAD).ns())
     }
 
-    /// Takes bytes as they came.
+    /// Takes bytes as they arrived.
     pub fn take(&mut self, bytes: &[u8], now: Instant, ring: &Ring) {
         self.rest.extend_from_slice(bytes);
         let rest = std::mem::take(&mut self.rest);
@@ -99,7 +98,7 @@ impl Feed {
         let Some(told) = inspect(packet) else { return };
         let is_table = told.pid == 0;
         let is_sync = told.sync && self.pid.is_none_or(|pid| pid == told.pid);
-        // Where a player may begin a datagram begins.
+        // A datagram begins where a player may begin.
         let is_new = is_table || is_sync || self.waiting.last().is_none_or(Waiting::is_full);
         if is_new {
             let bytes = Vec::with_capacity(DATAGRAM);
@@ -113,7 +112,7 @@ impl Feed {
         if is_sync {
             self.mark(ring);
         }
-        // A broken one may name ticks that its clock does not have.
+        // A broken stream may name ticks that its clock does not have.
         if let Some(pcr) = told.pcr.map(|pcr| pcr % PCR_WRAP)
             && *self.pid.get_or_insert(told.pid) == told.pid
         {
@@ -122,7 +121,7 @@ impl Feed {
         self.position += PACKET as u64;
     }
 
-    /// A player can begin with the last datagram, or rather with the table in front of it.
+    /// A player can begin with the last datagram, or rather with the table before it.
     fn mark(&mut self, ring: &Ring) {
         let waits = self.waiting.len();
         let mut near = self.waiting.iter_mut().rev().take(TABLE_NEAR);
@@ -142,7 +141,7 @@ impl Feed {
         }
     }
 
-    /// The clock was read at the packet that came last.
+    /// The clock was read at the last packet.
     fn clock(&mut self, pcr: u64, now: Instant, ring: &Ring) {
         let Some((before, ticks, came)) = self.read.replace((self.position, pcr, now)) else {
             return;
@@ -150,7 +149,7 @@ impl Feed {
         let bytes = (self.position - before).max(1);
         let gone = (pcr + PCR_WRAP - ticks) % PCR_WRAP;
         let gone_ns = match gone > JUMP {
-            // Another recording: time goes on at the pace it had, or by our own clock.
+            // Another recording: time continues at the previous rate, or by our own clock.
             true if self.pace > 0 => spent(bytes, self.pace).min(GONE_MAX),
             true => (now.since(came).as_nanos() as u64).min(GONE_MAX),
             false => (u128::from(gone) * u128::from(SECOND) / u128::from(PCR_HZ)) as u64,
@@ -158,7 +157,8 @@ impl Feed {
         let from_ns = self.elapsed;
         self.elapsed += gone_ns;
         self.pace = (gone_ns << 16) / bytes;
-        // What began before this packet has its moment now; the last one may still grow.
+        // Datagrams that began before this packet have their moments now; the last one may still
+        // grow.
         let position = self.position;
         let known = self.waiting.partition_point(|waiting| waiting.from <= position);
         let known = known.min(self.waiting.len().saturating_sub(1));
@@ -169,7 +169,7 @@ impl Feed {
         self.release(known, at_ns, now, ring);
     }
 
-    /// Gives the first `count` that wait their moments, from the source's own time on.
+    /// Gives the first `count` waiting datagrams their moments, from the source's own time on.
     fn release(&mut self, count: usize, at_ns: impl Fn(u64) -> u64, now: Instant, ring: &Ring) {
         if count == 0 {
             return;
@@ -181,7 +181,7 @@ impl Feed {
         if is_late {
             ring.tarry();
         }
-        // A reader that has taken the source over goes on behind what is there.
+        // A reader that took the source over continues after what is there.
         let origin = match self.origin.filter(|_| !is_late) {
             Some(origin) => origin,
             None => (now + LEAD).ns().max(earliest).saturating_sub(first),
@@ -197,7 +197,7 @@ impl Feed {
         self.since = (!self.waiting.is_empty()).then_some(now);
     }
 
-    /// Lets go what waited for a clock that is silent, by our own.
+    /// Releases datagrams of a silent clock, by our own clock.
     pub fn hurry(&mut self, now: Instant, ring: &Ring) {
         let is_silent = self.since.is_some_and(|since| now.since(since) > SILENCE);
         if is_silent || self.waiting.len() > WAITING_MAX {
@@ -214,7 +214,7 @@ impl Feed {
         self.release(count, at_ns, now, ring);
     }
 
-    /// Nothing more comes.
+    /// The source has ended.
     pub fn end(&mut self, now: Instant, ring: &Ring) {
         self.let_go(now, ring);
         ring.end();

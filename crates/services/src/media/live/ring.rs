@@ -1,10 +1,10 @@
-//! The last seconds of a live source: datagrams with their moments, written by one worker, read by
-//! all.
+//! The last seconds of a live source: datagrams with their moments, written by one worker and read
+//! by all.
 //!
-//! Each slot has a turn: the number of its datagram, one up, or 0 while it is written. Who reads
-//! looks at the turn before and after, as with a sequence lock (Hemminger; Boehm, "Can Seqlocks Get
-//! Along With Programming Language Memory Models?", MSPC 2012), so readers never hold up the
-//! source, and what is too old is simply gone.
+//! Each slot has a turn: the number of its datagram plus one, or 0 while it is written. A reader
+//! checks the turn before and after, as with a sequence lock (Hemminger; Boehm, "Can Seqlocks Get
+//! Along With Programming Language Memory Models?", MSPC 2012), so readers never delay the source,
+//! and old datagrams are simply gone.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
@@ -17,7 +17,7 @@ pub const DATAGRAM: usize = PACKET * GROUP;
 /// Datagrams in a ring: 17 s of 5 Mbit/s, 4 s of 20.
 pub const SLOTS: u64 = 8192;
 const WORDS: usize = DATAGRAM.div_ceil(8);
-/// The oldest ones are about to be written over.
+/// The oldest slots are about to be overwritten.
 const MARGIN: u64 = 64;
 
 /// A ring. All-zero bytes are an empty one.
@@ -26,11 +26,11 @@ pub struct Ring {
     /// Datagrams so far.
     count: AtomicU64,
     ended: AtomicU32,
-    /// Who reads the source.
+    /// The worker that reads the source.
     reader: AtomicU32,
     /// Bytes that belonged to no packet.
     astray: AtomicU64,
-    /// How often the source came too late to keep its own time.
+    /// How often the source was too late for its own schedule.
     late: AtomicU64,
     slots: [Slot; SLOTS as usize],
 }
@@ -61,13 +61,13 @@ impl std::fmt::Debug for Ring {
 impl Ring {
     // ---- who reads the source
 
-    /// Makes `me` the one that reads, whoever was; false if it was already. There is one streaming
-    /// worker worker in a server, so another one is a predecessor.
+    /// Makes `me` the reader; false if it was already. There is one streaming worker in a server,
+    /// so another reader is a predecessor.
     pub fn take(&self, me: WorkerId) -> bool {
         self.reader.swap(me.bits(), SeqCst) != me.bits()
     }
 
-    /// Whether `me` is the one that reads.
+    /// Whether `me` is the reader.
     pub fn is_read_by(&self, me: WorkerId) -> bool {
         self.reader.load(SeqCst) == me.bits()
     }
@@ -104,7 +104,7 @@ impl Ring {
         }
     }
 
-    /// Nothing more comes.
+    /// The source has ended.
     pub fn end(&self) {
         self.ended.store(1, Release);
     }
@@ -114,7 +114,7 @@ impl Ring {
         self.astray.fetch_add(bytes, Relaxed);
     }
 
-    /// Counts a time at which the source was late.
+    /// Counts one time that the source was late.
     pub fn tarry(&self) {
         self.late.fetch_add(1, Relaxed);
     }
@@ -126,12 +126,12 @@ impl Ring {
         self.count.load(Acquire)
     }
 
-    /// The oldest datagram that will be here for a while.
+    /// The oldest datagram that will stay for a while.
     pub fn oldest(&self) -> u64 {
         self.count().saturating_sub(SLOTS - MARGIN)
     }
 
-    /// Whether nothing more comes.
+    /// Whether the source has ended.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Acquire) != 0
     }
@@ -141,14 +141,14 @@ impl Ring {
         (self.astray.load(Relaxed), self.late.load(Relaxed))
     }
 
-    /// When the datagram is due; `None` if it is gone or has not come.
+    /// When the datagram is due; `None` if it was overwritten or has not arrived.
     pub fn at_ns(&self, index: u64) -> Option<u64> {
         self.look(index).map(|(at_ns, _)| at_ns)
     }
 
-    /// When the last one is due, if there is any.
+    /// When the last datagram is due, if there is one.
     pub fn last_ns(&self) -> Option<u64> {
-        // One that is overtaken by a whole round while we look is asked for again.
+        // A datagram overwritten meanwhile is asked for again.
         (0..8).find_map(|_| self.at_ns(self.count().checked_sub(1)?))
     }
 
@@ -161,7 +161,7 @@ impl Ring {
         (turn == index + 1 && slot.turn.load(Relaxed) == turn).then_some(found)
     }
 
-    /// Its length in bytes; 0 if it is gone or has not come.
+    /// Its length in bytes; 0 if it was overwritten or has not arrived.
     pub fn len_of(&self, index: u64) -> usize {
         let slot = self.slot(index);
         if slot.turn.load(Acquire) != index + 1 {
@@ -170,7 +170,7 @@ impl Ring {
         (slot.len.load(Relaxed) as usize).min(DATAGRAM)
     }
 
-    /// Appends its bytes to `into`; false if it is gone or has not come.
+    /// Appends its bytes to `into`; false if it was overwritten or has not arrived.
     pub fn read(&self, index: u64, into: &mut Vec<u8>) -> bool {
         let slot = self.slot(index);
         let turn = slot.turn.load(Acquire);
@@ -190,12 +190,12 @@ impl Ring {
         is_whole
     }
 
-    /// The first datagram that is due at `ns` or later, of those that are here.
+    /// The first datagram here that is due at `ns` or later.
     pub fn first_at(&self, ns: u64) -> u64 {
         let (mut low, mut high) = (self.oldest(), self.count());
         while low < high {
             let middle = low + (high - low) / 2;
-            // What has gone meanwhile was due before.
+            // Datagrams overwritten meanwhile were due before.
             match self.at_ns(middle) {
                 Some(at) if at >= ns => high = middle,
                 _ => low = middle + 1,

@@ -12,7 +12,7 @@ use wire::rtsp::{Item, next};
 
 use super::*;
 use crate::media::Media;
-use crate::media::pocket::{BEGIN, Guest, Pocket, options, orders};
+use crate::media::test_server::{BEGIN, Guest, TestServer, options, orders};
 
 /// Packets of a picture; the first is a table, the second tells the time.
 const PICTURE: usize = 14;
@@ -172,17 +172,17 @@ struct Studio {
 }
 
 impl Studio {
-    fn new(pictures: usize) -> (Studio, Media<Pocket>) {
+    fn new(pictures: usize) -> (Studio, Media<TestServer>) {
         let pipe = Pipe::default();
         let input = Input { reader: Box::new(pipe.clone()), ends: true };
         let source = Source::new("cam.ts", ring(), input);
         assert!(source.take(READER) && !source.take(READER), "it is taken up once");
-        let media = Media::new(options(), Pocket { cold: false }).with_sources(vec![source]);
+        let media = Media::new(options(), TestServer { cold: false }).with_sources(vec![source]);
         (Studio { pipe, bytes: stream(pictures), sent: 0, now: BEGIN }, media)
     }
 
     /// The time passes, pictures come, and the guests get what is due.
-    fn go_on(&mut self, media: &Media<Pocket>, guests: &mut [(Guest<'_>, Vec<u8>)], ms: u64) {
+    fn go_on(&mut self, media: &Media<TestServer>, guests: &mut [(Guest<'_>, Vec<u8>)], ms: u64) {
         let end = BEGIN + Duration::from_millis(ms);
         while self.now < end {
             self.now = self.now + Duration::from_millis(5);

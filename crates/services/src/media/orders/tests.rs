@@ -9,14 +9,14 @@ fn orders() -> Region<Orders> {
     orders
 }
 
-fn goal(ip: [u8; 4]) -> Goal {
-    Goal { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() }
+fn destination(ip: [u8; 4]) -> Destination {
+    Destination { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() }
 }
 
 const PATH: &str = "folder/a film with a long name.ts";
 
-fn setup(ip: [u8; 4], chance: u32) -> Setup<'static> {
-    Setup { path: PATH, stamp: 7, track: 1, goal: goal(ip), chance, alone: false }
+fn setup(ip: [u8; 4], random: u32) -> Setup<'static> {
+    Setup { path: PATH, stamp: 7, track: 1, destination: destination(ip), random, alone: false }
 }
 
 const SEGMENT: Segment = Segment {
@@ -43,7 +43,7 @@ fn an_order_arrives_as_it_was_given_and_the_slot_comes_back() {
     assert_eq!(orders.take(WORKER), None, "an order is taken once");
     let order = orders.order(slot).expect("a whole order");
     assert_eq!((order.segment, order.goes, order.leaves), (SEGMENT, true, false));
-    assert_eq!(orders.route(slot), (setup.goal, ssrc, 1));
+    assert_eq!(orders.route(slot), (setup.destination, ssrc, 1));
     assert_eq!(orders.file(slot), (PATH.to_owned(), 7));
     orders.tell(slot, order.epoch, 40, (30, 0));
     assert_eq!(orders.resumed(slot, &order), 40);
@@ -113,8 +113,8 @@ fn slots_and_shares_of_an_address_are_bounded() {
     // Whoever has a network of IPv6 has 2^64 addresses, and gets no more for it.
     let six = |ip: &str| {
         let ip: IpAddr = ip.parse().expect("an address");
-        let goal = Goal { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() };
-        orders.set_up(ME, &Setup { goal, ..setup_here }, 2)
+        let destination = Destination { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() };
+        orders.set_up(ME, &Setup { destination, ..setup_here }, 2)
     };
     assert!(six("2001:db8::1").is_some() && six("2001:db8::2").is_some());
     assert_eq!(six("2001:db8::3:4:5"), None);
@@ -145,8 +145,8 @@ fn a_report_counts_if_it_is_about_ours_and_comes_from_there() {
     assert!(orders.hear(now, [1, 1, 1, 1].into(), &heard, 0));
     let reception = orders.reception(slot);
     assert_eq!((reception.at, reception.lost, reception.jitter), (Some(now), -4, 6));
-    let echo = orders.heard();
-    assert_eq!((echo.reporting, echo.lost, echo.lost_share), (1, -4, 3));
+    let totals = orders.heard();
+    assert_eq!((totals.reporting, totals.lost, totals.lost_share), (1, -4, 3));
     heard.of ^= 1 << 31;
     assert!(!orders.hear(now, [1, 1, 1, 1].into(), &heard, 0), "about nobody");
 }

@@ -17,9 +17,9 @@ use super::Plan;
 use super::tally::Tally;
 use crate::client::link::{self, Link};
 
-/// How many clients say why they could not go on; the others are counted.
+/// Clients that report why they failed; the others are only counted.
 const FAILURES_SHOWN: u64 = 3;
-/// What is printed at one time at most, where nobody waits for it: as much as a pipe takes whole.
+/// Output is printed in pieces of at most this length, which a pipe takes at once.
 const PRINT_MAX: usize = 4096;
 
 /// Lives as client `index` of the crowd, and returns its exit code.
@@ -51,7 +51,7 @@ fn trade(
     tally.came_in(begin.elapsed(), knock.elapsed());
     let seed = plan.seed.map_or(pid, |seed| seed.wrapping_add(index));
     let mut slow = |waiting: String| {
-        // One of a thousand who wait says it for all.
+        // One waiting client reports for all.
         if tally.slow.fetch_add(1, Ordering::Relaxed) == 0 {
             say(&waiting);
         }
@@ -61,7 +61,7 @@ fn trade(
         tally.answered(&text);
         page.add(&text)?;
         if !plan.pause.is_zero() {
-            // Who pauses has the time to be read at once.
+            // Before a pause the output is printed at once.
             page.turn()?;
             std::thread::sleep(plan.pause);
         }
@@ -69,26 +69,27 @@ fn trade(
     page.turn()
 }
 
-/// Says something that is no reply, in one write: standard error has no buffer, and what several
-/// processes print in pieces there is unreadable.
+/// Prints a message in one write: standard error has no buffer, and pieces of several processes
+/// would mix.
 fn say(words: &str) {
     let line = format!("multiclient: child {}: {words}\n", std::process::id());
-    // Nobody is left to tell that nothing can be told.
+    // If standard error is closed, the message is lost.
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// What a client has to say and has not printed yet. Replies of two clients never mix: a page is
-/// printed as a whole, under a lock that the kernel takes back from whoever is killed.
+/// A client's output that is not printed yet. Outputs of two clients never mix: a page is printed
+/// whole, under a lock that the kernel releases if its holder is killed.
 struct Page {
     text: Vec<u8>,
-    /// Nobody wants to read it.
+    /// The output is not wanted.
     is_silent: bool,
     lock: File,
 }
 
 impl Page {
     fn new(plan: &Plan, lock: BorrowedFd<'_>) -> Result<Page> {
-        // Opened anew: a lock belongs to the opening (flock(2)), and the crowd inherits one.
+        // Opened again, because a lock belongs to an open file (flock(2)), and all clients inherit
+        // one.
         let path = format!("/proc/self/fd/{}", lock.as_raw_fd());
         let lock = File::open(&path).with_context(|| format!("cannot open {path}"))?;
         Ok(Page { text: Vec::new(), is_silent: plan.is_silent, lock })
@@ -105,7 +106,7 @@ impl Page {
         Ok(())
     }
 
-    /// Prints what is there.
+    /// Prints the page.
     fn turn(&mut self) -> Result<()> {
         if self.text.is_empty() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! What the clients have done so far, in memory that all of them share: also one that is killed
-//! has counted what it did.
+//! Counts of all clients, in memory that they share, so that the work of a killed client counts
+//! too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,12 +20,12 @@ pub struct Tally {
     connected_ns_max: AtomicU64,
     /// How long connect(2) took: clients by steps.
     connects: [AtomicU64; CONNECT_STEPS],
-    /// Replies by what they say.
+    /// Replies by their meaning.
     pub shown: AtomicU64,
     pub bought: AtomicU64,
     pub sold: AtomicU64,
     pub short_of_stock: AtomicU64,
-    /// Replies that say anything else.
+    /// Other replies.
     pub other: AtomicU64,
     /// Clients that could not go on.
     pub failed: AtomicU64,
@@ -41,7 +41,7 @@ unsafe impl Share for Tally {
 }
 
 impl Tally {
-    /// A client has its connection, so long after the beginning and after knocking.
+    /// A client is connected: `after` the start of the run, `knocked` after its call of connect(2).
     pub fn came_in(&self, after: Duration, knocked: Duration) {
         let step = usize::try_from(knocked.as_nanos() / CONNECT_STEP.as_nanos());
         let step = step.unwrap_or(CONNECT_STEPS).min(CONNECT_STEPS - 1);

@@ -1,4 +1,4 @@
-//! The screen as text, from snapshots that were made up.
+//! The screen as text, from made-up beats.
 
 use super::*;
 use load::faults::FaultKind;

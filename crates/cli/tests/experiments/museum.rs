@@ -1,0 +1,308 @@
+//! Every exhibit of the museum at its smallest size, from the real binary: the artefact appears.
+//!
+//! The bounds here are wide: a crowd that sleeps takes about as long as it sleeps, a client that
+//! finds a queue full waits for a timer, fifteen clients need two rounds of ten workers. The page
+//! says how large a difference is on this machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use sys::process::Pid;
+use sys::signal::Signal;
+use testkit::{Ended, PATIENCE, Process, eventually, skip};
+
+use crate::Room;
+
+/// Longer than any exhibit at these sizes takes on a machine with other things to do.
+const LONGEST: Duration = Duration::from_secs(240);
+
+impl Room {
+    fn start(&self, words: &str) -> Process {
+        Process::start(self.command(&["museum"]).args(words.split_whitespace()))
+    }
+
+    fn museum(&self, words: &str) -> Ended {
+        self.start(words).end(LONGEST)
+    }
+
+    /// Runs an exhibit and returns what `--json` says.
+    fn visit(&self, words: &str) -> Value {
+        let Ended { out, err, .. } = self.museum(&format!("{words} --json")).success();
+        println!("{err}");
+        let found: Value = serde_json::from_str(&out).expect("one JSON document on stdout");
+        assert_eq!(
+            (&found["schema"], &found["interrupted"]),
+            (&"roundhouse.museum/2".into(), &false.into())
+        );
+        found
+    }
+}
+
+/// How often an exhibit is visited until its artefact shows. A busy machine can stand still for a
+/// whole window; three times in a row is a fault.
+const VISITS: usize = 3;
+
+/// The range of a finding's value.
+type Wanted<'a> = (&'a str, f64, f64);
+
+impl Room {
+    /// Visits until every wanted value is there.
+    fn shows(&self, words: &str, wanted: &[Wanted<'_>]) -> Value {
+        let mut missed = Vec::new();
+        for _ in 0..VISITS {
+            let found = self.visit(words);
+            let off: Vec<String> = wanted.iter().filter_map(|it| off(&found, it)).collect();
+            if off.is_empty() {
+                return found;
+            }
+            missed.push(off.join("; "));
+        }
+        panic!("{words}: {missed:#?}");
+    }
+}
+
+/// How a finding is out of its range, if it is.
+fn off(visit: &Value, &(name, low, high): &Wanted<'_>) -> Option<String> {
+    let findings = visit["findings"].as_array().expect("findings");
+    let found = findings.iter().find(|it| it["name"] == name);
+    match found.and_then(|it| it["value"].as_f64()) {
+        Some(value) if (low..=high).contains(&value) => None,
+        other => Some(format!("{name}: expected {low} to {high}, found {other:?}")),
+    }
+}
+
+#[test]
+fn exhibits_are_listed_with_how_long_they_take() {
+    let room = Room::shared();
+    let told = room.museum("").success().out;
+    for want in ["think-time", "staircase", "accept-queue", "workload", "stock-lock", " min"] {
+        assert!(told.contains(want), "expected `{want}` in\n{told}");
+    }
+    let json = room.museum("--json --scale 0.1").success().out;
+    let rows: Vec<Value> = serde_json::from_str(&json).expect("a JSON list");
+    assert!(rows.len() >= 5 && rows.iter().all(|row| row["seconds"].as_f64() > Some(1.0)));
+    let unknown = room.museum("mona-lisa");
+    assert_eq!(unknown.code, Some(2));
+    assert!(unknown.err.contains("expected one of think-time"), "{}", unknown.err);
+    assert_eq!(room.museum("staircase --scale 2").code, Some(2));
+}
+
+#[test]
+fn clients_that_sleep_hide_the_server() {
+    let room = Room::alone();
+    // Four clients, ten orders, 100 ms after each: 40 requests a second, and never more.
+    let wanted = [("below-ceiling", 0.2, 1.0), ("equal-asleep", 0.0, 1.5), ("freed", 1.5, 1e6)];
+    room.shows("think-time --scale 0.1 --clients 4 --blocks 1", &wanted);
+    let page = room.text("museum-think-time.html");
+    for want in ["Repeated as it was", "Without the flaw", "CSE4100", "scale 0.1", "0.999"] {
+        assert!(page.contains(want), "expected `{want}` in the page");
+    }
+    assert!(page.len() < 4_000_000 && !page.contains("src=\"http"));
+    let raw = room.text("museum-think-time.jsonl");
+    let first: Value =
+        raw.lines().next().and_then(|it| serde_json::from_str(it).ok()).expect("raw");
+    assert_eq!((&first["row"], &first["scale"]), (&"museum".into(), &0.1.into()));
+    let rows = |kind: &str| raw.matches(&format!("\"row\":\"{kind}\"")).count();
+    assert!(rows("crowd") >= 2, "two servers");
+    assert!(rows("trial") >= 4, "two servers, a third, and a twin");
+}
+
+#[test]
+fn fifteen_clients_need_two_rounds_of_ten_workers() {
+    let room = Room::alone();
+    let words = "staircase --scale 0.1 --clients 15 --report stairs.html";
+    room.shows(words, &[("rounds", 1.3, 3.0)]);
+    assert!(room.text("stairs.html").contains("The staircase"));
+    assert!(room.text("stairs.jsonl").contains("\"row\":\"crowd\""));
+}
+
+#[test]
+fn a_client_that_finds_the_queue_full_waits_for_a_timer() {
+    let room = Room::alone();
+    // Of 40 clients of a stopped server, a queue of 10 makes 29 retry, one of 4096 none.
+    let wanted = [("turned-away", 8.0, 40.0), ("kernel-counted", 1.0, 1e9), ("let-in", 0.0, 7.0)];
+    let found = room.shows("accept-queue --scale 0.02 --clients 40 --blocks 1", &wanted);
+    let facts = found["facts"].to_string();
+    assert!(facts.contains("15.4 ms for each client"), "the delay is printed: {facts}");
+}
+
+#[test]
+fn kinds_of_request_look_alike_when_clients_sleep() {
+    let room = Room::alone();
+    let wanted = [("equal-asleep", 0.0, 1.5), ("differ-awake", 0.1, 10.0)];
+    room.shows("workload --scale 0.05 --clients 5 --blocks 1", &wanted);
+}
+
+#[test]
+fn locks_look_alike_when_clients_sleep() {
+    let room = Room::alone();
+    let wanted = [("equal-asleep", 0.0, 1.5), ("lock-costs", 0.2, 20.0)];
+    room.shows("stock-lock --scale 0.05 --clients 5 --blocks 1", &wanted);
+}
+
+/// Whether Apache is there; says why its part is left out.
+fn has_apache() -> bool {
+    let found = peers::apache::is_here();
+    if let Err(why) = &found {
+        println!("{why}");
+        skip("apache2");
+    }
+    found.is_ok()
+}
+
+/// Rows of the raw file about a web server and its clients.
+fn met(room: &Room, exhibit: &str) -> Vec<Value> {
+    let raw = room.text(&format!("museum-{exhibit}.jsonl"));
+    let rows = raw.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    rows.filter(|row| row["row"] == "web").collect()
+}
+
+/// Requests that the servers of that name answered.
+fn answered(rows: &[Value], server: &str) -> u64 {
+    let mine =
+        rows.iter().filter(|row| row["server"].as_str().is_some_and(|it| it.contains(server)));
+    mine.filter_map(|row| row["run"]["load"]["requests_total"].as_u64()).sum()
+}
+
+#[test]
+fn servers_that_join_and_a_client_without_descriptors_are_kept_apart() {
+    let room = Room::shared();
+    let found = room.visit("three-servers --quick");
+    let rows = met(&room, "three-servers");
+    assert!(answered(&rows, "ours, epoll") > 0, "{rows:#?}");
+    if found["doubts"].to_string().contains("No python3") {
+        return skip("python3");
+    }
+    // As listed no reply is valid, and one server ends none at all.
+    assert_eq!(off(&found, &("never-ends", 0.0, 0.0)), None);
+    let holds = |name: &str| {
+        let findings = found["findings"].as_array().expect("findings");
+        findings.iter().any(|it| it["name"] == name && it["holds"] == true)
+    };
+    assert!(holds("invalid"), "{}", found["findings"]);
+    assert!(room.text("museum-three-servers.html").contains("one process"));
+}
+
+/// Visits an exhibit in its smallest size; `wrong` finds nothing.
+fn visits(room: &Room, exhibit: &str, wrong: impl Fn(&Value, &[Value]) -> Option<String>) {
+    let visit = room.visit(&format!("{exhibit} --quick"));
+    let found = wrong(&visit, &met(room, exhibit));
+    assert_eq!(found, None, "{exhibit}");
+}
+
+/// Both exhibits about computing: every server has answered and logged its times.
+fn computes(room: &Room, exhibit: &str, scale: &str) {
+    visits(room, exhibit, |visit, rows| {
+        let facts = visit["facts"].to_string();
+        assert!(facts.contains(scale), "the scale is printed: {facts}");
+        let real = has_apache().then_some("Apache, prefork");
+        let mut servers = ["ours, processes", "ours, threads"].into_iter().chain(real);
+        let silent = servers.find(|server| answered(rows, server) == 0);
+        let unnoted = rows.iter().find(|row| row["run"]["inside"]["count"].as_u64() < Some(1));
+        silent.map(String::from).or(unnoted.map(|row| row["server"].to_string()))
+    });
+}
+
+#[test]
+fn servers_that_compute_longer_follow_a_division() {
+    let room = Room::shared();
+    computes(&room, "computing-time", "1/1000");
+    let page = room.text("museum-computing-time.html");
+    for want in ["1200 s / computing", "600", "Journal of KISS"] {
+        assert!(page.contains(want), "expected `{want}` in the page");
+    }
+}
+
+#[test]
+fn servers_that_compute_for_many_follow_a_division() {
+    computes(&Room::shared(), "concurrent-clients", "1/200");
+}
+
+/// Both exhibits about spare threads: they were counted, and their server has answered.
+fn counts(room: &Room, exhibit: &str) {
+    visits(room, exhibit, |visit, rows| {
+        let told = visit["flawed"]["numbers"]["rows"].as_array().expect("a table");
+        assert!(rows.len() >= 2 && !told.is_empty(), "{exhibit}: {rows:#?}");
+        let wrong = rows.iter().find(|row| {
+            let looks = row["run"]["churn"]["looks"].as_array().expect("looks");
+            let threads = looks.iter().filter_map(|it| it[2].as_u64()).max();
+            threads < Some(50) || row["run"]["load"]["requests_total"].as_u64() < Some(1)
+        });
+        wrong.map(ToString::to_string)
+    });
+}
+
+#[test]
+fn spare_threads_of_directives_are_counted() {
+    counts(&Room::shared(), "directives");
+}
+
+#[test]
+fn spare_threads_that_come_and_go_are_counted() {
+    counts(&Room::shared(), "spare-band");
+}
+
+#[test]
+fn switches_of_processes_and_threads_are_counted_apart() {
+    let room = Room::shared();
+    room.visit("mixes --quick --md kept.md");
+    let rows = met(&room, "mixes");
+    let count = |server: &str, whose: &str| -> u64 {
+        let mine = rows.iter().filter(|row| row["server"] == server);
+        mine.filter_map(|row| row["run"]["switches"][whose].as_u64()).sum()
+    };
+    assert!(count("ours, prefork", "processes") > 0 && count("ours, worker", "threads") > 0);
+    let prefork = ["threads", "processes"].map(|whose| count("ours, prefork", whose));
+    assert!(prefork[0] < prefork[1], "a process of ours has one thread: {prefork:?}");
+    if has_apache() {
+        assert!(count("Apache, worker", "threads") > 0, "{rows:#?}");
+        assert!(rows.iter().any(|row| row["run"]["rest_switches"].as_u64() > Some(0)));
+    }
+    assert!(room.text("museum-mixes.html").contains("50,902"));
+    let kept = room.text("kept.md");
+    for want in ["# Static and dynamic documents", "| 100 | 50,902 | 50,214 | 31,068 | 0.02 |"] {
+        assert!(kept.contains(want), "expected `{want}` in\n{kept}");
+    }
+}
+
+#[test]
+fn a_sleep_is_rounded_to_ticks() {
+    let room = Room::alone();
+    let virtually = [("plain-is-rounding", 0.0, 0.01), ("kernel-is-rounding", 0.0, 0.01)];
+    // Twenty gaps of 40 ms and of 30 ms; a busy machine makes both longer.
+    let live = [("live-four-thirds", 1.15, 1.5), ("no-drift", 29.9, 33.0)];
+    room.shows("rounded-sleep --quick", &[virtually, live].concat());
+    let raw = room.text("museum-rounded-sleep.jsonl");
+    assert_eq!(raw.matches("\"spinners\":50").count(), 50, "five waits, ten sessions");
+}
+
+#[test]
+fn an_interrupted_visit_shows_its_results_and_leaves_no_process() {
+    let room = Room::alone();
+    let mut visit = room.start("staircase --clients 11 --json");
+    let pid = visit.pid();
+    eventually("its server is up", PATIENCE, || !processes(pid).is_empty());
+    visit.signal(Signal::INT);
+    let ended = visit.end(LONGEST).success();
+    let found: Value = serde_json::from_str(&ended.out).expect("a document all the same");
+    assert_eq!(found["interrupted"], true);
+    assert!(room.text("museum-staircase.html").contains("stopped before its end"));
+    eventually("no process is left", PATIENCE, || processes(pid).is_empty());
+    assert!(!place(pid).exists(), "its files are gone");
+}
+
+/// Where the visit of that process keeps its files.
+fn place(pid: Pid) -> PathBuf {
+    std::env::temp_dir().join(format!("roundhouse-museum-{pid}"))
+}
+
+/// Command lines of processes that work in the directory of that visit.
+fn processes(pid: Pid) -> Vec<String> {
+    let place = place(pid).display().to_string();
+    let all = fs::read_dir("/proc").expect("/proc is mounted").flatten();
+    let lines = all.filter_map(|it| fs::read(Path::new(&it.path()).join("cmdline")).ok());
+    let lines = lines.map(|it| String::from_utf8_lossy(&it).replace('\0', " "));
+    lines.filter(|line| line.contains(&place)).collect()
+}

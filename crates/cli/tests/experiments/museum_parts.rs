@@ -1,0 +1,163 @@
+//! Every exhibit on the parts of a server, at its smallest size, from the real binary.
+//!
+//! No time is tested here: every arm must be there in every block, counts must be right (lengths of
+//! paths, late ids, echoed packets), and page, table and raw data must agree.
+
+use serde_json::Value;
+use std::time::Duration;
+
+use testkit::Process;
+
+use crate::Room;
+
+/// Longer than any of them takes on a machine with other things to do.
+const LONGEST: Duration = Duration::from_secs(240);
+/// Blocks of a quick look.
+const BLOCKS: usize = 6;
+
+/// A quick visit.
+struct Visit {
+    document: Value,
+    page: String,
+    raw: Vec<Value>,
+}
+
+impl Visit {
+    fn of(name: &str) -> Visit {
+        let room = Room::shared();
+        let mut command = room.command(&["museum", name, "--quick", "--json"]);
+        let ended = Process::start(command.env_remove("ROUNDHOUSE_MAPS")).end(LONGEST).success();
+        let document: Value = serde_json::from_str(&ended.out).expect("one JSON document");
+        let lines = room.text(&format!("museum-{name}.jsonl"));
+        let raw = lines.lines().map(|it| serde_json::from_str(it).expect("JSON lines")).collect();
+        let visit = Visit { document, page: room.text(&format!("museum-{name}.html")), raw };
+        visit.is_whole(name);
+        visit
+    }
+
+    /// Checks that hold for all of them.
+    fn is_whole(&self, name: &str) {
+        assert_eq!(self.document["exhibit"], name);
+        assert_eq!(self.document["interrupted"], false);
+        for want in ["Repeated as it was", "Without the flaw", "--quick", "other programs"] {
+            assert!(self.page.contains(want), "{name}: expected `{want}` in the page");
+        }
+        assert!(self.page.len() < 4_000_000 && !self.page.contains("src=\"http"), "{name}");
+        let findings = self.document["findings"].as_array().expect("findings");
+        assert!(findings.len() >= 3 && findings.iter().all(|it| it["value"].is_number()));
+        for side in ["flawed", "corrected"] {
+            let rows = self.document[side]["numbers"]["rows"].as_array().expect("rows");
+            assert!(rows.len() >= 2, "{name}: {side} has its arms");
+        }
+        let headline = self.document["headline"].as_str().expect("a headline");
+        assert!(!headline.contains("NaN") && !headline.contains("unknown"), "{name}: {headline}");
+        let contests: Vec<&Value> = self.raw.iter().filter(|it| it["row"] == "contest").collect();
+        assert!(!contests.is_empty() && self.raw[0]["quick"] == true, "{name}");
+        for contest in contests {
+            let what = &contest["what"];
+            let all = contest["costs"].as_array().expect("costs");
+            assert_eq!(all.len(), contest["arms"].as_array().expect("arms").len(), "{what}");
+            for costs in all.iter().chain([&contest["twin"]]) {
+                let costs = costs.as_array().expect("a cost in each block");
+                assert_eq!(costs.len(), BLOCKS, "{what}");
+                let is_cost = |it: &Value| it.as_f64().is_some_and(|it| it > 0.0);
+                assert!(costs.iter().all(is_cost), "{what}: {costs:?}");
+            }
+        }
+    }
+
+    fn finding(&self, name: &str) -> &Value {
+        let findings = self.document["findings"].as_array().expect("findings");
+        let found = findings.iter().find(|it| it["name"] == name);
+        found.unwrap_or_else(|| panic!("expected a finding {name} in {findings:#?}"))
+    }
+
+    /// A finding that does not depend on time.
+    fn holds(&self, name: &str) {
+        let found = self.finding(name);
+        assert_eq!(found["holds"], true, "{found}");
+    }
+
+    fn arms(&self) -> Vec<String> {
+        let contests = self.raw.iter().filter(|it| it["row"] == "contest");
+        let names = contests.flat_map(|it| it["arms"].as_array().cloned().unwrap_or_default());
+        names.filter_map(|it| it.as_str().map(String::from)).collect()
+    }
+}
+
+fn has(arms: &[String], wanted: &[&str]) {
+    for want in wanted {
+        assert!(arms.iter().any(|it| it == want), "expected the arm `{want}` among {arms:?}");
+    }
+}
+
+#[test]
+fn pools_are_compared_with_heaps_with_and_without_caches() {
+    let visit = Visit::of("pool-heap");
+    let wanted = ["array, stack", "list, queue", "new/delete", "heap without caches", "first time"];
+    has(&visit.arms(), &wanted);
+    // Sixteen combinations of four circumstances.
+    let runs = visit.arms().iter().filter(|it| it.len() == 4 && it.starts_with(['0', '1'])).count();
+    assert_eq!(runs, 16);
+    visit.finding("as-published");
+}
+
+#[test]
+fn layouts_are_walked_and_freed() {
+    let visit = Visit::of("pool-layout");
+    has(&visit.arms(), &["array", "piece by piece", "array, shuffled", "list, stack"]);
+    assert!(visit.document["facts"].to_string().contains("bytes from one object to the next"));
+}
+
+#[test]
+fn words_are_written_near_and_far() {
+    let visit = Visit::of("false-sharing");
+    has(&visit.arms(), &["two, taking turns", "pool with a lock, two threads", "list, one thread"]);
+}
+
+#[test]
+fn objects_find_their_way_home() {
+    let visit = Visit::of("remote-free");
+    has(&visit.arms(), &["heap", "pool with a lock", "our shared pool", "the same, sent home"]);
+    assert!(visit.document["corrected"].to_string().contains("p99.9"));
+}
+
+#[test]
+fn published_paths_are_too_long_and_repaired_ones_are_not() {
+    let visit = Visit::of("path-ladder");
+    visit.holds("too-long");
+    visit.holds("shortest");
+    has(
+        &visit.arms(),
+        &["A* as published", "ordered map, hash", "our JPS+", "+ nodes from a pool"],
+    );
+    let rows = visit.document["flawed"]["numbers"]["rows"].to_string();
+    // The lengths that an independent port of the published searches found, and its expansions.
+    for want in ["25.556", "88.255", "38.142", "108.012", "\"24\"", "\"109\"", "\"73\""] {
+        assert!(rows.contains(want), "expected {want} in {rows}");
+    }
+}
+
+#[test]
+fn servers_with_switches_echo_every_byte() {
+    let visit = Visit::of("server-factors");
+    visit.holds("verified");
+    has(&visit.arms(), &["none", "10000", "00001", "all five", "streamed, new buffer"]);
+    assert!(visit.document["published"].to_string().contains("55,867"));
+}
+
+#[test]
+fn late_ids_are_refused_by_a_counter() {
+    let visit = Visit::of("id-schemes");
+    visit.holds("late-accepted");
+    visit.holds("late-refused");
+    has(&visit.arms(), &["map, one lock", "array, place and counter", "our table of all workers"]);
+}
+
+#[test]
+fn ascending_keys_make_a_list_of_a_plain_tree() {
+    let visit = Visit::of("ordered-index");
+    visit.holds("depth");
+    visit.holds("balanced");
+    has(&visit.arms(), &["list", "plain tree, node by node", "B-tree", "sorted array"]);
+}

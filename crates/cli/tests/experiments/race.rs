@@ -1,0 +1,306 @@
+//! `race` and `duet`, their plans and their reports.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::thread;
+
+use sys::signal::Signal;
+use testkit::{Ended, PATIENCE, Process};
+
+use crate::{BINARY, Room};
+
+const SMALL: [&str; 8] =
+    ["--blocks", "1", "--depths", "1,4", "--window", "50ms", "--warmup", "20ms"];
+
+#[test]
+fn a_race_writes_its_report_and_an_engine_that_is_not_there_has_its_row() {
+    let room = Room::shared();
+    let words = [&["race", "stock", "--arms", "iterative,epoll,steam"], &SMALL[..]].concat();
+    let output = room.run(&words);
+    let Ended { out: said, err: told, .. } = output.success();
+    for want in ["depth 1", "depth 4", "iterative", "(twin)", "steam: not measured: ", "`steam`"] {
+        assert!(said.contains(want), "expected `{want}` in\n{said}\n{told}");
+    }
+    let runs = lab::record::read(&room.path().join("report.jsonl")).expect("it wrote the raw data");
+    let run = runs.first().expect("one run");
+    let measured = run.trials.iter().filter_map(|trial| trial.result());
+    for load in measured.clone() {
+        let check = load.checked().expect("the market's books are compared");
+        assert!(check.ok && load.requests > 0, "{load:?}");
+        assert!(load.server.is_some() && load.generator.is_some(), "{load:?}");
+    }
+    assert_eq!(measured.count(), 6, "two arms and a twin at two depths");
+    let page =
+        std::fs::read_to_string(room.path().join("report.html")).expect("it wrote the report");
+    assert!(page.contains("Verdict against epoll") && page.len() < 4_000_000);
+}
+
+#[test]
+fn a_second_race_is_appended_and_json_is_one_document() {
+    let room = Room::shared();
+    let words =
+        [&["race", "--arms", "epoll", "--no-twin", "--json", "--out", "kept"], &SMALL[..]].concat();
+    for _ in 0..2 {
+        let output = room.run(&words);
+        let json: lab::verdict::Summary =
+            serde_json::from_str(&output.out).expect("one JSON document on stdout");
+        assert_eq!(json.points.len(), 2);
+        assert_eq!(json.broken, Vec::<String>::new());
+    }
+    let runs = lab::record::read(&room.path().join("kept/report.jsonl")).expect("the raw data");
+    assert_eq!(runs.len(), 2);
+    assert_eq!(runs[0].manifest.plan_hash, runs[1].manifest.plan_hash);
+}
+
+/// Says `success` to everything and always shows the same book.
+fn lie(peer: TcpStream) {
+    let Ok(mut replies) = peer.try_clone() else { return };
+    for line in BufReader::new(peer).lines().map_while(Result::ok) {
+        let word = line.split(' ').next().unwrap_or_default();
+        let reply = match word {
+            "show" => "1 1000 5\n\n".to_string(),
+            _ => format!("[{word}] success\n"),
+        };
+        if replies.write_all(reply.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_server_that_lies_about_its_books_makes_the_race_fail_loudly() {
+    let room = Room::shared();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    thread::spawn(move || {
+        for peer in listener.incoming().flatten() {
+            thread::spawn(|| lie(peer));
+        }
+    });
+    // The process is there to be watched and stopped; the lies come from this one.
+    let arm = format!(r#"liar=sh -c 'echo "{{\"listening\":\"{address}\"}}"; exec sleep 60'"#);
+    let words = ["race", "--arms", "epoll", "--arm", &arm, "--mix", "buy=1", "--vs", "epoll"];
+    let words = [&words[..], &SMALL[..]].concat();
+    let output = room.run(&words);
+    let told = &output.err;
+    assert_eq!(output.code, Some(1), "{told}");
+    assert!(told.contains("MODEL CHECK FAILED: liar, depth 1, block 1"), "{told}");
+    let page =
+        std::fs::read_to_string(room.path().join("report.html")).expect("it wrote the report");
+    assert!(page.contains("The speeds below must not be used"));
+}
+
+#[test]
+fn a_duet_says_what_a_request_costs() {
+    let room = Room::shared();
+    let arm = |engine: &str| {
+        format!("{engine}={BINARY} serve stock --port 0 --data {{dir}}/stock.txt --engine {engine}")
+    };
+    let words = ["duet", "--arm", &arm("epoll"), "--arm", &arm("iterative"), "--connections", "1"];
+    let size =
+        ["--fresh-pairs", "1", "--windows", "2", "--window", "20ms", "--warmup", "10ms", "--json"];
+    let output = room.run(&[&words[..], &size[..]].concat());
+    let output = output.success();
+    let found: lab::duet::Outcome =
+        serde_json::from_str(&output.out).expect("one JSON document on stdout");
+    let ratio = found.pairings[0].ratio.expect("one pair was played");
+    assert!(ratio > 0.02 && ratio < 50.0, "CPU per request epoll / iterative is {ratio}");
+}
+
+/// A plan of every kind of load point, as small as they get.
+const EVERY_KIND: &str = r#"
+question = "Does every load point work?"
+blocks = 1
+twin = false
+warmup = "20ms"
+window = "60ms"
+[[arm]]
+engine = "epoll"
+[[arm]]
+name = "edge"
+engine = "epoll"
+args = ["--edge"]
+[[point]]
+connections = [1, 2, 4]
+requests_per_connection = 64
+[[point]]
+rate = 0.2
+[[point]]
+overload = 1.5
+[[point]]
+promise = "p50 < 1s"
+resolution = 0.9
+[[point]]
+idle = 50
+[[point]]
+name = "churn"
+requests_per_connection = 1
+connections = 2
+"#;
+
+#[test]
+fn a_plan_file_runs_every_kind_of_load_point() {
+    let room = Room::shared();
+    std::fs::write(room.path().join("plan.toml"), EVERY_KIND).expect("the room is writable");
+    let output = room.run(&["race", "plan.toml"]);
+    let said = output.success().out;
+    let run = lab::record::read(&room.path().join("report.jsonl")).expect("raw data").remove(0);
+    assert!(run.finished && run.pilots.len() == 2, "{:?}", run.pilots);
+    let counted: Vec<_> = run.trials.iter().filter(|trial| trial.counted).collect();
+    assert_eq!(counted.len(), 16, "eight load points and two arms");
+    for trial in &counted {
+        let load = trial.result().unwrap_or_else(|| panic!("{trial:?}"));
+        assert!(load.requests_total > 0, "{trial:?}");
+        let cost = trial.seen.cost.as_ref().expect("every server is watched");
+        assert!(cost.user_ns + cost.system_ns > 0, "{trial:?}");
+    }
+    let of = |kind: &str| {
+        let found = counted.iter().find(|trial| trial.point.contains(kind));
+        found.unwrap_or_else(|| panic!("no {kind}")).seen.clone()
+    };
+    assert!(of("of the slowest").offered_rps.is_some_and(|rate| rate > 1.0));
+    let idle = of("idle").idle.expect("silent connections");
+    assert_eq!((idle.opened, idle.kept), (50, 50), "{idle:?}");
+    let recovery = of("overload").recovery.expect("an overload");
+    assert!(recovery.kept_share.is_some_and(|share| share > 0.0), "{recovery:?}");
+    let search = of("p50 < 1s").search.expect("a search");
+    assert!(!search.probes.is_empty(), "{search:?}");
+    assert!(said.contains("closed sweep") && said.contains("cost beside the speed"), "{said}");
+}
+
+#[test]
+fn a_race_that_was_stopped_goes_on_and_can_be_drawn_again() {
+    let room = Room::shared();
+    let size = ["--blocks", "2", "--depths", "1", "--window", "50ms", "--warmup", "20ms"];
+    let words = [&["race", "--arms", "epoll,iterative", "--no-twin"], &size[..]].concat();
+    let mut race = Process::start(&mut room.command(&words));
+    // The second block begins when two trials are there.
+    race.says("block 2");
+    race.signal(Signal::INT);
+    race.end(PATIENCE);
+    let raw = room.path().join("report.jsonl");
+    let before = lab::record::read(&raw).expect("raw data");
+    let output = room.run(&words);
+    let output = output.success();
+    let told = &output.err;
+    let after = lab::record::read(&raw).expect("raw data");
+    let counted = after[0].trials.iter().filter(|trial| trial.counted).count();
+    if !before[0].finished {
+        assert!(told.contains("going on with the race of"), "{told}");
+        assert_eq!((after.len(), after[0].resumed.len(), counted), (1, 1, 4));
+    }
+    assert!(after[0].finished);
+
+    let files = ["--md", "r.md", "--csv", "r.csv", "--json", "r.json", "--junit", "r.xml"];
+    let words = [&["report", "--html", "r.html", "--run", "1"], &files[..]].concat();
+    let output = room.run(&words);
+    output.success();
+    for (file, want) in [
+        ("r.md", "## depth 1"),
+        ("r.csv", "order,sitting,block"),
+        ("r.json", "\"roundhouse.report/1\""),
+        ("r.xml", "<testsuite "),
+        ("r.html", "epoll"),
+    ] {
+        let found = std::fs::read_to_string(room.path().join(file)).expect("it was written");
+        assert!(found.contains(want), "{file}");
+    }
+    let output = room.run(&["race", "report.jsonl", "--out", "second"]);
+    output.success();
+    let output = room.run(&["compare", "report.jsonl", "second/report.jsonl"]);
+    let said = output.out;
+    assert!(said.contains("iterative") && said.contains("open"), "{said}");
+}
+
+#[test]
+fn a_planted_difference_is_found_and_fails_the_build() {
+    let room = Room::shared();
+    let arm = |name: &str, flags: &str| {
+        format!("{name}={BINARY} serve stock --port 0 --data {{dir}}/stock.txt --engine {flags}")
+    };
+    let (quick, slow) = (arm("quick", "epoll"), arm("slow", "iterative"));
+    let words = ["race", "--arm", &quick, "--arm", &slow, "--blocks", "6", "--depths", "1"];
+    let size = ["--window", "80ms", "--warmup", "20ms", "--connections", "4"];
+    let fail = ["--fail-if", "slow rps < 0.95x quick", "--fail-if", "slow rps > 1.5x quick"];
+    let output = room.run(&[&words[..], &size[..], &fail[..]].concat());
+    let told = &output.err;
+    let (mut ratios, run) = (Vec::new(), lab::record::read(&room.path().join("report.jsonl")));
+    let run = run.expect("raw data").remove(0);
+    assert_eq!(run.manifest.plan.baseline, "quick", "the first arm is the baseline");
+    for block in 0..6 {
+        let rate = |arm: &str| {
+            let mine =
+                run.trials.iter().find(|it| it.arm == arm && it.block == block && it.counted);
+            mine.and_then(|trial| trial.result()).map(|load| load.throughput_rps)
+        };
+        ratios.extend(rate("slow").zip(rate("quick")).map(|(slow, quick)| slow / quick));
+    }
+    // On a machine that is busy with other things a block may go the other way; where all agree,
+    // so must the exit code.
+    if ratios.len() == 6 && ratios.iter().all(|ratio| *ratio < 0.95) {
+        assert_eq!(output.code, Some(99), "{ratios:?}\n{told}");
+        assert!(told.contains("FAILED: slow rps < 0.95x quick at depth 1"), "{told}");
+    } else {
+        assert_ne!(output.code, Some(1), "{ratios:?}\n{told}");
+    }
+}
+
+/// The shipped plans mean something; the one that would have to build a Go program first is held by
+/// the tests of its arms.
+#[test]
+fn every_shipped_plan_is_one() {
+    let room = Room::shared();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&folder).expect("the folder is in the repository").flatten() {
+        let path = entry.path();
+        let told = std::fs::read_to_string(&path).expect("it can be read");
+        if path.extension().is_none_or(|ending| ending != "toml") || told.contains("\"go\"") {
+            continue;
+        }
+        let words = ["race", path.to_str().expect("a path of ours"), "--dry-run"];
+        let output = room.run(&words);
+        let Ended { out: said, err: told, .. } = output.success();
+        assert!(said.contains("load points") && said.contains("blocks · "), "{said}");
+        assert!(
+            !told.contains("doubt: "),
+            "{}: no verdict could be reached: {told}",
+            path.display()
+        );
+        seen += 1;
+    }
+    assert!(seen >= 15, "only {seen} plans were found");
+    assert!(!room.path().join("report.jsonl").exists(), "a dry run writes nothing");
+}
+
+#[test]
+fn the_doctor_looks_at_everything() {
+    let room = Room::shared();
+    let output = room.run(&["doctor", "--quick", "--json"]);
+    let found: serde_json::Value =
+        serde_json::from_str(&output.out).expect("one JSON document on stdout");
+    assert_eq!(found["schema"], "roundhouse.doctor/1");
+    assert!(found["checks"].as_array().is_some_and(|checks| checks.len() > 15), "{found}");
+}
+
+#[test]
+fn plans_that_make_no_sense_are_usage_errors() {
+    fn check(words: &[&str], want: &str) {
+        let room = Room::shared();
+        let output = room.run(words);
+        let told = &output.err;
+        assert_eq!(output.code, Some(2), "{words:?}: {told}");
+        assert!(told.contains(want), "{words:?}: {told}");
+    }
+    check(&["race", "--vs", "steam"], "expected the baseline to be one of iterative, epoll");
+    check(&["race", "--blocks", "0"], "expected 1 block or more");
+    check(&["race", "--arm", "nothing"], "expected NAME=COMMAND");
+    check(&["race", "nowhere"], "expected stock, web, a plan (FILE.toml)");
+    check(&["race", "nowhere.toml"], "cannot read nowhere.toml");
+    check(&["race", "--fail-if", "steam p99 > 2x epoll"], "expected an arm out of iterative");
+    check(&["race", "--fail-if", "quick"], "no comparison");
+    check(&["race", "--budget", "1ms"], "the length of one block");
+    check(&["race", "web", "--arms", "redis,tokio"], "tokio does not serve web");
+    check(&["duet", "--arm", "a=b"], "expected two arms or more");
+}

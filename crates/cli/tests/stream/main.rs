@@ -1,0 +1,260 @@
+//! Streams that are more than a file to a client: live sources, groups, casts without a request,
+//! thousands of receivers, and a server that is replaced under its listeners; and what
+//! `roundhouse play` says of them. Only our own programs play here; nothing measures time.
+
+mod play;
+
+use std::io::Write;
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use sys::signal::Signal;
+use testkit::{Ended, Folder, Law, PATIENCE, Process, Server, eventually, skip};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
+
+/// A WAVE file of `ms` milliseconds of μ-law.
+fn wave(ms: usize) -> Vec<u8> {
+    let samples: Vec<u8> = (0..ms * 8).map(|at| (at * 7) as u8).collect();
+    testkit::wave(Law::Mu, &samples)
+}
+
+/// A transport stream of pictures of 40 ms and 14 packets each; every tenth is a key frame.
+fn stream(pictures: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for picture in 0..pictures {
+        let base = picture as u64 * 3600;
+        for number in 0..14 {
+            let mut packet = [number as u8; 188];
+            packet[..4].copy_from_slice(&[0x47, 1, 0, 0x10]);
+            if number == 0 {
+                packet[1] = 0;
+            }
+            if number == 1 {
+                let flags = if picture % 10 == 0 { 0x50 } else { 0x10 };
+                packet[3..6].copy_from_slice(&[0x30, 7, flags]);
+                packet[6..10].copy_from_slice(&((base >> 1) as u32).to_be_bytes());
+                packet[10..12].copy_from_slice(&[(base as u8 & 1) << 7, 0]);
+            }
+            bytes.extend_from_slice(&packet);
+        }
+    }
+    bytes
+}
+
+fn serve(args: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(["serve", "media", "--port", "0", "--admin", "none"]).args(args);
+    command
+}
+
+fn url(server: &Server, name: &str) -> String {
+    format!("rtsp://127.0.0.1:{}/{name}", server.port())
+}
+
+fn begin(args: &[&str]) -> Process {
+    Process::start(Command::new(BINARY).args(args))
+}
+
+fn run(args: &[&str]) -> Ended {
+    testkit::run(Command::new(BINARY).args(args))
+}
+
+/// The report of a listener that has lost nothing.
+fn heard(mut listener: Process, what: &str) -> Value {
+    let Ended { code, out, err, .. } = listener.end(PATIENCE);
+    let line = out.lines().next().unwrap_or("");
+    let hearing: Value =
+        serde_json::from_str(line).unwrap_or_else(|_| panic!("{what}: {out}{err}"));
+    assert_eq!(code, Some(0), "{what}: {hearing}");
+    assert_eq!(hearing["lost"], 0, "{what}: {hearing}");
+    hearing
+}
+
+/// Listens until the media end.
+fn listen(url: &str, more: &[&str]) -> Process {
+    begin(&[&["play", url, "--json", "--for", "20s"], more].concat())
+}
+
+#[test]
+fn a_live_source_goes_out_to_all_and_its_end_is_told() {
+    let mut server = Server::start_with(&mut serve(&["-"]), Stdio::piped());
+    let mut pipe = server.stdin().expect("a pipe");
+    let bytes = stream(75);
+    let url = url(&server, "live.ts");
+    let listeners = [
+        (listen(&url, &["-n", "20", "--ramp", "500ms"]), "udp"),
+        (listen(&self::url(&server, ""), &["-n", "3", "--tcp", "--ramp", "500ms"]), "tcp"),
+    ];
+    // Some of them are there before anything comes.
+    std::thread::sleep(Duration::from_millis(300));
+    let writer = std::thread::spawn(move || {
+        // Faster than its own clock: the reader slows it down.
+        let _ = pipe.write_all(&bytes);
+    });
+    for (listener, how) in listeners {
+        let hearing = heard(listener, how);
+        assert_eq!(hearing["played"], hearing["sessions"], "{how}: {hearing}");
+        assert_eq!(hearing["ended"], hearing["sessions"], "{how}: {hearing}");
+    }
+    writer.join().expect("it wrote");
+    let late = listen(&url, &[]).end(PATIENCE);
+    assert!(late.code == Some(1) && late.out.contains("410"), "{late:?}");
+}
+
+#[test]
+fn a_cast_arrives_whole_and_says_how_to_listen() {
+    let folder = Folder::new();
+    let file = folder.file("a.ts", stream(40));
+    // An even port; it and the next were free a moment ago.
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let port = socket.local_addr().expect("bound").port() & !1;
+    drop(socket);
+    let to = format!("rtp://127.0.0.1:{port}");
+    let listener = listen(&to, &[]);
+    // It listens as soon as the kernel knows of it.
+    let wanted = format!("0100007F:{port:04X}");
+    eventually("it listens", PATIENCE, || {
+        std::fs::read_to_string("/proc/net/udp").expect("a list").contains(&wanted)
+    });
+    let (file, sdp) = (file.to_str().expect("text"), folder.path().join("a.sdp"));
+    let sdp_text = sdp.to_str().expect("text");
+    let cast = run(&["cast", file, &to, "--sdp", sdp_text]).success();
+    let said = cast.out + &cast.err;
+    assert!(said.contains("MP2T/90000") && said.contains("drift"), "{said}");
+    let hearing = heard(listener, "cast");
+    assert_eq!(hearing["bytes"], 40 * 14 * 188, "{hearing}");
+    let text = std::fs::read_to_string(&sdp).expect("a description");
+    assert!(text.contains("c=IN IP4 127.0.0.1\r\n"), "{text}");
+    assert!(text.contains(&format!("m=video {port} RTP/AVP 33\r\n")), "{text}");
+    assert!(!text.contains("a=control"), "{text}");
+}
+
+#[test]
+fn a_group_hears_one_sender() {
+    let folder = Folder::new();
+    folder.file("a.wav", wave(2_000));
+    // A group of this test run's own.
+    let pid = std::process::id();
+    let group = format!("239.77.{}.{}:{}", pid >> 8 & 255, pid & 255, 20_000 + pid % 10_000 * 2);
+    let dir = folder.text_path();
+    let server = Server::start(&mut serve(&[dir, "--group", &group, "--loop"]));
+    let url = url(&server, "a.wav");
+    let here = ["--multicast", "--interface", "127.0.0.1"];
+    let listen = || begin(&[&["play", &url, "--json", "--for", "2s"], &here[..]].concat());
+    let hearings: Vec<Value> =
+        [listen(), listen()].into_iter().map(|it| heard(it, "a member")).collect();
+    let names: Vec<&Value> = hearings.iter().map(|it| &it["tracks"][0]["ssrc"]).collect();
+    assert_eq!(names[0], names[1], "one sender: {hearings:?}");
+    for hearing in &hearings {
+        // The second member heard at least the rest.
+        assert!(hearing["packets"].as_u64() > Some(20), "{hearing}");
+    }
+    // A server without groups refuses, and players try the next way.
+    let server = Server::start(&mut serve(&[dir]));
+    let refused = listen_to_group(&self::url(&server, "a.wav")).end(PATIENCE);
+    assert!(refused.code == Some(1) && refused.out.contains("461"), "{refused:?}");
+}
+
+fn listen_to_group(url: &str) -> Process {
+    begin(&["play", url, "--json", "--for", "2s", "--multicast", "--interface", "127.0.0.1"])
+}
+
+#[test]
+fn many_receivers_are_a_load() {
+    let folder = Folder::new();
+    folder.file("a.wav", wave(3_000));
+    let server = Server::start(&mut serve(&[folder.text_path()]));
+    let args = ["load", &url(&server, "a.wav"), "-c", "200", "-d", "20s", "--json"];
+    let load = begin(&args);
+    // Reloading the settings does not disturb receivers.
+    for _ in 0..5 {
+        std::thread::sleep(Duration::from_millis(300));
+        server.signal(Signal::HUP);
+    }
+    let hearing = heard(load, "load");
+    assert_eq!((&hearing["played"], &hearing["ended"]), (&200.into(), &200.into()), "{hearing}");
+    assert_eq!(hearing["packets"], 200 * 150, "{hearing}");
+    assert!(hearing["first_packet_ms"]["p50"].as_f64() > Some(0.0), "{hearing}");
+    let two = run(&["load", "rtsp://127.0.0.1:1/a", "http://x"]);
+    assert!(two.code == Some(2) && two.err.contains("listened to"), "{two:?}");
+}
+
+/// A film each within the connection and by datagrams.
+fn check_engine(folder: &Path, engine: &str) {
+    let folder = folder.to_str().expect("text");
+    let Ok(server) = Server::try_start(&mut serve(&[folder, "--engine", engine])) else {
+        assert!(["uring", "port"].contains(&engine), "{engine} needs nothing special");
+        return skip("io_uring");
+    };
+    let url = url(&server, "a.wav");
+    let listeners = [listen(&url, &["-n", "3"]), listen(&url, &["-n", "3", "--tcp"])];
+    for listener in listeners {
+        let hearing = heard(listener, engine);
+        assert_eq!(hearing["ended"], 3, "{engine}: {hearing}");
+        assert_eq!(hearing["packets"], 3 * 50, "{engine}: {hearing}");
+    }
+}
+
+#[test]
+fn every_architecture_streams() {
+    let folder = Folder::new();
+    folder.file("a.wav", wave(1_000));
+    std::thread::scope(|scope| {
+        for engine in ["prefork", "thread", "select", "uring", "port"] {
+            let folder = folder.path();
+            scope.spawn(move || check_engine(folder, engine));
+        }
+    });
+}
+
+#[test]
+fn who_listens_notices_nothing_of_a_new_server() {
+    let folder = Folder::new();
+    folder.file("a.wav", wave(4_000));
+    let dir = folder.text_path();
+    let mut server = Server::start(&mut serve(&[dir, "--upgradable", "--drain", "1h"]));
+    let url = url(&server, "a.wav");
+    let before = listen(&url, &["-n", "4", "--ramp", "100ms"]);
+    // All of them play by then, on any machine; and if not, they do so with the heir.
+    std::thread::sleep(Duration::from_millis(800));
+    server.signal(Signal::USR2);
+    let before_it = server.pid;
+    server.hands_over();
+    let after = listen(&url, &["-n", "4", "--ramp", "100ms"]);
+    for (listener, who) in [(before, "before"), (after, "after")] {
+        let hearing = heard(listener, who);
+        assert_eq!(hearing["ended"], 4, "{who}: {hearing}");
+        assert_eq!(hearing["packets"], 4 * 200, "{who}: {hearing}");
+    }
+    server.leaves(before_it);
+}
+
+#[test]
+fn a_group_goes_on_when_who_sent_to_it_has_left() {
+    let folder = Folder::new();
+    folder.file("a.wav", wave(3_000));
+    let pid = std::process::id();
+    let group = format!("239.78.{}.{}:{}", pid >> 8 & 255, pid & 255, 20_000 + pid % 10_000 * 2);
+    let dir = folder.text_path();
+    let args = [dir, "--group", &group, "--loop", "--upgradable", "--drain", "1h"];
+    let mut server = Server::start(&mut serve(&args));
+    let url = url(&server, "a.wav");
+    let listen = |time: &str| {
+        let here = ["--multicast", "--interface", "127.0.0.1", "--for", time];
+        begin(&[&["play", &url, "--json"], &here[..]].concat())
+    };
+    let before = listen("3s");
+    // It is cast by then, on any machine; if not, by the heir from the beginning.
+    std::thread::sleep(Duration::from_millis(800));
+    server.signal(Signal::USR2);
+    let before_it = server.pid;
+    server.hands_over();
+    let after = listen("6s");
+    let hearings = [heard(before, "before"), heard(after, "after")];
+    assert_eq!(hearings[0]["tracks"][0]["ssrc"], hearings[1]["tracks"][0]["ssrc"]);
+    server.leaves(before_it);
+}

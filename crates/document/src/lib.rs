@@ -1,0 +1,94 @@
+//! A document of measurements as plain values: tables, plots, sections, findings.
+//!
+//! The museum writes documents, `pages` draws them as HTML, the command prints them as text,
+//! Markdown or JSON. None of them needs to know the others: they share these values, which are
+//! serialised as they stand.
+
+mod plot;
+mod table;
+
+pub use plot::{Axis, Mark, Plot, Point, Series};
+pub use table::Table;
+
+use serde::Serialize;
+
+/// A published measurement, repeated with its flaw and without it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Document {
+    /// Name and version of this format.
+    pub schema: String,
+    /// The exhibit's name on the command line.
+    pub exhibit: String,
+    /// Its heading.
+    pub title: String,
+    /// The factor by which waits were shortened.
+    pub scale: f64,
+    /// The same in words, shown beside every figure; empty if nothing was shortened.
+    pub scale_words: String,
+    /// The run was stopped before its end.
+    pub interrupted: bool,
+    /// How long it took, seconds.
+    pub took_s: f64,
+    /// The result, in one sentence that a newcomer understands.
+    pub headline: String,
+    /// What was published.
+    pub published: Figure,
+    /// The experiment with its flaw.
+    pub flawed: Section,
+    /// The experiment without it.
+    pub corrected: Section,
+    /// Why they differ, paragraph by paragraph.
+    pub why: Vec<String>,
+    /// What to remember, in one sentence.
+    pub lesson: String,
+    /// Both runs and the published figure in one plot, if that helps.
+    pub together: Option<Plot>,
+    /// What was expected beforehand, and whether it came out.
+    pub findings: Vec<Finding>,
+    /// Parameters that a reader needs to judge the runs.
+    pub facts: Vec<(String, String)>,
+    /// Reasons for distrust.
+    pub doubts: Vec<String>,
+    /// Further runs on the same subject.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rooms: Vec<Section>,
+}
+
+/// A published figure.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Figure {
+    /// What its authors concluded, close to their words.
+    pub claim: String,
+    /// Author, title, year, table or figure.
+    pub source: String,
+    /// Its numbers.
+    pub numbers: Table,
+}
+
+/// One run of the experiment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Section {
+    /// Its heading.
+    pub title: String,
+    /// How it was set up.
+    pub setup: String,
+    /// The result, in a sentence or two.
+    pub finding: String,
+    /// A plot of it.
+    pub plot: Option<Plot>,
+    /// Its numbers.
+    pub numbers: Table,
+}
+
+/// An expectation that was stated before the measurement.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// Its name, stable for programs.
+    pub name: String,
+    /// Whether it came out.
+    pub holds: bool,
+    /// The number that decides.
+    pub value: f64,
+    /// What the number was expected to be, in words.
+    pub expected: String,
+}

@@ -1,0 +1,204 @@
+//! What an exhibit measured: values for its words, rows, series and findings.
+
+use crate::exhibit::Fault;
+use crate::text::{FigureText, Filler, PlotText, SectionText, Text, Values};
+use document::{Axis, Document, Figure, Finding, Plot, Point, Section, Series, Table};
+use minijinja::Value;
+use minijinja::value::Serde;
+use serde::Serialize;
+use stats::Comparison;
+use stats::words;
+
+/// The numbers of an exhibit, without a word; [`Text`] has those.
+#[derive(Clone, Debug, Default)]
+pub struct Draft {
+    pub(crate) values: Values,
+    /// The published table.
+    pub(crate) published: Part,
+    /// The run with the flaw.
+    pub(crate) flawed: Part,
+    /// The run without it.
+    pub(crate) corrected: Part,
+    /// Both in one plot.
+    pub(crate) together: Part,
+    pub(crate) rooms: Vec<(&'static str, Part)>,
+    findings: Vec<Measured>,
+    /// Facts beside those of the text.
+    pub(crate) facts: Vec<(String, String)>,
+}
+
+/// A number that was expected to be something.
+#[derive(Clone, Debug)]
+struct Measured {
+    name: &'static str,
+    value: f64,
+    range: Option<(f64, f64)>,
+    /// Decided by the exhibit, where a bound cannot say it.
+    holds: Option<bool>,
+}
+
+/// The numbers of one section.
+#[derive(Clone, Debug, Default)]
+pub struct Part {
+    /// Columns after those of the text.
+    pub(crate) head: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+    pub(crate) series: Vec<Series>,
+    /// Names of the positions on the horizontal axis.
+    pub(crate) names: Vec<String>,
+}
+
+impl Part {
+    /// Appends a row.
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.into());
+    }
+
+    /// Appends a series, unless it is empty.
+    pub fn series(&mut self, series: Series) {
+        if !series.points.is_empty() {
+            self.series.push(series);
+        }
+    }
+
+    /// Names the positions on the horizontal axis.
+    pub fn named(&mut self, names: impl IntoIterator<Item = impl Into<String>>) {
+        self.names = names.into_iter().map(Into::into).collect();
+    }
+
+    fn table(&self, filler: &Filler, head: &[String]) -> Result<Table, Fault> {
+        let mut table = Table::default();
+        for name in head {
+            table.head.push(filler.fill(name)?);
+        }
+        table.head.extend(self.head.iter().cloned());
+        self.rows.iter().for_each(|row| table.row(row.clone()));
+        Ok(table)
+    }
+
+    fn plot(&self, filler: &Filler, text: Option<&PlotText>) -> Result<Option<Plot>, Fault> {
+        let Some(text) = text.filter(|_| !self.series.is_empty()) else { return Ok(None) };
+        let axis = |title: &str, log, names| {
+            Ok::<Axis, Fault>(Axis { title: filler.fill(title)?, log, names })
+        };
+        Ok(Some(Plot {
+            title: filler.fill(&text.title)?,
+            caption: filler.fill(&text.caption)?,
+            x: axis(&text.x.title, text.x.log, self.names.clone())?,
+            y: axis(&text.y.title, text.y.log, Vec::new())?,
+            series: self.series.clone(),
+        }))
+    }
+
+    fn section(&self, filler: &Filler, text: &SectionText) -> Result<Section, Fault> {
+        Ok(Section {
+            title: filler.fill(&text.title)?,
+            setup: filler.fill(&text.setup)?,
+            finding: filler.fill(&text.finding)?,
+            plot: self.plot(filler, text.plot.as_ref())?,
+            numbers: self.table(filler, &text.head)?,
+        })
+    }
+
+    fn figure(&self, filler: &Filler, text: &FigureText) -> Result<Figure, Fault> {
+        Ok(Figure {
+            claim: filler.fill(&text.claim)?,
+            source: filler.fill(&text.source)?,
+            numbers: self.table(filler, &text.head)?,
+        })
+    }
+}
+
+impl Draft {
+    /// Gives the templates a value; `None` is a value too, by which they choose a sentence.
+    pub fn set(&mut self, name: &'static str, value: impl Serialize) {
+        self.values.insert(name, Value::from(Serde(value)));
+    }
+
+    /// Gives them a comparison in words.
+    pub fn compare(&mut self, name: &'static str, found: Option<&Comparison>) {
+        self.set(name, found.map(words::compared));
+    }
+
+    /// Appends a further section.
+    pub fn room(&mut self, name: &'static str, part: Part) {
+        self.rooms.push((name, part));
+    }
+
+    /// A number of which the text says what was expected, if it was measured.
+    pub fn expect(&mut self, name: &'static str, value: impl Into<Option<f64>>) {
+        let value = value.into();
+        self.findings.extend(value.map(|value| Measured { name, value, range: None, holds: None }));
+    }
+
+    /// The same of a ratio with its interval.
+    pub fn expect_ratio(&mut self, name: &'static str, found: Option<&Comparison>) {
+        let measured = |it: &Comparison| {
+            let range = it.interval.as_ref().map(|it| (it.low, it.high));
+            Measured { name, value: it.ratio, range, holds: None }
+        };
+        self.findings.extend(found.map(measured));
+    }
+
+    /// The same where the exhibit decides by itself.
+    pub fn claim(&mut self, name: &'static str, holds: bool, value: f64) {
+        self.findings.push(Measured { name, value, range: None, holds: Some(holds) });
+    }
+
+    fn findings(&self, filler: &Filler, text: &Text) -> Result<Vec<Finding>, Fault> {
+        let finding = |it: &Measured| {
+            let expected = text.findings.get(it.name);
+            let expected =
+                expected.ok_or_else(|| Fault::Text(format!("no finding `{}`", it.name)))?;
+            let holds = it.holds.unwrap_or_else(|| expected.is_met(it.value, it.range));
+            let (name, expected) = (it.name.to_string(), filler.fill(&expected.says)?);
+            Ok(Finding { name, holds, value: it.value, expected })
+        };
+        self.findings.iter().map(finding).collect()
+    }
+
+    /// The words and the numbers together.
+    ///
+    /// # Errors
+    /// [`Fault::Text`] if they do not fit.
+    pub fn document(&self, text: &Text) -> Result<Document, Fault> {
+        let filler = Filler::new(&self.values);
+        let mut facts = Vec::new();
+        for [name, value] in &text.facts {
+            facts.push((filler.fill(name)?, filler.fill(value)?));
+        }
+        facts.retain(|(_, value)| !value.is_empty());
+        facts.extend(self.facts.iter().cloned());
+        let room = |(name, part): &(&'static str, Part)| {
+            let text = text.rooms.get(*name);
+            let text = text.ok_or_else(|| Fault::Text(format!("no room `{name}`")))?;
+            part.section(&filler, text)
+        };
+        Ok(Document {
+            title: text.title.clone(),
+            headline: filler.fill(&text.headline)?,
+            published: self.published.figure(&filler, &text.published)?,
+            flawed: self.flawed.section(&filler, &text.flawed)?,
+            corrected: self.corrected.section(&filler, &text.corrected)?,
+            rooms: self.rooms.iter().map(room).collect::<Result<_, _>>()?,
+            why: filler.fill_all(&text.why)?,
+            lesson: filler.fill(&text.lesson)?,
+            together: self.together.plot(&filler, text.together.as_ref())?,
+            findings: self.findings(&filler, text)?,
+            facts,
+            doubts: filler.fill_all(&text.doubts)?,
+            ..Document::default()
+        })
+    }
+}
+
+/// A ratio with its interval, at a position of the horizontal axis.
+pub fn point(x: f64, found: &Comparison) -> Point {
+    let range = found.interval.as_ref().map(|range| (range.low, range.high));
+    Point { x, y: found.ratio, range }
+}
+
+/// A line at 1 from the first to the last of `positions`: what ratios are compared with.
+pub fn one(name: &str, positions: impl IntoIterator<Item = f64>) -> Series {
+    Series::published(name, positions.into_iter().map(|x| (x, 1.0)))
+}

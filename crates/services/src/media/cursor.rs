@@ -1,0 +1,254 @@
+//! A cursor through one track: which packet is next, when it is due, and its RTP header.
+//!
+//! Indices and times are absolute: where a file repeats, they grow with every lap. A segment is
+//! what one `PLAY` orders; sequence numbers and timestamps continue from segment to segment (RFC
+//! 2326 appendix B).
+
+use std::sync::Arc;
+
+use seam::Instant;
+use std::time::Duration;
+use wire::containers::{Packet, Payload, Prefix, Track};
+use wire::rtp;
+
+use super::live::{DATAGRAM, Ring};
+use super::title::Title;
+
+/// Nanoseconds of a second.
+pub const SECOND: u64 = 1_000_000_000;
+
+/// Most packets that can be owed; a greater difference means that the number has passed.
+const OWED_MAX: u64 = 4096;
+
+/// How long after the last datagram the next one is expected.
+const SOON_NS: u64 = 1_000_000;
+
+/// A range of packets, and the moment at which it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// The first packet.
+    pub first: u64,
+    /// The packet after the last one.
+    pub stop: u64,
+    /// The time in the file at `begin`.
+    pub from_ns: u64,
+    /// The moment of `from_ns`.
+    pub begin: Instant,
+    /// The sequence number of the first packet.
+    pub sequence: u16,
+    /// Its timestamp.
+    pub timestamp: u32,
+    /// The last packet is followed by a BYE.
+    pub ends: bool,
+}
+
+/// Ticks of a clock in a span of nanoseconds.
+pub fn ticks(ns: u64, clock: u32) -> u64 {
+    (u128::from(ns) * u128::from(clock) / u128::from(SECOND)) as u64
+}
+
+/// A track's packets on an endless timeline, lap after lap.
+#[derive(Debug)]
+pub struct Line<F> {
+    /// The title.
+    pub title: Arc<Title<F>>,
+    /// The track's index.
+    pub track: usize,
+}
+
+impl<F> Clone for Line<F> {
+    fn clone(&self) -> Line<F> {
+        Line { title: self.title.clone(), track: self.track }
+    }
+}
+
+impl<F> Line<F> {
+    /// The track.
+    #[inline]
+    pub fn track(&self) -> &Track {
+        &self.title.program.tracks[self.track]
+    }
+
+    /// The ring of a live title; its times are the clock's.
+    #[inline]
+    pub fn ring(&self) -> Option<&Ring> {
+        self.title.ring()
+    }
+
+    /// Packets of a lap.
+    #[inline]
+    pub fn lap(&self) -> u64 {
+        if self.ring().is_some() {
+            return u64::MAX;
+        }
+        self.track().plan.len()
+    }
+
+    /// When the packet is due, in the file's time; the end of the file for the index after the
+    /// last.
+    #[inline]
+    pub fn at_ns(&self, index: u64) -> u64 {
+        if let Some(ring) = self.ring() {
+            // The moment of a packet that has not arrived is unknown: look for it soon, and before
+            // the first one at once.
+            let soon = || ring.last_ns().map_or(0, |last| last + SOON_NS);
+            return ring.at_ns(index).unwrap_or_else(soon);
+        }
+        let lap = self.lap();
+        let at = self.track().plan.at_ns(index % lap).unwrap_or(0);
+        (index / lap).saturating_mul(self.title.program.duration_ns).saturating_add(at)
+    }
+
+    /// The packet, with time and ticks on the whole timeline.
+    #[inline]
+    pub fn packet(&self, index: u64) -> Packet {
+        if let Some(ring) = self.ring() {
+            return live(ring, index);
+        }
+        let lap = self.lap();
+        let mut packet = self.track().plan.packet(index % lap);
+        let laps = index / lap;
+        if laps > 0 {
+            let before = laps.saturating_mul(self.title.program.duration_ns);
+            packet.at_ns = packet.at_ns.saturating_add(before);
+            packet.ticks = packet.ticks.saturating_add(ticks(before, self.track().clock));
+        }
+        packet
+    }
+
+    /// The first packet that is due at `ns` or later.
+    pub fn first_at(&self, ns: u64) -> u64 {
+        if let Some(ring) = self.ring() {
+            return ring.first_at(ns);
+        }
+        let duration = self.title.program.duration_ns;
+        (ns / duration) * self.lap() + self.track().plan.first_at(ns % duration)
+    }
+
+    /// The last packet at or before `ns` at which a player can begin.
+    pub fn sync_at(&self, ns: u64) -> u64 {
+        if let Some(ring) = self.ring() {
+            return ring.sync_at(ns);
+        }
+        let duration = self.title.program.duration_ns;
+        (ns / duration) * self.lap() + self.track().plan.sync_at(ns % duration)
+    }
+
+    /// The first packet from `index` on at which a player can begin.
+    pub fn sync_from(&self, index: u64) -> u64 {
+        if let Some(ring) = self.ring() {
+            return ring.sync_from(index);
+        }
+        let lap = self.lap();
+        (index / lap) * lap + self.track().plan.sync_from(index % lap)
+    }
+}
+
+/// A datagram of a ring as a packet; an empty one if it was overwritten.
+fn live(ring: &Ring, index: u64) -> Packet {
+    let (at_ns, sync) = ring.look(index).unwrap_or_default();
+    let from = index * DATAGRAM as u64;
+    Packet {
+        at_ns,
+        ticks: ticks(at_ns, wire::containers::ts::CLOCK),
+        marker: false,
+        sync,
+        prefix: Prefix::default(),
+        payload: Payload::File(from..from + ring.len_of(index) as u64),
+    }
+}
+
+/// A cursor in a segment.
+#[derive(Debug)]
+pub struct Cursor<F> {
+    /// The timeline.
+    pub line: Line<F>,
+    /// The segment.
+    pub segment: Segment,
+    /// The next packet.
+    pub next: u64,
+    /// Ticks of the first packet, from which timestamps count.
+    first_ticks: u64,
+}
+
+impl<F> Cursor<F> {
+    /// At the beginning of `segment`.
+    pub fn new(line: Line<F>, segment: Segment) -> Cursor<F> {
+        let first_ticks = match line.ring() {
+            // Its packets may not have arrived yet; its time is the segment's.
+            Some(_) => ticks(segment.from_ns, line.track().clock),
+            None => line.packet(segment.first).ticks,
+        };
+        Cursor { line, segment, next: segment.first, first_ticks }
+    }
+
+    /// The moment of the time `ns` of the file.
+    #[inline]
+    pub fn moment(&self, ns: u64) -> Instant {
+        self.segment.begin + Duration::from_nanos(ns.saturating_sub(self.segment.from_ns))
+    }
+
+    /// The packet after the last one: the segment's end, or that of the source.
+    #[inline]
+    pub fn stop(&self) -> u64 {
+        let stop = self.segment.stop;
+        match self.line.ring() {
+            Some(ring) if ring.has_ended() => stop.min(ring.count()),
+            _ => stop,
+        }
+    }
+
+    /// When the next packet is due; `None` after the last one.
+    #[inline]
+    pub fn due(&self) -> Option<Instant> {
+        (self.next < self.stop()).then(|| self.moment(self.line.at_ns(self.next)))
+    }
+
+    /// The packet at `index`, and its header.
+    #[inline]
+    pub fn packet(&self, index: u64, ssrc: u32) -> (Packet, [u8; rtp::HEADER]) {
+        let packet = self.line.packet(index);
+        let Segment { first, sequence, timestamp, .. } = self.segment;
+        let header = rtp::Header {
+            marker: packet.marker,
+            payload_type: self.line.track().payload_type,
+            sequence: sequence.wrapping_add((index - first) as u16),
+            timestamp: timestamp.wrapping_add(packet.ticks.wrapping_sub(self.first_ticks) as u32),
+            ssrc,
+        };
+        (packet, header.bytes())
+    }
+
+    /// True if `segment` differs from the current one at most in its end.
+    #[inline]
+    pub fn is_at(&self, segment: &Segment) -> bool {
+        (segment.first, segment.begin) == (self.segment.first, self.segment.begin)
+    }
+
+    /// How many packets lie between the next one and the first of the segment `behind`, by sequence
+    /// number; 0 if they do not connect.
+    pub fn owed(&self, behind: &Segment) -> u64 {
+        let Segment { first, sequence, stop, .. } = self.segment;
+        let number = sequence.wrapping_add((self.next - first) as u16);
+        let owed = u64::from(behind.sequence.wrapping_sub(number));
+        if owed <= stop.saturating_sub(self.next) && owed < OWED_MAX { owed } else { 0 }
+    }
+
+    /// The timestamp that a packet of this moment would have.
+    pub fn timestamp_at(&self, moment: Instant) -> u32 {
+        let clock = self.line.track().clock;
+        let since = u64::try_from(moment.since(self.segment.begin).as_nanos()).unwrap_or(u64::MAX);
+        let now = ticks(self.segment.from_ns.saturating_add(since), clock);
+        self.segment.timestamp.wrapping_add(now.wrapping_sub(self.first_ticks) as u32)
+    }
+
+    /// When the BYE is due: at the end of the last packet's time.
+    pub fn end(&self) -> Instant {
+        let duration = self.line.title.program.duration_ns;
+        let stop = self.stop();
+        let at_lap_end = stop > 0 && stop.is_multiple_of(self.line.lap());
+        let ns =
+            if at_lap_end { (stop / self.line.lap()) * duration } else { self.line.at_ns(stop) };
+        self.moment(ns)
+    }
+}

@@ -1,0 +1,195 @@
+//! An RTP stream: packets of media and reports, in the order of their moments.
+//!
+//! The output depends on moments alone, never on when or how often it is asked for; so an engine
+//! may ask for what is due now or for seconds ahead, and take back what never left.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use seam::Instant;
+use wire::rtcp::{SenderInfo, Timer, ntp, write_sender_report};
+
+use super::cursor::{Cursor, Segment};
+use super::options::Options;
+use super::secret::spread;
+
+/// How long after the end the BYE follows where it leaves by another socket. A BYE that overtakes
+/// the last packets cuts them off, and players that read reports first (libavformat) do so whenever
+/// they are late.
+const GRACE: Duration = Duration::from_millis(200);
+/// Most reports that can be taken back: minutes of them.
+const TAKEN_BACK_MAX: usize = 64;
+
+/// A cursor through a track, with its sender reports.
+#[derive(Debug)]
+pub struct RtpStream<F> {
+    /// The packets.
+    pub cursor: Cursor<F>,
+    /// The SSRC.
+    pub ssrc: u32,
+    /// Packets sent.
+    pub packets: u32,
+    /// Bytes of payload sent.
+    pub octets: u32,
+    timer: Timer,
+    report_at: Instant,
+    reports: u32,
+    /// Packets and reports so far.
+    pieces: u64,
+    /// The pieces that were reports, and the timer before each.
+    told: VecDeque<(u64, Instant, Timer)>,
+    over: bool,
+    /// How long after the end the BYE follows.
+    grace: Duration,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// A packet of media.
+    Packet,
+    /// A report.
+    Report,
+    /// A report with BYE: the end.
+    Bye,
+}
+
+impl<F> RtpStream<F> {
+    /// A stream at its beginning.
+    pub fn new(cursor: Cursor<F>, ssrc: u32) -> RtpStream<F> {
+        let timer = Timer::new(cursor.line.track().bits);
+        let report_at = cursor.segment.begin;
+        RtpStream {
+            cursor,
+            ssrc,
+            packets: 0,
+            octets: 0,
+            timer,
+            report_at,
+            reports: 0,
+            pieces: 0,
+            told: VecDeque::new(),
+            over: false,
+            grace: Duration::ZERO,
+        }
+    }
+
+    /// The same, with packets and reports on different sockets.
+    #[must_use]
+    pub fn apart(self) -> RtpStream<F> {
+        RtpStream { grace: GRACE, ..self }
+    }
+
+    /// Continues with another segment, which begins with a report.
+    pub fn turn(&mut self, segment: Segment) {
+        self.cursor = Cursor::new(self.cursor.line.clone(), segment);
+        self.report_at = segment.begin;
+        self.over = false;
+        self.told.clear();
+    }
+
+    /// The next piece and its moment; `None` after the last.
+    #[inline]
+    pub fn next(&self) -> Option<(Instant, Piece)> {
+        match self.cursor.due() {
+            Some(due) if self.report_at <= due => Some((self.report_at, Piece::Report)),
+            Some(due) => Some((due, Piece::Packet)),
+            None if self.cursor.segment.ends && !self.over => {
+                Some((self.cursor.end() + self.grace, Piece::Bye))
+            }
+            None => None,
+        }
+    }
+
+    /// True after the BYE: a sender says it once (RFC 3550 section 6.3.7).
+    pub fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// The next packet of media was sent, with `len` bytes of payload.
+    #[inline]
+    pub fn sent(&mut self, len: usize) {
+        self.cursor.next += 1;
+        self.pieces += 1;
+        self.packets = self.packets.wrapping_add(1);
+        self.octets = self.octets.wrapping_add(len as u32);
+    }
+
+    /// Appends the next report, which is due at `at`, to `out`.
+    pub fn report(&mut self, options: &Options, at: Instant, bye: bool, out: &mut Vec<u8>) {
+        if self.told.len() == TAKEN_BACK_MAX {
+            self.told.pop_front();
+        }
+        self.told.push_back((self.pieces, self.report_at, self.timer));
+        let from = out.len();
+        self.write(options, at, bye, out);
+        self.timer.saw(out.len() - from);
+        self.over = bye;
+        // Two members: the sender and the receiver.
+        let wait = self.timer.interval(2, 1, spread(self.ssrc, self.reports));
+        self.report_at = at + wait.max(Duration::from_millis(1));
+        self.reports += 1;
+        self.pieces += 1;
+    }
+
+    /// Appends a report of this moment, without changing the stream.
+    pub fn write(&self, options: &Options, at: Instant, bye: bool, out: &mut Vec<u8>) {
+        let sent = SenderInfo {
+            ssrc: self.ssrc,
+            ntp: ntp(options.wall_ns(at)),
+            timestamp: self.cursor.timestamp_at(at),
+            packets: self.packets,
+            octets: self.octets,
+        };
+        write_sender_report(&sent, &options.name, bye, out);
+    }
+
+    /// The last `unsent` pieces never left; the next ones are the same again.
+    pub fn take_back(&mut self, unsent: usize) {
+        let mut packets = unsent as u64;
+        let kept = self.pieces.saturating_sub(unsent as u64);
+        while let Some((piece, report_at, timer)) = self.told.back().copied() {
+            if piece < kept {
+                break;
+            }
+            self.told.pop_back();
+            (self.report_at, self.timer) = (report_at, timer);
+            self.reports -= 1;
+            self.over = false;
+            packets -= 1;
+        }
+        self.pieces = kept;
+        let from = self.cursor.next.saturating_sub(packets).max(self.cursor.segment.first);
+        for index in from..self.cursor.next {
+            let packet = self.cursor.line.packet(index);
+            let len = packet.prefix.bytes().len() + packet.payload.len();
+            self.octets = self.octets.wrapping_sub(len as u32);
+        }
+        self.packets = self.packets.wrapping_sub((self.cursor.next - from) as u32);
+        self.cursor.next = from;
+    }
+
+    /// Whether the next packet exists. A cursor whose packets were overwritten moves to where a
+    /// player can begin.
+    #[inline]
+    pub fn is_there(&mut self) -> bool {
+        let Some(ring) = self.cursor.line.ring() else { return true };
+        if self.cursor.next < ring.oldest() {
+            let next = ring.sync_from(ring.oldest() + (ring.count() - ring.oldest()) / 2);
+            self.cursor.next = next.min(self.cursor.segment.stop);
+        }
+        self.cursor.next < ring.count()
+    }
+
+    /// Skips packets due before `now`, up to one at which a player can begin; returns how many.
+    pub fn skip(&mut self, now: Instant) -> u64 {
+        let segment = self.cursor.segment;
+        let since = u64::try_from(now.since(segment.begin).as_nanos()).unwrap_or(u64::MAX);
+        let due = self.cursor.line.first_at(segment.from_ns.saturating_add(since));
+        let to = self.cursor.line.sync_from(due.max(self.cursor.next)).min(segment.stop);
+        let skipped = to - self.cursor.next.min(to);
+        self.cursor.next = self.cursor.next.max(to);
+        self.report_at = self.report_at.max(now);
+        skipped
+    }
+}

@@ -1,0 +1,219 @@
+//! A small server for fuzzers and tests: a few files in memory, one client, a virtual clock.
+
+use std::io::{self, IoSlice};
+use std::time::Duration;
+
+use memory::{Placement, Region};
+use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
+
+use super::{Media, Options, Orders};
+use crate::web::{Entry, LookupError, Meta, Platform, Resource};
+
+/// `a.wav`: a second and a half of μ-law; `l.wav`: 16-bit samples; `bad.txt` is no media.
+#[derive(Debug)]
+pub struct TestServer {
+    /// Files that are not in memory take a job.
+    pub cold: bool,
+}
+
+/// A WAVE file of one channel at 8 kHz with `bits` a sample.
+pub fn wave(code: u8, bits: u8, data: usize) -> Vec<u8> {
+    let mut file = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0".to_vec();
+    file.extend_from_slice(&[code, 0, 1, 0, 0x40, 0x1f, 0, 0, 0x40, 0x1f, 0, 0, bits / 8, 0, bits]);
+    file.extend_from_slice(b"\0data");
+    file.extend_from_slice(&(data as u32).to_le_bytes());
+    file.extend((0..data).map(|at| (at * 7) as u8));
+    file
+}
+
+fn content(path: &str) -> Option<Vec<u8>> {
+    match path {
+        "a.wav" => Some(wave(7, 8, 12_000)),
+        "l.wav" => Some(wave(1, 16, 600_000)),
+        "bad.txt" => Some(b"words".to_vec()),
+        "both.m3u" => Some(b"#EXTM3U\na.wav\n\n# again\na.wav\n".to_vec()),
+        "unlike.m3u" => Some(b"a.wav\nl.wav\n".to_vec()),
+        "self.m3u" => Some(b"self.m3u\n".to_vec()),
+        _ => None,
+    }
+}
+
+impl Platform for TestServer {
+    type File = Vec<u8>;
+
+    fn try_find(&self, path: &str) -> Option<Result<Resource<Vec<u8>>, LookupError>> {
+        (!self.cold).then(|| self.find(path))
+    }
+
+    fn find(&self, path: &str) -> Result<Resource<Vec<u8>>, LookupError> {
+        if path == "d" {
+            return Ok(Resource::Folder);
+        }
+        let file = content(path).ok_or(LookupError::Absent)?;
+        let meta = Meta { len: file.len() as u64, modified_ns: 9 };
+        Ok(Resource::File(file, meta))
+    }
+
+    fn read_now(
+        &self,
+        file: &Vec<u8>,
+        offset: u64,
+        len: usize,
+        into: &mut Vec<u8>,
+    ) -> Option<io::Result<usize>> {
+        (!self.cold).then(|| self.read(file, offset, len, into))
+    }
+
+    fn read(
+        &self,
+        file: &Vec<u8>,
+        offset: u64,
+        len: usize,
+        into: &mut Vec<u8>,
+    ) -> io::Result<usize> {
+        let from = (offset as usize).min(file.len());
+        let to = (from + len).min(file.len());
+        into.extend_from_slice(&file[from..to]);
+        Ok(to - from)
+    }
+
+    fn list(&self, _path: &str) -> Result<Vec<Entry>, LookupError> {
+        Ok(Vec::new())
+    }
+
+    fn compute(&self, _time: Duration) {}
+
+    fn sleep(&self, _time: Duration) {}
+}
+
+/// Where virtual time begins: a clock never starts at zero.
+pub const BEGIN: Instant = Instant::from_ns(1_000_000_000_000);
+
+/// A fresh state.
+pub fn orders() -> Region<Orders> {
+    let mut orders = Region::<Orders>::place(Placement::Private).expect("memory");
+    orders.init(&[1, 2, 3, 4]).expect("four bytes of chance");
+    orders
+}
+
+/// Everything on, with datagrams.
+pub fn options() -> Options {
+    Options { ports: Some((6000, 6001)), secret: [7; 16], ..Options::default() }
+}
+
+/// One client of a service.
+pub struct Guest<'a> {
+    media: &'a Media<TestServer>,
+    orders: &'a Orders,
+    effects: Effects,
+    buffers: Buffers,
+    conn: Option<Conn<Media<TestServer>>>,
+    /// The time.
+    pub now: Instant,
+    /// Takes at most this many bytes at a time from the server.
+    pub sip: usize,
+}
+
+/// The client's address.
+const PEER: ([u8; 4], u16) = ([10, 0, 0, 9], 40_000);
+
+impl<'a> Guest<'a> {
+    /// A client that has just connected.
+    pub fn new(media: &'a Media<TestServer>, orders: &'a Orders) -> Guest<'a> {
+        let mut guest = Guest {
+            media,
+            orders,
+            effects: Effects::new(false, true),
+            buffers: Buffers::new(4),
+            conn: None,
+            now: BEGIN,
+            sip: usize::MAX,
+        };
+        let cx = cx(guest.now, orders, &guest.effects);
+        guest.conn = Some(Conn::open(media, &cx, Peer::Net(PEER.into()), &mut guest.buffers));
+        guest
+    }
+
+    /// Sends bytes and takes the reply.
+    pub fn send(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let cx = cx(self.now, self.orders, &self.effects);
+        if let Some(conn) = &mut self.conn {
+            conn.feed(self.media, &cx, bytes);
+        }
+        self.settle()
+    }
+
+    #[cfg(test)]
+    /// Sends a request with these fields and takes the answer.
+    pub fn ask(&mut self, method: &str, url: &str, fields: &str) -> String {
+        let text = format!("{method} {url} RTSP/1.0\r\nCSeq: 1\r\n{fields}\r\n");
+        String::from_utf8_lossy(&self.send(text.as_bytes())).into_owned()
+    }
+
+    /// Lets time pass, a millisecond at a time, and takes what arrives.
+    pub fn pass(&mut self, time: Duration) -> Vec<u8> {
+        let end = self.now + time;
+        let mut heard = Vec::new();
+        while self.now < end && self.conn.is_some() {
+            let wake = self.conn.as_ref().and_then(|conn| conn.wants().wake);
+            let soonest = end.min(self.now + Duration::from_millis(1));
+            self.now = wake.unwrap_or(end).clamp(soonest, end);
+            let cx = cx(self.now, self.orders, &self.effects);
+            if let Some(conn) = &mut self.conn {
+                conn.deadline(self.media, &cx);
+            }
+            heard.extend(self.settle());
+        }
+        heard
+    }
+
+    #[cfg(test)]
+    /// True until the server has closed the connection.
+    pub fn is_open(&self) -> bool {
+        self.conn.is_some()
+    }
+
+    /// The client disconnects without a word.
+    pub fn leave(mut self) {
+        if let Some(mut conn) = self.conn.take() {
+            conn.abort(seam::Closed::Reset);
+            conn.close(self.media, &cx(self.now, self.orders, &self.effects));
+        }
+    }
+
+    /// Does jobs and takes output until nothing more comes.
+    fn settle(&mut self) -> Vec<u8> {
+        let mut heard = Vec::new();
+        let cx = cx(self.now, self.orders, &self.effects);
+        while let Some(conn) = &mut self.conn {
+            let wants = conn.wants();
+            if wants.close {
+                let conn = self.conn.take().expect("looked at just now");
+                conn.close(self.media, &cx);
+            } else if wants.job {
+                let job = conn.take_job().expect("wanted");
+                let outcome = self.media.work(self.orders, job);
+                conn.outcome(self.media, &cx, outcome);
+            } else if wants.write && self.sip > 0 {
+                let mut slices = [IoSlice::new(&[]); 8];
+                let filled = conn.out().gather(&mut slices);
+                let bytes: Vec<u8> = slices[..filled]
+                    .iter()
+                    .flat_map(|it| it.iter().copied())
+                    .take(self.sip)
+                    .collect();
+                conn.sent(self.media, &cx, bytes.len());
+                heard.extend(bytes);
+            } else {
+                break;
+            }
+        }
+        heard
+    }
+}
+
+fn cx<'c>(now: Instant, orders: &'c Orders, effects: &'c Effects) -> Cx<'c, Orders> {
+    effects.take_notes();
+    effects.take_ring();
+    Cx::new(now, SessionId::new(0, 1, 1), WorkerId::new(0, 1), orders, effects)
+}

@@ -1,0 +1,41 @@
+//! A temporary folder of one test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+/// A folder that is removed with its handle.
+#[derive(Debug)]
+pub struct Folder(TempDir);
+
+impl Folder {
+    /// An empty folder with a name of its own.
+    #[expect(clippy::new_without_default, reason = "it makes a folder, which no default does")]
+    pub fn new() -> Folder {
+        Folder(tempfile::Builder::new().prefix("roundhouse-").tempdir().expect("a folder"))
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Its path as an argument.
+    pub fn text_path(&self) -> &str {
+        self.path().to_str().expect("a temporary path is text")
+    }
+
+    /// Writes a file and returns its path.
+    pub fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path().join(name);
+        fs::write(&path, bytes).expect("a temporary file");
+        path
+    }
+
+    /// What a file holds; nothing if it is not there.
+    pub fn text(&self, name: &str) -> String {
+        let bytes = fs::read(self.path().join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}

@@ -1,0 +1,111 @@
+//! What a machine may lack, and the programs of others that tests look for.
+//!
+//! `tests/skips.toml` lists each thing that may be missing. On a developer's machine a test that
+//! misses a listed thing says so and passes. Continuous integration installs everything that can
+//! be installed, so under `CI=true` the same test fails, unless the row says in `ci` why
+//! continuous integration may lack the thing too.
+
+use std::path::PathBuf;
+
+use sys::uring::{Setup, Uring};
+
+const ROWS: &str = include_str!("../../../tests/skips.toml");
+
+/// Names under which Chromium is installed.
+const CHROMIUM: [&str; 4] =
+    ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
+/// Reports that a test, or a part of it, cannot run on this machine.
+///
+/// # Panics
+/// If `tests/skips.toml` does not list `what`, or under `CI=true` if the row does not allow it.
+#[track_caller]
+pub fn skip(what: &str) {
+    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    match verdict(ROWS, what, is_ci) {
+        Ok(()) => println!("skipped: {what}"),
+        Err(why) => panic!("{why}"),
+    }
+}
+
+/// Whether the rows allow that `what` is missing.
+fn verdict(rows: &str, what: &str, is_ci: bool) -> Result<(), String> {
+    let rows: toml::Table = rows.parse().map_err(|error| format!("tests/skips.toml: {error}"))?;
+    let lacks = rows.get("lack").and_then(toml::Value::as_array);
+    let row = lacks.into_iter().flatten().find(|row| row["what"].as_str() == Some(what));
+    match row {
+        None => Err(format!("expected a row `what = \"{what}\"` in tests/skips.toml")),
+        Some(row) if is_ci && row.get("ci").is_none() => {
+            Err(format!("CI must have this, and it is missing: {what}; install it in .ci/run"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Where a program lies: on the path, or where Debian keeps servers.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// Whether a program is installed; skips where it is not.
+#[track_caller]
+pub fn has(name: &str) -> bool {
+    let is_here = program(name).is_some();
+    if !is_here {
+        skip(name);
+    }
+    is_here
+}
+
+/// The browser; skips where there is none.
+#[track_caller]
+pub fn chromium() -> Option<PathBuf> {
+    let found = CHROMIUM.iter().find_map(|name| program(name));
+    if found.is_none() {
+        skip("chromium");
+    }
+    found
+}
+
+/// Whether the kernel lets us make a ring; skips where it does not.
+#[track_caller]
+pub fn has_uring() -> bool {
+    static IS_HERE: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    // Closing a ring interrupts the thread that made it, so a thread of its own makes it.
+    let make = || Uring::new(&Setup::default()).is_ok();
+    let is_here = *IS_HERE.get_or_init(|| std::thread::spawn(make).join().unwrap_or(false));
+    if !is_here {
+        skip("io_uring");
+    }
+    is_here
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = "[[lack]]\nwhat = \"a\"\nreason = \"r\"\n\
+        [[lack]]\nwhat = \"b\"\nreason = \"r\"\nci = \"no such kernel\"\n";
+
+    #[test]
+    fn ci_allows_only_what_the_row_allows() {
+        for (what, is_ci, allowed) in
+            [("a", false, true), ("a", true, false), ("b", true, true), ("c", false, false)]
+        {
+            assert_eq!(verdict(TWO, what, is_ci).is_ok(), allowed, "{what} {is_ci}");
+        }
+    }
+
+    #[test]
+    fn every_row_has_a_reason() {
+        let rows: toml::Table = ROWS.parse().expect("TOML");
+        for row in rows["lack"].as_array().expect("rows") {
+            let text = |key: &str| row.get(key).map(|value| value.as_str().unwrap_or_default());
+            assert!(text("what").is_some_and(|what| !what.is_empty()), "{row}");
+            assert!(text("reason").is_some_and(|reason| reason.len() > 20), "{row}");
+            assert!(text("ci").is_none_or(|reason| reason.len() > 20), "{row}");
+        }
+    }
+}

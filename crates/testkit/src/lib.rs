@@ -1,0 +1,24 @@
+//! What integration tests share: child processes and servers, waiting with a limit, temporary
+//! folders, foreign programs, and a single rule for tests that cannot run on this machine.
+//!
+//! Test code only: no crate depends on it outside `[dev-dependencies]`. Nothing here waits without
+//! a limit; a wait that reaches its limit panics and prints what the program wrote.
+
+mod folder;
+mod lacks;
+mod process;
+pub mod procfs;
+mod server;
+mod terminal;
+mod transcript;
+mod wait;
+mod wave;
+
+pub use folder::Folder;
+pub use lacks::{chromium, has, has_uring, program, skip};
+pub use process::{Ended, Process, run};
+pub use server::Server;
+pub use terminal::Terminal;
+pub use transcript::Transcript;
+pub use wait::{PATIENCE, eventually, ms, soak, wait_for};
+pub use wave::{Law, WAVE_RATE, wave};

@@ -1,0 +1,178 @@
+//! A server: a process that prints a line of JSON with its address when it is ready.
+
+use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use sys::process::{self, Pid};
+use sys::signal::Signal;
+
+use crate::procfs::is_alive;
+use crate::{Ended, PATIENCE, Process, eventually};
+
+/// A running server. It is killed with its handle, which fails the test if the server panicked.
+#[derive(Debug)]
+pub struct Server {
+    process: Process,
+    /// The supervisor; after a hand-over that of the successor.
+    pub pid: Pid,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The line that it printed when it was ready.
+    pub ready: Value,
+}
+
+impl Server {
+    /// Starts a server and waits until it is ready.
+    ///
+    /// # Panics
+    /// If it ends instead, with what it wrote.
+    #[track_caller]
+    pub fn start(command: &mut Command) -> Server {
+        Server::start_with(command, Stdio::null())
+    }
+
+    /// The same with this standard input.
+    ///
+    /// # Panics
+    /// If it ends instead, with what it wrote.
+    #[track_caller]
+    pub fn start_with(command: &mut Command, stdin: Stdio) -> Server {
+        Server::of(Process::start_with(command, stdin)).unwrap_or_else(|ended| {
+            panic!("expected a server that is ready: {}", ended.said());
+        })
+    }
+
+    /// Starts a server; gives back the process if it ends instead.
+    ///
+    /// # Errors
+    /// The process.
+    #[track_caller]
+    pub fn try_start(command: &mut Command) -> Result<Server, Process> {
+        Server::of(Process::start(command))
+    }
+
+    #[track_caller]
+    fn of(process: Process) -> Result<Server, Process> {
+        let Some(ready) = announcement(&process) else { return Err(process) };
+        let address = ready["listening"].as_str().and_then(|text| text.parse().ok());
+        let address = address.unwrap_or_else(|| panic!("`listening` is an address: {ready}"));
+        let pid = process.pid();
+        Ok(Server { process, pid, address, ready })
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Sends a signal to the supervisor.
+    ///
+    /// # Panics
+    /// If it has ended.
+    #[track_caller]
+    pub fn signal(&self, signal: Signal) {
+        process::kill(self.pid, signal).expect("the server runs");
+    }
+
+    /// Waits until a successor announces itself. Signals go to it from then on.
+    ///
+    /// # Panics
+    /// If none does, or it listens elsewhere.
+    #[track_caller]
+    pub fn hands_over(&mut self) {
+        let ready = announcement(&self.process)
+            .unwrap_or_else(|| panic!("expected a successor: {}", self.process.said()));
+        assert_eq!(ready["listening"], self.address.to_string());
+        let pid = ready["pid"].as_i64().and_then(|pid| Pid::of(pid as i32));
+        self.pid = pid.expect("`pid` is a number");
+    }
+
+    /// Waits until a successor is ready and its predecessor has left; the predecessor's exit code,
+    /// if it is our child.
+    ///
+    /// # Panics
+    /// If either does not happen.
+    #[track_caller]
+    pub fn succeeded(&mut self) -> Option<i32> {
+        let before = self.pid;
+        self.hands_over();
+        self.leaves(before)
+    }
+
+    /// Waits until the predecessor `before` has left; its exit code, if it is our child.
+    #[track_caller]
+    pub fn leaves(&mut self, before: Pid) -> Option<i32> {
+        if before == self.process.pid() {
+            return self.process.end_of_own(PATIENCE).code();
+        }
+        eventually("the server before has left", PATIENCE, || !is_alive(before));
+        None
+    }
+
+    /// Waits for the end.
+    ///
+    /// # Panics
+    /// If it does not end within `limit`.
+    #[track_caller]
+    pub fn ended(mut self, limit: Duration) -> Ended {
+        self.process.end(limit)
+    }
+
+    /// Drains it by `SIGTERM` and waits for a clean end.
+    ///
+    /// # Panics
+    /// If it does not end, or with another exit code than 0.
+    #[track_caller]
+    pub fn stop(mut self) -> Ended {
+        self.signal(Signal::TERM);
+        if self.pid == self.process.pid() {
+            let ended = self.process.end(PATIENCE);
+            assert_eq!(ended.code, Some(0), "expected a drained stop: {}", ended.err);
+            return ended;
+        }
+        let pid = self.pid;
+        eventually("the successor ends", PATIENCE, || !is_alive(pid));
+        self.process.falls_silent();
+        self.process.end(PATIENCE)
+    }
+}
+
+/// The next line on stdout, as JSON; `None` if the process closes stdout before that.
+#[track_caller]
+fn announcement(process: &Process) -> Option<Value> {
+    let line = process.next_line(PATIENCE)?;
+    let ready = serde_json::from_str(&line);
+    Some(ready.unwrap_or_else(|_| panic!("expected a line of JSON: {}", process.said())))
+}
+
+impl Deref for Server {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.process
+    }
+}
+
+impl DerefMut for Server {
+    fn deref_mut(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let has_successor = self.pid != self.process.pid();
+        self.process.kill();
+        if has_successor && is_alive(self.pid) {
+            let _ = process::kill(self.pid, Signal::KILL);
+        }
+        if !std::thread::panicking() {
+            // A worker that saw a broken law panicked.
+            let err = self.process.err();
+            assert!(!err.contains("panicked"), "the server panicked: {err}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Waiting with a limit.
+
+use std::time::{Duration, Instant};
+
+/// The limit for anything that a healthy program does at once. Wide, because the machine is
+/// shared; a test that waits this long has failed.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Waits until `is_true` holds, and returns how long that took.
+///
+/// # Panics
+/// If it does not hold within `limit`.
+#[track_caller]
+pub fn eventually(what: &str, limit: Duration, mut is_true: impl FnMut() -> bool) -> Duration {
+    let begin = Instant::now();
+    wait_for(what, limit, || is_true().then_some(()));
+    begin.elapsed()
+}
+
+/// Waits until `look` returns something.
+///
+/// # Panics
+/// If it returns nothing within `limit`.
+#[track_caller]
+pub fn wait_for<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(value) = look() {
+            return value;
+        }
+        assert!(begin.elapsed() < limit, "expected within {limit:?}: {what}");
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// `short`, or `long` where `cargo xtask soak` lengthens the tests (`ROUNDHOUSE_SOAK=1`).
+pub fn soak<T>(short: T, long: T) -> T {
+    if std::env::var_os("ROUNDHOUSE_SOAK").is_some_and(|word| word == "1") { long } else { short }
+}
+
+/// Milliseconds.
+pub const fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}

@@ -1,0 +1,107 @@
+//! An operator's keys: `d` disconnects the first session, `q` stops the server.
+//!
+//! A terminal delivers keys as they are pressed, a pipe as bytes. A thread polls for them a few
+//! times a second, because a blocking read could not be ended. Dropping the console restores the
+//! terminal.
+
+use std::io::{IsTerminal, stdin};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Scope;
+use std::time::Duration;
+
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
+};
+use sys::poll::{PollFd, poll};
+use sys::process;
+use sys::signal::{self, Signal};
+
+/// How often keys are polled for.
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// The hint.
+const KEYS: &str = "keys: d disconnects the first session, q stops the server";
+
+/// The keys while the server runs.
+pub struct Console {
+    over: Arc<AtomicBool>,
+    /// The terminal as it was.
+    before: Option<Termios>,
+}
+
+impl Console {
+    /// Takes keys on a thread of `scope`; `dismiss` ends the first session and describes that.
+    pub fn open<'scope, 'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        dismiss: &'env (dyn Fn() -> String + Sync),
+    ) -> Console {
+        let console = Console { over: Arc::default(), before: quiet() };
+        if console.before.is_some() {
+            eprintln!("{KEYS}");
+        }
+        // The thread inherits the mask, so signals reach the supervisor.
+        let _ = signal::block(&[Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2]);
+        let over = Arc::clone(&console.over);
+        scope.spawn(move || listen(&over, dismiss));
+        console
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(before) = &self.before {
+            // Keys typed meanwhile are not for the shell.
+            let _ = tcsetattr(stdin(), OptionalActions::Flush, before);
+        }
+    }
+}
+
+/// Switches line mode and echo off; `None` without a terminal.
+fn quiet() -> Option<Termios> {
+    if !stdin().is_terminal() {
+        return None;
+    }
+    let before = tcgetattr(stdin()).ok()?;
+    let mut during = before.clone();
+    during.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+    // A read returns at once (termios(3), MIN = TIME = 0).
+    during.special_codes[SpecialCodeIndex::VMIN] = 0;
+    during.special_codes[SpecialCodeIndex::VTIME] = 0;
+    tcsetattr(stdin(), OptionalActions::Now, &during).ok()?;
+    Some(before)
+}
+
+/// Obeys keys until the console is closed or the pipe ends.
+fn listen(over: &AtomicBool, dismiss: &(dyn Fn() -> String + Sync)) {
+    let terminal = stdin().is_terminal();
+    while !over.load(Ordering::Relaxed) {
+        let input = stdin();
+        let mut ready = [PollFd::new(input.as_fd(), true, false)];
+        if poll(&mut ready, Some(PERIOD)).unwrap_or(0) == 0 {
+            continue;
+        }
+        let mut keys = [0; 64];
+        let count = rustix::io::read(stdin(), &mut keys).unwrap_or(0);
+        if count == 0 && !terminal {
+            return;
+        }
+        keys[..count].iter().for_each(|&key| obey(key, dismiss));
+    }
+}
+
+fn obey(key: u8, dismiss: &(dyn Fn() -> String + Sync)) {
+    match key {
+        b'd' | b'D' => eprintln!("{}", dismiss()),
+        b'q' | b'Q' => stop(),
+        b'\n' | b'\r' => {}
+        _ => eprintln!("{KEYS}"),
+    }
+}
+
+/// Stops the server by TERM, so that there is one way to stop.
+fn stop() {
+    let _ = process::kill(process::this(), Signal::TERM);
+}

@@ -1,0 +1,382 @@
+//! `cargo xtask golden`: instructions per request of each loop of the core, against a kept figure.
+//!
+//! A clock on a busy machine shows a slowdown of a third at best. Instructions do not depend on
+//! neighbours, so a change of a few percent shows, in the run of CI that brings it in. The server
+//! runs under callgrind twice, with few requests and with many, one at a time on one connection;
+//! the difference of the two counts is free of start and stop. All of the program counts, kernel
+//! and client do not.
+//!
+//! Counted is the build that CI makes anyway (profile `ci`, opt-level 1). It is slower than a
+//! release, but a request passes through the same functions, and building another would cost more
+//! than all counts together. The figures are of one toolchain, which `rust-toolchain.toml` pins.
+//!
+//! Not counted: `uring` and `port`, because the kernel writes to a ring's memory behind valgrind's
+//! back and the server never gets ready; and containers of processes, because valgrind 3.19 does
+//! not know pidfd_open(2). Their loops are those of the threads that are counted.
+
+use crate::steps::{self, PROFILE};
+use anyhow::{Context, bail};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+
+/// Where the figures are kept.
+const KEPT: &str = "tests/golden.toml";
+/// Requests of the short run and of the long one.
+const REQUESTS: [u32; 2] = [500, 4_500];
+
+/// Each loop of the core: its name, and the server's flags.
+const LOOPS: &[(&str, &[&str])] = &[
+    ("blocking", &["--engine", "iterative"]),
+    ("thread", &["--engine", "thread"]),
+    ("pool", &["--engine", "pool", "--workers", "2"]),
+    ("select", &["--engine", "select"]),
+    ("poll", &["--engine", "poll"]),
+    ("epoll", &["--engine", "epoll"]),
+    ("epoll-edge", &["--engine", "epoll", "--edge"]),
+    ("reactor", &["--engine", "reactor", "--workers", "1"]),
+];
+
+/// Checks every loop, or keeps what is counted: `--write REASON`.
+///
+/// # Errors
+/// Where a loop cannot be counted, or takes more instructions than its bound allows.
+pub fn run(args: &[String]) -> anyhow::Result<()> {
+    let reason = match args {
+        [] => None,
+        [flag, reason] if flag == "--write" => Some(reason.as_str()),
+        _ => bail!("expected nothing or `--write REASON`, found {args:?}"),
+    };
+    if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return lacks_valgrind();
+    }
+    let build = ["build", "--quiet", "--profile", PROFILE, "-p", "cli", "--bin", "roundhouse"];
+    if reason.is_some() {
+        steps::run(&mut steps::cargo(build), "cargo")?;
+    }
+    check(&steps::binary("roundhouse", PROFILE)?, reason)
+}
+
+/// Without valgrind there is nothing to count, which only CI has to mind.
+fn lacks_valgrind() -> anyhow::Result<()> {
+    if std::env::var("CI").is_ok_and(|value| value == "true") {
+        bail!("CI must have valgrind (Debian: `apt install valgrind`), and it is missing");
+    }
+    eprintln!("skipped: callgrind");
+    Ok(())
+}
+
+/// Counts every loop and compares; with a reason, keeps the figures.
+fn check(binary: &Path, reason: Option<&str>) -> anyhow::Result<()> {
+    let path = crate::root().join(KEPT);
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let kept = Golden::read(&text)?;
+    let mut counted = Vec::new();
+    let folder = tempfile::tempdir().context("a temporary directory")?;
+    for (name, count) in count_all(&stripped(binary, folder.path())) {
+        counted.push((name, count.with_context(|| format!("count the loop `{name}`"))?));
+    }
+    if let Some(reason) = reason {
+        std::fs::write(&path, kept.with(&counted, reason).text())?;
+        eprintln!("golden: kept as {}", path.display());
+        return Ok(());
+    }
+    let mut raised = Vec::new();
+    for (name, count) in counted {
+        if kept.rows.is_empty() {
+            println!("{name:<12} {count:>9.1} instructions a request");
+            continue;
+        }
+        let judgement = kept.judge(name, count);
+        println!("{name:<12} {count:>9.1} instructions a request, {}", judgement.words());
+        if judgement.is_fault() {
+            raised.push(name);
+        }
+    }
+    if kept.rows.is_empty() {
+        eprintln!("golden: no figures are kept yet: `cargo xtask golden --write WHY` keeps these");
+    }
+    if !raised.is_empty() {
+        bail!(
+            "expected instructions per request within {:.0} % of {KEPT}, found more in {raised:?}; \
+             if they are worth it: cargo xtask golden --write \"WHY\"",
+            kept.bound * 100.0
+        );
+    }
+    Ok(())
+}
+
+/// The binary without debug information, which callgrind would read for seconds at each start;
+/// where strip(1) is missing, the binary as it is.
+fn stripped(binary: &Path, folder: &Path) -> PathBuf {
+    let path = folder.join("roundhouse");
+    let status = Command::new("strip").arg("-o").arg(&path).arg(binary).status();
+    if status.is_ok_and(|status| status.success()) { path } else { binary.to_owned() }
+}
+
+/// A kept figure.
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    name: String,
+    instructions: f64,
+    /// Why it is as high as it is.
+    reason: String,
+}
+
+/// The kept figures.
+#[derive(Clone, Debug, PartialEq)]
+struct Golden {
+    /// By what part of it a figure may rise.
+    bound: f64,
+    rows: Vec<Row>,
+}
+
+/// How a count stands to its kept figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Judgement {
+    Within(f64),
+    Raised(f64),
+    Lowered(f64),
+    Unknown,
+}
+
+impl Judgement {
+    fn is_fault(self) -> bool {
+        matches!(self, Judgement::Raised(_) | Judgement::Unknown)
+    }
+
+    fn words(self) -> String {
+        match self {
+            Judgement::Within(change) => format!("{:+.1} %", change * 100.0),
+            Judgement::Raised(change) => format!("{:+.1} %: TOO MANY", change * 100.0),
+            Judgement::Lowered(change) => {
+                format!("{:+.1} %: keep the gain by `cargo xtask golden --write`", change * 100.0)
+            }
+            Judgement::Unknown => "which has no kept figure".to_owned(),
+        }
+    }
+}
+
+impl Golden {
+    fn read(text: &str) -> anyhow::Result<Golden> {
+        let table: toml::Table = text.parse().context(KEPT)?;
+        let bound = table.get("bound").and_then(toml::Value::as_float).unwrap_or(0.03);
+        let rows = table.get("loop").and_then(toml::Value::as_array).cloned().unwrap_or_default();
+        let row = |row: toml::Value| {
+            let text = |key: &str| row.get(key)?.as_str().map(str::to_owned);
+            let instructions = row.get("instructions")?.as_float()?;
+            Some(Row { name: text("name")?, instructions, reason: text("reason")? })
+        };
+        let rows: Option<Vec<Row>> = rows.into_iter().map(row).collect();
+        let rows =
+            rows.with_context(|| format!("{KEPT}: each loop has name, instructions, reason"))?;
+        Ok(Golden { bound, rows })
+    }
+
+    fn judge(&self, name: &str, count: f64) -> Judgement {
+        let Some(row) = self.rows.iter().find(|row| row.name == name) else {
+            return Judgement::Unknown;
+        };
+        let change = count / row.instructions - 1.0;
+        match change {
+            _ if change > self.bound => Judgement::Raised(change),
+            _ if change < -self.bound => Judgement::Lowered(change),
+            _ => Judgement::Within(change),
+        }
+    }
+
+    /// The same with what was counted. What stays within the bound keeps its figure, so that many
+    /// small rises add up to one that is noticed.
+    fn with(mut self, counted: &[(&str, f64)], reason: &str) -> Golden {
+        for &(name, count) in counted {
+            if let Judgement::Within(_) = self.judge(name, count) {
+                continue;
+            }
+            self.rows.retain(|row| row.name != name);
+            let (name, reason) = (name.to_owned(), reason.to_owned());
+            self.rows.push(Row { name, instructions: (count * 10.0).round() / 10.0, reason });
+        }
+        let place = |row: &Row| LOOPS.iter().position(|(name, _)| *name == row.name);
+        self.rows.sort_by_key(place);
+        self
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!(
+            "# Instructions per request of each loop of the core, under callgrind, in the profile\n\
+             # `ci`: one client that asks `buy` and `sell` in turn and waits for each reply.\n\
+             # `cargo xtask golden` checks them; `--write WHY` changes those that have left\n\
+             # the bound, and `reason` says why.\n\
+             bound = {}\n",
+            self.bound
+        );
+        for Row { name, instructions, reason } in &self.rows {
+            let (name, reason) =
+                (toml::Value::from(name.as_str()), toml::Value::from(reason.as_str()));
+            text += &format!(
+                "\n[[loop]]\nname = {name}\ninstructions = {instructions:.1}\nreason = {reason}\n"
+            );
+        }
+        text
+    }
+}
+
+/// Counts all loops, as many at a time as there are cores.
+fn count_all(binary: &Path) -> Vec<(&'static str, anyhow::Result<f64>)> {
+    let queue = Mutex::new(LOOPS.iter().enumerate());
+    let counts = Mutex::new(Vec::new());
+    let next = || queue.lock().ok().and_then(|mut queue| queue.next());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while let Some((at, (name, flags))) = next() {
+                    let count = per_request(binary, flags);
+                    if let Ok(mut counts) = counts.lock() {
+                        counts.push((at, *name, count));
+                    }
+                }
+            });
+        }
+    });
+    let mut counts = counts.into_inner().unwrap_or_default();
+    counts.sort_by_key(|(at, ..)| *at);
+    counts.into_iter().map(|(_, name, count)| (name, count)).collect()
+}
+
+/// Instructions per request of a server with these flags.
+fn per_request(binary: &Path, flags: &[&str]) -> anyhow::Result<f64> {
+    let [few, many] = REQUESTS;
+    let (short, long) = (count(binary, flags, few)?, count(binary, flags, many)?);
+    Ok((long as f64 - short as f64) / f64::from(many - few))
+}
+
+/// Instructions of a whole run with so many requests, of all processes.
+fn count(binary: &Path, flags: &[&str], requests: u32) -> anyhow::Result<u64> {
+    let folder = tempfile::tempdir().context("a temporary directory")?;
+    std::fs::write(folder.path().join("stock.txt"), "1 1000 100\n2 1000 200\n")?;
+    let out = format!("--callgrind-out-file={}", folder.path().join("out.%p").display());
+    let child = Command::new("valgrind")
+        .args(["--tool=callgrind", "--trace-children=yes", "--quiet", &out])
+        .arg(binary)
+        .args(["serve", "stock", "--port", "0", "--admin", "none", "--data", "stock.txt"])
+        .args(flags)
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("start valgrind")?;
+    let mut server = Server(child);
+    let mut line = String::new();
+    let stdout = server.0.stdout.take().context("its output is piped")?;
+    BufReader::new(stdout).read_line(&mut line)?;
+    let ready: serde_json::Value = serde_json::from_str(&line).with_context(|| {
+        let stderr = server.0.stderr.take().map(std::io::read_to_string);
+        format!(
+            "expected a server that is ready: {}",
+            stderr.and_then(Result::ok).unwrap_or_default()
+        )
+    })?;
+    let address = ready["listening"].as_str().context("`listening` is an address")?;
+    ask(address, requests)?;
+    let pid = server.0.id().to_string();
+    steps::run(Command::new("kill").args(["-TERM", &pid]), "coreutils")?;
+    let status = server.0.wait()?;
+    if !status.success() {
+        bail!("expected the server to drain, found {status}");
+    }
+    sum(folder.path())
+}
+
+/// One client that waits for each reply.
+fn ask(address: &str, requests: u32) -> anyhow::Result<()> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(60)))?;
+    let mut replies = BufReader::new(stream.try_clone()?);
+    let mut reply = String::new();
+    for number in 0..requests {
+        let request: &[u8] = if number % 2 == 0 { b"buy 1 1\n" } else { b"sell 1 1\n" };
+        stream.write_all(request)?;
+        reply.clear();
+        replies.read_line(&mut reply)?;
+        if !reply.ends_with("success\n") {
+            bail!("expected success, found {reply:?}");
+        }
+    }
+    Ok(())
+}
+
+/// The sum of all profiles in a folder: one for each process.
+fn sum(folder: &Path) -> anyhow::Result<u64> {
+    let mut sum = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let path: PathBuf = entry?.path();
+        if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("out.")) {
+            let text = String::from_utf8_lossy(&std::fs::read(&path)?).into_owned();
+            sum += total(&text).with_context(|| format!("no sum in {}", path.display()))?;
+        }
+    }
+    Ok(sum)
+}
+
+/// The instructions of one profile: the sum of its parts' `totals:` or `summary:`.
+fn total(profile: &str) -> Option<u64> {
+    let lines = |key: &str| -> Vec<u64> {
+        let lines = profile.lines().filter_map(|line| line.strip_prefix(key));
+        lines.filter_map(|rest| rest.split_whitespace().next()?.parse().ok()).collect()
+    };
+    let totals = lines("totals:");
+    let all = if totals.is_empty() { lines("summary:") } else { totals };
+    (!all.is_empty()).then(|| all.iter().sum())
+}
+
+/// A server that is killed with its handle.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn golden() -> Golden {
+        let text =
+            "bound = 0.03\n[[loop]]\nname = \"epoll\"\ninstructions = 1000.0\nreason = \"r\"\n";
+        Golden::read(text).unwrap()
+    }
+
+    #[test]
+    fn a_rise_beyond_the_bound_is_a_fault_and_a_fall_is_not() {
+        let is_fault = |count| golden().judge("epoll", count).is_fault();
+        assert!(is_fault(1031.0));
+        assert!(!is_fault(1029.0) && !is_fault(971.0) && !is_fault(500.0));
+        assert!(golden().judge("poll", 1.0).is_fault(), "a loop without a figure");
+    }
+
+    #[test]
+    fn writing_changes_what_left_the_bound_and_keeps_the_rest() {
+        let within = golden().with(&[("epoll", 1020.0)], "why");
+        assert_eq!(within, golden());
+        let raised = golden().with(&[("epoll", 1100.04), ("poll", 7.0)], "why");
+        assert_eq!(raised.judge("epoll", 1100.0), Judgement::Within(0.0));
+        assert_eq!(raised.rows[0].name, "poll", "in the order of the loops");
+        assert_eq!(raised.rows[1].reason, "why");
+        assert_eq!(Golden::read(&raised.text()).unwrap(), raised);
+    }
+
+    #[test]
+    fn a_profile_of_several_parts_is_summed() {
+        assert_eq!(total("events: Ir\n\ntotals: 12\n"), Some(12));
+        assert_eq!(total("summary: 5\nfn=a\nsummary: 6\n"), Some(11));
+        assert_eq!(total("fn=a\n"), None);
+    }
+}
