@@ -1,4 +1,4 @@
-//! What a path costs: straight steps at 1 and diagonal steps at the square root of two, exactly.
+//! The exact cost of a path: a straight step costs 1, a diagonal step the square root of two.
 //!
 //! A cost is the integer `a * Q + b * P` for `a` straight and `b` diagonal steps, where `P / Q` is
 //! a convergent of the continued fraction of the root: `P * P - 2 * Q * Q = 1`. Two costs compare
@@ -40,7 +40,7 @@ impl Cost {
     /// One step to a neighbour at a corner.
     pub const DIAGONAL: Cost = Cost(P);
 
-    /// So many straight and so many diagonal steps. Exact where both are below 12 million.
+    /// The cost of `straight` and `diagonal` steps. Exact where both counts are below 12 million.
     pub const fn of(straight: u32, diagonal: u32) -> Cost {
         Cost(straight as u64 * Q + diagonal as u64 * P)
     }

@@ -1,10 +1,10 @@
-//! What can be wrong with a request.
+//! Errors of requests and of parsed files.
 
 use crate::cell::Cell;
 use crate::grid::SIDE_MAX;
 use std::fmt;
 
-/// Why there is no answer. That there is no path is an answer, and not here.
+/// Why a request has no answer. "There is no path" is an answer, so it is not listed here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GridError {
     /// The grid would have no cell, or a side longer than [`SIDE_MAX`].
@@ -22,19 +22,20 @@ pub enum GridError {
     NoGoal,
     /// JPS+ searches for one goal at a time.
     OneGoal,
-    /// The table was made for a grid with other obstacles: repair it or make it again.
+    /// The grid's obstacles differ from those that the table was made for: repair it or make it
+    /// again.
     StaleTable,
-    /// The grid was changed, or the method, between two steps of one search: begin again.
+    /// The grid or the method changed between two steps of one search: begin again.
     Changed,
-    /// There is no search to go on with.
+    /// There is no search to continue.
     NotBegun,
-    /// A file is not what it should be.
+    /// A file has the wrong format.
     Parse {
         /// Its line, from 1.
         line: usize,
-        /// What should stand there.
+        /// The expected text.
         expected: &'static str,
-        /// What stands there, shortened.
+        /// The text found, shortened.
         found: String,
     },
 }

@@ -2,10 +2,10 @@
 //!
 //! A positive entry is the distance to a jump point; otherwise its negative is the number of steps
 //! before an obstacle (Rabin and Silva, "JPS+: An Extreme A* Speed Optimization for Static Uniform
-//! Cost Grids", Game AI Pro 2, 2015). Each entry follows from the neighbourhood and from entries
-//! one step ahead; so the table is filled from each direction's far end, and after a change of the
-//! grid only those entries are computed again from which the change can be seen. The surprising
-//! thing is that the repair is exact: a repaired table equals a new one, entry by entry.
+//! Cost Grids", Game AI Pro 2, 2015). Each entry follows from the neighbourhood and from the
+//! entries one step ahead. The table is therefore filled from each direction's far end, and after a
+//! change of the grid only the entries that depend on it are recomputed. The surprising thing: the
+//! repair is exact. A repaired table equals a new one, entry by entry.
 
 use crate::cell::Cell;
 use crate::cost::Cost;
@@ -16,10 +16,10 @@ use crate::rule::{NOWHERE, Rule, STEP, turned};
 use crate::search::{Aim, At, One};
 use std::marker::PhantomData;
 
-/// The order of filling: what others look up comes first.
+/// The order of filling: entries come before those that look them up.
 const STRAIGHT: [usize; 4] = [2, 6, 0, 4];
 const DIAGONAL: [usize; 4] = [1, 3, 5, 7];
-/// The repair of one change looks at cells up to so many columns and rows away to begin with.
+/// The repair of one change starts with cells up to this many columns and rows away.
 const NEAR: i32 = 2;
 
 /// Distances to jump points under the rule `R`: 16 bytes a cell.
@@ -43,7 +43,7 @@ impl<R: Rule> Jumps<R> {
         let mut jumps = Jumps { entries, fingerprint: grid.fingerprint(), rule: PhantomData };
         for direction in Self::order() {
             let (dx, dy) = STEP[direction];
-            // What lies ahead is filled before what looks at it.
+            // The entries ahead are filled before those that look them up.
             for row in 0..grid.height() {
                 let y = if dy > 0 { grid.height() - 1 - row } else { row };
                 for column in 0..grid.width() {
@@ -57,7 +57,7 @@ impl<R: Rule> Jumps<R> {
         jumps
     }
 
-    /// Directions of runs first, then of walks; what is neither has no entries.
+    /// Directions of runs first, then of walks; other directions have no entries.
     fn order() -> impl Iterator<Item = usize> {
         let straight = STRAIGHT.into_iter();
         let walks = |direction: &usize| R::WALKS >> *direction & 1 == 1;
@@ -101,8 +101,9 @@ impl<R: Rule> Jumps<R> {
                 if old == entry {
                     continue;
                 }
-                // Who looks at this entry: the cell before it in this direction, and, if this is a
-                // run, those before it in the directions that look aside to it.
+                // Two kinds of entries depend on this one: the cell before it in this direction
+                // and, if this is a run, the cells before it in the directions that look aside to
+                // it.
                 work.push(position.wrapping_add_signed(-by));
                 if R::WALKS >> direction & 1 == 0 {
                     let sides = [turned(direction, R::TURN), turned(direction, 8 - R::TURN)];
@@ -114,7 +115,7 @@ impl<R: Rule> Jumps<R> {
         Ok(())
     }
 
-    /// Holds that the table is of this grid as it is.
+    /// Checks that the table matches the grid's present state.
     ///
     /// # Errors
     /// [`GridError::StaleTable`].
@@ -122,7 +123,7 @@ impl<R: Rule> Jumps<R> {
         if self.fingerprint == grid.fingerprint() { Ok(()) } else { Err(GridError::StaleTable) }
     }
 
-    /// An entry from what lies one step ahead.
+    /// Computes an entry from those one step ahead.
     fn computed(&self, grid: &Grid, position: u32, direction: usize) -> i16 {
         let rows = grid.rows();
         if !rows.is_free(position) || R::MOVES[rows.around(position)] >> direction & 1 == 0 {
@@ -164,7 +165,7 @@ fn delta(grid: &Grid, direction: usize) -> i32 {
     dx + dy * grid.rows().stride() as i32
 }
 
-/// What runs and walks from one cell have in common.
+/// The state that all runs and walks from one cell share.
 struct Jump<'a, R: Rule> {
     table: &'a Jumps<R>,
     memory: &'a mut Memory,

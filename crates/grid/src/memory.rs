@@ -1,7 +1,7 @@
-//! What a search knows of each position, kept from one search to the next without clearing it.
+//! The search state of each position, kept from one search to the next without clearing it.
 //!
-//! The best cost so far and the number of the search share a word. The numbers count down, so that
-//! whatever an earlier search has left is larger than any cost of the present one: "never seen",
+//! The best cost so far and the number of the search share a word. The numbers count down, so
+//! everything an earlier search left is larger than any cost of the present one. "Never seen",
 //! "seen by an earlier search" and "found on a longer way" are one comparison.
 
 use crate::cell::Cell;

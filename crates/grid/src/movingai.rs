@@ -7,9 +7,9 @@
 //! with a fixed number of decimals. How far a printed length may be from the true one follows from
 //! its digits ([`Query::tolerance`]).
 //!
-//! The surprising thing is water. A `W` may be crossed by who is in the water already, but not be
-//! entered from land; one map is therefore two grids, [`Map::grid`] for those who walk and
-//! [`Map::water`] for those who swim.
+//! The surprising thing is water. Agents already in the water may cross a `W`, but agents on land
+//! cannot enter it. One map is therefore two grids: [`Map::grid`] for walking agents and
+//! [`Map::water`] for swimming ones.
 
 use crate::cell::Cell;
 use crate::error::GridError;
@@ -18,10 +18,10 @@ use std::fmt;
 
 /// Found text is quoted up to this many bytes.
 const QUOTED_MAX: usize = 40;
-/// Digits that C++ streams print where nobody says how many.
+/// Significant digits that C++ streams print by default.
 const DIGITS: i32 = 6;
 
-/// A map: what stands on each cell, as in the file.
+/// A map: the terrain of each cell, as in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Map {
     width: u16,
@@ -33,7 +33,7 @@ impl Map {
     /// Reads a map. Lines may end with CR LF; what follows the last row must be blank.
     ///
     /// # Errors
-    /// [`GridError::Parse`] with the first line that is not as it should be.
+    /// [`GridError::Parse`] with the first malformed line.
     pub fn parse(bytes: &[u8]) -> Result<Map, GridError> {
         let mut lines = Lines::of(bytes);
         let mut sides = [None; 2];
@@ -89,7 +89,7 @@ impl Map {
         self.height
     }
 
-    /// What stands on `cell`: one of `.G@OTSW`; `@` beyond the map.
+    /// The terrain of `cell`: one of `.G@OTSW`; `@` beyond the map.
     pub fn terrain(&self, cell: Cell) -> u8 {
         if cell.x >= self.width {
             return b'@';
@@ -98,7 +98,7 @@ impl Map {
         self.terrain.get(at).copied().unwrap_or(b'@')
     }
 
-    /// The grid of those who walk: `.`, `G` and `S` are free.
+    /// The grid for walking agents: `.`, `G` and `S` are free.
     ///
     /// # Errors
     /// Never for a map that was read: its sides were checked.
@@ -106,7 +106,7 @@ impl Map {
         self.free(b".GS")
     }
 
-    /// The grid of those who swim: `W` is free.
+    /// The grid for swimming agents: `W` is free.
     ///
     /// # Errors
     /// Never for a map that was read: its sides were checked.
@@ -120,7 +120,7 @@ impl Map {
     }
 }
 
-/// As a file has it.
+/// The file format.
 impl fmt::Display for Map {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "type octile\nheight {}\nwidth {}\nmap", self.height, self.width)?;
@@ -158,7 +158,7 @@ pub struct Query {
 /// Reads a scenario.
 ///
 /// # Errors
-/// [`GridError::Parse`] with the first line that is not as it should be.
+/// [`GridError::Parse`] with the first malformed line.
 pub fn scenario(bytes: &[u8]) -> Result<Vec<Query>, GridError> {
     const ROW: &str = "bucket, map, width, height, start x y, goal x y, length";
     let mut lines = Lines::of(bytes);
@@ -182,7 +182,7 @@ pub fn scenario(bytes: &[u8]) -> Result<Vec<Query>, GridError> {
 }
 
 fn query(text: &str, line: usize) -> Option<Query> {
-    // A name of a map may hold blanks where tabs part the columns.
+    // Where tabs separate the columns, a map's name may hold blanks.
     let columns: Vec<&str> = if text.contains('\t') {
         text.split('\t').map(str::trim).collect()
     } else {
@@ -207,7 +207,7 @@ fn query(text: &str, line: usize) -> Option<Query> {
 fn tolerance(printed: &str, length: f64) -> f64 {
     let decimals = printed.split_once('.').map_or(0, |(_, after)| after.len() as i32);
     let whole = if length < 1.0 { 0 } else { length.log10().floor() as i32 + 1 };
-    // Streams leave zeros at the end out, so a short number does not mean a coarse one.
+    // Streams omit trailing zeros, so a short number does not mean a coarse one.
     let decimals = decimals.max(DIGITS - whole);
     0.5 * 10f64.powi(-decimals) + length * 1e-6
 }
@@ -244,7 +244,7 @@ impl<'a> Lines<'a> {
         Ok(line)
     }
 
-    /// Holds that only blanks follow.
+    /// Checks that only blanks follow.
     fn ended(&mut self, expected: &'static str) -> Result<(), GridError> {
         while let Some(line) = self.peek() {
             self.next(expected)?;
@@ -255,7 +255,7 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    /// What is wrong with the line that was read last.
+    /// The error for the line that was read last.
     fn fault(&self, expected: &'static str, found: &[u8]) -> GridError {
         let found = String::from_utf8_lossy(&found[..found.len().min(QUOTED_MAX)]);
         GridError::Parse { line: self.number, expected, found: format!("`{found}`") }

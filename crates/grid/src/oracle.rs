@@ -1,7 +1,7 @@
-//! What the searches are held against: Dijkstra's algorithm as a textbook has it, and what a legal
-//! path is, in plain words.
+//! The reference for the searches: Dijkstra's algorithm as in a textbook, and the definition of a
+//! legal path in plain words.
 //!
-//! Nothing here shares code with the searches but [`Grid::is_free`]: no table of neighbourhoods, no
+//! The only code shared with the searches is [`Grid::is_free`]: no table of neighbourhoods, no
 //! scan, no estimate, no weight. Lengths are pairs of whole numbers, compared by squaring.
 
 use crate::cell::Cell;
@@ -55,7 +55,7 @@ pub fn step(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Option<bool>
     fits.then_some(true)
 }
 
-/// The lengths of the shortest paths from `from` to every cell, row by row; nothing where none
+/// The lengths of the shortest paths from `from` to every cell, row by row; `None` where no path
 /// leads.
 pub fn costs(grid: &Grid, corners: Corners, from: Cell) -> Vec<Option<Pair>> {
     let at = |cell: Cell| usize::from(cell.y) * usize::from(grid.width()) + usize::from(cell.x);
@@ -91,7 +91,7 @@ fn neighbours(cell: Cell) -> impl Iterator<Item = Cell> {
     around(cell.y).flat_map(move |y| around(cell.x).map(move |x| Cell { x, y }))
 }
 
-/// The first step of a path that is not one.
+/// The first illegal step of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Illegal {
     /// Where it begins.

@@ -17,7 +17,7 @@ impl<'a> Path<'a> {
         self.turns
     }
 
-    /// What it costs.
+    /// The cost of the path.
     pub fn cost(&self) -> Cost {
         self.cost
     }

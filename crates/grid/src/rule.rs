@@ -1,8 +1,8 @@
 //! Which corners may be cut, as types, and what follows from it for each neighbourhood.
 //!
 //! Directions are numbered clockwise from north: even ones are straight, odd ones diagonal. A
-//! neighbourhood is nine bits, row by row. Everything a search asks about one cell is a look into
-//! a table of 512 entries that the compiler fills from the definitions below.
+//! neighbourhood is nine bits, row by row. Every question of a search about one cell is a look-up
+//! in a table of 512 entries that the compiler fills from the definitions below.
 //!
 //! The successors are those of Harabor and Grastien ("Online Graph Pruning for Pathfinding on Grid
 //! Maps", AAAI 2011; "The JPS Pathfinding System", SoCS 2012, without corner cutting). Among paths
@@ -189,7 +189,7 @@ const fn successors_table(corners: Corners) -> [[u8; 512]; 9] {
     table
 }
 
-/// What the searches know about a rule; outside this crate nobody needs it.
+/// Precomputed tables of a rule, for the searches in this crate only.
 pub trait Tables {
     /// The rule.
     const RULE: Corners;

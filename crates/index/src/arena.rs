@@ -31,18 +31,19 @@ pub struct Node<K> {
 }
 
 impl<K> Node<K> {
-    /// How many elements a tree of `nodes` nodes is to be lent: one more, as nothing is number 0.
+    /// The number of elements to lend to a tree of `nodes` nodes: one more, because element 0 is no
+    /// node.
     pub const fn slots_for(nodes: usize) -> usize {
         nodes + 1
     }
 
-    /// What was inserted with the key.
+    /// The value inserted with the key.
     #[inline]
     pub fn value(&self) -> u32 {
         self.value
     }
 
-    /// Puts another value to the key.
+    /// Replaces the value of the key.
     #[inline]
     pub fn set_value(&mut self, value: u32) {
         self.value = value;

@@ -1,14 +1,14 @@
-//! Every invariant of a search tree, looked at in each node.
+//! Checks every invariant of a search tree in each node.
 //!
-//! The checker trusts nothing that it has not seen: links may lead out of the array or in a circle,
-//! and are followed once at most. It keeps its own stack, because a tree without balance may be as
-//! deep as it is large.
+//! The checker trusts only nodes that it has visited: links may lead out of the array or form a
+//! cycle, so it follows each at most once. It keeps its own stack, because an unbalanced tree may
+//! be as deep as it is large.
 
 use crate::arena::{LEFT, NIL, Node, RIGHT, Stem};
 use crate::links::outermost;
 use std::fmt;
 
-/// How a sound tree is built.
+/// The shape of a sound tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shape {
     /// How many keys there are.
@@ -22,7 +22,7 @@ pub struct Shape {
     pub free: u32,
 }
 
-/// What is wrong with a tree.
+/// A broken invariant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
     /// A link leads to an element that was never a node.
@@ -67,9 +67,9 @@ pub enum Broken {
         /// Black nodes on the second.
         found: u32,
     },
-    /// The tree takes another node for its first or its last.
+    /// The tree names a wrong first or last node.
     Ends {
-        /// The nodes that are.
+        /// The correct nodes.
         expected: [u32; 2],
         /// The nodes that it names.
         found: [u32; 2],
@@ -78,7 +78,7 @@ pub enum Broken {
     Len {
         /// The nodes that can be reached.
         expected: u32,
-        /// What the tree says.
+        /// The tree's own count.
         found: u32,
     },
     /// The list of free nodes leads astray, in a circle, or to a node that is in the tree.
@@ -109,7 +109,7 @@ pub(crate) fn red_black<K: Ord + Copy>(stem: &Stem, nodes: &[Node<K>]) -> Result
     survey.rest(stem, nodes)
 }
 
-/// What has been seen.
+/// The state of a check.
 struct Survey {
     seen: Vec<bool>,
     shape: Shape,
@@ -117,7 +117,7 @@ struct Survey {
     blacks: Option<u32>,
 }
 
-/// A link that is to be followed, and what must hold behind it.
+/// A link to follow, and the bounds of its subtree.
 struct Visit<K> {
     node: u32,
     above: u32,

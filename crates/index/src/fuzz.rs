@@ -12,7 +12,7 @@ use std::fmt::Debug;
 
 /// Keys that are alive at one time.
 const CAPACITY: usize = 160;
-/// Changes before everything is begun anew, in another order.
+/// Changes in a round; the next round starts empty, in another order.
 const ROUND: u32 = 400;
 
 /// Runs `events` changes from `seed`.

@@ -111,7 +111,7 @@ mod tests {
         tree
     }
 
-    /// What the walks must yield, by the recursive definition.
+    /// The expected walks, by the recursive definition.
     fn model(len: u32, node: u32, pre: &mut Vec<u32>, sorted: &mut Vec<u32>) {
         if node < len {
             pre.push(node);

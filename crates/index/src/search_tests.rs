@@ -74,7 +74,7 @@ fn a_node_keeps_its_number_until_its_key_is_removed() {
     let after: Vec<_> = [10, 30, 60, 70, 75, 90].map(|key| number(&tree, &nodes, key)).into();
     assert_eq!(before, after);
     assert_eq!(tree.check(&nodes).map(|shape| shape.free), Ok(3));
-    // What was given back last is taken first, and what is full stays as it was.
+    // The node freed last is reused first, and a full tree refuses without a change.
     for key in 0..3 {
         assert!(tree.insert(&mut nodes, key, 0).is_ok());
     }
@@ -105,7 +105,7 @@ fn ranges_from_both_ends() {
     assert_eq!(view.at_most(35).map(|node| view.key(node)), Some(30));
 }
 
-/// What a mutant does to a sound tree of the keys 0 to 199, and whether the checker objects.
+/// Applies a mutant to a sound tree of the keys 0 to 199 and tests whether the checker objects.
 fn check_mutant(mutant: impl FnOnce(&mut RedBlack, &mut [Node<u64>]), objects: fn(Broken) -> bool) {
     let shuffled = (0..200).map(|n| n * 77 % 200);
     let (mut tree, mut nodes) = filled::<RedBlack>(shuffled, 250);
@@ -256,7 +256,7 @@ fn a_tree_without_colours_is_checked_for_everything_else() {
     assert_eq!(tree.check(&nodes), Err(Broken::Order { node: 2 }));
 }
 
-/// What is done to a tree and its model.
+/// An operation on a tree and its model.
 #[derive(Debug, Clone)]
 enum Change {
     Insert(u64),

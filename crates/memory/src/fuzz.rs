@@ -1,4 +1,4 @@
-//! Throws seeded operations at pools, rings and tables and compares with what cannot be wrong.
+//! Applies seeded operations to pools, rings and tables and compares with simple models.
 
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU32;
@@ -131,7 +131,7 @@ fn shared_pool(rng: &mut Rng, events: u32, at: &str) {
     assert_eq!((pool.leaks().len(), pool.usage().retired), (0, 0), "{at}: {plan:?}");
 }
 
-/// What is written into a ring comes out in its order, whatever the pieces are.
+/// Bytes written into a ring come out in order, however they are split.
 fn rings(rng: &mut Rng, events: u32, at: &str) {
     let capacity = 1 << rng.below(7);
     let mut ring = Ring::new(capacity).expect("a power of two");

@@ -5,15 +5,15 @@
 //! "Magazines and Vmem", USENIX 2001), or sends what another worker lent home in batches, as
 //! snmalloc does (Lietar et al., ISMM 2019).
 //!
-//! A slot is named by a [`Handle`] with the number of its life, so that a late one finds nothing,
-//! in every build. Guards are chosen when the program runs: canaries touch the data on both sides,
-//! freed bytes are poisoned and looked at before they are given out again, and what is still out
-//! at the end is listed with the line that put it there.
+//! A [`Handle`] names a slot and the number of its life, so a late handle finds nothing, in every
+//! build. Guards are chosen at run time. Canaries touch the data on both sides; freed bytes are
+//! poisoned and checked before reuse; at the end the pool lists every object still out, with the
+//! line that put it there.
 //!
 //! [`Boxes`] is the smallest: pointers instead of handles, and nothing to check.
 //!
-//! The surprising thing: but for those, links of free slots never lie in the slots. A write into a
-//! freed object then damages a value at worst, not the pool, and can be told from the poison.
+//! The surprising thing: except for [`Boxes`], the links of free slots never lie in the slots. A
+//! write into a freed object then damages a value at worst, not the pool, and the poison shows it.
 
 #[cfg(not(loom))]
 mod arena;
@@ -93,7 +93,7 @@ pub enum Guard {
     /// Handles are checked, nothing else.
     #[default]
     Off,
-    /// Every so-many-th object is guarded as under `Full`; the others cost one test.
+    /// Every N-th object is guarded as under `Full`; the others cost one test.
     Sampled(NonZeroU32),
     /// Each object has canaries, poison after its end, a time in quarantine, and the line of code
     /// that put it there.
@@ -136,24 +136,24 @@ impl fmt::Display for BadGuard {
 
 impl std::error::Error for BadGuard {}
 
-/// What a pool shall be like.
+/// The configuration of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Slots, at most 2^30. There are never more.
     pub capacity: u32,
-    /// Where they lie.
+    /// Where the slots lie.
     pub backing: Backing,
-    /// Which is used next.
+    /// Which free slot is used next.
     pub order: Order,
     /// Where objects may begin: at multiples of this power of two, or of what their type needs if
     /// that is more. With 64 no two objects share a cache line, which pays where neighbours are
     /// written by different threads; 1 wastes nothing.
     pub align: usize,
-    /// How they are watched at first. A pool that begins with `Off` has no room for canaries and
-    /// cannot be watched later.
+    /// How closely objects are watched at first. A pool that begins with `Off` has no room for
+    /// canaries and cannot be watched later.
     pub guard: Guard,
     /// Slots that a guarded pool keeps out of use after their object's end, so that a late write
-    /// meets poison. They are used all the same before a pool calls itself full.
+    /// hits poison. A pool reuses them before it reports that it is full.
     pub quarantine: u32,
     /// Called for each fault as it is found, and for each leak when the pool is dropped.
     pub on_fault: Option<fn(&FaultReport)>,

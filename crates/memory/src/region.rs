@@ -1,7 +1,7 @@
-//! Where a shared state lives: one mapping, a page of description, then the state itself.
+//! The place of a shared state: one mapping with a page of description, then the state itself.
 //!
-//! The description says what lies behind it, so that a process that is handed the mapping (an
-//! upgrade) can check it and refuse by name what it cannot read.
+//! The description names the type of the state, so that a process that receives the mapping (an
+//! upgrade) can check it and refuse unreadable states by name.
 //!
 //! The surprising thing: a region exists before its state does. It is placed zeroed, founded once
 //! by `&mut`, and shared from then on; forking in between leaves the child with a region that it
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use seam::{BadSeed, Share};
 use sys::map::Mapping;
 
-/// Where a state shall lie.
+/// The kind of memory for a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// In this process's own memory: for threads.
@@ -27,12 +27,12 @@ pub enum Placement {
     Shared,
 }
 
-/// The description in front of the state. All of it but `stage` is written once, before anybody
-/// else can see it.
+/// The description in front of the state. All of it but `stage` is written once, before any other
+/// process can see it.
 #[repr(C)]
 struct Header {
     magic: [u8; 8],
-    /// Of everything that two programs must agree on, see [`layout`].
+    /// A hash of everything that two programs must agree on, see [`layout`].
     layout: u64,
     size: u64,
     align: u64,
@@ -56,7 +56,7 @@ const FOUNDED: u32 = 2;
 #[derive(Debug)]
 pub struct Region<S: Share> {
     mapping: Mapping,
-    /// What this process knows of the state: it founded it, or found it founded.
+    /// Whether this process founded the state, or found it founded.
     founded: bool,
     state: PhantomData<S>,
 }
@@ -77,7 +77,7 @@ impl<S: Share> Region<S> {
         };
         let header = describe::<S>();
         // SAFETY: the mapping is writable for at least a page, which holds a header, is aligned to
-        // a page, and nobody else knows of it yet.
+        // a page, and is not known anywhere else yet.
         unsafe { mapping.as_ptr().cast::<Header>().write(header) };
         Ok(Self { mapping, founded: false, state: PhantomData })
     }
@@ -87,7 +87,7 @@ impl<S: Share> Region<S> {
     /// Fills the zeroed state from `seed`. After an error the region is of no use: place another.
     ///
     /// # Errors
-    /// What [`Share::init`] has against the seed.
+    /// The objections of [`Share::init`] to the seed.
     ///
     /// # Panics
     /// If founding was tried before, here or in another process that has this mapping.
@@ -112,7 +112,7 @@ impl<S: Share> Region<S> {
     /// made by different compilers agree on the order of fields only in `repr(C)` types.
     ///
     /// # Errors
-    /// [`Refused`] says what lies there instead.
+    /// [`Refused`] describes the contents found instead.
     pub fn adopt(fd: OwnedFd) -> Result<Self, Refused> {
         let expected = describe::<S>();
         let mut bytes = [0; size_of::<Header>()];
@@ -131,12 +131,12 @@ impl<S: Share> Region<S> {
         }
         let mapping = Mapping::adopt(file.into(), Self::LEN).map_err(Refused::Unreadable)?;
         let region = Self { mapping, founded: true, state: PhantomData };
-        // What the founder wrote must be visible: read the stage again where it is shared.
+        // The founder's writes must be visible: read the stage again in the shared memory.
         let stage = region.header().stage.load(Ordering::Acquire);
         if stage == FOUNDED { Ok(region) } else { Err(Refused::NotFounded) }
     }
 
-    /// The descriptor of a shared region, for who shall [`Region::adopt`] it.
+    /// The descriptor of a shared region, for a process that calls [`Region::adopt`].
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.mapping.fd()
@@ -183,13 +183,13 @@ impl<S: Share> AsRef<S> for Region<S> {
 pub enum Refused {
     /// The descriptor cannot be read, or is no shared memory of sealed size.
     Unreadable(io::Error),
-    /// What lies there was not made by [`Region::place`].
+    /// The contents were not made by [`Region::place`].
     NoRegion,
     /// A state of another type, size, alignment or version.
     OtherLayout {
-        /// The state that this program has.
+        /// The state of this program.
         expected: String,
-        /// The state that lies there.
+        /// The state found there.
         found: String,
     },
     /// The state was never filled, or its founder failed.

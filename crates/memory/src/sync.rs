@@ -31,13 +31,13 @@ mod machine {
         std::hint::spin_loop();
     }
 
-    /// Waits a little for something that nobody will tell: the `turn`-th time in a row.
+    /// Waits a little for an event without a notification: the `turn`-th time in a row.
     pub(crate) fn pause(turn: u32) {
         match turn {
             0..SPINS => spin(),
             // A writer that lost its processor gets it back here, where we are in its way.
             SPINS..100 => std::thread::yield_now(),
-            // A writer that was stopped or killed: somebody heals it in milliseconds, or never.
+            // A writer was stopped or killed: the supervisor heals it in milliseconds, or never.
             _ => std::thread::sleep(Duration::from_micros(100)),
         }
     }
@@ -58,7 +58,8 @@ mod model {
     pub(crate) const SPINS: u32 = 0;
 
     loom::lazy_static! {
-        /// Where all sleep. Who wakes too many is harmless; who wakes too few is what is sought.
+        /// The queue of all sleepers. Waking too many is harmless; the model searches for waking
+        /// too few.
         static ref BED: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
     }
 

@@ -65,10 +65,10 @@ impl Slots {
     }
 }
 
-/// What flies for a session, and whether it was closed.
+/// The operations in flight for a session, and whether it was closed.
 type Known = (u32, bool);
 
-/// What a completion for a session of the model must be called.
+/// The expected verdict on a completion for a session of the model.
 fn landing(known: Option<&mut Known>) -> &'static str {
     let Some((flight, closed)) = known.filter(|(flight, _)| *flight > 0) else { return "stray" };
     *flight -= 1;
@@ -79,7 +79,7 @@ fn landing(known: Option<&mut Known>) -> &'static str {
     }
 }
 
-/// What closing a session of the model must say.
+/// The expected result of closing a session of the model.
 fn closing(known: Option<&mut Known>) -> Closing<i32> {
     match known {
         Some((0, false)) => Closing::Freed(0),

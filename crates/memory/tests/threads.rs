@@ -17,7 +17,7 @@ fn object(number: u64) -> Object {
     [number, !number, number.wrapping_mul(3)]
 }
 
-/// What lies on the table between the threads: an object, or the name of one in the pool.
+/// An entry of the exchange between the threads: an object, or the name of one in the pool.
 enum Parcel<'p> {
     Whole(Lent<'p, Object>),
     Name(Handle<Object>),

@@ -1,5 +1,5 @@
-//! One connection: a session, the input it has not used, the output it has made. Written once, for
-//! every engine; the only caller of [`Service::step`].
+//! One connection: a session, its unused input, its output. Written once, for every engine; the
+//! only caller of [`Service::step`].
 //!
 //! An engine does four things:
 //!
@@ -14,14 +14,14 @@
 
 use crate::{Buffers, Closed, Cx, Event, Instant, Out, Peer, Service, Step, Then};
 
-/// What a connection wants from its engine now.
+/// The wishes of a connection to its engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
     /// More input may be fed.
     pub read: bool,
     /// Output is waiting.
     pub write: bool,
-    /// A job is waiting to be taken.
+    /// A job waits to be taken.
     pub job: bool,
     /// When [`Conn::deadline`] is due.
     pub wake: Option<Instant>,
@@ -61,9 +61,9 @@ pub struct Conn<S: Service> {
     mode: Mode,
     /// No input is offered until the output is low again.
     full: bool,
-    /// [`Event::Room`] is to be delivered when the output is low.
+    /// [`Event::Room`] must be delivered when the output is low.
     room_owed: bool,
-    /// The last offer of the carried input brought nothing; more bytes or another event must come.
+    /// The last offer of the carried input made no progress; more bytes or another event must come.
     stalled: bool,
     drain: Once,
     eof: Once,
@@ -190,12 +190,12 @@ impl<S: Service> Conn<S> {
         self.why
     }
 
-    /// The job to be worked on, once; its result comes back by [`Conn::outcome`].
+    /// The next job to work on, handed out once; its result returns by [`Conn::outcome`].
     pub fn take_job(&mut self) -> Option<S::Job> {
         self.job.take()
     }
 
-    /// What the engine should do next; to be called after sending.
+    /// The next actions of the engine; call it after sending.
     #[inline]
     pub fn wants(&self) -> Wants {
         let closing = self.mode == Mode::Closing;

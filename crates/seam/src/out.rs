@@ -153,7 +153,7 @@ impl Out {
 
     // ---- the engine's side
 
-    /// Bytes that nobody has taken or sent.
+    /// Bytes neither taken nor sent.
     #[inline]
     pub fn waiting(&self) -> usize {
         self.sealed + self.tail.len() - self.head
@@ -297,7 +297,7 @@ impl Out {
         }
     }
 
-    /// Drops what nobody has taken.
+    /// Drops the bytes not taken yet.
     pub(crate) fn discard(&mut self) {
         self.parts.clear();
         self.tail.clear();
@@ -326,7 +326,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// What a new buffer holds before it grows, in bytes: a batch of short replies.
+    /// The initial capacity of a new buffer, in bytes: a batch of short replies.
     const FRESH: usize = 4 * 1024;
     /// A buffer that grew beyond this, in bytes, is freed instead of kept.
     pub const KEEP_MAX: usize = 256 * 1024;

@@ -120,11 +120,11 @@ pub struct StreamPolicy {
     /// A multicast group whose members report to each other. The engine listens there while the
     /// stream runs, and passes what comes on as if it had come to the control socket.
     pub report_group: Option<SocketAddr>,
-    /// What becomes of the stream when the server shuts down.
+    /// The stream's fate when the server shuts down.
     pub at_shutdown: AtShutdown,
 }
 
-/// What becomes of a stream when its server shuts down.
+/// The fate of a stream when its server shuts down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtShutdown {
     /// The server waits for its end.
@@ -144,7 +144,7 @@ pub struct PacedCx<'a, T> {
     pub now: Instant,
     /// The worker that calls.
     pub worker: WorkerId,
-    /// What all workers share.
+    /// The state that all workers share.
     pub state: &'a T,
     effects: &'a Effects,
 }
@@ -187,7 +187,7 @@ pub enum Channel {
     Rtcp,
 }
 
-/// What follows the head of a packet.
+/// The body after the head of a packet.
 #[derive(Clone, Debug)]
 pub enum Body<'b> {
     /// Bytes that are copied into the burst.
@@ -198,7 +198,7 @@ pub enum Body<'b> {
     File(Source, Range<u64>),
 }
 
-/// What follows the front of a packet in a burst.
+/// The payload after the front of a packet in a burst.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// Nothing: the front is the datagram.
@@ -234,7 +234,7 @@ pub struct Packet {
     pub to: SocketAddr,
     /// The socket that it leaves from.
     pub channel: Channel,
-    /// What follows the front.
+    /// The payload after the front.
     pub payload: Payload,
     front: Range<u32>,
 }
@@ -423,7 +423,7 @@ impl PacedLaw {
         }
     }
 
-    /// What it demands, in one sentence.
+    /// The demand of the law, in one sentence.
     pub const fn sentence(self) -> &'static str {
         match self {
             PacedLaw::Time => {

@@ -1,4 +1,4 @@
-//! What a service is: a state machine over bytes and time.
+//! The definition of a service: a state machine over bytes and time.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -65,7 +65,7 @@ pub struct Cx<'a, T> {
     pub me: SessionId,
     /// The worker that runs it.
     pub worker: WorkerId,
-    /// What all workers share.
+    /// The state that all workers share.
     pub state: &'a T,
     effects: &'a Effects,
     /// Pushed bytes would bypass the service that encloses this one.
@@ -106,8 +106,8 @@ impl<'a, T> Cx<'a, T> {
         if self.enclosed { Err(NoPush) } else { self.effects.push(to, bytes) }
     }
 
-    /// Rings the casters' bell once this turn is over: an order in the state has changed
-    /// ([`crate::PacedSource::rung`]). Where no caster runs nobody hears it.
+    /// Rings the streaming workers' bell after this turn: an order in the state has changed
+    /// ([`crate::PacedSource::rung`]). Without a streaming worker the bell has no effect.
     pub fn ring(&self) {
         self.effects.ring();
     }
@@ -152,12 +152,12 @@ pub enum Event<'a, O> {
     Outcome(O),
 }
 
-/// What a step did, and what it wants.
+/// The result of a step, and its wishes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Step<J> {
     /// How many bytes of [`Event::Bytes`] were used; 0 for every other event.
     pub used: usize,
-    /// What comes next.
+    /// The continuation.
     pub then: Then<J>,
     /// The session's one deadline from here on; `None` forgets an earlier one.
     pub wake: Option<Instant>,
@@ -190,7 +190,7 @@ impl<J> Step<J> {
     }
 }
 
-/// What comes after a step.
+/// The continuation after a step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Then<J> {
     /// Offer more input.

@@ -1,4 +1,4 @@
-//! Many seeds, one judgement; a failure is made small before it is shown.
+//! Runs many seeds under one judge; a failure is shrunk before it is shown.
 
 use core::borrow::Borrow;
 use core::fmt::{self, Write};
@@ -16,11 +16,11 @@ const TRIES: u32 = 2_000;
 /// Everything but the service that a run depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// What the clients do.
+    /// The actions of the clients.
     pub script: Script,
-    /// What goes wrong.
+    /// The faults of network and engine.
     pub faults: Faults,
-    /// How it goes wrong.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 

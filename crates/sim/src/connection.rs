@@ -1,5 +1,5 @@
-//! The engine's half of one connection: what a worker does with it in a turn, by the contract at
-//! the top of `seam::Conn`.
+//! The engine's half of one connection: a worker's turn with it, by the contract at the top of
+//! `seam::Conn`.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -10,7 +10,7 @@ use crate::link::Link;
 use crate::rng::Rng;
 use crate::script::Faults;
 
-/// What a connection asks of the world.
+/// A connection's order to the world.
 pub(crate) enum Order<J> {
     /// Work on the job, then tell the session.
     Work(SessionId, J),
@@ -20,7 +20,7 @@ pub(crate) enum Order<J> {
     Wake(SessionId),
 }
 
-/// What a turn works with beside the connection itself.
+/// The surroundings of a turn, beside the connection itself.
 pub(crate) struct Context<'a, J> {
     pub(crate) link: &'a mut Link,
     pub(crate) buffers: &'a mut Buffers,
@@ -30,7 +30,7 @@ pub(crate) struct Context<'a, J> {
     pub(crate) pushes_lost: &'a mut u64,
 }
 
-/// What has happened to a session since its last turn.
+/// The events of a session since its last turn.
 #[derive(Debug)]
 pub(crate) struct Tray<O> {
     pub(crate) landed: usize,

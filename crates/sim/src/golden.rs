@@ -33,12 +33,12 @@ pub struct Golden {
     stays: bool,
 }
 
-/// A line of a golden file that means nothing.
+/// A malformed line of a golden file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadGolden {
-    /// Which line, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error.
     pub why: String,
 }
 

@@ -6,7 +6,7 @@ use seam::{Instant, SessionId};
 
 use crate::transcript::End;
 
-/// What travels from a client to the server.
+/// A message from a client to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Packet {
     Bytes(Vec<u8>),

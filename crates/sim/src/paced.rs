@@ -1,12 +1,12 @@
 //! Paced sources in virtual time: woken late, asked for the future, told that packets never left.
 //!
-//! [`stream`] plays an engine that keeps the contract of [`seam::PacedSource`] as loosely as it
-//! allows and holds the paced source to its laws; what it heard is a [`PacedReport`].
-//! [`paced_laws`] runs many seeds and holds against one another what the same orders came to.
+//! [`stream`] plays an engine that keeps the contract of [`seam::PacedSource`] as loosely as the
+//! contract allows, and holds the paced source to its laws; the result is a [`PacedReport`].
+//! [`paced_laws`] runs many seeds and compares the packets that the same orders led to.
 //!
-//! The surprising thing: nothing is sent, so lateness costs nothing here. What a paced source makes
-//! must be a function of its orders alone, and that shows best under an engine that never calls
-//! twice in the same way.
+//! The surprising thing: nothing is sent, so lateness costs nothing here. The packets of a paced
+//! source must be a function of its orders alone, and an engine that never calls twice in the same
+//! way shows that best.
 
 use core::borrow::Borrow;
 use core::fmt;
@@ -75,15 +75,15 @@ impl Whims {
 pub struct Made {
     /// Its moment, from the beginning of the run.
     pub at: Duration,
-    /// Who gets it.
+    /// The receiver.
     pub to: SocketAddr,
-    /// From which socket.
+    /// The sending socket.
     pub channel: Channel,
     /// Its bytes; of a file the words `asset N START..END`.
     pub bytes: Vec<u8>,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacedReport {
     /// The packets of each stream that were not withdrawn, in the order in which streams started.
@@ -233,7 +233,7 @@ impl<C: PacedSource> World<'_, C> {
         let ahead = self.whims.ahead;
         let at = |running: &Running<C>| match running.next {
             Next::At(at) if ahead > Duration::ZERO => {
-                // What is handed over early is asked for when half of it has gone.
+                // The engine asks for packets handed over early when half of the time has passed.
                 Some(Instant::from_ns(at.ns().saturating_sub(ahead.as_nanos() as u64 / 2)))
             }
             Next::At(at) => Some(at),
@@ -349,7 +349,7 @@ impl<C: PacedSource> World<'_, C> {
         let mut breaches: Vec<(PacedLaw, String)> = Vec::new();
         let running = &mut self.running[index];
         if running.moved && next == Next::Done {
-            // What it says last is a bye, and no packet that it owed.
+            // The last packet is a bye, and no packet that it owed.
             running.owed.clear();
         }
         for packet in burst.packets() {

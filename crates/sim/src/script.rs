@@ -1,4 +1,4 @@
-//! What the clients do, and what may go wrong on the way.
+//! The actions of the clients, and the faults of network and engine.
 
 use core::fmt;
 use core::time::Duration;
@@ -24,7 +24,7 @@ impl Script {
 pub struct Client {
     /// How long after the start of the run it connects.
     pub start: Duration,
-    /// What it does, in order. It reads all the time, as [`Faults::sip`] allows. After the last act
+    /// Its actions, in order. It reads all the time, as [`Faults::sip`] allows. After the last act
     /// it ends its half of the connection, unless [`Act::Stay`] is among them.
     pub acts: Vec<Act>,
 }
@@ -112,7 +112,7 @@ pub struct Faults {
     pub roam: bool,
     /// The engine can carry bytes between sessions.
     pub pushes: bool,
-    /// What the engine finds in each asset, by number.
+    /// The content of each asset, by number.
     pub assets: Vec<Vec<u8>>,
 }
 

@@ -1,18 +1,18 @@
-//! What a run leaves behind.
+//! The result of a run.
 
 use core::fmt;
 
 use seam::laws::Violation;
 use seam::{Closed, Instant};
 
-/// All that can be seen of a run from outside.
+/// The outside view of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transcript {
-    /// What each client of the script heard.
+    /// The record of each client of the script.
     pub clients: Vec<Heard>,
     /// The laws that were broken, oldest first.
     pub violations: Vec<Violation>,
-    /// What services noted for the person who watches, oldest first.
+    /// The notes of services for the observer, oldest first.
     pub notes: Vec<String>,
     /// Pushes to a session that was gone, closing or full.
     pub pushes_lost: u64,
@@ -24,7 +24,7 @@ pub struct Transcript {
     pub endless: bool,
 }
 
-/// What one client heard.
+/// The record of one client.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Heard {
     /// All bytes, in the order received.

@@ -36,7 +36,7 @@ pub fn run<S: Service>(
 
 /// Something that is to happen.
 pub(crate) enum What<J> {
-    /// A client knocks.
+    /// A client connects.
     Connect(usize),
     /// A client goes on with its script.
     Act(usize),
@@ -48,7 +48,7 @@ pub(crate) enum What<J> {
     Break(usize),
     /// A worker takes a turn.
     Turn(usize),
-    /// What a connection asked for.
+    /// A connection's order.
     Connection(Order<J>),
     /// Bytes reach another session.
     Push(SessionId, Vec<u8>),
@@ -202,7 +202,7 @@ impl<'a, S: Service> World<'a, S> {
 
     // ---- the queue
 
-    /// True if nothing more can happen that anybody would notice.
+    /// True if no later event can have an observable effect.
     fn is_over(&self) -> bool {
         let ended = || self.callers.iter().all(|caller| caller.end.is_some());
         self.live == 0 && (self.pending == 0 || self.seated == 0 && ended())
@@ -297,7 +297,7 @@ impl<'a, S: Service> World<'a, S> {
         core::mem::replace(&mut self.workers[runner].buffers, Buffers::new(0))
     }
 
-    /// Who runs a turn of the sessions of `shard`.
+    /// The worker that runs a turn of the sessions of `shard`.
     fn runner(&mut self, shard: usize) -> usize {
         if self.faults.roam { self.rng.below(self.workers.len()) } else { shard }
     }

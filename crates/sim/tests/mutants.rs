@@ -16,7 +16,7 @@ use seam::{
 };
 use sim::{Case, Faults, Script, chunking, determinism, run};
 
-/// What the middleman does wrong.
+/// The mistakes of the middleman.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     None,
@@ -26,17 +26,17 @@ enum Flaw {
     FeedsWhileFull,
     /// Offers input during a pause.
     FeedsWhilePaused,
-    /// Says that there is room when there is not.
+    /// Reports room when there is none.
     RoomTooSoon,
     /// Takes a second off every other moment.
     TimeGoesBack,
-    /// Tells the deadline as soon as it is asked for.
+    /// Delivers the deadline as soon as it is asked for.
     WakesEarly,
-    /// Tells a deadline that nobody asked for.
+    /// Delivers a deadline that the session did not ask for.
     WakesUnasked,
     /// Loses the input that was not used.
     LosesTail,
-    /// Tells the end twice.
+    /// Delivers the end twice.
     EndsTwice,
     /// Steps a session whose job is out.
     StepsWhileAway,
@@ -60,7 +60,7 @@ struct Held<T> {
 }
 
 impl<S: Service> Middleman<'_, S> {
-    /// What the flaw adds to the step that has just been made.
+    /// The flaw's addition to the step that has just been made.
     fn spoil(
         &self,
         cx: &Cx<'_, S::State>,
@@ -150,7 +150,7 @@ impl<S: Service> Service for Middleman<'_, S> {
     }
 }
 
-/// What is seen of `flaw` from inside, over a few seeds of rough weather.
+/// The violations that `flaw` causes inside, over a few seeds of rough weather.
 fn seen<S: Service>(inner: S, state: &S::State, flaw: Flaw, said: &[u8]) -> Vec<Violation> {
     let inner = Watched::new(inner, listing);
     for seed in 0..20 {

@@ -11,7 +11,7 @@ use seam::{
 };
 use sim::{Deed, Made, Whims, paced_case, paced_laws, play_paced};
 
-/// What the paced source does wrong.
+/// The mistakes of the paced source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     None,
@@ -25,7 +25,7 @@ enum Flaw {
     AsksTooLate,
     /// Takes back one packet too few.
     KeepsOne,
-    /// Numbers what comes again anew.
+    /// Gives new numbers to packets that come again.
     Renumbers,
     /// Measures from the call and not from its schedule.
     Drifts,
@@ -33,9 +33,9 @@ enum Flaw {
     CountsCalls,
     /// Gives each order twice.
     StartsTwice,
-    /// No mistake: when it is told to end it says bye.
+    /// No mistake: it says bye when it is told to end.
     Polite,
-    /// Says bye where nobody told it to end.
+    /// Says bye without being told to end.
     LeavesUnasked,
 }
 

@@ -1,4 +1,4 @@
-//! Where a search wants to go: one goal, or any of several.
+//! The target of a search: one goal, or any of several.
 
 use crate::bits::Bits;
 use crate::cell::Cell;
@@ -6,13 +6,13 @@ use crate::cost::Cost;
 use crate::grid::Grid;
 use crate::rule::{Corners, Rule};
 
-/// Up to so many goals the estimate is the least of the estimates to each; with more it is nothing,
-/// for it would take longer than it saves.
+/// Up to this many goals, the estimate is the least of the estimates to each. With more goals it is
+/// zero, because computing it would take longer than it saves.
 const ESTIMATED_MAX: usize = 16;
 
-/// What a search asks about its goal.
+/// The questions of a search about its goal.
 pub(crate) trait Aim {
-    /// At least what a path from `cell` to the goal costs.
+    /// A lower bound of the cost from `cell` to the goal.
     fn remains<R: Rule>(&self, cell: Cell) -> Cost;
     /// Whether the goal is at this position of the rows.
     fn is_reached(&self, position: u32) -> bool;
@@ -22,7 +22,7 @@ pub(crate) trait Aim {
     fn in_columns(&self, position: u32) -> u64;
 }
 
-/// The length of the shortest path between two cells if nothing were in the way.
+/// The length of the shortest path between two cells on a grid without obstacles.
 #[inline]
 pub(crate) fn distance<R: Rule>(from: Cell, to: Cell) -> Cost {
     let (dx, dy) = (from.x.abs_diff(to.x), from.y.abs_diff(to.y));

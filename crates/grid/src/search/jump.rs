@@ -2,11 +2,10 @@
 //!
 //! A run goes straight and stops at the first cell that has a forced neighbour, at the goal, or
 //! before an obstacle; the three rows around it are read as words, so most runs end in the first.
-//! A walk goes cell by cell and starts runs to both sides. The cells on a walk at which such a run
-//! has found something are no successors themselves: what the run has found is reached straight
-//! from where the walk began, by one bend, and the cells between never see the open list (Harabor
-//! and Grastien, "Improving Jump Point Search", ICAPS 2014: block scanning and intermediate
-//! pruning).
+//! A walk goes cell by cell and starts runs to both sides. Cells on a walk are no successors
+//! themselves, even if such a run finds something there. The search reaches the run's result from
+//! the walk's first cell by one bend, so the cells between never enter the open list (Harabor and
+//! Grastien, "Improving Jump Point Search", ICAPS 2014: block scanning and intermediate pruning).
 
 use super::{Aim, At};
 use crate::bits::Bits;
@@ -36,7 +35,7 @@ pub(super) fn points<R: Rule, A: Aim>(memory: &mut Memory, grid: &Grid, aim: &A,
     }
 }
 
-/// What runs and walks from one cell have in common.
+/// The state that all runs and walks from one cell share.
 struct Jump<'a, A> {
     memory: &'a mut Memory,
     grid: &'a Grid,

@@ -1,9 +1,9 @@
 //! A*: cell by cell.
 //!
 //! Of the many shortest paths between two cells one is kept, by the same order as in jump point
-//! search; so a cell has one or two successors instead of eight, and is found about once
-//! (Sturtevant and Rabin, "Canonical Orderings on Grids", IJCAI 2016). What is looked at, and in
-//! which order, hardly changes: the loop only no longer finds out eight times over what it knows.
+//! search. A cell therefore has one or two successors instead of eight and is found about once
+//! (Sturtevant and Rabin, "Canonical Orderings on Grids", IJCAI 2016). The set of expanded cells
+//! and their order hardly change: the loop only avoids finding each cell up to eight times.
 
 use super::{Aim, At};
 use crate::cost::Cost;

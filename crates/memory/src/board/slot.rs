@@ -1,15 +1,15 @@
-//! One slot of the scoreboard: a worker's own words about itself.
+//! One slot of the scoreboard: a worker's own account of itself.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use seam::WorkerId;
 use sys::process::Pid;
 
-/// What sits in a slot.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum SlotState {
-    /// Nobody, ever.
+    /// Never used.
     Empty,
     /// A worker that does not serve yet.
     Starting,
@@ -17,7 +17,7 @@ pub enum SlotState {
     Ready,
     /// A worker that takes no new connection.
     Draining,
-    /// Nobody any more.
+    /// The worker has ended.
     Gone,
 }
 
@@ -33,19 +33,19 @@ impl SlotState {
     }
 }
 
-/// A number that one worker changes and everybody reads.
+/// A number that one worker changes and every observer reads.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Tally(AtomicU64);
 
 impl Tally {
-    /// Adds `count`. Only the slot's worker may: two at a time would lose one of their additions.
+    /// Adds `count`. Only the slot's worker may: two writers at a time would lose an addition.
     #[inline]
     pub fn add(&self, count: u64) {
         self.0.store(self.read().wrapping_add(count), Ordering::Release);
     }
 
-    /// Takes `count` away, under the same condition. Who reads the new number sees what the worker
+    /// Subtracts `count`, under the same condition. A reader of the new number sees what the worker
     /// wrote before.
     #[inline]
     pub fn sub(&self, count: u64) {
@@ -58,7 +58,7 @@ impl Tally {
         self.0.store(count, Ordering::Release);
     }
 
-    /// What it is now.
+    /// The present value.
     #[inline]
     #[must_use]
     pub fn read(&self) -> u64 {
@@ -66,7 +66,7 @@ impl Tally {
     }
 }
 
-/// What a worker is at, for the letter that the scoreboard shows.
+/// The worker's activity, for the letter that the scoreboard shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Doing {
@@ -76,9 +76,9 @@ pub enum Doing {
     Reading,
     /// It steps sessions, sends, accepts.
     Working,
-    /// It has one connection and that takes no bytes at the moment.
+    /// It has one connection, and that connection takes no bytes at the moment.
     Writing,
-    /// It lets a peer finish that was told goodbye.
+    /// It waits for a peer that was told goodbye to finish.
     Closing,
 }
 
@@ -100,9 +100,10 @@ impl Doing {
 pub enum Refusal {
     /// The peer was gone before it was accepted.
     Gone,
-    /// No descriptor or memory was left; it waits in the kernel's queue and is tried again.
+    /// No descriptor or memory was left; the connection waits in the kernel's queue for another
+    /// try.
     Exhausted,
-    /// Its descriptor is more than the engine can watch.
+    /// The descriptor number is beyond what the engine can watch.
     Unwatchable,
     /// No worker could be started or reached for it.
     NoWorker,
@@ -138,7 +139,7 @@ pub struct Slot {
     pid: AtomicI32,
     dismissed: AtomicU32,
     doing: AtomicU32,
-    /// Ended by a fault, and nobody sits here since.
+    /// The last worker ended by a fault and has no successor yet.
     failed: AtomicU32,
     /// Connections open now.
     pub open: Tally,
@@ -164,9 +165,9 @@ pub struct Slot {
     pub panics: Tally,
     /// Bytes for another session that found it gone or its output full, counted by pushes.
     pub pushes_dropped: Tally,
-    /// Connections that it attends to now, where they belong to another slot.
+    /// Connections that it attends to now but that belong to another slot.
     pub serving: Tally,
-    /// When the present worker sat down, on `sys::clock`'s clock.
+    /// When the present worker took the slot, on `sys::clock`'s clock.
     pub since_ns: Tally,
     /// The sum of all lateness that was noted.
     pub late_ns: Tally,
@@ -176,18 +177,18 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// What sits here.
+    /// The slot's state.
     #[must_use]
     pub fn state(&self) -> SlotState {
         SlotState::of(self.state.load(Ordering::Acquire))
     }
 
-    /// Says what sits here now.
+    /// Sets the slot's state.
     pub fn set_state(&self, state: SlotState) {
         self.state.store(state as u32, Ordering::Release);
     }
 
-    /// Who sits here, or sat here last.
+    /// The present worker, or the last one.
     #[must_use]
     pub fn worker(&self) -> Option<WorkerId> {
         WorkerId::from_bits(self.worker.load(Ordering::Relaxed))
@@ -207,26 +208,26 @@ impl Slot {
         self.set_state(SlotState::Starting);
     }
 
-    /// What who sits here is at; means something while it is ready or drains.
+    /// The worker's activity; meaningful while it is ready or drains.
     #[must_use]
     pub fn doing(&self) -> Doing {
         Doing::of(self.doing.load(Ordering::Relaxed))
     }
 
-    /// Says what the worker is at: one plain store.
+    /// Sets the worker's activity: one plain store.
     #[inline]
     pub fn set_doing(&self, doing: Doing) {
         self.doing.store(doing as u32, Ordering::Relaxed);
     }
 
-    /// Says that who sat here last ended by a fault.
+    /// Records that the last worker ended by a fault.
     pub fn set_failed(&self) {
         self.failed.store(1, Ordering::Relaxed);
     }
 
-    /// One letter for what is here, as servers have shown it for thirty years: `_` waits, `R`
-    /// reads, `B` is busy, `W` cannot write on, `C` closes, `S` starts, `G` leaves, `!` died and is
-    /// not replaced yet, `-` has left, `.` was never taken.
+    /// The slot's letter, as servers have shown it for thirty years: `_` waits, `R` reads, `B` is
+    /// busy, `W` cannot write on, `C` closes, `S` starts, `G` leaves, `!` died and is not replaced
+    /// yet, `-` has left, `.` was never taken.
     #[must_use]
     pub fn letter(&self) -> char {
         match self.state() {
@@ -252,7 +253,7 @@ impl Slot {
         self.refusals[why as usize].add(1);
     }
 
-    /// How often that was the reason; [`Slot::refused`] counts all.
+    /// The number of refusals for that reason; [`Slot::refused`] counts all.
     #[must_use]
     pub fn refusals(&self, why: Refusal) -> u64 {
         self.refusals[why as usize].read()
@@ -272,19 +273,19 @@ impl Slot {
         self.late.each_ref().map(|bucket| bucket.load(Ordering::Relaxed))
     }
 
-    /// Asks who sits here to take no new connection and to leave with the last one it has.
+    /// Asks the worker to take no new connection and to leave with its last one.
     pub fn dismiss(&self) {
         self.dismissed.store(1, Ordering::Release);
     }
 
-    /// Whether who sits here, or sat here last, was asked to leave.
+    /// Whether the present or the last worker was asked to leave.
     #[inline]
     #[must_use]
     pub fn is_dismissed(&self) -> bool {
         self.dismissed.load(Ordering::Relaxed) != 0
     }
 
-    /// The process of who sits here, or sat here last.
+    /// The process of the present worker, or of the last one.
     #[must_use]
     pub fn pid(&self) -> Option<Pid> {
         Pid::of(self.pid.load(Ordering::Relaxed))

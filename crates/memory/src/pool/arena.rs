@@ -1,4 +1,4 @@
-//! The memory behind a pool: slots of one size, with a gap on both sides where canaries may live.
+//! The memory of a pool: slots of one size, with a gap on both sides for canaries.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -24,7 +24,7 @@ pub(super) struct Arena {
     pieces: Option<Vec<Option<NonNull<u8>>>>,
 }
 
-// SAFETY: an arena owns its memory like a `Vec<u8>` does; who uses the pointers answers for that.
+// SAFETY: an arena owns its memory like a `Vec<u8>` does; users of the pointers uphold their use.
 unsafe impl Send for Arena {}
 // SAFETY: `&Arena` gives addresses only.
 unsafe impl Sync for Arena {}
@@ -100,8 +100,8 @@ impl Arena {
         }
     }
 
-    /// Nobody may touch slot `index` from now on, whose object is gone: AddressSanitizer sees to
-    /// it, where there is one.
+    /// Marks slot `index`, whose object is gone, as off limits for AddressSanitizer, if it is
+    /// enabled.
     #[inline]
     pub(super) fn hide(&self, index: u32) {
         #[cfg(feature = "asan")]
@@ -109,7 +109,7 @@ impl Arena {
         let _ = index;
     }
 
-    /// Slot `index` gets an object.
+    /// Marks slot `index` as in use.
     #[inline]
     pub(super) fn show(&self, index: u32) {
         #[cfg(feature = "asan")]
@@ -122,7 +122,7 @@ impl Arena {
         self.size
     }
 
-    /// The bytes before and behind the data that belong to nobody: `(before, behind)`, in bytes.
+    /// The bytes of the gaps before and after the data, `(before, behind)`; no object owns them.
     pub(super) fn gaps(&self) -> (usize, usize) {
         (self.front, self.stride - self.front - self.size)
     }

@@ -1,4 +1,4 @@
-//! What a worker has lent, as a value that owns it.
+//! An object that a worker has lent, as a value that owns it.
 
 use std::mem::forget;
 use std::ops::{Deref, DerefMut};
@@ -37,7 +37,7 @@ impl<T> Lent<'_, T> {
         forget(self);
         let word = &pool.meta(index).life;
         let life = word.load(Ordering::Relaxed) + 1;
-        // Release: who claims it sees the object.
+        // Release: the claimer sees the object.
         word.store(life, Ordering::Release);
         Handle::new(pool.tag, index, life)
     }
@@ -81,7 +81,7 @@ impl<T: AsMut<[u8]>> AsMut<[u8]> for Lent<'_, T> {
 
 impl<T> Drop for Lent<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: the slot holds a T, which nobody reaches after this.
+        // SAFETY: the slot holds a T that is not reached again.
         unsafe { self.place().drop_in_place() };
         self.pool.strayed.fetch_add(1, Ordering::Relaxed);
         if self.pool.end(self.index) {

@@ -1,10 +1,9 @@
 //! The pool of one owner: no atomics, no lock, one link to follow for each object.
 //!
-//! What an object costs is decided before it comes. Slots that nobody has to look at wait in a
-//! chain of their own, and the life of an object that has to be looked at carries a bit that no
-//! handle has: so the tests that have to be there, for an empty chain and for a wrong handle, are
-//! also those for order, for slots without memory and for canaries. A count that seldom ends is all
-//! that guards add to objects that have none.
+//! Most decisions are made before an object comes. Slots that need no check wait in a chain of
+//! their own, and the life of an object that needs a check carries a bit that no handle has. So the
+//! two tests that are always needed, for an empty chain and for a wrong handle, also cover order,
+//! slots without memory, and canaries. Guards add only a countdown to objects that have none.
 
 mod care;
 mod table;
@@ -21,11 +20,11 @@ use super::guard::Watch;
 use super::{Fault, Full, Guard, Handle, NONE, Order, Plan, Report, SLOTS_MAX, Usage, new_tag};
 use table::{Chain, EACH, LIVE, Meta, Table};
 
-/// The present object has canaries that are looked at when it ends.
+/// The present object has canaries that are checked when it ends.
 const GUARDED: u8 = 1;
 /// The slot is free and filled with poison.
 const POISONED: u8 = 2;
-/// The slot's memory was given back; it is taken anew when it is needed.
+/// The slot's memory was returned to the heap; the pool allocates it again when needed.
 const BARE: u8 = 4;
 
 /// Objects of type `T` in slots that are used again, for one owner.
@@ -44,8 +43,8 @@ const BARE: u8 = 4;
 /// ```
 pub struct Pool<T> {
     table: Table,
-    /// Free slots, the one freed last in front, which can be used without a look: they have memory,
-    /// and nobody has watched what was in them. Empty for ever where the order is not this one.
+    /// Free slots that can be used without a check, the one freed last in front: they have memory,
+    /// and their last object was not watched. Always empty with another order than LIFO.
     quick: *mut Meta,
     /// The other free slots.
     chain: Chain,
@@ -57,8 +56,8 @@ pub struct Pool<T> {
     /// Tells this pool's handles from those of any other.
     tag: u32,
     order: Order,
-    /// Objects until the next that is guarded; more than there will ever be where none is. One less
-    /// than nothing if that one is due.
+    /// Objects until the next guarded one; more than there will ever be if none is guarded. One
+    /// less than zero (wrapped) if that one is due.
     unwatched: u64,
     /// Whether a slot that was never used goes before those in the chain.
     fresh_first: bool,
@@ -124,7 +123,7 @@ impl<T> Pool<T> {
         // SAFETY: a slot of the table, which is in no chain any more.
         let (data, place) = unsafe { ((*slot).data, (*slot).place) };
         self.arena.show(place.index());
-        // SAFETY: the slot has memory for a T and its life was over: nobody else knows the place.
+        // SAFETY: the slot has memory for a T and its life was over: no handle names the place.
         unsafe { data.cast::<T>().write(value) };
         // SAFETY: as above.
         unsafe { (*slot).next = LIVE };
@@ -154,8 +153,8 @@ impl<T> Pool<T> {
     }
 
     /// The address of the object of `handle`, if it lives: for the kernel, or a C library. It is
-    /// valid for reads and writes of one `T` until the object is taken; what is written elsewhere
-    /// by it is what guards are for.
+    /// valid for reads and writes of one `T` until the object is taken. Guards find writes outside
+    /// it.
     #[must_use]
     pub fn pointer(&mut self, handle: Handle<T>) -> Option<NonNull<T>> {
         self.knows(handle).then(|| self.place(handle.index()))
@@ -175,7 +174,7 @@ impl<T> Pool<T> {
                 (*slot).life = handle.life + EACH;
                 (*slot).data
             };
-            // SAFETY: the slot held a T, whose life has just ended: nobody reads it again.
+            // SAFETY: the slot held a T, whose life has just ended: it is not read again.
             let value = unsafe { data.cast::<T>().read() };
             self.free(meta);
             return Ok(value);
@@ -212,7 +211,7 @@ impl<T> Pool<T> {
         Ok(())
     }
 
-    /// Takes the object at `address` out, for who has kept no handle.
+    /// Takes the object at `address` out, for callers without a handle.
     ///
     /// # Errors
     /// An address at which no object of this pool begins, or lives; else as [`Pool::take`].
@@ -236,8 +235,8 @@ impl<T> Pool<T> {
         living.map(|meta| Handle::of(meta.place, meta.life()))
     }
 
-    /// How many objects there are. They are counted for that, slot by slot, so that no object
-    /// pays for a count that is seldom asked for.
+    /// The number of objects. They are counted slot by slot on demand, so that no object pays for a
+    /// count that is seldom needed.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.iter().filter(|meta| meta.is_live()).count()

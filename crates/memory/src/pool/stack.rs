@@ -43,7 +43,7 @@ impl Stack {
             if top == NONE {
                 return None;
             }
-            // It may be stale, if somebody took `top` meanwhile; then the tag has changed.
+            // It may be stale if another thread took `top` meanwhile; then the tag has changed.
             let below = link_of(top).load(Ordering::Relaxed);
             let new = next_tag(head) | u64::from(below);
             match self.head.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire) {

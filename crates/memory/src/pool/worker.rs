@@ -10,7 +10,7 @@ use super::{Fault, Full, Lent, NONE, guard};
 use crate::Padded;
 
 impl<T> Shared<T> {
-    /// A place to lend from, until it is dropped; `None` if all are taken.
+    /// Takes a worker slot to lend from, until it is dropped; `None` if all are taken.
     #[must_use]
     pub fn worker(&self) -> Option<Worker<'_, T>> {
         // Acquire: what the former worker in that worker slot counted is seen.
@@ -57,7 +57,7 @@ pub struct Worker<'p, T> {
     /// The magazine that is used, and the one behind it: full or empty.
     loaded: &'p Magazine,
     spare: &'p Magazine,
-    /// Whether a slot from a magazine needs no look and no name of who lent it.
+    /// Whether a slot from a magazine needs no check and no lender's name.
     is_plain: bool,
     /// Slots in all batches, at most one less than [`Worker::BATCH`].
     waiting: usize,
@@ -91,8 +91,8 @@ impl<'p, T> Worker<'p, T> {
         Ok(lent)
     }
 
-    /// Takes the value out of `lent`, whoever lent it; its slot is free from then on. Damage around
-    /// it is told as a fault, and the value is as it is.
+    /// Takes the value out of `lent`, whichever worker lent it, and frees its slot. Damage around
+    /// it is reported as a fault; the value is returned unchanged.
     #[inline(always)]
     pub fn take(&mut self, lent: Lent<'p, T>) -> T {
         // SAFETY: `lent` is the only way to the value and is forgotten by the next line.
@@ -105,8 +105,8 @@ impl<'p, T> Worker<'p, T> {
     #[inline]
     pub fn discard(&mut self, lent: Lent<'p, T>) {
         let lent = ManuallyDrop::new(lent);
-        // SAFETY: the slot holds a T, and nobody reaches it after this: `lent` is not dropped, also
-        // if the value's drop panics.
+        // SAFETY: the slot holds a T that is not reached after this: `lent` is not dropped, even if
+        // the value's drop panics.
         unsafe { lent.place().drop_in_place() };
         self.end(ManuallyDrop::into_inner(lent));
     }
@@ -125,7 +125,7 @@ impl<'p, T> Worker<'p, T> {
         }
     }
 
-    /// An object of another pool that lives as long finds its way home by itself.
+    /// An object of another pool with the same lifetime finds its way home by itself.
     #[cold]
     #[inline(never)]
     fn send_home(&self, pool: &Shared<T>, index: u32) {
@@ -153,8 +153,8 @@ impl<'p, T> Worker<'p, T> {
         found
     }
 
-    /// Sends home what waits for a full batch; a worker that goes to sleep should. Dropping it
-    /// does.
+    /// Sends home the slots that wait for a full batch; a worker should call it before it sleeps.
+    /// Dropping the worker does so too.
     pub fn flush(&mut self) {
         for owner in 0..self.batches.len() {
             self.send(owner);
@@ -187,7 +187,7 @@ impl<'p, T> Worker<'p, T> {
         if self.loaded.load(index) {
             return;
         }
-        // A depot without an empty magazine has half-full ones that workers left behind.
+        // A depot without an empty magazine has half-full ones that former workers left.
         let Some(empty) = depot.take_empty() else { return pool.stray(index) };
         depot.give(self.loaded);
         self.loaded = empty;
@@ -213,7 +213,7 @@ impl<'p, T> Worker<'p, T> {
             self.loaded = filled;
             return filled.unload();
         }
-        // What others left: strays first, then what was sent to workers that may sleep.
+        // Slots in inboxes: strays first, then those sent to workers that may sleep.
         let mut inboxes = pool.inboxes.iter().rev();
         inboxes.find_map(|inbox| self.sort(inbox.take_all()))
     }

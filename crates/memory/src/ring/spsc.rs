@@ -7,7 +7,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::{Lane, RingError, at_most, checked, copy_in, copy_out, spans};
 
-/// What both sides see.
+/// The state that both sides share.
 struct Shared {
     lane: Lane,
     bytes: Box<[UnsafeCell<u8>]>,
@@ -51,8 +51,8 @@ pub fn spsc(capacity: usize) -> Result<(Producer, Consumer), RingError> {
     Ok((producer, Consumer { shared, head: 0, tail_seen: 0 }))
 }
 
-/// Whether the other side was dropped. What it did before is seen from then on: its end of the
-/// count is a release, which the fence turns into an order.
+/// Whether the other side was dropped. All its earlier writes are visible then: its decrement of
+/// the count is a release, and the fence orders ours after it.
 fn is_alone(shared: &Arc<Shared>) -> bool {
     let alone = Arc::strong_count(shared) == 1;
     if alone {
@@ -62,7 +62,7 @@ fn is_alone(shared: &Arc<Shared>) -> bool {
 }
 
 impl Producer {
-    /// Bytes that fit, asked of the consumer only if fewer than `wanted` were known to.
+    /// Bytes that fit; loads the consumer's index only if fewer than `wanted` were known to fit.
     fn room(&mut self, wanted: usize) -> usize {
         let capacity = self.shared.bytes.len();
         let known = capacity - self.tail.wrapping_sub(self.head_seen) as usize;
@@ -73,8 +73,8 @@ impl Producer {
         capacity - self.tail.wrapping_sub(self.head_seen) as usize
     }
 
-    /// What is free now, in the order in which it will be read; the second slice is what lies
-    /// behind the wrap.
+    /// The free bytes, in the order in which they will be read; the second slice lies past the
+    /// wrap.
     pub fn writable(&mut self) -> [&mut [u8]; 2] {
         let room = self.room(usize::MAX);
         self.free(room)
@@ -113,7 +113,7 @@ impl Producer {
         count
     }
 
-    /// Whether the consumer is gone, so that nobody will read what is written.
+    /// Whether the consumer is gone, so that written bytes are never read.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         is_alone(&self.shared)
@@ -121,7 +121,8 @@ impl Producer {
 }
 
 impl Consumer {
-    /// Bytes that are there, asked of the producer only if fewer than `wanted` were known to be.
+    /// Bytes that are filled; loads the producer's index only if fewer than `wanted` were known to
+    /// be.
     fn filled(&mut self, wanted: usize) -> usize {
         let known = self.tail_seen.wrapping_sub(self.head) as usize;
         if known >= wanted {
@@ -131,7 +132,7 @@ impl Consumer {
         self.tail_seen.wrapping_sub(self.head) as usize
     }
 
-    /// What is there now, oldest first; the second slice is what lies behind the wrap.
+    /// The filled bytes, oldest first; the second slice lies past the wrap.
     pub fn readable(&mut self) -> [&[u8]; 2] {
         let filled = self.filled(usize::MAX);
         self.there(filled)
@@ -170,7 +171,7 @@ impl Consumer {
         count
     }
 
-    /// Whether the producer is gone, so that nothing more than what is there will come.
+    /// Whether the producer is gone, so that no more bytes will come.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         is_alone(&self.shared)

@@ -1,19 +1,19 @@
-//! Who sends: at most one send of a session is in flight, and no wake-up is lost.
+//! The choice of the sender: at most one send of a session is in flight, and no wake-up is lost.
 //!
-//! With a mere flag one loses it: the sender sees an empty queue; another thread puts a message
-//! there and sees the flag still set; the sender clears the flag; the message lies there until the
-//! next one comes. A third state, *dirty*, is what the other thread leaves in that gap.
+//! A mere flag would lose one. The sender sees an empty queue; another thread queues a message and
+//! sees the flag still set; the sender clears the flag; the message stays there until the next one
+//! comes. The other thread marks that gap with a third state, *dirty*.
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// Nobody sends.
+/// No thread sends.
 const IDLE: u32 = 0;
-/// Somebody sends, and has seen all there is.
+/// A thread sends and has seen all messages.
 const SENDING: u32 = 1;
-/// Somebody sends, and must look again before it stops.
+/// A thread sends and must look again before it stops.
 const DIRTY: u32 = 2;
 
-/// The state after something was queued, and whether its bringer must send.
+/// The state after a message was queued, and whether the queueing thread must send.
 const fn queued(state: u32) -> (u32, bool) {
     match state {
         IDLE => (SENDING, true),
@@ -53,14 +53,15 @@ impl Outbox {
         again
     }
 
-    /// Whether somebody sends.
+    /// Whether a send is in progress.
     #[must_use]
     pub fn is_sending(&self) -> bool {
         self.state != IDLE
     }
 }
 
-/// The same for several threads. Who is told to send is the only sender until it is told to stop.
+/// The same for several threads. A thread that is told to send is the only sender until it is told
+/// to stop.
 ///
 /// Protocol: put the message into the queue, then [`SharedOutbox::queued`]; if that says so, send
 /// until the queue is empty, then [`SharedOutbox::drained`], and while that says so, again.
@@ -88,7 +89,7 @@ impl SharedOutbox {
         self.change(drained)
     }
 
-    /// Whether somebody sends; true or false only at the instant of asking.
+    /// Whether a send is in progress; exact only at the instant of asking.
     #[must_use]
     pub fn is_sending(&self) -> bool {
         self.state.load(Ordering::Relaxed) != IDLE

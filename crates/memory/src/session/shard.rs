@@ -42,7 +42,7 @@ pub enum Landing<'a, T> {
     Closing(&'a mut T),
     /// A session that was closed; this was the last, its slot is free, and here is its value.
     Last(T),
-    /// Nobody: the session is gone, or has nothing in flight.
+    /// No session: it is gone, or has nothing in flight.
     Stray,
 }
 

@@ -1,9 +1,9 @@
 //! Services for the suites of all engines: small, nasty, and with a known answer.
 //!
-//! [`Probe`] walks through every door of the seam on request; its reply is a pure function of what
-//! was sent, given by [`expected`], which shares nothing with the service but the table of
-//! requests. Lines that begin with `#` or `~` are news: what depends on time, on other sessions
-//! or on the engine's abilities. [`plain`] strips them before the comparison.
+//! [`Probe`] uses every part of the seam on request. Its reply is a pure function of its input,
+//! given by [`expected`], which shares only the table of requests with the service. Lines that
+//! begin with `#` or `~` are news: they depend on time, on other sessions or on the engine's
+//! abilities. [`plain`] strips them before the comparison.
 //!
 //! A request is a line of at most [`LINE_MAX`] bytes, its newline included:
 //!
@@ -68,7 +68,7 @@ pub fn numbered(at: usize) -> [u8; NUMBERED] {
     line
 }
 
-/// What the engine should find in asset 0, whole: [`SHARED_MAX`] numbered lines.
+/// The whole content that the engine needs as asset 0: [`SHARED_MAX`] numbered lines.
 pub fn asset() -> Vec<u8> {
     (0..SHARED_MAX).flat_map(numbered).collect()
 }
@@ -142,7 +142,7 @@ fn number(text: &[u8], max: u64) -> Option<u64> {
     text.parse().ok().filter(|number| *number <= max)
 }
 
-/// What all workers of a [`Probe`] share.
+/// The state that all workers of a [`Probe`] share.
 #[derive(Debug, Default)]
 pub struct World {
     /// Sessions opened.
@@ -165,15 +165,15 @@ unsafe impl Share for World {
 /// The nasty service.
 #[derive(Clone)]
 pub struct Probe {
-    /// The bounds it lives in; `input_max` is at least [`LINE_MAX`].
+    /// The limits of each connection; `input_max` is at least [`LINE_MAX`].
     pub limits: Limits,
-    /// Handles one request a step instead of all that are there.
+    /// Handles one request a step instead of all that have arrived.
     pub one_by_one: bool,
     /// How long a peer may take to begin.
     pub patience: Option<Duration>,
-    /// How long the world waits between two ticks; none if it stands still.
+    /// The time between two ticks; `None`: no ticks.
     pub tick: Option<Duration>,
-    /// What `shared` replies with, from its start: what [`asset`] makes.
+    /// The bytes that `shared` replies with, from their start: those of [`asset`].
     pub lines: Arc<[u8]>,
 }
 
@@ -201,7 +201,7 @@ impl Default for Probe {
 }
 
 impl Probe {
-    /// One whose limits are so narrow that a handful of requests meets all of them.
+    /// A probe with limits so narrow that a handful of requests reaches all of them.
     pub fn narrow() -> Probe {
         let limits =
             Limits { input_max: LINE_MAX, output_high: 96, output_low: 40, sessions_max: 64 };
@@ -209,7 +209,7 @@ impl Probe {
     }
 }
 
-/// What a session is in the middle of.
+/// A session's unfinished request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Doing {
     #[default]
@@ -227,11 +227,11 @@ pub struct Talk {
     nudge: Option<Instant>,
     /// How many lines of a `shy` request are written.
     shown: usize,
-    /// Input that was seen and not used, in bytes.
+    /// Input that was offered and not used, in bytes.
     tail: usize,
-    /// It does not close at once at an end or a drain.
+    /// It stays open for a while after an end or a drain.
     lingers: bool,
-    /// When it closes, whatever comes before.
+    /// When it closes, whatever events come before.
     leave: Option<Instant>,
 }
 
@@ -286,7 +286,7 @@ impl Talk {
         self.rest(0)
     }
 
-    /// Tells what is due; returns true if the session is to close.
+    /// Reports what is due; returns true if the session must close.
     fn deadline(&mut self, now: Instant, out: &mut Out) -> bool {
         if self.nudge.is_some_and(|nudge| nudge <= now) {
             self.nudge = None;
@@ -304,7 +304,7 @@ impl Talk {
     }
 }
 
-/// What a request leads to beyond its reply.
+/// The consequence of a request beyond its reply.
 enum Next {
     More,
     Stop,

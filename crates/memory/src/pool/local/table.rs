@@ -1,18 +1,18 @@
-//! What is known of a pool's slots, apart from their data: a line's half for each.
+//! The metadata of a pool's slots, apart from their data: half a cache line each.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
 use super::super::Place;
 
-/// What is known of a slot. Its links are addresses, and whatever a handle repeats lies here ready
-/// made, so that an object's birth and its end are loads and stores and next to no arithmetic.
+/// The metadata of a slot. Its links are addresses, and all fields of a handle lie here ready made,
+/// so an object's birth and end are loads and stores with almost no arithmetic.
 #[repr(align(32))]
 pub(super) struct Meta {
-    /// The number of the present life, or of the next one where the slot is free. It grows by
-    /// [`EACH`] at each end and begins at a number of the pool's own, so that one comparison tells
-    /// strangers as well as late handles. With [`WATCHED`] it is no handle's, so that whoever takes
-    /// the object is led to what has to be looked at.
+    /// The number of the present life, or of the next one if the slot is free. It grows by [`EACH`]
+    /// at each end and begins at a number of the pool's own, so one comparison detects handles of
+    /// other pools as well as late ones. With [`WATCHED`] it matches no handle, so taking the
+    /// object leads to the path that checks.
     pub(super) life: u64,
     /// Where the slot's data lies: the same path for both kinds of backing.
     pub(super) data: NonNull<u8>,
@@ -24,11 +24,11 @@ pub(super) struct Meta {
 
 const _: () = assert!(size_of::<Meta>() == 8 * Place::WORDS as usize);
 
-/// Set in the life of an object that cannot be taken without a look; no life grows up to here.
+/// Set in the life of an object that needs a check when it is taken; no life grows up to here.
 pub(super) const WATCHED: u64 = 1 << 63;
 
-/// From one life to the next: those of a shared pool's slots have odd numbers for objects that are
-/// detached, and both count alike.
+/// The step from one life to the next. In a shared pool odd lives mean detached objects; both kinds
+/// of pool count alike.
 pub(super) const EACH: u64 = 2;
 
 /// The link of a slot whose object lives: no slot's address, for it is odd.
@@ -59,7 +59,7 @@ impl Table {
     /// An empty table. The address range is reserved at once, memory is touched as it is used.
     ///
     /// # Panics
-    /// If so many slots are more than memory can hold.
+    /// If memory cannot hold `capacity` slots.
     pub(super) fn new(capacity: u32) -> Table {
         let capacity = capacity.max(1) as usize;
         let layout = layout(capacity);
@@ -89,8 +89,8 @@ impl Table {
         slot
     }
 
-    /// The address of the slot at `place`, whatever tag that bears, if it was ever used: valid for
-    /// as long as the table is there.
+    /// The address of the slot at `place`, whatever its tag, if it was ever used: valid while the
+    /// table exists.
     #[inline(always)]
     pub(super) fn at(&self, place: Place) -> Option<NonNull<Meta>> {
         let words = place.words();
@@ -98,14 +98,15 @@ impl Table {
         (words < self.words).then(|| unsafe { self.base.cast::<u64>().add(words).cast() })
     }
 
-    /// What is known of slot `index`, if it was ever used.
+    /// The metadata of slot `index`, if it was ever used.
     #[inline]
     pub(super) fn get(&self, index: u32) -> Option<&Meta> {
-        // SAFETY: a slot of the table is initialised, and nobody writes while `self` is borrowed.
+        // SAFETY: a slot of the table is initialised, and no writer exists while `self` is
+        // borrowed.
         self.at(Place::new(0, index)).map(|meta| unsafe { meta.as_ref() })
     }
 
-    /// What is known of slot `index`, if it was ever used.
+    /// The metadata of slot `index`, if it was ever used.
     #[inline]
     pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut Meta> {
         // SAFETY: as in `get`, and `self` is borrowed for writing.

@@ -1,11 +1,11 @@
-//! What a [`super::Probe`] must reply, without a session, a step or an output.
+//! The expected reply of a [`super::Probe`], without a session, a step or an output.
 
 use crate::SessionId;
 
 use super::{LINE_MAX, Request, numbered};
 
-/// What a client that sends `input` and then ends its half of the connection must receive, news
-/// left out.
+/// The bytes that a client receives if it sends `input` and then ends its half of the connection,
+/// without the news.
 pub fn expected(input: &[u8]) -> Vec<u8> {
     let mut reply = Vec::new();
     let mut rest = input;
@@ -61,7 +61,7 @@ pub fn expected(input: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What was received without its news: without the lines that begin with `#` or `~`.
+/// The received bytes without the news: the lines that begin with `#` or `~`.
 pub fn plain(received: &[u8]) -> Vec<u8> {
     received
         .split_inclusive(|&byte| byte == b'\n')
