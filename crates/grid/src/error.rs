@@ -22,8 +22,8 @@ pub enum GridError {
     NoGoal,
     /// JPS+ searches for one goal at a time.
     OneGoal,
-    /// The grid's obstacles differ from those that the table was made for: repair it or make it
-    /// again.
+    /// The grid's obstacles differ from those that the table was made
+    /// for: repair it or make it again.
     StaleTable,
     /// The grid or the method changed between two steps of one search: begin again.
     Changed,

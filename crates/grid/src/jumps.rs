@@ -101,9 +101,9 @@ impl<R: Rule> Jumps<R> {
                 if old == entry {
                     continue;
                 }
-                // Two kinds of entries depend on this one: the cell before it in this direction
-                // and, if this is a run, the cells before it in the directions that look aside to
-                // it.
+                // Two kinds of entries depend on this one: the cell before it in this
+                // direction and, if this is a run, the cells before it in the
+                // directions that look aside to it.
                 work.push(position.wrapping_add_signed(-by));
                 if R::WALKS >> direction & 1 == 0 {
                     let sides = [turned(direction, R::TURN), turned(direction, 8 - R::TURN)];

@@ -97,8 +97,8 @@ impl Labels {
         label
     }
 
-    /// Makes two labels equivalent. The older one represents both, so chains stay short row after
-    /// row.
+    /// Makes two labels equivalent. The older one represents both, so
+    /// chains stay short row after row.
     fn join(&mut self, one: u32, two: u32) -> u32 {
         let (one, two) = (self.root(one), self.root(two));
         let (old, new) = (one.min(two), one.max(two));

@@ -9,10 +9,10 @@
 //!   movingai   the maps and scenarios of the MovingAI benchmark sets, both dialects
 //! ```
 //!
-//! The corner rule is part of the type: a `Searcher<NoObstacle>` and a `Searcher<Always>` cannot be
-//! mixed up, and a table made for one does not fit the other. All costs are uniform, and every move
-//! is possible in both directions or in none. Jump point search needs both, so the types cannot
-//! express anything else.
+//! The corner rule is part of the type: a `Searcher<NoObstacle>` and a `Searcher<Always>` cannot
+//! be mixed up, and a table made for one does not fit the other. All costs are uniform, and every
+//! move is possible in both directions or in none. Jump point search needs both, so the types
+//! cannot express anything else.
 //!
 //! The surprising thing: nothing here rounds. A diagonal step costs the square root of two, and
 //! sums of such steps in floating point drift. [`Cost`] weighs steps with two integers whose ratio

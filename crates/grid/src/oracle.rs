@@ -55,8 +55,8 @@ pub fn step(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Option<bool>
     fits.then_some(true)
 }
 
-/// The lengths of the shortest paths from `from` to every cell, row by row; `None` where no path
-/// leads.
+/// The lengths of the shortest paths from `from` to every cell, row by
+/// row; `None` where no path leads.
 pub fn costs(grid: &Grid, corners: Corners, from: Cell) -> Vec<Option<Pair>> {
     let at = |cell: Cell| usize::from(cell.y) * usize::from(grid.width()) + usize::from(cell.x);
     let mut costs: Vec<Option<Pair>> =

@@ -8,10 +8,10 @@
 //!                                 JPS+  jump points, looked up in a table    (`jumps`)
 //! ```
 //!
-//! The estimate is the length of the shortest path on a grid without obstacles. It never falls by
-//! more than the cost of a step, so a cell taken out of the list was reached on a shortest path and
-//! is never taken out again. A server with response deadlines can run a search step by step and
-//! read its progress.
+//! The estimate is the length of the shortest path on a grid without obstacles. It never falls
+//! by more than the cost of a step, so a cell taken out of the list was reached on a shortest
+//! path and is never taken out again. A server with response deadlines can run a search step
+//! by step and read its progress.
 
 mod aim;
 mod jump;

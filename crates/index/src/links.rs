@@ -5,12 +5,12 @@
 
 use crate::arena::{LEFT, NIL, Node, RIGHT, Refused, Stem};
 
-/// A place from which a node was taken away.
+/// A place from which a node was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gap {
     /// The node above the place; none above the root's.
     pub(crate) parent: u32,
-    /// Which of its children the place is.
+    /// The side of its parent that the place is on.
     pub(crate) side: usize,
     /// Whether the removed node was red.
     pub(crate) was_red: bool,
@@ -56,7 +56,7 @@ impl Stem {
         Ok(new)
     }
 
-    /// Takes node `at` out of the tree; its number is not free yet. A node with two children is
+    /// Removes node `at` from the tree; its number is not free yet. A node with two children is
     /// replaced by the next one in order, which gets its colour.
     pub(crate) fn unlink<K>(&mut self, nodes: &mut [Node<K>], at: u32) -> Gap {
         let Node { child: [left, right], up, .. } = nodes[at as usize];

@@ -52,7 +52,7 @@ impl Phase {
 /// The scoreboard. It is a state like any other: place it in a [`crate::Region`]. It takes 1 MiB
 /// of addresses and pages only for slots in use.
 ///
-/// The all-zero bytes are a board with every slot empty, in [`Phase::Starting`].
+/// All-zero bytes are a board with every slot empty, in [`Phase::Starting`].
 #[derive(Debug)]
 #[repr(C)]
 pub struct Board {
@@ -74,8 +74,8 @@ struct Word {
     edition: AtomicU32,
 }
 
-/// Counts of processes, or workers of their own, that started and ended. Only the supervisor counts
-/// here.
+/// Counts of processes, or workers of their own, that started and ended.
+/// Only the supervisor counts here.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Turnover {
@@ -105,7 +105,7 @@ unsafe impl Share for Board {
         Ok(())
     }
 
-    /// Empties the slot of `dead` and forgets the connections that died with it.
+    /// Empties the slot of `dead` and removes the connections that died with it.
     fn heal(&self, dead: WorkerId) {
         let slot = &self.slots[dead.slot()];
         if slot.worker() == Some(dead) {
@@ -116,7 +116,7 @@ unsafe impl Share for Board {
 }
 
 impl Board {
-    /// Slots `worker` of process `pid` as [`SlotState::Starting`]. The slot must not be taken.
+    /// Seats `worker` of process `pid` as [`SlotState::Starting`]. The slot must be free.
     pub fn sit(&self, worker: WorkerId, pid: Pid) -> &Slot {
         let slot = &self.slots[worker.slot()];
         debug_assert!(
@@ -138,7 +138,7 @@ impl Board {
         &self.slots[slot]
     }
 
-    /// All slots that were ever taken, and perhaps some empty ones between them.
+    /// All slots that were ever taken, and possibly empty ones between them.
     pub fn slots(&self) -> impl ExactSizeIterator<Item = &Slot> {
         let used = self.used.load(Ordering::Acquire) as usize;
         self.slots[..used].iter().map(|slot| &slot.0)
@@ -166,13 +166,13 @@ impl Board {
     /// of several workers that do so at once, at least one gets `true`.
     #[must_use]
     pub fn is_empty_now(&self) -> bool {
-        // Each worker stores before it loads here; no load may move before the other workers'
-        // stores.
+        // Each worker stores before it loads here; no load may move
+        // before the other workers' stores.
         fence(Ordering::SeqCst);
         self.open_total() == 0
     }
 
-    /// A connection has come, at `now_ns` on `sys::clock`'s clock; the first of a busy time counts.
+    /// A connection came at `now_ns` on `sys::clock`'s clock; the first of a busy time counts.
     pub fn began(&self, now_ns: u64) {
         if self.busy.since_ns.load(Ordering::Relaxed) == 0 {
             let since = &self.busy.since_ns;
@@ -185,8 +185,8 @@ impl Board {
         self.busy.until_ns.fetch_max(now_ns, Ordering::AcqRel);
     }
 
-    /// The finished busy time, reported once; `None` while a connection is open. Only the
-    /// supervisor may ask.
+    /// The finished busy time, reported once; `None` while a connection is
+    /// open. Only the supervisor may ask.
     pub fn take_busy(&self) -> Option<Duration> {
         if self.open_total() > 0 {
             return None;

@@ -1,8 +1,8 @@
 //! Many writers that announce themselves, and an occasional reader of the whole.
 //!
-//! A writer is in while the low bit of its own slot is set; it entered if the gate was open after
-//! it had set the bit. A closer shuts the gate first and then waits until every slot is quiet.
-//! Each does its own write before it looks at the other's, so that at least one sees the other:
+//! A writer is inside while the low bit of its own slot is set; it has entered if the gate was open
+//! after it had set the bit. A closer shuts the gate first and then waits until every slot is
+//! quiet. Each writes its own word before it reads the other's, so at least one sees the other:
 //! Dekker's argument, which needs the one sequentially consistent exchange of [`Gate::enter`].
 //!
 //! Closing means holding an owner-named [`Lock`], so a killed reader is healed like any other
@@ -36,8 +36,8 @@ const _: () = assert!(SLOTS <= SHARDS_MAX);
 #[derive(Debug)]
 #[repr(C)]
 pub struct Gate {
-    /// Held by the closer. It shares its line with the number of slots: all workers read both and
-    /// rarely write.
+    /// Held by the closer. It shares its line with the number of slots: all
+    /// workers read both and rarely write.
     closer: Padded<Shut>,
     slots: [Padded<AtomicU64>; SLOTS],
 }
@@ -98,8 +98,8 @@ impl Gate {
         }
     }
 
-    /// Closes the gate for `me` and waits until no writer is inside. Dropping the returned value
-    /// opens it.
+    /// Closes the gate for `me` and waits until no writer is inside.
+    /// Dropping the returned value opens it.
     ///
     /// The wait polls the slots, because a leaving writer sends no notification. It lasts as long
     /// as the longest section in progress, and up to 0.1 ms longer if that one lasts.
@@ -115,7 +115,7 @@ impl Gate {
         );
         let mark = mark(me);
         self.closer.lock.acquire(mark);
-        // Our mark on the lock comes before our look at the slots, for every thread.
+        // For every thread, our mark on the lock precedes our look at the slots.
         fence(Ordering::SeqCst);
         for slot in self.used() {
             let mut turn = 0;
@@ -377,8 +377,7 @@ mod loom_models {
         leaves: [UnsafeCell<u32>; 2],
     }
 
-    // SAFETY: a leaf is touched by its writer inside the gate and by the closer of it, which is
-    // what the model checks.
+    // SAFETY: only its writer inside the gate and a closer touch a leaf; the model checks that.
     unsafe impl Sync for World {}
     // SAFETY: as above.
     unsafe impl Send for World {}
@@ -394,7 +393,8 @@ mod loom_models {
         world.leaves[slot].with_mut(|leaf| unsafe { *leaf += 1 });
     }
 
-    /// Reads both leaves under a closed gate: as many sections as the version says.
+    /// Reads both leaves under a closed gate: their sum is the number of
+    /// sections that the version gives.
     fn read(world: &World, slot: usize) {
         let _closed = world.gate.close(WorkerId::new(slot, 1));
         // SAFETY: as above.

@@ -165,8 +165,9 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// A worker in 31 bits, never 0. Of the generation's 20 bits 19 are kept: a worker slot has one
-/// living worker, and its locks are healed before the next, so half a million successors are safe.
+/// A worker in 31 bits, never 0. The mark keeps 19 of the generation's 20 bits. That is safe for
+/// half a million successors, because a worker slot has one living worker and its locks are healed
+/// before the next one starts.
 pub(crate) fn mark(worker: WorkerId) -> u32 {
     let generation = (worker.generation() - 1) % (GENERATIONS - 1) + 1;
     generation * SHARDS_MAX as u32 + worker.slot() as u32
@@ -223,7 +224,7 @@ mod tests {
                 threads.spawn(move || {
                     for _ in 0..ROUNDS {
                         let _held = lock.lock(worker(slot));
-                        // Two steps, of which exclusion makes one.
+                        // Two steps, which exclusion makes one.
                         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                     }
                 });
@@ -282,7 +283,7 @@ mod loom_models {
         value: UnsafeCell<u32>,
     }
 
-    // SAFETY: the value is only touched under the lock, which is what the model checks.
+    // SAFETY: the value is touched only under the lock; the model checks that.
     unsafe impl Sync for Shared {}
     // SAFETY: as above.
     unsafe impl Send for Shared {}

@@ -16,7 +16,7 @@ const SLEEPER: u32 = 1 << 30;
 /// The bits that count readers.
 const READERS: u32 = SLEEPER - 1;
 
-/// A readers-writers lock between threads. Like [`crate::Lock`] it guards what lies beside it.
+/// A readers-writers lock between threads. Like [`crate::Lock`] it guards adjacent data.
 ///
 /// The all-zero bytes are a free lock.
 #[derive(Debug)]
@@ -119,7 +119,7 @@ mod tests {
             while lock.word.load(Ordering::Relaxed) & SLEEPER == 0 {
                 std::thread::yield_now();
             }
-            // A waiting writer keeps no reader out.
+            // A waiting writer does not keep readers out.
             drop(lock.read());
             drop(first);
             assert!(!writer.is_finished());
@@ -168,7 +168,7 @@ mod loom_models {
         value: UnsafeCell<u32>,
     }
 
-    // SAFETY: the value is only touched under the lock, which is what the model checks.
+    // SAFETY: the value is touched only under the lock; the model checks that.
     unsafe impl Sync for Shared {}
     // SAFETY: as above.
     unsafe impl Send for Shared {}

@@ -5,13 +5,14 @@
 //! dense index is the table: no hash, no tree. A slot that has used up its generations is retired
 //! and never names a session again.
 //!
-//! [`ShardTable`] belongs to one worker and has no atomics. [`SharedTable`] serves several workers,
-//! which must hold a [`Ref`] to look inside. Both count the operations that the kernel has in
-//! flight for a session: a closed one keeps its slot, and so its buffers, until the last has
-//! landed.
+//! [`ShardTable`] belongs to one worker and has no atomics. [`SharedTable`] serves
+//! several workers, which must hold a [`Ref`] to look inside. Both count the operations
+//! that the kernel has in flight for a session: a closed one keeps its slot, and so its
+//! buffers, until the last has landed.
 //!
-//! The surprising thing: looking a session up takes no liveness test. A free slot holds a
-//! generation that no id can have, and so does a closing one; one comparison answers all three.
+//! The surprising thing: looking up a session takes no liveness test. A free slot
+//! holds a generation that no id can have, and so does a closing one; one
+//! comparison decides all three cases.
 
 mod send;
 #[cfg(not(loom))]
@@ -25,7 +26,7 @@ pub use shared::{Ref, SharedTable};
 
 use seam::SessionId;
 
-/// Kinds of operations that [`user_data`] tells apart.
+/// The number of kinds of operations that [`user_data`] can distinguish.
 pub const OPERATIONS: u8 = 16;
 
 /// The result of closing a session.

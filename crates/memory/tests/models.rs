@@ -1,4 +1,4 @@
-//! Pools, rings and tables do what plain models do, under sequences that shrink to a small one.
+//! Pools, rings and tables match plain models, under sequences that shrink to a small one.
 #![cfg(not(loom))]
 
 use std::collections::{HashMap, VecDeque};
@@ -18,7 +18,7 @@ fn order() -> impl Strategy<Value = Order> {
     prop_oneof![Just(Order::Lifo), Just(Order::Fifo)]
 }
 
-/// Something done to a pool; numbers choose among what there is.
+/// An operation on a pool; numbers choose among the present objects.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Put,
@@ -39,8 +39,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     vec(act, 0..200)
 }
 
-/// Which slot is next: the free ones in the order in which they were freed, then fresh ones, or
-/// the other way round.
+/// The order of reuse: the free slots in the order in which they were freed, then fresh
+/// ones, or the other way round.
 struct Slots {
     order: Order,
     free: VecDeque<u32>,
@@ -145,7 +145,7 @@ proptest! {
         distance in 0_usize..16,
         bits in 1_u8..=255,
     ) {
-        // Sizes that are a multiple of eight, and that are not.
+        // Sizes that are multiples of eight, and sizes that are not.
         match len_class {
             0 => poke([0_u8; 3], side, distance, bits)?,
             1 => poke([0_u64; 4], side, distance, bits)?,
@@ -255,7 +255,7 @@ proptest! {
                 queue += 1;
                 senders += u32::from(outbox.queued());
             } else if senders == 1 {
-                // A send has completed: what was queued has left, and the sender asks.
+                // A send has completed: the queue is empty, and the sender asks.
                 queue = 0;
                 senders -= u32::from(!outbox.drained());
             }
@@ -266,7 +266,7 @@ proptest! {
     }
 }
 
-/// Changes one byte of a canary by `bits`, which differ from 0, and holds that it is found.
+/// Changes one byte of a canary by `bits`, which is not 0, and asserts that the damage is found.
 fn poke<T: Debug>(object: T, behind: bool, distance: usize, bits: u8) -> Result<(), TestCaseError> {
     let mut pool = Pool::new(Plan { guard: Guard::Full, ..Plan::new(2) });
     let handle = pool.put(object).expect("there is room");

@@ -67,8 +67,8 @@ impl Effects {
         notes
     }
 
-    /// Whether the bell of the streaming workers must ring; true once, however many sessions rang
-    /// it.
+    /// Whether the bell of the streaming workers must ring; true once,
+    /// however many sessions rang it.
     pub fn take_ring(&self) -> bool {
         let rung = self.rung.take();
         self.refill();

@@ -123,8 +123,8 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Reacts to a violation when no caller reads the list afterwards: panics, so that the thread or
-/// process ends loudly.
+/// Reacts to a violation when no caller reads the list afterwards: panics, so that the
+/// thread or process ends loudly.
 ///
 /// # Panics
 /// Always.

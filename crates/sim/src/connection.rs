@@ -1,5 +1,5 @@
-//! The engine's half of one connection: a worker's turn with it, by the contract at the top of
-//! `seam::Conn`.
+//! The engine's half of one connection: a worker's turn with it, by the
+//! contract at the top of `seam::Conn`.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;

@@ -4,9 +4,9 @@
 //! contract allows, and holds the paced source to its laws; the result is a [`PacedReport`].
 //! [`paced_laws`] runs many seeds and compares the packets that the same orders led to.
 //!
-//! The surprising thing: nothing is sent, so lateness costs nothing here. The packets of a paced
-//! source must be a function of its orders alone, and an engine that never calls twice in the same
-//! way shows that best.
+//! The surprising thing: nothing is sent, so lateness costs nothing here. The packets of a
+//! paced source must be a function of its orders alone, and an engine that never calls twice in
+//! the same way shows that best.
 
 use core::borrow::Borrow;
 use core::fmt;

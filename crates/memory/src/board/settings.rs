@@ -27,20 +27,20 @@ impl Settings {
         Duration::from_nanos(self.write_stall_ns.load(Ordering::Relaxed))
     }
 
-    /// Connections at one time in the whole server.
+    /// The maximum number of connections at one time in the whole server.
     #[inline]
     #[must_use]
     pub fn sessions_max(&self) -> usize {
         self.sessions_max.load(Ordering::Relaxed) as usize
     }
 
-    /// Puts the times in force.
+    /// Sets both times.
     pub fn set_times(&self, idle: Duration, write_stall: Duration) {
         self.idle_ns.store(whole_ns(idle), Ordering::Relaxed);
         self.write_stall_ns.store(whole_ns(write_stall), Ordering::Relaxed);
     }
 
-    /// Puts the number of connections in force.
+    /// Sets the maximum number of connections.
     pub fn set_sessions_max(&self, most: usize) {
         self.sessions_max.store(most as u64, Ordering::Relaxed);
     }

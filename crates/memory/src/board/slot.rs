@@ -45,8 +45,8 @@ impl Tally {
         self.0.store(self.read().wrapping_add(count), Ordering::Release);
     }
 
-    /// Subtracts `count`, under the same condition. A reader of the new number sees what the worker
-    /// wrote before.
+    /// Subtracts `count`, under the same condition. A reader of the new number sees
+    /// what the worker wrote before.
     #[inline]
     pub fn sub(&self, count: u64) {
         self.0.store(self.read().wrapping_sub(count), Ordering::Release);
@@ -74,7 +74,7 @@ pub enum Doing {
     Waiting,
     /// It has one connection and waits for bytes of that.
     Reading,
-    /// It steps sessions, sends, accepts.
+    /// It steps sessions, sends or accepts.
     Working,
     /// It has one connection, and that connection takes no bytes at the moment.
     Writing,
@@ -100,12 +100,12 @@ impl Doing {
 pub enum Refusal {
     /// The peer was gone before it was accepted.
     Gone,
-    /// No descriptor or memory was left; the connection waits in the kernel's queue for another
-    /// try.
+    /// No descriptor or memory was left; the connection waits in the
+    /// kernel's queue for another try.
     Exhausted,
     /// The descriptor number is beyond what the engine can watch.
     Unwatchable,
-    /// No worker could be started or reached for it.
+    /// No worker could be started or reached for the connection.
     NoWorker,
 }
 
@@ -125,12 +125,12 @@ impl Refusal {
     }
 }
 
-/// Upper edges of the buckets in which lateness is counted, in ns; the last one has none.
+/// Upper edges of the lateness buckets, in ns; the last bucket has none.
 pub const LATE_EDGES_NS: [u64; 7] =
     [100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, 50_000_000, 500_000_000];
 
-/// One worker's slot. The tallies of a slot go on counting under its next worker, so that totals
-/// never shrink; only `open` belongs to one worker.
+/// One worker's slot. Its tallies go on counting under the next worker, so that totals never
+/// shrink; only `open` belongs to one worker.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Slot {
@@ -145,7 +145,7 @@ pub struct Slot {
     pub open: Tally,
     /// Turns of the worker's loop.
     pub turns: Tally,
-    /// When the worker last showed that it lives, on `sys::clock`'s clock; 0: never.
+    /// The worker's last sign of life, on `sys::clock`'s clock; 0: never.
     pub beat_ns: Tally,
     /// Bytes received.
     pub bytes_in: Tally,
@@ -159,7 +159,7 @@ pub struct Slot {
     pub refused: Tally,
     /// Receives that found no buffer in the ring (`ENOBUFS`).
     pub enobufs: Tally,
-    /// Sends of which the kernel took a part only.
+    /// Sends of which the kernel took only a part.
     pub short_sends: Tally,
     /// Sessions that ended by a panic of their service.
     pub panics: Tally,
@@ -169,10 +169,10 @@ pub struct Slot {
     pub serving: Tally,
     /// When the present worker took the slot, on `sys::clock`'s clock.
     pub since_ns: Tally,
-    /// The sum of all lateness that was noted.
+    /// The sum of all recorded lateness.
     pub late_ns: Tally,
     refusals: [Tally; Refusal::ALL.len()],
-    /// How late deadlines and sweeps were noticed.
+    /// Counts of deadlines and sweeps by lateness.
     late: [AtomicU32; LATE_EDGES_NS.len() + 1],
 }
 
@@ -194,7 +194,7 @@ impl Slot {
         WorkerId::from_bits(self.worker.load(Ordering::Relaxed))
     }
 
-    /// Slots `worker` of process `pid`.
+    /// Seats `worker` of process `pid`.
     pub(super) fn take(&self, worker: WorkerId, pid: Pid) {
         self.open.set(0);
         self.serving.set(0);
@@ -259,7 +259,7 @@ impl Slot {
         self.refusals[why as usize].read()
     }
 
-    /// Counts something that was due `late_ns` ago and is done now. Only the slot's worker may.
+    /// Counts an action that was due `late_ns` ago and is done now. Only the slot's worker may.
     pub fn note_late(&self, late_ns: u64) {
         let at = LATE_EDGES_NS.iter().position(|edge| late_ns <= *edge);
         let bucket = &self.late[at.unwrap_or(LATE_EDGES_NS.len())];

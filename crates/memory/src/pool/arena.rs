@@ -13,14 +13,14 @@ pub(super) const GAP: usize = 16;
 pub(super) struct Arena {
     /// Address of the first slot's data, for [`Backing::Array`].
     base: NonNull<u8>,
-    /// From one slot to the next.
+    /// The distance between two slots.
     stride: usize,
-    /// From the beginning of a slot's piece of memory to its data.
+    /// The distance from a slot's piece of memory to its data.
     front: usize,
     size: usize,
-    /// Of the whole array, or of one slot's piece.
+    /// The layout of the whole array, or of one slot's piece.
     layout: Layout,
-    /// Addresses of the data, for [`Backing::List`]; `None` where a piece was given back.
+    /// Addresses of the data, for [`Backing::List`]; `None` if the piece was returned.
     pieces: Option<Vec<Option<NonNull<u8>>>>,
 }
 
@@ -33,7 +33,7 @@ impl Arena {
     /// Room for `capacity` objects of `object`, with gaps if `guarded`.
     ///
     /// # Panics
-    /// If that is more memory than there can be.
+    /// If that exceeds the address space.
     pub(super) fn new(object: Layout, capacity: u32, backing: Backing, guarded: bool) -> Arena {
         let align = object.align();
         let round = |bytes: usize| bytes.next_multiple_of(align);
@@ -62,8 +62,8 @@ impl Arena {
         unsafe { start.add(self.front) }
     }
 
-    /// Makes slot `index` usable, where that costs memory. Indices come in ascending order, or are
-    /// those that [`Arena::give_back`] was called with.
+    /// Makes slot `index` usable, which may allocate. Indices come in ascending order, or are those
+    /// that [`Arena::give_back`] got.
     pub(super) fn carve(&mut self, index: u32) {
         if self.pieces.is_none() {
             return;
@@ -79,7 +79,7 @@ impl Arena {
         }
     }
 
-    /// Gives the memory of slot `index` back to the heap; says whether there was any to give.
+    /// Returns the memory of slot `index` to the heap; returns whether there was any.
     pub(super) fn give_back(&mut self, index: u32) -> bool {
         let Some(data) = self.pieces.as_mut().and_then(|all| all[index as usize].take()) else {
             return false;
@@ -90,7 +90,7 @@ impl Arena {
         true
     }
 
-    /// Where the data of slot `index` lies, which must have been carved.
+    /// The address of the data of slot `index`, which must have been carved.
     #[inline]
     pub(super) fn at(&self, index: u32) -> NonNull<u8> {
         match &self.pieces {
@@ -100,8 +100,8 @@ impl Arena {
         }
     }
 
-    /// Marks slot `index`, whose object is gone, as off limits for AddressSanitizer, if it is
-    /// enabled.
+    /// Marks slot `index`, whose object is gone, as off limits for
+    /// AddressSanitizer, if it is enabled.
     #[inline]
     pub(super) fn hide(&self, index: u32) {
         #[cfg(feature = "asan")]
@@ -117,7 +117,7 @@ impl Arena {
         let _ = index;
     }
 
-    /// Bytes of an object.
+    /// The size of an object in bytes.
     pub(super) fn size(&self) -> usize {
         self.size
     }
@@ -127,8 +127,8 @@ impl Arena {
         (self.front, self.stride - self.front - self.size)
     }
 
-    /// The slot, of the first `carved`, whose piece of memory holds `address`, and where in it
-    /// the address lies, counted from the data.
+    /// The slot, of the first `carved`, whose piece of memory holds `address`, and the offset of
+    /// the address from the slot's data.
     pub(super) fn find(&self, address: usize, carved: u32) -> Option<(u32, isize)> {
         let within = |data: usize| {
             let piece = data - self.front;

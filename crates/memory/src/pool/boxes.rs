@@ -34,9 +34,9 @@ union Slot<T> {
 /// assert!(boxes.lend([0, 0]).is_ok());
 /// ```
 pub struct Boxes<T> {
-    /// The first free slot that was used before; null if there is none.
+    /// The first used slot that is free; null if there is none.
     head: Cell<*mut Slot<T>>,
-    /// Slots that were used so far.
+    /// The number of slots used so far.
     carved: Cell<usize>,
     capacity: usize,
     start: NonNull<Slot<T>>,
@@ -44,8 +44,8 @@ pub struct Boxes<T> {
 }
 
 impl<T> Boxes<T> {
-    /// An empty pool of `capacity` slots. The address range is reserved at once, memory is touched
-    /// as it is used.
+    /// An empty pool of `capacity` slots. The address range is reserved at
+    /// once; memory is touched on use.
     ///
     /// # Panics
     /// If memory cannot hold `capacity` objects.
@@ -115,7 +115,7 @@ impl<T> Boxes<T> {
 
     #[inline(always)]
     fn free(&self, slot: NonNull<Slot<T>>) {
-        // SAFETY: its object is gone and its box with it, so the slot is ours.
+        // SAFETY: its object is gone and its box with it, so no reference to the slot is left.
         unsafe { (*slot.as_ptr()).next = self.head.get() };
         self.head.set(slot.as_ptr());
     }

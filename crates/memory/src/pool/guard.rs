@@ -16,9 +16,9 @@ pub(super) const POISON: u8 = 0xdd;
 /// Faults that are kept by value; all are counted.
 const KEPT_MAX: usize = 64;
 
-/// The canary of slot `index` on one side, repeated over its gap. It differs from slot to slot, so
-/// a block of memory copied over it is seen too. It has no byte 0 or 0xff, which overruns write
-/// most often.
+/// The canary of slot `index` on one side, repeated over its gap. It differs from slot
+/// to slot, so a block of memory copied over it is seen too. It has no byte 0 or 0xff,
+/// which overruns write most often.
 fn canary(index: u32, side: Side) -> u64 {
     let mixed = (u64::from(index) << 1 | side as u64).wrapping_add(1);
     let mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);

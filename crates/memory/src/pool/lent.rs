@@ -10,7 +10,7 @@ use super::shared::Shared;
 
 /// An object lent from a [`Shared`] pool: the only way to it, like a `Box`.
 ///
-/// [`crate::Worker::take`] is the quick way to give it back. Dropping it anywhere works too and
+/// [`crate::Worker::take`] is the fastest way to return it. Dropping it anywhere works too and
 /// costs one compare-and-swap.
 pub struct Lent<'p, T> {
     pub(super) index: u32,
@@ -30,7 +30,7 @@ impl<T> Lent<'_, T> {
     }
 
     /// Leaves the object in the pool under a handle, which can travel as a number: through the
-    /// kernel, or in a packet. [`Shared::claim`] gets it back, once.
+    /// kernel, or in a packet. [`Shared::claim`] gets the object back, once.
     #[must_use = "an object whose handle is lost stays in the pool until its end"]
     pub fn detach(self) -> Handle<T> {
         let (pool, index) = (self.pool, self.index);

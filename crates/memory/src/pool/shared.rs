@@ -1,4 +1,4 @@
-//! The pool of many workers: each has two magazines, and all of them one depot.
+//! The pool of many workers: each has two magazines, and all share one depot.
 
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -18,7 +18,7 @@ pub enum Home {
     /// It stays with the worker that got it back, and moves through the depot in full magazines.
     #[default]
     Depot,
-    /// It is sent to the worker that lent it, [`crate::Worker::BATCH`] at a time, so that a
+    /// It is returned to the worker that lent it, [`crate::Worker::BATCH`] at a time, so that a
     /// worker's slots stay in its own cache and on its own memory node.
     Lender,
 }
@@ -31,7 +31,7 @@ pub(super) struct Meta {
     /// lent leaves it alone, and so leaves another processor's line alone.
     pub(super) life: AtomicU64,
     pub(super) link: AtomicU32,
-    /// The worker slot of the worker that lent it, and above it the marks.
+    /// The worker slot of the lender, and above it the marks.
     pub(super) lender: AtomicU32,
 }
 
@@ -51,17 +51,18 @@ impl Meta {
     }
 }
 
-/// One worker's part of the pool's words, apart from the others'.
+/// One worker's part of the pool's words, on lines of its own.
 #[derive(Default)]
 pub(super) struct Slot {
     pub(super) taken: AtomicBool,
-    /// Objects that its worker lent and got back. It alone writes them.
+    /// Counts of objects that its worker lent, got back and was refused.
+    /// Only that worker writes them.
     pub(super) lent: AtomicU64,
     pub(super) returned: AtomicU64,
     pub(super) refused: AtomicU64,
 }
 
-/// Objects of type `T` in slots that are used again, for up to a fixed number of workers.
+/// A pool of objects of type `T` for up to a fixed number of workers.
 ///
 /// Each worker may keep two magazines of free slots to itself and a third on their way home, so
 /// there are that many more slots than `capacity`. As many objects as planned fit, except for the
@@ -94,14 +95,14 @@ pub struct Shared<T> {
     /// Every `sampling`-th object is guarded; 0 for none.
     pub(super) sampling: AtomicU32,
     retired: AtomicU32,
-    /// Slots that came back by a dropped [`Lent`].
+    /// The number of slots returned by a dropped [`Lent`].
     pub(super) strayed: AtomicU64,
     pub(super) watch: Option<Mutex<Watch>>,
     values: PhantomData<T>,
 }
 
-// SAFETY: an object is reached only through the one `Lent` that holds it, which is handed from
-// thread to thread as the T itself could be; all else are atomics and a lock.
+// SAFETY: an object is reached only through the one `Lent` that holds it, which passes between
+// threads as the T itself could; all other fields are atomics and a lock.
 unsafe impl<T: Send> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Shared<T> {}
@@ -189,8 +190,8 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Changes how closely objects are watched, soon for all workers; says whether the pool can
-    /// be watched, which one that began with [`Guard::Off`] cannot.
+    /// Changes how closely objects are watched, soon for all workers; returns whether the pool can
+    /// be watched. A pool that began with [`Guard::Off`] cannot.
     pub fn set_guard(&self, guard: Guard) -> bool {
         let can = self.watch.is_some() || guard == Guard::Off;
         if can {
@@ -269,7 +270,7 @@ impl<T> Shared<T> {
         lender.store(lender.load(Ordering::Relaxed) & SLOT, Ordering::Relaxed);
     }
 
-    /// Leaves a slot that was freed without a worker in the inbox that all workers search.
+    /// Puts a slot that was freed without a worker into an inbox, where a worker will find it.
     pub(super) fn stray(&self, index: u32) {
         let meta = self.meta(index);
         let to = match self.home {

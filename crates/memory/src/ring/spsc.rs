@@ -14,7 +14,7 @@ struct Shared {
 }
 
 // SAFETY: the producer touches only bytes from `tail` to `head + capacity`, the consumer only those
-// from `head` to `tail`, and each index is moved by one side, with release, after its accesses.
+// from `head` to `tail`, and one side moves each index, with release, after its accesses.
 unsafe impl Sync for Shared {}
 
 impl Shared {
@@ -24,19 +24,19 @@ impl Shared {
     }
 }
 
-/// The side that writes.
+/// The writing side.
 pub struct Producer {
     shared: Arc<Shared>,
     tail: u32,
-    /// The consumer's index as it was last looked at: it can only have moved on.
+    /// The last known consumer index: the real one can only be further.
     head_seen: u32,
 }
 
-/// The side that reads.
+/// The reading side.
 pub struct Consumer {
     shared: Arc<Shared>,
     head: u32,
-    /// The producer's index as it was last looked at.
+    /// The last known producer index.
     tail_seen: u32,
 }
 
@@ -73,8 +73,8 @@ impl Producer {
         capacity - self.tail.wrapping_sub(self.head_seen) as usize
     }
 
-    /// The free bytes, in the order in which they will be read; the second slice lies past the
-    /// wrap.
+    /// The free bytes, in the order in which they will be read; the
+    /// second slice lies past the wrap.
     pub fn writable(&mut self) -> [&mut [u8]; 2] {
         let room = self.room(usize::MAX);
         self.free(room)
@@ -104,7 +104,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Copies as much of `from` as fits; returns how much.
+    /// Copies as much of `from` as fits; returns the number of bytes.
     pub fn write(&mut self, from: &[u8]) -> usize {
         let room = self.room(from.len());
         let count = copy_in(from, self.free(room));
@@ -121,8 +121,8 @@ impl Producer {
 }
 
 impl Consumer {
-    /// Bytes that are filled; loads the producer's index only if fewer than `wanted` were known to
-    /// be.
+    /// Bytes that are filled; loads the producer's index only if fewer
+    /// than `wanted` were known to be.
     fn filled(&mut self, wanted: usize) -> usize {
         let known = self.tail_seen.wrapping_sub(self.head) as usize;
         if known >= wanted {
@@ -146,7 +146,7 @@ impl Consumer {
                 return &[][..];
             }
             // SAFETY: the producer has written these bytes (`tail` was loaded with acquire) and
-            // does not touch them before `head` passes them, for which `self` is needed.
+            // does not touch them before `head` passes them, which needs `self`.
             unsafe { slice::from_raw_parts(shared.start(span.start), span.len()) }
         })
     }
@@ -162,7 +162,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Takes as much as there is and fits into `to`; returns how much.
+    /// Moves as much as fits into `to`; returns the number of bytes.
     pub fn read(&mut self, to: &mut [u8]) -> usize {
         let filled = self.filled(to.len());
         let count = copy_out(self.there(filled), to);

@@ -42,8 +42,8 @@ impl<S: Service> Watched<S> {
         Watched { inner, turn_max: TURN_BYTES_MAX, ledger: Arc::new(ledger) }
     }
 
-    /// Sets how many bytes of one session may be used at one `now`, [`Limits::input_max`] not
-    /// counted.
+    /// Sets how many bytes of one session may be used at one `now`,
+    /// [`Limits::input_max`] not counted.
     pub fn turn_max(self, bytes: usize) -> Watched<S> {
         Watched { turn_max: bytes, ..self }
     }
@@ -77,8 +77,8 @@ pub struct Ledger {
 /// The record of [`Service::tick`].
 #[derive(Debug, Default)]
 struct Tick {
-    /// The worker that ticked last, and the tick that it asked for. A successor ticks at its own
-    /// start.
+    /// The worker that ticked last, and the tick that it asked for. A
+    /// successor ticks at its own start.
     due: Option<(WorkerId, Instant)>,
     inside: Option<WorkerId>,
 }

@@ -38,8 +38,8 @@ impl<T> Pool<T> {
             while let Some(meta) = unsafe { free.pop() } {
                 let index = index_of(meta);
                 let marks = self.marks[index as usize];
-                // A damaged slot keeps its memory, so that the damage is reported when it is used
-                // again.
+                // A damaged slot keeps its memory, so that the damage is
+                // reported when it is used again.
                 let is_sound =
                     marks & POISONED == 0 || guard::look_inside(&self.arena, index).is_ok();
                 if marks & BARE == 0 && is_sound && self.arena.give_back(index) {
@@ -156,8 +156,8 @@ impl<T> Pool<T> {
         seen
     }
 
-    /// Frees a slot that needs a check: one that was guarded is poisoned and kept out of use for a
-    /// while.
+    /// Frees a slot that needs a check: one that was guarded is poisoned
+    /// and kept out of use for a while.
     #[cold]
     #[inline(never)]
     pub(super) fn reap(&mut self, index: u32) {

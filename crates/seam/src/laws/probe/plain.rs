@@ -4,8 +4,8 @@ use crate::SessionId;
 
 use super::{LINE_MAX, Request, numbered};
 
-/// The bytes that a client receives if it sends `input` and then ends its half of the connection,
-/// without the news.
+/// The bytes that a client receives if it sends `input` and then ends its half of the
+/// connection, without the news.
 pub fn expected(input: &[u8]) -> Vec<u8> {
     let mut reply = Vec::new();
     let mut rest = input;
