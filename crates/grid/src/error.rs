@@ -7,18 +7,18 @@ use std::fmt;
 /// Why a request has no answer. "There is no path" is an answer, so it is not listed here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GridError {
-    /// The grid would have no cell, or a side longer than [`SIDE_MAX`].
+    /// The grid has no cell, or a side longer than [`SIDE_MAX`].
     Size {
-        /// Columns asked for.
+        /// The requested columns.
         width: usize,
-        /// Rows asked for.
+        /// The requested rows.
         height: usize,
     },
     /// The cell is not on the grid.
     Outside(Cell),
     /// The cell is an obstacle, so no path can begin or end there.
     Blocked(Cell),
-    /// There is no goal to search for.
+    /// The request has no goal.
     NoGoal,
     /// JPS+ searches for one goal at a time.
     OneGoal,
@@ -31,7 +31,7 @@ pub enum GridError {
     NotBegun,
     /// A file has the wrong format.
     Parse {
-        /// Its line, from 1.
+        /// The line number, from 1.
         line: usize,
         /// The expected text.
         expected: &'static str,

@@ -1,4 +1,4 @@
-//! The grid: free and blocked cells, by rows and by columns, changed cell by cell.
+//! The grid: free and blocked cells, stored by rows and by columns, changed cell by cell.
 
 use crate::bits::Bits;
 use crate::cell::Cell;
@@ -9,7 +9,7 @@ use stats::rng::mixed;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// The longest side: up to here [`Cost`](crate::Cost) is exact.
+/// The longest side for which [`Cost`](crate::Cost) is exact.
 pub const SIDE_MAX: usize = 4096;
 
 /// Free and blocked cells.
@@ -38,7 +38,7 @@ impl Grid {
         Grid::from_fn(width, height, |_| true)
     }
 
-    /// A grid whose cells are free where `is_free` says so.
+    /// A grid of the cells for which `is_free` is true.
     ///
     /// # Errors
     /// [`GridError::Size`] for sides of 0 or more than [`SIDE_MAX`].
@@ -83,7 +83,7 @@ impl Grid {
         self.height
     }
 
-    /// Free cells.
+    /// The number of free cells.
     pub fn free(&self) -> u32 {
         self.free
     }
@@ -105,12 +105,12 @@ impl Grid {
     }
 
     /// A number that two grids share if, and for all practical purposes only if, they have the same
-    /// sides and the same obstacles. Changing a cell back brings the old number back.
+    /// sides and the same obstacles. Changing a cell back restores the old number.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// Makes `cell` free or blocks it, in constant time; returns whether that was a change.
+    /// Frees `cell` or blocks it, in constant time; returns whether that changed it.
     ///
     /// # Errors
     /// [`GridError::Outside`] for a cell that is not on the grid.
@@ -182,8 +182,8 @@ impl Grid {
         best.map(|(_, cell)| cell)
     }
 
-    /// Calls `see` for each cell of the grid whose larger distance from `middle`, by columns or by
-    /// rows, is `ring`.
+    /// Calls `see` for each cell of the grid whose larger distance from `middle`, by
+    /// columns or by rows, is `ring`.
     fn on_ring(&self, middle: Cell, ring: i64, mut see: impl FnMut(Cell)) {
         let (x, y) = (i64::from(middle.x), i64::from(middle.y));
         let columns = (x - ring).max(0)..=(x + ring).min(i64::from(self.width) - 1);
@@ -226,13 +226,13 @@ impl Grid {
         &self.columns
     }
 
-    /// Where `cell` is among the rows' bits.
+    /// The position of `cell` among the rows' bits.
     #[inline]
     pub(crate) fn position(&self, cell: Cell) -> u32 {
         self.rows.position(cell.x, cell.y)
     }
 
-    /// `cell`, if it is on the grid and free.
+    /// Returns `cell`, if it is on the grid and free.
     ///
     /// # Errors
     /// [`GridError::Outside`], [`GridError::Blocked`].

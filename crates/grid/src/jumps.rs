@@ -1,4 +1,4 @@
-//! The table of JPS+: for each cell and direction, how far it is to the next jump point.
+//! The table of JPS+: the distance to the next jump point for each cell and direction.
 //!
 //! A positive entry is the distance to a jump point; otherwise its negative is the number of steps
 //! before an obstacle (Rabin and Silva, "JPS+: An Extreme A* Speed Optimization for Static Uniform
@@ -37,7 +37,7 @@ impl<R: Rule> PartialEq for Jumps<R> {
 }
 
 impl<R: Rule> Jumps<R> {
-    /// The table of `grid`, in time proportional to its cells.
+    /// Computes the table of `grid`, in time proportional to its cells.
     pub fn of(grid: &Grid) -> Jumps<R> {
         let entries = vec![[0; 8]; grid.rows().positions()];
         let mut jumps = Jumps { entries, fingerprint: grid.fingerprint(), rule: PhantomData };
@@ -61,18 +61,18 @@ impl<R: Rule> Jumps<R> {
     fn order() -> impl Iterator<Item = usize> {
         let straight = STRAIGHT.into_iter();
         let walks = |direction: &usize| R::WALKS >> *direction & 1 == 1;
-        // With four neighbours the walks are straight, and there are no diagonals.
+        // With four neighbours the walks are straight and there are no diagonals.
         let runs = straight.clone().filter(move |it| !walks(it));
         runs.chain(straight.filter(walks)).chain(DIAGONAL.into_iter().filter(walks))
     }
 
-    /// Repairs the table after `cell`, and nothing else, has changed in `grid`.
+    /// Repairs the table after a change of `cell`, and of no other cell, in `grid`.
     ///
-    /// Takes time proportional to the number of entries that change, at most.
+    /// Takes time at most proportional to the number of entries that change.
     ///
     /// # Errors
-    /// [`GridError::Outside`]; [`GridError::StaleTable`] if the table is not of this grid as it was
-    /// before `cell` changed. A table that already fits is left as it is.
+    /// [`GridError::Outside`]; [`GridError::StaleTable`] if the table does not match the grid
+    /// before `cell` changed. A table that already matches stays as it is.
     pub fn repair(&mut self, grid: &Grid, cell: Cell) -> Result<(), GridError> {
         if !grid.contains(cell) {
             return Err(GridError::Outside(cell));
@@ -159,7 +159,7 @@ impl<R: Rule> Jumps<R> {
     }
 }
 
-/// From a position to the next in `direction`.
+/// The distance from a position to the next in `direction`.
 fn delta(grid: &Grid, direction: usize) -> i32 {
     let (dx, dy) = STEP[direction];
     dx + dy * grid.rows().stride() as i32
@@ -181,7 +181,7 @@ impl<R: Rule> Jump<'_, R> {
         self.table.entries[self.grid.position(cell) as usize][direction]
     }
 
-    /// From jump point to jump point of a walk, with runs to both sides at each.
+    /// Walks from jump point to jump point, with runs to both sides at each.
     fn walk(&mut self, from: Cell, spent: Cost, direction: usize) {
         let step = STEP[direction];
         let steps = |count| {
@@ -212,7 +212,7 @@ impl<R: Rule> Jump<'_, R> {
         }
     }
 
-    /// Steps of a walk until the goal lies on it or in a direction of its runs.
+    /// The steps of a walk until the goal lies on it or in a direction of its runs.
     #[inline]
     fn level_with_goal(&self, cell: Cell, (dx, dy): (i32, i32)) -> Option<u32> {
         let (columns, rows) = cell.offset(self.goal.cell);
@@ -223,7 +223,7 @@ impl<R: Rule> Jump<'_, R> {
         (level > 0).then_some(level as u32)
     }
 
-    /// Reaches the goal from a cell that is level with it, if nothing stands between.
+    /// Reaches the goal from a cell level with it, if no obstacle stands between.
     fn turn_to_goal(&mut self, cell: Cell, cost: Cost) {
         let (dx, dy) = cell.offset(self.goal.cell);
         let left = (dx.abs() + dy.abs()) as u32;
@@ -242,7 +242,7 @@ impl<R: Rule> Jump<'_, R> {
         }
     }
 
-    /// To the next jump point of a run, or to the goal if that comes before the run ends.
+    /// Goes to the next jump point of a run, or to the goal if that comes first.
     fn run(&mut self, cell: Cell, cost: Cost, direction: usize) {
         let entry = self.entry(cell, direction);
         let reach = u32::from(entry.unsigned_abs());

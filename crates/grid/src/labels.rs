@@ -61,7 +61,7 @@ impl Labels {
         }
     }
 
-    /// Gives the run `begin..end` a label, the one of the row above where it touches it.
+    /// Labels the run `begin..end`, with the label of the row above where it touches it.
     fn join_above(&mut self, bits: &Bits, begin: u32, end: u32) {
         let reach = u32::from(self.corners);
         let mut label = NONE;
@@ -134,7 +134,7 @@ impl Labels {
         !self.may_tear(around)
     }
 
-    /// The bits of a neighbourhood whose cells touch the middle.
+    /// The bits of the neighbours that touch the middle.
     fn neighbours(&self) -> impl Iterator<Item = u32> + use<> {
         let corners = self.corners;
         [1, 3, 5, 7, 0, 2, 6, 8].into_iter().take(if corners { 8 } else { 4 })
@@ -162,7 +162,7 @@ impl Labels {
         }
     }
 
-    /// Whether two cells of a neighbourhood touch each other.
+    /// Whether two cells of a neighbourhood touch.
     fn touch(&self, one: i32, two: i32) -> bool {
         let (dx, dy) = ((one % 3 - two % 3).abs(), (one / 3 - two / 3).abs());
         if self.corners { dx.max(dy) == 1 } else { dx + dy == 1 }

@@ -1,11 +1,11 @@
 //! Maps and scenarios in the formats of the MovingAI benchmark sets.
 //!
 //! The format is Sturtevant's ("Benchmarks for Grid-Based Pathfinding", IEEE Transactions on
-//! Computational Intelligence and AI in Games, 2012; movingai.com/benchmarks/formats.html). Two
-//! dialects are about, and both are read: scenarios that begin with `version 1`, `version 1.0` or
-//! no such line, with tabs or blanks between their columns; lengths with six significant digits or
-//! with a fixed number of decimals. How far a printed length may be from the true one follows from
-//! its digits ([`Query::tolerance`]).
+//! Computational Intelligence and AI in Games, 2012; movingai.com/benchmarks/formats.html). The
+//! parser reads both dialects in use: scenarios that begin with `version 1`, `version 1.0` or no
+//! such line, with tabs or blanks between their columns; lengths with six significant digits or
+//! with a fixed number of decimals. The tolerance of a printed length follows from its digits
+//! ([`Query::tolerance`]).
 //!
 //! The surprising thing is water. Agents already in the water may cross a `W`, but agents on land
 //! cannot enter it. One map is therefore two grids: [`Map::grid`] for walking agents and
@@ -16,7 +16,7 @@ use crate::error::GridError;
 use crate::grid::{Grid, SIDE_MAX};
 use std::fmt;
 
-/// Found text is quoted up to this many bytes.
+/// Errors quote up to this many bytes of the text found.
 const QUOTED_MAX: usize = 40;
 /// Significant digits that C++ streams print by default.
 const DIGITS: i32 = 6;
@@ -30,7 +30,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// Reads a map. Lines may end with CR LF; what follows the last row must be blank.
+    /// Reads a map. Lines may end with CR LF; all text after the last row must be blank.
     ///
     /// # Errors
     /// [`GridError::Parse`] with the first malformed line.
@@ -73,7 +73,7 @@ impl Map {
         Ok(Map { width: width as u16, height: height as u16, terrain })
     }
 
-    /// A map with `.` where a grid is free and `@` where it is blocked.
+    /// A map with `.` for each free cell of a grid and `@` for each blocked one.
     pub fn of(grid: &Grid) -> Map {
         let terrain = grid.cells().map(|cell| if grid.is_free(cell) { b'.' } else { b'@' });
         Map { width: grid.width(), height: grid.height(), terrain: terrain.collect() }
@@ -131,27 +131,27 @@ impl fmt::Display for Map {
     }
 }
 
-/// One question of a scenario, with its answer.
+/// One query of a scenario, with its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
     /// The line in the file, from 1.
     pub line: usize,
     /// Paths of about the same length share a bucket.
     pub bucket: u32,
-    /// The name of the map, as the file has it.
+    /// The name of the map, as in the file.
     pub map: String,
     /// Columns of the map.
     pub width: usize,
     /// Rows of the map.
     pub height: usize,
-    /// Where the path begins.
+    /// The first cell of the path.
     pub from: Cell,
-    /// Where it ends.
+    /// The last cell of the path.
     pub to: Cell,
-    /// How long the shortest path is, as printed.
+    /// The length of the shortest path, as printed.
     pub length: f64,
-    /// By how much the printed length may differ from the true one: half a unit of the last digit,
-    /// and what an author who adds in single precision may lose.
+    /// The allowed difference between the printed length and the true one: half a unit of the last
+    /// digit, plus the error of a sum in single precision.
     pub tolerance: f64,
 }
 
@@ -203,7 +203,8 @@ fn query(text: &str, line: usize) -> Option<Query> {
     })
 }
 
-/// Half a unit of the last printed digit, six significant ones at least, and a part in a million.
+/// Half a unit of the last printed digit, of at least six significant
+/// ones, plus a part in a million.
 fn tolerance(printed: &str, length: f64) -> f64 {
     let decimals = printed.split_once('.').map_or(0, |(_, after)| after.len() as i32);
     let whole = if length < 1.0 { 0 } else { length.log10().floor() as i32 + 1 };
@@ -212,7 +213,7 @@ fn tolerance(printed: &str, length: f64) -> f64 {
     0.5 * 10f64.powi(-decimals) + length * 1e-6
 }
 
-/// The lines of a file, counted.
+/// The lines of a file, with a line counter.
 struct Lines<'a> {
     rest: &'a [u8],
     number: usize,
@@ -223,7 +224,7 @@ impl<'a> Lines<'a> {
         Lines { rest: bytes, number: 0 }
     }
 
-    /// The next line without its end.
+    /// The next line without its line end.
     fn peek(&self) -> Option<&'a [u8]> {
         if self.rest.is_empty() {
             return None;

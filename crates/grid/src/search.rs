@@ -1,4 +1,4 @@
-//! The searches: one loop, three ways to go on from a cell.
+//! The searches: one loop, three ways to find successors.
 //!
 //! ```text
 //!   take the most promising cell ── the goal? ──> trace the path back
@@ -30,14 +30,14 @@ use aim::Many;
 pub(crate) use aim::{Aim, One};
 use std::marker::PhantomData;
 
-/// How to search.
+/// The method of a search.
 #[derive(Debug)]
 pub enum Method<'t, R: Rule> {
     /// A*: from each cell that may lie on a shortest path to its neighbours.
     AStar,
-    /// Jump point search: scans rows and columns, 64 cells at a time, for the cells that matter.
+    /// Jump point search: scans rows and columns, 64 cells at a time, for jump points.
     Jps,
-    /// Jump point search that looks up in a table what JPS scans for.
+    /// Jump point search with a table in place of the scans.
     JpsPlus(&'t Jumps<R>),
 }
 
@@ -112,9 +112,9 @@ struct Task {
     to: Cell,
     many: bool,
     progress: Progress,
-    /// Where the search ended, or the cell from which least seemed to remain.
+    /// The cell where the search ended, or the cell with the least estimated remainder.
     end: Cell,
-    /// How many steps seemed to remain there.
+    /// The estimated remaining steps there.
     steps_left: u64,
     /// The cost of the path, once it is found.
     cost: Cost,
@@ -123,7 +123,7 @@ struct Task {
 /// Finds paths under the rule `R` and reuses its memory: once it has seen the largest grid and the
 /// longest search, it allocates nothing.
 ///
-/// One for each thread; the grid may be shared.
+/// One for each thread; searchers may share the grid.
 #[derive(Clone, Debug)]
 pub struct Searcher<R: Rule> {
     memory: Memory,
@@ -146,12 +146,12 @@ impl<R: Rule> Default for Searcher<R> {
 }
 
 impl<R: Rule> Searcher<R> {
-    /// A searcher that has not searched yet, and has no memory.
+    /// A new searcher, without memory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Finds a shortest path, or that there is none.
+    /// Finds a shortest path, or reports that there is none.
     ///
     /// # Errors
     /// A cell that is outside or blocked, or a table of another grid.
@@ -167,8 +167,8 @@ impl<R: Rule> Searcher<R> {
         Ok(self.path())
     }
 
-    /// Finds a shortest path to whichever of `goals` is nearest. Goals that are outside or blocked
-    /// are passed over.
+    /// Finds a shortest path to the nearest of `goals`. Goals that are
+    /// outside or blocked are ignored.
     ///
     /// # Errors
     /// A start that is outside or blocked, no goal at all, or [`GridError::OneGoal`] for JPS+.
@@ -192,11 +192,11 @@ impl<R: Rule> Searcher<R> {
         Ok(self.path())
     }
 
-    /// Begins a search that [`Searcher::step`] goes on with. Where the goal is cut off from the
-    /// start, that is known at once.
+    /// Begins a search, which [`Searcher::step`] continues. If the goal is cut off from the start,
+    /// the search ends at once.
     ///
     /// # Errors
-    /// As for [`Searcher::find`].
+    /// Those of [`Searcher::find`].
     pub fn begin(
         &mut self,
         grid: &Grid,
@@ -237,10 +237,10 @@ impl<R: Rule> Searcher<R> {
         }
     }
 
-    /// Goes on from at most `cells_max` more cells. A search that has ended stays ended.
+    /// Expands at most `cells_max` more cells. A search that has ended stays ended.
     ///
     /// # Errors
-    /// If there is no search, or the grid or the method is not the one it began with.
+    /// If there is no search, or if the grid or the method has changed since it began.
     pub fn step(
         &mut self,
         grid: &Grid,
@@ -331,7 +331,7 @@ impl<R: Rule> Searcher<R> {
     }
 }
 
-/// A cell to go on from: where it is, what it cost, the direction in which it was entered.
+/// A cell to expand: its place, its cost, the direction in which it was entered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At {
     pub(crate) cell: Cell,
@@ -341,7 +341,7 @@ pub(crate) struct At {
 }
 
 impl Task {
-    /// The loop. `expand` reaches the successors of a cell.
+    /// The main loop. `expand` reaches the successors of a cell.
     fn go<A: Aim>(
         &mut self,
         memory: &mut Memory,

@@ -30,11 +30,11 @@ pub enum Law {
     Order,
     /// Flush, then close once.
     Closing,
-    /// One worker in a session.
+    /// One worker at a time in a session.
     Exclusion,
     /// No session is served without end.
     BoundedTurn,
-    /// The same causes, the same bytes.
+    /// The same inputs give the same bytes.
     Determinism,
 }
 
@@ -52,7 +52,7 @@ impl Law {
         Law::Determinism,
     ];
 
-    /// Its name, in one or two words.
+    /// The law's name, in one or two words.
     pub const fn name(self) -> &'static str {
         match self {
             Law::Chunking => "chunking",
@@ -111,9 +111,9 @@ impl fmt::Display for Law {
 /// A breach of a law.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which law.
+    /// The broken law.
     pub law: Law,
-    /// Which session, and what happened to it.
+    /// The session, and the details.
     pub detail: String,
 }
 

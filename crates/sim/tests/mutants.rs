@@ -1,8 +1,8 @@
-//! One deliberate mistake per law, and the proof that its checker sees it: checkers that cannot
-//! fail prove nothing.
+//! One deliberate mistake per law, and the proof that its checker sees it: a checker
+//! that cannot fail proves nothing.
 //!
-//! An engine cannot make most of these mistakes, because `seam::Conn` stands between; so the
-//! mutants of the engine's laws are a middleman between `Conn` and a watched service.
+//! An engine cannot make most of these mistakes, because `seam::Conn` prevents them. So the mutants
+//! of the engine's laws are a middleman between `Conn` and a watched service.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,13 +28,13 @@ enum Flaw {
     FeedsWhilePaused,
     /// Reports room when there is none.
     RoomTooSoon,
-    /// Takes a second off every other moment.
+    /// Subtracts a second from every other moment.
     TimeGoesBack,
     /// Delivers the deadline as soon as it is asked for.
     WakesEarly,
     /// Delivers a deadline that the session did not ask for.
     WakesUnasked,
-    /// Loses the input that was not used.
+    /// Loses the unused input.
     LosesTail,
     /// Delivers the end twice.
     EndsTwice,
@@ -155,7 +155,7 @@ fn seen<S: Service>(inner: S, state: &S::State, flaw: Flaw, said: &[u8]) -> Vec<
     let inner = Watched::new(inner, listing);
     for seed in 0..20 {
         let middleman = Middleman { inner: &inner, flaw };
-        // What `Conn` or the probe makes of it is of no interest here, but it must not matter.
+        // The result in `Conn` or the probe is irrelevant here, but a panic must not end the test.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             run(&middleman, state, &Script::saying(said), &Faults::rough(seed), seed)
         }));
@@ -202,7 +202,7 @@ fn each_flaw_of_an_engine_is_seen_from_inside() {
     check(Law::Progress, &hoards, "stepped after it used nothing of `input_max` bytes");
 }
 
-/// A service made of one function, with a number for a session.
+/// A service made of one function, whose session is a number.
 trait Small: Sync {
     fn step(&self, count: &mut u64, event: &Event<'_, Never>, out: &mut Out) -> usize;
 }
@@ -269,7 +269,7 @@ impl Small for CountsPieces {
     }
 }
 
-/// Puts the newest output in front of what is not sent yet.
+/// Puts the newest output before the output not sent yet.
 struct NewestFirst;
 service!(NewestFirst);
 
@@ -282,7 +282,7 @@ impl Small for NewestFirst {
     }
 }
 
-/// Drops its output when it is told to end, as an engine would that closes before it flushes.
+/// Drops its output when it is told to end, like an engine that closes before it flushes.
 struct ClosesUnflushed;
 service!(ClosesUnflushed);
 
@@ -299,7 +299,7 @@ impl Small for ClosesUnflushed {
     }
 }
 
-/// Takes a number from outside the seam into its reply.
+/// Puts a number from outside the seam into its reply.
 struct Unseeded;
 service!(Unseeded);
 
@@ -326,7 +326,7 @@ impl Small for Meets {
     }
 }
 
-/// What `checker` panics with.
+/// The panic message of `checker`.
 fn panic_of(checker: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(checker)).expect_err("the checker sees nothing");
     panic.downcast_ref::<String>().expect("checkers panic with a text").clone()
@@ -345,7 +345,7 @@ fn evidence(law: Law) -> String {
         Law::BackPressure => probed(Flaw::FeedsWhileFull),
         Law::Time => probed(Flaw::WakesEarly),
         Law::Order => panic_of(|| {
-            // In calm weather all is sent at once only if one step makes one byte.
+            // In calm weather everything is sent at once only if one step makes one byte.
             let input: Vec<u8> = (b'a'..=b'z').collect();
             chunking(&NewestFirst, || (), &input, &calm, 50, <[u8]>::to_vec);
         }),
@@ -363,7 +363,7 @@ fn evidence(law: Law) -> String {
     }
 }
 
-/// Two threads, each with a connection, both under the name of one session.
+/// Two threads, each with a connection, both with the same session id.
 fn two_workers_in_one_session() -> String {
     let meets = Watched::new(Meets(Barrier::new(2)), listing);
     let opened = Barrier::new(2);

@@ -33,7 +33,7 @@ pub(crate) fn distance<R: Rule>(from: Cell, to: Cell) -> Cost {
     Cost::of(dx.abs_diff(dy), dx.min(dy))
 }
 
-/// Where the way from a cell to one that it reached turns: it walks first, then runs.
+/// The turning point of the way from a cell to one that it reached: it walks first, then runs.
 pub(crate) fn bend<R: Rule>(from: Cell, to: Cell) -> Cell {
     if R::CORNERS == Corners::FourNeighbour {
         return Cell { x: from.x, y: to.y };
@@ -58,7 +58,7 @@ impl One {
     }
 }
 
-/// The bit of `position` in the window that begins at `first`, if it is there.
+/// The bit of `position` in the window that begins at `first`, if it is inside.
 #[inline]
 fn bit(position: u32, first: u32) -> u64 {
     let at = position.wrapping_sub(first);
@@ -93,7 +93,7 @@ pub(crate) struct Many {
     cells: Vec<Cell>,
     rows: Bits,
     columns: Bits,
-    /// The sides for which the marks have room.
+    /// The grid sides that the marks have room for.
     sides: (u16, u16),
 }
 
@@ -105,7 +105,7 @@ impl Default for Many {
 }
 
 impl Many {
-    /// Aims at the given cells of `grid`.
+    /// Sets the given cells of `grid` as goals.
     pub(crate) fn aim<'a>(&mut self, grid: &Grid, cells: impl Iterator<Item = &'a Cell>) {
         let sides = (grid.width(), grid.height());
         if self.sides == sides {

@@ -15,9 +15,9 @@ use crate::grid::Grid;
 use crate::memory::Memory;
 use crate::rule::{Rule, STEP, turned};
 
-/// The cells of a window of which both neighbours are in it too.
+/// The cells of a window whose two neighbours are in it too.
 const INNER: u64 = !(1 | 1 << 63);
-/// How far the window moves on.
+/// The step of the window.
 const STRIDE: u32 = 62;
 
 /// Reaches the jump points around a cell.
@@ -44,7 +44,7 @@ struct Jump<'a, A> {
 }
 
 impl<A: Aim> Jump<'_, A> {
-    /// Goes cell by cell in `direction`, with runs to both sides.
+    /// Walks cell by cell in `direction`, with runs to both sides.
     fn walk<R: Rule>(&mut self, at: At, direction: usize) {
         let rows = self.grid.rows();
         let step = STEP[direction];
@@ -68,7 +68,7 @@ impl<A: Aim> Jump<'_, A> {
         }
     }
 
-    /// Runs in `direction` from a cell that costs `cost`, and reaches where it stops.
+    /// Runs in `direction` from a cell that costs `cost`, and reaches the cell where the run stops.
     #[inline]
     fn run<R: Rule>(&mut self, cell: Cell, position: u32, cost: Cost, direction: usize) {
         let (grid, aim) = (self.grid, self.aim);
@@ -95,7 +95,7 @@ impl<A: Aim> Jump<'_, A> {
     }
 }
 
-/// Steps to where a run towards higher positions stops, or nothing if an obstacle ends it.
+/// The steps of a run towards higher positions; `None` if it ends at an obstacle.
 #[inline]
 fn forward<R: Rule>(
     bits: &Bits,

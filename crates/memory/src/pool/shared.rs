@@ -55,8 +55,7 @@ impl Meta {
 #[derive(Default)]
 pub(super) struct Slot {
     pub(super) taken: AtomicBool,
-    /// Counts of objects that its worker lent, got back and was refused.
-    /// Only that worker writes them.
+    /// Counts of its worker's loans, returns and refusals. Only that worker writes them.
     pub(super) lent: AtomicU64,
     pub(super) returned: AtomicU64,
     pub(super) refused: AtomicU64,

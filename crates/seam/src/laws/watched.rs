@@ -13,8 +13,8 @@ use crate::{
     Closed, Cx, Event, Instant, Limits, Out, Peer, Service, SessionId, Step, Then, WorkerId,
 };
 
-/// How many bytes of one session an engine may feed in one turn unless [`Watched::turn_max`] says
-/// otherwise: four times the largest receive buffer that is sensible (64 KiB).
+/// The maximum number of bytes of one session that an engine may feed in one turn unless
+/// [`Watched::turn_max`] changes it: four times the largest sensible receive buffer (64 KiB).
 pub const TURN_BYTES_MAX: usize = 256 * 1024;
 
 /// Bytes of unused input that are kept to recognise them when they are offered again. The bound
@@ -30,7 +30,7 @@ pub struct Watched<S> {
 }
 
 impl<S: Service> Watched<S> {
-    /// Watches `inner`; `on_violation` is called for each breach, in the worker that saw it (see
+    /// Watches `inner`; calls `on_violation` for each breach, in the worker that saw it (see
     /// [`super::panicking`] and [`super::listing`]).
     pub fn new(inner: S, on_violation: fn(&Violation)) -> Watched<S> {
         let ledger = Ledger {
@@ -58,7 +58,7 @@ impl<S: Service> Watched<S> {
         lock(&self.ledger.violations).clone()
     }
 
-    /// How many sessions are open in this process.
+    /// The number of open sessions in this process.
     pub fn open_now(&self) -> usize {
         lock(&self.ledger.inside).len()
     }
@@ -122,7 +122,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Marks a worker as inside a session for as long as it lives, panics included.
+/// Marks a worker as inside a session during the visit, even if it panics.
 struct Visit<'a> {
     ledger: &'a Ledger,
     me: SessionId,
@@ -159,9 +159,9 @@ struct Record {
     me: SessionId,
     now: Instant,
     wake: Option<Instant>,
-    /// How much input was offered and not used.
+    /// The number of input bytes offered and not used.
     tail_len: usize,
-    /// Its first bytes, at most [`TAIL_KEPT`].
+    /// The first of those bytes, at most [`TAIL_KEPT`].
     tail: Vec<u8>,
     full: bool,
     paused: bool,
@@ -286,7 +286,7 @@ impl Record {
         }
         let pause = matches!(step.then, Then::Pause);
         self.wake = step.wake;
-        // A pause that neither room nor a deadline would end is none.
+        // A pause that neither room nor a deadline would end does not count.
         self.paused = pause && (step.wake.is_some() || !out.is_low());
         self.away = matches!(step.then, Then::Offload(_));
         self.said_close = matches!(step.then, Then::Close);
@@ -409,7 +409,7 @@ impl<S: Service> Service for Watched<S> {
     }
 }
 
-/// A borrowed service is a service, so that a suite can watch what it also keeps.
+/// A borrowed service is a service, so a test can watch it and keep it.
 impl<S: Service> Service for &S {
     type State = S::State;
     type Session = S::Session;

@@ -2,7 +2,7 @@
 
 use crate::{Cx, Event, Limits, Out, Peer, Service, Step};
 
-/// A job or an outcome where there is none.
+/// A job or an outcome of a service without jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Never {}
 
