@@ -1,4 +1,4 @@
-//! Numbered nodes in an array that the caller lends, and which of them are free.
+//! Numbered nodes in an array that the caller lends, and the list of free nodes.
 //!
 //! Links are 32-bit numbers, so a node with a 64-bit key takes 24 bytes (a node of libstdc++'s map
 //! takes 40, and the heap's overhead 8 to 16), and the array can lie in memory that several

@@ -49,7 +49,7 @@ enum Order {
 
 const ORDERS: [Order; 4] = [Order::Random, Order::Ascending, Order::Descending, Order::Fifo];
 
-/// A tree beside its model.
+/// A tree and its model.
 struct Pair<T> {
     tree: T,
     nodes: Vec<Node<u32>>,

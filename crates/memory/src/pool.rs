@@ -139,7 +139,7 @@ impl std::error::Error for BadGuard {}
 /// The configuration of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Slots, at most 2^30. There are never more.
+    /// The number of slots, at most 2^30; it never grows.
     pub capacity: u32,
     /// Where the slots lie.
     pub backing: Backing,

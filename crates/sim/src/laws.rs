@@ -97,8 +97,8 @@ pub(crate) fn equal(expected: &[u8], found: &[u8]) -> Result<(), String> {
 /// Holds `service` to the law of determinism: each of `count` cases, run twice, leaves the same
 /// transcript.
 ///
+/// # Panics
 /// If two transcripts differ, with the smallest failing case found.
-/// Where two transcripts differ, with the smallest case found.
 pub fn determinism<S, B>(service: &S, fresh: impl Fn() -> B, count: u64, case: impl Fn(u64) -> Case)
 where
     S: Service,

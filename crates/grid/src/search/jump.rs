@@ -2,10 +2,10 @@
 //!
 //! A run goes straight and stops at the first cell that has a forced neighbour, at the goal, or
 //! before an obstacle; the three rows around it are read as words, so most runs end in the first.
-//! A walk goes cell by cell and starts runs to both sides. Cells on a walk are no successors
-//! themselves, even if such a run finds something there. The search reaches the run's result from
-//! the walk's first cell by one bend, so the cells between never enter the open list (Harabor and
-//! Grastien, "Improving Jump Point Search", ICAPS 2014: block scanning and intermediate pruning).
+//! A walk goes cell by cell and starts runs to both sides. A cell on a walk at which such a run
+//! finds something is not a successor itself: the search reaches the run's result from the walk's
+//! first cell by one bend. The cells between never enter the open list (Harabor and Grastien,
+//! "Improving Jump Point Search", ICAPS 2014: block scanning and intermediate pruning).
 
 use super::{Aim, At};
 use crate::bits::Bits;

@@ -151,11 +151,11 @@ pub struct Slot {
     pub bytes_in: Tally,
     /// Bytes that the kernel took for sending.
     pub bytes_out: Tally,
-    /// Requests, or whatever the service calls its messages, that were answered.
+    /// Requests, or the service's equivalent messages, that were answered.
     pub answered: Tally,
     /// Connections accepted.
     pub accepted: Tally,
-    /// Connections refused, for whatever reason.
+    /// Connections refused, for any reason.
     pub refused: Tally,
     /// Receives that found no buffer in the ring (`ENOBUFS`).
     pub enobufs: Tally,

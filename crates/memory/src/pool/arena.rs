@@ -5,8 +5,9 @@ use std::ptr::NonNull;
 
 use super::Backing;
 
-/// Bytes of canary on each side of a guarded slot, at least. The larger overruns that allocators
-/// are tried with (1, 8, 32 bytes; mimalloc-bench, `bench/security`) begin inside it.
+/// The minimum size of a canary on each side of a guarded slot, in bytes. The larger
+/// overruns that test suites for allocators use (1, 8, 32 bytes; mimalloc-bench,
+/// `bench/security`) begin inside it.
 pub(super) const GAP: usize = 16;
 
 /// Slots by index. Their addresses are stable from [`Arena::carve`] on.

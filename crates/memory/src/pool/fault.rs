@@ -6,7 +6,7 @@ use std::panic::Location;
 /// A misuse of a pool, or a write outside an object, as it was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The object was given back before, and its slot has not been used since.
+    /// The object was returned before, and its slot has not been used since.
     DoubleFree {
         /// The slot.
         index: u32,
@@ -38,7 +38,7 @@ pub enum Fault {
         /// Bytes from the object's beginning; negative in front of it.
         offset: isize,
     },
-    /// Something wrote in front of the object.
+    /// Something wrote before the object.
     Underrun {
         /// The slot.
         index: u32,
@@ -52,7 +52,7 @@ pub enum Fault {
         /// Bytes from the object's end to the nearest damage, from 0.
         distance: usize,
     },
-    /// Something wrote into the slot after its object was given back.
+    /// Something wrote into the slot after its object was returned.
     WriteAfterFree {
         /// The slot.
         index: u32,

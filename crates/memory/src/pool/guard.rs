@@ -112,10 +112,10 @@ fn is_filled(bytes: &[u8], word: u64) -> bool {
 pub(super) struct Watch {
     pub(super) guard: Guard,
     on_fault: Option<fn(&Report)>,
-    /// By slot, for the last object in it that was guarded.
+    /// By slot, for its last guarded object.
     sites: Vec<Option<&'static Location<'static>>>,
     kept: Vec<Report>,
-    /// Faults found, those kept and those not.
+    /// The number of faults found, kept or not.
     found: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Inboxes for slots that a worker lent: others push chains by one
+//! Inboxes for returned slots: other workers push chains by one
 //! exchange, the owner takes all at once.
 //!
 //! The owner takes the whole list by a swap and never pops, so there is no ABA problem and no tag

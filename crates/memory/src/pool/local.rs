@@ -162,6 +162,7 @@ impl<T> Pool<T> {
 
     /// Takes the object of `handle` out and frees its slot.
     ///
+    /// # Errors
     /// A handle whose object does not live here, or damaged canaries. In the second case the value
     /// is leaked, because its bytes cannot be trusted, and the slot is retired.
     #[inline(always)]
@@ -212,6 +213,7 @@ impl<T> Pool<T> {
 
     /// Takes the object at `address` out, for callers without a handle.
     ///
+    /// # Errors
     /// An address at which no object of this pool begins or lives; otherwise like [`Pool::take`].
     pub fn take_at(&mut self, address: *const T) -> Result<T, Fault> {
         let address = address.addr();
@@ -316,7 +318,7 @@ impl<T> Pool<T> {
         if is_due {
             return None;
         }
-        // SAFETY: what is in the chain are slots of the table.
+        // SAFETY: the chain holds slots of the table.
         let free = unsafe { meta.as_ref() };
         self.quick = free.next;
         Some((meta, free.life))
