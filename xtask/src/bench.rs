@@ -30,11 +30,11 @@ use std::path::PathBuf;
 
 /// A table of comparisons.
 struct Bench {
-    /// What the command line calls it, and the files in `runs/`.
+    /// The name on the command line and of the files in `runs/`.
     name: &'static str,
     /// The heading of its file.
     title: &'static str,
-    /// What the reader has to know beside the rows.
+    /// The note that the reader needs beside the rows.
     note: &'static str,
     /// The heading of the first column.
     left_right: &'static str,
@@ -42,7 +42,7 @@ struct Bench {
     full: Length,
 }
 
-/// What duets compare.
+/// The quantity that duets compare.
 const CPU: &str = "CPU per request, left / right";
 
 /// Every bench; a new one is a row here and a file beside this one.
@@ -104,13 +104,14 @@ const QUICK: Length = Length { fresh_pairs: 2, windows: 5 };
 struct Tools {
     roundhouse: PathBuf,
     bare: PathBuf,
-    /// What the web servers of a run need: their site, and how the foreign ones begin.
+    /// The files that the web servers of a run need: their site and the foreign servers'
+    /// configuration.
     room: PathBuf,
     /// How fast Apache computes; measured on demand.
     toil: toil::Toil,
 }
 
-/// What a comparison or a reading says.
+/// The value of a comparison or a reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
     /// The median over fresh pairs: CPU per request of the left arm divided by that of the right,
@@ -145,9 +146,9 @@ pub struct Row {
     pub name: String,
     /// How it was loaded: `depth 16`.
     pub load: String,
-    /// What is wanted; without a goal the row is shown beside the others.
+    /// The goal; a row without one is shown for comparison.
     pub wanted: Option<Goal>,
-    /// What was measured, or why nothing was.
+    /// The measurement, or the reason why there is none.
     pub found: Result<Reading, String>,
 }
 
@@ -161,7 +162,7 @@ impl Row {
     }
 }
 
-/// What a run found.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The rows, in the order of the table.
@@ -178,7 +179,7 @@ impl Outcome {
     }
 }
 
-/// What the command line asks for.
+/// The request on the command line.
 struct Request<'a> {
     bench: &'static Bench,
     length: Length,

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the whole run may take on two cores; past it the last line complains.
+/// The time limit of the whole run on two cores; beyond it the last line complains.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 
 /// How the race is run in CI: as short as it can be and still write its report.

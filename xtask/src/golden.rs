@@ -187,7 +187,7 @@ impl Golden {
         }
     }
 
-    /// The same with what was counted. What stays within the bound keeps its figure, so that many
+    /// The same with the new counts. A count within the bound keeps its old figure, so that many
     /// small rises add up to one that is noticed.
     fn with(mut self, counted: &[(&str, f64)], reason: &str) -> Golden {
         for &(name, count) in counted {
@@ -253,7 +253,7 @@ fn per_request(binary: &Path, flags: &[&str]) -> anyhow::Result<f64> {
     Ok((long as f64 - short as f64) / f64::from(many - few))
 }
 
-/// Instructions of a whole run with so many requests, of all processes.
+/// Instructions of a whole run with this number of requests, of all processes.
 fn count(binary: &Path, flags: &[&str], requests: u32) -> anyhow::Result<u64> {
     let folder = tempfile::tempdir().context("a temporary directory")?;
     std::fs::write(folder.path().join("stock.txt"), "1 1000 100\n2 1000 200\n")?;

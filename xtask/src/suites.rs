@@ -37,7 +37,7 @@ struct Suite {
     outside: bool,
 }
 
-/// What a suite did.
+/// The outcome of a suite.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     ok: bool,

@@ -25,7 +25,7 @@ pub struct Finding {
     pub path: String,
     /// The line, from 1; 0 where the whole file or package is meant.
     pub line: usize,
-    /// What was expected, what was found, what to do.
+    /// The expectation, the finding and the remedy.
     pub what: String,
 }
 

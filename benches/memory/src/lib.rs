@@ -44,7 +44,8 @@ impl fmt::Debug for Object {
     }
 }
 
-/// What a pair costs depends on how many objects live meanwhile: few fit the nearest cache.
+/// The numbers of live objects: the cost of a pair depends on them, because few fit the nearest
+/// cache.
 pub const LIVE: [usize; 3] = [1, 64, 4096];
 
 /// Objects that a producer hands to a consumer at a time (the xmalloc test of mimalloc-bench).

@@ -10,9 +10,9 @@ use paired::{Rng, ns_each, process_time, thread_time};
 
 use crate::{BATCH, Object};
 
-/// What keeps objects.
+/// An allocator of objects.
 pub trait Source {
-    /// What one gets for an object.
+    /// The handle of an allocated object.
     type Held;
     /// Keeps one.
     fn put(&mut self, value: Object) -> Self::Held;

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// A chart of series.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plot {
-    /// What it shows.
+    /// The title of the plot.
     pub title: String,
     /// How to read it, in one or two sentences.
     pub caption: String,
@@ -20,7 +20,7 @@ pub struct Plot {
 /// One axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Axis {
-    /// What it shows, with its unit.
+    /// The axis title, with its unit.
     pub title: String,
     /// The axis is logarithmic.
     pub log: bool,

@@ -20,7 +20,7 @@ pub struct Slot {
     pub point: usize,
     /// Index into [`Plan::entrants`].
     pub entrant: usize,
-    /// What the generator's arrivals and mix come from: the same for all arms of a block.
+    /// The seed of the generator's arrivals and mix: the same for all arms of a block.
     pub seed: u64,
     /// Whether server and generator change cores (odd blocks).
     pub swapped: bool,

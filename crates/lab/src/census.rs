@@ -12,7 +12,7 @@ pub struct Census {
     pub arm: String,
     /// Name of the load point.
     pub point: String,
-    /// What counted: `strace`, `perf trace`, or empty where nothing could.
+    /// The tool that counted: `strace`, `perf trace`, or empty if none was available.
     pub tool: String,
     /// Requests answered while it counted.
     pub requests: u64,

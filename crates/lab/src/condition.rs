@@ -32,7 +32,7 @@ enum Limit {
     Value(f64),
 }
 
-/// What a run says to a condition at one load point.
+/// A run's answer to a condition at one load point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It is met: the whole interval lies beyond the limit.
@@ -130,10 +130,10 @@ fn value(text: &str, metric: Metric) -> Option<f64> {
 }
 
 impl Condition {
-    /// What a run says, at every load point that the condition is about.
+    /// The run's answers at every load point that the condition covers.
     ///
     /// # Errors
-    /// If an arm or the point is none of the plan's: with those that there are.
+    /// If the plan lacks the arm or the point: the message lists those that it has.
     pub fn ask(&self, run: &Run) -> Result<Vec<Finding>, String> {
         let plan = &run.manifest.plan;
         let arms: Vec<String> = plan.entrants().into_iter().map(|arm| arm.name).collect();

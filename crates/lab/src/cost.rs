@@ -1,12 +1,12 @@
-//! What a whole process tree costs, ended members included.
+//! The cost of a whole process tree, ended members included.
 //!
-//! `/proc/PID` forgets a process when it ends, so the CPU of a server that forks for each client
-//! cannot be summed up there. A control group cannot forget: the server is started in one of its
-//! own, and both ends of the load are read from it (cgroups(7), version 1 and 2). Where groups may
-//! not be made, the clock ticks of waited-for children stand in, and say so. Forks, threads and
-//! kills come from the kernel's process connector where it may be heard. The surprising thing is
-//! how a server gets into its group: a shell line that moves itself and then becomes the server,
-//! because moving it afterwards would miss what it forked meanwhile.
+//! `/proc/PID` disappears when a process ends, so it cannot yield the CPU of a server that forks
+//! for each client. A control group keeps its totals: the server starts in a group of its own, and
+//! both ends of the load are read from that group (cgroups(7), version 1 and 2). Where groups
+//! cannot be created, the clock ticks of waited-for children replace them, and the record says so.
+//! Forks, threads and kills come from the kernel's process connector where it is accessible.
+//! Surprisingly, a shell line moves itself into the group and then becomes the server: a server
+//! moved after its start could already have forked outside the group.
 
 mod events;
 mod group;
@@ -47,7 +47,7 @@ impl Reading {
     }
 }
 
-/// What this process knows of its ended children (proc_pid_stat(5)).
+/// The CPU of this process's ended children (proc_pid_stat(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reaped {
     user_ticks: u64,

@@ -26,7 +26,7 @@ pub enum Weight {
 pub struct Doubt {
     /// How much it weighs.
     pub weight: Weight,
-    /// What was seen, what follows from it, and what to try.
+    /// The observation, its consequence, and a remedy to try.
     pub text: String,
 }
 

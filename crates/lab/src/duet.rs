@@ -38,14 +38,14 @@ pub struct Part {
     /// A constant request instead of the scheme's own, with escapes such as `\r\n`; of `http` the
     /// path that is asked for.
     pub request: Option<String>,
-    /// What a right reply to it begins with.
+    /// The beginning of a correct reply.
     pub expect: Option<String>,
     /// Connections beside the busy ones that speak once and then stay silent.
     #[serde(default)]
     pub idle: u32,
 }
 
-/// What to play.
+/// The plan of a duet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Two servers or more; the first is compared with each of the others.
@@ -72,7 +72,7 @@ pub struct Plan {
     pub seed: u64,
     /// Files that each server finds in its directory.
     pub files: Vec<Provision>,
-    /// What a silent connection says before it falls silent; each must be answered.
+    /// The request that a silent connection sends before it falls silent; each must be answered.
     #[serde(default)]
     pub greeting: String,
 }
@@ -148,7 +148,7 @@ impl Plan {
     }
 }
 
-/// What one server of a fresh pair used.
+/// The resources that one server of a fresh pair used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// Replies in the measured windows.
@@ -170,7 +170,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// What is wrong with its replies, if anything.
+    /// The fault in its replies, if any.
     fn wrong(&self) -> Option<String> {
         match &self.check {
             Some(check) if !check.ok => Some(format!("the check failed: {}", check.detail)),
@@ -179,7 +179,7 @@ impl Side {
     }
 }
 
-/// What silent connections did to a server's memory.
+/// The growth of a server's memory with silent connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Silence {
     /// How many there were.
@@ -203,13 +203,13 @@ pub struct Fresh {
     pub a: Side,
     /// The second server.
     pub b: Side,
-    /// What the silent connections cost the first server, if it had any.
+    /// The memory cost of the silent connections in the first server, if it had any.
     #[serde(default)]
     pub a_idle: Option<Silence>,
     /// The same of the second.
     #[serde(default)]
     pub b_idle: Option<Silence>,
-    /// What else the machine did.
+    /// The other activity of the machine.
     pub conditions: Conditions,
     /// The generator's own doubts.
     pub doubts: Vec<String>,
@@ -267,7 +267,7 @@ pub struct Pairing {
 pub struct Outcome {
     /// `roundhouse.duets/1`.
     pub schema: String,
-    /// What was played.
+    /// The plan that was played.
     pub plan: Plan,
     /// In the order of [`Plan::pairings`].
     pub pairings: Vec<Pairing>,

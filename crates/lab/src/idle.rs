@@ -48,16 +48,17 @@ impl Held {
         Held { streams, seen, kernel_before_kb }
     }
 
-    /// What has been seen so far.
+    /// The observations so far.
     pub fn seen(&self) -> &Idle {
         &self.seen
     }
 
-    /// Says `words` once on each and waits for a reply, so that what a session keeps after it has
-    /// served, it keeps. What follows the beginning of a reply stays in the kernel.
+    /// Sends `words` once on each connection and waits for a reply, so that each session holds the
+    /// memory that it keeps after a request. Bytes after the beginning of a reply stay in the
+    /// kernel.
     ///
     /// # Errors
-    /// The first connection that was not answered, in words.
+    /// The first connection without an answer, in words.
     pub fn speak(&mut self, words: &[u8]) -> Result<(), String> {
         let failed = |at: usize, why: std::io::Error| {
             format!("silent connection {} was not answered: {why}", at + 1)

@@ -44,7 +44,7 @@ pub struct Snapshot {
     pub blocks: u32,
     /// The running block, from 1; 0 before the first.
     pub block: u32,
-    /// What runs: arm and load point; empty between trials.
+    /// The current arm and load point; empty between trials.
     pub running: String,
     /// Since the race began, milliseconds.
     pub elapsed_ms: u64,
@@ -57,7 +57,7 @@ pub struct Snapshot {
     pub estimates: Vec<Estimate>,
     /// The machine's noise, one value a trial, in the order of running.
     pub noise: Vec<Noise>,
-    /// What happened, the newest last: absent arms, failed checks, repetitions.
+    /// The events, the newest last: absent arms, failed checks, repetitions.
     pub news: Vec<String>,
     /// The sentence of the report, as of now.
     pub sentence: String,
@@ -72,7 +72,7 @@ pub struct Estimate {
     pub arm: String,
     /// It is the baseline's twin: its interval is the noise.
     pub twin: bool,
-    /// What is compared.
+    /// The compared metric.
     pub metric: Metric,
     /// Median ratio arm / baseline.
     pub ratio: f64,
@@ -86,12 +86,12 @@ pub struct Estimate {
     pub word: String,
 }
 
-/// What the machine did beside the race in one trial.
+/// The other activity of the machine in one trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
     /// The trial's place in the order of running.
     pub order: u32,
-    /// What was seen.
+    /// The observed conditions.
     pub conditions: Conditions,
     /// It failed a gate.
     pub refused: bool,

@@ -1,7 +1,7 @@
-//! What the load generator reports, as far as the laboratory reads it (schema `roundhouse.load/1`).
+//! The load generator's report, as far as the laboratory reads it (schema `roundhouse.load/1`).
 //!
-//! Only what is judged or shown is named here; fields that a later generator adds are ignored, and
-//! fields that a foreign one lacks stay absent rather than zero.
+//! Only fields that are judged or shown have names here. Fields added by a later generator are
+//! ignored; fields that a foreign generator lacks stay absent rather than zero.
 
 pub use crate::slice::Slice;
 use crate::slice::condensed;
@@ -67,7 +67,7 @@ pub struct Load {
     /// Requests without a reply at the end.
     #[serde(default)]
     pub censored: u64,
-    /// What the generator itself has to say against its figures.
+    /// The generator's own doubts about its figures.
     #[serde(default)]
     pub doubts: Vec<String>,
     /// Whether the server's books agree with the replies it gave.
@@ -82,7 +82,7 @@ pub struct Load {
     /// The generator's own effort.
     #[serde(default)]
     pub generator: Option<Effort>,
-    /// What the server's process tree used meanwhile.
+    /// The resources that the server's process tree used meanwhile.
     #[serde(default)]
     pub server: Option<Usage>,
 }
@@ -133,7 +133,7 @@ pub struct Check {
     pub kind: String,
     /// Whether both agree.
     pub ok: bool,
-    /// What was compared, or where they differ.
+    /// The compared bytes, or the place where they differ.
     #[serde(default)]
     pub detail: String,
 }
@@ -161,7 +161,7 @@ pub struct Effort {
     pub busy: f64,
 }
 
-/// What the server's whole process tree used in the window.
+/// The resources that the server's whole process tree used in the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time, user and system, nanoseconds.
@@ -191,7 +191,7 @@ impl Load {
     /// Finds the report in a generator's output: the last line that is a JSON object.
     ///
     /// # Errors
-    /// What was expected and what was found.
+    /// The expected and the actual output.
     pub fn parse(output: &str) -> Result<Load, String> {
         let line =
             output.lines().rev().find(|line| line.starts_with('{')).ok_or_else(|| {

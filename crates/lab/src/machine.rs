@@ -1,8 +1,8 @@
-//! The machine under the race: which cores play which part, and what else was going on.
+//! The machine under the race: the roles of its cores, and its other activity.
 //!
-//! What is written down once stands here (processor, kernel, settings, cores); what is watched in
-//! every trial is in `conditions` and `kernel`; `hiccups` is a thread that notices when the whole
-//! platform stands still.
+//! This module records the facts that a race reads once: processor, kernel, settings, cores.
+//! `conditions` and `kernel` hold the values that it watches in every trial. `hiccups` is a thread
+//! that notices when the whole platform stands still.
 
 mod conditions;
 mod hiccups;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
-/// What a run records about its machine, so that others can judge or repeat it.
+/// A run's record of its machine, so that others can judge or repeat the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// Processor, kernel, memory.

@@ -1,8 +1,8 @@
-//! What will be raced, fixed before the first trial and named by a hash.
+//! The plan of a race, fixed before the first trial and named by a hash.
 //!
-//! Everything that could be chosen after seeing the outcome (arms, load points, margin, gates,
-//! seeds) stands here; the hash is printed in the report, so that a reader can tell a
-//! pre-registered comparison from an afterthought.
+//! The plan contains every choice that could otherwise be made after seeing the outcome: arms, load
+//! points, margin, gates, seeds. The report prints the hash, so a reader can tell a pre-registered
+//! comparison from an afterthought.
 
 mod family;
 mod gates;
@@ -23,7 +23,7 @@ pub struct Arm {
     /// readiness check; without it the server picks a port and must say so by a first line of JSON
     /// on stdout, `{"listening": "127.0.0.1:PORT", …}`. `{dir}` becomes the trial's own directory.
     pub command: Vec<String>,
-    /// What the generator is told to speak to; `{address}` becomes `HOST:PORT`.
+    /// The generator's target; `{address}` becomes `HOST:PORT`.
     pub target: String,
     /// Further arguments for the generator, such as another request text.
     #[serde(default)]
@@ -41,7 +41,7 @@ pub struct Arm {
     /// How long it may take to become ready, milliseconds; 0 = 5 s.
     #[serde(default)]
     pub boot_ms_max: u64,
-    /// What makes it end in order.
+    /// The way to end it in order.
     #[serde(default)]
     pub stop: Stop,
 }
@@ -58,7 +58,7 @@ pub enum Ready {
     Says(String),
 }
 
-/// What makes a server end in order.
+/// The signal that ends a server in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
@@ -194,7 +194,7 @@ impl std::fmt::Display for BadPlan {
 impl std::error::Error for BadPlan {}
 
 impl Plan {
-    /// What the A/A twin is called.
+    /// The name of the A/A twin.
     pub fn twin_name(&self) -> String {
         format!("{} (twin)", self.baseline)
     }

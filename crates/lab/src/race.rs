@@ -37,7 +37,7 @@ pub struct Silent;
 
 impl Observer for Silent {}
 
-/// What a race brought home.
+/// The result of a race.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Manifest and all attempts.
@@ -125,7 +125,7 @@ pub fn census(
 /// Pilot trials of each arm; their median is its capacity.
 const PILOT_ROUNDS: u32 = 3;
 
-/// What a running race knows beside its record.
+/// The state of a running race beside its record.
 struct Progress {
     retries: u32,
     /// Arms that never started.

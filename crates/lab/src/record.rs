@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// The schema of manifest lines.
 pub const SCHEMA: &str = "roundhouse.race/1";
 
-/// What is needed to judge or repeat a run; the first line of it.
+/// The data needed to judge or repeat a run; the first line of its record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// `roundhouse.race/1`.
@@ -60,8 +60,8 @@ pub struct Program {
     pub version: String,
 }
 
-/// What an arm could do at a closed load point before the first block; the rates of open points
-/// come from it.
+/// The capacity of an arm at a closed load point, measured before the first block; the rates of
+/// open points derive from it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pilot {
     /// Name of the arm.
@@ -122,7 +122,7 @@ pub struct Run {
     pub manifest: Manifest,
     /// All attempts, in order.
     pub trials: Vec<Trial>,
-    /// What the arms could do beforehand; empty if no load point had to know.
+    /// The arms' capacities, measured beforehand; empty if no load point needs them.
     pub pilots: Vec<Pilot>,
     /// System calls, if they were counted.
     pub census: Vec<Census>,

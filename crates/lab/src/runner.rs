@@ -33,7 +33,7 @@ pub(crate) use words::pin;
 
 /// How long a server may take to become ready unless its arm says otherwise, and to end.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What a generator may need beyond its warm-up and window.
+/// The time that a generator may take beyond its warm-up and window.
 const SLACK_MS: u64 = 15_000;
 /// Connections of a pilot at the least: fewer could leave a server idle between requests.
 const PILOT_CONNECTIONS: u32 = 32;
@@ -49,7 +49,7 @@ pub struct Runner {
     capacities: BTreeMap<String, f64>,
 }
 
-/// What a trial brought home; everything but the environment.
+/// The result of a trial: everything but the environment.
 #[derive(Default)]
 struct Run {
     ending: Option<Ending>,
@@ -157,7 +157,7 @@ impl Runner {
         }
     }
 
-    /// What the pilot found for an arm; the twin is its baseline.
+    /// The capacity that the pilot measured for an arm; for the twin, that of its baseline.
     fn capacity(&self, arm: &str) -> Result<f64, String> {
         let name = if arm == self.plan.twin_name() { &self.plan.baseline } else { arm };
         let found = self.capacities.get(name).copied();

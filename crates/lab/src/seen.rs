@@ -1,12 +1,12 @@
-//! What the laboratory itself saw in a trial, beside the generator's report.
+//! The laboratory's own observations in a trial, beside the generator's report.
 //!
-//! Every part is absent where the load point does not ask for it or the machine does not tell; a
-//! record of an older program has none of them.
+//! A part is absent if the load point does not ask for it or the machine does not report it.
+//! Records of older programs have none of them.
 
 use crate::plan::Refusal;
 use serde::{Deserialize, Serialize};
 
-/// What the laboratory saw in one trial.
+/// The laboratory's observations in one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
     /// Which sitting of a resumed race, from 0.
@@ -18,7 +18,8 @@ pub struct Seen {
     /// Offered rate, requests per second; absent in a closed loop.
     #[serde(default)]
     pub offered_rps: Option<f64>,
-    /// What the server's process tree used under load, exact where there is a control group.
+    /// The resources that the server's process tree used under load, exact where there is a control
+    /// group.
     #[serde(default)]
     pub cost: Option<TreeLife>,
     /// Silent connections and what they cost.
@@ -32,8 +33,8 @@ pub struct Seen {
     pub recovery: Option<Recovery>,
 }
 
-/// What a server's whole process tree used between readiness and the generator's end, ended
-/// processes and threads included.
+/// The resources that a server's whole process tree used between readiness and the generator's end.
+/// Ended processes and threads are included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TreeLife {
     /// Where CPU times come from: `cgroup` (exact, nanoseconds or microseconds) or `ticks` (the

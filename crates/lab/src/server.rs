@@ -65,7 +65,7 @@ impl Process {
         self.child.try_wait().ok().flatten().map(Ended::of)
     }
 
-    /// What it has written to standard output so far.
+    /// The server's standard output so far.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.out).unwrap_or_default()).into_owned()
     }
@@ -78,7 +78,7 @@ impl Process {
         lines[lines.len().saturating_sub(3)..].join(" / ")
     }
 
-    /// What it has written to standard error so far.
+    /// The server's standard error so far.
     pub fn errors(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.err).unwrap_or_default()).into_owned()
     }

@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What happened in one slot of the race; a row of the raw file.
+/// The outcome of one slot of the race; a row of the raw file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Place in the order of running.
@@ -47,7 +47,7 @@ pub struct Trial {
     pub took_ms: f64,
     /// From server start to readiness, milliseconds.
     pub boot_ms: Option<f64>,
-    /// What else the machine did.
+    /// The other activity of the machine.
     pub conditions: Conditions,
     /// Gates that failed, in words; decided before the outcome is looked at.
     pub objections: Vec<String>,
@@ -59,7 +59,7 @@ pub struct Trial {
     pub exit_clean: bool,
     /// The outcome.
     pub ending: Ending,
-    /// What the laboratory itself saw.
+    /// The laboratory's own observations.
     #[serde(default)]
     pub seen: Seen,
 }
@@ -115,7 +115,7 @@ pub trait Trials {
     }
 }
 
-/// What a generator process came to.
+/// The outcome of a generator process.
 pub(crate) enum Generated {
     /// Its report.
     Report(Box<Load>),
@@ -143,7 +143,7 @@ pub(crate) fn generate(
     }
 }
 
-/// What waiting for a process came to.
+/// The outcome of a wait for a process.
 pub(crate) enum Waited {
     /// It ended, whatever its status.
     Output {

@@ -30,7 +30,7 @@ pub const BUSY_MAX: f64 = 0.8;
 
 pub use stats::BLOCKS_MAX as FORECAST_MAX;
 
-/// What can be said.
+/// The possible conclusions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -173,7 +173,7 @@ pub struct ArmSummary {
     /// From the end of an overload to normal latency, milliseconds.
     #[serde(default)]
     pub recovered_ms: Option<f64>,
-    /// What the whole process tree used under load: medians over the trials.
+    /// The resources that the whole process tree used under load: medians over the trials.
     #[serde(default)]
     pub cost: Option<CostSummary>,
     /// Against the baseline; empty for the baseline itself.
@@ -199,7 +199,7 @@ impl ArmSummary {
     }
 }
 
-/// What an arm's process tree used: medians over its trials, beside the speed.
+/// The resources that an arm's process tree used: medians over its trials, beside the speed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CostSummary {
     /// CPU time per request over the whole load, ended processes included, nanoseconds.

@@ -12,12 +12,12 @@ use crate::verdict::{Judged, Summary, Verdict, analyse};
 use serde::{Deserialize, Serialize};
 use stats::{Interval, shift};
 
-/// What two runs say together.
+/// The joint conclusion of two runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Versus {
     /// One for each load point, arm and metric that both runs have.
     pub rows: Vec<Row>,
-    /// What differs between the runs beside the results.
+    /// The differences between the runs, apart from the results.
     pub differences: Vec<String>,
     /// The result in one sentence.
     pub sentence: String,
@@ -46,11 +46,11 @@ pub struct Row {
     pub change: Option<f64>,
     /// The exact interval of that factor.
     pub change_interval: Option<Interval>,
-    /// What follows.
+    /// The conclusion.
     pub agreement: Agreement,
 }
 
-/// What two verdicts say together.
+/// The joint conclusion of two verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Agreement {

@@ -5,9 +5,9 @@ use crate::bare;
 use anyhow::Context;
 use std::path::Path;
 
-/// What an arm that counts lines and knows no stocks is asked, and how its reply begins.
+/// The request to an arm that counts lines and has no stocks, and the beginning of its reply.
 pub const BUY: (&str, &str) = ("buy 1 1\\n", "[buy] success");
-/// What the peer is asked.
+/// The request to the peer.
 const INCR: (&str, &str) = ("INCR stock\\r\\n", ":");
 /// Where Debian puts the peer.
 const REDIS: &str = "/usr/bin/redis-server";
@@ -38,7 +38,7 @@ pub enum Arm {
 }
 
 impl Arm {
-    /// What tables call it.
+    /// The name in tables.
     pub fn name(self) -> String {
         match self {
             Self::Bare(name, form) => format!("bare-{name}-{form}"),
@@ -103,8 +103,9 @@ impl Arm {
         }
     }
 
-    /// What it is asked where others are asked for `path`: Apache computes by another loop than we
-    /// do, so of that it is told how many rounds take as long here.
+    /// The path that it is asked for where others are asked for `path`. Apache computes with a
+    /// different loop than ours, so its path names the number of rounds that take as long on this
+    /// machine.
     pub fn path(self, path: &str, tools: &Tools) -> anyhow::Result<String> {
         match (self, path.strip_prefix(toil::OURS)) {
             (Self::Apache(_), Some(ms)) => {

@@ -16,19 +16,19 @@ const MIX: &str = "buy=1";
 pub struct Duet {
     /// The bound, mostly.
     pub left: Arm,
-    /// What is measured against it.
+    /// The arm that it is compared with.
     pub right: Arm,
-    /// What they are asked.
+    /// The load of both arms.
     pub load: Load,
-    /// What is wanted of the ratio.
+    /// The goal of the ratio.
     pub wanted: Option<Goal>,
-    /// What is wanted of the right arm's memory for each idle connection, if there are any.
+    /// The goal of the right arm's memory for each idle connection, if there are any.
     pub bytes: Option<Goal>,
-    /// What is wanted of the ratio of the 99th percentiles, if that has a row.
+    /// The goal of the ratio of the 99th percentiles, if that has a row.
     pub p99: Option<Option<Goal>>,
 }
 
-/// What both arms are asked.
+/// The load that both arms receive.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Connections that ask at the same time.
@@ -39,7 +39,7 @@ pub struct Load {
     pub per_connection: Option<u32>,
     /// Silent connections to the right arm.
     pub idle: u32,
-    /// What is asked for by HTTP, if that is spoken.
+    /// The HTTP path, if the arms speak HTTP.
     pub path: Option<&'static str>,
     /// Length of a window (milliseconds): so long that it holds many replies.
     pub window_ms: u32,
@@ -114,7 +114,7 @@ impl Duet {
 /// Runs one duet and adds what it says to `outcome`: a row, another for the 99th percentile where
 /// that is wanted, and another for memory where there are idle connections.
 pub fn sing(duet: &Duet, length: &Length, tools: &Tools, outcome: &mut Outcome) {
-    // What is kept is read elsewhere, where this folder has another name.
+    // The stored output is read elsewhere, where this folder has another name.
     let root = crate::root().display().to_string();
     let found = heard(duet, length, tools).map_err(|e| format!("{e:#}").replace(&root, "."));
     let (ratio, bytes, p99, doubts) = match found {
@@ -145,7 +145,7 @@ pub fn sing(duet: &Duet, length: &Length, tools: &Tools, outcome: &mut Outcome) 
     }
 }
 
-/// What an outcome of `roundhouse duet` says.
+/// The figures in an outcome of `roundhouse duet`.
 #[derive(Debug, PartialEq)]
 struct Heard {
     ratio: Reading,
@@ -215,7 +215,7 @@ fn command(duet: &Duet, length: &Length, tools: &Tools) -> anyhow::Result<Comman
     Ok(command)
 }
 
-/// What the only pairing of an outcome says (schema `roundhouse.duets/1`, the last JSON line).
+/// Reads the only pairing of an outcome (schema `roundhouse.duets/1`, the last JSON line).
 fn read(output: &str) -> anyhow::Result<Heard> {
     let line = output.lines().rev().find(|line| line.starts_with('{'));
     let line = line.context("expected a duet to end with a line of JSON, found none")?;

@@ -9,7 +9,7 @@ use stats::median;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// What the reader has to know.
+/// The note for the reader.
 pub const NOTE: &str = "\
     CPU per packet of the same echo (packets of ten bytes, 64 connections) on tokio, one thread, \
     and on our engines: above 1, tokio needs more. The last rows are nanoseconds of a whole \

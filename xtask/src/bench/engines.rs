@@ -6,7 +6,7 @@ use super::at_least;
 use super::duet::{Duet, Load};
 use stats::Goal;
 
-/// What the reader has to know.
+/// The note for the reader.
 pub const NOTE: &str = "The bare loops do the least that answers the right bytes; `work` is the \
     market, `count` one fixed reply to each line. On one core `reactor` is one epoll loop in a \
     thread. Blocking servers depend on how the kernel's scheduler batches their wake-ups, which \
@@ -31,7 +31,8 @@ const TWINS: &[(&str, &str, u32)] = &[
     ("uring", "uring", CONNECTIONS),
 ];
 
-/// What is wanted of a bare loop's CPU divided by ours at depth 1, where the kernel is nearly all.
+/// The goal for a bare loop's CPU divided by ours at depth 1, where nearly all of it is the
+/// kernel's.
 const DEPTH_1: Option<Goal> = at_least(0.90);
 
 /// Every comparison.

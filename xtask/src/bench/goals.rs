@@ -15,13 +15,13 @@ use std::collections::BTreeMap;
 pub struct Figure {
     /// The goal's number, or nothing.
     pub goal: &'static str,
-    /// What is said: `sendmmsg / plain`.
+    /// The label: `sendmmsg / plain`.
     pub name: String,
     /// Of what: `CPU a packet`, with its unit where it is no ratio.
     pub what: &'static str,
     /// Under which load, and into which sink.
     pub load: String,
-    /// What is wanted; without it the figure is shown beside the others.
+    /// The goal; a figure without one is shown for comparison.
     pub wanted: Option<Goal>,
     /// Why it is missed, as far as that has been found out.
     pub because: &'static str,

@@ -1,13 +1,13 @@
-//! What idle connections cost: memory for each, and CPU of the busy ones beside them.
+//! The cost of idle connections: memory for each, and CPU of the busy ones beside them.
 //!
 //! Both arms of a row are the same server; the right one has the idle connections. Each of them
-//! has asked once before it fell silent, so that whatever a session keeps, it keeps.
+//! sent one request before it fell silent, so each session holds the memory that it keeps.
 
 use super::arm::Arm;
 use super::duet::{Duet, Load};
 use super::{at_least, at_most};
 
-/// What the reader has to know.
+/// The note for the reader.
 pub const NOTE: &str = "Left without, right with the idle connections; 64 busy ones on both. A \
     ratio of 1 means that the idle ones cost the busy ones nothing. Memory is what the server's \
     own pages grew by (Pss) for each idle connection; the kernel's sockets are not in it. `select` \

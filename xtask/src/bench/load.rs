@@ -64,14 +64,14 @@ struct Match {
     instructions: Option<f64>,
 }
 
-/// What is wanted: at most 0.95, 0.8 and 0.75 of the other's CPU, 0.6 of wrk's instructions.
+/// The goals: at most 0.95, 0.8 and 0.75 of the other's CPU, 0.6 of wrk's instructions.
 const MATCHES: [Match; 3] = [
     Match { other: Tool::Wrk, depth: 1, cpu: 1.0 / 0.95, instructions: Some(1.0 / 0.6) },
     Match { other: Tool::Wrk, depth: 16, cpu: 1.0 / 0.8, instructions: None },
     Match { other: Tool::H2load, depth: 1, cpu: 1.0 / 0.75, instructions: None },
 ];
 
-/// What the runs need.
+/// The files and programs that the runs need.
 struct Room {
     roundhouse: PathBuf,
     dir: PathBuf,
@@ -332,7 +332,7 @@ fn report(text: &str) -> anyhow::Result<serde_json::Value> {
     serde_json::from_str(line.context("expected a line of JSON")?).context("the report")
 }
 
-/// What callgrind says: `==1== Collected : 12345`.
+/// Reads callgrind's count: `==1== Collected : 12345`.
 fn collected(text: &str) -> anyhow::Result<f64> {
     let line = text.lines().find_map(|line| line.split_once("Collected : "));
     let (_, count) = line.context("expected callgrind's sum, found none")?;

@@ -1,11 +1,11 @@
-//! `cargo xtask bench media`: the streamer beside GStreamer's RTSP server and beside one ffmpeg a
-//! client, all with the same file, the same receiver and one core.
+//! `cargo xtask bench media`: compares the streamer with GStreamer's RTSP server and with one
+//! ffmpeg a client. All use the same file, the same receiver and one core.
 //!
-//! What is compared is the server's CPU time for a session (all processes, exact), because that is
-//! what the sessions of a core follow from; then sessions grow until packets are late or lost, so
-//! that it is seen whether they do follow. Latency runs from DESCRIBE to the first packet, on the
-//! receiver's clock. The surprising thing: a foreign server's schedule is not known, so its packets
-//! are late by their own timestamps, against the earliest packet of their sender.
+//! The measure is the server's CPU time for a session (all processes, exact), because it determines
+//! the sessions of a core. Then sessions grow until packets are late or lost, which shows whether
+//! it does. Latency runs from DESCRIBE to the first packet, on the receiver's clock. The surprising
+//! thing: the schedule of a foreign server is unknown, so the lateness of its packets derives from
+//! their own timestamps, relative to the earliest packet of their sender.
 
 mod servers;
 
@@ -53,7 +53,7 @@ struct Bench {
     quick: bool,
 }
 
-/// What receivers found.
+/// The receivers' findings.
 #[derive(Default)]
 struct Heard {
     first_p50_ms: f64,
@@ -66,7 +66,7 @@ struct Heard {
 }
 
 impl Heard {
-    /// What one more receiver says; lateness is that of the worst.
+    /// Adds the findings of one more receiver; lateness is that of the worst.
     fn add(&mut self, found: &Value) -> anyhow::Result<()> {
         let number = |name: &str| found[name].as_u64().unwrap_or(0);
         let late = found["late_ms"]["p999"].as_f64().context("a p99.9 of lateness")?;

@@ -12,7 +12,7 @@ use std::process::Command;
 /// Above this number of processes that want to run, a run is worth a doubt before it begins.
 const LOAD_MAX: f64 = 0.5;
 
-/// What is doubtful before anything was measured.
+/// Adds the doubts that are known before anything is measured.
 pub(super) fn machine_doubts(outcome: &mut Outcome, length: &Length) {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         outcome.doubt("one core: servers and generator share it".to_owned());
@@ -192,7 +192,7 @@ impl Manifest {
     }
 }
 
-/// What a command prints, without its last newline.
+/// The output of a command, without its last newline.
 fn said(program: &str, args: &[&str]) -> anyhow::Result<String> {
     let output = Command::new(program).args(args).current_dir(crate::root()).output();
     let output = output.with_context(|| format!("start `{program}`"))?;

@@ -28,7 +28,7 @@ const NOTE: &str = "Each row is the left arm divided by the right one, the media
     cut; heard: the loopback device and a receiver on the other core. `bare` are the loops of \
     `bare/udp.c`.";
 
-/// What the command line asks for.
+/// The request on the command line.
 struct Ask {
     blocks: usize,
     quick: bool,

@@ -1,8 +1,8 @@
-//! How many rounds of Apache's loop take a millisecond of this machine.
+//! The number of rounds of Apache's loop that take a millisecond on this machine.
 //!
-//! One request at a time on an idle machine takes as much time as it takes CPU, and the shortest of
-//! several was disturbed least. What a request costs anyhow falls out, for the slope between a
-//! short and a long computation is taken.
+//! One request at a time on an idle machine takes as much time as CPU, and the shortest of several
+//! measurements was disturbed least. The slope between a short and a long computation removes the
+//! fixed cost of a request.
 
 use super::arm::Arm;
 use super::{Tools, web};
@@ -23,7 +23,7 @@ const ASKED: u32 = 25;
 /// How long Apache may take to begin, and a request to be answered.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is known of Apache's speed.
+/// The measurements of Apache's speed.
 #[derive(Default)]
 pub struct Toil(OnceCell<Result<f64, String>>);
 

@@ -15,7 +15,7 @@ pub const NGINX: &str = "/usr/sbin/nginx";
 /// The same of Apache.
 pub const APACHE: &str = "/usr/sbin/apache2";
 
-/// What the reader has to know.
+/// The note for the reader.
 pub const NOTE: &str = "Keep-alive HTTP/1.1 without an access log; 64 connections, but 16 for \
     64 KiB and 4 for 10 MiB. nginx has one worker, `sendfile on`, and answers `/plaintext` by \
     `return 200`; Apache answers it from a file, because it has nothing cheaper, with a worker for \
@@ -176,7 +176,7 @@ pub fn duets() -> Vec<Duet> {
     let files = [("/1k", 64, 40), ("/64k", 16, 100), ("/10m", 4, 400)];
     for engine in ["epoll", "uring"] {
         for (path, connections, window_ms) in files {
-            // What is ten times as long is looked at half as often.
+            // A window that is ten times as long is measured half as often.
             let windows_max = (window_ms > 200).then_some(10);
             let load =
                 Load { path: Some(path), connections, window_ms, windows_max, ..Load::default() };

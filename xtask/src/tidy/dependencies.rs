@@ -5,7 +5,7 @@
 
 use super::{Finding, Tree};
 
-/// What begins a line with an argument.
+/// The beginning of a line with an argument.
 const ARGUMENT: &str = "# dep ";
 /// Shorter than this it is no argument.
 const ARGUMENT_MIN: usize = 20;
@@ -51,7 +51,7 @@ pub(super) fn argued(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// What is stated is taken by some member, for some target, or it goes.
+/// Every stated dependency must be used by some member, for some target; otherwise it is a finding.
 pub(super) fn used(tree: &Tree) -> Vec<Finding> {
     let takes = |name: &str| {
         let all = tree.packages.iter().flat_map(|package| &package.depends);

@@ -61,7 +61,7 @@ const RUNTIME_USERS: &[&str] = &["peers", "swarm"];
 
 /// Crates where bytes and `now` go in, and bytes and a deadline come out.
 const SANS_IO: &[&str] = &["seam", "wire", "services", "index", "grid", "sim"];
-/// What each of them says at its top; the two lists are in `clippy.toml`.
+/// The attribute at the top of each of them; the two lists are in `clippy.toml`.
 const BAN: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
 
 /// The table as a list of Markdown: one line for all crates that import the same.

@@ -1,4 +1,4 @@
-//! What the checks look at: the text files of the repository and the packages of the workspace.
+//! The input of the checks: the text files of the repository and the packages of the workspace.
 
 use anyhow::Context;
 use std::fs;
@@ -68,7 +68,7 @@ pub struct Package {
     pub name: String,
     /// Its folder below the root.
     pub dir: String,
-    /// What it depends on directly.
+    /// Its direct dependencies.
     pub depends: Vec<Dependency>,
 }
 

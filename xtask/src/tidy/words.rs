@@ -9,7 +9,7 @@ const UNSAFE_USERS: &[&str] = &["crates/sys/", "crates/memory/"];
 const SKIPS: &str = "tests/skips.toml";
 /// Macros of code that is not written yet. The names are split, for this file is checked too.
 const UNFINISHED: &[&str] = &["todo", "unimplemented"];
-/// What marks a known fault that cannot land.
+/// The marker of a known fault that cannot land.
 const FAULT: &str = concat!("FIX", "ME");
 /// Beginnings of paths that exist on one machine only.
 const PRIVATE: &[&str] = &["home", "root", "work", "farm", "Users"];

@@ -36,7 +36,7 @@ pub(super) struct Events {
     tree: BTreeSet<u32>,
 }
 
-/// What happened in a tree.
+/// The counts of process events in a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     /// Processes that began.

@@ -165,7 +165,7 @@ struct Report {
     doubts: Vec<String>,
 }
 
-/// What one fresh pair brought.
+/// The result of one fresh pair.
 struct Played {
     report: Report,
     swapped: bool,

@@ -83,10 +83,10 @@ impl PointSpec {
         }
     }
 
-    /// The points it stands for.
+    /// The load points that this entry describes.
     ///
     /// # Errors
-    /// What cannot be, in one sentence.
+    /// The impossible value, in one sentence.
     pub fn points(&self) -> Result<Vec<LoadPoint>> {
         let models = self.models()?;
         let base = LoadPoint::default();
@@ -181,7 +181,7 @@ impl PointSpec {
         ]
     }
 
-    /// What the points of this entry are a curve over; empty for none.
+    /// The variable of the curve that this entry's points form; empty for none.
     fn curve(&self) -> &'static str {
         let names =
             ["closed sweep", "depth", "requests per connection", "idle connections", "open curve"];

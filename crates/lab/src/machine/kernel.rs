@@ -39,8 +39,7 @@ impl Counters {
         }
     }
 
-    /// What was counted since an `earlier` reading, `elapsed` ago; the rest of the conditions is
-    /// left empty.
+    /// The counts since an `earlier` reading, `elapsed` ago; the other conditions stay empty.
     pub fn since(&self, earlier: &Counters, elapsed: Duration) -> Conditions {
         let gained = |now: Option<u64>, then: Option<u64>| {
             now.zip(then).map(|(now, then)| now.saturating_sub(then))

@@ -95,7 +95,7 @@ impl Gate {
 pub struct Refusal {
     /// Which.
     pub gate: Gate,
-    /// What was found, in the unit of the gate's limit; absent for a generator that failed.
+    /// The measured value, in the unit of the gate's limit; absent for a generator that failed.
     #[serde(default)]
     pub found: Option<f64>,
     /// The limit.

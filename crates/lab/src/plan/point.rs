@@ -22,7 +22,7 @@ pub struct LoadPoint {
     pub requests_per_connection: u64,
     /// The mix of requests in the generator's words; empty = its default.
     pub mix: String,
-    /// What decides when a request is sent.
+    /// The rule that decides when a request is sent.
     #[serde(default)]
     pub model: Model,
     /// Name of the curve that this point belongs to; empty for a point of its own.
@@ -64,7 +64,7 @@ impl Default for LoadPoint {
     }
 }
 
-/// What decides when a request is sent.
+/// The rule that decides when a request is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Model {
@@ -155,7 +155,7 @@ impl LoadPoint {
         }
     }
 
-    /// What is wrong with its model, if anything.
+    /// The fault in its model, if any.
     pub fn fault(&self) -> Option<&'static str> {
         let positive = |value: f64| value > 0.0 && value.is_finite();
         match self.model {

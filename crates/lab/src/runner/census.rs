@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Length of the load, milliseconds: counts need no precision.
 const WINDOW_MS: u64 = 500;
 
-/// What counts.
+/// The tool that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tool {
     Strace,

@@ -16,7 +16,7 @@ use crate::seen::Recovery;
 use crate::slice::{Slice, sum};
 use std::path::Path;
 
-/// What the phases around the overload ask, as a share of capacity.
+/// The load of the phases around the overload, as a share of capacity.
 const BASE: f64 = 0.5;
 /// Latency counts as normal again at this multiple of its base.
 const NORMAL: f64 = 1.1;

@@ -1,12 +1,13 @@
-//! What every report must obey, whatever the server did.
+//! The laws that every report must obey, whatever the server did.
 //!
 //! Little's law (L = X W; Little, *A Proof for the Queuing Formula*, 1961) ties throughput and mean
-//! latency to the number of requests in flight, which a closed loop knows beforehand; flow balance
-//! ties what was asked to what was answered. They hold for every server, quick, slow or stuck, so a
-//! report that breaks one has counted wrongly and its trial says nothing. The surprising thing is
-//! the form: the textbook's L = X W holds for long averages, and a server that stalls at the end of
-//! a short window breaks it honestly. So the gate uses sums with their edges: each place holds one
-//! request at a time, and the last one of the window ends at most the longest latency after it.
+//! latency to the number of requests in flight, which a closed loop knows beforehand. Flow balance
+//! ties the number of requests to the number of replies. Both hold for every server, quick, slow or
+//! stuck: a report that breaks one has counted wrongly, and its trial is invalid. The surprising
+//! thing is the form. The textbook's L = X W holds for long averages, and a server that stalls at
+//! the end of a short window breaks it honestly. So the gate uses sums with their edges: each place
+//! holds one request at a time, and the last one of the window ends at most the longest latency
+//! after it.
 
 use crate::load::Load;
 

@@ -60,7 +60,7 @@ pub(super) fn lamps(
     found
 }
 
-/// What is wrong, not merely slow, about a trial.
+/// The fault of a trial that is wrong, not merely slow.
 pub(super) fn broken(trial: &Trial) -> Option<String> {
     let Ending::Measured { load } = &trial.ending else { return None };
     let place = format!("{}, {}, block {}", trial.arm, trial.point, trial.block + 1);

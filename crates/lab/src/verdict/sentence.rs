@@ -23,7 +23,7 @@ pub(super) fn sentence(plan: &Plan, points: &[PointSummary]) -> String {
     format!("Against {}: {}.", plan.baseline, clauses.join("; "))
 }
 
-/// What can be said of one arm, after `is` or `are`.
+/// The predicate for one arm, after `is` or `are`.
 fn predicate(points: &[PointSummary], arm: &str) -> String {
     let mut said: Vec<(String, Vec<&str>)> = Vec::new();
     for point in points {

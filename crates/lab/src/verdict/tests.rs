@@ -181,7 +181,7 @@ fn many_comparisons_hold_a_weak_difference_back() {
     let judged = summary.points[0].arms[1].judged(Metric::Throughput).expect("compared");
     assert_eq!((summary.family, judged.verdict, judged.held_back), (2, Verdict::Unresolved, true));
     assert_eq!(judged.forecast, Some(7));
-    // What was not pre-registered is exploratory and outside the family.
+    // A comparison without pre-registration is exploratory and outside the family.
     let other = summary.points[0].arms[1].judged(Metric::P50).expect("compared");
     assert_eq!((other.registered, other.p_holm), (false, None));
 }

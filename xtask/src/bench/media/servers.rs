@@ -199,7 +199,7 @@ impl Server {
                     server.children.push(quiet(&mut command)?);
                 }
                 server.url = format!("rtp://127.0.0.1:{number}");
-                // What they begin with takes some tenths of a second of the core each.
+                // Their initialisation takes some tenths of a second of the core each.
                 std::thread::sleep(
                     Duration::from_millis(500) + Duration::from_millis(250) * sessions,
                 );

@@ -19,7 +19,7 @@ pub struct Tools {
 /// One way to send in one rank, ours or bare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arm {
-    /// What rows call it.
+    /// The name in rows.
     pub label: String,
     pub sender: String,
     pub is_bare: bool,
@@ -80,7 +80,7 @@ impl Tools {
     }
 }
 
-/// What the arms of a group came to.
+/// The outcome of a group's arms.
 #[derive(Default)]
 pub struct Taken {
     /// By label, a reading for each block.
@@ -142,7 +142,7 @@ impl Taken {
     }
 }
 
-/// What is read from a run.
+/// The quantity that is read from a run.
 #[derive(Clone, Copy)]
 pub struct Metric {
     pub name: &'static str,

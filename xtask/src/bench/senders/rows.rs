@@ -24,7 +24,7 @@ pub struct Group {
     goals: Vec<Goal>,
 }
 
-/// What is aimed at: left divided by right, or left alone where right is empty.
+/// The goal: for left divided by right, or for left alone where right is empty.
 struct Goal {
     id: &'static str,
     left: &'static str,
@@ -109,7 +109,7 @@ fn paced(streams: u32, sink: &str, packets: u32) -> String {
     format!("--streams {streams} --gap 30 --packets {packets} --sink {sink}")
 }
 
-/// What a packet costs.
+/// The groups that measure the cost of a packet.
 fn costs(share: u32) -> Vec<Group> {
     let audio = "1000 streams of 32 B each 30 ms, freed";
     let small = "32 B as fast as it can, freed";
