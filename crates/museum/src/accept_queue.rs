@@ -42,7 +42,7 @@ struct Storm {
     kernel: Counters,
 }
 
-/// What was decided before the first crowd.
+/// The parameters fixed before the first crowd.
 struct Design {
     sizes: Vec<u32>,
     runs: u32,
@@ -231,7 +231,7 @@ impl Design {
         part
     }
 
-    /// What the clients took beyond their own sleep, seconds.
+    /// The clients' time beyond their own sleep, seconds.
     fn beyond(&self, it: &Storm) -> f64 {
         it.run.elapsed_s - (self.pause * ORDERS).as_secs_f64()
     }
@@ -283,7 +283,7 @@ impl Design {
         Some((pool? - select?).abs())
     }
 
-    /// What the kernel counted during the largest crowd's first run, at each queue and server.
+    /// The kernel's counts during the largest crowd's first run, at each queue and server.
     fn counted(&self, storms: &[Storm], most: u32) -> Vec<(String, String)> {
         let mut rows = Vec::new();
         for backlog in [self.short, LONG] {

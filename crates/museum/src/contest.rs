@@ -1,10 +1,10 @@
-//! Arms that run in this process, or that are asked one by one, in paired blocks.
+//! Arms that run in this process, or that are driven one by one, in paired blocks.
 //!
 //! A block runs every arm once in random order, so a disturbance of the machine that lasts a block
-//! hits all of them. The baseline runs twice: its twin shows how far apart two runs of one
-//! and the same thing come out (A/A), and a difference within that is none. What an arm returns is
-//! a cost: nanoseconds an operation, where less is better. The surprising thing is how large the
-//! twin's difference can be: many a published figure lies within it.
+//! hits all of them. The baseline runs twice: its twin shows the distance between two runs of the
+//! same code (A/A), and a difference within that distance counts as none. An arm returns a cost:
+//! nanoseconds an operation, where less is better. The twin's difference is surprisingly large:
+//! many published figures lie within it.
 
 use crate::exhibit::Fault;
 use crate::stage::Stage;
@@ -16,7 +16,7 @@ use stats::words;
 use stats::{Better, Comparison, Terms, compare, judge, median};
 use std::time::{Duration, Instant};
 
-/// What counts as no difference: within 5 %.
+/// The margin of equivalence: within 5 %.
 pub const MARGIN: f64 = 0.05;
 /// Resamples of the second interval.
 const RESAMPLES: usize = 1_000;
@@ -46,7 +46,7 @@ impl<'a> Arm<'a> {
 
 /// Arms that are held against each other.
 pub struct Contest<'a> {
-    /// What is asked, for the raw data.
+    /// The question, for the raw data.
     pub what: String,
     /// Its arms; the first is the baseline, which has a twin.
     pub arms: Vec<Arm<'a>>,
@@ -77,7 +77,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// What is known from costs alone, for tests and for sums of contests; `by_arm[arm][block]`.
+    /// Costs from values alone, for tests and for sums of contests; `by_arm[arm][block]`.
     pub fn new(names: &[&str], by_arm: Vec<Vec<f64>>, twin: Vec<f64>) -> Costs {
         let names = names.iter().map(ToString::to_string).collect();
         Costs { names, by_arm, twin, conditions: None }
@@ -113,7 +113,7 @@ impl Costs {
         self.twin().map_or(0.0, |twin| twin.floor())
     }
 
-    /// What can be said of a cost against another.
+    /// The verdict on a comparison of two costs.
     pub fn verdict(&self, found: &Comparison) -> Verdict {
         let terms = Terms { floor: self.floor(), margin: MARGIN };
         judge(found, Better::Less, terms).verdict.into()
@@ -130,7 +130,7 @@ impl Costs {
         }
     }
 
-    /// What else the machine did meanwhile.
+    /// The other activity of the machine meanwhile.
     pub fn conditions(&self) -> Option<&Conditions> {
         self.conditions.as_ref()
     }

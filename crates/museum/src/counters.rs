@@ -1,8 +1,8 @@
-//! What the kernel counted: connections turned away, segments sent again.
+//! The kernel's counters: refused connections, retransmitted segments.
 //!
 //! `/proc/net/netstat` and `/proc/net/snmp` are pairs of lines, names above numbers (proc_net(5),
-//! the kernel's Documentation/networking/snmp_counter.rst). They count for the whole network
-//! namespace, so whatever else runs there is in them. A counter that this kernel lacks is absent.
+//! the kernel's Documentation/networking/snmp_counter.rst). They cover the whole network namespace,
+//! other programs included. A counter that this kernel lacks is absent.
 
 use serde::Serialize;
 use std::fs;
@@ -41,7 +41,7 @@ impl Counters {
         }
     }
 
-    /// What was counted since an `earlier` reading.
+    /// The counts since an `earlier` reading.
     pub fn since(&self, earlier: &Counters) -> Counters {
         let gained = |now: Option<u64>, then: Option<u64>| {
             now.zip(then).map(|(now, then)| now.saturating_sub(then))

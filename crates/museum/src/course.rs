@@ -26,7 +26,7 @@ pub const WORKERS: u32 = 1_000;
 /// Runs of which the means were taken.
 pub const RUNS: u32 = 3;
 
-/// What clients ask.
+/// The clients' mix of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
     /// A third each of show, buy and sell.

@@ -1,4 +1,4 @@
-//! What an exhibit measured: values for its words, rows, series and findings.
+//! The measurements of an exhibit: values for its words, rows, series and findings.
 
 use crate::exhibit::Fault;
 use crate::text::{FigureText, Filler, PlotText, SectionText, Text, Values};

@@ -1,4 +1,4 @@
-//! What an exhibit is, and why one can fail.
+//! The interface of an exhibit, and the reasons why one can fail.
 
 use crate::draft::Draft;
 use crate::stage::{Settings, Stage};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 /// A published measurement that can be repeated, with its flaw and without.
 pub trait Exhibit: Sync {
-    /// What it is called on the command line, such as `think-time`.
+    /// The name on the command line, such as `think-time`.
     fn name(&self) -> &'static str;
 
-    /// Its words: heading, what it shows, prose for what is measured.
+    /// The texts: heading, summary, prose for the measurements.
     fn text(&self) -> Text {
         // A test asks for the file of every exhibit.
         Text::of(self.name()).unwrap_or_default()
@@ -26,7 +26,7 @@ pub trait Exhibit: Sync {
     /// If a server or a client fails; see [`Fault`].
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault>;
 
-    /// What it has to say before anything is measured; a test fills its text with that.
+    /// The draft before anything is measured; a test fills the exhibit's text with it.
     #[cfg(test)]
     fn nothing(&self, settings: &Settings) -> Draft;
 }

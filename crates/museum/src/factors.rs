@@ -24,8 +24,8 @@ pub fn half(factors: u32) -> Vec<u32> {
     all(factors).into_iter().filter(|on| (factors - on.count_ones()).is_multiple_of(2)).collect()
 }
 
-/// What switch `factor` does to the cost: the geometric mean ratio on / off over all runs, block by
-/// block. `runs` are the arms' names with their switches, balanced for that switch.
+/// The effect of switch `factor` on the cost: the geometric mean ratio on / off over all runs,
+/// block by block. `runs` are the arms' names with their switches, balanced for that switch.
 pub fn effect(costs: &Costs, runs: &[(String, u32)], factor: u32) -> Option<Comparison> {
     let blocks = runs.iter().map(|(name, _)| costs.of(name).len()).min()?;
     let mean = |block: usize, on: bool| {

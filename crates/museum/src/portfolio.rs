@@ -8,7 +8,7 @@
 
 use stats::words;
 
-/// What every chapter was run on.
+/// The machine of every chapter.
 const MACHINE: &str = "Ryzen 7 6800HS, Windows 11, Visual Studio 2022, Release build with \
     optimisation off, means of 500,000 (pools, trees) or 100,000 (paths) runs";
 
@@ -100,7 +100,7 @@ pub const TREES: [&str; 3] = ["list", "BST", "RBT"];
 pub const TREES_US: [[f64; 3]; 3] =
     [[60.86, 793.12, 1_895.23], [186.51, 7.65, 14.03], [219.34, 6.87, 14.74]];
 
-/// What the echo server's monitors showed before and after: name, before, after.
+/// The echo server's monitors before and after the change: name, before, after.
 pub const ECHO: [(&str, f64, f64); 8] = [
     ("server: receptions/s", 32_567.0, 55_867.0),
     ("server: most receptions in a second", 38_989.0, 83_205.0),

@@ -30,7 +30,7 @@ const GAP: Duration = Duration::from_millis(30);
 const SESSIONS: usize = 10;
 /// Busy programs of the published overload.
 const SPINNERS: usize = 50;
-/// What a packet may have cost on the published machine, generously: two calls, two copies and a
+/// A generous estimate of a packet's cost on the published machine: two calls, two copies and a
 /// change of context at 600 MHz.
 const COST: Duration = Duration::from_micros(10);
 /// The published means in seconds: plain and in the kernel, idle and under overload (tables 3, 4).

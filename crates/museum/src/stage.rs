@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Every stock starts with this many shares, so no order is refused and all answers are alike.
 const LEFT: u64 = 1_000_000_000;
 
-/// What the visitor has chosen, and what the program knows of itself.
+/// The visitor's choices, and the program's data about itself.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The program that offers `serve`, `load`, `multiclient` and `pin`.
@@ -187,7 +187,7 @@ impl<'a> Stage<'a> {
         Ok(stage)
     }
 
-    /// What the visitor has chosen.
+    /// The visitor's choices.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }

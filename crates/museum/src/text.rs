@@ -24,13 +24,13 @@ const FILES: &[(&str, &str)] = files![
     "directives" "mixes" "spare-band"
 ];
 
-/// What an exhibit says.
+/// The texts of an exhibit.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Text {
     /// Its heading.
     pub title: String,
-    /// What it shows, in one line of the list.
+    /// Its subject, in one line of the list.
     pub about: String,
     pub(crate) headline: String,
     pub(crate) lesson: String,
@@ -80,7 +80,7 @@ pub(crate) struct AxisText {
     pub log: bool,
 }
 
-/// What is expected of a number before it is measured.
+/// An expectation about a number, written before the measurement.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Expectation {
@@ -108,7 +108,7 @@ impl Expectation {
     }
 }
 
-/// What templates may name.
+/// The values that templates may use.
 pub(crate) type Values = BTreeMap<&'static str, Value>;
 
 /// Fills templates.

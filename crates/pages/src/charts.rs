@@ -41,7 +41,7 @@ const SYMBOLS: [&str; 7] =
 pub struct Chart {
     /// Its id in the page.
     pub id: String,
-    /// What it shows.
+    /// The title of the chart.
     pub title: String,
     /// How to read it, in one or two sentences.
     pub caption: String,

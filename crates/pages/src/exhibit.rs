@@ -10,7 +10,7 @@ use document::{Document, Plot, Section, Table};
 use serde::Serialize;
 use stats::words;
 
-/// What the template sees.
+/// The template's values.
 #[derive(Serialize)]
 struct View<'a> {
     it: &'a Document,

@@ -1,9 +1,8 @@
-//! The page of a race that runs: a fixed page, and the document that it draws.
+//! The page of a running race: a fixed page, and the document that it draws.
 //!
-//! The page knows nothing but how to draw; all words and numbers come with the [`Document`], which
-//! is published whole again and again. So whoever opens the page late, or comes back after the
-//! connection was lost, sees the same as who was there from the beginning, the way in which the
-//! intervals closed in included.
+//! The page only draws; all words and numbers come with the [`Document`], which is published whole
+//! each time. So a browser that opens the page late, or reconnects, shows the same as one that was
+//! connected from the beginning, including how the intervals narrowed.
 
 use crate::shell::{Charts, PageError, render};
 use crate::words;
@@ -50,7 +49,7 @@ pub struct Noise {
     refused: bool,
 }
 
-/// What the page draws.
+/// The data that the page draws.
 #[derive(Clone, Debug, Serialize)]
 pub struct Document {
     schema: &'static str,
@@ -185,7 +184,7 @@ pub fn page() -> Result<String, PageError> {
     render("live.html", Charts::None, &view)
 }
 
-/// What the page may do in a browser: nothing but its own script, and asking its own server.
+/// The page's permissions in a browser: only its own script, and requests to its own server.
 pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
     script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'";

@@ -22,7 +22,7 @@ pub use headline::headline;
 /// A longer summary in words is harder to read than the table above it, in bytes.
 const SENTENCE_MAX: usize = 360;
 
-/// What the template sees.
+/// The template's values.
 #[derive(Serialize)]
 struct View<'a> {
     title: &'a str,

@@ -1,8 +1,8 @@
-//! What every page has in common: the templates, the style sheet, the chart script.
+//! The common parts of every page: the templates, the style sheet, the chart script.
 //!
-//! Everything that is computed is computed in Rust; a template only places words and escapes them
-//! all. What is marked safe there is made in this crate: style sheet, scripts, packed plotly.js,
-//! SVG strips and chart figures.
+//! All values are computed in Rust; a template only places words and escapes them all. Only parts
+//! that this crate makes are marked safe: style sheet, scripts, packed plotly.js, SVG strips and
+//! chart figures.
 
 use crate::glossary::{TERMS, Term};
 use crate::script;

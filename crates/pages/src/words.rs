@@ -6,7 +6,7 @@ pub use stats::words::{
     NONE, counted, forecast, grouped, interval, or_none, percent, rate, ratio, size, time,
 };
 
-/// What is said beside a comparison that the plan did not promise to make.
+/// The label of a comparison that the plan did not promise.
 pub const UNREGISTERED: &str = "not pre-registered";
 
 /// A ratio with its interval, and whether it is only a bound.

@@ -31,7 +31,7 @@ use std::thread::{self, ThreadId};
 
 /// Bytes of a packet, and of its payload.
 pub const PACKET: usize = 10;
-/// What stands in a packet's first two bytes.
+/// The value of a packet's first two bytes.
 pub const PAYLOAD: u16 = 8;
 /// The payload of the first packet that a client gets.
 pub const LOGIN: u64 = 0x7fff_ffff_ffff_ffff;
@@ -176,7 +176,7 @@ impl Recursive {
     }
 }
 
-/// What comes in, and what goes out.
+/// A buffer of received or outgoing bytes.
 #[derive(Default)]
 struct Buffer {
     bytes: Vec<u8>,
@@ -294,7 +294,7 @@ impl<L: Lie> Server<L> {
         }
     }
 
-    /// What a session's event asks for; says whether the client is still there.
+    /// Handles a session's event; returns whether the client is still there.
     fn event(&self, place: usize) -> io::Result<bool> {
         let Some(session) = held(&self.keys[place]).clone() else { return Ok(true) };
         let Some(client) = held(&session.client).clone() else { return Ok(true) };

@@ -9,7 +9,7 @@ use grid::{Cell, Corners, Grid};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, LinkedList};
 
-/// What a rung knows of a cell.
+/// A search node: the state of a cell in a rung.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     cell: Cell,

@@ -224,7 +224,7 @@ impl<const W: usize, S: Backing<W>, G: Gate, O: Turn, B: Build> Pool<W, S, G, O,
     }
 }
 
-/// What a plain word would do: read, then write.
+/// The behaviour of a plain word: read, then write.
 trait SwapRelaxed {
     fn swap_relaxed(&self, value: bool) -> bool;
 }

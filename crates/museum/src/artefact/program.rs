@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// What an artefact is asked for on the command line.
+/// The commands of an artefact.
 const KNOWN: &str = "heap, cold BYTES COUNT or echo SWITCHES";
 
 /// Runs the artefact that `words` name: what a hidden command of the program does.

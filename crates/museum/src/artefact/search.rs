@@ -40,7 +40,7 @@ pub fn neighbour(grid: &Grid, corners: Corners, from: Cell, direction: usize) ->
     fits.then_some(to)
 }
 
-/// What a step in a direction costs.
+/// The cost of a step in a direction.
 #[inline]
 pub fn price(direction: usize) -> f64 {
     if direction.is_multiple_of(2) { 1.0 } else { std::f64::consts::SQRT_2 }
@@ -67,7 +67,7 @@ impl Estimate {
     }
 }
 
-/// What of the published A* is repaired.
+/// The repaired parts of the published A*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repairs {
     /// The estimate.

@@ -75,7 +75,7 @@ impl Exhibit for FalseSharing {
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
     published: Vec<(u32, Costs)>,

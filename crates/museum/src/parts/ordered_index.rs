@@ -51,7 +51,7 @@ impl Arrival {
     }
 }
 
-/// What is done with a map that is full.
+/// The operation on a full map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
     /// Erase every key, in random order.
@@ -120,7 +120,7 @@ impl Exhibit for OrderedIndex {
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
     published: Vec<(&'static str, Costs)>,

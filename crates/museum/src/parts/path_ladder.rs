@@ -86,7 +86,7 @@ impl Exhibit for PathLadder {
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
     climbed: Vec<Climbed>,

@@ -70,7 +70,7 @@ impl Exhibit for PoolHeap {
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
     published: Vec<(u32, Costs)>,

@@ -60,7 +60,7 @@ impl Exhibit for PoolLayout {
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
     published: Vec<(u32, Costs)>,

@@ -76,7 +76,7 @@ impl Exhibit for RemoteFree {
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
     handed: Vec<(usize, Costs)>,

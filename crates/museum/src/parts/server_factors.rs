@@ -91,7 +91,7 @@ fn clients(settings: &Settings) -> u32 {
     settings.clients(&[usual]).first().copied().unwrap_or(usual)
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
     race: Option<Race>,
@@ -136,7 +136,7 @@ fn name(switches: u32) -> String {
     }
 }
 
-/// What the arms of a race record beside their cost.
+/// The values that the arms of a race record beside their cost.
 #[derive(Default)]
 struct Notes {
     cpu: HashMap<String, Vec<f64>>,

@@ -25,28 +25,29 @@ const HOLD_MAX: u32 = 10;
 /// A server and its crowd of clients.
 #[derive(Clone, Debug)]
 pub struct Crowd {
-    /// What it is called in tables.
+    /// The name in tables.
     pub name: String,
     /// The server's flags, `--engine` among them.
     pub server: String,
-    /// How many clients.
+    /// The number of clients.
     pub clients: u32,
-    /// Orders of each.
+    /// The orders of each client.
     pub orders: u32,
-    /// What each does after an order.
+    /// The pause of each client after an order.
     pub pause: Duration,
-    /// What they order, in the words of `multiclient --mix`.
+    /// The mix of their orders, in the words of `multiclient --mix`.
     pub mix: &'static str,
-    /// For how long the server is stopped while they come.
+    /// The time for which the server is stopped while they connect.
     pub hold: Option<Hold>,
 }
 
-/// The server is stopped (SIGSTOP) before the first client comes, and goes on after this time; on a
-/// machine so busy that the clients need longer to begin, when the last of them has knocked.
+/// The server is stopped (SIGSTOP) before the first client starts, and continues after this time.
+/// On a machine so busy that the clients need longer, it continues when the last of them has
+/// connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Hold(pub Duration);
 
-/// What a crowd came to.
+/// The outcome of a crowd.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CrowdRun {
     /// Clients that were started.

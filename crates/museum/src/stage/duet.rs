@@ -5,7 +5,7 @@ use crate::exhibit::{Effort, Fault};
 use lab::duet::{Fresh, Outcome, Plan};
 use std::time::Duration;
 
-/// What a fresh pair needs beside its windows.
+/// The time that a fresh pair needs beside its windows.
 const OVERHEAD: Duration = Duration::from_millis(600);
 
 /// About how long a plan takes.

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 /// Bytes of a packet's head.
 const HEAD: u32 = 12;
 
-/// What one sender asked of the kernel for each packet.
+/// A sender's use of the kernel for each packet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Census {
     /// System calls by name.
@@ -125,7 +125,8 @@ impl Stage<'_> {
     }
 }
 
-/// What strace(1) wrote: `PID NAME(ARGUMENTS) = RESULT`, and in two parts where threads met.
+/// Counts the calls in strace(1)'s output: `PID NAME(ARGUMENTS) = RESULT`, in two parts where
+/// threads interleave.
 fn counted(text: &str) -> Counted {
     let (mut calls, mut copied) = (BTreeMap::new(), 0.0);
     for line in text.lines() {

@@ -52,7 +52,7 @@ impl Quiet {
         false
     }
 
-    /// What has to be said beside the figures, if anything.
+    /// The doubt about the figures, if there is one.
     pub fn doubt(&self) -> Option<String> {
         (self.loud > 0).then(|| {
             format!(

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Resamples for the second opinion on an interval.
 const RESAMPLES: usize = 2_000;
-/// What a trial needs beside its load: start and end of server and generator.
+/// The time of a trial beside its load: start and end of server and generator.
 const OVERHEAD: Duration = Duration::from_millis(250);
 
 /// A race that was run, and its conclusions.
@@ -58,7 +58,7 @@ impl Race {
         compare(&pairs, RESAMPLES, self.run.manifest.plan.seed)
     }
 
-    /// What the laboratory itself has to say against the race.
+    /// The laboratory's own doubts about the race.
     pub fn doubts(&self) -> Vec<String> {
         let mut found: Vec<String> = self.summary.broken.clone();
         if self.summary.objected > 0 {

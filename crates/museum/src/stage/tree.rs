@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Between two reads.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// What was seen.
+/// The observed churn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Churn {
     /// Threads that came, those of new processes among them; the main thread of a process is one.
@@ -118,7 +118,7 @@ impl Watcher {
         Watcher { over, thread }
     }
 
-    /// What was seen.
+    /// The observed churn.
     pub fn end(self) -> Churn {
         self.over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -171,7 +171,7 @@ impl Switches {
         self.processes + self.threads
     }
 
-    /// What was added since an `earlier` reading; threads that ended meanwhile are lost.
+    /// The increase since an `earlier` reading; threads that ended meanwhile are lost.
     pub fn since(self, earlier: Switches) -> Switches {
         Switches {
             processes: self.processes.saturating_sub(earlier.processes),

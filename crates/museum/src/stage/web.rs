@@ -30,7 +30,7 @@ const GLANCE: Duration = Duration::from_millis(10);
 /// A server of an exhibit.
 #[derive(Clone, Debug)]
 pub struct Web {
-    /// What tables call it.
+    /// The name in tables.
     pub name: String,
     /// How it is started.
     pub arm: Arm,
@@ -56,9 +56,9 @@ pub struct Clients {
     pub stay: Duration,
     /// Clients come at this rate, until the first failure.
     pub ramp: Option<f64>,
-    /// How long.
+    /// The duration.
     pub span: Duration,
-    /// What is answered before is not counted; nor are threads that come or go.
+    /// The warm-up: replies within it do not count, nor do threads that begin or end.
     pub warmup: Duration,
     /// How long connecting or a reply may stand still.
     pub timeout: Duration,
@@ -68,7 +68,7 @@ pub struct Clients {
     pub linger: Duration,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct WebRun {
     /// The clients' own figures.
@@ -84,11 +84,11 @@ pub struct WebRun {
     /// Context switches of the rest of the machine meanwhile, clients left out: other programs,
     /// and short-lived processes of the server.
     pub rest_switches: u64,
-    /// What the kernel counted.
+    /// The kernel's counts.
     pub kernel: Counters,
     /// How long requests took inside the server, by its own log.
     pub inside: Option<Inside>,
-    /// What else the machine did, from the server's start to its end.
+    /// The other activity of the machine, from the server's start to its end.
     pub conditions: Conditions,
 }
 

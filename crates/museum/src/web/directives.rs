@@ -37,7 +37,7 @@ const OURS: &str = "ours";
 const FAMILIES: [&str; 4] = [WORKER, EVENT, PREFORK, OURS];
 /// Those with both settings.
 const HYBRIDS: [&str; 3] = [WORKER, EVENT, OURS];
-/// What the wobbling load is called.
+/// The name of the wobbling load.
 const WOBBLING: &str = "wobbling";
 
 /// The exhibit.

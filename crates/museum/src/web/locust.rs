@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What the swarm does.
+/// The script of the swarm.
 const FILE: &str = include_str!("../../artefact/ramp.py");
 /// Starting Python and its packages takes a while on a busy machine.
 const SLACK: Duration = Duration::from_secs(60);
 /// How often to check whether it has ended.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// What the swarm measured.
+/// The swarm's measurements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Swarm {
     /// Requests, failed ones too.

@@ -13,7 +13,7 @@ const ROUNDS: [u64; 2] = [50_000, 550_000];
 /// Directives about processes and threads, in Apache's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directives {
-    /// What the study calls them.
+    /// The name in the study.
     pub name: &'static str,
     /// `ServerLimit`.
     pub processes_max: u32,
@@ -162,7 +162,7 @@ pub fn apache_lacks() -> Option<String> {
 /// hold no request at all.
 const ATTEMPTS: u32 = 3;
 
-/// What a round costs, from a short and a long loop.
+/// The cost of a round, from a short and a long loop.
 fn slope(stage: &mut Stage<'_>, up: &Up, span: Duration) -> Result<Option<f64>, Fault> {
     let mut costs = Vec::new();
     for rounds in ROUNDS {
@@ -211,12 +211,12 @@ impl Toil {
         Ok(Toil { round_ns })
     }
 
-    /// What to ask ours for.
+    /// The path for our server.
     pub fn ours(self, work: Duration) -> String {
         format!("/work?ms={}", work.as_millis())
     }
 
-    /// What to ask Apache for; `None` where there is none.
+    /// The path for Apache; `None` without an Apache.
     pub fn apache(self, work: Duration) -> Option<String> {
         let rounds = work.as_nanos() as f64 / self.round_ns?;
         Some(format!("/work?rounds={rounds:.0}"))

@@ -74,9 +74,9 @@ pub const SWITCHES: [(u32, u32, u32, u32, Option<f64>); 11] = [
     (0, 43_842, 13_965, 40_377, Some(0.74)),
 ];
 
-/// What a switch of a thread may cost, as a share of a process's, for both servers to spend the
-/// same on switching: the published equivalence ratio. `None` where the threads' server has more
-/// switches of processes alone.
+/// The published equivalence ratio: the cost of a thread switch, as a share of a process switch, at
+/// which both servers spend the same on switching. `None` if the threaded server has more process
+/// switches than the other.
 pub fn equivalence(processes: f64, hybrid_processes: f64, hybrid_threads: f64) -> Option<f64> {
     let left = processes - hybrid_processes;
     (left >= 0.0 && hybrid_threads > 0.0).then(|| left / hybrid_threads)

@@ -39,7 +39,7 @@ pub struct Law {
     pub peak: String,
     /// How well it fits.
     pub error: String,
-    /// What that means.
+    /// The meaning of these parameters.
     pub words: String,
 }
 
@@ -166,7 +166,7 @@ fn latency(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
     Some(chart(&format!("latency-{at}"), title.to_string(), caption, 360, &figure, table))
 }
 
-/// What was answered of what was asked.
+/// The answered share of the offered requests.
 fn answered(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
     let mut data = Vec::new();
     let mut table = Table::new(&["Arm", "Offered", "Answered", "Share"]);

@@ -25,7 +25,7 @@ pub fn densities(run: &Run) -> Vec<Chart> {
     points.filter_map(|(at, point)| density(run, point, at)).collect()
 }
 
-/// What all trials of an arm saw in each slice of time.
+/// The latencies of all trials of an arm in each slice of time.
 struct Picture<'a> {
     arm: &'a str,
     slices: Vec<Slice>,

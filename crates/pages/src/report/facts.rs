@@ -1,4 +1,4 @@
-//! What stands beside the verdicts: validity at a glance, numbers, manifest, every trial.
+//! The facts beside the verdicts: validity at a glance, numbers, manifest, every trial.
 
 use super::verdicts::what;
 use crate::words;
@@ -183,7 +183,7 @@ fn numbers(run: &Run, point: &PointSummary) -> Numbers {
     }
 }
 
-/// What each arm's process tree did beside computing, where that was seen.
+/// The activity of each arm's process tree beside computing, where it was observed.
 pub(super) fn trees(summary: &Summary) -> Vec<(String, Table)> {
     let mut found = Vec::new();
     for point in &summary.points {
@@ -247,7 +247,7 @@ pub(super) fn arms(run: &Run) -> Vec<ArmRow> {
         .collect()
 }
 
-/// What is needed to judge or repeat the run.
+/// The data needed to judge or repeat the run.
 pub(super) fn manifest(run: &Run) -> Vec<(String, String)> {
     let it = &run.manifest;
     let plan = &it.plan;

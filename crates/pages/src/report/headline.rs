@@ -73,7 +73,7 @@ fn is_limited(judged: &Judged) -> bool {
     judged.verdict == Verdict::GeneratorLimited
 }
 
-/// What can be said where the generator was the limit everywhere: what a request costs.
+/// The headline if the generator was the limit everywhere: the cost of a request.
 fn cost(base: &str, summary: &Summary) -> String {
     let leads: Vec<Lead<'_>> = comparisons(summary, |_| Metric::Cpu);
     let best = largest(&leads, Verdict::Better);

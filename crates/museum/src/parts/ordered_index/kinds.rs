@@ -16,7 +16,7 @@ pub(super) const HASHED: &str = "hash table";
 /// The structures of the corrected run; the first is the baseline.
 pub(super) const ARMS: [&str; 5] = [BALANCED, PLAIN, SORTED, BTREE, HASHED];
 
-/// What is asked of a structure of keys.
+/// The operations of a structure of keys.
 pub(super) trait Map {
     fn name(&self) -> &'static str;
     /// Makes it empty; storage is kept where it keeps any.

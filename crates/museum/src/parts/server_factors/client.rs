@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// How long a server may keep silent.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What one window brought.
+/// The result of one window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     /// Packets that came back.
@@ -52,7 +52,7 @@ struct Client {
     /// Batches on their way: the number after their last packet, and when they were sent.
     sent: VecDeque<(u64, Instant)>,
     greeted: bool,
-    /// What is sent, in memory that is used again.
+    /// The bytes to send, in reused memory.
     bytes: Vec<u8>,
 }
 

@@ -47,7 +47,7 @@ pub fn effort(settings: &Settings) -> Effort {
     sized.and(Effort::new(1, Duration::from_millis(750) * rated / share / share))
 }
 
-/// What the arms cost at one place of the axis; the first is the base.
+/// The costs of the arms at one place of the axis; the first arm is the base.
 pub struct At {
     place: u32,
     costs: Costs,
@@ -118,7 +118,7 @@ fn measured(
                 // The last is the base once more.
                 let sender = names.get(at).copied().unwrap_or(base);
                 let reading = stage.cast(sender, work(place), around)?;
-                // What could not run is no number; ratios leave it out.
+                // A failed run yields NaN; ratios leave it out.
                 costs[at].push(reading.map_or(f64::NAN, |it| it.each_ns()));
             }
         }

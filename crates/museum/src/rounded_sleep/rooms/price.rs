@@ -1,4 +1,4 @@
-//! What a packet takes by every sender: calls, copies, changes of context, kernel memory, CPU time.
+//! The cost of a packet by each sender: calls, copies, changes of context, kernel memory, CPU time.
 //! The third table of the paper compares these in words; here they are counted.
 
 use super::{alone, sink};

@@ -11,7 +11,7 @@ use lab::pace::{Around, Lateness, Reading, Sink, Work};
 use stats::median;
 use stats::words;
 
-/// What a session of 1000 packets should take, seconds.
+/// The ideal duration of a session of 1000 packets, seconds.
 pub const IDEAL: f64 = 29.97;
 
 /// The readings of one sender in one rank, block by block.
@@ -60,8 +60,8 @@ pub fn extent([mean, least, most]: [f64; 3]) -> String {
     format!("{mean:.4} ({least:.4} to {most:.4})")
 }
 
-/// What a session of 1000 packets takes at the drift that was found, seconds; a look is too short
-/// for that.
+/// The duration of a session of 1000 packets at the measured drift, seconds. Readings of up to one
+/// second are too short for that.
 fn seconds(readings: &[Reading]) -> Option<f64> {
     middle(readings, |it| {
         let is_long = it.ended_ns - it.began_ns > 1_000_000_000;
@@ -69,7 +69,7 @@ fn seconds(readings: &[Reading]) -> Option<f64> {
     })
 }
 
-/// What the paper published, by the schedule of a session.
+/// The paper's figures, by the schedule of a session.
 pub fn published(
     part: &mut Part,
     rows: [(f64, (f64, f64)); 2],

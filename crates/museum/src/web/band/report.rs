@@ -1,4 +1,4 @@
-//! What the exhibit on bands reports: churn, its trigger, its cost.
+//! The report of the exhibit on bands: churn, its trigger, its cost.
 
 use super::super::cases::{self, Case, Results, churn, cpu_ms, p99_ms, process_churn, rps};
 use super::super::servers::Toil;

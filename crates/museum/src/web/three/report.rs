@@ -1,4 +1,4 @@
-//! What the exhibit on three servers reports.
+//! The report of the exhibit on three servers.
 
 use super::super::cases::{self, Case, Results, cpu_ms, rps, whole_ms};
 use super::super::locust::Swarm;
@@ -10,7 +10,7 @@ use crate::stage::WebRun;
 use document::{Mark, Series};
 use stats::words;
 
-/// What was published: requests a second, mean in ms, requests before the first failure.
+/// The published figures: requests a second, mean in ms, requests before the first failure.
 const PUBLISHED: [(&str, f64, f64, u32); 3] = [
     ("one process", 765.7, 83.0, 18_367),
     ("process for each", 768.0, 90.0, 19_221),
@@ -51,7 +51,7 @@ pub(super) fn draft(results: &Results, swarms: &[(String, Swarm)], terms: &Terms
     it
 }
 
-/// What the sentences name.
+/// The values in the sentences.
 fn sums(it: &mut Draft, results: &Results) {
     let of = |figure: cases::Figure| -> Vec<(f64, &str)> {
         group(results, SOUND)
