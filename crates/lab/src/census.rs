@@ -1,7 +1,7 @@
-//! The census of system calls: which, how many, for each request.
+//! The census of system calls: their names, and their number for each request.
 //!
-//! Counting slows a server many times over, so it never happens in a timed trial: a census is a run
-//! of its own, whose speeds mean nothing and are not kept.
+//! Counting slows a server by a large factor, so it never happens in a timed trial. A census is a
+//! run of its own; its speeds are meaningless and are discarded.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct Census {
     pub requests: u64,
     /// The calls, the most frequent first.
     pub calls: Vec<Calls>,
-    /// Why there is no count.
+    /// The reason why there is no count.
     #[serde(default)]
     pub missing: Option<String>,
 }

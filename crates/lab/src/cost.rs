@@ -5,7 +5,7 @@
 //! both ends of the load are read from that group (cgroups(7), version 1 and 2). Where groups
 //! cannot be created, the clock ticks of waited-for children replace them, and the record says so.
 //! Forks, threads and kills come from the kernel's process connector where it is accessible.
-//! Surprisingly, a shell line moves itself into the group and then becomes the server: a server
+//! Surprisingly, a shell moves itself into the group and then becomes the server: a server that is
 //! moved after its start could already have forked outside the group.
 
 mod events;
@@ -28,7 +28,7 @@ pub struct CostWatch {
 }
 
 /// The control group at one moment. The sum is exact; user and system time may be sampled at the
-/// tick and add up to something else.
+/// tick and need not add up to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reading {
     total_ns: u64,
@@ -72,12 +72,12 @@ impl CostWatch {
         }
     }
 
-    /// Whether the kernel tells this process of births and deaths.
+    /// Whether the kernel reports process events to this process.
     pub fn hears() -> bool {
         Events::listen(std::process::id()).is_some()
     }
 
-    /// The words that put what follows them into the group; none without one.
+    /// The command prefix that starts a command in the group; empty without a group.
     pub fn prefix(&self) -> Vec<String> {
         self.group.as_ref().map(Group::prefix).unwrap_or_default()
     }
@@ -224,7 +224,7 @@ mod tests {
             assert!(life.user_ns + life.system_ns > 0, "{life:?}");
         }
         assert!(life.machine_forks.is_none_or(|forks| forks >= 20), "{life:?}");
-        // Other work on the machine can fill the connector's buffer; then it says so.
+        // Other work on the machine can fill the connector's buffer; a doubt then says so.
         if let Some(forks) = life.forks.filter(|_| life.doubts.is_empty()) {
             assert_eq!((forks, life.kills), (20, Some(0)), "{life:?}");
         }

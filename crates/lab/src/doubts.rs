@@ -1,8 +1,8 @@
-//! Every reason to distrust a result, printed beside it.
+//! Reasons to distrust a result, printed beside it.
 //!
-//! A doubt is not an error: the number stands, and so does the reason to read it with care. Where
-//! something can be done about it, the doubt says what to try. The list is computed from the record
-//! alone, so a report that is redrawn later has the same doubts.
+//! A doubt is not an error: the number stays, with the reason to read it with care. If there is a
+//! remedy, the doubt names it. The list is computed from the record alone, so a report that is
+//! redrawn later has the same doubts.
 
 use crate::record::Run;
 use crate::verdict::{ArmSummary, Metric, PointSummary, Summary};

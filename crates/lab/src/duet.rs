@@ -1,10 +1,10 @@
 //! Duets: two servers up at once, one generator that alternates short windows between them.
 //!
-//! This is how a few percent of CPU per request become visible on a small shared machine: what
-//! disturbs one window disturbs its neighbour, and each server's CPU time is read while it is
-//! drained. One pair of processes has its own luck in memory layout, so the pair is started afresh
-//! several times and each gives one ratio. (A single 0.6 s trial per process is useless for this:
-//! its A/A twin ranged from 0.75 to 1.73.) The first arm is compared with each of the others.
+//! Duets make a few percent of CPU per request visible on a small shared machine: a disturbance of
+//! one window affects its neighbour too, and each server's CPU time is read while it is drained.
+//! The memory layout of one pair of processes is a matter of chance, so the pair is started afresh
+//! several times, and each start gives one ratio. (A single 0.6 s trial per process is useless for
+//! this: its A/A twin ranged from 0.75 to 1.73.) The first arm is compared with each of the others.
 
 mod silent;
 mod stage;
@@ -35,12 +35,12 @@ pub struct Part {
     pub command: Vec<String>,
     /// The protocol the generator speaks to it: the scheme of its target.
     pub scheme: String,
-    /// A constant request instead of the scheme's own, with escapes such as `\r\n`; of `http` the
-    /// path that is asked for.
+    /// A constant request instead of the scheme's own, with escapes such as `\r\n`; for `http`, the
+    /// requested path.
     pub request: Option<String>,
     /// The beginning of a correct reply.
     pub expect: Option<String>,
-    /// Connections beside the busy ones that speak once and then stay silent.
+    /// Connections beside the busy ones that send one request and then stay silent.
     #[serde(default)]
     pub idle: u32,
 }
@@ -106,7 +106,7 @@ impl std::fmt::Display for BadDuet {
 impl std::error::Error for BadDuet {}
 
 impl Plan {
-    /// Says why the plan cannot be played, if so.
+    /// Checks whether the plan can be played.
     ///
     /// # Errors
     /// See [`BadDuet`].
@@ -291,7 +291,7 @@ pub trait Players {
 }
 
 /// Plays all pairings, the fresh pairs of different pairings shuffled among each other. `heard` is
-/// told of every fresh pair.
+/// called for every fresh pair.
 pub fn run(
     plan: &Plan,
     players: &mut dyn Players,

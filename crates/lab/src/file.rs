@@ -22,7 +22,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 use std::path::Path;
 
-/// A plan file as it stands.
+/// A plan file as written.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlanFile {
@@ -46,7 +46,7 @@ pub struct PlanFile {
     pub margin: Option<f64>,
     /// Resamples of the bootstrap interval.
     pub resamples: Option<u32>,
-    /// The pre-registered metrics by their keys; what each point asks about and CPU if absent.
+    /// The pre-registered metrics by their keys; if absent, each point's lead metric and CPU.
     pub metrics: Option<Vec<String>>,
     /// The environment's limits.
     pub gates: Gates,
@@ -96,7 +96,7 @@ pub struct ArmSpec {
     pub target: Option<String>,
     /// Further arguments for the generator.
     pub load: Vec<String>,
-    /// Text in the server's output that says it is ready.
+    /// The text in the server's output that marks readiness.
     pub ready: Option<String>,
     /// How long it may take to become ready.
     pub boot: Option<Span>,
@@ -217,7 +217,7 @@ impl ArmSpec {
         }
     }
 
-    /// The resolved arm with what the file says about it.
+    /// The resolved arm with the settings from the file.
     fn finished(&self, mut arm: Arm, folder: &Path) -> Result<Arm> {
         arm.name = self.title().to_string();
         arm.command.extend(self.args.iter().cloned());

@@ -1,10 +1,10 @@
-//! Silent connections: opened by the laboratory, held through the trial, never spoken on.
+//! Silent connections: opened by the laboratory and held through the trial without traffic.
 //!
-//! They are what most connections of a real server are. Holding them here keeps the generator's
-//! core for the ones that speak, and works against any server. The surprising thing is the port
-//! range: one pair of addresses has some 28,000 ports, so beyond [`PER_ADDRESS`] connections the
-//! next server address of 127.0.0.0/8 is dialled; a server that listens on 127.0.0.1 alone refuses
-//! there, and the count says how far it came.
+//! Most connections of a real server are silent. Holding them here keeps the generator's core free
+//! for the busy ones, and works against any server. The surprising thing is the port range: one
+//! pair of addresses has some 28,000 ports, so beyond [`PER_ADDRESS`] connections the laboratory
+//! connects to the next server address of 127.0.0.0/8. A server that listens on 127.0.0.1 alone
+//! refuses there, and the count tells how many succeeded.
 
 use crate::seen::Idle;
 use meter::Memory;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Connections to one address of the server.
 const PER_ADDRESS: u32 = 20_000;
-/// How long opening all of them may take.
+/// The time limit for opening all of them.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long one connection may take: a full accept queue answers after a second at the earliest.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -80,7 +80,7 @@ impl Held {
         Ok(())
     }
 
-    /// Reads what they cost once the server has settled. To be called before the load begins.
+    /// Measures their cost once the server has settled. Call it before the load begins.
     pub fn weigh(&mut self, pid: u32) {
         self.seen.after_kb = settled_kb(pid);
         let kernel = tcp_kb().zip(self.kernel_before_kb);
@@ -146,7 +146,7 @@ fn allow(wanted: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// A peer that has closed leaves an end of input; one that is silent leaves nothing to read.
+/// A closed peer yields an end of input; a silent one has nothing to read.
 fn is_open(stream: &TcpStream) -> bool {
     let mut byte = [0];
     matches!(stream.peek(&mut byte), Err(why) if why.kind() == ErrorKind::WouldBlock)

@@ -120,7 +120,7 @@ pub struct Fault {
     pub kind: String,
     /// How often.
     pub count: u64,
-    /// One of them in full.
+    /// One of the mismatches in full.
     #[serde(default)]
     pub example: String,
 }
@@ -143,7 +143,7 @@ pub struct Check {
 pub struct Health {
     /// `ok`, `generator-limited` (the server may be faster) or `invalid`.
     pub verdict: String,
-    /// Why it is not `ok`.
+    /// The reason why it is not `ok`.
     #[serde(default)]
     pub reasons: Vec<String>,
     /// From due to noticed: the generator's own part of a response time.
@@ -220,13 +220,13 @@ impl Load {
         }
     }
 
-    /// Whether the generator says that it, not the server, made the figures what they are.
+    /// Whether the generator reports that it, not the server, limited the figures.
     pub fn is_late(&self) -> bool {
         self.health.as_ref().is_some_and(|health| health.verdict != "ok")
     }
 
-    /// Why the figures are not the server's but the machine's: the generator's own verdict on
-    /// itself, which knows nothing of what the server answered. `None` if they may be.
+    /// The reason why the figures describe the machine and not the server: the generator's verdict
+    /// on itself, which does not depend on the server's answers. `None` if they are valid.
     pub fn invalid(&self) -> Option<String> {
         let health = self.health.as_ref().filter(|health| health.verdict == "invalid")?;
         Some(health.reasons.join("; "))

@@ -39,7 +39,7 @@ const SETTINGS: [(&str, &str); 7] = [
 ];
 
 impl Host {
-    /// Reads what can be read; a file that is missing is left out.
+    /// Reads the available files; a missing one is left out.
     ///
     /// # Errors
     /// If `/proc` cannot be read at all.
@@ -64,7 +64,7 @@ impl Host {
     }
 }
 
-/// Which core is whose. Without two cores nothing is pinned.
+/// The roles of the cores. Without two cores nothing is pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// The server's core in even blocks, the generator's in odd ones.
@@ -76,8 +76,8 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Chooses two cores of those this process may use, on different physical cores if possible.
-    /// `None` when there is only one.
+    /// Chooses two of the cores that this process may use, on different physical cores if possible.
+    /// `None` if there is only one.
     pub fn choose() -> Option<Placement> {
         let status = fs::read_to_string("/proc/self/status").ok()?;
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;

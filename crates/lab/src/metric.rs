@@ -134,7 +134,7 @@ impl Metric {
         !matches!(self, Metric::Cpu | Metric::Switches | Metric::Memory | Metric::ConnectionMemory)
     }
 
-    /// Whether it is a time that a client waits.
+    /// Whether it is a client's waiting time.
     pub fn is_latency(self) -> bool {
         matches!(self, Metric::P50 | Metric::P99 | Metric::P999)
     }

@@ -1,13 +1,13 @@
-//! The laboratory of senders: each sender runs in a process of its own, in surroundings that the
-//! laboratory makes.
+//! The laboratory of senders: each sender runs in a process of its own, in an environment that the
+//! laboratory sets up.
 //!
 //! It separates four questions that one number cannot answer: how late packets leave (*pacing*),
-//! what one costs (*CPU per packet*), how many sessions a core carries before they are late
-//! (*sessions per core*), and how pacing changes while other processes want the core (*overload*).
-//! Each has a sink of its own, whose name stands beside the figure.
+//! the cost of a packet (*CPU per packet*), how many sessions a core carries before they are late
+//! (*sessions per core*), and how pacing changes when other processes compete for the core
+//! (*overload*). Each has a sink of its own, whose name is printed beside the figure.
 //!
-//! The surprising thing is the question that is missing: how long a session takes. A paced stream
-//! takes as long as its schedule says, or longer, whatever a packet costs.
+//! The surprising thing is the missing question: the duration of a session. A paced stream takes as
+//! long as its schedule says, or longer, whatever the cost of a packet.
 
 mod company;
 mod search;
@@ -128,7 +128,7 @@ impl Work {
 /// How late packets were by their schedule, in nanoseconds; below zero: early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
-    /// Packets whose time is known.
+    /// Packets with a known time.
     pub packets: u64,
     /// The median.
     pub p50_ns: i64,
@@ -140,8 +140,8 @@ pub struct Lateness {
     pub p999_ns: i64,
     /// The latest.
     pub max_ns: i64,
-    /// The growth of lateness in 30 s: the slope of a line through all packets; absent where only
-    /// the sender knows when they left.
+    /// The growth of lateness in 30 s: the slope of a line through all packets; absent if only the
+    /// sender knows when they left.
     pub drift_ns: Option<i64>,
     /// The share later than 60 ms, when a usual receiver's buffer has run dry.
     pub dry: f64,
@@ -214,7 +214,7 @@ pub struct Reading {
     pub began_ns: u64,
     /// When the last packet was handed over, or had left.
     pub ended_ns: u64,
-    /// How late packets were, where it is known.
+    /// The lateness of packets, where it is known.
     pub late: Option<Lateness>,
     /// Drift in 30 s of single streams; absent without a receiver.
     #[serde(default)]

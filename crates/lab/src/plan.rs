@@ -17,11 +17,11 @@ use serde::{Deserialize, Serialize};
 /// One server and its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arm {
-    /// Short and unique; what tables and charts call it.
+    /// The name in tables and charts: short and unique.
     pub name: String,
-    /// Program and arguments. `{port}` becomes a free TCP port and makes a TCP connect the
-    /// readiness check; without it the server picks a port and must say so by a first line of JSON
-    /// on stdout, `{"listening": "127.0.0.1:PORT", …}`. `{dir}` becomes the trial's own directory.
+    /// Program and arguments. `{port}` becomes a free TCP port, and readiness is then a TCP
+    /// connect; without it the server picks a port and must announce it by a first line of JSON on
+    /// stdout, `{"listening": "127.0.0.1:PORT", …}`. `{dir}` becomes the trial's own directory.
     pub command: Vec<String>,
     /// The generator's target; `{address}` becomes `HOST:PORT`.
     pub target: String,
@@ -31,11 +31,11 @@ pub struct Arm {
     /// One sentence for the reader.
     #[serde(default)]
     pub note: String,
-    /// Files that its trials find in `{dir}` beside those of the plan; `{port}` and `{dir}` are
-    /// filled in.
+    /// Files in the `{dir}` of its trials, beside those of the plan; `{port}` and `{dir}` are
+    /// replaced.
     #[serde(default)]
     pub files: Vec<Provision>,
-    /// How it is known to be ready.
+    /// The check of readiness.
     #[serde(default)]
     pub ready: Ready,
     /// How long it may take to become ready, milliseconds; 0 = 5 s.
@@ -67,7 +67,7 @@ pub enum Stop {
     Term,
     /// SIGINT.
     Int,
-    /// SIGQUIT, which is how nginx is asked to finish what it serves.
+    /// SIGQUIT: nginx then finishes its open requests.
     Quit,
 }
 
@@ -85,7 +85,7 @@ pub struct Provision {
 pub struct Plan {
     /// The question in one sentence.
     pub question: String,
-    /// How far the answer may be trusted: `smoke`, `claim`, `publish`.
+    /// The trust that the answer deserves: `smoke`, `claim`, `publish`.
     pub label: String,
     /// The servers.
     pub arms: Vec<Arm>,
@@ -111,9 +111,9 @@ pub struct Plan {
     pub gates: Gates,
     /// Files that each trial gets.
     pub files: Vec<Provision>,
-    /// The pre-registered metrics, compared for every arm and point that has them; what else is
-    /// shown is exploratory. Empty = at each load point the metric that answers its question
-    /// ([`LoadPoint::lead`]) and CPU per request.
+    /// The pre-registered metrics, compared for every arm and point that has them; other metrics
+    /// are exploratory. Empty = at each load point its lead metric ([`LoadPoint::lead`]) and CPU
+    /// per request.
     #[serde(default)]
     pub metrics: Vec<Metric>,
 }
@@ -219,7 +219,7 @@ impl Plan {
         self.blocks * self.points.len() as u32 * self.entrants().len() as u32
     }
 
-    /// Says why the plan cannot be run, if so.
+    /// Checks whether the plan can be run.
     pub fn check(&self) -> Result<(), BadPlan> {
         if self.arms.is_empty() {
             return Err(BadPlan::NoArms);

@@ -22,7 +22,7 @@ pub struct Seen {
     /// group.
     #[serde(default)]
     pub cost: Option<TreeLife>,
-    /// Silent connections and what they cost.
+    /// Silent connections and their cost.
     #[serde(default)]
     pub idle: Option<Idle>,
     /// How a capacity was found.
@@ -48,7 +48,7 @@ pub struct TreeLife {
     /// Their sum for each request of the whole run, warm-up and drain included, nanoseconds.
     #[serde(default)]
     pub cpu_ns_per_request: Option<f64>,
-    /// Highest memory use, kilobytes, page cache left out where the kernel tells them apart.
+    /// Highest memory use, kilobytes, without the page cache where the kernel separates it.
     #[serde(default)]
     pub memory_peak_kb: Option<u64>,
     /// Page faults served without a disk, whole life.
@@ -67,14 +67,14 @@ pub struct TreeLife {
     /// Processes that ended under load.
     #[serde(default)]
     pub exits: Option<u64>,
-    /// Those of them that a signal ended.
+    /// Those that a signal ended.
     #[serde(default)]
     pub kills: Option<u64>,
     /// Processes and threads created on the whole machine meanwhile: an upper bound where the
     /// exact counts are absent.
     #[serde(default)]
     pub machine_forks: Option<u64>,
-    /// Sentences to be printed beside the figures.
+    /// Sentences to print beside the figures.
     #[serde(default)]
     pub doubts: Vec<String>,
 }
@@ -150,7 +150,7 @@ pub struct Recovery {
     /// Answered requests per second while overloaded.
     #[serde(default)]
     pub goodput_rps: Option<f64>,
-    /// The same as a share of capacity: 1 = nothing is lost by being asked too much.
+    /// The same as a share of capacity: 1 = the overload costs nothing.
     #[serde(default)]
     pub kept_share: Option<f64>,
     /// Median response time before the overload, nanoseconds.

@@ -1,9 +1,9 @@
 //! One trial: a fresh server on one core, the generator on the other, one report.
 //!
-//! The environment's gates are decided from `/proc` and from whether the generator itself worked,
-//! never from the numbers it brought home ([`refusals`]). [`Trials`] is the seam: the race only
-//! knows that something runs a slot and returns a [`Trial`], so the machinery is tested without a
-//! server; the real thing is [`crate::runner::Runner`].
+//! `/proc` and the state of the generator decide the environment's gates, never the generator's
+//! figures ([`refusals`]). [`Trials`] is the seam: the race only knows that something runs a slot
+//! and returns a [`Trial`], so tests can run it without a server. The real implementation is
+//! [`crate::runner::Runner`].
 
 mod gates;
 mod laws;
@@ -100,13 +100,14 @@ pub trait Trials {
     /// Runs `slot` for the `attempt`th time. `begun` is when the race began.
     fn run(&mut self, slot: &Slot, attempt: u32, begun: Instant) -> Option<Trial>;
 
-    /// Asks what an entrant can do in a closed loop at the load of the open points, for the
-    /// `round`th time. `None` when it was interrupted; an error is a sentence.
+    /// Measures an entrant's capacity in a closed loop at the load of the open points, for the
+    /// `round`th time. `None` if it was interrupted; an error is a sentence.
     fn pilot(&mut self, _entrant: usize, _round: u32) -> Option<Result<Load, String>> {
         Some(Err("this race has no pilot".to_string()))
     }
 
-    /// Tells the capacities that the pilots found, requests per second by the name of the arm.
+    /// Passes on the capacities that the pilots measured, requests per second by the name of the
+    /// arm.
     fn capacities(&mut self, _found: &BTreeMap<String, f64>) {}
 
     /// Counts the system calls of an entrant at a load point. `None` when it was interrupted.
@@ -134,7 +135,7 @@ pub(crate) fn generate(
     match wait_for(command, dir, "load", longest, stop) {
         Waited::Interrupted => Generated::Interrupted,
         Waited::Nothing(reason) => Generated::Nothing(reason),
-        // A failed model check makes the generator's status 1; its report says so itself.
+        // A failed model check makes the generator's status 1; its report states the failure.
         Waited::Output { text, complaint } => match Load::parse(&text) {
             Ok(load) => Generated::Report(Box::new(load)),
             Err(reason) if complaint.is_empty() => Generated::Nothing(reason),

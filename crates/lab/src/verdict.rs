@@ -1,12 +1,11 @@
 //! From trials to words: ratio, interval, verdict, forecast, for every arm, point and metric.
 //!
-//! A verdict is one of four, and the fourth is the point of it all: *unresolved*. Better and worse
-//! need an interval wholly beyond the A/A floor, which is how far the baseline's own twin strayed
-//! from it; equivalent needs an interval wholly inside the margin that the plan declared before the
-//! race. In a race of ten blocks or more a difference has to survive Holm's correction over all
-//! pre-registered comparisons too. The surprising thing is a fifth word: where the generator was
-//! the bottleneck, a speed says nothing about the server, and only a bound in one direction
-//! survives.
+//! A verdict is one of four, and the fourth is the important one: *unresolved*. Better and worse
+//! need an interval wholly beyond the A/A floor, which is the distance of the baseline's own twin
+//! from it. Equivalent needs an interval wholly inside the margin that the plan declared before the
+//! race. In a race of ten blocks or more a difference must also survive Holm's correction over all
+//! pre-registered comparisons. The surprising thing is a fifth word: where the generator was the
+//! bottleneck, a speed says nothing about the server, and only a bound in one direction survives.
 
 mod judge;
 mod lamps;
@@ -40,7 +39,7 @@ pub enum Verdict {
     Worse,
     /// The same, within the margin.
     Equivalent,
-    /// Nothing can be concluded.
+    /// No conclusion is possible.
     Unresolved,
     /// The generator was the bottleneck.
     GeneratorLimited,
@@ -92,7 +91,7 @@ pub struct Judged {
     /// The same after Holm's correction over the pre-registered comparisons; absent for others.
     #[serde(default)]
     pub p_holm: Option<f64>,
-    /// It was named in the plan; otherwise it is exploratory.
+    /// The plan named it; otherwise it is exploratory.
     #[serde(default)]
     pub registered: bool,
     /// The interval alone called it different; the correction for many comparisons does not.
@@ -100,11 +99,11 @@ pub struct Judged {
     pub held_back: bool,
 }
 
-/// How sure one may be of a cell.
+/// The trust that a cell deserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Light {
-    /// Nothing speaks against it.
+    /// There is no reason for distrust.
     Green,
     /// Read the text beside it.
     Amber,
@@ -130,7 +129,7 @@ pub struct ArmSummary {
     pub twin: bool,
     /// It is the baseline.
     pub baseline: bool,
-    /// Why there is no number, if there is none.
+    /// The reason why there is no number, if there is none.
     pub absent: Option<String>,
     /// Trials that count.
     pub trials: u32,
@@ -157,8 +156,8 @@ pub struct ArmSummary {
     /// Offered requests per second; absent in a closed loop.
     #[serde(default)]
     pub offered_rps: Option<f64>,
-    /// Requests in flight on average by Little's law; absent in open runs, whose number is not
-    /// known beforehand.
+    /// Requests in flight on average by Little's law; absent in open runs, whose number is unknown
+    /// beforehand.
     #[serde(default)]
     pub in_flight: Option<f64>,
     /// Memory for each silent connection, bytes.
@@ -300,9 +299,10 @@ pub fn analyse(run: &Run) -> Summary {
     }
 }
 
-/// Holm's correction over the pre-registered comparisons of a race; returns their number. From ten
-/// blocks on, a difference that does not survive it loses its word. Below, no difference could (six
-/// blocks reach p = 0.03 at best), so words stand and the smoke label says what they are worth.
+/// Applies Holm's correction over the pre-registered comparisons of a race; returns their number.
+/// From ten blocks on, a difference that does not survive it loses its word. Below ten, no
+/// difference could survive (six blocks reach p = 0.03 at best), so the words stay and the smoke
+/// label states their weight.
 fn correct(plan: &Plan, points: &mut [PointSummary]) -> u32 {
     let judged = points.iter_mut().flat_map(|point| &mut point.arms).filter(|arm| !arm.twin);
     let mut family: Vec<&mut Judged> = judged

@@ -1,9 +1,9 @@
-//! Two runs held against each other: does the second confirm the first, and what changed?
+//! The comparison of two runs: does the second confirm the first, and what changed?
 //!
-//! Two things are compared. An arm's ratio to the baseline was measured against the same
-//! disturbances in each run, so it may be compared across days; that is what *confirmed* and
-//! *contradicted* are about (at least two runs, same sign, is the rule for a claim). The baseline's
-//! own figures carry everything that changed in between, machine included; they are shown as such.
+//! The module compares two things. An arm's ratio to the baseline was measured against the same
+//! disturbances in each run, so it may be compared across days; *confirmed* and *contradicted*
+//! refer to it (at least two runs, same sign, is the rule for a claim). The baseline's own figures
+//! include everything that changed in between, such as the machine, and are labelled so.
 
 use crate::metric::Metric;
 use crate::record::Run;
@@ -32,7 +32,7 @@ pub struct Row {
     pub arm: String,
     /// The metric.
     pub metric: Metric,
-    /// It is the baseline: `change` is of its own figures, machine and all.
+    /// It is the baseline: `change` is of its own figures, the machine's changes included.
     pub baseline: bool,
     /// Ratio to the baseline in the first run; 1 for the baseline.
     pub before: f64,
@@ -58,11 +58,11 @@ pub enum Agreement {
     Confirmed,
     /// Both found it equivalent.
     BothEquivalent,
-    /// They found opposite differences: neither may be claimed.
+    /// They found opposite differences: neither supports a claim.
     Contradicted,
-    /// At least one of them could not tell.
+    /// At least one of them was unresolved.
     Open,
-    /// The baseline: there is nothing to confirm.
+    /// The baseline: it needs no confirmation.
     Baseline,
 }
 
@@ -79,7 +79,7 @@ impl Agreement {
     }
 }
 
-/// Holds `second` against `first`.
+/// Compares `second` with `first`.
 pub fn versus(first: &Run, second: &Run) -> Versus {
     let (before, after) = (analyse(first), analyse(second));
     let mut rows = Vec::new();

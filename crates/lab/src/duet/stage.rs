@@ -154,7 +154,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The generator's report about one pair, as far as it is read.
+/// The part of the generator's report about one pair that the laboratory reads.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Report {
     schema: String,

@@ -1,4 +1,4 @@
-//! The kernel's counters of pressure and of TCP trouble, of the whole machine.
+//! The kernel's counters of pressure and of TCP faults, for the whole machine.
 //!
 //! `/proc/net/snmp` and `/proc/net/netstat` are pairs of lines, names above numbers (proc_net(5));
 //! `/proc/pressure/*` is pressure stall information (the kernel's
@@ -22,7 +22,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Reads what there is.
+    /// Reads the available counters.
     pub fn read() -> Counters {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (snmp, netstat) = (text("/proc/net/snmp"), text("/proc/net/netstat"));

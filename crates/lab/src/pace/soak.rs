@@ -1,8 +1,9 @@
-//! The cycle soak: a loop of the lowest priority counts the cycles that a core has left.
+//! The cycle soak: a loop of the lowest priority counts the cycles that other work leaves on a
+//! core.
 //!
 //! A sender's CPU time does not include the kernel's work for it in interrupts and kernel threads.
-//! The loop (SCHED_IDLE, on the sender's core) loses rounds to all of it: lost rounds, divided by
-//! rounds of the idle core, are the share that was used.
+//! The loop (SCHED_IDLE, on the sender's core) loses rounds to all of it: the lost rounds, divided
+//! by the rounds of the idle core, are the used share.
 
 use super::trial::pinned;
 use std::io::Read;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the core is idle before and after, so that the soak knows its speed.
+/// The idle time of the core before and after, in which the soak measures its own speed.
 const CALM: Duration = Duration::from_millis(300);
 /// How long other processes run before the sender starts.
 const SETTLE: Duration = Duration::from_millis(100);
@@ -85,7 +85,7 @@ impl Trial<'_> {
     /// Runs it; ends early when `stop` becomes true.
     ///
     /// # Errors
-    /// Why it could not run.
+    /// The reason why it could not run.
     pub fn run(&self, stop: &AtomicBool) -> Result<Reading, String> {
         let Around { cores, sink, company, .. } = self.around;
         let device = Device::make(sink)?;

@@ -1,8 +1,8 @@
-//! Counting system calls: `strace -c` where there is one, else `perf trace -s`.
+//! Counting system calls: `strace -c` if available, else `perf trace -s`.
 //!
-//! The tool is attached when the server is ready and asked for its table when the load has ended,
-//! so that starting and stopping are not in it. The surprising thing is what attaching misses: a
-//! process that is forked while the tool walks the tree; new ones are followed from then on.
+//! The tool is attached when the server is ready and prints its table when the load has ended, so
+//! the count excludes start and stop. Surprisingly, attaching misses a process that is forked while
+//! the tool walks the tree; later ones are followed.
 
 use super::words::Request;
 use super::{Runner, Up};

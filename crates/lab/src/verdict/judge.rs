@@ -1,4 +1,4 @@
-//! The verdict on one comparison, and what a busy generator leaves of it.
+//! The verdict on one comparison, and the part of it that remains valid with a busy generator.
 
 use super::{Judged, Verdict};
 use crate::metric::Metric;

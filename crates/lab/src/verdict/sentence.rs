@@ -3,8 +3,8 @@
 use super::{Metric, PointSummary, Verdict};
 use crate::plan::Plan;
 
-/// One sentence: each arm against the baseline at each point, by speed and by CPU. Arms of which
-/// the same can be said share a clause.
+/// One sentence: each arm against the baseline at each point, by speed and by CPU. Arms with the
+/// same predicate share a clause.
 pub(super) fn sentence(plan: &Plan, points: &[PointSummary]) -> String {
     let mut said: Vec<(String, Vec<&str>)> = Vec::new();
     for arm in plan.arms.iter().filter(|arm| arm.name != plan.baseline) {

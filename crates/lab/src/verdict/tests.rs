@@ -167,7 +167,7 @@ fn many_comparisons_hold_a_weak_difference_back() {
     let few = race(3, 10, 1.3, 0.01);
     let judged = few.points[0].arms[1].judged(Metric::Throughput).expect("compared");
     assert!(judged.p_holm.is_some_and(|p| p < 0.05) && !judged.held_back, "{judged:?}");
-    // Six blocks have p = 0.03 at best: under another label than smoke nothing would survive.
+    // Six blocks have p = 0.03 at best: no difference would survive under a label other than smoke.
     let mut run = Run { manifest: manifest(), ..Run::default() };
     run.manifest.plan.label = "claim".to_string();
     run.manifest.plan.metrics = vec![Metric::Throughput, Metric::Cpu];
