@@ -16,7 +16,7 @@ pub const WEB: &str = "web";
 /// prints a line of figures.
 pub const UDP: &str = "udp";
 
-/// One set of flags for all: what a distribution would use, so that the bound is no special build.
+/// One set of flags for all: those of a distribution, so that the bound is no special build.
 const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread"];
 
 /// The remedy where no compiler is found.

@@ -1,10 +1,10 @@
-//! `cargo xtask bench NAME`: our engines against the bare loops, a crowd of idle connections, and
-//! connections that come and go.
+//! `cargo xtask bench NAME`: compares our engines with the bare loops, under idle connections and
+//! under connection churn.
 //!
 //! Every row is a duet: both servers run on one core, the generator alternates short windows
 //! between them, and the row compares their CPU time per request. A bench is a table of such
 //! comparisons in a file of its own, listed in [`BENCHES`]; `roundhouse duet` plays them. The
-//! surprising thing: against a bare loop, 1.00 is the best ratio to expect, and a better one means
+//! surprising thing: against a bare loop, 1.00 is the best possible ratio, and a better one means
 //! that the bare loop is a straw man.
 
 mod arm;
@@ -142,7 +142,7 @@ fn reading(values: &[f64], each_ns: Option<(f64, f64)>) -> anyhow::Result<Readin
 /// A row of the result.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// `left / right`, or whose memory it is.
+    /// `left / right`, or the server whose memory it is.
     pub name: String,
     /// How it was loaded: `depth 16`.
     pub load: String,
@@ -153,7 +153,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// `reached`, `missed`, `unresolved`; nothing where nothing is wanted or was measured.
+    /// `reached`, `missed`, `unresolved`; empty without a goal or a measurement.
     pub fn verdict(&self) -> &'static str {
         match (&self.found, self.wanted) {
             (Ok(found), Some(goal)) => goal.verdict(found.interval.as_ref()).word(),
@@ -227,12 +227,12 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Builds everything, runs the duets (all, or with `--only ARM` those in which it sings), prints
-/// the table and, with `--save`, keeps it in `runs/`.
+/// Builds everything, runs the duets (all, or with `--only ARM` those with that arm), prints the
+/// table and, with `--save`, keeps it in `runs/`.
 ///
 /// # Errors
-/// Where a build fails, the arguments are not understood, or the result cannot be saved. A duet
-/// that fails is a row with its reason.
+/// If a build fails, the arguments are invalid, or the result cannot be saved. A duet that fails is
+/// a row with its reason.
 pub fn run(args: &[String]) -> anyhow::Result<()> {
     if let Some((_, rest)) = args.split_first().filter(|(name, _)| *name == "load") {
         // Its arms are generators, so it is no table of duets.

@@ -58,7 +58,7 @@ impl Times {
     /// Writes them below `target`.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn keep(&self, target: &Path) -> anyhow::Result<PathBuf> {
         let steps = self.steps.iter();
         let suites = self.suites.iter();

@@ -13,7 +13,7 @@ pub trait Map {
     fn insert(&mut self, key: u64, value: u32);
     /// The value of a key.
     fn find(&self, key: u64) -> Option<u32>;
-    /// Takes a key out and tells whether it was there.
+    /// Removes a key; returns whether it was there.
     fn remove(&mut self, key: u64) -> bool;
     /// How many keys there are.
     fn len(&self) -> usize;

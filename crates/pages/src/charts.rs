@@ -1,8 +1,9 @@
 //! Charts as plotly.js figures: data and layout, without colours of their own.
 //!
 //! A colour is a token `$name`; the page's script replaces it by the style sheet's value, so that
-//! light, dark and paper each have their own and this module knows none of them. Beside each figure
-//! stands its [`Table`]: a reader who cannot see the chart, or runs no script, has the same numbers.
+//! light, dark and paper each have their own and this module knows none of them. Each figure comes
+//! with its [`Table`]: readers who cannot see the chart, or whose browser runs no script, get the
+//! same numbers.
 
 mod cost;
 mod curve;
@@ -53,7 +54,7 @@ pub struct Chart {
     pub table: Table,
 }
 
-/// A chart of `{data, layout}`; `caption` says how to read it.
+/// Makes a chart of `{data, layout}`; `caption` explains how to read it.
 pub(crate) fn chart(
     id: &str,
     title: String,
@@ -100,7 +101,7 @@ pub(crate) fn short(value: f64) -> f64 {
     (value * scale).round() / scale
 }
 
-/// Nanoseconds as microseconds, or nothing.
+/// Nanoseconds as microseconds, or null.
 pub(crate) fn micros(ns: Option<f64>) -> Value {
     ns.map_or(Value::Null, |ns| json!(short(ns / 1e3)))
 }

@@ -218,7 +218,7 @@ pub const TERMS: &[Term] = &[
     ),
 ];
 
-/// The term with that id, if there is one.
+/// The term with that id, if it exists.
 pub fn find(id: &str) -> Option<&'static Term> {
     TERMS.iter().find(|term| term.id == id)
 }

@@ -85,12 +85,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch that has seen nothing.
+    /// A watch without any snapshot.
     pub fn new() -> Watch {
         Watch::default()
     }
 
-    /// The document for the race as it is now. `report` names the finished report.
+    /// The document for the current state of the race. `report` names the finished report.
     pub fn document(&mut self, shot: &Snapshot, report: Option<&str>) -> Document {
         let rows = shot.estimates.iter().map(|it| self.row(it)).collect();
         let noise = &shot.noise[shot.noise.len().saturating_sub(NOISE_MAX)..];
@@ -173,7 +173,7 @@ fn class(verdict: Verdict, twin: bool) -> &'static str {
 /// The page itself, to be served beside the document.
 ///
 /// # Errors
-/// Only if this crate is wrong; see [`PageError`].
+/// Only for a fault of this crate; see [`PageError`].
 pub fn page() -> Result<String, PageError> {
     #[derive(Serialize)]
     struct View {

@@ -15,8 +15,8 @@ fn source(tags: &str) -> Option<&str> {
     script.contains("plotly.js v").then_some(script)
 }
 
-/// plotly.js as base64 of gzip, or `None` if the crate's tags no longer look as expected: the
-/// page then says that it has no charts. Packed once in a process.
+/// plotly.js as base64 of gzip, or `None` if the crate's tags do not have the expected form: the
+/// page then states that it has no charts. Packed once in a process.
 ///
 /// # Errors
 /// None in practice: it writes into memory.

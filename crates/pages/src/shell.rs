@@ -11,7 +11,7 @@ use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
-/// Why there is no page.
+/// The reason why there is no page.
 #[derive(Debug)]
 pub enum PageError {
     /// A template and its data do not fit: a mistake in this crate.
@@ -56,7 +56,7 @@ const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
 pub(crate) enum Charts {
     /// It does, two megabytes of it.
     Packed,
-    /// It draws nothing, or by itself.
+    /// The page draws nothing, or without a script.
     None,
 }
 

@@ -19,7 +19,7 @@ pub enum Arm {
     Bare(&'static str, &'static str),
     /// One of our engines.
     Ours(&'static str),
-    /// One of our engines with flags: what tables call it, the engine, the flags.
+    /// One of our engines with flags: the name in tables, the engine, the flags.
     Flagged(&'static str, &'static str, &'static str),
     /// redis-server, answering pipelined INCR.
     Redis,
@@ -116,8 +116,7 @@ impl Arm {
         }
     }
 
-    /// The constant request that it has to be asked, and what the reply begins with, where it is
-    /// no market.
+    /// The constant request that it needs, and the beginning of the reply, if it is no market.
     pub fn constant(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Bare(_, "count") => Some(BUY),

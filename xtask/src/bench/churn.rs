@@ -1,7 +1,7 @@
-//! Connection churn: what a connection costs when it carries one request or ten.
+//! Connection churn: the cost of a connection that carries one request or ten.
 //!
 //! The client closes after its last reply and connects again, 64 at a time. CPU is per request, so
-//! at one request a connection it is the whole life of a connection: accept, one receive, one
+//! at one request a connection it covers the whole life of a connection: accept, one receive, one
 //! send, the end.
 
 use super::arm::Arm;

@@ -1,4 +1,4 @@
-//! One comparison: its arms, its load, and what `roundhouse duet` says about them.
+//! One comparison: its arms, its load, and the output of `roundhouse duet` about them.
 
 use super::arm::{Arm, BUY};
 use super::{Outcome, Reading, Row, Tools};
@@ -71,7 +71,7 @@ pub struct Length {
 }
 
 impl Load {
-    /// How it was loaded, for a table.
+    /// The load, for a table.
     pub fn words(&self) -> String {
         let mut words = match self.per_connection {
             Some(count) => format!("{count} a connection"),
@@ -88,7 +88,7 @@ impl Load {
 }
 
 impl Duet {
-    /// `left / right`; a server that meets itself is named once, with what differs.
+    /// `left / right`; a server that is compared with itself is named once, with the difference.
     pub fn name(&self) -> String {
         let (left, right) = self.names();
         format!("{left} / {right}")
@@ -111,8 +111,8 @@ impl Duet {
     }
 }
 
-/// Runs one duet and adds what it says to `outcome`: a row, another for the 99th percentile where
-/// that is wanted, and another for memory where there are idle connections.
+/// Runs one duet and adds its output to `outcome`: a row, another for the 99th percentile if the
+/// duet wants it, and another for memory if there are idle connections.
 pub fn sing(duet: &Duet, length: &Length, tools: &Tools, outcome: &mut Outcome) {
     // The stored output is read elsewhere, where this folder has another name.
     let root = crate::root().display().to_string();
@@ -162,7 +162,7 @@ fn heard(duet: &Duet, length: &Length, tools: &Tools) -> anyhow::Result<Heard> {
     }
     let mut command = command(duet, length, tools)?;
     let output = command.stderr(Stdio::inherit()).output().context("start a duet")?;
-    // An outcome says more about what went wrong than the exit code that comes with it.
+    // An outcome describes a failure better than the exit code that comes with it.
     read(&String::from_utf8_lossy(&output.stdout))
         .with_context(|| format!("`{}`: {}", steps::line(&command), output.status))
 }
@@ -266,8 +266,8 @@ fn read(output: &str) -> anyhow::Result<Heard> {
     })
 }
 
-/// Above this share of the machine's time, what others do is worth a doubt: both arms' caches and
-/// the generator suffer from it, if alike.
+/// Above this share of the machine's time, the activity of other processes is a doubt: both arms'
+/// caches and the generator suffer from it, even if equally.
 const FOREIGN_MAX: f64 = 0.05;
 
 /// A doubt without the numbers of threads and processes, so that eight fresh pairs say it once.

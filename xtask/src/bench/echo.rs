@@ -43,7 +43,7 @@ pub fn duets() -> Vec<Duet> {
     duets
 }
 
-/// Packets a second against the library's shape, for each engine.
+/// Packets a second against the design of the library, for each engine.
 pub fn rates(length: &Length, tools: &Tools, outcome: &mut Outcome) {
     for engine in ENGINES {
         let name = format!("unoptimised / {engine}, wall time");
@@ -78,7 +78,7 @@ fn pairs(engine: &str, count: u32, tools: &Tools) -> anyhow::Result<Reading> {
 struct Server {
     child: Child,
     address: String,
-    /// While it is open, the artefact serves.
+    /// The artefact serves while this is open.
     _input: Option<ChildStdin>,
 }
 

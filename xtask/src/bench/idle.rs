@@ -15,7 +15,7 @@ pub const NOTE: &str = "Left without, right with the idle connections; 64 busy o
 
 /// As many idle connections as a busy host has.
 const MANY: u32 = 10_000;
-/// As many as select can hold beside the busy ones.
+/// The largest number that select can hold beside the busy ones.
 const FEW: u32 = 900;
 /// Enough where each costs a thread.
 const THREADS: u32 = 1_000;

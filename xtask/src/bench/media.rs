@@ -29,7 +29,7 @@ const NOTE: &str = "MPEG-TS of 3 Mbit/s by RTP over UDP, server on one core, rec
     that writes a named pipe, not counted) to all, a receiver of its own for each. MediaMTX \
     and live555's server are in no Debian, so they are not compared.";
 
-/// Packets may be late by so much more than those of a single session.
+/// The allowed lateness of packets beyond that of a single session.
 const OBJECTIVE_MS: f64 = 10.0;
 /// The end of the search: beyond it the receiver is the limit.
 const MOST: u32 = 640;
@@ -128,7 +128,7 @@ const ARMS: [(Kind, u32); 6] = [
 /// The fewest sessions with which the search for the most begins.
 const STARTS: [(Kind, u32); 3] = [(Kind::Ours, 80), (Kind::Gstreamer, 10), (Kind::Ffmpeg, 5)];
 
-/// CPU of a session, block by block, or why there is none.
+/// CPU of a session, block by block, or the reason why there is none.
 type Shares = Result<Vec<f64>, String>;
 
 /// Measures once more, unless that has failed before.
@@ -169,8 +169,8 @@ fn compared(shares: &[Shares], what: &'static str) -> Vec<Figure> {
     ]
 }
 
-/// How much of what ours costs at the smaller number of sessions does not grow with them: the
-/// straight line through both numbers, at none.
+/// The part of our cost at the smaller number of sessions that does not grow with them: the
+/// straight line through both numbers, at zero sessions.
 fn waking(shares: &[Shares]) -> Figure {
     let found = pairs(shares, [0, 1]).map(|[few, many]| {
         let [at_few, at_many] = [ARMS[0].1, ARMS[1].1].map(f64::from);
@@ -256,7 +256,8 @@ impl Bench {
         let figure = |at: usize, bound| {
             let (kind, fewest) = STARTS[at];
             let found = pairs(&found, [0, at]).map(|[ours, theirs]| {
-                // A server that is late with the fewest that were tried carries fewer than those.
+                // A server that is late with the fewest sessions of the trial carries fewer than
+                // those.
                 let fewest = f64::from(fewest);
                 let theirs: Vec<f64> =
                     theirs.iter().map(|&it| if it > 0.0 { it } else { fewest }).collect();

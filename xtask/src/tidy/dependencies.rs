@@ -1,13 +1,13 @@
-//! Each external dependency is stated once, and argued for once.
+//! Each external dependency is stated once and justified once.
 //!
-//! The arguments are comment lines of `deny.toml`, `# dep NAME: why`, beside the rules that
-//! cargo-deny holds: cargo-deny itself has no place for the reason of a wanted crate.
+//! The justifications are comment lines of `deny.toml`, `# dep NAME: why`, beside the rules of
+//! cargo-deny: cargo-deny itself has no field for the reason of a wanted crate.
 
 use super::{Finding, Tree};
 
 /// The beginning of a line with an argument.
 const ARGUMENT: &str = "# dep ";
-/// Shorter than this it is no argument.
+/// A justification has at least this length.
 const ARGUMENT_MIN: usize = 20;
 /// Where the arguments are.
 const DENY: &str = "deny.toml";

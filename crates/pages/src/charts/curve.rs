@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// Steps of a fitted curve between its ends.
 const STEPS: usize = 60;
 
-/// One series: its charts and what the scalability law says in words.
+/// One series: its charts and the scalability law in words.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
     /// Its name.
@@ -207,7 +207,7 @@ fn answered(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
     drawn.then(|| chart(&format!("answered-{at}"), title, caption, 280, &figure, table))
 }
 
-/// Where a place stands on the horizontal axis: its offered rate, or its connections.
+/// The position of a place on the horizontal axis: its offered rate, or its connections.
 fn across(sweep: &Sweep, place: &Place) -> f64 {
     if sweep.open { short(place.offered_rps.unwrap_or(place.x)) } else { place.x }
 }

@@ -23,7 +23,7 @@ pub(super) struct Fact {
 pub(super) struct Numbers {
     point: String,
     what: String,
-    /// Heading and the term that explains it, if there is one.
+    /// Heading and the term that explains it, if any.
     head: Vec<(&'static str, Option<&'static str>)>,
     rows: Vec<NumberRow>,
 }
@@ -149,8 +149,8 @@ const COLUMNS: &[Column] = &[
     ("generator busy", Some("busy"), |it| it.busy.map(words::percent)),
 ];
 
-/// The numbers of load points that stand for themselves, and those of places on curves. Where all
-/// belong to curves, all stand in front.
+/// The numbers of the separate load points, and those of points on curves. If all belong to curves,
+/// all go into the first part.
 pub(super) fn all_numbers(run: &Run, summary: &Summary) -> (Vec<Numbers>, Vec<Numbers>) {
     let plan = &run.manifest.plan;
     let (own, more): (Vec<&PointSummary>, Vec<&PointSummary>) =

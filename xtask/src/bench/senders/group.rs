@@ -1,4 +1,4 @@
-//! The arms of a group, and what they came to block by block.
+//! The arms of a group, and their results block by block.
 
 use super::super::goals::Values;
 use super::rows::Group;
@@ -43,10 +43,10 @@ impl Arm {
 }
 
 impl Tools {
-    /// The senders that work here, and a doubt for each that does not.
+    /// The senders that work here, and a doubt for each one that does not.
     ///
     /// # Errors
-    /// If the table cannot be had.
+    /// If the table is not available.
     pub fn senders(&self) -> anyhow::Result<(Vec<String>, Vec<String>)> {
         let output = Command::new(&self.roundhouse).args(["senders", "--json"]).output()?;
         let table: Value = serde_json::from_slice(&output.stdout).context("a table in JSON")?;
@@ -134,7 +134,7 @@ impl Taken {
     /// Left divided by right, block by block.
     pub fn ratio(&self, left: &str, right: &str, metric: Metric) -> Result<Values, String> {
         let (above, below) = (self.values(left, metric)?, self.values(right, metric)?);
-        // Differences below a nanosecond mean nothing.
+        // Differences below a nanosecond are meaningless.
         let each = above.blocks.iter().zip(&below.blocks);
         let blocks = each.map(|(left, right)| left.max(1.0) / right.max(1.0)).collect();
         let [left, right] = [above, below].map(|it| short(it.middle() / metric.unit));
@@ -160,7 +160,7 @@ pub const COST: Metric = Metric {
     unit_name: "us",
 };
 
-/// The same of the whole core, which a core that is not quiet does not tell.
+/// The same for the whole core; a core that is not quiet gives no such figure.
 pub const CORE: Metric =
     Metric { name: "core a packet (soak)", of: |it| it["soak_ns"].as_f64(), ..COST };
 
