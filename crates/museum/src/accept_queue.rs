@@ -1,10 +1,10 @@
 //! The accept queue: a client that finds it full waits a whole second, whatever the architecture.
 //!
 //! At 500 and 1000 clients the published times are 1.4 and 3.1 s longer than the clients' sleep,
-//! and single runs differ by whole seconds. That is the signature of repeated SYNs. The course's
+//! and single runs differ by whole seconds. This is the signature of repeated SYNs. The course's
 //! servers call `listen` with 1024, but the kernel of the day cut every queue to 128 (`somaxconn`,
 //! until Linux 5.4). The effect is exact: of N clients that connect while the server does not
-//! accept, N - 129 wait a second, no more and no fewer.
+//! accept, exactly N - 129 wait a second.
 
 use crate::counters::{Counters, queue_limit, syn_linear_timeouts};
 use crate::course::{CLIENTS, Mix, ORDERS, PAUSE, RUNS, SOURCE};
@@ -124,9 +124,9 @@ impl Design {
         }
     }
 
-    /// Tries whether the largest crowd overflows the short queue by itself. On loopback it seldom
-    /// does, and never the same way twice, so later crowds are held anyway. Returns whether to go
-    /// on.
+    /// Tests whether the largest crowd overflows the short queue by itself. On loopback it seldom
+    /// does, and never the same way twice, so later crowds are held anyway. Returns whether to
+    /// continue.
     fn probe(&mut self, stage: &mut Stage<'_>) -> Result<bool, Fault> {
         let hold_each = self.hold_each.take();
         let most = self.sizes.last().copied().unwrap_or(0);
@@ -236,7 +236,7 @@ impl Design {
         it.run.elapsed_s - (self.pause * ORDERS).as_secs_f64()
     }
 
-    /// Clients that have a connection over time, for the first run at each size; drawn to the same
+    /// The number of connected clients over time, for the first run at each size; drawn to the same
     /// time for both queues, so that they can be compared.
     fn arrivals(&self, part: &mut Part, rows: &[&Storm], until: Duration) {
         for &clients in &self.sizes {
@@ -320,7 +320,7 @@ fn slowest(storms: &[Storm]) -> Duration {
 }
 
 impl Storm {
-    /// Clients whose SYN was sent again.
+    /// Clients whose SYN was retransmitted.
     fn late(&self, linear: u32) -> u32 {
         self.run.repeats(linear).iter().skip(1).sum()
     }

@@ -7,8 +7,7 @@
 //!   search   A* and jump point search over linked lists, with an estimate that is too high
 //!   ladder   the same searches, one repair at a time
 //!   echo     an echo server with five switches, each as it was before and after "optimisation"
-//!   program  the commands of a process of its own: a heap driven by pipe, a cold start, that
-//! server
+//!   program  the commands of a separate process: a heap driven by pipe, a cold start, that server
 //! ```
 //!
 //! Nothing here is meant for use. The unsound parts of the originals (a null pointer followed, a

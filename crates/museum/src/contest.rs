@@ -23,7 +23,7 @@ const RESAMPLES: usize = 1_000;
 /// Another program that takes more of the machine than this is a reason for distrust.
 const FOREIGN_MAX: f64 = 0.1;
 
-/// Something that is measured.
+/// An arm of a contest.
 pub struct Arm<'a> {
     name: String,
     run: Box<dyn FnMut() -> Result<f64, Fault> + 'a>,
@@ -44,7 +44,7 @@ impl<'a> Arm<'a> {
     }
 }
 
-/// Arms that are held against each other.
+/// Arms that are compared with each other.
 pub struct Contest<'a> {
     /// The question, for the raw data.
     pub what: String,
@@ -137,8 +137,8 @@ impl Costs {
 }
 
 impl Stage<'_> {
-    /// Runs all blocks after one that is not counted. `None` when the visitor has asked to stop
-    /// before there was a block.
+    /// Runs all blocks after one that is not counted. `None` if the visitor stopped the run before
+    /// the first block ended.
     ///
     /// # Errors
     /// That of an arm.
@@ -176,7 +176,8 @@ impl Stage<'_> {
         Ok((!costs.twin.is_empty()).then_some(costs))
     }
 
-    /// The sentence and the facts that belong to every contest: noise floor, blocks, what else ran.
+    /// The sentence and the facts of every contest: noise floor, blocks, other activity of the
+    /// machine.
     pub fn contest_facts(&mut self, all: &[&Costs]) -> Vec<(String, String)> {
         if cfg!(debug_assertions) {
             self.doubt("This program was built with assertions: its times are no figures to cite.");
@@ -203,7 +204,7 @@ impl Stage<'_> {
     }
 }
 
-/// The processor time that this thread has used: what others take is not in it.
+/// The processor time of this thread, without that of other threads.
 pub fn thread_time() -> Duration {
     elapsed(ClockId::ThreadCPUTime)
 }
@@ -218,7 +219,7 @@ fn elapsed(clock: ClockId) -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Nanoseconds of this thread's processor time that `work` takes, for each of `operations`.
+/// Processor time of this thread for `work`, in nanoseconds for each of `operations`.
 pub fn ns_each(operations: u64, work: impl FnOnce()) -> f64 {
     let start = thread_time();
     work();

@@ -12,8 +12,7 @@ use std::fs;
 pub struct Counters {
     /// `TcpExtListenOverflows`: an accept queue was full.
     pub listen_overflows: Option<u64>,
-    /// `TcpExtListenDrops`: a SYN or the last segment of a handshake was dropped, for whatever
-    /// reason.
+    /// `TcpExtListenDrops`: a SYN or the last segment of a handshake was dropped, for any reason.
     pub listen_drops: Option<u64>,
     /// `TcpExtTCPSynRetrans`: a SYN or SYN-ACK was sent again.
     pub syn_retransmits: Option<u64>,
@@ -24,7 +23,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Reads what there is.
+    /// Reads the available counters.
     pub fn read() -> Counters {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Counters::parse(&text("/proc/net/netstat"), &text("/proc/net/snmp"))
@@ -56,8 +55,8 @@ impl Counters {
     }
 }
 
-/// How many sockets of this machine have asked for a connection to that port or have one: rows of
-/// `/proc/net/tcp` whose other end it is, in SYN_SENT or ESTABLISHED (proc_net(5)).
+/// The number of sockets of this machine that are connecting or connected to that port: rows of
+/// `/proc/net/tcp` with that remote port, in SYN_SENT or ESTABLISHED (proc_net(5)).
 pub fn knocking(port: u16) -> Option<usize> {
     Some(knocks(&fs::read_to_string("/proc/net/tcp").ok()?, port))
 }

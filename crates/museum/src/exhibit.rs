@@ -17,10 +17,10 @@ pub trait Exhibit: Sync {
         Text::of(self.name()).unwrap_or_default()
     }
 
-    /// How much there is to do with these settings.
+    /// The effort with these settings.
     fn effort(&self, settings: &Settings) -> Effort;
 
-    /// Runs it. A stage that was stopped returns what has been measured so far.
+    /// Runs it. A stopped stage returns the measurements so far.
     ///
     /// # Errors
     /// If a server or a client fails; see [`Fault`].
@@ -34,9 +34,9 @@ pub trait Exhibit: Sync {
 /// How much an exhibit has to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effort {
-    /// Steps, for a bar of progress.
+    /// Steps, for a progress bar.
     pub steps: u32,
-    /// About how long all of them take.
+    /// The approximate time of all of them.
     pub time: Duration,
 }
 

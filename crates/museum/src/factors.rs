@@ -1,11 +1,11 @@
-//! Which of several switches matters: main effects of a two-level factorial design.
+//! The switches that matter: main effects of a two-level factorial design.
 //!
-//! Changing five things at once says how much they do together. Running all combinations, or a
-//! well-chosen half of them, says what each does alone, averaged over the settings of the others
+//! Changing five things at once shows their joint effect. Running all combinations, or a
+//! well-chosen half of them, shows the effect of each, averaged over the settings of the others
 //! (Box, Hunter and Hunter, *Statistics for Experimenters*, chapters 5 and 6). The effect of a
-//! switch in a block is the mean log-cost of all runs with it, less that of all without; its
-//! interval is over blocks. In the half fraction whose signs multiply to plus one, each main effect
-//! is mixed up only with the interaction of the four others, which is small.
+//! switch in a block is the mean log-cost of all runs with it, minus that of all runs without it;
+//! its interval is over blocks. In the half fraction whose signs multiply to plus one, each main
+//! effect is confounded only with the interaction of the four others, which is small.
 
 use crate::contest::Costs;
 use stats::{Comparison, compare};

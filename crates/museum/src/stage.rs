@@ -1,8 +1,8 @@
-//! Where an exhibit is run: real processes, a place for their files, and a listener for progress.
+//! The stage of an exhibit: real processes, a place for their files, and a listener for progress.
 //!
-//! The stage offers three kinds of measurement and knows nothing of any exhibit. Every measurement
-//! is appended to one file of JSON lines as it happens. Once the visitor has asked to stop, every
-//! further measurement returns nothing at once, and the exhibit ends with what it has.
+//! The stage offers three kinds of measurement and knows nothing of any exhibit. It appends every
+//! measurement to one file of JSON lines as it happens. After the visitor's request to stop, every
+//! further measurement returns nothing at once, and the exhibit ends with the results so far.
 
 mod crowd;
 mod duet;
@@ -39,7 +39,8 @@ pub const SCHEMA: &str = "roundhouse.museum/2";
 /// How long a server may take to become ready, and to end. A pool of a thousand threads on a busy
 /// machine needs some of it.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Every stock starts with this many shares, so no order is refused and all answers are alike.
+/// Each stock's initial shares: enough to refuse no order, so that all answers have the same
+/// length.
 const LEFT: u64 = 1_000_000_000;
 
 /// The visitor's choices, and the program's data about itself.
@@ -49,7 +50,7 @@ pub struct Settings {
     pub exe: PathBuf,
     /// Its version.
     pub version: String,
-    /// The commit it was built from, if it knows.
+    /// The commit it was built from, if the program knows it.
     pub commit: Option<String>,
     /// By how much waits are shortened.
     pub scale: Scale,
@@ -90,7 +91,7 @@ impl Settings {
     }
 
     /// Length of a window that is usually `usual`: shortened with the waits, but not below 100 ms,
-    /// which still holds some thousand requests.
+    /// which still covers some thousand requests.
     pub fn window(&self, usual: Duration) -> Duration {
         self.scale.of(usual).max(Duration::from_millis(100)).min(usual)
     }
@@ -138,8 +139,8 @@ pub struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     /// Prepares to run the exhibit `name`. Files go into `room`, which must be an empty directory
-    /// that the caller removes; what is measured is appended to the file `raw`. When `stop`
-    /// becomes true the running measurement ends and no other begins.
+    /// that the caller removes. Measurements are appended to the file `raw`. When `stop` becomes
+    /// true the running measurement ends and no other begins.
     ///
     /// # Errors
     /// If the raw file cannot be written or the machine cannot be identified.
@@ -202,12 +203,12 @@ impl<'a> Stage<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The flag that asks to stop, for exhibits that run their own threads.
+    /// The stop flag, for exhibits that run their own threads.
     pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
 
-    /// Adds a reason for distrust, once however often it is found.
+    /// Adds a reason for distrust; repeated ones are added once.
     pub fn doubt(&mut self, text: impl Into<String>) {
         let text = text.into();
         if !self.doubts.contains(&text) {
@@ -220,7 +221,7 @@ impl<'a> Stage<'a> {
         self.quiet.doubt().into_iter().chain(self.doubts.iter().cloned()).collect()
     }
 
-    /// When, where and by what it is run.
+    /// The time, machine and program of the run.
     pub fn facts(&self) -> Vec<(String, String)> {
         let machine = &self.host.machine;
         let kind = if self.host.virtual_machine { "virtual machine" } else { "machine" };
@@ -248,7 +249,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The book that every server begins with: the course's ten stocks, plenty of each.
+    /// The initial book of every server: the course's ten stocks, plenty of each.
     pub fn book(&self) -> Provision {
         let prices = [1_000, 20_000, 1_200, 5_000, 3_700, 1_300, 1_410, 1_700, 1_200, 1_010];
         let rows = prices.iter().zip(1..).map(|(price, id)| format!("{id} {LEFT} {price}\n"));

@@ -1,9 +1,9 @@
-//! The words of an exhibit: one file each in `exhibits/`, with places for what was measured.
+//! The texts of an exhibit: one file each in `exhibits/`, with placeholders for measurements.
 //!
-//! Every string of a file is a template. A sentence that depends on a result stands there in both
-//! versions, so no prose contradicts its numbers; what a template names and the exhibit does not
-//! set is an error, and a test asks for every name of every file. White space is folded, so lines
-//! break where they read best.
+//! Every string of a file is a template. A sentence that depends on a result has both versions
+//! there, so no prose contradicts its numbers. A name in a template that the exhibit does not set
+//! is an error, and a test checks every name of every file. White space is folded, so lines may
+//! break anywhere.
 
 use crate::exhibit::Fault;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, escape_formatter};
@@ -89,7 +89,8 @@ pub(crate) struct Expectation {
     most: Option<f64>,
     above: Option<f64>,
     below: Option<f64>,
-    /// The whole interval must lie within the bounds; without an interval nothing is shown.
+    /// The whole interval must lie within the bounds; without an interval the expectation is not
+    /// met.
     whole: bool,
 }
 
@@ -128,17 +129,17 @@ impl Filler {
         Filler { environment, values: Value::from_pairs(values.clone()) }
     }
 
-    /// A template with its values, on one line.
+    /// Fills a template with its values, on one line.
     ///
     /// # Errors
-    /// If it names what is not set.
+    /// If the template names a value that is not set.
     pub fn fill(&self, template: &str) -> Result<String, Fault> {
         let filled = self.environment.render_str(template, self.values.clone());
         let text = filled.map_err(|why| Fault::Text(format!("{why:#}: {template}")))?;
         Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    /// All of them, without those that come out empty.
+    /// Fills all of them, and leaves out the empty ones.
     pub fn fill_all(&self, templates: &[String]) -> Result<Vec<String>, Fault> {
         let filled = templates.iter().map(|it| self.fill(it));
         let kept = filled.filter(|it| it.as_ref().map_or(true, |text| !text.is_empty()));

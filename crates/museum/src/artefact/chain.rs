@@ -1,6 +1,6 @@
 //! A list and a plain tree as published: a node from the heap for each key.
 //!
-//! The list is not sorted, and erasing from it goes on to the end after it has found its key.
+//! The list is not sorted, and erase continues to the end after it has found its key.
 
 use std::collections::LinkedList;
 
@@ -66,7 +66,7 @@ pub struct Boxed {
 }
 
 impl Boxed {
-    /// Puts a new key in; one that is there stays as it is.
+    /// Inserts a new key; an existing one stays unchanged.
     pub fn insert(&mut self, key: u64) {
         let link = Boxed::link(&mut self.root, key);
         if link.is_none() {

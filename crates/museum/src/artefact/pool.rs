@@ -1,11 +1,10 @@
-//! The pool of the published experiments: one lock, taken for every object in and out.
+//! The pool of the published experiments: one lock, taken for every allocation and release.
 //!
 //! Each node has its data between two guards, then the link to the next free node and a mark that
-//! it is in use; that order is the original's, and so an overrun of eight bytes meets the link and
-//! not the guard. Nodes lie in one array or each in a piece of its own, and free ones are used last
-//! in first out or first in first out: four pools. All words are atomics that are read and written
-//! without order, which costs what plain words cost and lets threads share the nodes as the
-//! original's did.
+//! it is in use. That order is the original's, so an overrun of eight bytes hits the link and not
+//! the guard. Nodes are in one array or each in an allocation of its own, and free ones are reused
+//! last in first out or first in first out: four pools. All words are atomics with relaxed order,
+//! which cost the same as plain words and let threads share the nodes as the original's did.
 
 use super::build::Build;
 use std::cell::RefCell;
@@ -114,7 +113,7 @@ impl Gate for Locked {
     }
 }
 
-/// Nothing: for one thread.
+/// No lock: for one thread.
 #[derive(Debug)]
 pub struct Open(RefCell<Ends>);
 
@@ -167,7 +166,7 @@ impl<const W: usize, S: Backing<W>, G: Gate, O: Turn, B: Build> Pool<W, S, G, O,
         Pool { nodes: S::new(count), gate: G::new(ends), how: PhantomData }
     }
 
-    /// Takes a free node, if there is one.
+    /// Takes a free node, if any.
     #[inline]
     pub fn take(&self) -> Option<u32> {
         self.gate.pass(|ends| {
@@ -185,7 +184,7 @@ impl<const W: usize, S: Backing<W>, G: Gate, O: Turn, B: Build> Pool<W, S, G, O,
         })
     }
 
-    /// Gives a node back; says whether it was in use and its guards were as they should be.
+    /// Returns a node; the result says whether it was in use and its guards were intact.
     #[inline]
     pub fn give(&self, index: u32) -> bool {
         let node = B::call(|| self.nodes.node(index));

@@ -30,7 +30,7 @@ const LIVE: [usize; 3] = [100, 10_000, 100_000];
 const ORDER: usize = 1 << 14;
 /// Multiplications with a session that was found, about half a microsecond.
 const WORK: u32 = 1_000;
-/// Sessions closed and opened again to see what late ids find.
+/// Sessions closed and reopened to test late ids.
 const LATE: usize = 10_000;
 const SHARDS: usize = 16;
 

@@ -1,10 +1,10 @@
 //! Jump point search is 31 to 542 times as fast as A*, because A* searched linked lists.
 //!
 //! On the published queries JPS expands 3 to 16 times fewer cells, and is 31 to 542 times as fast.
-//! The rest is bookkeeping: a list is searched for every neighbour, so time grows with the square of
-//! the cells. The ladder repairs it rung by rung, ends at this project's searches, and checks every
-//! length; the published searches overestimate and do not find shortest paths. The number of cells
-//! within which A* is ahead depends on the same bookkeeping.
+//! The rest is bookkeeping: a list is searched for every neighbour, so time grows with the square
+//! of the cells. The ladder repairs it rung by rung, ends at this project's searches, and checks
+//! every length; the published searches overestimate and do not find shortest paths. The number of
+//! cells within which A* is ahead depends on the same bookkeeping.
 
 use super::range;
 use crate::artefact::ladder::{Dense, Pooled, hashed, ordered};
@@ -107,7 +107,7 @@ struct Course {
     name: String,
     queries: usize,
     costs: Costs,
-    /// Queries whose length is the published one, by arm.
+    /// Queries with the published length, by arm.
     optimal: [usize; 4],
 }
 
@@ -131,7 +131,7 @@ fn ours<R: Rule>(
     Found { cells, expanded: searcher.stats().expanded }
 }
 
-/// A search that is kept from query to query.
+/// A search that persists from query to query.
 type Find<'g> = Box<dyn FnMut(Cell, Cell) -> Found + 'g>;
 
 fn rungs<'g>(grid: &'g Grid, table: &'g Jumps<OneObstacle>) -> Vec<Find<'g>> {
@@ -265,7 +265,7 @@ impl Measured {
         climbed.chain(straight).chain(self.courses.iter().map(|it| &it.costs)).collect()
     }
 
-    /// A* over JPS, at every query, for two rungs.
+    /// The factor of A* over JPS at every query, for two rungs.
     fn factors(&self, astar: usize, jps: usize) -> (f64, f64) {
         range(
             self.climbed

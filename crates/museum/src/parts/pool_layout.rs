@@ -1,10 +1,11 @@
-//! Array or list: differences within the noise, until memory is walked through.
+//! Array or list: differences within the noise, except for walks through memory.
 //!
-//! The published pools keep their nodes in one array or each in a piece of its own, and times to
-//! free half of them jump by 45 % from one size to the next. Run twice, the same pool differs from
-//! itself by as much as the pools differ, as one would expect: a free touches one node. Layout shows
-//! where a program walks through its objects: with the same free list and no lock, the corrected run
-//! compares an array in order, pieces from the heap, and an array in a shuffled order.
+//! The published pools keep their nodes in one array or each in an allocation of its own, and the
+//! times to free half of them jump by 45 % from one size to the next. Run twice, the same pool
+//! differs from itself by as much as the pools differ, as expected: a free touches one node. Layout
+//! matters where a program walks through its objects. With the same free list and no lock, the
+//! corrected run compares an array in order, pieces from the heap, and an array in a shuffled
+//! order.
 
 use super::{Object, Source, plan, range, ratios};
 use crate::artefact::build::{Build, Plain};
@@ -66,8 +67,8 @@ struct Measured {
     published: Vec<(u32, Costs)>,
     walked: Vec<(usize, Costs)>,
     freed: Vec<(usize, Costs)>,
-    /// Of each layout: the median distance of objects that follow each other, bytes, and the share
-    /// that lies within a page of the one before.
+    /// For each layout: the median distance of successive objects, bytes, and the share within a
+    /// page of the previous one.
     strides: [(&'static str, (f64, f64)); 3],
 }
 

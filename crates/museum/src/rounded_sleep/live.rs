@@ -43,7 +43,7 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Vec<(Rule, Vec<Session>)>, Fault> {
     let cannot = |why: std::io::Error| Fault::Clients(format!("no datagrams here: {why}"));
-    // The socket is never read: the kernel drops what does not fit, and the sender does not notice.
+    // No thread reads the socket: the kernel drops the excess, and the sender does not notice.
     let sink = UdpSocket::bind("127.0.0.1:0").map_err(cannot)?;
     let to = sink.local_addr().map_err(cannot)?;
     let over = AtomicBool::new(false);

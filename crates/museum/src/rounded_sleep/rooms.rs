@@ -1,6 +1,6 @@
-//! Further runs: the paper's three tables beside ours, which are the same ten sessions by every
-//! sender, idle and under overload, and what a packet takes by each; then packets and rates that
-//! grow until copies matter.
+//! Further runs: the paper's three tables beside ours, from the same ten sessions by every sender,
+//! idle and under overload, and the cost of a packet by each; then growing packets and rates until
+//! copies matter.
 
 mod copies;
 mod overload;

@@ -11,8 +11,8 @@ use stats::words;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What `multiclient` needs beyond its orders and pauses: a thousand forks on a busy machine, and
-/// handshakes that were begun six times.
+/// The time that `multiclient` needs beyond its orders and pauses: a thousand forks on a busy
+/// machine, and handshakes with up to six attempts.
 const SLACK: Duration = Duration::from_secs(60);
 /// How often to check whether the clients have ended; coarse, because the check shares the cores
 /// with the measurement.
@@ -54,7 +54,7 @@ pub struct CrowdRun {
     pub clients: u32,
     /// Clients that got a connection.
     pub connected: u32,
-    /// From the first fork until the last of them had it, seconds.
+    /// From the first fork until the last of them was connected, seconds.
     pub connected_after_s: f64,
     /// How long each client's connect(2) took: counts in steps of 50 ms, from 0 on. The last step
     /// holds everything above.
@@ -92,7 +92,7 @@ impl CrowdRun {
     pub fn repeats(&self, linear: u32) -> Vec<u32> {
         let mut found = vec![0];
         for (edge, clients) in self.connects() {
-            // The middle of the step: an edge of 1.00 s holds what took 1.00 to 1.05 s.
+            // The middle of the step: an edge of 1.00 s covers 1.00 to 1.05 s.
             let at = crate::law::syn_repeats(edge + Duration::from_millis(25), linear) as usize;
             found.resize(found.len().max(at + 1), 0);
             found[at] += clients;
@@ -102,7 +102,7 @@ impl CrowdRun {
 }
 
 impl Stage<'_> {
-    /// Runs a crowd against a fresh server. `None` when the visitor has asked to stop.
+    /// Runs a crowd against a fresh server. `None` if the visitor stopped the run.
     ///
     /// # Errors
     /// If the server does not start or the clients do not finish.
@@ -196,7 +196,7 @@ impl Stage<'_> {
     }
 }
 
-/// A server that is stopped; it goes on when this is dropped.
+/// A stopped server; dropping this continues it.
 struct Held {
     group: Option<Pid>,
     port: u16,
@@ -236,7 +236,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // This fails only if the server is gone, and then there is nothing to continue.
+        // This fails only if the server has ended, and then there is nothing to continue.
         let _ = self.signal(Signal::CONT);
     }
 }

@@ -15,8 +15,7 @@ pub fn duration(plan: &Plan) -> Effort {
 }
 
 impl Stage<'_> {
-    /// Plays all pairs. `None` when the visitor has asked to stop before there was anything to
-    /// tell.
+    /// Plays all pairs. `None` if the visitor stopped the run before there was a result.
     ///
     /// # Errors
     /// If the plan cannot be played.

@@ -59,7 +59,7 @@ impl Stage<'_> {
         self.placement.map(|it| it.cores(false))
     }
 
-    /// Runs `sender`; `None` if it could not, which becomes a doubt, or was stopped.
+    /// Runs `sender`; `None` if it failed, which becomes a doubt, or was stopped.
     ///
     /// # Errors
     /// If the raw file cannot be written.
@@ -89,8 +89,8 @@ impl Stage<'_> {
         }
     }
 
-    /// What `sender` asks of the kernel for each packet of `work`: all packets less a tenth of
-    /// them, so that its beginning and its end do not count. `None` where nothing counts (strace).
+    /// The system calls of `sender` for each packet of `work`: those of all packets minus those of
+    /// a tenth of them, so that start and end do not count. `None` without a counter (strace).
     ///
     /// # Errors
     /// If the raw file cannot be written.

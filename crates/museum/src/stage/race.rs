@@ -45,8 +45,8 @@ impl Race {
         self.arm(point, arm)?.judged(metric)
     }
 
-    /// One arm at one load point against itself at another, block by block: what the request
-    /// costs, not what the server costs.
+    /// One arm at one load point against itself at another, block by block: the cost of the
+    /// request, not that of the server.
     pub fn across(&self, arm: &str, points: [&str; 2], metric: Metric) -> Option<Comparison> {
         let value = |point: &str, block: u32| {
             let same = |it: &&Trial| it.arm == arm && it.point == point && it.block == block;
@@ -84,7 +84,7 @@ impl Race {
 }
 
 impl Stage<'_> {
-    /// Runs a race. `None` when the visitor has asked to stop before there was anything to tell.
+    /// Runs a race. `None` if the visitor stopped the run before there was a result.
     ///
     /// # Errors
     /// If the plan cannot be run.
@@ -128,7 +128,7 @@ impl Stage<'_> {
     }
 }
 
-/// Tells the visitor's listener what the race tells its observer.
+/// Forwards the race's progress to the visitor's listener.
 struct Ear<'a>(&'a mut dyn super::Listener);
 
 impl Observer for Ear<'_> {

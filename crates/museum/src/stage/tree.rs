@@ -1,10 +1,11 @@
 //! A server's process tree over time: processes and threads that started and ended.
 //!
-//! The count is made from outside: the tree below one pid is read ten times a second from `/proc`,
-//! and a thread that was not there before has started. That is the same for every server, and costs
-//! only the reader's time on another core. A thread that lives for less than the time between two
-//! reads is never seen, so the count does not fit servers that fork for each connection; spare
-//! workers live for at least a second, because their supervisors check once a second.
+//! The count is made from outside: a thread reads the tree below one pid ten times a second from
+//! `/proc`, and a thread that was not there before has started. This works the same for every
+//! server, and costs only the reader's time on another core. A thread that lives for less than the
+//! time between two reads is never seen, so the count does not fit servers that fork for each
+//! connection. Spare workers live for at least a second, because their supervisors check once a
+//! second.
 
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -34,7 +35,8 @@ pub struct Churn {
     pub looks: Vec<(f64, u32, u32)>,
 }
 
-/// Context switches of a tree by who was switched away from, since those threads began.
+/// Context switches of a tree since its threads began, by the kind of the thread switched away
+/// from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Switches {
     /// Of the main threads, one a process.

@@ -1,9 +1,9 @@
 //! A web server and its clients: started fresh, watched, loaded, stopped.
 //!
-//! The clients are those of a published study (`roundhouse load --profile simulator`), on the
-//! other core where there are two. Beside their own figures stands what can be seen of the server
-//! from outside: CPU time, processes and threads that came and went, context switches, what the
-//! kernel counted, and how long requests took inside the server by its own log.
+//! The clients are those of a published study (`roundhouse load --profile simulator`), on the other
+//! core where there are two. Beside their own figures the run records what is visible of the server
+//! from outside: CPU time, started and ended processes and threads, context switches, the kernel's
+//! counts, and the times of requests inside the server by its own log.
 
 use super::tree::{self, Churn, Switches, Watcher};
 use super::{PATIENCE, Stage};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The simulator may take this long beyond its own time: a reply stands still for its timeout.
+/// The simulator's time limit beyond its own duration: a reply may stall for its timeout.
 const SLACK: Duration = Duration::from_secs(40);
 /// How often the clients' own context switches are read.
 const LOOK: Duration = Duration::from_millis(50);
@@ -32,11 +32,11 @@ const GLANCE: Duration = Duration::from_millis(10);
 pub struct Web {
     /// The name in tables.
     pub name: String,
-    /// How it is started.
+    /// The server's command and settings.
     pub arm: Arm,
-    /// A file of the arm that is a program.
+    /// The file of the arm that is a program.
     pub program: Option<String>,
-    /// The file in which it notes how long requests took inside, one a line, if it does.
+    /// The file in which it logs the time of each request inside, one a line, if it does.
     pub took: Option<String>,
 }
 
@@ -45,8 +45,8 @@ pub struct Web {
 pub struct Clients {
     /// The path that they request.
     pub path: String,
-    /// Several files with weights, as `/=9,/cgi/page=1`, in place of the one. Our usual
-    /// generator requests them: it is one thread, which disturbs the count least.
+    /// Several files with weights, as `/=9,/cgi/page=1`, in place of the one. Our usual generator
+    /// requests them: it is one thread, which disturbs the count least.
     pub mix: Option<String>,
     /// Clients that stay.
     pub clients: u32,
@@ -60,7 +60,7 @@ pub struct Clients {
     pub span: Duration,
     /// The warm-up: replies within it do not count, nor do threads that begin or end.
     pub warmup: Duration,
-    /// How long connecting or a reply may stand still.
+    /// The limit on a stall of a connect or a reply.
     pub timeout: Duration,
     /// Descriptors that the client program may open.
     pub descriptors: Option<u32>,
@@ -102,7 +102,7 @@ pub struct Inside {
 }
 
 /// A run of the clients, as far as exhibits read it (schemas `roundhouse.simulator/1` and
-/// `roundhouse.load/1`; what one of them has not stays empty).
+/// `roundhouse.load/1`; fields that one of them lacks stay empty).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SimulatorRun {
@@ -250,7 +250,7 @@ impl WebRun {
     }
 }
 
-/// A server that is up, with the directory of its files.
+/// A running server, with the directory of its files.
 pub struct Up {
     /// Its process and address.
     pub server: Server,
@@ -281,11 +281,11 @@ impl Stage<'_> {
         Ok(Up { server, dir })
     }
 
-    /// Lets the clients meet a fresh server, and again if the machine was not quiet meanwhile.
-    /// `None` when the visitor has asked to stop.
+    /// Runs the clients against a fresh server, and repeats the run if the machine was not quiet
+    /// meanwhile. `None` if the visitor stopped the run.
     ///
     /// # Errors
-    /// If the server does not start, or the clients do not come to an end.
+    /// If the server does not start, or the clients do not finish.
     pub fn meet(&mut self, web: &Web, clients: &Clients) -> Result<Option<WebRun>, Fault> {
         let quick = self.settings.quick;
         for attempt in 1.. {
@@ -318,10 +318,10 @@ impl Stage<'_> {
         Ok(Some(run))
     }
 
-    /// Lets the clients ask a server that is up, and watches it meanwhile.
+    /// Runs the clients against a running server, and watches it meanwhile.
     ///
     /// # Errors
-    /// If the clients do not come to an end, or the server has ended.
+    /// If the clients do not finish, or the server has ended.
     pub fn ask(&mut self, up: &Up, clients: &Clients) -> Result<Option<WebRun>, Fault> {
         let root = up.server.process.id();
         let gone = |why| Fault::Server(format!("it ended: {why}"));

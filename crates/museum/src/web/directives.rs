@@ -1,10 +1,10 @@
 //! The directives: mostly threads against mostly processes, with spare workers maintained and not.
 //!
-//! In the study Apache with many threads in few processes lost against Apache with many processes of
-//! one thread, and won as soon as no spares had to be maintained. Its two tables change two things
-//! at once (also the number of processes at the start), and the churn was not counted. Here both
-//! tables are run exactly, on real Apache and on our engine with Apache's rule, under the published
-//! steady load and under one that wobbles.
+//! In the study Apache with many threads in few processes lost against Apache with many processes
+//! of one thread, and won as soon as no spares had to be maintained. Its two tables change two
+//! things at once (also the number of processes at the start), and the churn was not counted. Here
+//! both tables are run exactly, on real Apache and on our engine with Apache's rule, under the
+//! published steady load and under one that wobbles.
 
 use super::cases::{
     self, Case, Results, churn, cpu_ms, inside_ms, p99_ms, response_ms, rps, whole_ms,
@@ -29,7 +29,7 @@ const STAYING: u32 = 19;
 const GUESTS: u32 = 12;
 /// How long guests stay: longer than the second between two checks of Apache.
 const STAY: Duration = Duration::from_millis(1_250);
-/// The families of servers. Prefork knows no threads, so it is in the tables as processes only.
+/// The families of servers. Prefork has no threads, so it is in the tables as processes only.
 const WORKER: &str = "Apache worker";
 const EVENT: &str = "Apache event";
 const PREFORK: &str = "Apache prefork";
@@ -89,7 +89,8 @@ impl Terms {
     fn loads(&self, path: &str) -> Vec<(String, Clients)> {
         let steady = self.steady.iter().map(|&clients| {
             let load = Clients::new(path, clients, self.span);
-            // Apache checks once a second: two checks find its size, which is not what is counted.
+            // Apache checks once a second: it needs two checks to find its size, and they do not
+            // count.
             (steady(clients), Clients { warmup: self.span / 8 * 5, ..load })
         });
         let wobbling = Clients {

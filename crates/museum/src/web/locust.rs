@@ -42,8 +42,8 @@ pub struct FirstError {
     pub words: String,
 }
 
-/// The program: the last of those that `ROUNDHOUSE_LOCUST` names, with colons between them, or the
-/// one on the path.
+/// The program: the last of those that `ROUNDHOUSE_LOCUST` names, separated by colons, or the one
+/// on the path.
 pub fn program() -> Option<PathBuf> {
     let named = std::env::var("ROUNDHOUSE_LOCUST").unwrap_or_default();
     let named = named.rsplit(':').find(|it| !it.is_empty()).map(PathBuf::from);

@@ -24,12 +24,12 @@ pub(super) trait Map {
     /// Puts a new key in.
     fn insert(&mut self, key: u64);
     fn find(&self, key: u64) -> bool;
-    /// Takes a key out; says whether it was there.
+    /// Removes a key; returns whether it was there.
     fn erase(&mut self, key: u64) -> bool;
     fn len(&self) -> usize;
     /// The sum of up to `count` keys in order, from `from` on.
     fn sum(&self, from: u64, count: usize) -> u64;
-    /// Bytes for each key, where that is known.
+    /// Bytes for each key, where known.
     fn bytes(&self) -> Option<f64>;
 }
 
@@ -76,7 +76,7 @@ struct Lent<T> {
 }
 
 impl<T: SearchTree> Lent<T> {
-    /// Room for `count` keys, and one more that comes before another goes.
+    /// Room for `count` keys, and for one more that is inserted before another is erased.
     fn new(name: &'static str, count: usize) -> Lent<T> {
         let nodes = vec![Node::default(); Node::<u64>::slots_for(count + 1)];
         Lent { name, tree: T::default(), nodes }
@@ -231,7 +231,7 @@ impl Map for HashMap<u64, u32> {
         keys.iter().take(count).sum()
     }
 
-    /// An entry, and the byte beside it; the table grows by doubling.
+    /// An entry and its control byte; the table grows by doubling.
     fn bytes(&self) -> Option<f64> {
         let entries = self.capacity() as f64 * 8.0 / 7.0;
         Some(entries * (size_of::<(u64, u32)>() + 1) as f64 / HashMap::len(self).max(1) as f64)

@@ -82,7 +82,7 @@ pub fn draft(it: &mut Draft, arms: &[Arm], work: Work) {
     part.named(arms.iter().map(|it| it.sender.clone()));
     for (rank, name) in RANKS.iter().enumerate() {
         let points = arms.iter().zip(1..).filter_map(|(arm, at)| {
-            // A packet that is not late at all needs a place on a logarithmic axis too.
+            // A packet without any lateness also needs a place on a logarithmic axis.
             Some((f64::from(at), arm.p999(rank)?.max(0.001)))
         });
         part.series(Series::measured(name.words(), points).drawn_as(Mark::Point));

@@ -1,5 +1,5 @@
 //! Ten sessions by every sender on an idle machine: the paper's first table beside ours. The second
-//! table shares how a sender is run and how its sessions are summed up.
+//! table uses the same way to run a sender and to sum up its sessions.
 
 use super::super::{IDLE, IDLE_RANGES};
 use super::{alone, time};
@@ -46,7 +46,7 @@ pub fn late(readings: &[Reading], which: fn(&Lateness) -> i64) -> Option<f64> {
     middle(readings, |it| Some(which(&it.late?) as f64 / 1e6))
 }
 
-/// How long sessions took, by what their schedule says: the mean, the shortest, the longest.
+/// The duration of sessions divided by that of their schedule: the mean, the shortest, the longest.
 pub fn stretched(readings: &[Reading], work: Work) -> Option<[f64; 3]> {
     let ideal = (work.gap() * (work.packets - 1)).as_nanos() as f64;
     let of = |which: fn(&lab::pace::Extent) -> i64| {
@@ -69,7 +69,7 @@ fn seconds(readings: &[Reading]) -> Option<f64> {
     })
 }
 
-/// The paper's figures, by the schedule of a session.
+/// The paper's figures, divided by the schedule of a session.
 pub fn published(
     part: &mut Part,
     rows: [(f64, (f64, f64)); 2],

@@ -68,8 +68,8 @@ fn beside(
     results.against(at(results, server, WOBBLING, width)?, at(results, FIXED, WOBBLING, 1)?, figure)
 }
 
-/// CPU that a thread costs from its start to its end, milliseconds: what Apache's rule uses more
-/// than the fixed pool, over the threads that it started (every second one of the churn).
+/// The CPU cost of a thread from its start to its end, milliseconds: the extra CPU of Apache's rule
+/// over the fixed pool, divided by the threads that it started (every second one of the churn).
 fn thread_ms(results: &Results) -> Vec<f64> {
     let pair = at(results, APACHE, WOBBLING, 1).zip(at(results, FIXED, WOBBLING, 1));
     let Some((a, s)) = pair else { return Vec::new() };

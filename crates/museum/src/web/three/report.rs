@@ -164,7 +164,7 @@ fn flaws(it: &mut Draft, results: &Results) {
     it.room("flaws", part);
 }
 
-/// Points of a line over time at the most: more of them show the noise.
+/// The maximum number of points of a line over time: more of them show the noise.
 const POINTS: usize = 12;
 
 /// Requests a second over time in the first run of each server.
