@@ -107,7 +107,7 @@ struct Tools {
     /// The files that the web servers of a run need: their site and the foreign servers'
     /// configuration.
     room: PathBuf,
-    /// How fast Apache computes; measured on demand.
+    /// The speed of Apache's loop; measured on demand.
     toil: toil::Toil,
 }
 
@@ -144,7 +144,7 @@ fn reading(values: &[f64], each_ns: Option<(f64, f64)>) -> anyhow::Result<Readin
 pub struct Row {
     /// `left / right`, or the server whose memory it is.
     pub name: String,
-    /// How it was loaded: `depth 16`.
+    /// The load: `depth 16`.
     pub load: String,
     /// The goal; a row without one is shown for comparison.
     pub wanted: Option<Goal>,

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// The time limit of the whole run on two cores; beyond it the last line complains.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 
-/// How the race is run in CI: as short as it can be and still write its report.
+/// The arguments of the race in CI: the shortest race that still writes its report.
 pub const RACE_SMOKE: &[&str] = &["race", "--blocks", "1", "--warmup", "50ms", "--window", "100ms"];
 
 /// The files that a race must leave in its working directory.

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
-/// Where the figures are kept.
+/// The file of the figures.
 const KEPT: &str = "tests/golden.toml";
 /// Requests of the short run and of the long one.
 const REQUESTS: [u32; 2] = [500, 4_500];

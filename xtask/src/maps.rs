@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where maps are, if no folder is named.
+/// The variable that names the folder of maps by default.
 const MAPS: &str = "ROUNDHOUSE_MAPS";
 /// The methods, and the rule of the MovingAI sets.
 const METHODS: &[&str] = &["astar", "jps", "jps+"];

@@ -41,7 +41,7 @@ struct Suite {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     ok: bool,
-    /// How many tests passed.
+    /// The number of passed tests.
     passed: u64,
     failed: Vec<String>,
 }
@@ -159,7 +159,7 @@ fn failure(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED").map(str::trim)
 }
 
-/// How many tests passed, from the closing line of a test binary.
+/// The number of passed tests, from the closing line of a test binary.
 fn passed(line: &str) -> Option<u64> {
     let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
     counts.split(' ').next()?.parse().ok()

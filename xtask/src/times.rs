@@ -25,7 +25,7 @@ pub struct Suite {
     pub name: String,
     /// From its start to its end, second tries too.
     pub seconds: f64,
-    /// How many tests passed.
+    /// The number of passed tests.
     pub tests: u64,
 }
 

@@ -156,7 +156,8 @@ fn a_loop_outlives_clients_that_vanish_flood_or_never_end_a_line() {
                 let mut stream = TcpStream::connect(&server.addr).unwrap();
                 stream.write_all(b"show\nsho").unwrap();
             }
-            // It never reads its replies; the loop cuts it off once they fill the socket.
+            // The client never reads its replies; the loop closes the connection once they fill the
+            // socket.
             let mut deaf = TcpStream::connect(&server.addr).unwrap();
             deaf.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
             let flood = b"show\n".repeat(2_000);

@@ -15,7 +15,7 @@ pub trait Map {
     fn find(&self, key: u64) -> Option<u32>;
     /// Removes a key; returns whether it was there.
     fn remove(&mut self, key: u64) -> bool;
-    /// How many keys there are.
+    /// The number of keys.
     fn len(&self) -> usize;
     /// The sum of all values, in the map's order.
     fn walk(&self) -> u64;
@@ -74,7 +74,7 @@ pub struct Entry {
 }
 
 intrusive_adapter!(
-    /// Where the links of an entry are.
+    /// The links of an entry.
     pub ByKey = Box<Entry>: Entry { link => RBTreeLink }
 );
 

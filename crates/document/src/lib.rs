@@ -27,7 +27,7 @@ pub struct Document {
     pub scale_words: String,
     /// The run was stopped before its end.
     pub interrupted: bool,
-    /// How long it took, seconds.
+    /// The duration, seconds.
     pub took_s: f64,
     /// The result, in one sentence that a newcomer understands.
     pub headline: String,
@@ -37,7 +37,7 @@ pub struct Document {
     pub flawed: Section,
     /// The experiment without it.
     pub corrected: Section,
-    /// Why they differ, paragraph by paragraph.
+    /// The reasons for the difference, paragraph by paragraph.
     pub why: Vec<String>,
     /// The lesson, in one sentence.
     pub lesson: String,
@@ -70,7 +70,7 @@ pub struct Figure {
 pub struct Section {
     /// Its heading.
     pub title: String,
-    /// How it was set up.
+    /// The setup.
     pub setup: String,
     /// The result, in a sentence or two.
     pub finding: String,

@@ -7,7 +7,7 @@ use serde::Serialize;
 pub struct Plot {
     /// The title of the plot.
     pub title: String,
-    /// How to read it, in one or two sentences.
+    /// A reading aid, in one or two sentences.
     pub caption: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -29,7 +29,7 @@ pub struct Axis {
     pub names: Vec<String>,
 }
 
-/// How a series is drawn.
+/// The way to draw a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
@@ -47,7 +47,7 @@ pub enum Mark {
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
-    /// How it is drawn.
+    /// The way to draw it.
     pub mark: Mark,
     /// A published figure or a law: drawn in grey and dashed, apart from what was measured here.
     pub published: bool,

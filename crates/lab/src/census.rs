@@ -28,9 +28,9 @@ pub struct Census {
 pub struct Calls {
     /// Its name.
     pub name: String,
-    /// How often it was made, readiness and stopping left out.
+    /// The number of calls, without those of start and stop.
     pub calls: u64,
-    /// How often it failed (`EAGAIN` included).
+    /// The number of failures (`EAGAIN` included).
     pub errors: u64,
     /// Calls for each request.
     pub per_request: f64,

@@ -9,7 +9,7 @@ use crate::verdict::{ArmSummary, Metric, PointSummary, Summary};
 use serde::{Deserialize, Serialize};
 use stats::VALUES_MIN;
 
-/// How much a doubt weighs.
+/// The weight of a doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
@@ -24,7 +24,7 @@ pub enum Weight {
 /// One reason for distrust.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
-    /// How much it weighs.
+    /// Its weight.
     pub weight: Weight,
     /// The observation, its consequence, and a remedy to try.
     pub text: String,
@@ -111,7 +111,7 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
     found
 }
 
-/// Where the generator, not the server, decided the speed.
+/// The doubt that the generator, not the server, limited the speed.
 fn of_the_generator(point: &PointSummary) -> Vec<String> {
     let limited = |late: bool| -> String {
         let arms = point.arms.iter().filter(|arm| arm.generator_limited() && !arm.twin);

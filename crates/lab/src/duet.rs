@@ -60,7 +60,7 @@ pub struct Plan {
     pub requests_per_connection: u64,
     /// The mix of requests in the generator's words; empty = its default.
     pub mix: String,
-    /// How many times each pair is started afresh; an interval needs six.
+    /// The number of fresh starts of each pair; an interval needs six.
     pub fresh_pairs: u32,
     /// Windows on each server of a pair.
     pub windows: u32,
@@ -77,7 +77,7 @@ pub struct Plan {
     pub greeting: String,
 }
 
-/// Why a plan cannot be played.
+/// The reason why a plan cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadDuet {
     /// Fewer servers than it takes.
@@ -182,7 +182,7 @@ impl Side {
 /// The growth of a server's memory with silent connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Silence {
-    /// How many there were.
+    /// Their number.
     pub connections: u32,
     /// Growth of the pages of the server's processes for each (bytes), by Pss.
     pub bytes_each: f64,
@@ -193,7 +193,7 @@ pub struct Silence {
 /// One fresh pair of processes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fresh {
-    /// Which, from 0.
+    /// Its number, from 0.
     pub number: u32,
     /// The servers' core and the generator's had changed over.
     pub swapped: bool,
@@ -271,7 +271,7 @@ pub struct Outcome {
     pub plan: Plan,
     /// In the order of [`Plan::pairings`].
     pub pairings: Vec<Pairing>,
-    /// It was stopped before its end.
+    /// The run stopped before its end.
     pub interrupted: bool,
 }
 

@@ -36,7 +36,7 @@ pub struct PlanFile {
     pub twin: Option<bool>,
     /// Blocks; 10 if absent.
     pub blocks: Option<u32>,
-    /// Where orders and requests come from; 1 if absent.
+    /// The seed of orders and requests; 1 if absent.
     pub seed: Option<u64>,
     /// Load before each window.
     pub warmup: Option<Span>,
@@ -98,7 +98,7 @@ pub struct ArmSpec {
     pub load: Vec<String>,
     /// The text in the server's output that marks readiness.
     pub ready: Option<String>,
-    /// How long it may take to become ready.
+    /// The time limit for its start.
     pub boot: Option<Span>,
     /// The signal that ends it in order: `term`, `int` or `quit`.
     pub stop: Option<Stop>,

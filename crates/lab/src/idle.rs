@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const PER_ADDRESS: u32 = 20_000;
 /// The time limit for opening all of them.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long one connection may take: a full accept queue answers after a second at the earliest.
+/// The time limit for one connection: a full accept queue answers after a second at the earliest.
 const CONNECT: Duration = Duration::from_secs(3);
 /// Descriptors for everything else.
 const RESERVE: u64 = 128;

@@ -50,7 +50,7 @@ pub struct Snapshot {
     pub elapsed_ms: u64,
     /// Until it ends, at the pace so far, milliseconds; absent before the first trial ended.
     pub left_ms: Option<u64>,
-    /// It is over, or was stopped.
+    /// The race is over, or was stopped.
     pub ended: bool,
     /// Current estimates for each load point and arm: the point's lead metric first, then CPU per
     /// request and the other pre-registered metrics.

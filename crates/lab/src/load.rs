@@ -76,7 +76,7 @@ pub struct Load {
     /// The generator's verdict on itself.
     #[serde(default)]
     pub health: Option<Health>,
-    /// When the window began, milliseconds since 1970.
+    /// The start of the window, milliseconds since 1970.
     #[serde(default)]
     pub started_unix_ms: u64,
     /// The generator's own effort.
@@ -90,7 +90,7 @@ pub struct Load {
 /// A distribution of times in nanoseconds. A percentile that too few requests support is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// How many.
+    /// Their number.
     #[serde(default)]
     pub count: u64,
     /// The median.
@@ -118,7 +118,7 @@ pub struct Times {
 pub struct Fault {
     /// Its name.
     pub kind: String,
-    /// How often.
+    /// Their number.
     pub count: u64,
     /// One of the mismatches in full.
     #[serde(default)]
@@ -128,7 +128,7 @@ pub struct Fault {
 /// A comparison of the server's state with the acknowledged replies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// Which comparison; `none` if there was none.
+    /// The kind of comparison; `none` if there was none.
     #[serde(default)]
     pub kind: String,
     /// Whether both agree.

@@ -121,7 +121,7 @@ impl Metric {
         }
     }
 
-    /// Which direction is better.
+    /// The better direction.
     pub fn better(self) -> Better {
         match self {
             Metric::Throughput | Metric::Capacity => Better::More,

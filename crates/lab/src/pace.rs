@@ -76,7 +76,7 @@ impl Work {
         Duration::from_micros(self.gap_us)
     }
 
-    /// How long it takes by its schedule.
+    /// Its duration by its schedule.
     pub fn length(&self) -> Duration {
         self.gap() * self.packets.div_ceil(self.burst.max(1))
     }
@@ -125,7 +125,7 @@ impl Work {
     }
 }
 
-/// How late packets were by their schedule, in nanoseconds; below zero: early.
+/// The lateness of packets against their schedule, in nanoseconds; below zero: early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
     /// Packets with a known time.
@@ -210,16 +210,16 @@ pub struct Reading {
     /// Bytes that calls read from the file per byte of payload. The kernel counts sendfile there
     /// too, which copies none of them, and does not count reads of a ring.
     pub read_copies: f64,
-    /// When sending began on the monotonic clock, nanoseconds.
+    /// The start of sending on the monotonic clock, nanoseconds.
     pub began_ns: u64,
-    /// When the last packet was handed over, or had left.
+    /// The time at which the last packet was handed over, or had left.
     pub ended_ns: u64,
     /// The lateness of packets, where it is known.
     pub late: Option<Lateness>,
     /// Drift in 30 s of single streams; absent without a receiver.
     #[serde(default)]
     pub drifts: Option<Extent>,
-    /// How long streams took from their first packet to their last.
+    /// The duration of streams from their first packet to their last.
     #[serde(default)]
     pub spans: Option<Extent>,
     /// Time of the sender's core in interrupts and softirqs, nanoseconds: a sample at the kernel's
@@ -233,7 +233,7 @@ pub struct Reading {
     /// Bytes read from storage.
     #[serde(default)]
     pub storage: u64,
-    /// Where packets went.
+    /// The packets' destination.
     #[serde(default)]
     pub sink: String,
     /// CPU time of the whole core per packet by cycle soak, nanoseconds; includes the kernel's own

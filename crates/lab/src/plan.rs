@@ -38,7 +38,7 @@ pub struct Arm {
     /// The check of readiness.
     #[serde(default)]
     pub ready: Ready,
-    /// How long it may take to become ready, milliseconds; 0 = 5 s.
+    /// The time limit for its start, milliseconds; 0 = 5 s.
     #[serde(default)]
     pub boot_ms_max: u64,
     /// The way to end it in order.
@@ -46,7 +46,7 @@ pub struct Arm {
     pub stop: Stop,
 }
 
-/// How a server is known to be ready.
+/// The check of a server's readiness.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ready {
@@ -140,7 +140,7 @@ impl Default for Plan {
     }
 }
 
-/// Why a plan cannot be run.
+/// The reason why a plan cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadPlan {
     /// No arm.
@@ -259,7 +259,7 @@ impl Plan {
         }
     }
 
-    /// How far the plan lets a result be trusted: `smoke` below 10 blocks, `claim` below 12,
+    /// The trust that the plan allows in a result: `smoke` below 10 blocks, `claim` below 12,
     /// `publish`.
     pub fn label_for(blocks: u32) -> &'static str {
         match blocks {

@@ -42,7 +42,7 @@ impl Observer for Silent {}
 pub struct Outcome {
     /// Manifest and all attempts.
     pub run: Run,
-    /// It was stopped before its end.
+    /// The race stopped before its end.
     pub interrupted: bool,
 }
 

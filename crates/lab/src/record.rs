@@ -23,7 +23,7 @@ pub const SCHEMA: &str = "roundhouse.race/1";
 pub struct Manifest {
     /// `roundhouse.race/1`.
     pub schema: String,
-    /// When it began, UTC (RFC 3339).
+    /// The start, UTC (RFC 3339).
     pub date: String,
     /// The program's version.
     pub version: String,
@@ -80,7 +80,7 @@ pub struct Pilot {
 pub struct Sitting {
     /// From 0; trials name theirs in [`crate::seen::Seen::sitting`].
     pub number: u32,
-    /// When it began, UTC (RFC 3339).
+    /// The start, UTC (RFC 3339).
     pub date: String,
     /// Fingerprint of the program that ran it.
     pub program: String,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The laboratory's observations in one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
-    /// Which sitting of a resumed race, from 0.
+    /// The sitting of a resumed race, from 0.
     #[serde(default)]
     pub sitting: u32,
     /// The gates that failed, each with its figure; decided before the outcome is looked at.
@@ -25,10 +25,10 @@ pub struct Seen {
     /// Silent connections and their cost.
     #[serde(default)]
     pub idle: Option<Idle>,
-    /// How a capacity was found.
+    /// The search for a capacity.
     #[serde(default)]
     pub search: Option<Search>,
-    /// How an overload went.
+    /// The course of an overload.
     #[serde(default)]
     pub recovery: Option<Recovery>,
 }
@@ -37,8 +37,8 @@ pub struct Seen {
 /// Ended processes and threads are included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TreeLife {
-    /// Where CPU times come from: `cgroup` (exact, nanoseconds or microseconds) or `ticks` (the
-    /// kernel's children's times, 10 ms, readiness and stopping included).
+    /// The source of CPU times: `cgroup` (exact, nanoseconds or microseconds) or `ticks` (the
+    /// kernel's children's times, 10 ms, start and stop included).
     pub source: String,
     /// CPU time in user mode, nanoseconds. The sum of both is exact; the split is sampled at the
     /// tick.
@@ -82,11 +82,11 @@ pub struct TreeLife {
 /// Silent connections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Idle {
-    /// How many were asked for.
+    /// The number of requested connections.
     pub wanted: u32,
-    /// How many were open when the load began.
+    /// The number of open connections when the load began.
     pub opened: u32,
-    /// How many were still open when it ended.
+    /// The number of open connections when the load ended.
     pub kept: u32,
     /// Memory of the process tree before them, kilobytes.
     #[serde(default)]
@@ -101,7 +101,7 @@ pub struct Idle {
     /// Memory of the process tree for each of them, bytes.
     #[serde(default)]
     pub bytes_each: Option<f64>,
-    /// Why fewer were opened than wanted.
+    /// The reason why fewer were opened than requested.
     #[serde(default)]
     pub why: String,
 }
@@ -109,7 +109,7 @@ pub struct Idle {
 /// The search for the highest rate at which a promise is kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Search {
-    /// Which share of requests the promise covers.
+    /// The share of requests that the promise covers.
     pub quantile: f64,
     /// Within which time, nanoseconds.
     pub limit_ns: u64,
@@ -135,12 +135,12 @@ pub struct Probe {
     pub latency_ns: Option<f64>,
     /// Whether the promise was kept.
     pub kept: bool,
-    /// Why not.
+    /// The reason if it was not kept.
     #[serde(default)]
     pub why: String,
 }
 
-/// How an overload went.
+/// The course of an overload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
     /// Offered load as a multiple of capacity.
@@ -160,7 +160,7 @@ pub struct Recovery {
     /// its base (and stays there for one more slice), milliseconds; absent if it never was.
     #[serde(default)]
     pub recovered_ms: Option<f64>,
-    /// How long was looked, milliseconds.
+    /// The time of observation, milliseconds.
     #[serde(default)]
     pub watched_ms: f64,
 }

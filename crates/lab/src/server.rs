@@ -23,12 +23,12 @@ pub struct Process {
     stop: Stop,
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Its status in words, as `exit 0` or `signal 9`.
     pub how: String,
-    /// It ended by itself with status 0, within the deadline.
+    /// The process ended by itself with status 0, within the deadline.
     pub clean: bool,
 }
 
@@ -61,7 +61,7 @@ impl Process {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// The end of the process, if it has ended.
     pub fn ended(&mut self) -> Option<Ended> {
         self.child.try_wait().ok().flatten().map(Ended::of)
     }
@@ -103,7 +103,7 @@ impl Process {
         Ended { how, clean: false }
     }
 
-    /// Where its output is written.
+    /// The folder of its output.
     pub fn folder(&self) -> &Path {
         self.out.parent().unwrap_or(Path::new("."))
     }

@@ -53,7 +53,7 @@ pub struct Trial {
     pub objections: Vec<String>,
     /// Whether this attempt is the slot's result.
     pub counted: bool,
-    /// How the server ended after TERM, if it had to.
+    /// The end of the server after TERM, if it had to.
     pub exit: Option<String>,
     /// The server ended by itself with status 0.
     pub exit_clean: bool,
@@ -146,14 +146,14 @@ pub(crate) fn generate(
 
 /// The outcome of a wait for a process.
 pub(crate) enum Waited {
-    /// It ended, whatever its status.
+    /// The process ended, with any status.
     Output {
         /// Its standard output.
         text: String,
         /// The last lines of its standard error.
         complaint: String,
     },
-    /// It did not start or did not end.
+    /// The process did not start or did not end.
     Nothing(String),
     /// `stop` became true.
     Interrupted,

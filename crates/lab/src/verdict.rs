@@ -221,10 +221,10 @@ pub struct CostSummary {
     pub syn_retransmits: Option<f64>,
 }
 
-/// How far the twin strayed from its baseline.
+/// The distance of the twin from its baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NoiseFloor {
-    /// In which metric.
+    /// The metric.
     pub metric: Metric,
     /// The end of the twin's interval that is farther from 1, as a log-ratio.
     pub log: f64,
@@ -274,8 +274,7 @@ pub struct Summary {
     /// The curves: load points that share a series, for every arm, with the scalability law.
     #[serde(default)]
     pub sweeps: Vec<Sweep>,
-    /// How many comparisons were pre-registered and had an interval: the family of Holm's
-    /// correction.
+    /// The number of pre-registered comparisons with an interval: the family of Holm's correction.
     #[serde(default)]
     pub family: u32,
 }

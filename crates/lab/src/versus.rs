@@ -42,7 +42,7 @@ pub struct Row {
     pub after: f64,
     /// Its interval.
     pub after_interval: Option<Interval>,
-    /// By what factor it changed from the first to the second run.
+    /// The factor of change from the first to the second run.
     pub change: Option<f64>,
     /// The exact interval of that factor.
     pub change_interval: Option<Interval>,
@@ -102,7 +102,7 @@ pub fn versus(first: &Run, second: &Run) -> Versus {
     Versus { rows, differences: differences(first, second), sentence }
 }
 
-/// How the ratio to the baseline changed.
+/// The change of the ratio to the baseline.
 fn ratio_change(point: &str, arm: &str, before: &Judged, after: &Judged) -> Row {
     let change = shift(&before.comparison.log_ratios, &after.comparison.log_ratios);
     Row {
@@ -133,7 +133,7 @@ fn agreement(before: Verdict, after: Verdict) -> Agreement {
     }
 }
 
-/// How the baseline's own figures changed.
+/// The change of the baseline's own figures.
 fn own_change(first: &Run, second: &Run, point: &str, arm: &str, metric: Metric) -> Option<Row> {
     let values = |run: &Run| -> Vec<f64> {
         let mine = |trial: &&Trial| trial.point == point && trial.arm == arm;

@@ -20,8 +20,8 @@ use std::time::Duration;
 const SHORT: u32 = 128;
 /// The longest that they give since.
 const LONG: u32 = 4_096;
-/// For how long the server is held for each client, as if accepting one took this long. A server
-/// that resolves each peer's name, or prints a line to a slow terminal, is not faster.
+/// The time for which the server is held for each client, as if accepting one took this long. A
+/// server that resolves each peer's name, or prints a line to a slow terminal, is not faster.
 const HOLD_EACH: Duration = Duration::from_micros(1_200);
 /// Sizes of the crowd: the last three published.
 const SIZES: [u32; 3] = [CLIENTS[2], CLIENTS[3], CLIENTS[4]];
@@ -48,7 +48,7 @@ struct Design {
     runs: u32,
     /// The short queue.
     short: u32,
-    /// For how long the server is held for each client; `None` for the trial without.
+    /// The time for which the server is held for each client; `None` for the trial without.
     hold_each: Option<Duration>,
     /// SYNs that wait one second before waits double.
     linear: u32,
@@ -190,7 +190,7 @@ impl Design {
         it
     }
 
-    /// For how long the server is held at each size of the crowd.
+    /// The time for which the server is held, at each size of the crowd.
     fn holds(&self) -> Vec<String> {
         let each = self.hold_each.unwrap_or_default();
         self.sizes.iter().map(|it| format!("{} at {it}", words::span(each * *it))).collect()
@@ -272,7 +272,8 @@ impl Design {
         }
     }
 
-    /// How far apart the medians of both servers' elapsed times are with the long queue, seconds.
+    /// The distance between the medians of both servers' elapsed times with the long queue,
+    /// seconds.
     fn apart(&self, storms: &[Storm], clients: u32) -> Option<f64> {
         let [select, pool] = [0, 1].map(|engine| {
             let same =

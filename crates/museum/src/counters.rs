@@ -71,7 +71,7 @@ fn knocks(table: &str, port: u16) -> usize {
     rows.count()
 }
 
-/// How many times SYNs wait one second before the wait doubles. Kernels before 6.5 have no such
+/// The number of SYN waits of one second before the wait doubles. Kernels before 6.5 lack this
 /// setting and double at once: 0.
 pub fn syn_linear_timeouts() -> u32 {
     setting("/proc/sys/net/ipv4/tcp_syn_linear_timeouts").unwrap_or(0)

@@ -31,7 +31,7 @@ pub trait Exhibit: Sync {
     fn nothing(&self, settings: &Settings) -> Draft;
 }
 
-/// How much an exhibit has to do.
+/// The effort of an exhibit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effort {
     /// Steps, for a progress bar.
@@ -52,7 +52,7 @@ impl Effort {
     }
 }
 
-/// Why an exhibit could not be shown.
+/// The reason why an exhibit failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A file or directory could not be used.

@@ -16,7 +16,8 @@ pub fn rounds(clients: u32, workers: u32) -> u32 {
     clients.checked_div(workers).map_or(0, |_| clients.div_ceil(workers))
 }
 
-/// How long the last of `clients` takes, if each stays for `session` once it has a worker.
+/// The time until the last of `clients` has finished, if each stays for `session` once it has a
+/// worker.
 pub fn staircase(clients: u32, workers: u32, session: Duration) -> Duration {
     session * rounds(clients, workers)
 }

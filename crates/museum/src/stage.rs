@@ -36,7 +36,7 @@ use std::time::Duration;
 /// The schema of the raw file's first line and of the JSON that the command prints.
 pub const SCHEMA: &str = "roundhouse.museum/2";
 
-/// How long a server may take to become ready, and to end. A pool of a thousand threads on a busy
+/// The time limit for a server's start, and for its end. A pool of a thousand threads on a busy
 /// machine needs some of it.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Each stock's initial shares: enough to refuse no order, so that all answers have the same
@@ -52,7 +52,7 @@ pub struct Settings {
     pub version: String,
     /// The commit it was built from, if the program knows it.
     pub commit: Option<String>,
-    /// By how much waits are shortened.
+    /// The factor by which waits are shortened.
     pub scale: Scale,
     /// Sizes of the crowd in place of the published ones.
     pub clients: Option<Vec<u32>>,
@@ -85,7 +85,7 @@ impl Settings {
         self.blocks(if self.quick { stats::VALUES_MIN as u32 } else { usual })
     }
 
-    /// How much of something is done: `usual`, or a `share`th of it if it has to be quick.
+    /// The amount of work: `usual`, or a `share`th of it in a quick run.
     pub fn amount(&self, usual: u64, share: u64) -> u64 {
         if self.quick { (usual / share.max(1)).max(1) } else { usual }
     }
@@ -120,7 +120,7 @@ pub trait Listener {
     fn step(&mut self, result: &str);
 }
 
-/// Where an exhibit is run.
+/// The stage of an exhibit.
 pub struct Stage<'a> {
     settings: Settings,
     room: PathBuf,
@@ -133,7 +133,7 @@ pub struct Stage<'a> {
     doubts: Vec<String>,
     /// Servers started so far: each has a directory of its own.
     servers: u32,
-    /// How often the machine was not quiet while a server was asked.
+    /// The number of runs on a machine that was not quiet.
     quiet: quiet::Quiet,
 }
 

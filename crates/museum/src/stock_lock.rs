@@ -23,7 +23,7 @@ const CLIENTS: [u32; 1] = [100];
 const CONNECTIONS: u32 = 32;
 /// Requests in flight on each: at this depth the service is visible beside the kernel.
 const DEPTH: u32 = 16;
-/// How long a duet stays with one server.
+/// The time for which a duet stays with one server.
 const WINDOW: Duration = Duration::from_millis(40);
 /// Start, forks and end of a crowd, beside its sleep.
 const OVERHEAD: Duration = Duration::from_millis(500);

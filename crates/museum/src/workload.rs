@@ -169,7 +169,7 @@ fn draft(pause: Duration, asleep: &[Kind], awake: Option<&Race>, plan: &Plan) ->
     it
 }
 
-/// How far apart the slowest and the quickest of all crowds of one size are.
+/// The distance between the slowest and the quickest of all crowds of one size.
 fn apart(asleep: &[Kind]) -> Option<f64> {
     let sizes = asleep.iter().map(|it| it.run.clients);
     let spread = |clients: u32| {

@@ -30,7 +30,7 @@ use lab::plan::Plan;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// How many arm colours the style sheet has; further arms begin again with another symbol.
+/// The number of arm colours in the style sheet; further arms begin again with another symbol.
 const COLOURS: usize = 7;
 
 /// Marker symbols, for readers who cannot tell the colours apart.
@@ -44,7 +44,7 @@ pub struct Chart {
     pub id: String,
     /// The title of the chart.
     pub title: String,
-    /// How to read it, in one or two sentences.
+    /// A reading aid, in one or two sentences.
     pub caption: String,
     /// Height in pixels.
     pub height: usize,
@@ -68,15 +68,15 @@ pub(crate) fn chart(
     Chart { id, title, caption, height, figure, table }
 }
 
-/// How an arm looks in every chart of a page.
+/// The look of an arm in every chart of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     pub colour: String,
     pub symbol: &'static str,
 }
 
-/// How the arm `name` looks: the baseline in the colour of ink, its twin in grey, each other arm in
-/// a colour of its own.
+/// The look of the arm `name`: the baseline in the colour of ink, its twin in grey, each other arm
+/// in a colour of its own.
 pub(crate) fn look(plan: &Plan, name: &str) -> Look {
     if plan.twin && name == plan.twin_name() {
         return Look { colour: "$muted".to_string(), symbol: "circle-open" };

@@ -11,7 +11,7 @@ use lab::verdict::{Metric, Verdict};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How many trials the noise is computed from.
+/// The number of trials from which the noise is computed.
 const NOISE_MAX: usize = 400;
 
 /// One comparison after a number of blocks.
@@ -71,7 +71,7 @@ pub struct Document {
     rows: Vec<Row>,
     noise: Vec<Noise>,
     news: Vec<String>,
-    /// Where the report was written, once it was.
+    /// The path of the report, once it was written.
     report: Option<String>,
 }
 

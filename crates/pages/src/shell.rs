@@ -54,7 +54,7 @@ const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
 /// Whether a page carries the chart script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Charts {
-    /// It does, two megabytes of it.
+    /// The page carries it, two megabytes.
     Packed,
     /// The page draws nothing, or without a script.
     None,

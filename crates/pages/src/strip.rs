@@ -9,8 +9,8 @@ use std::fmt::Write;
 /// Room at both ends for half a dot, in percent of the width.
 const EDGE: f64 = 2.5;
 
-/// How many of the ends the axis holds; the rest are arrow heads, so that one arm far away does not
-/// press all others into a point.
+/// The share of the ends that the axis covers; the rest are arrow heads, so that one distant arm
+/// does not press all others into a point.
 const HELD: f64 = 0.75;
 
 /// A common axis for all strips of a page: log-ratios from `-reach` to `reach`.

@@ -9,7 +9,7 @@ use std::path::Path;
 pub const BUY: (&str, &str) = ("buy 1 1\\n", "[buy] success");
 /// The request to the peer.
 const INCR: (&str, &str) = ("INCR stock\\r\\n", ":");
-/// Where Debian puts the peer.
+/// Debian's path of the peer.
 const REDIS: &str = "/usr/bin/redis-server";
 
 /// A server that can sing in a duet.
@@ -130,7 +130,7 @@ impl Arm {
         matches!(self, Self::Echo(_) | Self::EchoTokio)
     }
 
-    /// Why it cannot run on this machine, if so.
+    /// The reason why it cannot run on this machine, if any.
     pub fn absent(self) -> Option<String> {
         let (program, package) = match self {
             Self::Redis => (REDIS, "redis-server"),

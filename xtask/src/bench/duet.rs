@@ -61,10 +61,10 @@ impl Default for Load {
     }
 }
 
-/// How long a comparison is.
+/// The length of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
-    /// How often both servers are started afresh.
+    /// The number of fresh starts of both servers.
     pub fresh_pairs: u32,
     /// Windows on each.
     pub windows: u32,

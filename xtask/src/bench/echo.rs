@@ -22,7 +22,7 @@ pub const NOTE: &str = "\
 
 /// Our engines.
 const ENGINES: [&str; 3] = ["reactor", "uring", "port"];
-/// How long one run takes (seconds).
+/// The duration of one run (seconds).
 const SECONDS: &str = "2s";
 
 /// Every comparison by duet.

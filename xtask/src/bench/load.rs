@@ -270,7 +270,7 @@ impl Room {
         Ok(path)
     }
 
-    /// How late an open loop sends.
+    /// The lateness of an open loop.
     fn lateness(&self, pairs: u32, outcome: &mut Outcome) {
         eprintln!("── lateness at {RATE}/s");
         let one = || -> anyhow::Result<f64> {
@@ -293,7 +293,7 @@ impl Room {
     }
 }
 
-/// How long a run is.
+/// The length of a run.
 enum Extent {
     Seconds(u32),
     Count(u64),

@@ -47,7 +47,7 @@ struct Bench {
     film: PathBuf,
     room: PathBuf,
     net: Net,
-    /// How long a session is listened to.
+    /// The time for which a receiver listens to a session.
     listen: Duration,
     blocks: usize,
     quick: bool,
@@ -318,7 +318,7 @@ impl Bench {
         self.net.free()?;
         let share = server.share(self.listen / 2);
         for listener in &mut listeners {
-            // It would wait for packets that come no more.
+            // Otherwise it would wait for packets that no longer arrive.
             listener.kill()?;
             listener.wait()?;
         }

@@ -14,13 +14,13 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How our own computing begins in a request.
+/// The beginning of a request for our own computing.
 pub const OURS: &str = "/work?ms=";
 /// The two lengths that are compared, in rounds.
 const ROUNDS: [u32; 2] = [50_000, 1_050_000];
-/// How often each is asked for.
+/// The number of requests to each.
 const ASKED: u32 = 25;
-/// How long Apache may take to begin, and a request to be answered.
+/// The time limit for Apache's start, and for a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The measurements of Apache's speed.

@@ -10,7 +10,7 @@ use anyhow::Context;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where Debian puts them.
+/// Debian's paths.
 pub const NGINX: &str = "/usr/sbin/nginx";
 /// The same of Apache.
 pub const APACHE: &str = "/usr/sbin/apache2";
@@ -140,7 +140,7 @@ pub fn site(room: &Path) -> PathBuf {
     room.join("site")
 }
 
-/// How a foreign server begins.
+/// The script that starts a foreign server.
 pub fn script(room: &Path, name: &str) -> PathBuf {
     room.join(name).with_extension("sh")
 }

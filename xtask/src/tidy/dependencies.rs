@@ -9,9 +9,9 @@ use super::{Finding, Tree};
 const ARGUMENT: &str = "# dep ";
 /// A justification has at least this length.
 const ARGUMENT_MIN: usize = 20;
-/// Where the arguments are.
+/// The file of the justifications.
 const DENY: &str = "deny.toml";
-/// Where the dependencies are.
+/// The file of the dependencies.
 const MANIFEST: &str = "Cargo.toml";
 
 /// The external names of `[workspace.dependencies]`: those without a path.

@@ -14,7 +14,7 @@ const FUNCTION_MAX: usize = 70;
 /// sitting; `parts` keeps the engines' own files that short.
 const FILE_MAX: &[(&str, usize)] =
     &[("bare/", 200), ("crates/engines/src/parts/", 600), ("crates/engines/src/", 300), ("", 600)];
-/// Where the exceptions are.
+/// The file of the exceptions.
 const EXCEPTIONS: &str = "xtask/tidy.toml";
 
 /// Lines of source have at most 100 columns. A link cannot be folded and may be longer.

@@ -5,7 +5,7 @@ use super::{Finding, Tree};
 
 /// Crates that may say `unsafe`.
 const UNSAFE_USERS: &[&str] = &["crates/sys/", "crates/memory/"];
-/// Where skipped tests are excused.
+/// The file that excuses skipped tests.
 const SKIPS: &str = "tests/skips.toml";
 /// Macros that mark unfinished code. The names are split, because this file is checked too.
 const UNFINISHED: &[&str] = &["todo", "unimplemented"];

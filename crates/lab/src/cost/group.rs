@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where control groups live.
+/// The mount point of control groups.
 const ROOT: &str = "/sys/fs/cgroup";
 /// Distinguishes the groups of one process.
 static NEXT: AtomicU32 = AtomicU32::new(0);

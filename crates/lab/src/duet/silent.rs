@@ -64,7 +64,7 @@ impl Silent {
 /// Whether process `pid` may open `needed` descriptors. A server that may raise its own limit has
 /// done so by now.
 fn allows(pid: u32, needed: u64) -> Result<(), String> {
-    // Where the file cannot be read, the attempt will tell.
+    // If the file cannot be read, the attempt shows the limit.
     let text = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
     let soft = text.lines().find_map(|line| line.strip_prefix("Max open files"));
     let soft = soft.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());

@@ -132,7 +132,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Which one is started first is drawn too: the later one finds warmer caches.
+    /// The order of the two starts is random too: the later server finds warmer caches.
     fn start(
         &self,
         parts: [&Part; 2],

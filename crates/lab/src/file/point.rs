@@ -58,7 +58,7 @@ pub struct PointSpec {
     pub overload: Option<Many<f64>>,
     /// A promise such as `p99 < 1ms`: the trial searches for the highest rate that keeps it.
     pub promise: Option<String>,
-    /// How narrow the search ends (0.05 = 5 %).
+    /// The width at which the search ends (0.05 = 5 %).
     pub resolution: Option<f64>,
     /// The mix of requests in the generator's words.
     pub mix: Option<String>,

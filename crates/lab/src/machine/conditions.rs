@@ -19,7 +19,7 @@ pub struct Conditions {
     pub foreign: Option<f64>,
     /// Movement of the wall clock against the monotonic clock, milliseconds.
     pub clock_step_ms: f64,
-    /// How late a thread that slept was woken at worst, milliseconds.
+    /// The greatest wake-up delay of a sleeping thread, milliseconds.
     #[serde(default)]
     pub hiccup_ms: Option<f64>,
     /// Share of the time in which some task waited for a processor (PSI), 0 to 1; no gate, because

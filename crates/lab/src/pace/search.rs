@@ -19,7 +19,7 @@ pub struct Step {
     pub share: f64,
     /// Packets that the kernel refused.
     pub failed: u64,
-    /// It met the objective.
+    /// Whether it met the objective.
     pub kept: bool,
 }
 

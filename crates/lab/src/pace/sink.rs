@@ -89,7 +89,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // It may never have been made.
+        // The device may not exist.
         let _ = run("ip", &["link", "del", &self.name]);
     }
 }

@@ -27,7 +27,7 @@ impl Soak {
 
     /// Ends it; all its lines.
     pub(super) fn stop(mut self) -> Vec<Tick> {
-        // It ends at no other time, so it still runs.
+        // The process ends at no other time, so it still runs.
         let _ = self.0.kill();
         let mut text = String::new();
         if let Some(out) = &mut self.0.stdout {

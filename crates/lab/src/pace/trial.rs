@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 /// The idle time of the core before and after, in which the soak measures its own speed.
 const CALM: Duration = Duration::from_millis(300);
-/// How long other processes run before the sender starts.
+/// The time for which other processes run before the sender starts.
 const SETTLE: Duration = Duration::from_millis(100);
-/// How much longer than its schedule a trial may take: overload slows everything.
+/// The factor by which a trial may exceed its schedule: overload slows everything.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// The sender's scheduling rank.
@@ -56,7 +56,7 @@ impl Rank {
 pub struct Around {
     /// The sender's core and the receiver's; `None` leaves both to the kernel.
     pub cores: Option<(usize, usize)>,
-    /// Where packets go.
+    /// The packets' destination.
     pub sink: Sink,
     /// The sender's rank.
     pub rank: Rank,

@@ -35,14 +35,14 @@ impl Plan {
         }
     }
 
-    /// How many comparisons with the baseline are pre-registered.
+    /// The number of pre-registered comparisons with the baseline.
     pub fn family(&self) -> usize {
         let others = self.arms.len().saturating_sub(1);
         self.points.iter().map(|point| self.registered(point).len() * others).sum()
     }
 
-    /// Why no verdict, or none that survives the correction, can come out of this plan, whatever is
-    /// measured. `None` if one can.
+    /// The reason why this plan can yield no verdict, or none that survives the correction, for any
+    /// measurement. `None` if it can yield one.
     pub fn hopeless(&self) -> Option<String> {
         let (blocks, family) = (self.blocks, self.family());
         let p = p_least(blocks);

@@ -16,7 +16,7 @@ pub struct Gates {
     pub steal_max: f64,
     /// Share of the machine's time that processes outside the trial took, 0 to 1.
     pub foreign_max: f64,
-    /// How far the wall clock may move against the monotonic clock, milliseconds.
+    /// The limit on a step of the wall clock against the monotonic clock, milliseconds.
     pub clock_step_ms_max: f64,
     /// The limit on the wake-up delay of a sleeping thread, milliseconds.
     pub hiccup_ms_max: f64,
@@ -49,7 +49,7 @@ impl Default for Gates {
     }
 }
 
-/// Which limit was passed.
+/// The limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
@@ -93,7 +93,7 @@ impl Gate {
 /// One limit that a trial passed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// Which.
+    /// The gate.
     pub gate: Gate,
     /// The measured value, in the unit of the gate's limit; absent for a generator that failed.
     #[serde(default)]

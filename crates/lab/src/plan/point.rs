@@ -88,7 +88,7 @@ pub enum Model {
     /// The highest rate at which a promise is kept: doubling, then bisection, each probe with a
     /// fresh process.
     Capacity {
-        /// Which share of requests the promise covers, such as 0.99.
+        /// The share of requests that the promise covers, such as 0.99.
         quantile: f64,
         /// Within which time, nanoseconds.
         limit_ns: u64,

@@ -13,7 +13,7 @@ use meter::TreeCost;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a tool may take to attach, and to print its table.
+/// The time limit for a tool to attach, and to print its table.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Length of the load, milliseconds: counts need no precision.
 const WINDOW_MS: u64 = 500;

@@ -23,7 +23,7 @@ const ACHIEVED_MIN: f64 = 0.99;
 const FAILED_MAX: f64 = 0.001;
 /// Probes of one search at the most.
 const PROBES_MAX: usize = 16;
-/// Where it begins, as a share of the pilot's capacity.
+/// The start of the search, as a share of the pilot's capacity.
 const BEGIN: f64 = 0.25;
 
 /// The search gives up at this fraction of where it began.

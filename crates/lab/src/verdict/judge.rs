@@ -4,7 +4,7 @@ use super::{Judged, Verdict};
 use crate::metric::Metric;
 use stats::{Comparison, Judgement, Terms};
 
-/// Which side the generator held back.
+/// The sides that the generator held back.
 #[derive(Clone, Copy)]
 pub(super) struct Sides {
     pub(super) arm: bool,

@@ -4,7 +4,7 @@ use super::{BUSY_MAX, Lamp, Light};
 use crate::load::Load;
 use crate::trial::{Ending, Trial};
 
-/// Why an arm has no result.
+/// The reason why an arm has no result.
 pub(super) fn reason(all: &[&Trial]) -> String {
     let words = all.iter().rev().find_map(|trial| match &trial.ending {
         Ending::Unavailable { reason } | Ending::Failed { reason } => Some(reason.clone()),

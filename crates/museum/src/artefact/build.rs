@@ -8,7 +8,7 @@
 
 use std::hint::black_box;
 
-/// How accessors are compiled.
+/// The compilation of accessors.
 pub trait Build: 'static {
     /// An accessor.
     fn call<T>(make: impl FnOnce() -> T) -> T;

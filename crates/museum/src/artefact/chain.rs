@@ -34,7 +34,7 @@ impl Chain {
         found
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -75,7 +75,7 @@ impl Boxed {
         }
     }
 
-    /// Where a key is, or would be.
+    /// The link to a key, or the place where it belongs.
     fn link(mut at: &mut Link, key: u64) -> &mut Link {
         while at.as_ref().is_some_and(|leaf| leaf.key != key) {
             let Some(leaf) = at else { unreachable!("it was looked at") };
@@ -122,7 +122,7 @@ impl Boxed {
         true
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.len
     }

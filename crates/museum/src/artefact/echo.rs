@@ -53,7 +53,7 @@ pub const SWITCHES: [&str; 5] = [
     "cache lines apart",
 ];
 
-/// Which of the five optimisations are on.
+/// The enabled ones of the five optimisations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switches(pub u32);
 
@@ -87,7 +87,7 @@ impl FromStr for Switches {
     }
 }
 
-/// How a session's parts lie.
+/// The memory layout of a session's parts.
 trait Lie: Send + Sync + 'static {
     type Of<T: Send + Sync + 'static>: Deref<Target = T> + From<T> + Send + Sync;
 }

@@ -40,9 +40,9 @@ impl<const W: usize> Node<W> {
     }
 }
 
-/// Where nodes lie.
+/// The storage of nodes.
 pub trait Backing<const W: usize>: Sync {
-    /// So many nodes, each linked to the next.
+    /// Makes `count` nodes, each linked to the next.
     fn new(count: u32) -> Self;
     /// A node.
     fn node(&self, index: u32) -> &Node<W>;
@@ -82,7 +82,7 @@ impl<const W: usize> Backing<W> for List<W> {
     }
 }
 
-/// Which free nodes there are.
+/// The ends of the list of free nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
     first: u32,
@@ -90,11 +90,11 @@ pub struct Ends {
     used: u32,
 }
 
-/// How access to the free list is locked.
+/// The lock of the free list.
 pub trait Gate {
     /// A gate around `ends`.
     fn new(ends: Ends) -> Self;
-    /// Lets `change` through.
+    /// Runs `change` under the lock.
     fn pass<T>(&self, change: impl FnOnce(&mut Ends) -> T) -> T;
 }
 
@@ -128,7 +128,7 @@ impl Gate for Open {
     }
 }
 
-/// Which free node is used next.
+/// The order in which free nodes are reused.
 pub trait Turn {
     /// First in, first out.
     const QUEUE: bool;

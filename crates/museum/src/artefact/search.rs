@@ -47,7 +47,7 @@ pub fn price(direction: usize) -> f64 {
     if direction.is_multiple_of(2) { 1.0 } else { std::f64::consts::SQRT_2 }
 }
 
-/// How far a goal seems.
+/// The estimated distance to a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Estimate {
     /// Columns and rows together: more than remains where diagonal steps are allowed.
@@ -73,7 +73,8 @@ impl Estimate {
 pub struct Repairs {
     /// The estimate.
     pub estimate: Estimate,
-    /// It ends when the goal is taken out, and a better way changes a cell's place in the order.
+    /// The search ends when the goal is taken out, and a better path changes a cell's place in the
+    /// order.
     pub exact: bool,
 }
 

@@ -33,8 +33,8 @@ const PAIR_OF_LINES: usize = 128;
 /// Threads of the published run, and the operations of each.
 const THREADS: usize = 4;
 const ROUNDS: u64 = 1_000;
-/// How often each does it, so that the threads are at it together: one turn takes less time than a
-/// thread needs to begin.
+/// The number of turns of each thread, so that the threads run at the same time: one turn takes
+/// less time than the start of a thread.
 const TURNS: u64 = 40;
 const ALONE: &str = "one thread";
 const INTERLEAVED: &str = "two, taking turns";

@@ -45,7 +45,7 @@ const TILES: [u16; 9] = [1, 2, 3, 5, 7, 10, 15, 20, 30];
 const STRAIGHT: [&str; 4] = ["A* as published", "JPS as published", "our A*", "our JPS"];
 /// Queries of a map from a set, spread over its scenario.
 const SAMPLE: usize = 12;
-/// Where maps of a set are, if anywhere.
+/// The variable that names the folder of maps.
 const MAPS_AT: &str = "ROUNDHOUSE_MAPS";
 
 /// The exhibit.
@@ -274,7 +274,7 @@ impl Measured {
         )
     }
 
-    /// How many queries an arm answers with more than the shortest, and by how much at worst.
+    /// The number of queries that an arm answers with too long a path, and the worst excess.
     fn too_long(&self, rung: usize) -> (usize, f64) {
         let over = self.climbed.iter().filter_map(|it| {
             let factor = it.found[rung].0? / it.query.shortest;

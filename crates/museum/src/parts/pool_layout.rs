@@ -170,8 +170,8 @@ impl Filled {
     }
 }
 
-/// How far apart objects lie that were taken one after another: the median, and the share within a
-/// page.
+/// The distances between objects that were taken one after another: the median, and the share
+/// within a page.
 fn steps(filled: &mut Filled) -> (f64, f64) {
     let held = filled.held.clone();
     let mut at = |handle| filled.pool.pointer(handle).map_or(0, |it| it.addr().get());

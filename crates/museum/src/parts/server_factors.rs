@@ -34,7 +34,7 @@ const CLIENTS: u32 = 32;
 const WINDOW: usize = 10;
 /// A client thread that is busier than this may be the limit itself.
 const BUSY_MAX: f64 = 0.9;
-/// How long each server is loaded in a block.
+/// The time for which each server is loaded in a block.
 const LOADED: Duration = Duration::from_millis(60);
 /// The largest factor of cost that counts as no effect of a switch, for its finding.
 const SMALL: f64 = 1.25;

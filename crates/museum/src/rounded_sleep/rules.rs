@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Ticks a second of the published machine.
 pub const HZ: u32 = 100;
 
-/// How a program waits after a packet.
+/// The way in which a program waits after a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// `nanosleep(2)` of Linux 2.2, under `usleep(3)`: the wait in ticks, rounded up, and one more.

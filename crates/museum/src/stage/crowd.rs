@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 /// The time that `multiclient` needs beyond its orders and pauses: a thousand forks on a busy
 /// machine, and handshakes with up to six attempts.
 const SLACK: Duration = Duration::from_secs(60);
-/// How often to check whether the clients have ended; coarse, because the check shares the cores
-/// with the measurement.
+/// The interval of the check whether the clients have ended; coarse, because the check shares the
+/// cores with the measurement.
 const GLANCE: Duration = Duration::from_millis(2);
-/// How often to check whether a held server may continue: a list of a thousand sockets is long.
+/// The interval of the check whether a held server may continue: a list of a thousand sockets is
+/// long.
 const LOOK: Duration = Duration::from_millis(10);
 /// A hold takes at most this many times its own length.
 const HOLD_MAX: u32 = 10;
@@ -56,7 +57,7 @@ pub struct CrowdRun {
     pub connected: u32,
     /// From the first fork until the last of them was connected, seconds.
     pub connected_after_s: f64,
-    /// How long each client's connect(2) took: counts in steps of 50 ms, from 0 on. The last step
+    /// The durations of the clients' connect(2): counts in steps of 50 ms, from 0 on. The last step
     /// holds everything above.
     #[serde(default)]
     pub connect_50ms: Vec<u32>,
@@ -68,7 +69,7 @@ pub struct CrowdRun {
     pub orders_per_s: f64,
     /// Clients that could not finish.
     pub clients_failed: u32,
-    /// For how long the server was held, seconds.
+    /// The time for which the server was held, seconds.
     #[serde(default)]
     pub held_s: f64,
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The time that a fresh pair needs beside its windows.
 const OVERHEAD: Duration = Duration::from_millis(600);
 
-/// About how long a plan takes.
+/// The approximate duration of a plan.
 pub fn duration(plan: &Plan) -> Effort {
     let load = Duration::from_millis(plan.warmup_ms + u64::from(plan.windows) * plan.window_ms);
     Effort::new(plan.fresh_pairs * plan.pairings().len() as u32, load * 2 + OVERHEAD)

@@ -12,7 +12,7 @@ use lab::machine::Conditions;
 use lab::plan::Gates;
 use stats::words;
 
-/// How often it was not.
+/// The numbers of quiet and noisy runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quiet {
     /// Runs that count.

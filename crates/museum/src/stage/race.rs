@@ -27,7 +27,7 @@ pub struct Race {
     summary: Summary,
 }
 
-/// About how long a plan takes.
+/// The approximate duration of a plan.
 pub fn duration(plan: &Plan) -> crate::Effort {
     let load = Duration::from_millis(plan.warmup_ms + plan.window_ms);
     crate::Effort::new(plan.trials(), load + OVERHEAD)

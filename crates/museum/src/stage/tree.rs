@@ -29,7 +29,7 @@ pub struct Churn {
     pub processes_started: u32,
     /// Processes that went.
     pub processes_ended: u32,
-    /// For how long they were counted, seconds.
+    /// The time of observation, seconds.
     pub watched_s: f64,
     /// Each look: seconds since the first, processes, threads; those too before it was counted.
     pub looks: Vec<(f64, u32, u32)>,

@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 
 /// The simulator's time limit beyond its own duration: a reply may stall for its timeout.
 const SLACK: Duration = Duration::from_secs(40);
-/// How often the clients' own context switches are read.
+/// The interval between two readings of the clients' own context switches.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often to check whether the clients have ended.
+/// The interval of the check whether the clients have ended.
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// A server of an exhibit.
@@ -52,7 +52,7 @@ pub struct Clients {
     pub clients: u32,
     /// Clients that come and go.
     pub guests: u32,
-    /// How long guests stay.
+    /// The length of a guest's stay.
     pub stay: Duration,
     /// Clients come at this rate, until the first failure.
     pub ramp: Option<f64>,
@@ -64,7 +64,7 @@ pub struct Clients {
     pub timeout: Duration,
     /// Descriptors that the client program may open.
     pub descriptors: Option<u32>,
-    /// How long the server is watched after the clients have gone.
+    /// The time for which the server is watched after the clients have left.
     pub linger: Duration,
 }
 
@@ -77,7 +77,7 @@ pub struct WebRun {
     pub cpu_ns: u64,
     /// Processes and threads that came and went, also after the clients had gone.
     pub churn: Churn,
-    /// When the clients had gone, seconds from the first look.
+    /// The time at which the clients had left, seconds from the first reading.
     pub gone_s: f64,
     /// Context switches of threads that lived from beginning to end.
     pub switches: Switches,
@@ -86,7 +86,7 @@ pub struct WebRun {
     pub rest_switches: u64,
     /// The kernel's counts.
     pub kernel: Counters,
-    /// How long requests took inside the server, by its own log.
+    /// The times of requests inside the server, by its own log.
     pub inside: Option<Inside>,
     /// The other activity of the machine, from the server's start to its end.
     pub conditions: Conditions,
@@ -95,7 +95,7 @@ pub struct WebRun {
 /// Times inside the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Inside {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// Their mean, nanoseconds.
     pub mean_ns: f64,
@@ -134,7 +134,7 @@ pub struct SimulatorRun {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spread {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// Their mean.
     pub mean_ns: f64,
@@ -153,7 +153,7 @@ pub struct Spread {
 pub struct Trouble {
     /// Its name, as `timeout`.
     pub kind: String,
-    /// How often.
+    /// Their number.
     pub count: u64,
     /// The first, in words.
     pub example: String,
@@ -162,7 +162,7 @@ pub struct Trouble {
 /// The first failure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct First {
-    /// When.
+    /// The time.
     pub at_ms: f64,
     /// Requests answered before it.
     pub after_requests: u64,

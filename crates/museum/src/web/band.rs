@@ -36,8 +36,8 @@ const APACHE: &str = "apache";
 const DAMPED: &str = "damped";
 const FIXED: &str = "static";
 const REAL: &str = "Apache 2.4 worker";
-/// How long the last servers are watched after the last client has left: Apache's rule ends a
-/// process a second, ours waits ten seconds, and at most thirty.
+/// The time for which the last servers are watched after the last client has left: Apache's rule
+/// ends a process a second, ours waits ten seconds, and at most thirty.
 const DROP: [(&str, Duration); 2] =
     [(APACHE, Duration::from_secs(8)), (DAMPED, Duration::from_secs(35))];
 /// The same where it has to be quick.

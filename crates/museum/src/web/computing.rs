@@ -50,7 +50,7 @@ impl Terms {
         }
     }
 
-    /// How often the computing fits into the run.
+    /// The number of times that the computing fits into the run.
     fn fits(&self, work: Duration) -> f64 {
         self.span.as_secs_f64() / work.as_secs_f64()
     }

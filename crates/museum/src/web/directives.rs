@@ -27,7 +27,7 @@ const STEADY: [u32; 1] = [50];
 /// Clients that stay, and guests, of the load that wobbles.
 const STAYING: u32 = 19;
 const GUESTS: u32 = 12;
-/// How long guests stay: longer than the second between two checks of Apache.
+/// The length of a guest's stay: longer than the second between two checks of Apache.
 const STAY: Duration = Duration::from_millis(1_250);
 /// The families of servers. Prefork has no threads, so it is in the tables as processes only.
 const WORKER: &str = "Apache worker";

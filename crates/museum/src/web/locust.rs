@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const FILE: &str = include_str!("../../artefact/ramp.py");
 /// Starting Python and its packages takes a while on a busy machine.
 const SLACK: Duration = Duration::from_secs(60);
-/// How often to check whether it has ended.
+/// The interval of the check whether it has ended.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// The swarm's measurements.
@@ -21,7 +21,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 pub struct Swarm {
     /// Requests, failed ones too.
     pub requests: u64,
-    /// Those that failed.
+    /// Failed requests.
     pub failures: u64,
     /// Mean of the response times, milliseconds.
     pub mean_ms: f64,

@@ -5,7 +5,7 @@ use crate::stage::{Clients, Stage, Up, Web};
 use lab::plan::{Arm, Provision};
 use std::time::Duration;
 
-/// Where every server finds its static page.
+/// The static page of every server.
 const INDEX: &str = "<!doctype html>\n<title>Hello</title>\n<p>Hello, World!\n";
 /// The two lengths of the loop from which its cost is calibrated.
 const ROUNDS: [u64; 2] = [50_000, 550_000];
@@ -175,7 +175,7 @@ fn slope(stage: &mut Stage<'_>, up: &Up, span: Duration) -> Result<Option<f64>, 
     Ok((round_ns > 0.0).then_some(round_ns))
 }
 
-/// How the same computing is asked of both.
+/// The calibration that lets both servers compute for the same time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Toil {
     /// Nanoseconds of CPU for one round of Apache's loop; `None` without an Apache.

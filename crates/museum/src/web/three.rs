@@ -94,7 +94,7 @@ struct Terms {
     users: u32,
     descriptors: u32,
     blocks: u32,
-    /// How many of each group.
+    /// The number in each group.
     sound: usize,
     flaws: usize,
 }

@@ -35,9 +35,9 @@ pub struct Law {
     pub sigma: String,
     /// κ with its interval.
     pub kappa: String,
-    /// Where more clients begin to get less.
+    /// The number of clients beyond which throughput falls.
     pub peak: String,
-    /// How well it fits.
+    /// The quality of the fit.
     pub error: String,
     /// The meaning of these parameters.
     pub words: String,

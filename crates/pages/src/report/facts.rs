@@ -218,7 +218,7 @@ pub(super) fn trees(summary: &Summary) -> Vec<(String, Table)> {
     found
 }
 
-/// Why system calls of an arm could not be counted.
+/// The reasons why system calls of arms could not be counted.
 pub(super) fn uncounted(run: &Run) -> Vec<String> {
     let missing = run.census.iter().filter_map(|it| Some((it, it.missing.as_ref()?)));
     missing.map(|(it, why)| format!("{}, {}: {why}", it.arm, it.point)).collect()

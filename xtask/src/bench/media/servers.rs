@@ -13,7 +13,7 @@ const GSTREAMER: &str = include_str!("gst_server.py");
 /// be closing.
 const PORT: u16 = 15_804;
 static STARTED: AtomicU16 = AtomicU16::new(0);
-/// How long a server may take to be there.
+/// The time limit for a server's start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The servers.
@@ -270,7 +270,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         let mut source = self.source.take();
         if let Some(source) = &mut source {
-            // It may have ended with its reader.
+            // The source may have ended with its reader.
             let _ = source.kill();
             let _ = source.wait();
         }

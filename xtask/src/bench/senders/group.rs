@@ -147,7 +147,7 @@ impl Taken {
 pub struct Metric {
     pub name: &'static str,
     pub of: fn(&Value) -> Option<f64>,
-    /// How many of the value's nanoseconds are one of `unit_name`.
+    /// The number of the value's nanoseconds in one `unit_name`.
     pub unit: f64,
     pub unit_name: &'static str,
 }

@@ -167,7 +167,7 @@ fn costs(share: u32) -> Vec<Group> {
     ]
 }
 
-/// When packets leave.
+/// The groups that measure the moments at which packets leave.
 fn moments(share: u32) -> Vec<Group> {
     let ten = "10 streams of 32 B each 30 ms, heard";
     let hogs = "10 streams of 32 B each 30 ms, heard, beside 50 spinners and a fork storm";

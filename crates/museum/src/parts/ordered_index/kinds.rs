@@ -57,7 +57,7 @@ pub(super) fn arriving(count: usize) -> Vec<Box<dyn Map>> {
     all
 }
 
-/// How deep a plain and a red-black tree of these keys are.
+/// The depths of a plain and a red-black tree of these keys.
 pub(super) fn depths(keys: &[u64]) -> [u32; 2] {
     let mut plain = Lent::<Bst>::new(PLAIN, keys.len());
     let mut balanced = Lent::<RedBlack>::new(BALANCED, keys.len());
@@ -224,7 +224,7 @@ impl Map for HashMap<u64, u32> {
         HashMap::len(self)
     }
 
-    /// It has no order: all keys are sorted out.
+    /// The map has no order, so all keys are sorted.
     fn sum(&self, from: u64, count: usize) -> u64 {
         let mut keys: Vec<u64> = self.keys().copied().filter(|key| *key >= from).collect();
         keys.sort_unstable();
@@ -333,7 +333,7 @@ mod tests {
                 for map in &maps {
                     assert_eq!(map.len(), model.len(), "seed {seed}, {}", map.name());
                     assert_eq!(map.find(asked), model.contains(&asked), "{}", map.name());
-                    // Those without an order are asked for all of it.
+                    // Maps without an order return all keys.
                     if map.name() != LIST {
                         assert_eq!(map.sum(from, 5), sum, "seed {seed}, {}", map.name());
                     }

@@ -10,7 +10,7 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// How long a server may keep silent.
+/// The time limit on a server's silence.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The result of one window.
@@ -20,7 +20,7 @@ pub(super) struct Window {
     pub(super) packets: u64,
     /// Those that differ from the sent packet.
     pub(super) wrong: u64,
-    /// How often something was received.
+    /// The number of receptions.
     pub(super) receptions: u64,
     /// From the first packet sent to the last one back.
     pub(super) took: Duration,

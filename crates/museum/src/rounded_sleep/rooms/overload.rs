@@ -103,7 +103,7 @@ fn kernel_timed(arms: &[Arm]) -> Option<&Arm> {
     KERNEL_TIMED.iter().find_map(|name| of(arms, name).filter(|it| it.p999(0).is_some()))
 }
 
-/// How late the plain sender, the kernel-timed one and the one in front are.
+/// The lateness of the plain sender, the kernel-timed one and the leading one.
 fn compared(arms: &[Arm]) -> Option<(f64, &Arm, f64, Option<f64>)> {
     let kernel = kernel_timed(arms)?;
     let front = of(arms, FRONT.0).and_then(|it| it.p999(FRONT.1));

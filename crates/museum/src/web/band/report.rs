@@ -13,7 +13,7 @@ use document::{Mark, Series};
 use stats::words;
 use stats::{Comparison, VALUES_MIN};
 
-/// How many times less `damped` should start and end.
+/// The expected share of starts and ends with `damped`.
 const TENTH: f64 = 0.1;
 
 pub(super) fn draft(results: &Results, drops: &[Drop], terms: &Terms, toil: Toil) -> Draft {

@@ -100,7 +100,7 @@ fn group<'a>(results: &'a Results, name: &'a str) -> impl Iterator<Item = (usize
     cases.filter(move |(at, it)| it.group == name && results.of(*at).next().is_some())
 }
 
-/// How many of a group had a first failure that `is` of that kind in any run.
+/// The number of servers in a group with a first failure for which `is` holds in any run.
 fn failed(results: &Results, name: &str, is: impl Fn(&str) -> bool) -> usize {
     group(results, name).filter(|(at, _)| results.of(*at).any(|run| is(cause::kind(run)))).count()
 }
