@@ -123,12 +123,12 @@ pub struct Reading {
     pub each_ns: Option<(f64, f64)>,
 }
 
-/// At least this much is wanted.
+/// A goal of at least this value.
 const fn at_least(bound: f64) -> Option<Goal> {
     Some(Goal::AtLeast(bound))
 }
 
-/// At most this much is wanted.
+/// A goal of at most this value.
 const fn at_most(bound: f64) -> Option<Goal> {
     Some(Goal::AtMost(bound))
 }
@@ -210,7 +210,7 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// The comparisons that are asked for.
+    /// The requested comparisons.
     fn duets(&self) -> anyhow::Result<Vec<Duet>> {
         let all = (self.bench.duets)();
         let Some(arm) = self.only else { return Ok(all) };

@@ -49,7 +49,7 @@ pub struct Series {
     pub name: String,
     /// The way to draw it.
     pub mark: Mark,
-    /// A published figure or a law: drawn in grey and dashed, apart from what was measured here.
+    /// A published figure or a law: drawn in grey and dashed, distinct from the measurements.
     pub published: bool,
     /// Its points, in order.
     pub points: Vec<Point>,

@@ -30,7 +30,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Opens `wanted` connections to the server `pid` at `address`, as many as go.
+    /// Opens up to `wanted` connections to the server `pid` at `address`.
     pub fn open(address: &str, pid: u32, wanted: u32) -> Held {
         let before_kb = tree_kb(pid);
         let kernel_before_kb = tcp_kb();

@@ -54,7 +54,7 @@ pub enum Ready {
     /// JSON on stdout.
     #[default]
     Auto,
-    /// By this text somewhere in its output; it then listens on `{port}`.
+    /// By this text in its output; it then listens on `{port}`.
     Says(String),
 }
 
@@ -160,7 +160,7 @@ pub enum BadPlan {
     },
     /// An arm has an empty command.
     NoCommand(String),
-    /// A load point asks for no connection or no request in flight.
+    /// A load point has no connection or no request in flight.
     EmptyPoint(String),
     /// A load point's rate, factor or promise cannot be.
     BadPoint(String, &'static str),

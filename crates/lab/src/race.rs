@@ -234,7 +234,7 @@ impl Race<'_> {
         Ok(true)
     }
 
-    /// Walks the schedule. Returns whether it came to its end.
+    /// Walks the schedule. Returns whether it completed.
     fn blocks(
         &mut self,
         trials: &mut dyn Trials,

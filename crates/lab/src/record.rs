@@ -128,7 +128,7 @@ pub struct Run {
     pub census: Vec<Census>,
     /// Sittings after the first.
     pub resumed: Vec<Sitting>,
-    /// Whether it came to its end.
+    /// Whether it completed.
     pub finished: bool,
 }
 

@@ -108,7 +108,7 @@ impl Process {
         self.out.parent().unwrap_or(Path::new("."))
     }
 
-    /// Sends INT, which is how a tool that watches is asked for its summary.
+    /// Sends INT, on which a tracing tool prints its summary.
     pub fn interrupt(&self) {
         self.signal(Signal::INT);
     }

@@ -85,7 +85,7 @@ pub struct Judged {
     /// The difference by the Hodges-Lehmann estimate, as a ratio.
     #[serde(default)]
     pub hodges_lehmann: Option<f64>,
-    /// p of the sign-flip test: how often signs drawn by lot would look at least as different.
+    /// p of the sign-flip test: the share of random signs that look at least as different.
     #[serde(default)]
     pub p: Option<f64>,
     /// The same after Holm's correction over the pre-registered comparisons; absent for others.

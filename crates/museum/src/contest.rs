@@ -108,7 +108,7 @@ impl Costs {
         compare(&pairs, RESAMPLES, 1)
     }
 
-    /// The noise floor: how far the twin strayed, as a log-ratio.
+    /// The noise floor: the distance of the twin from its baseline, as a log-ratio.
     pub fn floor(&self) -> f64 {
         self.twin().map_or(0.0, |twin| twin.floor())
     }

@@ -77,7 +77,7 @@ pub fn syn_linear_timeouts() -> u32 {
     setting("/proc/sys/net/ipv4/tcp_syn_linear_timeouts").unwrap_or(0)
 }
 
-/// The longest accept queue that a server is given, whatever it asks for.
+/// The longest accept queue that the kernel grants, whatever the server requests.
 pub fn queue_limit() -> Option<u32> {
     setting("/proc/sys/net/core/somaxconn")
 }

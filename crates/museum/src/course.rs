@@ -21,7 +21,7 @@ pub const ORDERS: u32 = 10;
 pub const PAUSE: Duration = Duration::from_secs(1);
 /// Sizes of the crowd.
 pub const CLIENTS: [u32; 5] = [1, 10, 100, 500, 1_000];
-/// Worker threads of the pool: as many as there are clients at most.
+/// Worker threads of the pool: as many as the largest number of clients.
 pub const WORKERS: u32 = 1_000;
 /// Runs behind each mean.
 pub const RUNS: u32 = 3;

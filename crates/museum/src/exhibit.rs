@@ -13,7 +13,7 @@ pub trait Exhibit: Sync {
 
     /// The texts: heading, summary, prose for the measurements.
     fn text(&self) -> Text {
-        // A test asks for the file of every exhibit.
+        // A test reads the file of every exhibit.
         Text::of(self.name()).unwrap_or_default()
     }
 

@@ -103,9 +103,8 @@ impl Arm {
         }
     }
 
-    /// The path that it is asked for where others are asked for `path`. Apache computes with a
-    /// different loop than ours, so its path names the number of rounds that take as long on this
-    /// machine.
+    /// The path that it receives in place of `path`. Apache computes with a different loop than
+    /// ours, so its path names the number of rounds that take as long on this machine.
     pub fn path(self, path: &str, tools: &Tools) -> anyhow::Result<String> {
         match (self, path.strip_prefix(toil::OURS)) {
             (Self::Apache(_), Some(ms)) => {

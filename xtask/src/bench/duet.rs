@@ -175,7 +175,7 @@ fn command(duet: &Duet, length: &Length, tools: &Tools) -> anyhow::Result<Comman
     if arms.len() == 1 {
         command.arg("--twin");
     }
-    // Both sides of a duet are asked the same, unless one speaks another protocol.
+    // Both sides of a duet get the same requests, unless one speaks another protocol.
     let constant = arms.iter().any(|(arm, _)| arm.constant().is_some());
     for (arm, name) in &arms {
         command.arg("--arm").arg(format!("{name}={}", arm.command(tools, connections)));

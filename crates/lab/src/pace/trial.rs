@@ -209,7 +209,7 @@ pub(super) fn pinned(exe: &Path, core: Option<usize>, program: &str) -> Command 
     }
 }
 
-/// Waits for the end of a child and returns what it printed.
+/// Waits for the end of a child and returns its output.
 fn finish(child: &mut Child, at_most: Duration, stop: &AtomicBool) -> Result<String, String> {
     let end = Instant::now() + at_most;
     let status = loop {

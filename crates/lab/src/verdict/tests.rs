@@ -28,7 +28,7 @@ fn intervals_become_words() {
     check(Metric::P50, (0.80, 0.90), 0.02, "faster");
     check(Metric::Throughput, (0.98, 1.02), 0.02, "equivalent");
     check(Metric::Throughput, (0.95, 1.02), 0.02, "unresolved");
-    // The twin itself strayed by 15 %: a difference of 10 to 20 % is not one.
+    // The twin itself differs by 15 %: a difference of 10 to 20 % is not significant.
     check(Metric::Throughput, (1.10, 1.20), 0.15, "unresolved");
 }
 

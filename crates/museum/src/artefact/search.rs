@@ -286,7 +286,7 @@ impl Jumper<'_> {
         all
     }
 
-    /// The next cell in a direction from which the search must go on.
+    /// The next cell in a direction from which the search must continue.
     fn jump(&self, from: Cell, direction: usize) -> Option<Cell> {
         let mut at = from;
         loop {

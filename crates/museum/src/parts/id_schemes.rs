@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// Living sessions.
 const LIVE: [usize; 3] = [100, 10_000, 100_000];
-/// Look-ups in the prepared order, gone through again and again.
+/// Look-ups in the prepared order, repeated in a cycle.
 const ORDER: usize = 1 << 14;
 /// Multiplications with a session that was found, about half a microsecond.
 const WORK: u32 = 1_000;

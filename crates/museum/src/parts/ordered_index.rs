@@ -203,7 +203,7 @@ fn sought(stage: &mut Stage<'_>, count: usize) -> Result<Option<Costs>, Fault> {
     stage.contest(contest)
 }
 
-/// Ranks that are wanted in proportion to 1 / rank (Zipf), by the inverse of their sum.
+/// Ranks with a frequency in proportion to 1 / rank (Zipf), by the inverse of their sum.
 fn zipf(keys: &[u64], times: usize) -> Vec<u64> {
     let mut sums: Vec<f64> = Vec::with_capacity(keys.len());
     for rank in 1..=keys.len() {

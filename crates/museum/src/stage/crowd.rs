@@ -224,7 +224,7 @@ impl Held {
         since >= self.hold.0 && (late || here)
     }
 
-    /// Lets the server go on; for how long it was held, seconds.
+    /// Continues the server; returns the time for which it was held, seconds.
     fn end(self) -> f64 {
         self.since.elapsed().as_secs_f64()
     }

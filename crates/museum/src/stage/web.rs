@@ -313,7 +313,7 @@ impl Stage<'_> {
         let Up { server, dir } = up;
         server.process.stop(PATIENCE);
         run.inside = web.took.as_ref().and_then(|file| inside(&dir.join(file)));
-        // Logs of a server that was asked a million times are long.
+        // A server's logs after a million requests are long.
         let _ = fs::remove_dir_all(&dir);
         Ok(Some(run))
     }
