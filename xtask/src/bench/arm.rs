@@ -12,7 +12,7 @@ const INCR: (&str, &str) = ("INCR stock\\r\\n", ":");
 /// Debian's path of the peer.
 const REDIS: &str = "/usr/bin/redis-server";
 
-/// A server that can sing in a duet.
+/// A server that can take part in a duet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arm {
     /// A bare loop and its form, `count` or `work`.

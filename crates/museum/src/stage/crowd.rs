@@ -153,8 +153,8 @@ impl Stage<'_> {
         Process::start(&command, server.process.folder(), "clients").map_err(Fault::Clients)
     }
 
-    /// Waits for the clients and lets the server go on when its time has come. Returns for how
-    /// long it was held, in seconds; `None` when the visitor has asked to stop.
+    /// Waits for the clients and continues the server after its hold. Returns the time for which it
+    /// was held, in seconds; `None` if the visitor stopped the run.
     fn attend(
         &self,
         crowd: &Crowd,
