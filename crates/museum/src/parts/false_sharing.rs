@@ -58,7 +58,8 @@ impl Exhibit for FalseSharing {
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let cores = Placement::choose();
         if cores.is_some_and(|it| it.siblings) {
-            stage.doubt("The two cores are hyperthreads of one: they share caches that other cores exchange.");
+            stage
+                .doubt("The two cores are hyperthreads of one: they share caches others exchange.");
         }
         let published = published(stage)?;
         let strides = strides(stage, cores)?;
