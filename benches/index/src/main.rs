@@ -24,7 +24,7 @@ const OURS: &str = "red-black";
 const COUNTS: [usize; 2] = [1_000, 100_000];
 /// The largest map on which quadratic arms are tried.
 const QUADRATIC_MAX: usize = 2_000;
-/// What must not be slower than its peer, as a ratio: the goals are for the larger size.
+/// The jobs that must not be slower than a peer, with the bound of the ratio, at the larger size.
 const GOALS: &[(Job, &str, f64)] = &[
     (Job::Random, "std::map", 1.0),
     (Job::Random, "intrusive", 1.0),
@@ -32,7 +32,7 @@ const GOALS: &[(Job, &str, f64)] = &[
     (Job::Find, "intrusive", 1.0),
 ];
 
-/// What is done.
+/// The measured operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
     /// Insert keys in random order.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use index::{Bst, Node, RedBlack, SearchTree};
 use intrusive_collections::{KeyAdapter, RBTree, RBTreeLink, intrusive_adapter};
 
-/// What a job does to a map of 64-bit keys.
+/// The operations of a job on a map of 64-bit keys.
 pub trait Map {
     /// Makes it empty; storage is kept where the map keeps any.
     fn clear(&mut self);

@@ -44,7 +44,7 @@ impl fmt::Debug for Object {
     }
 }
 
-/// What a pair costs depends on how many objects live meanwhile: few fit the nearest cache.
+/// Numbers of live objects. The cost of a pair depends on them: few fit the nearest cache.
 pub const LIVE: [usize; 3] = [1, 64, 4096];
 
 /// Objects that a producer hands to a consumer at a time (the xmalloc test of mimalloc-bench).

@@ -10,9 +10,9 @@ use paired::{Rng, ns_each, process_time, thread_time};
 
 use crate::{BATCH, Object};
 
-/// What keeps objects.
+/// A store of objects.
 pub trait Source {
-    /// What one gets for an object.
+    /// The handle of an object.
     type Held;
     /// Keeps one.
     fn put(&mut self, value: Object) -> Self::Held;

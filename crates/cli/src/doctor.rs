@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(if hopeless { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What to change, the most important first.
+/// Recommended changes, the most important first.
 fn advice(checks: &[Check], spread: &[Spread]) -> Vec<String> {
     let mut found: Vec<(Mark, String)> = checks
         .iter()

@@ -131,7 +131,7 @@ impl Drop for Shown {
     }
 }
 
-/// What was missed since the last look, oldest first, and the present.
+/// The snapshots since the last look, oldest first, and the current one.
 type Looked = (Vec<Snapshot>, Snapshot);
 
 /// Serves and publishes what `look` sees until the returned value is dropped.

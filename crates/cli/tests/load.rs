@@ -84,8 +84,8 @@ fn is_invalid(report: &Value) -> bool {
     report["health"]["verdict"] == "invalid"
 }
 
-/// Litmus one: a server stands still for one of ten seconds. Whoever asks a thousand times a
-/// second meets that a thousand times, and waits half a second in the mean; a closed loop would
+/// Litmus one: a server stops for one of ten seconds. An open client with a thousand requests a
+/// second meets the stop a thousand times and waits half a second on average. A closed loop would
 /// meet it once for each connection, and call it an outlier.
 #[test]
 fn a_server_that_stood_still_is_found_out() {

@@ -36,7 +36,7 @@ const CANARY: (&str, Fuzz) = ("canary", canary);
 const EVENTS: u32 = 1_000;
 /// Seeds of a smoke run, from 1, the same each time: CI must not fail by chance.
 const SMOKE_SEEDS: u64 = 400;
-/// What the functions share in a smoke run; a slow one gets fewer seeds, but at least one.
+/// The time that all functions share in a smoke run; a slow one gets fewer seeds, at least one.
 const SMOKE_TIME: Duration = Duration::from_secs(10);
 /// Seeds that the canary survives between two failures.
 const CANARY_PERIOD: u64 = 64;

@@ -13,9 +13,9 @@
 //!   chunk_grammar  the same for chunked bodies
 //! ```
 //!
-//! What is *not* tolerated may surprise: a bare LF, white space before a colon, a folded line, a
-//! second Content-Length even if equal, Content-Length beside Transfer-Encoding. RFC 9112 permits
-//! lenience for most of these, and each has been one half of a request smuggling attack whose other
+//! The parser also refuses a bare LF, white space before a colon, a folded line, a second
+//! Content-Length even if equal, and Content-Length beside Transfer-Encoding. RFC 9112 permits
+//! lenience for most of these. Each has been one half of a request smuggling attack whose other
 //! half was a stricter reader before or after it.
 
 pub mod choice;
@@ -72,7 +72,7 @@ impl Bad {
         }
     }
 
-    /// What was expected and what was found, for the body of the answer.
+    /// The expectation and the finding, for the body of the answer.
     pub fn why(self) -> &'static str {
         match self {
             Bad::HeadTooLong => "expected a shorter head with fewer fields",

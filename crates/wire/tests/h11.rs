@@ -276,7 +276,7 @@ const FIELDS: &[&str] = &[
     "Content-Length:\r\n",
 ];
 
-/// What follows the head, whatever its framing.
+/// Bodies after the head, for any framing.
 const BODIES: &[&str] = &[
     "",
     "abc",

@@ -1,4 +1,4 @@
-//! What can be read off a machine, each thing with what it means for measurements.
+//! Checks of the machine, each with its consequence for measurements.
 
 mod counters;
 mod kernel;
@@ -27,9 +27,9 @@ pub struct Check {
     pub what: &'static str,
     /// How bad it is.
     pub mark: Mark,
-    /// What was found.
+    /// The finding.
     pub found: String,
-    /// What to change; empty if nothing.
+    /// The recommended change; empty if there is none.
     pub advice: String,
 }
 

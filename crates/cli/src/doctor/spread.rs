@@ -120,7 +120,7 @@ impl Spread {
         )
     }
 
-    /// What to do where even large differences need many blocks.
+    /// A recommendation if even large differences need many blocks.
     pub fn advice(&self) -> Option<String> {
         let &(difference, blocks) = self.needed.get(1)?;
         (self.metric != Metric::P99 && blocks > BLOCKS_MAX).then(|| {

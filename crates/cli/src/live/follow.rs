@@ -60,7 +60,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What of the file has been seen.
+/// The part of the file that has been read.
 #[derive(Default)]
 struct Seen {
     changed: Option<(u64, Option<SystemTime>)>,

@@ -12,15 +12,15 @@ use std::time::Duration;
 /// fourth at two load points in two metrics: 12 comparisons, times the smallest p of ten blocks,
 /// 2 / 1024, is 0.023; with eight blocks it would be 0.094, and nothing could be claimed.
 const BLOCKS: u32 = 10;
-/// What a trial takes beside its load: starting and stopping two processes, milliseconds.
+/// The milliseconds of a trial outside its load: two processes start and stop.
 const AROUND_MS: u64 = 150;
-/// What a capacity search takes, in trials.
+/// The number of trials of a capacity search.
 const PROBES: u64 = 9;
 
 /// The plan that the arguments stand for.
 ///
 /// # Errors
-/// What cannot be read or resolved, in one sentence.
+/// An unreadable or unresolvable plan, described in one sentence.
 pub fn plan(args: &Args, exe: &Path) -> Result<Plan> {
     let what = args.what.as_str();
     let mut plan = match Service::by_name(what) {
@@ -166,7 +166,7 @@ fn from_record(path: &Path) -> Result<Plan> {
     Ok(run.manifest.plan)
 }
 
-/// What flags say about any plan.
+/// Applies the flags that are valid for any plan.
 fn adjust(args: &Args, plan: &mut Plan) -> Result<()> {
     if let Some(warmup) = args.sizes.warmup {
         plan.warmup_ms = warmup.as_millis() as u64;

@@ -1,4 +1,4 @@
-//! What can be raced on: each service's default arms, points and files.
+//! The services of a race: each one's default arms, points and files.
 
 use super::stock;
 use super::words::{Named, split};
@@ -151,7 +151,7 @@ impl Service {
     }
 }
 
-/// What a name in `--arms` says: a foreign server if it is one, else one of our engines.
+/// The arm of a name in `--arms`: a foreign server if the name is one, else one of our engines.
 pub fn by_name(name: &str) -> ArmSpec {
     let named = Some(name.to_string());
     match peers::NAMES.contains(&name) {

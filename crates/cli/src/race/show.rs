@@ -1,4 +1,4 @@
-//! What a race says at its end: tables, doubts, conditions, files.
+//! The output at the end of a race: tables, doubts, conditions, files.
 
 use super::table;
 use anyhow::{Context, Result, anyhow};
@@ -9,7 +9,7 @@ use lab::record::Run;
 use lab::verdict::{Summary, analyse};
 use std::path::Path;
 
-/// What was concluded.
+/// The conclusions.
 pub struct Shown {
     /// Nothing is wrong and something was measured.
     pub right: bool,

@@ -45,7 +45,7 @@ impl Tally {
         Tally { read, storage, irq_ns: core.and_then(irq_ns), softirqs: core.and_then(softirqs) }
     }
 
-    /// What was added since `before`.
+    /// The counts since `before`.
     pub fn since(&self, before: &Tally) -> Tally {
         let more = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Tally {

@@ -30,12 +30,12 @@ const SOURCE: u32 = 1 << 20;
 const COLD_MAX: u64 = 512 << 20;
 /// The longest file of records; packets beyond it are the first again.
 const RECORDS_MAX: u64 = 64 << 20;
-/// What a buffer may be asked to hold; the kernel gives as much of it as it may.
+/// The requested size of a buffer; the kernel caps it at its limit.
 const BUFFER: usize = 8 << 20;
 /// The longest wait for what is still on its way when streaming has ended.
 const STRAGGLERS: Duration = Duration::from_millis(50);
 
-/// What the command line says.
+/// The settings from the command line.
 pub struct Ask {
     sender: Sender,
     work: Work,

@@ -1,5 +1,5 @@
-//! What every `serve` takes: where to listen, on which engine, within which limits; and the line
-//! that it prints when it is ready.
+//! The options of every `serve` (address, engine, limits), and the line that it prints when it is
+//! ready.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -203,8 +203,8 @@ impl ServerArgs {
         if self.watch.upgradable { Placement::Shared } else { shape.placement() }
     }
 
-    /// Memory for the state, which `what` names: the predecessor's, or fresh memory that is still to
-    /// be filled.
+    /// Memory for the state that `what` names: the predecessor's, or fresh memory for the caller to
+    /// fill.
     ///
     /// # Errors
     /// There is no memory, or the predecessor's has another layout.

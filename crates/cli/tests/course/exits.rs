@@ -18,7 +18,7 @@ fn goes_on(port: u16) {
     client.send("exit\n").expect("the server takes requests");
     assert_eq!(client.readnb().expect("a block"), 8192);
     assert_eq!(client.text(), "exit\n");
-    // What is typed after that meets a closed connection: nothing comes, or an error.
+    // Later lines meet a closed connection: the client gets nothing, or an error.
     let _ = client.send("show\n");
     assert_eq!(client.readnb().unwrap_or(0), 0);
 }

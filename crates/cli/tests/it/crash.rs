@@ -217,7 +217,7 @@ pub fn a_killed_child_takes_one_client_along(arm: &Arm) {
     server.stop();
 }
 
-/// All at once, so that whoever held a lock, or stood in line for one, is among them.
+/// All at once, so that the victims include each worker that holds a lock or waits for one.
 pub fn all_workers_killed_at_once(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(STOCKS, LEFT));

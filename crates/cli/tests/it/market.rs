@@ -71,11 +71,11 @@ pub struct Change {
 pub struct Account(BTreeMap<u32, Change>);
 
 impl Account {
-    /// Takes the replies to `pending`, oldest first, off the front of `heard`. What has no whole
-    /// reply stays in both.
+    /// Takes the replies to `pending`, oldest first, off the front of `heard`. Requests without a
+    /// whole reply stay in `pending`, and an incomplete reply stays in `heard`.
     ///
     /// # Panics
-    /// At a reply that is none, with what it should answer.
+    /// At an invalid reply; the message names the request.
     #[track_caller]
     pub fn settle(&mut self, pending: &mut VecDeque<Request>, heard: &mut Vec<u8>) {
         let mut used = 0;
@@ -144,7 +144,7 @@ impl Account {
             && initial.iter().all(|(id, before)| self.range(*id, *before).contains(&last[id]))
     }
 
-    /// What may be left of a stock.
+    /// The possible remaining counts of a stock.
     fn range(&self, id: u32, before: i64) -> RangeInclusive<i64> {
         let change = self.0.get(&id).copied().unwrap_or_default();
         let sure = before + change.sure;

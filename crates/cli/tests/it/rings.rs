@@ -28,8 +28,8 @@ fn filtered(test: impl FnOnce()) {
 
 // ---- what is told
 
-/// What a server with these arguments and under this filter tells about its rings, once it has
-/// served.
+/// The report of a server about its rings after it has served, with these arguments and under this
+/// filter.
 #[track_caller]
 fn told(args: &[&str], rules: &[Rule]) -> (Value, String) {
     let folder = Folder::new();

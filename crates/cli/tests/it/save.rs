@@ -83,7 +83,7 @@ pub fn saved_at_the_end(arm: &Arm) {
     assert_eq!(fs::read_to_string(&data).expect("the file"), "1 15 100\n");
 }
 
-/// Whoever reads the file while it is written finds the old book or the new one.
+/// A reader of the file during a save finds the old book or the new one.
 pub fn never_torn(arm: &Arm) {
     let folder = Folder::new();
     let text = book(500, 1_000_000);

@@ -35,7 +35,7 @@ pub fn a_reader_that_never_reads(arm: &Arm) {
         let taken = begin.elapsed();
         assert!(taken < Duration::from_secs(10), "others waited {taken:?}");
     } else {
-        // Whoever comes waits until the deaf one is cut off.
+        // New clients wait until the server disconnects the one that does not read.
         assert_eq!(server.ask("buy 2 1"), "[buy] success");
         assert_eq!(server.ask("sell 2 1"), "[sell] success");
     }

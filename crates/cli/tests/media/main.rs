@@ -20,8 +20,8 @@ use sound::samples;
 use stage::{Server, films, run, start};
 use testkit::{Ended, PATIENCE, has};
 
-/// What ffmpeg decodes from there: a line for each frame, its track and its digest, sorted
-/// because tracks alternate by chance.
+/// The frames that ffmpeg decodes from `input`: a line for each, with its track and its digest,
+/// sorted because tracks alternate by chance.
 fn decoded(before: &[&str], input: &str, tracks: &str) -> Vec<String> {
     let args = [&["-v", "error"], before, &["-i", input, "-map", tracks, "-f", "framemd5", "-"]];
     let output = run("ffmpeg", &args.concat());

@@ -130,7 +130,7 @@ fn python() -> Option<&'static str> {
     found
 }
 
-/// What was shown of a track in a stage: the first and the last moment, in the file's time.
+/// The first and the last moment of a track that a stage showed, in the file's time.
 fn shown(track: &Value, stage: &str) -> Option<(f64, f64)> {
     let pair = track.get(stage)?;
     Some((pair[0].as_f64()?, pair[1].as_f64()?))

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::stage::{SECONDS, Server, films, run};
 
-/// What ffmpeg decodes from there, as 16-bit samples.
+/// The 16-bit samples that ffmpeg decodes from `input`.
 fn decoded(before: &[&str], input: &str, how: &[&str]) -> Vec<i16> {
     let front = ["-v", "error"];
     let args = [&front, before, &["-i", input, "-map", "0:a"], how, &["-f", "s16le", "-"]];
@@ -45,7 +45,7 @@ fn exact(folder: &Path, server: &Server, film: &str, transport: &str) {
     let got = decoded(&["-rtsp_transport", transport], &url, &[]);
     assert!(want == got, "{film} over {transport}: {} of {} samples", got.len(), want.len());
     let got = decoded(&["-ss", "1.5", "-rtsp_transport", transport], &url, &[]);
-    // What was on its way before the seek may be in front.
+    // Packets that were on their way before the seek may come first.
     let half = &want[want.len() / 2..];
     let is_half = got.ends_with(half) && got.len() < want.len();
     assert!(is_half, "{film} over {transport}: {} of {} samples", got.len(), half.len());

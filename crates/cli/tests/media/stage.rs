@@ -1,4 +1,4 @@
-//! What the media tests share: films that ffmpeg makes on the spot, and a server of them.
+//! Shared parts of the media tests: films that ffmpeg makes on the spot, and a server of them.
 
 use std::ops::Deref;
 use std::path::Path;

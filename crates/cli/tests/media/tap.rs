@@ -55,7 +55,7 @@ struct Heard {
     times: Vec<u32>,
 }
 
-/// What tshark says of the capture, read as the conversation on `port` announced it.
+/// The output of tshark for the capture, decoded as the conversation on `port` announced it.
 fn read(file: &Path, port: &str, args: &[&str]) -> String {
     let server = format!("tcp.port=={port},rtsp");
     let front = ["-r", file.to_str().expect("text"), "-d", &server];

@@ -1,8 +1,8 @@
-//! VLC, which Debian builds without RTSP, plays what is cast to a port and needs no description:
-//! transport streams, μ-law and 16-bit samples. It decodes what comes and writes it down instead of
-//! showing it, so that pictures and samples can be compared with those of the file.
+//! VLC, which Debian builds without RTSP, plays streams to a port that need no description:
+//! transport streams, μ-law and 16-bit samples. It decodes them and writes a file instead of
+//! showing them, so that the tests can compare pictures and samples with those of the source.
 //!
-//! It refuses to run as root, so there it runs as the user `nobody`.
+//! VLC refuses to run as root, so the tests then run it as the user `nobody`.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -106,7 +106,7 @@ fn check(folder: &Path, film: &'static str, port: u16, size: usize) {
     };
     let args = [&["-v", "error", "-i", path.to_str().expect("text")], how].concat();
     let want = run("ffmpeg", &args).bytes;
-    // What comes last may stay with it: a few pictures, a packet of sound.
+    // VLC may keep the end of the stream: a few pictures, a packet of sound.
     let most = want.len() - if size == PICTURE { want.len() / 5 } else { 2 * 1500 };
     let got = Vlc::start(folder, film, port).made(folder, most);
     let (mut at, mut same, mut strange) = (0, 0, 0);

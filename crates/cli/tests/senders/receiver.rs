@@ -227,7 +227,7 @@ impl Receiver {
         };
         let mut came = rtp.wait_readable(LOOK).expect("open");
         let mut buffer = [0; 2048];
-        // What was sent before a bye is there when the bye is.
+        // All packets sent before a bye have arrived when the bye arrives.
         let mut reports = Vec::new();
         while let Ok((len, _)) = rtcp.receive(&mut buffer) {
             reports.push(buffer[..len].to_vec());

@@ -190,8 +190,9 @@ impl Worker {
     }
 }
 
-/// Two ports that were free a moment ago, below those that the kernel gives to whoever connects or
-/// asks for any (ip(7), `ip_local_port_range`), so that no other socket gets them by chance.
+/// Two ports that were free a moment ago, below the range from which the kernel assigns ports to
+/// sockets that request none (ip(7), `ip_local_port_range`). So no other socket gets them by
+/// chance.
 pub fn free_ports() -> [u16; 2] {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let first = std::process::id() as usize * 64;

@@ -1,9 +1,10 @@
 //! Clients that are slow on purpose, hundreds or thousands of them (slowhttptest): they cost a
 //! bounded amount of memory, and other clients are served beside them.
 //!
-//! How long those wait, with and without the slow ones, is printed and not asserted: once as they
-//! see it, and once up to the moment at which the answer came to their socket. What lies between is
-//! their own affair, for thousands of slow clients keep the core busy on which they stand.
+//! The tests print the waits of those clients, with and without the slow ones, and do not assert
+//! them. Each wait is measured twice: as the client sees it, and up to the arrival of the answer at
+//! its socket. The difference is the client's own delay, because thousands of slow clients keep
+//! its core busy.
 
 use std::io::Write;
 use std::process::Command;

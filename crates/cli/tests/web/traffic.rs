@@ -173,7 +173,7 @@ enum Answer {
     Reset,
 }
 
-/// Reads the answer to a question. What came of it where it did not come whole is left in `ahead`.
+/// Reads the answer to a question. The bytes of an incomplete answer stay in `ahead`.
 fn answer(stream: &mut TcpStream, question: &Question, ahead: &mut Vec<u8>) -> Answer {
     loop {
         check_prefix(question, ahead);

@@ -143,7 +143,7 @@ pub fn computing(module: &str, directives: &toml::Table) -> Result<Arm> {
 /// Checks that Apache and the modules of [`computing`] are installed.
 ///
 /// # Errors
-/// What was searched for.
+/// The missing program or module, with the places that were searched.
 pub fn is_here() -> Result<()> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let exists =

@@ -43,7 +43,7 @@ pub struct RtpStream<F> {
     grace: Duration,
 }
 
-/// What comes next.
+/// The next event of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// A packet of media.

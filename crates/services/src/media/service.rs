@@ -80,7 +80,7 @@ enum Back<F> {
     Window(usize, io::Result<Window>),
 }
 
-/// What to do after a request.
+/// The action after a request.
 pub(super) enum After<F> {
     /// The next one.
     Next,

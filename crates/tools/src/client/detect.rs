@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// What is told from a server that sends these pieces, one after the other, and stays.
+    /// The detected protocol of a server that sends these pieces in order and does not close.
     fn told(pieces: &'static [&'static [u8]]) -> Result<(String, String), String> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let mut near = TcpStream::connect(listener.local_addr().expect("ours")).expect("a server");

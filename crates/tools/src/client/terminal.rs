@@ -1,7 +1,7 @@
 //! The conversation on a terminal.
 //!
-//! A server that goes away does not end it: the next line connects again. A request is never sent
-//! twice by itself, because nobody knows whether the first one was carried out.
+//! The conversation survives the end of a server: the next line connects again. The client never
+//! repeats a request by itself, because it cannot know whether the server executed the first one.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;

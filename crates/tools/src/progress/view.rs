@@ -38,7 +38,7 @@ pub struct View {
     pub sum: Sum,
     /// Everything that went wrong.
     pub faults: Faults,
-    /// What a stress client counts, where there is one.
+    /// The counts of a stress client, if there is one.
     pub strain: Option<StressCounts>,
     warmup: Duration,
     window: Window,

@@ -103,7 +103,7 @@ pub struct Directives {
     pub is_locked: bool,
     /// The most connections at one time.
     pub max_connections: Option<usize>,
-    /// What was corrected and what was ignored, for the user.
+    /// Notes for the user about corrected and ignored values.
     pub notes: Vec<String>,
 }
 

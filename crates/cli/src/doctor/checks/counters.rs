@@ -1,4 +1,4 @@
-//! What can be counted here, and by which tools.
+//! The counters that work on this machine, and the tools that read them.
 
 use super::{Check, Part, read};
 use lab::cost::{CostWatch, Group};

@@ -94,7 +94,7 @@ fn clocks(part: &mut Part) {
     }
 }
 
-/// What reading the clock costs.
+/// The cost of reading the clock.
 fn reading() -> String {
     const READINGS: u32 = 20_000;
     let begun = Instant::now();

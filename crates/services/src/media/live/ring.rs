@@ -59,7 +59,7 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    // ---- who reads the source
+    // ---- the reader of the source
 
     /// Makes `me` the reader; false if it was already. There is one streaming worker in a server,
     /// so another reader is a predecessor.

@@ -18,7 +18,7 @@ use crate::media::test_server::{BEGIN, Guest, TestServer, options, orders};
 const PICTURE: usize = 14;
 /// From one picture to the next.
 const GAP: Duration = Duration::from_millis(40);
-/// A player can begin with each of so many.
+/// Players can begin at every picture whose number is a multiple of this.
 const KEY: usize = 25;
 const READER: WorkerId = WorkerId::new(3, 1);
 
@@ -35,7 +35,7 @@ fn packet(pid: u16, number: usize, pcr: Option<u64>, sync: bool) -> [u8; PACKET]
     packet
 }
 
-/// A stream of so many pictures, whose clock wraps on the way.
+/// A stream of this many pictures, whose clock wraps on the way.
 fn stream(pictures: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     let start = PCR_WRAP - PCR_HZ;
