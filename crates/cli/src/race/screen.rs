@@ -1,8 +1,8 @@
-//! The race on a terminal: estimates that close in, the machine's noise, and what happened.
+//! The race on a terminal: narrowing estimates, the machine's noise, and events.
 //!
-//! It is drawn below the last line of the terminal, four times a second at most, and leaves nothing
-//! behind when it ends; the tables come after it. The surprising thing is what it does not use: raw
-//! mode. Ctrl-C stays a signal, and a terminal that is left in a hurry is left in order.
+//! The view is drawn below the last line of the terminal, at most four times a second, and is
+//! erased at its end; the tables follow it. It does not use raw mode. So Ctrl-C stays a signal, and
+//! an abrupt end leaves the terminal in order.
 
 use lab::live::{Estimate, Live, Noise, Snapshot};
 use lab::race::Observer;
