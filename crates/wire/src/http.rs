@@ -5,8 +5,8 @@
 //!   head      bytes -> a request head (by httparse), its framing and its wishes
 //!   target    the request target -> path and query
 //!   chunked   a chunked body, piece by piece, and back
-//!   choice    what a client prefers: content codings, entity tags
-//!   range     which bytes of a body a client asks for
+//!   choice    client preferences: content codings, entity tags
+//!   range     the bytes of a body that a client requests
 //!   date      HTTP dates
 //!   reply     status line, fields and framing of a response
 //!   grammar   a second, slow reader of heads, from the ABNF: the tests' oracle

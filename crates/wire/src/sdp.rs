@@ -1,4 +1,4 @@
-//! Session descriptions (RFC 8866): the answer to `DESCRIBE`, and what a player reads in it.
+//! Session descriptions (RFC 8866): the answer to `DESCRIBE`, and its interpretation by a player.
 
 use core::net::IpAddr;
 

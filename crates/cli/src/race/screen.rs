@@ -23,7 +23,7 @@ use lab::verdict::{Metric, Verdict};
 
 /// Between two drawings.
 const PERIOD: Duration = Duration::from_millis(250);
-/// Lines besides the estimates: head, bar, heading, noise, two of news.
+/// Lines in addition to the estimates: head, bar, heading, noise, two of news.
 const FRAME: u16 = 6;
 /// Estimates beyond this number are not drawn.
 const ROWS_MAX: u16 = 24;
@@ -39,8 +39,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Begins to draw what `live` knows; `None` where stderr is no terminal, or one that cannot be
-    /// drawn on.
+    /// Begins to draw the state of `live`; `None` if stderr is no terminal, or cannot be drawn on.
     pub fn open(live: &Live) -> Option<Screen> {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         if !stderr().is_terminal() || dumb {
@@ -66,7 +65,7 @@ impl Screen {
     }
 }
 
-/// Clears what was drawn and gives the cursor back.
+/// Clears the drawing and restores the cursor.
 fn leave(terminal: &mut Terminal<CrosstermBackend<Stderr>>) {
     // A terminal that cannot be cleared any more is not ours to repair.
     let _ = terminal.clear();
@@ -84,7 +83,7 @@ impl Drop for Screen {
     }
 }
 
-// It draws what `Live` has heard; hearing it twice would add nothing.
+// The screen draws the events of `Live`; hearing them twice would add nothing.
 impl Observer for Screen {}
 
 /// Rows that the finished race will have: speed and CPU of every arm at every point.

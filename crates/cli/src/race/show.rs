@@ -52,7 +52,7 @@ fn print(plan: &Plan, run: &Run, summary: &Summary) {
     println!("{}", summary.sentence);
 }
 
-/// Prints what a plan means.
+/// Prints the meaning of a plan.
 pub fn plan(plan: &Plan, expected_ms: u64) {
     println!("{}", plan.question);
     println!(
@@ -101,7 +101,7 @@ fn tell(doubts: &[Doubt]) {
     }
 }
 
-/// Asks every condition; says what was found; returns whether one is met.
+/// Evaluates every condition, prints the findings, and returns whether one is met.
 ///
 /// # Errors
 /// If a condition is about an arm or a point that the run does not have.

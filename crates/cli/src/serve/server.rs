@@ -247,8 +247,8 @@ impl ServerArgs {
         })
     }
 
-    /// The same with an extra worker that serves no connections; a successor inherits `others`
-    /// besides the listeners and the state.
+    /// The same with an extra worker that serves no connections; a successor inherits `others` in
+    /// addition to the listeners and the state.
     pub fn run_with_extra<S: Service>(
         &self,
         shape: &Shape,
@@ -361,7 +361,7 @@ fn leave(report: &Report) -> ExitCode {
     if *forced || unsaved.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Says what is wrong with the command line.
+/// Reports a fault of the command line.
 pub fn usage(reason: &str) -> ExitCode {
     eprintln!("roundhouse: {reason}");
     ExitCode::from(2)

@@ -63,7 +63,7 @@ pub const PROGRAM: &str = "www/cgi/page";
 /// per line.
 pub const TOOK: &str = "took.log";
 
-/// What a computing arm serves besides files. `/work?rounds=N` runs N rounds of the loop that our
+/// The routes of a computing arm beside files. `/work?rounds=N` runs N rounds of the loop that our
 /// `/work` repeats until its time is up (Knuth's multiplicative congruential generator), so that
 /// both can be calibrated against each other; `/dynamic` builds the page of our `/dynamic`.
 const WORK: &str = "\
@@ -171,7 +171,7 @@ pub(super) fn arm(module: &str, directives: &toml::Table) -> Result<Arm> {
         let _ = writeln!(text, "LoadModule {name}_module {folder}/mod_{name}.so");
     }
     text.push_str("TypesConfig /dev/null\nAddType text/html .html\nDirectoryIndex index.html\n");
-    // A limit must precede what it limits.
+    // A limit must precede the directive that it limits.
     for (name, value) in merged(&defaults, directives)? {
         let _ = writeln!(text, "{name} {value}");
     }

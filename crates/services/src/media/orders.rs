@@ -250,7 +250,7 @@ impl Orders {
         Some((slot, ssrc))
     }
 
-    /// A slot that stands for a member of a group, for one track.
+    /// A slot that represents a member of a group, for one track.
     pub(super) fn set_up_member(
         &self,
         me: WorkerId,
@@ -318,7 +318,7 @@ impl Orders {
         if next >> INDEX_BITS == u64::from(epoch) & EPOCH { stop.max(next & INDEX) } else { stop }
     }
 
-    /// Gives the slot back; a stream that runs from it says bye.
+    /// Releases the slot; a running stream from it sends a BYE.
     pub fn release(&self, slot: usize) {
         let it = &self.slots[slot];
         it.session.store(0, Relaxed);

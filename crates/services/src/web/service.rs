@@ -462,7 +462,7 @@ impl<B: Platform> Web<B> {
         Step::close(0)
     }
 
-    /// The client sends no more. One that stops inside a request is told so.
+    /// The client sends no more. A client that stops inside a request gets an error reply.
     fn end(
         &self,
         cx: &At<'_>,

@@ -69,7 +69,7 @@ fn editor(paint: Paint) -> Result<Editor<Prompter, FileHistory>> {
 struct Talk {
     at: SocketAddr,
     framing: Option<Framing>,
-    /// None after the server has gone.
+    /// `None` after the server has closed.
     link: Option<Link>,
     paint: Paint,
     editor: Editor<Prompter, FileHistory>,
@@ -107,7 +107,7 @@ impl Talk {
         }
     }
 
-    /// Loads the history; without a file the client goes on without.
+    /// Loads the history; without a file the client works without one.
     fn remember(&mut self) {
         let Some(file) = history::file() else { return };
         let loaded = history::make_room(&file).map_err(ReadlineError::Io).and_then(|()| match self

@@ -116,7 +116,7 @@ impl View {
         }
     }
 
-    /// Adds what came in.
+    /// Adds new snapshots.
     pub fn add(&mut self, snapshots: Vec<Snapshot>) {
         for snapshot in snapshots {
             let start = *self.start.get_or_insert(snapshot.start);

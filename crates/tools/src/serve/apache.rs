@@ -41,7 +41,7 @@ const SERVER_LIMIT: (usize, usize) = (16, 256);
 const THREAD_LIMIT: usize = 64;
 const THREADS: usize = 25;
 
-/// The processing module that an engine stands for.
+/// The processing module that corresponds to an engine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Module {
     Worker,

@@ -1,7 +1,7 @@
-//! Live sources whose clocks jump, wrap, are silent or lie, whose bytes are broken and come in any
-//! pieces at any pace. The same bytes at the same moments make the same datagrams however they were
-//! cut; moments never go back; nothing is made that was not there; and who listens within the
-//! connection gets packets whose numbers and times are in order, and a bye at the end.
+//! Live sources with clocks that jump, wrap, are missing or wrong, and with broken bytes in any
+//! pieces at any pace. The same bytes at the same moments make the same datagrams for any cuts.
+//! Moments never go back, and the feed invents no data. A client that listens within the connection
+//! gets packets with numbers and times in order, and a BYE at the end.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
@@ -45,7 +45,7 @@ pub fn fuzz(seed: u64, events: u32) {
     }
 }
 
-/// Packets of a stream whose clock does what it likes.
+/// Packets of a stream with an arbitrary clock.
 fn stream(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut clock = [0, PCR_WRAP - 1_000_000, rng.below(1 << 30) as u64][rng.below(3)];
@@ -213,8 +213,8 @@ fn listen(rng: &mut Rng, bytes: &[u8], at: &str) {
     assert_eq!(orders.count(), 0, "{at}: a transmission was left behind");
 }
 
-/// Numbers follow each other but where a slow client was sent on, and no time goes back; says
-/// whether a bye came.
+/// Numbers are consecutive except for skips of a slow client, and no time goes back; returns
+/// whether a BYE arrived.
 fn ordered(heard: &[u8], at: &str) -> bool {
     let (mut from, mut last, mut bye) = (0, None, false);
     while let Ok(Some((item, len))) = next(&heard[from..]) {

@@ -1,4 +1,4 @@
-//! Slots change hands once, orders arrive whole, reports find who they are about.
+//! Slots change owners once, orders arrive whole, and reports find their streams.
 
 use super::*;
 use memory::{Placement, Region};
