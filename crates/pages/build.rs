@@ -1,5 +1,5 @@
-//! Packs plotly.js, which the `plotly` crate carries at four and a half megabytes, so that the binary
-//! holds it once and small.
+//! Packs plotly.js, which the `plotly` crate carries at four and a half megabytes, so that the
+//! binary holds it once and small.
 
 use std::io::Write;
 use std::path::PathBuf;

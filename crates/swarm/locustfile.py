@@ -108,7 +108,7 @@ def add_arguments(parser):
     add("--session-requests", 10, "sessions: how often each asks (--depth requests at once)")
     add("--think", "0s", "closed, sessions: the pause after a reply: 100ms, exp:100ms, 50ms..150ms")
     add("--connections", 64, "open: connections of a worker; sessions: at a time")
-    add("--requests-per-connection", 0, "make a connection anew after so many; 0: never")
+    add("--requests-per-connection", 0, "reconnect after this number of requests; 0: never")
     add("--mix", "show=5,buy=50,sell=45", "StockUser: how often each command is asked")
     add("--paths", "", "WebUser: paths with weights, as /,/index.html=3; else the host's own")
     add("--seed", 1, "what schedules and requests are drawn from")

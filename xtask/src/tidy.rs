@@ -8,6 +8,7 @@
 mod code;
 mod dependencies;
 mod imports;
+mod language;
 mod sizes;
 mod tree;
 mod words;
@@ -55,6 +56,8 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("unfinished", words::unfinished),
     ("ignored", words::ignored),
     ("private-paths", words::private_paths),
+    ("retired", language::retired),
+    ("sentences", language::sentences),
 ];
 
 /// Everything that all checks find in `tree`, as `(check, finding)`.

@@ -134,6 +134,15 @@ fn of_language() -> Vec<Example> {
     vec![
         ("imports-shown", true, file("ARCHITECTURE.md", "no table\n")),
         ("imports-shown", false, file("README.md", "no table\n")),
+        ("retired", true, file(RS, concat!("// each ten", "ant\n"))),
+        ("retired", true, file(RS, concat!("struct Cas", "terSlot;\n"))),
+        ("retired", true, file("docs/a.md", concat!("read ane", "w\n"))),
+        ("retired", false, file(RS, "// the roundhouse, shallow, a broadcaster\n")),
+        ("sentences", true, file(RS, "/// Who waits is served.\n")),
+        ("sentences", true, file(RS, "// It is full. What comes is refused.\n")),
+        ("sentences", true, file("docs/a.md", concat!("It opens so ", "many files.\n"))),
+        ("sentences", false, file(RS, "// Who is served first? Whoever came first.\n")),
+        ("sentences", false, file(RS, "// The client says what it wants.\nlet who = 1;\n")),
     ]
 }
 

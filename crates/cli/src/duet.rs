@@ -27,7 +27,7 @@ pub struct Args {
     /// `http` arms the path
     #[arg(long, value_name = "[NAME=]TEXT")]
     request: Vec<String>,
-    /// What right replies of all `line` arms or, as NAME=TEXT, of one begin with
+    /// Beginning of correct replies of all `line` arms or, as NAME=TEXT, of one
     #[arg(long, value_name = "[NAME=]TEXT")]
     expect: Vec<String>,
     /// Also compare the first with itself

@@ -45,7 +45,7 @@ use std::time::{Duration, Instant};
 /// The arguments of `race`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// What to race on: stock, web, a plan (FILE.toml), or a record whose race is to be repeated
+    /// Service to race on: stock, web, a plan (FILE.toml), or the record of a race to repeat
     /// (FILE.jsonl)
     #[arg(default_value = "stock", value_name = "PLAN|SERVICE")]
     what: String,

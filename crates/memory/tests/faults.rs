@@ -327,7 +327,7 @@ fn a_sound_life_is_no_fault() {
 }
 
 #[test]
-fn one_in_ten_is_guarded_where_one_in_ten_shall_be() {
+fn one_in_ten_is_guarded_where_one_in_ten_is_asked_for() {
     let each = NonZeroU32::new(10).unwrap();
     let plan = Plan { guard: Guard::Sampled(each), ..Plan::new(2000) };
     let mut pool = Pool::new(plan);

@@ -224,7 +224,7 @@ fn a_pause_moves_the_schedule_and_an_end_ends_it() {
 }
 
 #[test]
-fn who_is_told_to_end_says_farewell_instead_of_what_it_owed() {
+fn a_stopped_stream_sends_bye_instead_of_owed_packets() {
     let end = |orders: &Orders| orders.ended.store(1, Relaxed);
     let deeds = [Deed { at: Duration::from_millis(5_000), act: &end }];
     for seed in 0..60 {

@@ -14,7 +14,7 @@ pub const NOTE: &str = "\
     CPU per packet of the same echo (packets of ten bytes, 64 connections) on tokio, one thread, \
     and on our engines: above 1, tokio needs more. The last rows are nanoseconds of a whole \
     second's work for each packet: 100 connections with 100 packets outstanding each, one of \
-    them closed and made anew every 500 ms. Server and generator share all cores: on a core \
+    them closed and made again every 500 ms. Server and generator share all cores: on a core \
     of its own no worker of a server waits for another's lock. On the left is the library's \
     design before its optimisation: four workers at one queue, one lock held from finding a \
     session until its send is over, a hash map, and a new buffer of 20,000 bytes for each message \

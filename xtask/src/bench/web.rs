@@ -23,7 +23,7 @@ pub const NOTE: &str = "Keep-alive HTTP/1.1 without an access log; 64 connection
     line. `/work?ms=20` computes for 20 ms of CPU, 4 clients at a time; Apache does so by mod_lua, \
     as many rounds of our loop as are calibrated to take so long before the first of these rows, \
     which is exact to a percent or two. `p99` is that of the closed loop, left over right. Files \
-    are opened anew for each request by all. A ratio above 1 says that the left needs more.";
+    are opened for each request by all. A ratio above 1 says that the left needs more.";
 
 /// nginx, for `PORT DIR`; `{site}` is filled in.
 const NGINX_SCRIPT: &str = r#"cat >"$2/nginx.conf" <<END

@@ -41,7 +41,7 @@ pub struct Points {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sizes")]
 pub struct Sizes {
-    /// What is served: a book of stocks (every trial gets its own copy, with plenty of each stock),
+    /// Data to serve: a book of stocks (every trial gets its own copy, with plenty of each stock),
     /// or a page [default: data/stock.txt, else a built-in one]
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_beat_together_where_they_shall() {
+    fn streams_beat_together_where_asked() {
         let words = "sender=sendmmsg streams=20 packets=10 gap_us=40000 spread=";
         let calls = ["0", "1"].map(|spread| {
             let ask = ask(&format!("{words}{spread}")).expect("good words");

@@ -55,7 +55,7 @@ struct AxisArgs {
     /// process-per-connection, hybrid [default: the engine's]
     #[arg(long)]
     container: Option<Container>,
-    /// Who accepts a connection: shared, lock, exclusive, reuseport, handoff, pass [default: the
+    /// How workers get connections: shared, lock, exclusive, reuseport, handoff, pass [default: the
     /// engine's]
     #[arg(long)]
     accept: Option<Accept>,
@@ -74,7 +74,7 @@ struct AxisArgs {
     edge: bool,
 }
 
-/// What a client may use, and for how long.
+/// Limits of a client, in size and time.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Limits")]
 struct LimitArgs {

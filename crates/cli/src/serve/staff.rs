@@ -23,7 +23,7 @@ pub struct StaffArgs {
     /// Threads of a port that run at one time, without those that work on a job [default: half]
     #[arg(long, value_name = "R")]
     running: Option<usize>,
-    /// What decides the number of processes: static, apache (its once-a-second rule), damped
+    /// Policy for the number of processes: static, apache (its once-a-second rule), damped
     /// (ours) [default: prefork static, hybrid damped]
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,

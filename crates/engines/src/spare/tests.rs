@@ -107,7 +107,7 @@ fn apache_doubles_to_32_and_retires_one_a_second() {
         assert_eq!(look(second as u64, 0), Act::Spawn(count), "second {second}");
     }
     assert_eq!(look(7, 100), Act::Hold, "the least is enough");
-    assert_eq!(look(8, 99), Act::Spawn(1), "and growth begins anew");
+    assert_eq!(look(8, 99), Act::Spawn(1), "and growth begins again");
     assert_eq!(look(9, 101), Act::Hold, "the most is not too much");
     assert_eq!(look(10, 500), Act::Retire(1));
     assert_eq!(look(11, 500), Act::Retire(1), "one, however many there are");

@@ -229,7 +229,7 @@ fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end
 }
 
 #[test]
-fn in_a_server_the_sessions_order_and_the_caster_hears_the_bell() {
+fn in_a_server_the_sessions_order_and_the_source_hears_the_bell() {
     for engine in ["thread", "pool", "poll", "epoll", "uring", "event"] {
         let shape = Shape::preset(engine, 2).expect("a preset");
         if shape.container.is_processes() {

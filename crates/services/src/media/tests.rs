@@ -392,7 +392,7 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
 }
 
 #[test]
-fn numbers_go_on_however_late_a_caster_hears_of_a_pause() {
+fn numbers_go_on_however_late_a_source_hears_of_a_pause() {
     let media = media(options());
     // A seek in the middle of the second packet's time, received late, in time, and early.
     for (heard_at, stop) in [(50, 4), (45, 3), (41, 5), (45, 20)] {

@@ -39,7 +39,7 @@ fn objects_do_not_move_and_are_dropped_once() {
 }
 
 #[test]
-fn a_trimmed_slot_takes_memory_anew() {
+fn a_trimmed_slot_takes_memory_again() {
     let mut pool = Pool::new(plan(8, Backing::List, Order::Fifo));
     let put: Vec<_> = (0..8_u64).map(|value| pool.put(value).unwrap()).collect();
     for handle in &put[2..6] {

@@ -1,0 +1,115 @@
+//! Language: retired words, and sentences without a subject.
+
+use super::{Finding, Tree};
+
+/// Words that gave way to the field's own, with the word that took their place. Each stands here in
+/// two halves, because this file is checked too.
+const RETIRED: &[(&str, &str)] = &[
+    (concat!("Ten", "ant"), "ServiceInstance"),
+    (concat!("ten", "ant"), "instance"),
+    (concat!("Tro", "upe"), "PacedRunner"),
+    (concat!("tro", "upe"), "runner"),
+    (concat!("Cas", "ter"), "PacedSource"),
+    (concat!("cas", "ter"), "source"),
+    (concat!("Lob", "by"), "ParkedConnections"),
+    (concat!("lob", "by"), "parked connections"),
+    (concat!("Qu", "ay"), "CompletionPort"),
+    (concat!("qu", "ay"), "completion port"),
+    (concat!("An", "nex"), "Admin"),
+    (concat!("an", "nex"), "admin"),
+    (concat!("Kee", "per"), "StateStore"),
+    (concat!("kee", "per"), "store"),
+    (concat!("Di", "ce"), "Rng"),
+    (concat!("di", "ce"), "rng"),
+    (concat!("Still", "born"), "DiedAtStartup"),
+    (concat!("Chron", "icle"), "EventLog"),
+    (concat!("chron", "icle"), "event log"),
+    (concat!("fare", "well"), "bye"),
+    (concat!("ane", "w"), "again"),
+    (concat!("sha", "ll"), "must, or the plain present"),
+];
+
+/// Phrases that a reader stumbles over, and what to write.
+const STUMBLES: &[(&str, &str)] = &[
+    (concat!("so ", "many "), "a number, or `many`"),
+    (concat!("for ", "to "), "`to`"),
+    (concat!("believe ", "to "), "`believe that they`"),
+    (concat!("who ", "behaves"), "the client that is meant"),
+    (concat!("whom ", "nobody"), "the receiver that is meant"),
+    (concat!("who ", "waits is"), "the client that is meant"),
+];
+
+/// Endings of files whose sentences are read by people.
+const PROSE: &[&str] = &["rs", "md", "c", "h", "toml", "html"];
+
+/// The history may keep its words.
+const HISTORY: &str = "CHANGELOG.md";
+
+/// Words that gave way to the field's own do not come back.
+pub(super) fn retired(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in tree.files.iter().filter(|file| file.path != HISTORY) {
+        for (index, line) in file.text.lines().enumerate() {
+            for (word, instead) in RETIRED.iter().filter(|(word, _)| contains_word(line, word)) {
+                let what = format!("`{word}` is retired: write `{instead}`");
+                found.push(Finding { path: file.path.clone(), line: index + 1, what });
+            }
+        }
+    }
+    found
+}
+
+/// Sentences have a subject: a thing of the field, not a headless `who` or `what`.
+pub(super) fn sentences(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let is_prose = |ending: &str| PROSE.contains(&ending);
+    for file in tree.files.iter().filter(|file| file.path != HISTORY && is_prose(file.ending())) {
+        for (index, line) in file.text.lines().enumerate() {
+            let prose = match file.is_source() {
+                true => {
+                    line.trim_start().strip_prefix("//").map(|it| it.trim_start_matches(['/', '!']))
+                }
+                false => Some(line),
+            };
+            let Some(prose) = prose else { continue };
+            let mut find = |what: String| {
+                found.push(Finding { path: file.path.clone(), line: index + 1, what });
+            };
+            for (phrase, instead) in STUMBLES {
+                if format!("{} ", prose.to_lowercase()).contains(&format!(" {phrase}")) {
+                    find(format!("`{}` makes readers stumble: write {instead}", phrase.trim()));
+                }
+            }
+            if is_headless(prose) {
+                find("a sentence begins with its subject: name the thing that is meant".to_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Whether a sentence in `prose` begins with a bare `Who` or `What` and asks nothing.
+fn is_headless(prose: &str) -> bool {
+    let begins = ["", ". ", ": ", "; "].into_iter().flat_map(|end| {
+        let at = if end.is_empty() { vec![0] } else { ends(prose, end) };
+        at.into_iter().map(|at| prose[at..].trim_start())
+    });
+    let mut bare = begins.filter_map(|it| it.strip_prefix("Who ").or(it.strip_prefix("What ")));
+    !prose.contains('?') && bare.any(|rest| rest.starts_with(|it: char| it.is_ascii_lowercase()))
+}
+
+/// Where `end` ends in `prose`.
+fn ends(prose: &str, end: &str) -> Vec<usize> {
+    prose.match_indices(end).map(|(at, _)| at + end.len()).collect()
+}
+
+/// Whether `line` contains `word` as a word, or as a part of a compound name.
+fn contains_word(line: &str, word: &str) -> bool {
+    let is_camel = word.starts_with(|it: char| it.is_ascii_uppercase());
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back().unwrap_or(' ');
+        let after = line[at + word.len()..].chars().next().unwrap_or(' ');
+        let begins = if is_camel { !before.is_ascii_uppercase() } else { !before.is_alphabetic() };
+        begins && !after.is_ascii_lowercase()
+    })
+}
