@@ -21,7 +21,7 @@ use wire::conf::{self, Settings};
 /// The id of the flag.
 const CONFIG: &str = "config";
 
-/// The flag. Its value is read once, before the rest is parsed.
+/// The flag. Its value is read before the rest is parsed, and not again.
 #[derive(clap::Args)]
 pub struct ConfigArg {
     /// Read options from FILE, `name = value` a line (or TOML, if it is named *.toml); flags win
