@@ -194,7 +194,7 @@ mod tests {
         let mode = fs::symlink_metadata(&ours).expect("a socket").mode();
         assert_eq!((mode & 0o777, fs::read_dir(&folder).expect("ours").count()), (0o600, 1));
         assert_eq!(Place::of(&door), format!("unix:{}", ours.display()));
-        assert!(open_here().expect_err("it is there").contains("found somebody there"));
+        assert!(open_here().expect_err("it is there").contains("another server answers"));
         drop(door);
         assert!(open_here().expect("it is gone").is_some(), "what it left is replaced");
         fs::write(folder.join("file"), "data").expect("a file");
