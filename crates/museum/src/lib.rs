@@ -17,8 +17,8 @@
 //! ```
 //!
 //! To add an exhibit: one file beside `think_time.rs` that implements [`Exhibit`], its words in
-//! `exhibits/NAME.toml`, its `mod` line, and its row in [`EXHIBITS`]. The list, the command line, the
-//! page and the JSON follow.
+//! `exhibits/NAME.toml`, its `mod` line, and its row in [`EXHIBITS`]. The list, the command line,
+//! the page and the JSON follow.
 
 pub mod artefact;
 pub mod contest;

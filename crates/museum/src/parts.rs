@@ -1,7 +1,8 @@
 //! Exhibits on the parts of a server: memory, paths, ids, indexes.
 //!
-//! They repeat the experiments of one portfolio ([`crate::portfolio`]), each as it was and then with
-//! one thing changed at a time. They share objects of a given size and the sources of such objects.
+//! They repeat the experiments of one portfolio ([`crate::portfolio`]), each as it was and then
+//! with one thing changed at a time. They share objects of a given size and the sources of such
+//! objects.
 
 pub mod false_sharing;
 pub mod id_schemes;

@@ -2,7 +2,8 @@
 //!
 //! A colour is a token `$name`; the page's script replaces it by the style sheet's value, so that
 //! light, dark and paper each have their own and this module knows none of them. Beside each figure
-//! stands its [`Table`]: a reader who cannot see the chart, or runs no script, has the same numbers.
+//! stands its [`Table`]: a reader who cannot see the chart, or runs no script, has the same
+//! numbers.
 
 mod cost;
 mod curve;

@@ -12,8 +12,8 @@
 //! The tables are the report; the charts are an addition that a script draws from the same numbers.
 //! That script is plotly.js, four and a half megabytes in the `plotly` crate; the page carries it
 //! compressed and the browser unpacks it (`DecompressionStream`), which keeps the file under two.
-//! The small interval strips in the verdict table are plain SVG made here, so the first screen waits
-//! for no script.
+//! The small interval strips in the verdict table are plain SVG made here, so the first screen
+//! waits for no script.
 
 pub mod charts;
 mod exhibit;

@@ -16,15 +16,12 @@ use serde::Serialize;
 pub enum PageError {
     /// A template and its data do not fit: a mistake in this crate.
     Template(minijinja::Error),
-    /// The chart script could not be packed.
-    Script(std::io::Error),
 }
 
 impl std::fmt::Display for PageError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             PageError::Template(why) => write!(f, "a page's template failed: {why}"),
-            PageError::Script(why) => write!(f, "the chart script cannot be packed: {why}"),
         }
     }
 }
@@ -73,7 +70,7 @@ pub(crate) fn render(
         environment.add_template(name, text)?;
     }
     let plotly = match charts {
-        Charts::Packed => script::packed().map_err(PageError::Script)?,
+        Charts::Packed => Some(script::packed()),
         Charts::None => None,
     };
     let terms: &[Term] = TERMS;

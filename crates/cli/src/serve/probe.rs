@@ -1,5 +1,5 @@
-//! `roundhouse serve probe`: the service of the engines' own suite. It is in the real binary so that
-//! it also runs where workers are processes. A broken law panics, which ends the worker.
+//! `roundhouse serve probe`: the service of the engines' own suite. It is in the real binary so
+//! that it also runs where workers are processes. A broken law panics, which ends the worker.
 
 use std::fs::File;
 use std::process::ExitCode;

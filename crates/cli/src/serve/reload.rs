@@ -1,8 +1,8 @@
 //! `SIGHUP` and `POST /reload` parse the command line again, with the file that `--config` names.
 //!
-//! The options are compared one by one with those in force. Workers adopt those that can change while
-//! they serve; the others are reported as needing a restart. Each change is reported, and a file with
-//! a mistake changes nothing.
+//! The options are compared one by one with those in force. Workers adopt those that can change
+//! while they serve; the others are reported as needing a restart. Each change is reported, and a
+//! file with a mistake changes nothing.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

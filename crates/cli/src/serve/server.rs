@@ -203,8 +203,8 @@ impl ServerArgs {
         if self.watch.upgradable { Placement::Shared } else { shape.placement() }
     }
 
-    /// Memory for the state, which `what` names: the predecessor's, or fresh memory that is still to
-    /// be filled.
+    /// Memory for the state, which `what` names: the predecessor's, or fresh memory that is still
+    /// to be filled.
     ///
     /// # Errors
     /// There is no memory, or the predecessor's has another layout.

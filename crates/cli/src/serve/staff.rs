@@ -12,8 +12,8 @@ use tools::serve::apache;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Workers")]
 pub struct StaffArgs {
-    /// Number of workers; where they come and go, the most at one time (MaxRequestWorkers) [default:
-    /// the engine's]
+    /// Number of workers; where they come and go, the most at one time (MaxRequestWorkers)
+    /// [default: the engine's]
     #[arg(long, value_name = "N", aliases = ["MaxRequestWorkers", "MaxClients"])]
     workers: Option<usize>,
     /// Threads in each process of a hybrid [default: 25], or of a port [default: two a core]
@@ -111,8 +111,8 @@ impl StaffArgs {
         let (wanted, in_force) = (self.spare_max?, shape.staffing()?.terms.spare_max);
         (wanted != in_force).then(|| {
             format!(
-                "--spare-max {wanted} is taken as {in_force}: the least spare and one process more, \
-                 or each new process would be one too many"
+                "--spare-max {wanted} is taken as {in_force}: the least spare and one process \
+                 more, or each new process would be one too many"
             )
         })
     }

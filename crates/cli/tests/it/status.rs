@@ -213,7 +213,7 @@ pub fn orders_are_obeyed(arm: &Arm) {
     assert!(told.ask("POST", "/quit").contains("the server is forced"));
     let ended = told.server.ended(PATIENCE);
     assert_eq!(ended.code, Some(1), "{}", ended.err);
-    assert!(ended.err.contains("by force, as was ordered"), "{}", ended.err);
+    assert!(ended.err.contains("by force, as ordered"), "{}", ended.err);
 }
 
 /// The log is moved away and the server told so, again and again while clients ask: each request

@@ -1,4 +1,4 @@
-//! Stops: by `SIGTERM` and `SIGINT` under load, against clients that hold on, told twice, out of
+//! Stops: by `SIGTERM` and `SIGINT` under load, against clients that hold on, stopped twice, out of
 //! time. Every reply that was begun arrives whole, and the file holds exactly what was
 //! acknowledged.
 
@@ -112,7 +112,7 @@ pub fn the_second_signal_forces(arm: &Arm) {
     assert!(client.is_silent_for(ms(400)), "the first signal waits");
     assert!(server.is_running());
     server.signal(Signal::TERM);
-    check_forced(server, "told twice");
+    check_forced(server, "stopped twice");
 }
 
 /// The time to drain is bounded.
@@ -135,7 +135,7 @@ pub fn a_deaf_client_is_cut_when_forced(arm: &Arm) {
     server.signal(Signal::TERM);
     std::thread::sleep(ms(300));
     server.signal(Signal::TERM);
-    check_forced(server, "told twice");
+    check_forced(server, "stopped twice");
     let saved = std::fs::read_to_string(&data).expect("the file");
     assert!(saved.starts_with("1 999999 10\n"), "a forced stop saves too");
 }

@@ -49,7 +49,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             Order::Drain if self.public_phase() >= Phase::Draining => {}
             Order::Drain => self.stop(),
             Order::Quit if self.phase() >= Phase::Forced => {}
-            Order::Quit => self.force("by order"),
+            Order::Quit => self.force("as ordered"),
         }
         vec![format!("the server is {}", super::sample::word(self.public_phase()))]
     }

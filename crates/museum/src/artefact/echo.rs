@@ -10,11 +10,11 @@
 //! ```
 //!
 //! Its shape is the original's on completion ports: several workers wait at one queue (an epoll set
-//! whose events come once), the worker that gets an event receives everything, and the packets of that
-//! reception travel as one message. Packets are ten bytes: a length of 8, little endian, and eight
-//! bytes that come back. Each client is greeted with a login packet. Two faults of the original are
-//! not repeated, because they decide no time: a packet that arrives in two pieces is put together,
-//! and what is queued while another worker sends is sent too.
+//! whose events come once), the worker that gets an event receives everything, and the packets of
+//! that reception travel as one message. Packets are ten bytes: a length of 8, little endian, and
+//! eight bytes that come back. Each client is greeted with a login packet. Two faults of the
+//! original are not repeated, because they decide no time: a packet that arrives in two pieces is
+//! put together, and what is queued while another worker sends is sent too.
 
 use memory::Padded;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};

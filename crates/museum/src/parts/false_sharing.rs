@@ -4,8 +4,8 @@
 //! reads the effect of shared cache lines from the difference between objects of 16, 32 and 128
 //! bytes. But every operation takes the same lock, the lock shares its line with what it protects,
 //! and objects of 128 bytes lie 136 apart, so that neighbours share lines as well. Here lines are
-//! shared deliberately: two threads on separate cores write words at a chosen distance, with nothing
-//! else in the loop. Then the lock is added, and removed again.
+//! shared deliberately: two threads on separate cores write words at a chosen distance, with
+//! nothing else in the loop. Then the lock is added, and removed again.
 
 use super::{Object, Source, plan, range};
 use crate::artefact::build::{Build, Optimised, Plain};
@@ -58,7 +58,8 @@ impl Exhibit for FalseSharing {
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let cores = Placement::choose();
         if cores.is_some_and(|it| it.siblings) {
-            stage.doubt("The two cores are hyperthreads of one: they share caches that other cores exchange.");
+            stage
+                .doubt("The two cores are hyperthreads of one: they share caches others exchange.");
         }
         let published = published(stage)?;
         let strides = strides(stage, cores)?;

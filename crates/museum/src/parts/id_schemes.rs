@@ -1,10 +1,10 @@
 //! What a session's number should be: a key to a map, a place in an array, or both.
 //!
-//! The portfolio's server first kept sessions in a hash map with one lock, and then in an array: the
-//! id has the place in one half and a counter in the other, and this was published as the reason for
-//! quick look-ups. Here the schemes are compared alone: the cost of a look-up, how much two threads
-//! slow each other, the cost of opening and closing; and, not in the figure, how many late ids are
-//! taken for another session's.
+//! The portfolio's server first kept sessions in a hash map with one lock, and then in an array:
+//! the id has the place in one half and a counter in the other, and this was published as the
+//! reason for quick look-ups. Here the schemes are compared alone: the cost of a look-up, how much
+//! two threads slow each other, the cost of opening and closing; and, not in the figure, how many
+//! late ids are taken for another session's.
 
 use super::false_sharing::paired;
 use super::ratios;

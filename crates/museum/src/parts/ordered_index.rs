@@ -1,8 +1,8 @@
 //! A list, a binary search tree, a red-black tree: the order of arrival decides.
 //!
 //! The published test shuffles its keys, and then a plain tree is as good as a balanced one. But
-//! session numbers arrive in ascending order, which turns a plain tree into a list. And the list was
-//! timed with a loop that continues to the end after it has erased its key. Here the orders of
+//! session numbers arrive in ascending order, which turns a plain tree into a list. And the list
+//! was timed with a loop that continues to the end after it has erased its key. Here the orders of
 //! arrival and the operations are taken one by one, with an array, a B-tree and a hash table beside
 //! the trees, and the worst single insertion, which no mean shows.
 

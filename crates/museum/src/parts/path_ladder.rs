@@ -1,10 +1,10 @@
 //! Jump point search is 31 to 542 times as fast as A*, because A* searched linked lists.
 //!
 //! On the published queries JPS expands 3 to 16 times fewer cells, and is 31 to 542 times as fast.
-//! The rest is bookkeeping: a list is searched for every neighbour, so time grows with the square of
-//! the cells. The ladder repairs it rung by rung, ends at this project's searches, and checks every
-//! length; the published searches overestimate and do not find shortest paths. The number of cells
-//! within which A* is ahead depends on the same bookkeeping.
+//! The rest is bookkeeping: a list is searched for every neighbour, so time grows with the square
+//! of the cells. The ladder repairs it rung by rung, ends at this project's searches, and checks
+//! every length; the published searches overestimate and do not find shortest paths. The number of
+//! cells within which A* is ahead depends on the same bookkeeping.
 
 use super::range;
 use crate::artefact::ladder::{Dense, Pooled, hashed, ordered};

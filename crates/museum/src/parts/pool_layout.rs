@@ -2,9 +2,10 @@
 //!
 //! The published pools keep their nodes in one array or each in a piece of its own, and times to
 //! free half of them jump by 45 % from one size to the next. Run twice, the same pool differs from
-//! itself by as much as the pools differ, as one would expect: a free touches one node. Layout shows
-//! where a program walks through its objects: with the same free list and no lock, the corrected run
-//! compares an array in order, pieces from the heap, and an array in a shuffled order.
+//! itself by as much as the pools differ, as one would expect: a free touches one node. Layout
+//! shows where a program walks through its objects: with the same free list and no lock, the
+//! corrected run compares an array in order, pieces from the heap, and an array in a shuffled
+//! order.
 
 use super::{Object, Source, plan, range, ratios};
 use crate::artefact::build::{Build, Plain};

@@ -1,11 +1,11 @@
 //! Five optimisations at once made a server twice as fast; what is each worth by itself?
 //!
 //! The portfolio's echo server changed five things between two measurements and credits memory,
-//! alignment and "fewer synchronisation objects". It does not name the lock of the whole server that
-//! was held from finding a session until its answer was sent. Here each change is a switch of one
-//! server ([`crate::artefact::echo`]), and half of all combinations are run, chosen so that each
-//! switch is on in one half of them and off in the other: the effect of each is known by itself,
-//! with an interval. The client verifies every byte, which the original's did not.
+//! alignment and "fewer synchronisation objects". It does not name the lock of the whole server
+//! that was held from finding a session until its answer was sent. Here each change is a switch of
+//! one server ([`crate::artefact::echo`]), and half of all combinations are run, chosen so that
+//! each switch is on in one half of them and off in the other: the effect of each is known by
+//! itself, with an interval. The client verifies every byte, which the original's did not.
 
 use crate::artefact::echo::{SWITCHES, Switches};
 use crate::artefact::program::Subprocess;

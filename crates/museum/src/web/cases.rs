@@ -1,5 +1,5 @@
-//! Cases: a server and its clients, run in blocks, so that disturbances of the machine hit all cases
-//! alike.
+//! Cases: a server and its clients, run in blocks, so that disturbances of the machine hit all
+//! cases alike.
 
 use crate::contest::Rng;
 use crate::exhibit::{Effort, Fault};

@@ -1,10 +1,10 @@
 //! The directives: mostly threads against mostly processes, with spare workers maintained and not.
 //!
-//! In the study Apache with many threads in few processes lost against Apache with many processes of
-//! one thread, and won as soon as no spares had to be maintained. Its two tables change two things
-//! at once (also the number of processes at the start), and the churn was not counted. Here both
-//! tables are run exactly, on real Apache and on our engine with Apache's rule, under the published
-//! steady load and under one that wobbles.
+//! In the study Apache with many threads in few processes lost against Apache with many processes
+//! of one thread, and won as soon as no spares had to be maintained. Its two tables change two
+//! things at once (also the number of processes at the start), and the churn was not counted. Here
+//! both tables are run exactly, on real Apache and on our engine with Apache's rule, under the
+//! published steady load and under one that wobbles.
 
 use super::cases::{
     self, Case, Results, churn, cpu_ms, inside_ms, p99_ms, response_ms, rps, whole_ms,

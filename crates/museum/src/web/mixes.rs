@@ -1,10 +1,10 @@
 //! Static and dynamic documents: whose context switches were counted, and what a switch may cost.
 //!
 //! The study begins with a table of another paper: context switches of Apache 1.3 (processes) and
-//! 2.0 (processes of threads) from all documents dynamic to all static, and the *equivalence ratio*,
-//! the share of a process's switch that a thread's may cost if both servers are to spend the same
-//! on switching. But a dynamic document was a program, started for each request, so most of the
-//! "processes" in the table belong to neither server.
+//! 2.0 (processes of threads) from all documents dynamic to all static, and the *equivalence
+//! ratio*, the share of a process's switch that a thread's may cost if both servers are to spend
+//! the same on switching. But a dynamic document was a program, started for each request, so most
+//! of the "processes" in the table belong to neither server.
 
 use super::cases::{self, Case, Results, cpu_ms, rps};
 use super::servers::{self, apache_lacks};

@@ -3,9 +3,9 @@
 //! A report of a networks course has three servers in Python, one connection after the other, a
 //! process for each, a thread for each, and lets a swarm grow by 100 users a second until the first
 //! failure, which it takes for the server's limit. The listings show more: both servers that are
-//! called concurrent wait for each worker right after starting it, none sends a valid reply, and one
-//! cannot end a reply at all. And the first failure need not be a server's: here the client has as
-//! few descriptors as a laptop gives it.
+//! called concurrent wait for each worker right after starting it, none sends a valid reply, and
+//! one cannot end a reply at all. And the first failure need not be a server's: here the client has
+//! as few descriptors as a laptop gives it.
 //!
 //! Three groups of servers serve the swarm in every block: as listed, without a flaw, and with one
 //! flaw at a time, so that the cost of each is a ratio and not a guess.

@@ -1,5 +1,6 @@
-//! Packets grow, sent as fast as possible, until a copy costs more than avoiding it; then the number
-//! of streams grows, with packets of a network's size. Blocks are paired, their order is random.
+//! Packets grow, sent as fast as possible, until a copy costs more than avoiding it; then the
+//! number of streams grows, with packets of a network's size. Blocks are paired, their order is
+//! random.
 
 use super::{alone, sink};
 use crate::contest::{Costs, Rng};
