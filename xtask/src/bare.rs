@@ -16,10 +16,10 @@ pub const WEB: &str = "web";
 /// prints a line of figures.
 pub const UDP: &str = "udp";
 
-/// One set of flags for all: what a distribution would use, so that the bound is no special build.
+/// One set of flags for all: those of a distribution, so that the bound is no special build.
 const FLAGS: &[&str] = &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-pthread"];
 
-/// What to do where no compiler is found.
+/// The remedy where no compiler is found.
 const NEEDS: &str = "a C compiler and the kernel's headers are needed \
     (Debian: `apt install gcc libc6-dev linux-libc-dev`; CC names another compiler)";
 

@@ -1,10 +1,10 @@
-//! `cargo xtask bench NAME`: our engines against the bare loops, a crowd of idle connections, and
-//! connections that come and go.
+//! `cargo xtask bench NAME`: compares our engines with the bare loops, under idle connections and
+//! under connection churn.
 //!
 //! Every row is a duet: both servers run on one core, the generator alternates short windows
 //! between them, and the row compares their CPU time per request. A bench is a table of such
 //! comparisons in a file of its own, listed in [`BENCHES`]; `roundhouse duet` plays them. The
-//! surprising thing: against a bare loop, 1.00 is the best ratio to expect, and a better one means
+//! surprising thing: against a bare loop, 1.00 is the best possible ratio, and a better one means
 //! that the bare loop is a straw man.
 
 mod arm;
@@ -30,11 +30,11 @@ use std::path::PathBuf;
 
 /// A table of comparisons.
 struct Bench {
-    /// What the command line calls it, and the files in `runs/`.
+    /// The name on the command line and of the files in `runs/`.
     name: &'static str,
     /// The heading of its file.
     title: &'static str,
-    /// What the reader has to know beside the rows.
+    /// The note that the reader needs beside the rows.
     note: &'static str,
     /// The heading of the first column.
     left_right: &'static str,
@@ -42,7 +42,7 @@ struct Bench {
     full: Length,
 }
 
-/// What duets compare.
+/// The quantity that duets compare.
 const CPU: &str = "CPU per request, left / right";
 
 /// Every bench; a new one is a row here and a file beside this one.
@@ -104,13 +104,14 @@ const QUICK: Length = Length { fresh_pairs: 2, windows: 5 };
 struct Tools {
     roundhouse: PathBuf,
     bare: PathBuf,
-    /// What the web servers of a run need: their site, and how the foreign ones begin.
+    /// The files that the web servers of a run need: their site and the foreign servers'
+    /// configuration.
     room: PathBuf,
-    /// How fast Apache computes; measured on demand.
+    /// The speed of Apache's loop; measured on demand.
     toil: toil::Toil,
 }
 
-/// What a comparison or a reading says.
+/// The value of a comparison or a reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
     /// The median over fresh pairs: CPU per request of the left arm divided by that of the right,
@@ -122,12 +123,12 @@ pub struct Reading {
     pub each_ns: Option<(f64, f64)>,
 }
 
-/// At least this much is wanted.
+/// A goal of at least this value.
 const fn at_least(bound: f64) -> Option<Goal> {
     Some(Goal::AtLeast(bound))
 }
 
-/// At most this much is wanted.
+/// A goal of at most this value.
 const fn at_most(bound: f64) -> Option<Goal> {
     Some(Goal::AtMost(bound))
 }
@@ -141,18 +142,18 @@ fn reading(values: &[f64], each_ns: Option<(f64, f64)>) -> anyhow::Result<Readin
 /// A row of the result.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// `left / right`, or whose memory it is.
+    /// `left / right`, or the server whose memory it is.
     pub name: String,
-    /// How it was loaded: `depth 16`.
+    /// The load: `depth 16`.
     pub load: String,
-    /// What is wanted; without a goal the row is shown beside the others.
+    /// The goal; a row without one is shown for comparison.
     pub wanted: Option<Goal>,
-    /// What was measured, or why nothing was.
+    /// The measurement, or the reason why there is none.
     pub found: Result<Reading, String>,
 }
 
 impl Row {
-    /// `reached`, `missed`, `unresolved`; nothing where nothing is wanted or was measured.
+    /// `reached`, `missed`, `unresolved`; empty without a goal or a measurement.
     pub fn verdict(&self) -> &'static str {
         match (&self.found, self.wanted) {
             (Ok(found), Some(goal)) => goal.verdict(found.interval.as_ref()).word(),
@@ -161,7 +162,7 @@ impl Row {
     }
 }
 
-/// What a run found.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The rows, in the order of the table.
@@ -178,7 +179,7 @@ impl Outcome {
     }
 }
 
-/// What the command line asks for.
+/// The request on the command line.
 struct Request<'a> {
     bench: &'static Bench,
     length: Length,
@@ -209,7 +210,7 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// The comparisons that are asked for.
+    /// The requested comparisons.
     fn duets(&self) -> anyhow::Result<Vec<Duet>> {
         let all = (self.bench.duets)();
         let Some(arm) = self.only else { return Ok(all) };
@@ -226,12 +227,12 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Builds everything, runs the duets (all, or with `--only ARM` those in which it sings), prints
-/// the table and, with `--save`, keeps it in `runs/`.
+/// Builds everything, runs the duets (all, or with `--only ARM` those with that arm), prints the
+/// table and, with `--save`, keeps it in `runs/`.
 ///
 /// # Errors
-/// Where a build fails, the arguments are not understood, or the result cannot be saved. A duet
-/// that fails is a row with its reason.
+/// If a build fails, the arguments are invalid, or the result cannot be saved. A duet that fails is
+/// a row with its reason.
 pub fn run(args: &[String]) -> anyhow::Result<()> {
     if let Some((_, rest)) = args.split_first().filter(|(name, _)| *name == "load") {
         // Its arms are generators, so it is no table of duets.

@@ -1,10 +1,10 @@
-//! `cargo xtask ci`: everything that must hold before a change lands.
+//! `cargo xtask ci`: all checks that a change must pass before it lands.
 //!
-//! The order is from cheap to dear, and the first failure ends the run. `tidy` and the smoke test
-//! of `bare/` have no step of their own because they are tests. Fuzz, race and golden start the
-//! binaries that the build step has made: asking cargo to run one of them would compile half of
-//! the tree a second time, with the features of another set of packages. All targets of the whole
-//! workspace are one set, the one that the tests need.
+//! The order is from cheap to expensive, and the first failure ends the run. `tidy` and the smoke
+//! test of `bare/` have no step of their own because they are tests. Fuzz, race and golden start
+//! the binaries of the build step: running one of them through cargo would compile half of the tree
+//! a second time, with the features of another set of packages. All targets of the whole workspace
+//! are one set, the one that the tests need.
 
 use crate::golden;
 use crate::steps::{self, PROFILE};
@@ -16,16 +16,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the whole run may take on two cores; past it the last line complains.
+/// The time limit of the whole run on two cores; beyond it the last line complains.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 
-/// How the race is run in CI: as short as it can be and still write its report.
+/// The arguments of the race in CI: the shortest race that still writes its report.
 pub const RACE_SMOKE: &[&str] = &["race", "--blocks", "1", "--warmup", "50ms", "--window", "100ms"];
 
 /// The files that a race must leave in its working directory.
 const RACE_WRITES: &[&str] = &["report.html", "report.jsonl"];
 
-/// A step: its name and what it runs.
+/// A step: its name and its function.
 type Step = (&'static str, fn(&mut Times) -> anyhow::Result<()>);
 
 const STEPS: &[Step] = &[
@@ -94,7 +94,7 @@ fn race() -> anyhow::Result<()> {
 /// Checks that a race has left its report in `dir`.
 ///
 /// # Errors
-/// Where a file is missing or empty.
+/// If a file is missing or empty.
 pub fn written(dir: &Path) -> anyhow::Result<()> {
     for name in RACE_WRITES {
         let path = dir.join(name);
@@ -106,8 +106,8 @@ pub fn written(dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// cargo-deny where it is present: licences, bans and sources. It is not required, because the
-/// tidy test already holds the list of direct dependencies; advisories need the network.
+/// Runs cargo-deny if it is installed: licences, bans and sources. It is optional, because the tidy
+/// test already checks the list of direct dependencies; advisories need the network.
 fn deny() -> anyhow::Result<()> {
     let present = steps::cargo(["deny", "--version"])
         .stdout(Stdio::null())

@@ -5,7 +5,7 @@ use crate::steps::{self, PROFILE};
 /// Builds and runs the registry; no argument means `smoke`.
 ///
 /// # Errors
-/// Where the build fails or a fuzz function finds something (its seed is printed).
+/// If the build fails or a fuzz function finds a fault (its seed is printed).
 pub fn run(args: &[String]) -> anyhow::Result<()> {
     let smoke = ["smoke".to_owned()];
     let args = if args.is_empty() { &smoke[..] } else { args };

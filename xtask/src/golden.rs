@@ -1,18 +1,18 @@
-//! `cargo xtask golden`: instructions per request of each loop of the core, against a kept figure.
+//! `cargo xtask golden`: instructions per request of each core loop, compared with a stored figure.
 //!
 //! A clock on a busy machine shows a slowdown of a third at best. Instructions do not depend on
-//! neighbours, so a change of a few percent shows, in the run of CI that brings it in. The server
-//! runs under callgrind twice, with few requests and with many, one at a time on one connection;
-//! the difference of the two counts is free of start and stop. All of the program counts, kernel
-//! and client do not.
+//! neighbours, so a change of a few percent shows in the CI run that introduces it. The server runs
+//! under callgrind twice, with few requests and with many, one at a time on one connection; the
+//! difference of the two counts excludes start and stop. The count covers the whole program, but
+//! neither kernel nor client.
 //!
-//! Counted is the build that CI makes anyway (profile `ci`, opt-level 1). It is slower than a
-//! release, but a request passes through the same functions, and building another would cost more
-//! than all counts together. The figures are of one toolchain, which `rust-toolchain.toml` pins.
+//! It counts the build that CI makes anyway (profile `ci`, opt-level 1). That build is slower than
+//! a release, but a request passes through the same functions, and another build would cost more
+//! than all counts together. The figures hold for one toolchain, which `rust-toolchain.toml` pins.
 //!
-//! Not counted: `uring` and `port`, because the kernel writes to a ring's memory behind valgrind's
-//! back and the server never gets ready; and containers of processes, because valgrind 3.19 does
-//! not know pidfd_open(2). Their loops are those of the threads that are counted.
+//! Exceptions: `uring` and `port`, because valgrind does not see the kernel's writes to a ring's
+//! memory and the server never gets ready; and containers of processes, because valgrind 3.19 does
+//! not know pidfd_open(2). Their loops are those of the counted thread variants.
 
 use crate::steps::{self, PROFILE};
 use anyhow::{Context, bail};
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
-/// Where the figures are kept.
+/// The file of the figures.
 const KEPT: &str = "tests/golden.toml";
 /// Requests of the short run and of the long one.
 const REQUESTS: [u32; 2] = [500, 4_500];
@@ -39,10 +39,10 @@ const LOOPS: &[(&str, &[&str])] = &[
     ("reactor", &["--engine", "reactor", "--workers", "1"]),
 ];
 
-/// Checks every loop, or keeps what is counted: `--write REASON`.
+/// Checks every loop, or stores the counts: `--write REASON`.
 ///
 /// # Errors
-/// Where a loop cannot be counted, or takes more instructions than its bound allows.
+/// If a loop cannot be counted, or takes more instructions than its bound allows.
 pub fn run(args: &[String]) -> anyhow::Result<()> {
     let reason = match args {
         [] => None,
@@ -59,7 +59,7 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     check(&steps::binary("roundhouse", PROFILE)?, reason)
 }
 
-/// Without valgrind there is nothing to count, which only CI has to mind.
+/// Without valgrind there is no count; this is an error only in CI.
 fn lacks_valgrind() -> anyhow::Result<()> {
     if std::env::var("CI").is_ok_and(|value| value == "true") {
         bail!("CI must have valgrind (Debian: `apt install valgrind`), and it is missing");
@@ -108,8 +108,8 @@ fn check(binary: &Path, reason: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The binary without debug information, which callgrind would read for seconds at each start;
-/// where strip(1) is missing, the binary as it is.
+/// The binary without debug information, which callgrind would read for seconds at each start. If
+/// strip(1) is missing, the binary itself.
 fn stripped(binary: &Path, folder: &Path) -> PathBuf {
     let path = folder.join("roundhouse");
     let status = Command::new("strip").arg("-o").arg(&path).arg(binary).status();
@@ -121,19 +121,19 @@ fn stripped(binary: &Path, folder: &Path) -> PathBuf {
 struct Row {
     name: String,
     instructions: f64,
-    /// Why it is as high as it is.
+    /// The reason for its value.
     reason: String,
 }
 
 /// The kept figures.
 #[derive(Clone, Debug, PartialEq)]
 struct Golden {
-    /// By what part of it a figure may rise.
+    /// The allowed rise of a figure, as a share of it.
     bound: f64,
     rows: Vec<Row>,
 }
 
-/// How a count stands to its kept figure.
+/// The relation of a count to its stored figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Judgement {
     Within(f64),
@@ -187,7 +187,7 @@ impl Golden {
         }
     }
 
-    /// The same with what was counted. What stays within the bound keeps its figure, so that many
+    /// The same with the new counts. A count within the bound keeps its old figure, so that many
     /// small rises add up to one that is noticed.
     fn with(mut self, counted: &[(&str, f64)], reason: &str) -> Golden {
         for &(name, count) in counted {
@@ -253,7 +253,7 @@ fn per_request(binary: &Path, flags: &[&str]) -> anyhow::Result<f64> {
     Ok((long as f64 - short as f64) / f64::from(many - few))
 }
 
-/// Instructions of a whole run with so many requests, of all processes.
+/// Instructions of a whole run with this number of requests, of all processes.
 fn count(binary: &Path, flags: &[&str], requests: u32) -> anyhow::Result<u64> {
     let folder = tempfile::tempdir().context("a temporary directory")?;
     std::fs::write(folder.path().join("stock.txt"), "1 1000 100\n2 1000 200\n")?;
@@ -334,7 +334,7 @@ fn total(profile: &str) -> Option<u64> {
     (!all.is_empty()).then(|| all.iter().sum())
 }
 
-/// A server that is killed with its handle.
+/// A server that is killed on drop.
 struct Server(Child);
 
 impl Drop for Server {

@@ -1,7 +1,7 @@
-//! The development tasks as a library, so that what `cargo xtask` runs can also be tested.
+//! The development tasks as a library, so that tests can call the functions of `cargo xtask`.
 //!
-//! This crate depends on none of ours: it must build when they do not, or it could not say why
-//! they do not. It speaks to them only as a caller of `cargo` and of finished binaries.
+//! This crate depends on none of ours: it must build when they do not, to report the reason. It
+//! uses them only as a caller of `cargo` and of finished binaries.
 
 pub mod bare;
 pub mod bench;

@@ -1,17 +1,17 @@
-//! The one entry point of development: `cargo xtask COMMAND`.
+//! The single entry point for development: `cargo xtask COMMAND`.
 //!
-//! A command is a row of [`COMMANDS`]; continuous integration calls `ci` and nothing else, so a
-//! new check, test or fuzzer needs no line anywhere but in its own crate.
+//! A command is a row of [`COMMANDS`]. Continuous integration calls only `ci`, so a new check, test
+//! or fuzzer needs code only in its own crate.
 
 use std::process::ExitCode;
 
 /// Exit code for a command line that was not understood.
 const USAGE: u8 = 2;
 
-/// A task: its arguments in, nothing or the reason of the failure out.
+/// A task: takes its arguments, returns nothing or the reason of its failure.
 type Task = fn(&[String]) -> anyhow::Result<()>;
 
-/// Name, arguments, what it does, and the function that does it.
+/// Name, arguments, description and function of each command.
 const COMMANDS: &[(&str, &str, &str, Task)] = &[
     ("ci", "", "everything that must hold before a change lands", xtask::ci::run),
     ("tidy", "", "the rules of the tree: imports, sizes, dependencies, words", xtask::tidy::run),

@@ -1,7 +1,7 @@
 //! `cargo xtask maps [FOLDER]`: every query of every scenario, by each method, in both directions.
 //!
-//! `cargo test` checks a sample; this checks all, by the command that a user has: `roundhouse path
-//! check`. One check runs on each core; one bar counts the queries of all of them.
+//! `cargo test` checks a sample; this command checks all, through the user's command `roundhouse
+//! path check`. One check runs on each core; one bar counts the queries of all of them.
 
 use crate::steps::{self, PROFILE};
 use anyhow::{Context, bail};
@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Where maps are, if no folder is named.
+/// The variable that names the folder of maps by default.
 const MAPS: &str = "ROUNDHOUSE_MAPS";
 /// The methods, and the rule of the MovingAI sets.
 const METHODS: &[&str] = &["astar", "jps", "jps+"];
@@ -33,7 +33,7 @@ struct Job {
 /// Checks all of them.
 ///
 /// # Errors
-/// Where no folder of maps is known, or a path is not legal or not optimal.
+/// If no folder of maps is known, or a path is not legal or not optimal.
 pub fn run(args: &[String]) -> anyhow::Result<()> {
     let own = crate::root().join(OWN.0);
     let mut jobs = jobs(&own, OWN.1)?;

@@ -1,6 +1,6 @@
-//! `cargo xtask soak`: what takes too long for every change.
+//! `cargo xtask soak`: the checks that take too long for every change.
 //!
-//! A long test is not another test: the same tests read `ROUNDHOUSE_SOAK` from the environment
+//! The soak has no tests of its own: the usual tests read `ROUNDHOUSE_SOAK` from the environment
 //! and lengthen their storms. Only the rest of the full set of rare variants (modules `soak` of
 //! `cli::it`) runs here and not in `cargo xtask ci`.
 
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 /// Set to 1, tests lengthen their storms (more seeds, more connections, more kills).
 pub const SOAK: &str = "ROUNDHOUSE_SOAK";
 
-/// Name, what it is, and the command that does it.
+/// Name, description and command.
 type Soak = (&'static str, &'static str, fn() -> Command);
 
 const SOAKS: &[Soak] = &[
@@ -20,7 +20,7 @@ const SOAKS: &[Soak] = &[
     }),
     ("web", "30 s of killed workers, 50 restarts, 20 hand-overs, 5,000 slow clients", || {
         let mut command = steps::cargo(["test", "-p", "cli", "--test", "web"]);
-        // Passing tests print what they measured; side by side they would disturb each other.
+        // Passing tests print their measurements; parallel tests would disturb each other.
         command.args(["--profile", PROFILE, "--", "--nocapture", "--test-threads=1"]);
         command
     }),
@@ -40,8 +40,8 @@ const SOAKS: &[Soak] = &[
     ("sanitizer", "pools, rings and tables under AddressSanitizer", sanitizer),
 ];
 
-/// The memory crate's own tests, compiled so that a stray access stops them. The switch needs a
-/// nightly compiler; without one the soak says that it is skipped.
+/// The memory crate's own tests, compiled so that a stray access stops them. The option needs a
+/// nightly compiler; without one the soak reports that it is skipped.
 fn sanitizer() -> Command {
     let quiet = |command: &mut Command| {
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -68,7 +68,7 @@ fn sanitizer() -> Command {
 /// Runs the soak named by the first argument, or all of them.
 ///
 /// # Errors
-/// Where the name is unknown or a soak fails.
+/// If the name is unknown or a soak fails.
 pub fn run(args: &[String]) -> anyhow::Result<()> {
     let wanted = args.first().map(String::as_str);
     if let Some(name) = wanted

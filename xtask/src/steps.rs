@@ -1,4 +1,4 @@
-//! Running one child process after the other, each with its elapsed time.
+//! Runs child processes one after the other, each with its elapsed time.
 //!
 //! A step inherits stdout and stderr, so the closing lines of `cargo test` stay as they are. The
 //! step's own lines go to stderr.
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The profile of everything that is built here. One profile, so that nothing is compiled twice.
+/// The profile of every build here. There is one profile, so that nothing is compiled twice.
 pub const PROFILE: &str = "ci";
 
 /// The `cargo` that started us, or the one on the path.
@@ -30,7 +30,7 @@ pub fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
 /// Runs `command` to its end.
 ///
 /// # Errors
-/// Where it cannot be started (`needs` names what to install) or does not exit with 0.
+/// If it cannot be started (`needs` names the package to install) or does not exit with 0.
 pub fn run(command: &mut Command, needs: &str) -> anyhow::Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let status = command.status().with_context(|| format!("cannot start `{program}`: {needs}"))?;
@@ -53,7 +53,7 @@ pub fn line(command: &Command) -> String {
 /// Runs `body` as the step `name`: prints a heading before and the elapsed time after.
 ///
 /// # Errors
-/// What `body` returned, with the name of the step.
+/// The error of `body`, with the name of the step.
 pub fn step<T>(name: &str, body: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     eprintln!("── {name}");
     let start = Instant::now();
@@ -73,10 +73,10 @@ pub fn elapsed(time: Duration) -> String {
     }
 }
 
-/// Where cargo puts what it builds: `CARGO_TARGET_DIR`, the configuration, or `target`.
+/// Cargo's output directory: `CARGO_TARGET_DIR`, the configuration, or `target`.
 ///
 /// # Errors
-/// Where `cargo metadata` fails.
+/// If `cargo metadata` fails.
 pub fn target_dir() -> anyhow::Result<PathBuf> {
     let metadata = cargo_metadata::MetadataCommand::new()
         .current_dir(crate::root())
@@ -89,7 +89,7 @@ pub fn target_dir() -> anyhow::Result<PathBuf> {
 /// A binary of the workspace in the directory of `profile`.
 ///
 /// # Errors
-/// Where it has not been built.
+/// If it has not been built.
 pub fn binary(name: &str, profile: &str) -> anyhow::Result<PathBuf> {
     let path = target_dir()?.join(profile).join(name);
     if !path.is_file() {

@@ -1,10 +1,10 @@
 //! The test step of `cargo xtask ci`: every test binary once, and failed tests once more.
 //!
-//! Tests that start processes depend on the machine: a neighbour may keep a server from running
-//! for seconds. A failure that does not repeat is worth knowing but need not block a change, so a
-//! few failed tests of the `tests/` directories get a second try, alone. Nothing is hidden by
-//! that: the first failure stays in the output, the last lines name each test that needed a second
-//! try, and a unit test, which does not depend on the machine, gets none.
+//! Tests that start processes depend on the machine: a neighbour may keep a server from running for
+//! seconds. A failure that does not repeat is worth a note but need not block a change, so a few
+//! failed tests of the `tests/` directories get a second try, alone. This hides no failure: the
+//! first one stays in the output, and the last lines name each test that needed a second try. A
+//! unit test does not depend on the machine and gets no second try.
 
 use crate::steps::{self, PROFILE};
 use crate::times::{Suite as Timed, Times};
@@ -33,20 +33,20 @@ struct Suite {
     binary: PathBuf,
     /// The directory of its package, in which cargo would run it.
     home: PathBuf,
-    /// Whether it is one of a `tests/` directory.
+    /// Whether it belongs to a `tests/` directory.
     outside: bool,
 }
 
-/// What a suite did.
+/// The outcome of a suite.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     ok: bool,
-    /// How many tests passed.
+    /// The number of passed tests.
     passed: u64,
     failed: Vec<String>,
 }
 
-/// Builds and runs all tests of the workspace, doc tests too, and enters how long each suite took.
+/// Builds and runs all tests of the workspace, doc tests too, and records the time of each suite.
 ///
 /// # Errors
 /// Names the suites and tests that failed.
@@ -75,7 +75,7 @@ pub fn run(times: &mut Times) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Gives failed tests their second try, where there is one, and sorts them.
+/// Runs the second try of failed tests, where they have one, and sorts them.
 fn judge(
     suite: &Suite,
     outcome: &Outcome,
@@ -132,7 +132,7 @@ fn command(suite: &Suite) -> Command {
     command
 }
 
-/// Runs a suite and passes on what it prints.
+/// Runs a suite and forwards its output.
 fn once(suite: &Suite, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     eprintln!("     Running {}", suite.name);
     let mut command = command(suite);
@@ -154,18 +154,18 @@ fn once(suite: &Suite, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-/// The test whose failure a line of a test binary reports.
+/// The name of the failed test in a line of a test binary.
 fn failure(line: &str) -> Option<&str> {
     line.strip_prefix("test ")?.strip_suffix(" ... FAILED").map(str::trim)
 }
 
-/// How many tests passed, from the closing line of a test binary.
+/// The number of passed tests, from the closing line of a test binary.
 fn passed(line: &str) -> Option<u64> {
     let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
     counts.split(' ').next()?.parse().ok()
 }
 
-/// Whether a test passes when nothing else runs.
+/// Whether a test passes when it runs alone.
 fn again(suite: &Suite, name: &str) -> anyhow::Result<bool> {
     let status = command(suite).args([name, "--exact"]).status().context("start a test")?;
     Ok(status.success())

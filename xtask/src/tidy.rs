@@ -1,9 +1,9 @@
-//! The rules of the tree that no compiler holds: imports, sizes, dependencies, words.
+//! The rules of the tree that the compiler does not check: imports, sizes, dependencies, words.
 //!
-//! A check is a pure function from a [`Tree`] to findings, so that each can be shown a violation
-//! and seen to object. They run as tests (`xtask/tests/tidy.rs`) and as `cargo xtask tidy`.
-//! The surprising thing: there is no way to switch a check off for one place, except the two
-//! size lists in `xtask/tidy.toml`, whose entries must equal the present size: they only shrink.
+//! A check is a pure function from a [`Tree`] to findings, so each has a test with a violation that
+//! it must report. The checks run as tests (`xtask/tests/tidy.rs`) and as `cargo xtask tidy`. The
+//! surprising thing: no check can be switched off for one place, except through the two size lists
+//! in `xtask/tidy.toml`, whose entries must equal the present size: they only shrink.
 
 mod code;
 mod dependencies;
@@ -18,14 +18,14 @@ pub use tree::{Dependency, File, Package, Tree};
 use anyhow::bail;
 use std::fmt;
 
-/// A place that breaks a rule, and what to do about it.
+/// A place that breaks a rule, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The path below the root, with `/`.
     pub path: String,
     /// The line, from 1; 0 where the whole file or package is meant.
     pub line: usize,
-    /// What was expected, what was found, what to do.
+    /// The expectation, the finding and the remedy.
     pub what: String,
 }
 
@@ -75,7 +75,7 @@ pub fn imports(_args: &[String]) -> anyhow::Result<()> {
 /// `cargo xtask tidy`.
 ///
 /// # Errors
-/// Where the tree cannot be read or breaks a rule.
+/// If the tree cannot be read or breaks a rule.
 pub fn run(_args: &[String]) -> anyhow::Result<()> {
     let found = check(&Tree::load(&crate::root())?);
     for (name, finding) in &found {

@@ -25,7 +25,7 @@ pub struct Suite {
     pub name: String,
     /// From its start to its end, second tries too.
     pub seconds: f64,
-    /// How many tests passed.
+    /// The number of passed tests.
     pub tests: u64,
 }
 
@@ -58,7 +58,7 @@ impl Times {
     /// Writes them below `target`.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub fn keep(&self, target: &Path) -> anyhow::Result<PathBuf> {
         let steps = self.steps.iter();
         let suites = self.suites.iter();

@@ -1,7 +1,8 @@
-//! The bare loops answer golden bytes, however the request is cut, and outlive their clients.
+//! The bare loops reply with golden bytes, wherever the request is split, and outlive their
+//! clients.
 //!
-//! A bound that answers wrong bytes is no bound. The golden replies here are the service's own:
-//! a change of one of the two shows.
+//! A bound with wrong replies is no bound. The golden replies here are the service's own, so a
+//! change of one of the two shows.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
@@ -36,7 +37,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts `name`, or nothing where this kernel has no such facility.
+    /// Starts `name`, or returns `None` if this kernel lacks the facility.
     fn start(name: &str, form: &str) -> Option<Self> {
         Self::start_by(Command::new(folder().join(name)), name, form)
     }
@@ -52,7 +53,7 @@ impl Server {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // A ring that is refused ends the loop after its first line, so ask it for an answer.
+        // A loop whose ring is refused ends after its first line, so the test requests a reply.
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
         let addr = ready.split('"').nth(3).unwrap_or_default().to_owned();
@@ -155,7 +156,8 @@ fn a_loop_outlives_clients_that_vanish_flood_or_never_end_a_line() {
                 let mut stream = TcpStream::connect(&server.addr).unwrap();
                 stream.write_all(b"show\nsho").unwrap();
             }
-            // It never reads its replies; the loop cuts it off once they fill the socket.
+            // The client never reads its replies; the loop closes the connection once they fill the
+            // socket.
             let mut deaf = TcpStream::connect(&server.addr).unwrap();
             deaf.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
             let flood = b"show\n".repeat(2_000);
@@ -245,8 +247,8 @@ fn the_web_loop_answers_each_head_however_it_is_cut() {
     assert!(answers.iter().all(|heard| *heard == answers[0]));
 }
 
-/// What `bare/udp` sends as packet `number` of stream `stream`: the head of RTP, then bytes of the
-/// skin, of which each is a third of its place.
+/// The packet `number` of stream `stream` that `bare/udp` sends: the RTP header, then bytes of the
+/// skin, each of which is a third of its position.
 fn packet(stream: u32, number: u32, payload: u32) -> Vec<u8> {
     let mut bytes = vec![0x80, 96];
     bytes.extend_from_slice(&(number as u16).to_be_bytes());

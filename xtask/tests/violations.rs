@@ -1,6 +1,6 @@
-//! Each rule of the tree is seen to object to a violation, and to nothing that looks like one.
+//! Each rule of the tree reports a violation, and ignores similar code that is legal.
 //!
-//! A checker that finds nothing proves nothing until it has been seen to find something.
+//! A checker without findings proves nothing until it has found a violation.
 
 use xtask::tidy::{CHECKS, Dependency, File, Package, Tree};
 

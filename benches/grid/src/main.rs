@@ -6,9 +6,9 @@
 //!   JPS and JPS+ against our own A*             every map, for the record
 //! ```
 //!
-//! Lengths come first: before anything is timed each arm's answers are held against our oracle's
-//! lengths, and what a peer gets wrong is printed beside its time. Every arm returns whole paths,
-//! cell by cell. Times are processor time of the one thread that works.
+//! The lengths come first: before any timing, each arm's answers are compared with the lengths of
+//! our oracle, and a peer's errors are printed beside its time. Every arm returns whole paths, cell
+//! by cell. Times are processor time of the single working thread.
 
 mod peers;
 
@@ -79,7 +79,7 @@ fn ours<R: Rule>(
     path.map_or(0, |path| path.steps().map(black_box).count())
 }
 
-/// Says how many of `paths` are as long as they must be, too long, or not legal.
+/// Prints how many of `paths` have the right length, are too long, or not legal.
 fn judge<R: Rule>(name: &str, course: &Course, find: impl Fn(Cell, Cell) -> Vec<Cell>) {
     let (mut optimal, mut long, mut illegal, mut worst) = (0, 0, 0, 1.0_f64);
     for query in &course.queries {
@@ -136,7 +136,8 @@ fn claim(name: &str, goal: f64, arms: &mut [Arm<'_>]) {
     );
 }
 
-/// JPS and JPS+ against our own A*, without corner cutting: no goal, for a slow A* would flatter.
+/// JPS and JPS+ against our own A*, without corner cutting: no goal, because a slow A* would
+/// flatter.
 fn record(course: &Course) -> [f64; 2] {
     let table = Jumps::<NoObstacle>::of(&course.grid);
     let methods = [Method::AStar, Method::Jps, Method::JpsPlus(&table)];

@@ -19,7 +19,7 @@ impl Foreign {
     /// Compiles and starts it.
     ///
     /// # Errors
-    /// In words, where there is no compiler for C++ or it fails.
+    /// A sentence, if there is no compiler for C++ or it fails.
     pub fn start() -> Result<Foreign, String> {
         let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
         let name = format!("roundhouse-index-bench-{}", std::process::id());
@@ -37,7 +37,7 @@ impl Foreign {
     /// Does one job: nanoseconds for each operation, and the check sum.
     ///
     /// # Errors
-    /// If the process is gone or says anything else.
+    /// If the process has ended or gives another answer.
     pub fn ask(&mut self, job: &str, count: usize) -> io::Result<(f64, u64)> {
         writeln!(self.asks, "{job} {count}")?;
         let mut line = String::new();

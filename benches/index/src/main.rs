@@ -1,12 +1,12 @@
 //! The search trees against libstdc++'s map, intrusive-collections, the standard library's B-tree,
 //! a sorted array and a hash map, in paired rounds.
 //!
-//! Jobs are those of session numbers and stocks: insert in random and in ascending order, find,
-//! remove in random order, a window that moves (first in, first out), and a walk in order. Costs
-//! are the processor time of the thread that works. Every arm starts each job from an empty map
-//! that keeps its storage: our array was lent once, the heap of the others is warm. The surprising
-//! thing: two arms win some rows by not keeping an order or by not keeping it cheaply; they are
-//! there to show where a tree is not needed.
+//! The jobs are those of session numbers and stocks: insert in random and in ascending order, find,
+//! remove in random order, a moving window (first in, first out), and a walk in order. Costs are
+//! the processor time of the working thread. Every arm starts each job from an empty map that keeps
+//! its storage: our array was lent once, the heap of the others is warm. The surprising thing: two
+//! arms win some rows because they keep no order or keep it only at a high cost; they show where a
+//! tree is not needed.
 
 mod foreign;
 mod maps;
@@ -18,13 +18,13 @@ use foreign::Foreign;
 use maps::{Balanced, Intrusive, Map, Plain, Sorted};
 use paired::{Arm, Rng, Rounds, ns_each};
 
-/// The arm that is held against the others.
+/// The arm that is compared with the others.
 const OURS: &str = "red-black";
 /// Sizes of maps: one that the nearest cache holds, and the one of the goals.
 const COUNTS: [usize; 2] = [1_000, 100_000];
 /// The largest map on which quadratic arms are tried.
 const QUADRATIC_MAX: usize = 2_000;
-/// What must not be slower than its peer, as a ratio: the goals are for the larger size.
+/// The goals: each job's cost relative to its peer's, as a ratio, for the larger size.
 const GOALS: &[(Job, &str, f64)] = &[
     (Job::Random, "std::map", 1.0),
     (Job::Random, "intrusive", 1.0),
@@ -32,7 +32,7 @@ const GOALS: &[(Job, &str, f64)] = &[
     (Job::Find, "intrusive", 1.0),
 ];
 
-/// What is done.
+/// The measured operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
     /// Insert keys in random order.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use index::{Bst, Node, RedBlack, SearchTree};
 use intrusive_collections::{KeyAdapter, RBTree, RBTreeLink, intrusive_adapter};
 
-/// What a job does to a map of 64-bit keys.
+/// The operations that a job performs on a map of 64-bit keys.
 pub trait Map {
     /// Makes it empty; storage is kept where the map keeps any.
     fn clear(&mut self);
@@ -13,9 +13,9 @@ pub trait Map {
     fn insert(&mut self, key: u64, value: u32);
     /// The value of a key.
     fn find(&self, key: u64) -> Option<u32>;
-    /// Takes a key out and tells whether it was there.
+    /// Removes a key; returns whether it was there.
     fn remove(&mut self, key: u64) -> bool;
-    /// How many keys there are.
+    /// The number of keys.
     fn len(&self) -> usize;
     /// The sum of all values, in the map's order.
     fn walk(&self) -> u64;
@@ -74,7 +74,7 @@ pub struct Entry {
 }
 
 intrusive_adapter!(
-    /// Where the links of an entry are.
+    /// The links of an entry.
     pub ByKey = Box<Entry>: Entry { link => RBTreeLink }
 );
 

@@ -31,10 +31,10 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts the program `name` that lies beside this one.
+    /// Starts the program `name` from this program's directory.
     ///
     /// # Panics
-    /// If it is not there: build all binaries of the package.
+    /// If it is missing: build all binaries of the package.
     #[must_use]
     pub fn start(name: &str) -> Child {
         let path = std::env::current_exe().expect("this program has a path").with_file_name(name);
@@ -48,7 +48,7 @@ impl Child {
         Child { process, input, output }
     }
 
-    /// Asks for one round; nanoseconds.
+    /// Requests one round; returns nanoseconds.
     ///
     /// # Panics
     /// If the program has ended.

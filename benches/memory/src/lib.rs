@@ -1,9 +1,9 @@
-//! The workloads, each written once and run over every source of objects.
+//! The workloads, each written once and run over every allocator of objects.
 //!
 //! Two of the peers are allocators, and a program has one global allocator. So `heap-mimalloc` and
-//! `heap-snmalloc` are programs of their own that run the same workloads over `Box` when they are
-//! asked on their standard input, one line a round, and answer with nanoseconds: rounds stay
-//! paired although the arms live in different processes.
+//! `heap-snmalloc` are separate programs that run the same workloads over `Box`. They read one line
+//! a round from their standard input and answer with nanoseconds, so rounds stay paired although
+//! the arms live in different processes.
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -14,8 +14,8 @@ pub mod sessions;
 
 pub use heap::{Child, serve};
 
-/// Objects of 64 bytes, one line, of which the first word is written: the line is touched, and the
-/// rest of the time is the source's and not that of filling it.
+/// Objects of 64 bytes, one line, whose first word is written. This touches the line, and the rest
+/// of the time is that of the allocator and not of filling the object.
 #[derive(Clone, Copy)]
 pub struct Object {
     first: u64,
@@ -44,7 +44,8 @@ impl fmt::Debug for Object {
     }
 }
 
-/// What a pair costs depends on how many objects live meanwhile: few fit the nearest cache.
+/// The numbers of live objects: the cost of a pair depends on them, because few fit the nearest
+/// cache.
 pub const LIVE: [usize; 3] = [1, 64, 4096];
 
 /// Objects that a producer hands to a consumer at a time (the xmalloc test of mimalloc-bench).

@@ -1,8 +1,8 @@
 //! Pool, ring and session table against their peers, in paired rounds, each with its goal.
 //!
-//! `memory-bench [ROUNDS]` prints one line a goal. `memory-bench once ARM OPERATIONS` runs one arm
-//! only, to count instructions (`valgrind --tool=callgrind`): the difference of two lengths,
-//! divided by the difference of operations, is free of the beginning and the end.
+//! `memory-bench [ROUNDS]` prints one line a goal. `memory-bench once ARM OPERATIONS` runs only one
+//! arm, to count instructions (`valgrind --tool=callgrind`): the difference of two lengths, divided
+//! by the difference of operations, excludes start and end.
 
 use std::num::NonZeroU32;
 
@@ -12,7 +12,7 @@ use memory_bench::sessions::{self, Tables};
 use memory_bench::{Child, LIVE, OPERATIONS};
 use paired::{Arm, Rounds};
 
-/// Rounds where nothing is said: enough for an interval of a few percent on a shared machine.
+/// The default number of rounds: enough for an interval of a few percent on a shared machine.
 const ROUNDS: usize = 40;
 
 fn main() {
@@ -28,8 +28,8 @@ fn main() {
     }
 }
 
-/// A comparison: ours, theirs, the goal of ours over theirs, and whether it is a goal or shown
-/// for what it is.
+/// A comparison: ours, theirs, the goal of ours over theirs, and whether it is a goal or only
+/// shown.
 type Goal = (&'static str, &'static str, f64, bool);
 
 fn all(rounds: usize) {

@@ -1,4 +1,4 @@
-//! Workloads over anything that keeps objects: a pool, a slab, the heap.
+//! Workloads over any source of objects: a pool, a slab, the heap.
 
 use std::hint::black_box;
 use std::mem;
@@ -10,9 +10,9 @@ use paired::{Rng, ns_each, process_time, thread_time};
 
 use crate::{BATCH, Object};
 
-/// What keeps objects.
+/// A source of objects.
 pub trait Source {
-    /// What one gets for an object.
+    /// The handle of an allocated object.
     type Held;
     /// Keeps one.
     fn put(&mut self, value: Object) -> Self::Held;
@@ -142,7 +142,7 @@ where
                 for object in objects.drain(..) {
                     sum ^= consumer.take(object).first();
                 }
-                // At the end it is not returned.
+                // At the end of the round the channel may already be closed.
                 let _ = empty.send(objects);
             }
             black_box(sum);

@@ -10,7 +10,7 @@ use slotmap::{DefaultKey, SlotMap};
 
 /// Sessions that live.
 pub const LIVE: usize = 10_000;
-/// Look-ups in the prepared order, which is gone through again and again.
+/// Look-ups in the prepared order, repeated in a cycle.
 const ORDER: usize = 1 << 16;
 
 /// The same sessions in each table, and a random order of look-ups for each.

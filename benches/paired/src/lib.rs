@@ -1,9 +1,9 @@
-//! Rounds in which every arm runs once, in random order, and what their ratios say.
+//! Rounds in which every arm runs once, in random order, and the statistics of their ratios.
 //!
-//! A shared machine has no steady speed, but its moods last longer than one round. So each round
-//! gives one ratio for each pair of arms, and the answer is their median with its exact interval,
-//! as everywhere in this tree (`stats`). The surprising thing: an interval that lies on both sides
-//! of a goal is neither reached nor missed, and is printed as unresolved.
+//! A shared machine has no steady speed, but its phases last longer than one round. So each round
+//! gives one ratio for each pair of arms, and the result is their median with its exact interval,
+//! as everywhere in this tree (`stats`). The surprising thing: a goal inside the interval is
+//! neither reached nor missed, and is printed as unresolved.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use stats::{Goal, GoalVerdict};
 
 pub use stats::Rng;
 
-/// The processor time that this thread has used: what preemption by others does not add to.
+/// The processor time of this thread: preemption by others does not add to it.
 #[must_use]
 pub fn thread_time() -> Duration {
     elapsed(ClockId::ThreadCPUTime)
@@ -37,7 +37,7 @@ pub fn ns_each(operations: u64, work: impl FnOnce()) -> f64 {
     (thread_time() - start).as_nanos() as f64 / operations.max(1) as f64
 }
 
-/// Something that is measured: a name, and a run that returns its cost (any unit, below is better).
+/// An arm: a name, and a run that returns its cost (any unit, less is better).
 pub struct Arm<'a> {
     name: String,
     run: Box<dyn FnMut() -> f64 + 'a>,

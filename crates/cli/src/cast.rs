@@ -1,5 +1,5 @@
 //! `roundhouse cast`: sends a file, or the bytes of a pipe, to an address or a group over RTP, and
-//! writes the description (SDP). The receiver does not ask for it and need not answer.
+//! writes the description (SDP). The receiver need not send a request or an answer.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -27,7 +27,7 @@ use tools::serve::site::Site;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long after the start the first packet is due.
 const BEGIN_IN: Duration = Duration::from_millis(100);
-/// How often progress is shown.
+/// The interval of progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(500);
 
 /// The flags.
@@ -145,7 +145,7 @@ fn named(file: &Path) -> Result<String> {
     name.map(str::to_owned).ok_or_else(|| anyhow!("expected a file, found {}", file.display()))
 }
 
-/// Writes the description, and prints what is sent.
+/// Writes the description, and prints a summary of the streams.
 fn describe(args: &Args, pushed: &Push) -> Result<()> {
     match &args.sdp {
         Some(path) => sys::file::replace(path, &pushed.description)

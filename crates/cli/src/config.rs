@@ -2,7 +2,7 @@
 //!
 //! The options of a file become words of the command line before it is parsed. So a file takes the
 //! same values as flags, with the same defaults and the same errors, and a new flag needs no line
-//! here. Flags of the command line itself win. Two formats: TOML in files named `*.toml`, and `name
+//! here. Flags on the command line win. Two formats: TOML in files named `*.toml`, and `name
 //! = value` with comments ([`wire::conf`]) in all others, in any encoding. Names may be written as
 //! flags (`max-connections`), with underscores or in camel case; the names of a published game
 //! server's settings (`ipAddress`, `maxClient`) are understood too.
@@ -21,7 +21,7 @@ use wire::conf::{self, Settings};
 /// The id of the flag.
 const CONFIG: &str = "config";
 
-/// The flag. Its value is read before the rest is parsed, and not again.
+/// The flag. Its value is read once, before the rest is parsed.
 #[derive(clap::Args)]
 pub struct ConfigArg {
     /// Read options from FILE, `name = value` a line (or TOML, if it is named *.toml); flags win
@@ -29,7 +29,7 @@ pub struct ConfigArg {
     _file: Option<PathBuf>,
 }
 
-/// Other names for options, where the command has no option of the first name.
+/// Other names for options, used if the command has no option of the first name.
 const ALIASES: &[(&str, &str)] = &[
     ("ip-address", "host"),
     ("server-port", "port"),
@@ -85,7 +85,7 @@ pub fn again() -> Result<ArgMatches> {
     Ok(leaf)
 }
 
-/// The words with those of the file that they name, and that file.
+/// The words together with those of the file that they name, and the file's path.
 fn expanded(
     command: &Command,
     mut words: Vec<OsString>,
@@ -156,9 +156,9 @@ struct Choice {
     name: String,
     value: String,
     line: usize,
-    /// Where on the line the name begins.
+    /// The column at which the name begins.
     column: usize,
-    /// Where on the line the value begins.
+    /// The column at which the value begins.
     value_column: usize,
 }
 
@@ -212,7 +212,7 @@ fn from_toml(bytes: &[u8]) -> Result<Vec<Choice>> {
     Ok(choices)
 }
 
-/// The argument of `command` that `name` in a file stands for.
+/// The argument of `command` for `name` in a file.
 fn named<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
     let wanted = kebab(name);
     let options: Vec<&Arg> = command
@@ -236,7 +236,7 @@ fn named<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
     bail!("expected the name of an option of `{}`, found `{name}`; {advice}", command.get_name())
 }
 
-/// `maxClients`, `max_clients` and `max-clients` as flags are written.
+/// `maxClients`, `max_clients` and `max-clients` in the form of flags.
 fn kebab(name: &str) -> String {
     let mut kebab = String::new();
     let mut after_lower = false;
@@ -299,7 +299,7 @@ mod tests {
         config: ConfigArg,
     }
 
-    /// The words after those that were typed have become of `text` in a file called `name`.
+    /// The words after `typed` that result from `text` in a file called `name`.
     fn words(name: &str, text: impl AsRef<[u8]>, typed: &[&str]) -> Result<Vec<String>> {
         let folder = std::env::temp_dir().join(format!("roundhouse-config-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");

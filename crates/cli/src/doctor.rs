@@ -1,10 +1,10 @@
-//! `roundhouse doctor`: what this machine can measure, how well, and what to change.
+//! `roundhouse doctor`: the measurements that the machine permits, their precision, and
+//! recommended changes.
 //!
-//! It looks at cores, clocks, limits, io_uring, counters and tools, listens to the machine for a
-//! second, and then races one engine against itself. That last part is the answer that matters: how
-//! far two identical servers come out apart decides which differences can be seen here, and with
-//! how many blocks. The surprising thing is how little the rest predicts it, which is why it is
-//! measured.
+//! The command checks cores, clocks, limits, io_uring, counters and tools, observes the machine for
+//! a second, and then races one engine against itself. The last part matters most: the distance of
+//! two identical servers determines the smallest visible difference and the number of blocks for
+//! it. The other checks hardly predict that distance, so the command measures it.
 
 mod checks;
 mod spread;
@@ -32,7 +32,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Everything that was found.
+/// All findings.
 #[derive(Serialize)]
 struct Findings {
     schema: &'static str,
@@ -41,7 +41,7 @@ struct Findings {
     advice: Vec<String>,
 }
 
-/// Examines the machine. Exit code 1 if nothing can be measured here.
+/// Examines the machine. Exit code 1 if it permits no measurement.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let colour = tools::screen::has_colours();
     let checks = checks::all();
@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(if hopeless { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What to change, the most important first.
+/// Recommended changes, the most important first.
 fn advice(checks: &[Check], spread: &[Spread]) -> Vec<String> {
     let mut found: Vec<(Mark, String)> = checks
         .iter()

@@ -140,7 +140,7 @@ fn plan(args: &Args) -> Result<Plan> {
             idle: args.idle.iter().rev().find(|it| it.0 == arm.name).map_or(0, |it| it.1),
         })
         .collect();
-    // What a silent connection asks must be answered by its protocol; of lines we know none.
+    // A silent connection sends a request that its protocol answers. `line` has no known request.
     let market = parts.iter().all(|part| part.idle == 0 || part.scheme == "stock");
     Ok(Plan {
         parts,
@@ -161,8 +161,8 @@ fn plan(args: &Args) -> Result<Plan> {
     })
 }
 
-/// What stands for the arm `name`: the last value written as `name=VALUE`, else the last value that
-/// names no arm. A value may hold `=` itself: only the names of arms count before it.
+/// The value for the arm `name`: the last one of the form `name=VALUE`, else the last one without
+/// an arm's name. A value may contain `=` itself: a prefix counts only if it is an arm's name.
 fn chosen<'a>(values: &'a [String], names: &[&str], name: &str) -> Option<&'a str> {
     let owner = |value: &'a str| {
         value

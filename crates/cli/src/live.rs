@@ -5,9 +5,9 @@
 //!   lab::live::Live  --snapshot-->  pages::live::Watch  --document-->  Bulletin  --events-->  page
 //! ```
 //!
-//! [`open`] is all that a race calls; what it returns publishes until it is dropped. The surprising
-//! thing is how seldom: four times a second at most, and only what has changed, because the machine
-//! that serves the page is the machine that is being measured.
+//! A race only calls [`open`]; the returned value publishes until it is dropped. It publishes at
+//! most four times a second, and only changes, because the machine that serves the page is the
+//! measured one.
 
 mod follow;
 
@@ -30,7 +30,7 @@ use memory::{Placement, Region};
 use pages::live::{POLICY, Watch};
 use services::pages::{Bulletin, Page, Pages};
 
-/// How often the race is looked at.
+/// The interval at which the race is read.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// How long the last event may take to reach the listeners.
@@ -49,7 +49,7 @@ pub struct Flag {
     pub live: Option<SocketAddr>,
 }
 
-/// Lets two hear of a race: the terminal, say, and what is shown.
+/// Forwards the events of a race to two observers, such as the terminal and the page.
 pub struct Both<'a>(pub &'a mut dyn Observer, pub Live);
 
 impl Observer for Both<'_> {
@@ -84,7 +84,7 @@ impl Observer for Both<'_> {
     }
 }
 
-/// A race that is being shown. Dropping it tells the end and closes the door.
+/// A race on a page. Dropping it publishes the end and stops the server.
 pub struct Shown {
     listening: SocketAddr,
     over: Arc<AtomicBool>,
@@ -94,7 +94,7 @@ pub struct Shown {
     control: Arc<Control>,
 }
 
-/// Serves the page of `live` at `address` and says on stderr where that is.
+/// Serves the page of `live` at `address` and prints the address on stderr.
 ///
 /// # Errors
 /// If the address cannot be listened on.
@@ -106,12 +106,12 @@ pub fn open(address: SocketAddr, live: &Live) -> Result<Shown> {
 }
 
 impl Shown {
-    /// Names the finished report, so that its viewers know where to go on.
+    /// Names the finished report, so that viewers of the page can open it.
     pub fn report(&self, path: PathBuf) {
         *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(path);
     }
 
-    /// Where the page is.
+    /// The address of the page.
     pub fn listening(&self) -> SocketAddr {
         self.listening
     }
@@ -119,7 +119,7 @@ impl Shown {
 
 impl Drop for Shown {
     fn drop(&mut self) {
-        // The publisher leaves after its last edition; the drain then sends it to all listeners.
+        // The publisher ends after its last edition; the drain then sends it to all listeners.
         self.over.store(true, Ordering::Release);
         if let Some(publisher) = self.publisher.take() {
             let _ = publisher.join();
@@ -131,10 +131,10 @@ impl Drop for Shown {
     }
 }
 
-/// What was missed since the last look, oldest first, and the present.
+/// The snapshots since the last look, oldest first, and the current one.
 type Looked = (Vec<Snapshot>, Snapshot);
 
-/// Serves and publishes what `look` sees until the returned value is dropped.
+/// Serves and publishes the results of `look` until the returned value is dropped.
 fn show(address: SocketAddr, look: impl Fn() -> Looked + Send + 'static) -> Result<Shown> {
     let mut bulletin: Region<Bulletin> =
         Region::place(Placement::Private).context("cannot place the live document in memory")?;
@@ -162,7 +162,7 @@ fn show(address: SocketAddr, look: impl Fn() -> Looked + Send + 'static) -> Resu
     Ok(Shown { listening, over, report, publisher, server, control })
 }
 
-/// Tells this server from one that had the same address before.
+/// Distinguishes this server from an earlier one at the same address.
 fn token() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (since.as_nanos() as u64) ^ (u64::from(std::process::id()) << 40)
@@ -209,7 +209,7 @@ fn serve(
     }
 }
 
-/// Publishes an edition whenever something has changed, and one more at the end.
+/// Publishes an edition after each change, and one more at the end.
 fn publish(
     bulletin: &Bulletin,
     look: &dyn Fn() -> Looked,
@@ -222,7 +222,7 @@ fn publish(
         let ends = over.load(Ordering::Acquire);
         let (earlier, mut shot) = look();
         for earlier in &earlier {
-            // Only its comparisons are kept: how the intervals closed in.
+            // Only its comparisons are kept: the history of the intervals.
             watch.document(earlier, None);
         }
         shot.ended |= ends;
@@ -239,7 +239,7 @@ fn publish(
     }
 }
 
-/// The snapshot without its clocks, which the page turns by itself.
+/// The snapshot without its clocks, which the page advances by itself.
 fn timeless(shot: &Snapshot) -> Snapshot {
     Snapshot { elapsed_ms: 0, left_ms: None, ..shot.clone() }
 }
@@ -250,7 +250,7 @@ fn edition(bulletin: &Bulletin, watch: &mut Watch, shot: &mut Snapshot, report: 
     if bulletin.publish(&text).is_ok() {
         return;
     }
-    // A race of very many arms: without its history the document is a tenth as long.
+    // A race with very many arms: without its history the document is a tenth as long.
     *watch = Watch::new();
     shot.noise.clear();
     if let Ok(text) = serde_json::to_vec(&watch.document(shot, report)) {

@@ -1,8 +1,8 @@
 //! `roundhouse race`: servers against each other, with verdicts.
 //!
-//! The plan comes from flags, from a TOML file or from an earlier record; what is recorded goes to
-//! `report.jsonl`, line by line, and everything that is shown is drawn from there. So Ctrl-C loses
-//! nothing, a second call goes on, and `roundhouse report` can draw again what a race has drawn.
+//! The plan comes from flags, from a TOML file or from an earlier record. The race appends each
+//! record to `report.jsonl` as a line, and all output is drawn from there. So Ctrl-C loses nothing,
+//! a second call continues, and `roundhouse report` can draw the report of a race again.
 
 mod flags;
 mod out;
@@ -94,7 +94,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Exit code where a condition of `--fail-if` is met.
+/// Exit code if a condition of `--fail-if` is met.
 const FAILED: u8 = 99;
 
 /// Runs the race and writes the report. Exit code 1 if a reply or a balance was wrong or nothing
@@ -108,7 +108,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Err(bad) = plan.check() {
         return Ok(usage(&bad.into()));
     }
-    // A condition about an arm that is not there would never fail.
+    // A condition about a missing arm would never fail.
     let asked =
         Run { manifest: Manifest { plan: plan.clone(), ..Manifest::default() }, ..Run::default() };
     if let Some(Err(why)) = args.fail_if.iter().map(|it| it.ask(&asked)).find(Result::is_err) {
@@ -151,7 +151,7 @@ fn usage(why: &anyhow::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Runs the plan, or what is left of it.
+/// Runs the plan, or the rest of it.
 fn race(args: &Args, plan: &Plan, exe: &Path, stop: &Arc<AtomicBool>) -> Result<Outcome> {
     let room = Room::new("roundhouse-race")?;
     let placement = Placement::choose();
@@ -182,8 +182,7 @@ fn race(args: &Args, plan: &Plan, exe: &Path, stop: &Arc<AtomicBool>) -> Result<
     Ok(outcome)
 }
 
-/// Opens the raw file: at the end of a race of this plan and program that was stopped, or with a
-/// new race.
+/// Opens the raw file: at the end of a stopped race of this plan and program, or with a new race.
 fn record(args: &Args, raw: &Path, manifest: Manifest) -> Result<(Run, Recorder)> {
     let last = if raw.exists() && !args.fresh { lab::record::read(raw)?.pop() } else { None };
     let same = |run: &Run| {

@@ -1,6 +1,6 @@
-//! `roundhouse senders`: how packets can wait for their moment and leave, which ways work here, and
-//! why the others do not. Each is tried by really sending. Its subcommands are the laboratory that
-//! compares them.
+//! `roundhouse senders`: the ways in which packets can wait for their moment and leave, those that
+//! work on the machine, and why the others do not. The command tests each by sending packets. Its
+//! subcommands are the laboratory that compares senders.
 
 mod cast;
 mod kernel;

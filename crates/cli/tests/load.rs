@@ -1,8 +1,8 @@
-//! The load generator as a process, against its own null server: does it find out a server that
-//! stood still, and itself when it stood still? Do both count the same?
+//! The load generator as a process, against its own null server. The tests check that it detects a
+//! stopped server and its own stops, and that both count the same.
 //!
-//! Times are held only by wide bounds and relative to what the test itself has measured, because
-//! this runs on busy machines. A figure that the generator itself calls invalid is not judged.
+//! Bounds on times are wide and relative to the test's own measurements, because the tests run on
+//! busy machines. Figures that the generator itself calls invalid are not tested.
 
 use std::process::Command;
 use std::thread::sleep;
@@ -20,7 +20,7 @@ const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(EXE);
-    // A calibration of this machine, if there is one, is not the test's.
+    // The test must not use an existing calibration of the machine.
     command.arg("load").args(args).env("XDG_CACHE_HOME", "/nonexistent");
     command
 }
@@ -48,7 +48,7 @@ impl Null {
     }
 }
 
-/// Stops a process for about a second; returns for how long.
+/// Stops a process for about a second; returns the exact time.
 fn hold(process: &Process) -> Duration {
     process.signal(Signal::STOP);
     let start = Instant::now();
@@ -84,8 +84,8 @@ fn is_invalid(report: &Value) -> bool {
     report["health"]["verdict"] == "invalid"
 }
 
-/// Litmus one: a server stands still for one of ten seconds. Whoever asks a thousand times a
-/// second meets that a thousand times, and waits half a second in the mean; a closed loop would
+/// Litmus one: a server stops for one of ten seconds. An open client with a thousand requests a
+/// second meets the stop a thousand times and waits half a second on average. A closed loop would
 /// meet it once for each connection, and call it an outlier.
 #[test]
 fn a_server_that_stood_still_is_found_out() {
@@ -115,7 +115,7 @@ fn a_server_that_stood_still_is_found_out() {
     assert!(own < 0.1, "{report}");
 }
 
-/// Litmus two: the generator stands still. Its figures are its own, and it says so.
+/// Litmus two: the generator is stopped. It reports that its figures show its own stop.
 fn check_generator_held(model: &str) {
     let null = Null::start("http");
     let flags = format!("{model} --for 4s --warmup 0s -c 4");
@@ -148,7 +148,7 @@ fn a_closed_loop_that_stood_still_finds_itself_out() {
     check_generator_held("");
 }
 
-/// Whatever the model, the server has counted what the client has.
+/// The server and the client have the same count in each model.
 fn check_counts(scheme: &'static str, probes: u64) {
     let null = Null::start(scheme);
     let mut asked = 0;
@@ -176,7 +176,7 @@ fn check_counts(scheme: &'static str, probes: u64) {
 
 #[test]
 fn server_and_client_count_the_same_trades() {
-    // A market is asked for its rows before and after.
+    // The generator requests a market's rows before and after.
     check_counts("stock", 2);
 }
 
@@ -226,7 +226,7 @@ fn unanswered_requests_stand_behind_every_percentile() {
     }
 }
 
-/// How many values the lines of a `.hlog` hold that have the tag, or none, and how many lines.
+/// The number of values in the lines of a `.hlog` with the tag, or without one, and of lines.
 fn logged(log: &str, tag: Option<&str>) -> (u64, usize) {
     let entries = IntervalLogIterator::new(log.as_bytes()).map(|it| it.expect("well formed"));
     let counts = entries.filter_map(|entry| {
@@ -295,12 +295,12 @@ fn a_file_that_cannot_be_made_is_told_before_the_run() {
     assert_eq!(null.end(), 0);
 }
 
-/// Shows a run on a terminal, ends it, and looks at what is left of the terminal.
+/// Shows a run on a terminal, ends it, and checks the terminal's state afterwards.
 fn check_screen(end: impl FnOnce(&mut Terminal)) {
     let null = Null::start("echo");
     let mut terminal =
         Terminal::start(&mut command(&[&null.target(), "--open", "500", "-d", "600s"]));
-    // Blanks are jumped over, not drawn.
+    // The screen skips blanks instead of drawing them.
     for word in ["\x1b[?1049h", "response", "outstanding", "connections", "generator"] {
         terminal.shows(0, word);
     }

@@ -27,23 +27,23 @@ pub struct Document {
     pub scale_words: String,
     /// The run was stopped before its end.
     pub interrupted: bool,
-    /// How long it took, seconds.
+    /// The duration, seconds.
     pub took_s: f64,
     /// The result, in one sentence that a newcomer understands.
     pub headline: String,
-    /// What was published.
+    /// The published figure.
     pub published: Figure,
     /// The experiment with its flaw.
     pub flawed: Section,
     /// The experiment without it.
     pub corrected: Section,
-    /// Why they differ, paragraph by paragraph.
+    /// The reasons for the difference, paragraph by paragraph.
     pub why: Vec<String>,
-    /// What to remember, in one sentence.
+    /// The lesson, in one sentence.
     pub lesson: String,
     /// Both runs and the published figure in one plot, if that helps.
     pub together: Option<Plot>,
-    /// What was expected beforehand, and whether it came out.
+    /// The expectations written down beforehand, and whether each came out.
     pub findings: Vec<Finding>,
     /// Parameters that a reader needs to judge the runs.
     pub facts: Vec<(String, String)>,
@@ -57,7 +57,7 @@ pub struct Document {
 /// A published figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figure {
-    /// What its authors concluded, close to their words.
+    /// The authors' conclusion, close to their words.
     pub claim: String,
     /// Author, title, year, table or figure.
     pub source: String,
@@ -70,7 +70,7 @@ pub struct Figure {
 pub struct Section {
     /// Its heading.
     pub title: String,
-    /// How it was set up.
+    /// The setup.
     pub setup: String,
     /// The result, in a sentence or two.
     pub finding: String,
@@ -89,6 +89,6 @@ pub struct Finding {
     pub holds: bool,
     /// The number that decides.
     pub value: f64,
-    /// What the number was expected to be, in words.
+    /// The expected value, in words.
     pub expected: String,
 }

@@ -5,9 +5,9 @@ use serde::Serialize;
 /// A chart of series.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Plot {
-    /// What it shows.
+    /// The title of the plot.
     pub title: String,
-    /// How to read it, in one or two sentences.
+    /// A reading aid, in one or two sentences.
     pub caption: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -20,7 +20,7 @@ pub struct Plot {
 /// One axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Axis {
-    /// What it shows, with its unit.
+    /// The axis title, with its unit.
     pub title: String,
     /// The axis is logarithmic.
     pub log: bool,
@@ -29,7 +29,7 @@ pub struct Axis {
     pub names: Vec<String>,
 }
 
-/// How a series is drawn.
+/// The way to draw a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
@@ -47,9 +47,9 @@ pub enum Mark {
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
-    /// How it is drawn.
+    /// The way to draw it.
     pub mark: Mark,
-    /// A published figure or a law: drawn in grey and dashed, apart from what was measured here.
+    /// A published figure or a law: drawn in grey and dashed, distinct from the measurements.
     pub published: bool,
     /// Its points, in order.
     pub points: Vec<Point>,

@@ -1,9 +1,9 @@
-//! Which worker accepts a connection, and how it reaches the worker that serves it.
+//! Accepting connections, and passing each connection to the worker that serves it.
 //!
-//! One file for each way, the same functions in the same order in each. What a way needs is made
-//! once, before the first worker, and belongs to the [`Listeners`]; a worker sees only its
-//! [`AcceptSource`]. The listening sockets stay open in the supervisor, so a worker's death loses
-//! no waiting connection.
+//! Each file holds one way of accepting, with the same functions in the same order. The sockets and
+//! locks of a way are made once, before the first worker, and belong to the [`Listeners`]; a worker
+//! sees only its [`AcceptSource`]. The listening sockets stay open in the supervisor, so no waiting
+//! connection is lost when a worker dies.
 
 pub mod acceptor;
 mod exclusive;
@@ -31,17 +31,17 @@ use crate::shape::Shape;
 /// A connection that no worker serves yet, and its peer.
 pub type Arrival = (OwnedFd, SocketAddr);
 
-/// Where a worker's connections come from.
+/// The source of a worker's connections.
 pub trait AcceptSource {
     /// Readable when a connection may have come.
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// How a readiness loop watches [`AcceptSource::fd`].
+    /// A readiness loop's interest in [`AcceptSource::fd`].
     fn interest(&self) -> Interest {
         Interest::READ
     }
 
-    /// After how many connections a loop should register it again.
+    /// The number of connections after which a loop should register it again.
     fn renew_after(&self) -> Option<u32> {
         None
     }
@@ -66,14 +66,14 @@ pub trait AcceptSource {
     fn left(&self) {}
 }
 
-/// The listening sockets, and what all accept sources are made of.
+/// The listening sockets, and the resources of all accept sources.
 pub struct Listeners {
     pub sockets: Vec<OwnedFd>,
     pub listening: SocketAddr,
     means: Means,
 }
 
-/// What a way of accepting needs besides the listeners.
+/// The resources of a way of accepting, besides the listeners.
 enum Means {
     Nothing,
     Exclusive,
@@ -96,8 +96,8 @@ impl Listeners {
         Listeners::of(sockets, listening, shape, false).map_err(Fault::Wait)
     }
 
-    /// What the threads of one process of a hybrid share: the same listeners, and means of their
-    /// own.
+    /// The sources for the threads of one process of a hybrid: the same listeners, with resources
+    /// of their own.
     pub fn within(&self, shape: &Shape) -> io::Result<Listeners> {
         let sockets = self.sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
         Listeners::of(sockets, self.listening, shape, true)
@@ -145,8 +145,8 @@ impl Listeners {
         }
     }
 
-    /// Connections that wait between an acceptor and its workers, and how many fit, where that is
-    /// known here.
+    /// The number of connections that wait between an acceptor and its workers, and the room for
+    /// them, where both are known here.
     pub fn handed(&self) -> Option<(u64, u64)> {
         match &self.means {
             Means::Handoff(lanes) => Some(lanes.filled()),
@@ -177,7 +177,7 @@ fn inherit(handover: &Handover, shape: &Shape) -> io::Result<(Vec<OwnedFd>, Sock
     Ok((listeners, address))
 }
 
-/// How many listening sockets a shape has.
+/// The number of listening sockets of a shape.
 fn listeners_of(shape: &Shape) -> usize {
     if shape.accept == Accept::Reuseport { shape.workers } else { 1 }
 }

@@ -1,9 +1,9 @@
-//! The administration interface of a server: a socket of its own, beside the one for clients.
+//! The administration interface of a server: a socket of its own, besides the one for clients.
 //!
-//! It lives in the supervisor's loop, which may fork and must therefore have one thread; so nothing
-//! here waits. A client that neither asks nor reads keeps one of a few places for some seconds
-//! and delays no other. The protocol is not known here: bytes go to an [`AdminHandler`] and come
-//! back from it.
+//! It runs in the supervisor's loop, which may fork and must therefore have one thread; so no code
+//! here waits. A client that neither asks nor reads keeps one of a few places for some seconds and
+//! delays no other. This module does not know the protocol: it passes bytes to an [`AdminHandler`]
+//! and sends the answer.
 
 mod door;
 mod queue;
@@ -18,24 +18,24 @@ pub(crate) use queue::AdminQueue;
 /// The administration of a server.
 #[derive(Default)]
 pub struct Admin<'a> {
-    /// The administration's socket, and what answers there.
+    /// The administration's socket, and the handler of its requests.
     pub handler: Option<(Door, Box<dyn AdminHandler + 'a>)>,
-    /// What `SIGHUP` does besides [`crate::StateStore::reload`].
+    /// The action of `SIGHUP` besides [`crate::StateStore::reload`].
     pub reload: Option<Box<dyn FnMut() -> Reload + 'a>>,
-    /// What each worker does after that.
+    /// Each worker's step after a change of the settings.
     pub renew: Option<&'a Renew<'a>>,
 }
 
 /// Answers the clients of the administration.
 pub trait AdminHandler {
-    /// What to do about the bytes that a client has sent so far.
+    /// Decides what to do about the bytes that a client has sent so far.
     fn handle(&mut self, request: &[u8], sample: &mut dyn FnMut() -> Sample) -> Answer;
 
     /// An order was carried out: the answer to the client, given the report of the order.
     fn carried_out(&mut self, order: Order, words: &[String]) -> Vec<u8>;
 }
 
-/// What an [`AdminHandler`] makes of a request.
+/// An [`AdminHandler`]'s answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The request is not complete.
@@ -46,7 +46,7 @@ pub enum Answer {
     Obey(Order),
 }
 
-/// What a client can order.
+/// A client's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// As the first `SIGTERM`.
@@ -63,6 +63,6 @@ pub struct Reload {
     /// The new settings, of which only those are taken that can change while workers serve: idle,
     /// write stall, drain, connections, spare workers.
     pub knobs: Option<Knobs>,
-    /// What was done and what cannot be done, in words.
+    /// Text that says what was done and what cannot be done.
     pub words: Vec<String>,
 }

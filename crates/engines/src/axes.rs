@@ -4,12 +4,12 @@ use std::fmt;
 
 use crate::shape::Refused;
 
-/// Where the workers live.
+/// The container of the workers: processes, threads, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Container {
     /// One worker in one process.
     Solo,
-    /// One worker in one process, with helpers, started beforehand, for what would block it.
+    /// One worker in one process, with helpers, started beforehand, for jobs that would block it.
     Helped,
     /// A thread for each connection, started when it comes.
     ThreadPerConnection,
@@ -40,12 +40,12 @@ impl Container {
     }
 }
 
-/// Which worker accepts a connection, and how it reaches the worker that serves it.
+/// The way of accepting connections and passing each to the worker that serves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Accept {
     /// All workers accept from one listening socket.
     Shared,
-    /// All workers, one at a time, which holds a lock.
+    /// All workers, one at a time: the worker that holds a lock.
     Lock,
     /// All loops; the kernel wakes one of them (`EPOLLEXCLUSIVE`, epoll_ctl(2)).
     Exclusive,
@@ -64,7 +64,7 @@ impl Accept {
     }
 }
 
-/// How a worker waits for bytes and moves them.
+/// The worker's way of waiting for bytes and moving them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wait {
     /// Blocking calls, one connection at a time.

@@ -1,8 +1,8 @@
-//! Which points of the space are impossible, and why.
+//! The impossible points of the space, with reasons.
 
 use crate::axes::{Accept, Container, Wait};
 
-/// Why a point is impossible, whatever its settings, and what to say instead.
+/// The reason why a point is impossible with any settings, and a possible alternative.
 pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'static str> {
     if container.is_per_connection() {
         if wait != Wait::Blocking {

@@ -1,5 +1,5 @@
-//! Where the workers live. A container starts workers, learns of their end and can kill them; the
-//! supervisor decides when.
+//! The containers: processes and threads of workers. A container starts workers, learns of their
+//! end and can kill them; the supervisor decides when.
 
 pub mod hybrid;
 pub mod processes;
@@ -25,7 +25,7 @@ pub(crate) struct Member {
     pub first: usize,
     /// The number within the group.
     pub index: usize,
-    /// How many workers the group has; an acceptor or a listener comes after them.
+    /// The number of workers in the group; an acceptor or a listener comes after them.
     pub workers: usize,
 }
 
@@ -115,21 +115,21 @@ fn context<'a, S: Service>(
     }
 }
 
-/// After how many connections its process is replaced, for the one that counts them: a worker for
-/// itself, in a hybrid the listener for all.
+/// The number of connections after which its process is replaced. A worker counts for itself; in a
+/// hybrid the listener counts for all.
 fn lifetime(shape: &Shape, id: WorkerId, index: usize) -> u64 {
     let Some(most) = shape.knobs.staff.lifetime else { return u64::MAX };
     if (index >= shape.workers) != (shape.container == Container::Threads) {
         return u64::MAX;
     }
-    // Any number that differs between processes does; this is Knuth's multiplicative hash.
+    // Any number that differs between processes works; this is Knuth's multiplicative hash.
     let jitter = id.bits().wrapping_mul(2_654_435_761) % (most / 10 + 1);
     u64::from(most - jitter)
 }
 
 /// The part of the connections that the worker `index` may have.
 fn share<S: Service>(common: &Common<'_, S>, index: usize) -> Share {
-    // An acceptor has none of its own; what it asks for is the first worker's.
+    // An acceptor has no part of its own; it asks for the first worker's.
     let workers = common.shape.workers.max(1);
     let most = if common.shape.wait == Wait::Blocking { 1 } else { usize::MAX };
     let index = if index < workers { index } else { 0 };

@@ -1,4 +1,4 @@
-//! What a worker gets: the service, the state, its slot on the scoreboard, its listener.
+//! A worker's context: the service, the state, its slot on the scoreboard, its listener.
 
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -25,7 +25,7 @@ pub struct WorkerContext<'a, S: Service> {
     pub is_first: bool,
     pub board: &'a Board,
     pub listener: BorrowedFd<'a>,
-    /// Where this worker's connections come from.
+    /// The source of this worker's connections.
     pub accept_source: &'a dyn AcceptSource,
     /// Readable from the moment the server leaves [`Phase::Ready`].
     pub stop: &'a EventFd,
@@ -38,20 +38,20 @@ pub struct WorkerContext<'a, S: Service> {
     pub is_visit: bool,
     /// The part of the server's connections that this worker may have.
     pub share: Share,
-    /// After how many connections its process is replaced.
+    /// The number of connections after which its process is replaced.
     pub lifetime: u64,
-    /// Where its jobs are worked on.
+    /// The place where its jobs run.
     pub helping: Helping,
     /// The edition of the settings that it knows.
     pub edition: Cell<u32>,
-    /// What it does when there is a newer one.
+    /// The worker's step when there is a newer one.
     pub renew: Option<&'a Renew<'a>>,
 }
 
-/// Where a worker's jobs are worked on.
+/// The place where a worker's jobs run.
 #[derive(Clone, Copy)]
 pub struct Helping {
-    /// The most helpers; 0: the worker works on jobs itself.
+    /// The most helpers; 0: the worker runs jobs itself.
     pub most: usize,
     /// They start with the worker, not with the first jobs.
     pub is_beforehand: bool,
@@ -60,13 +60,13 @@ pub struct Helping {
 /// A worker's part of the connections.
 #[derive(Clone, Copy)]
 pub struct Share {
-    /// Among how many processes connections are divided first.
+    /// The number of processes among which connections are divided first.
     pub parts: usize,
-    /// Then among how many workers of the process.
+    /// The number of workers among which a process's part is divided.
     pub workers: usize,
     /// Its number among them: the first ones take the remainder, so that the sum is the limit.
     pub index: usize,
-    /// Never more than this, whatever the settings say: its tables were made for this many.
+    /// The most connections under any settings, because its tables were made for this many.
     pub most: usize,
 }
 
@@ -85,7 +85,7 @@ impl<S: Service> WorkerContext<'_, S> {
         self.board.slot(self.id.slot())
     }
 
-    /// The server's phase as it concerns this worker: one that was dismissed leaves.
+    /// The server's phase as it concerns this worker: a dismissed worker leaves.
     #[inline]
     pub fn phase(&self) -> Phase {
         let phase = self.board.phase();
@@ -115,7 +115,7 @@ impl<S: Service> WorkerContext<'_, S> {
         self.board.edition() != self.edition.get() && self.follow_edition()
     }
 
-    /// The turn is over, and the worker is about to wait as `doing` says.
+    /// The turn is over, and the worker is about to wait; `doing` names its state.
     #[inline]
     pub fn rest(&self, doing: Doing) {
         self.count();
@@ -150,12 +150,12 @@ impl<S: Service> WorkerContext<'_, S> {
         (all / workers + spare).clamp(1, most)
     }
 
-    /// How long nothing may move on a connection.
+    /// The longest time without a byte on a connection.
     pub fn idle(&self) -> Duration {
         self.board.settings().idle()
     }
 
-    /// How long a peer may take no output.
+    /// The longest time in which a peer may take no output.
     pub fn write_stall(&self) -> Duration {
         self.board.settings().write_stall()
     }

@@ -1,9 +1,9 @@
 //! A service whose types the engines do not know, so that every loop is compiled once, here,
 //! instead of once for each service.
 //!
-//! [`Erased`] is itself a [`Service`]: its sessions and jobs are boxes, its state is none, and each
-//! call goes through one table of functions to the service it stands for. A step costs one indirect
-//! call more and a connection one small allocation; a build is minutes shorter.
+//! [`Erased`] is itself a [`Service`]: its sessions and jobs are boxes, its state is empty, and
+//! each call goes through one table of functions to the service that it stands for. A step costs
+//! one more indirect call and a connection one small allocation; a build is minutes shorter.
 
 use core::any::Any;
 use core::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) struct Bound<'a, S: Service> {
     pub state: &'a S::State,
 }
 
-/// Only what [`Bound`] itself has boxed comes back to it.
+/// An engine returns only values that [`Bound`] itself has boxed.
 const OWN: &str = "an engine returns a service's own values to it";
 
 impl<S: Service> Object for Bound<'_, S> {

@@ -1,5 +1,5 @@
-//! A worker that serves no connections: it runs beside the others, as a thread beside threads and
-//! as a process beside processes, is replaced when it dies, and leaves when the server does.
+//! A worker that serves no connections. It is a thread where workers are threads and a process
+//! where they are processes, is replaced when it dies, and leaves when the server does.
 //!
 //! Sessions of the other workers leave orders for it in the shared state and ring its bell
 //! ([`seam::Cx::ring`]).
@@ -12,21 +12,21 @@ use sys::eventfd::EventFd;
 
 use crate::parts::assets::Assets;
 
-/// Why an extra worker could not begin or go on.
+/// The reason why an extra worker could not begin or go on.
 pub type ExtraFault = Box<dyn Error + Send + Sync>;
 
-/// A worker beside those that serve connections.
+/// A worker in addition to those that serve connections.
 pub trait ExtraWorker: Sync {
     /// Whether it could begin, as far as that can be said before the server starts.
     ///
     /// # Errors
-    /// What is missing, and what to do.
+    /// The missing resource, and the remedy.
     fn check(&self) -> Result<(), ExtraFault>;
 
     /// Runs until the server ends.
     ///
     /// # Errors
-    /// Why it cannot go on; the supervisor starts another one.
+    /// The reason why it cannot go on; the supervisor starts another worker.
     fn run(&self, entry: &ExtraWorkerEntry<'_>) -> Result<(), ExtraFault>;
 }
 
@@ -38,7 +38,7 @@ pub struct ExtraWorkerEntry<'a> {
     pub board: &'a Board,
     /// Its own name.
     pub id: WorkerId,
-    /// How many slots belong to its entry; `id` names the first.
+    /// The number of slots of its entry; `id` names the first.
     pub slots: usize,
     /// Rung when an order has changed.
     pub orders: &'a EventFd,

@@ -1,4 +1,4 @@
-//! Why a server could not run, in words that say what to do.
+//! The reasons why a server could not run, with remedies.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use sys::uring::Refusal;
 use crate::extra::ExtraFault;
 use crate::shape::Refused;
 
-/// Why a server could not run.
+/// The reason why a server could not run.
 #[derive(Debug)]
 pub enum Fault {
     /// The shape is impossible.
@@ -18,7 +18,7 @@ pub enum Fault {
     Listen(SocketAddr, io::Error),
     /// A ring cannot be made.
     Ring(Refusal),
-    /// Waiting, or what it needs, failed.
+    /// A wait failed, or a resource for it is missing.
     Wait(io::Error),
     /// A worker cannot be started.
     Spawn(io::Error),

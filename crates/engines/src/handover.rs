@@ -1,10 +1,10 @@
-//! From one binary to the next without a failed request.
+//! Handover from one binary to the next without a failed request.
 //!
 //! On `SIGUSR2` the supervisor starts its own program again and passes it the listeners and the
 //! state. Both servers accept waiting connections. When the successor is ready it reports that
-//! through a pipe, and only then does the old server stop accepting; it serves its connections
-//! until they end, at most as long as a drain may take. A successor that does not become ready
-//! changes nothing.
+//! through a pipe, and only then does the old server stop accepting. The old server serves its
+//! connections until they end, at most as long as a drain may take. A successor that does not
+//! become ready changes nothing.
 //!
 //! Both servers share one state, so their workers need different names: the slots are divided into
 //! two halves, and successive binaries alternate between them.
@@ -25,16 +25,16 @@ use crate::shape::SLOTS;
 const VARIABLE: &str = "ROUNDHOUSE_HANDOVER";
 /// Separates the listeners from the rest.
 const OTHERS: &str = "/";
-/// How often a worker may be replaced before its name repeats one of a predecessor.
+/// The number of replacements of a worker before its name repeats one of a predecessor.
 const GENERATIONS: u32 = 256;
 
-/// What a predecessor has passed to this program.
+/// The descriptors that a predecessor has passed to this program.
 #[derive(Debug)]
 pub struct Handover {
     epoch: u32,
     state: OwnedFd,
-    /// Closed only by the end of this process: while it reports why it cannot take over, it must
-    /// not pass for a process that has ended.
+    /// Closed only by the end of this process. While the process reports why it cannot take over,
+    /// the predecessor must not believe that it has ended.
     ready: ManuallyDrop<OwnedFd>,
     listeners: Vec<OwnedFd>,
     others: Vec<OwnedFd>,
@@ -42,10 +42,10 @@ pub struct Handover {
 }
 
 impl Handover {
-    /// What was passed, if a predecessor started this program; to be called once.
+    /// The handover, if a predecessor started this program. Call it once.
     ///
     /// # Errors
-    /// The variable `ROUNDHOUSE_HANDOVER` is there and does not name open descriptors.
+    /// The variable `ROUNDHOUSE_HANDOVER` is set and does not name open descriptors.
     pub fn receive() -> Result<Option<Handover>, Fault> {
         let Ok(text) = env::var(VARIABLE) else { return Ok(None) };
         let adopt = |word: &str| {
@@ -75,8 +75,8 @@ impl Handover {
         self.state.try_clone()
     }
 
-    /// What the predecessor passed besides listeners and state, in its order
-    /// ([`crate::Server::others`]); possibly nothing.
+    /// The descriptors that the predecessor passed besides listeners and state, in its order
+    /// ([`crate::Server::others`]); possibly none.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -99,7 +99,7 @@ impl Handover {
     }
 }
 
-/// How many binaries served this state before, which decides the names of its workers.
+/// The number of binaries that served this state before; it decides the names of its workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epoch(u32);
 
@@ -125,7 +125,7 @@ pub(crate) struct Successor {
     ready: PipeReader,
 }
 
-/// What became of a successor.
+/// The fate of a successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It serves.
@@ -135,7 +135,7 @@ pub(crate) enum Outcome {
 }
 
 impl Successor {
-    /// Starts this program again, with the same arguments, and passes it what it needs.
+    /// Starts this program again with the same arguments, and passes it the descriptors.
     pub fn start(
         epoch: Epoch,
         state: BorrowedFd<'_>,
@@ -174,7 +174,7 @@ impl Successor {
         self.child.id()
     }
 
-    /// What became of it; to be called when [`Successor::watched`] is readable.
+    /// The successor's fate. Call it when [`Successor::watched`] is readable.
     pub fn outcome(&mut self) -> Outcome {
         let mut word = [0];
         match self.ready.read(&mut word) {

@@ -1,4 +1,4 @@
-//! How many threads work: the helpers of a loop, and the running threads of a port.
+//! The number of working threads: the helpers of a loop, and the running threads of a port.
 
 use crate::axes::{Container, Wait};
 use crate::shape::{Refused, Shape};
@@ -19,13 +19,14 @@ impl Shape {
         }
     }
 
-    /// How many helpers work on offloaded jobs for each worker; 0: each worker does so in place.
+    /// The number of helpers that run offloaded jobs for each worker; 0: each worker runs them in
+    /// place.
     pub fn helpers(&self) -> usize {
         let usual = if self.container == Container::Helped { HELPERS_BEFOREHAND } else { HELPERS };
         if self.has_loops() { self.knobs.helpers.unwrap_or(usual) } else { 0 }
     }
 
-    /// How many threads of a port run at one time.
+    /// The number of threads of a port that run at one time.
     pub fn running(&self) -> usize {
         self.knobs.running.unwrap_or(self.workers.div_ceil(2)).clamp(1, self.workers.max(1))
     }

@@ -1,13 +1,13 @@
 //! Helpers: threads for the jobs that a loop must not do itself, because they may block.
 //!
-//! By default a loop has a few, started when the first jobs come. With container `helped` they
-//! start before (AMPED: Pai, Druschel, Zwaenepoel, "Flash: An Efficient and Portable Web Server",
-//! USENIX 1999; its helpers are processes, because threads were not widely available). Without
-//! helpers the loop works in place and its other sessions wait: that paper calls it SPED and
-//! measures itself against it. Blocking engines always work in place; no other session waits there.
+//! By default a loop has a few helpers, started when the first jobs come. With container `helped`
+//! they start before (AMPED: Pai, Druschel, Zwaenepoel, "Flash: An Efficient and Portable Web
+//! Server", USENIX 1999; its helpers are processes, because threads were not widely available).
+//! Without helpers the loop runs jobs in place and its other sessions wait; that paper calls this
+//! SPED and compares itself with it. Blocking engines always run jobs in place, because no other
+//! session waits there.
 //!
-//! The surprising thing: work in place is also reported by the bell, like that of helpers, so the
-//! loops need not know the difference.
+//! The bell also reports jobs that run in place, so the loops need not know the difference.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,7 +21,7 @@ use sys::eventfd::EventFd;
 use crate::context::{Helping, WorkerContext};
 use crate::fault::Fault;
 
-/// Where a loop sends its jobs, and where it collects their outcomes.
+/// The loop's way to send jobs and to collect their outcomes.
 pub trait Helpers<S: Service> {
     /// Readable when outcomes can be collected.
     fn bell(&self) -> BorrowedFd<'_>;
@@ -61,7 +61,7 @@ pub fn with<S: Service>(
     })
 }
 
-/// What a loop and its helpers share.
+/// The data that a loop and its helpers share.
 struct Shop<S: Service> {
     bell: EventFd,
     jobs: Mutex<Jobs<S>>,

@@ -12,9 +12,9 @@ use crate::wait::uring::tactics::Tactics;
 pub struct Knobs {
     /// `epoll` in edge-triggered mode (`EPOLLET`).
     pub edge: bool,
-    /// How the rings of `io_uring` are made.
+    /// The setup of the `io_uring` rings.
     pub ring: Setup,
-    /// How they do their work.
+    /// The rings' tactics.
     pub tactics: Tactics,
     /// Connections that may wait to be accepted; the kernel caps it at `net.core.somaxconn`.
     pub backlog: u32,
@@ -39,13 +39,13 @@ pub struct Knobs {
     /// taken one MiB in all; 0: as much as a send buffer grows to. Otherwise thousands of slow
     /// readers would fill the kernel's memory for TCP, at the expense of all others.
     pub unsent_max: u32,
-    /// How long a drain may take before it is forced.
+    /// The longest drain before it is forced.
     pub drain: Duration,
     /// Connections that may wait between an acceptor and its workers, in each buffer; `None`: 16.
     pub handoff: Option<usize>,
-    /// How many workers there are, and how long they live.
+    /// The number of workers, and their lifetime.
     pub staff: Staff,
-    /// How many threads of a port run at one time; `None`: half of them.
+    /// The number of threads of a port that run at one time; `None`: half of them.
     pub running: Option<usize>,
     /// Threads for offloaded jobs, for each worker of an event engine; 0: the worker itself, while
     /// its other sessions wait. `None`: as fits the container.

@@ -1,4 +1,4 @@
-//! How we serve: every architecture is a point in a space, *container* x *accept* x *wait*.
+//! The serving engines: every architecture is a point in a space, *container* x *accept* x *wait*.
 //!
 //! - [`Container`]: where the workers live (one alone, threads, processes, one for each
 //!   connection).
@@ -6,8 +6,8 @@
 //! - [`Wait`]: how a worker waits for bytes and moves them.
 //!
 //! A named engine is a row of [`PRESETS`]. The files of `wait/` hold the loops, those of `accept/`
-//! the ways to accept; `container/` starts workers and learns of their end; `supervise` is one loop
-//! on one thread that leads the server; `parts/` is what two loops need, written once; `limits.rs`
+//! the ways to accept. `container/` starts workers and learns of their end. `supervise` is one loop
+//! on one thread that leads the server. `parts/` is code that several loops share. `limits.rs`
 //! derives the limits of all loops. No engine knows a protocol: all of them drive [`seam::Conn`].
 //!
 //! A server can have one worker more that serves no connections ([`ExtraWorker`]); the crate

@@ -1,7 +1,7 @@
 //! The limits of every loop, each with its arithmetic; sums that matter are asserted at the end.
 //!
-//! What an operator may turn is in [`Knobs`](crate::Knobs); what is here follows from the kernel,
-//! from measurements or from another limit.
+//! [`Knobs`](crate::Knobs) holds the values that an operator may change. The values here follow
+//! from the kernel, from measurements or from another limit.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use seam::Buffers;
 // ---- bytes in one turn
 
 /// Bytes that one receive takes: one scratch buffer serves all sessions of a worker. 64 KiB are a
-/// few dozen segments, so a system call is a small part of what it moves.
+/// few dozen segments, so the system call is a small part of the cost of moving them.
 pub const RECEIVE_BYTES: usize = 64 << 10;
-/// After this many bytes a turn is long: sessions with more to move continue in the next turn,
+/// A turn that moved this many bytes is long: sessions with more to move continue in the next turn,
 /// after new events. The kernel takes about 0.1 ms to move them, of files or of memory.
 pub const TURN_BYTES: usize = 4 * RECEIVE_BYTES;
 /// Bytes that one session may send in a turn that is not long yet.
@@ -31,10 +31,10 @@ pub const PORT_FILE_BYTES: usize = 4 * SEND_BYTES;
 pub const EVENTS: usize = 256;
 /// Connections that one turn accepts before it looks at the others.
 pub const ACCEPTS: usize = 64;
-/// Sessions that one turn examines for overdue ones: about 0.1 ms, which all others wait.
+/// Sessions that one turn checks for being overdue: about 0.1 ms, during which all others wait.
 pub const SWEEP_SESSIONS: usize = 256;
-/// Overdue sessions that one turn closes. Closing one that takes no output frees what the kernel
-/// holds for it: 50 us, on a ring 200 us.
+/// Overdue sessions that one turn closes. Closing a session whose peer takes no output frees the
+/// kernel's buffers: 50 us, on a ring 200 us.
 pub const SWEEP_CLOSES: usize = 4;
 /// The pause between the parts of a sweep, in which others are served.
 pub const SWEEP_PAUSE: Duration = Duration::from_millis(1);
@@ -63,14 +63,14 @@ pub const BLOCKING_BUFFERS: usize = 4;
 
 // ---- times
 
-/// How long a call that waits lasts at most, so that a worker sees the server's phase and limits.
+/// The longest wait of one call, so that a worker sees the server's phase and limits.
 pub const WAIT: Duration = Duration::from_millis(250);
-/// After the last reply, how long a peer may still send before it is cut off. A close with unread
-/// input resets the connection, which can destroy the reply on its way (RFC 9112, 9.6).
+/// The time that a peer may still send after the last reply, before it is cut off. A close with
+/// unread input resets the connection, which can destroy the reply on its way (RFC 9112, 9.6).
 pub const LINGER: Duration = Duration::from_secs(2);
-/// How long no connection is accepted after descriptors or memory ran out.
+/// The pause in accepting after descriptors or memory ran out.
 pub const ACCEPT_BACK_OFF: Duration = Duration::from_millis(100);
-/// How long a loop that is not told edges sleeps at most while the server drains.
+/// The longest sleep of a loop without edge reports while the server drains.
 pub const DRAIN_LOOK: Duration = Duration::from_millis(50);
 
 // ---- sums

@@ -1,4 +1,4 @@
-//! What two or more loops need, written once.
+//! Code that two or more loops share.
 
 pub mod admission;
 pub mod assets;

@@ -1,13 +1,13 @@
-//! The named points of the space: the architectures of the textbooks, and today's.
+//! The named points of the space: the architectures of the textbooks, and modern ones.
 
 use crate::axes::{Accept, Container, Wait};
 
-/// How many workers a point has by default.
+/// The default number of workers of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crowd {
     /// The same number on every machine.
     Fixed(usize),
-    /// One for each core that we may use.
+    /// One for each core that the process may use.
     Cores,
     /// Two for each core; one for each core runs.
     TwiceCores,
@@ -20,19 +20,19 @@ pub enum Crowd {
 pub struct Preset {
     /// The value of `--engine`.
     pub name: &'static str,
-    /// Where the workers live.
+    /// The container of the workers.
     pub container: Container,
-    /// Which worker accepts a connection.
+    /// The way of accepting connections.
     pub accept: Accept,
-    /// How a worker waits.
+    /// The worker's way of waiting.
     pub wait: Wait,
     /// Workers by default.
     pub crowd: Crowd,
-    /// What it needs, or what it cannot do.
+    /// Its requirements, or its limits.
     pub needs: &'static str,
     /// The file to read, below `crates/engines/src`.
     pub code: &'static str,
-    /// What it is, and its source.
+    /// The architecture it models, and the source.
     pub from: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Runs a service on a shape: listeners, scoreboard, workers, supervisor, and the way out.
+//! Runs a service on a shape: listeners, scoreboard, workers, supervisor, and the end.
 
 use memory::{Board, Region};
 use seam::Service;
@@ -23,8 +23,8 @@ use crate::wait::uring::tactics::{self, Rings, Tactics};
 /// `ready` is called once, when every worker can take connections.
 ///
 /// # Errors
-/// Why it could not start. Once it is ready it ends only when it is stopped; faults on the way are
-/// in the report.
+/// The reason why it could not start. A ready server ends only when it is stopped; its report holds
+/// later faults.
 pub fn run<S: Service>(
     server: &Server<'_, S>,
     shape: &Shape,
@@ -34,7 +34,7 @@ pub fn run<S: Service>(
     run_with(server, shape, store, Admin::default(), ready)
 }
 
-/// The same with an administration interface, and with what a reload does.
+/// The same with an administration interface, and with the actions of a reload.
 ///
 /// # Errors
 /// As [`run`].
@@ -48,7 +48,7 @@ pub fn run_with<S: Service>(
     live(server, shape, None, store, admin, ready)
 }
 
-/// The same with one worker more, which serves no connections.
+/// The same with an extra worker, which serves no connections.
 ///
 /// # Errors
 /// As [`run`].
@@ -63,7 +63,7 @@ pub fn run_with_extra<S: Service>(
     live(server, shape, Some(extra), store, admin, ready)
 }
 
-/// Forgets which service it is: what follows is compiled once.
+/// Forgets which service it is, so that the rest is compiled once.
 fn live<S: Service>(
     server: &Server<'_, S>,
     shape: &Shape,
@@ -145,7 +145,7 @@ fn live_erased(
     }
 }
 
-/// Finds out before any worker starts whether the machine has what the shape needs.
+/// Checks before any worker starts whether the machine has the features that the shape needs.
 fn probe(shape: &Shape) -> Result<Option<Rings>, Fault> {
     match shape.wait {
         Wait::Blocking | Wait::Select | Wait::Poll | Wait::Epoll | Wait::Parked => Ok(None),

@@ -1,5 +1,5 @@
 //! A server's messages on stderr: whole lines, each in one write, because several processes may
-//! write at a time.
+//! write at the same time.
 
 /// Prints a line as `eprintln!` does, in one write.
 #[macro_export]

@@ -1,5 +1,5 @@
-//! A server: what it serves and where, how its state is saved, how it stops, and what its workers
-//! share.
+//! A server: its service and its address, the saving of its state, its stop, and the data that its
+//! workers share.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use crate::shape::{Shape, WORKERS_MAX};
 use crate::status::Gauge;
 use crate::wait::uring::tactics::Rings;
 
-/// What is served, and where.
+/// A server: its service, its addresses and its settings.
 pub struct Server<'a, S: Service> {
     /// The protocol.
     pub service: &'a S,
@@ -29,7 +29,7 @@ pub struct Server<'a, S: Service> {
     pub state: &'a S::State,
     /// The files that sessions send.
     pub assets: &'a Assets,
-    /// Where to listen; port 0 picks one.
+    /// The address to listen on; port 0 picks a free one.
     pub address: SocketAddr,
     /// Print what sessions note (stderr).
     pub verbose: bool,
@@ -41,10 +41,10 @@ pub struct Server<'a, S: Service> {
     pub control: &'a Control,
     /// The descriptor of the state, if it lies in shared memory; `SIGUSR2` hands it over.
     pub state_fd: Option<BorrowedFd<'a>>,
-    /// What else it hands over, such as the sockets of an extra worker; the successor finds it in
-    /// [`Handover::others`].
+    /// Other descriptors to hand over, such as the sockets of an extra worker; the successor finds
+    /// them in [`Handover::others`].
     pub others: &'a [BorrowedFd<'a>],
-    /// What a predecessor has passed: its listeners are used, and it learns when we are ready.
+    /// A predecessor's handover: its listeners are used, and it learns when this server is ready.
     pub handover: Option<&'a Handover>,
 }
 
@@ -90,7 +90,7 @@ impl Control {
         self.bell.ring();
     }
 
-    /// How many calls there were since the last time.
+    /// The number of calls since the last time.
     pub(crate) fn take(&self) -> u8 {
         self.bell.clear();
         self.stops.swap(0, Ordering::AcqRel)
@@ -99,16 +99,16 @@ impl Control {
 
 /// Saves the state beyond the life of the server.
 pub trait StateStore<T>: Send {
-    /// Whether the state differs from what was last saved.
+    /// Whether the state differs from the last saved one.
     fn is_changed(&mut self, state: &T) -> bool;
 
     /// Saves the state, whole or not at all.
     ///
     /// # Errors
-    /// What went wrong and what to do, in words; what was saved before is untouched.
+    /// Text that says what went wrong and what to do; the previously saved state is untouched.
     fn save(&mut self, state: &T) -> Result<(), String>;
 
-    /// How often to save, besides after the last disconnect and at the end.
+    /// The interval between saves; the server also saves after the last disconnect and at the end.
     fn every(&self) -> Option<Duration>;
 
     /// `SIGHUP`: reopens logs and other output files, which may have been moved; never reads data
@@ -118,7 +118,7 @@ pub trait StateStore<T>: Send {
         Vec::new()
     }
 
-    /// Figures of the service beside what every server counts: pools, sessions, logs.
+    /// Figures of the service besides the usual counts of a server: pools, sessions, logs.
     fn gauges(&self, state: &T) -> Vec<Gauge> {
         let _ = state;
         Vec::new()
@@ -143,7 +143,7 @@ impl<T> StateStore<T> for NoStateStore {
     }
 }
 
-/// What was decided by the time the server became ready.
+/// The results of the server's start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ready {
     /// The address that peers connect to.
@@ -152,14 +152,14 @@ pub struct Ready {
     pub rings: Option<Rings>,
 }
 
-/// How the server ended.
+/// The way in which the server ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// It did not drain in time, or was stopped twice.
     pub forced: bool,
     /// Workers that ended unexpectedly and were replaced.
     pub replaced: u64,
-    /// Workers or processes started, those of the start among them.
+    /// Workers or processes started, including those at the server's start.
     pub spawned: u64,
     /// Processes that left because there were too many idle ones.
     pub retired: u64,
@@ -171,11 +171,11 @@ pub struct Report {
     pub refused: u64,
     /// Receives that found no buffer in their ring (`ENOBUFS`), and were armed again.
     pub starved: u64,
-    /// Why the last attempt to save the state failed.
+    /// The reason why the last attempt to save the state failed.
     pub unsaved: Option<String>,
 }
 
-/// What the workers of any container share.
+/// The data that the workers of any container share.
 pub(crate) struct Common<'a, S: Service> {
     pub server: &'a Server<'a, S>,
     pub shape: &'a Shape,
@@ -184,20 +184,21 @@ pub(crate) struct Common<'a, S: Service> {
     pub stop: &'a EventFd,
     pub bell: &'a EventFd,
     pub epoch: Epoch,
-    /// Among how many processes of a hybrid the connections are divided; within one of them.
+    /// The number of processes of a hybrid among which the connections are divided; within one of
+    /// them.
     pub parts: usize,
-    /// What each worker does after a change of the settings.
+    /// Each worker's step after a change of the settings.
     pub renew: Option<&'a Renew<'a>>,
-    /// Frees what a dead worker held of the state.
+    /// Frees the parts of the state that a dead worker held.
     pub heal: &'a (dyn Fn(WorkerId) + Sync),
     /// The worker that serves no connections, where there is one.
     pub extra: Option<Extra<'a>>,
 }
 
 /// Called on a reload, first by the supervisor and then by each worker between two of its turns,
-/// with the number of the edition. It rereads what a process keeps of its own, such as
-/// certificates, and returns what to report. Only the supervisor's report is printed; later workers
-/// are copies of its process.
+/// with the number of the edition. It rereads data that a process keeps for itself, such as
+/// certificates, and returns a report. Only the supervisor's report is printed; later workers are
+/// copies of its process.
 pub type Renew<'a> = dyn Fn(u32) -> Option<String> + Sync + 'a;
 
 impl<S: Service> Common<'_, S> {

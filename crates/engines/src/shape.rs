@@ -1,5 +1,5 @@
-//! The space of architectures: what a point is made of, and why one is refused. The named points
-//! are in [`PRESETS`](crate::PRESETS).
+//! The space of architectures: the parts of a point, and the reasons to refuse one. The named
+//! points are in [`PRESETS`](crate::PRESETS).
 
 use std::fmt;
 
@@ -23,19 +23,19 @@ const HYBRID_WORKERS: usize = 400;
 /// A point of the space with its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
-    /// Where the workers live.
+    /// The container of the workers.
     pub container: Container,
-    /// Which worker accepts a connection.
+    /// The way of accepting connections.
     pub accept: Accept,
-    /// How a worker waits.
+    /// The worker's way of waiting.
     pub wait: Wait,
-    /// How many workers there are at one time; 0 where each connection has one of its own.
+    /// The number of workers at one time; 0 where each connection has a worker of its own.
     pub workers: usize,
     /// The settings of any point.
     pub knobs: Knobs,
 }
 
-/// Why a point is refused.
+/// The reason why a point is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
 
@@ -113,7 +113,7 @@ impl Shape {
     /// Checks that the point is possible.
     ///
     /// # Errors
-    /// Why it is not, and what to say instead.
+    /// The reason why it is not possible, and a possible setting.
     pub fn check(&self) -> Result<(), Refused> {
         if let Some(reason) = conflict(self.container, self.accept, self.wait) {
             return Err(Refused(format!("{self} is impossible: {reason}")));
@@ -195,8 +195,8 @@ impl Shape {
         }
     }
 
-    /// Where the state of a service must lie: in shared memory if workers are processes. A server
-    /// that is to hand its state over to the next binary needs it there in any case.
+    /// The place where a service's state must lie: in shared memory if workers are processes. A
+    /// server that is to hand its state over to the next binary needs it there in any case.
     pub fn placement(&self) -> Placement {
         if self.container.is_processes() { Placement::Shared } else { Placement::Private }
     }

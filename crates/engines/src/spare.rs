@@ -1,13 +1,13 @@
-//! How many processes there should be: a pure controller, counts in, growth or retirement out.
+//! A pure controller of the number of processes: counts in, growth or retirement out.
 //!
 //! Spare workers are counted one by one, but come and go by the process: `size` of them at a time,
-//! which is 1 under prefork. That quantum is the surprising thing. Where the band between the least
-//! and the most spare workers is about as wide as the quantum, a load that wobbles by one worker
-//! starts and ends whole processes; how wide the band is decides more than how fast anything is.
+//! which is 1 under prefork. Where the band between the least and the most spare workers is about
+//! as wide as this quantum, a load that wobbles by one worker starts and ends whole processes. So
+//! the width of the band matters more than the speed of any step.
 //!
-//! Two policies know the same [`Census`] and the same [`Terms`]: [`Policy::Apache`] does exactly
-//! what Apache's worker MPM does once a second (`perform_idle_server_maintenance`, worker.c),
-//! [`Policy::Damped`] is ours. Nothing here starts, signals or waits.
+//! Two policies share the same [`Census`] and the same [`Terms`]. [`Policy::Apache`] does exactly
+//! what Apache's worker MPM does once a second (`perform_idle_server_maintenance`, worker.c);
+//! [`Policy::Damped`] is our own. This module starts no process, signals none and never waits.
 
 mod apache;
 mod damped;
@@ -22,7 +22,7 @@ use crate::shape::Refused;
 use self::apache::Apache;
 use self::damped::Damped;
 
-/// How the number of processes is decided.
+/// The policy that decides the number of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// As many as at the start, always.
@@ -30,8 +30,8 @@ pub enum Policy {
     /// Apache's rule: a look each second; too few spare workers fork 1, 2, 4 up to 32 processes,
     /// too many end one.
     Apache,
-    /// A band that is never narrower than two processes and twice the spread of the load; what is
-    /// missing is started at once, what is too much must be so for a while.
+    /// A band that is never narrower than two processes and twice the spread of the load. A deficit
+    /// is filled at once; a surplus must last for a while before processes retire.
     Damped,
 }
 
@@ -61,7 +61,7 @@ impl FromStr for Policy {
     }
 }
 
-/// The promised limits; every number is a count and at least 1, except `spare_min`.
+/// The limits in force; every number is a count and at least 1, except `spare_min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// Workers in one process (`ThreadsPerChild`); 1 under prefork.
@@ -75,7 +75,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The narrowest band that Apache allows: a most that one process more cannot reach at once.
+    /// The narrowest band that Apache allows: a maximum that one more process cannot reach at once.
     pub fn widened(self) -> Terms {
         Terms { spare_max: self.spare_max.max(self.spare_min + self.size), ..self }
     }
@@ -84,27 +84,27 @@ impl Terms {
 /// The counts of one look at the scoreboard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Workers that wait for a connection, those of starting processes among them; workers of
-    /// processes that retire are neither idle nor busy.
+    /// Workers that wait for a connection, including those of starting processes. Workers of
+    /// retiring processes are neither idle nor busy.
     pub idle: usize,
     /// Workers that have a connection.
     pub busy: usize,
-    /// Processes that live, also those that retire.
+    /// Living processes, including retiring ones.
     pub processes: usize,
-    /// Those of them that retire.
+    /// The retiring processes among these.
     pub retiring: usize,
 }
 
-/// What is to be done, and why.
+/// An action, and the reason for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What.
+    /// The action.
     pub act: Act,
-    /// In words, for the log and the scoreboard.
+    /// The reason in words, for the log and the scoreboard.
     pub why: &'static str,
 }
 
-/// What is to be done.
+/// An action on the number of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// Nothing.
@@ -147,7 +147,7 @@ impl Spare {
         Spare { terms: terms.widened(), rule, next: now }
     }
 
-    /// What is in force.
+    /// The terms in force.
     pub fn terms(&self) -> Terms {
         self.terms
     }
@@ -157,8 +157,8 @@ impl Spare {
         self.terms = terms.widened();
     }
 
-    /// The most idle workers that are left alone: wider than what was promised where the policy
-    /// needs that.
+    /// The most idle workers that are left alone: more than the terms say where the policy needs
+    /// that.
     pub fn ceiling(&self) -> usize {
         match &self.rule {
             Rule::Static => usize::MAX,
@@ -167,7 +167,7 @@ impl Spare {
         }
     }
 
-    /// When it wants to look again; `None`: never.
+    /// The time of its next look; `None`: never.
     pub fn wakes_at(&self) -> Option<Instant> {
         (!matches!(self.rule, Rule::Static)).then_some(self.next)
     }

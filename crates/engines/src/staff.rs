@@ -1,7 +1,7 @@
-//! How many workers there are, which policy decides it, and when one is replaced.
+//! The number of workers, the policy that decides it, and the time when a worker is replaced.
 //!
-//! The options of the command line are ours; the directives of Apache's configuration are named
-//! beside them (docs/manual/mod: worker, prefork, mpm_common).
+//! The names of the options are our own; the directives of Apache's configuration are given beside
+//! them (docs/manual/mod: worker, prefork, mpm_common).
 
 use crate::axes::{Accept, Container, Wait};
 use crate::shape::{Refused, SLOTS, Shape};
@@ -28,7 +28,7 @@ pub struct Staff {
     pub lifetime: Option<u32>,
 }
 
-/// What is in force where workers are processes.
+/// The staffing in force where workers are processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Staffing {
     /// The policy.
@@ -53,12 +53,12 @@ impl Shape {
         if self.container == Container::Hybrid { self.threads() + 1 } else { 1 }
     }
 
-    /// Whether a worker has one connection at a time, if only while that one is active.
+    /// Whether a worker has one connection at a time, if only while the connection is active.
     fn is_crowd(&self) -> bool {
         matches!(self.wait, Wait::Blocking | Wait::Parked)
     }
 
-    /// How many processes there are, where workers are processes.
+    /// The staffing, where workers are processes.
     pub fn staffing(&self) -> Option<Staffing> {
         let (staff, size) = (&self.knobs.staff, self.threads());
         // The defaults in Apache's documentation, for processes and for threads.

@@ -1,12 +1,12 @@
-//! What a server reports about itself: one sample, in which every count was read at one instant.
+//! A server's report about itself: one sample, in which every count was read at one instant.
 //!
-//! The scoreboard is read in one pass on the supervisor's thread, some tens of nanoseconds a slot;
-//! how long that took is part of the sample. Rates are differences of two samples, so they belong
-//! to the time between them and to nothing else.
+//! The supervisor's thread reads the scoreboard in one pass, which takes some tens of nanoseconds a
+//! slot; the sample includes the duration of this pass. Rates are differences of two samples and
+//! describe only the time between them.
 
 use serde::{Deserialize, Serialize};
 
-/// The layout of [`Sample`]; a reader of another number should not guess.
+/// The layout of [`Sample`]; a reader of another version should not guess.
 pub const SCHEMA: u32 = 2;
 
 /// A server at one instant. Times are in nanoseconds, sizes in bytes.
@@ -14,17 +14,17 @@ pub const SCHEMA: u32 = 2;
 pub struct Sample {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// When, on the machine's monotonic clock.
+    /// The time of the sample, on the machine's monotonic clock.
     pub at_ns: u64,
-    /// How long reading the scoreboard took.
+    /// The time that reading the scoreboard took.
     pub taken_ns: u64,
-    /// How long the server has run.
+    /// The age of the server.
     pub age_ns: u64,
     /// The supervisor.
     pub pid: i32,
     /// starting, ready, leaving, draining, forced, done.
     pub phase: String,
-    /// Which architecture.
+    /// The architecture.
     pub shape: ShapeFacts,
     /// The address that peers connect to.
     pub listening: String,
@@ -38,13 +38,14 @@ pub struct Sample {
     pub queue: Queue,
     /// Slots that were ever taken.
     pub workers: Vec<Worker>,
-    /// How many workers were started, by reason.
+    /// The number of workers started, by reason.
     pub spawned: Vec<(String, u64)>,
-    /// How many workers ended, by reason.
+    /// The number of workers ended, by reason.
     pub exited: Vec<(String, u64)>,
-    /// How many deadlines were noticed how late, in buckets below [`memory::LATE_EDGES_NS`].
+    /// Counts of deadlines by the delay with which they were noticed, in buckets below
+    /// [`memory::LATE_EDGES_NS`].
     pub late: Vec<u64>,
-    /// The sum of that lateness.
+    /// The sum of those delays.
     pub late_ns: u64,
     /// The last events, oldest first.
     pub events: Vec<Happening>,
@@ -73,15 +74,15 @@ pub struct Limits {
     pub threads: usize,
     /// The policy that decides how many processes there are, where workers are processes.
     pub policy: Option<String>,
-    /// Idle workers, at the least and at the most, where processes come and go.
+    /// The least and the most idle workers, where processes come and go.
     pub spare: Option<(usize, usize)>,
-    /// How long nothing may move on a connection.
+    /// The longest time without a byte on a connection.
     pub idle_ns: u64,
-    /// How long a peer may take no output.
+    /// The longest time in which a peer may take no output.
     pub write_stall_ns: u64,
-    /// How long a drain may take.
+    /// The longest drain.
     pub drain_ns: u64,
-    /// How often the settings were changed.
+    /// The number of changes of the settings.
     pub edition: u32,
 }
 
@@ -111,7 +112,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds what a slot has counted, except open connections: a worker that serves one of another
+    /// Adds a slot's counts, except open connections: a worker that serves a connection of another
     /// slot would count it twice.
     pub(crate) fn add(&mut self, worker: &Worker) {
         self.accepted += worker.accepted;
@@ -125,7 +126,7 @@ impl Totals {
 /// Rates a second, over the last whole window, and the highest that any window has had.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// How long the window was; 0 before the first one is over.
+    /// The length of the window; 0 before the first one is over.
     pub window_ns: u64,
     /// Connections accepted.
     pub accepted: f64,
@@ -139,7 +140,7 @@ pub struct Rates {
     pub accepted_max: f64,
     /// The most requests answered in a second.
     pub answered_max: f64,
-    /// The most connections that a window ended with.
+    /// The highest number of connections at the end of a window.
     pub open_max: u64,
 }
 
@@ -148,10 +149,10 @@ pub struct Rates {
 pub struct Queue {
     /// In the kernel, over all listeners.
     pub length: u64,
-    /// How many fit there.
+    /// The room there.
     pub limit: u64,
-    /// In the buffers between an acceptor and its workers, where the supervisor can see them: how
-    /// many there are, and how many fit.
+    /// In the buffers between an acceptor and its workers, where the supervisor can see them: the
+    /// number of waiting connections, and the room for them.
     pub handoff: Option<(u64, u64)>,
 }
 
@@ -160,17 +161,17 @@ pub struct Queue {
 pub struct Worker {
     /// Its number.
     pub slot: usize,
-    /// What it does (`memory::Slot::letter`).
+    /// The letter of its state (`memory::Slot::letter`).
     pub letter: char,
     /// worker, listener, acceptor or reception.
     pub role: String,
-    /// How often the slot was taken, by its present worker's generation.
+    /// The number of times the slot was taken, by its present worker's generation.
     pub generation: u32,
     /// The process.
     pub pid: i32,
-    /// How long the present worker has had the slot.
+    /// The time that the present worker has had the slot.
     pub age_ns: u64,
-    /// How long ago it began its last turn; `None`: never.
+    /// The time since it began its last turn; `None`: never.
     pub beat_ago_ns: Option<u64>,
     /// Connections open now.
     pub open: u64,
@@ -191,7 +192,7 @@ pub struct Worker {
 /// An event of the workers or of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Happening {
-    /// How long ago.
+    /// The time since the event.
     pub ago_ns: u64,
     /// Its kind: spawned, exited, phase, reload, spare.
     pub what: String,
@@ -199,9 +200,9 @@ pub struct Happening {
     pub worker: Option<usize>,
     /// The process, where it concerns one.
     pub pid: Option<i32>,
-    /// Why, in words.
+    /// The reason, in words.
     pub why: String,
-    /// It should not have happened.
+    /// Whether it is a fault.
     pub is_fault: bool,
 }
 
@@ -229,12 +230,12 @@ impl Gauge {
 pub struct Gauge {
     /// Its name as a metric, without a prefix.
     pub name: String,
-    /// What it is, in a few words.
+    /// A short description.
     pub help: String,
     /// Names and values.
     pub labels: Vec<(String, String)>,
     /// The number.
     pub value: f64,
-    /// It only grows.
+    /// Whether it only grows.
     pub is_total: bool,
 }

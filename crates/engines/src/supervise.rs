@@ -1,8 +1,9 @@
 //! The supervisor: one loop on one thread, which may fork while it serves.
 //!
-//! It gets the signals, replaces workers that end, saves the state, and leads the server through
-//! its phases: Starting, Ready, (Leaving,) Draining, Forced, Done. It serves no connection; where
-//! each has a worker of its own, it accepts the connection and starts that worker.
+//! The supervisor receives the signals, replaces workers that end, saves the state, and leads the
+//! server through its phases: Starting, Ready, (Leaving,) Draining, Forced, Done. It serves no
+//! connection; where each connection has a worker of its own, it accepts the connection and starts
+//! that worker.
 
 mod closing;
 mod crew;
@@ -41,9 +42,9 @@ use crate::spare::Spare;
 /// The signals that a server obeys.
 pub(crate) const SIGNALS: &[Signal] = &[Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2];
 
-/// After the last disconnect, how long to wait for another before saving.
+/// The time to wait for another connection after the last disconnect, before saving.
 const SAVE_DELAY: Duration = Duration::from_millis(50);
-/// After force, how long workers have to end by themselves.
+/// The time that workers have to end by themselves after a force.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The descriptors that are ready after a wait.
@@ -67,15 +68,15 @@ struct Supervisor<'a, S: Service, C: Crew> {
     reserve: Reserve,
     /// A stop has begun, and connections may still wait in the kernel's queue.
     closing: Option<Closing>,
-    /// When the present phase ends by force.
+    /// The time when the present phase ends by force.
     deadline: Option<Instant>,
     /// A binary that was started to take over.
     successor: Option<Successor>,
     /// The successor saves the state from now on.
     handed_over: bool,
-    /// How long a drain may take.
+    /// The longest drain.
     drain: Duration,
-    /// When the server started.
+    /// The time when the server started.
     begun: Instant,
     admin: Admin<'a>,
     /// Clients of the administration.
@@ -157,7 +158,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         self.common.board.phase()
     }
 
-    /// Sleeps until something happens or something is due.
+    /// Sleeps until an event or a deadline.
     fn wait(&mut self, signals: Option<&SignalFd>) -> Result<Readiness, Fault> {
         let respawns = self.entries.iter().filter_map(|entry| entry.respawn_at);
         let connections = self.reception.as_ref().and_then(Reception::wakes_at);

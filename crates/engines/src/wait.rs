@@ -1,8 +1,8 @@
-//! How a worker waits for bytes and moves them. Each file has `serve`: accept, wait, move bytes,
-//! ask [`seam::Conn`] what it wants, close.
+//! Waiting for bytes and moving them. Each file has `serve`: accept, wait, move bytes, ask
+//! [`seam::Conn`] for its next interest, close.
 //!
-//! A [`Mechanism`] is what the workers of one process share for that. Most share nothing; a parking
-//! and a completion port own the sessions of their process.
+//! A [`Mechanism`] is the data that the workers of one process share for that. Most share nothing;
+//! a parking and a completion port own the sessions of their process.
 
 pub mod blocking;
 pub mod epoll;
@@ -22,7 +22,7 @@ use crate::server::Common;
 use parked::parking::ParkedConnections;
 use port::completion_port::CompletionPort;
 
-/// How the workers of one process wait, with what they share.
+/// One process's way of waiting, with the data that its workers share.
 pub(crate) trait Mechanism<S: Service>: Sync {
     /// One worker's life.
     ///
@@ -48,7 +48,7 @@ pub(crate) trait Mechanism<S: Service>: Sync {
 /// The mechanism of one process.
 ///
 /// # Errors
-/// The kernel refuses what it needs.
+/// The kernel refuses a resource.
 pub(crate) fn mechanism<'m, S: Service + 'm>(
     common: &Common<'_, S>,
 ) -> Result<Box<dyn Mechanism<S> + 'm>, Fault> {

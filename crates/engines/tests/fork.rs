@@ -1,6 +1,6 @@
-//! A service that panics costs its worker, wherever workers live: the others serve on, a new one
-//! comes, and no frame of the supervisor is left twice. The usual harness has threads and cannot
-//! fork, so this test is its own program.
+//! A service that panics costs only its worker, in every container: the others continue, the
+//! supervisor starts a new one, and no frame of the supervisor is left twice. The usual harness has
+//! threads and cannot fork, so this test is its own program.
 
 mod apart;
 
@@ -15,15 +15,15 @@ use seam::{BadSeed, Cx, Event, Limits, Out, Peer, Service, Share, Step};
 use sys::process::{self, Pid};
 use sys::signal::Signal;
 
-/// How often the client sets it off.
+/// The number of panics that the client causes.
 const BOOMS: u64 = 3;
-/// Workers, of which one may be busy dying.
+/// Workers; one of them may be dying.
 const WORKERS: usize = 2;
 
 /// Answers each line by `ok`, and `boom` by a panic.
 struct Bomb;
 
-/// What all workers see: how often a copy of the supervisor's frames was left.
+/// A count that all workers see: how often a copy of the supervisor's frames was left.
 #[derive(Default)]
 struct Left(AtomicU64);
 
@@ -72,7 +72,7 @@ impl Service for Bomb {
     }
 }
 
-/// Counts its end where it ends in another process than it began in.
+/// Counts its end if it ends in another process than it began in.
 struct Frame<'a>(Pid, &'a Left);
 
 impl Drop for Frame<'_> {
@@ -81,7 +81,7 @@ impl Drop for Frame<'_> {
     }
 }
 
-/// Says `line` and returns the answer; empty where the connection was lost.
+/// Sends `line` and returns the answer; empty where the connection was lost.
 fn ask(address: SocketAddr, line: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("the server is open");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
@@ -93,7 +93,7 @@ fn ask(address: SocketAddr, line: &str) -> String {
     }
 }
 
-/// The client's life: sets it off now and then, and stops the server in the end.
+/// The client's life: causes a panic from time to time, and stops the server in the end.
 fn visit(address: SocketAddr, server: Pid) {
     for _ in 0..BOOMS {
         assert_eq!(ask(address, "boom\n"), "");
@@ -121,7 +121,8 @@ fn check(container: Container, wait: Wait) {
     let report = report.expect("the server stands");
     let status = client.expect("the server was ready").wait().expect("our own child");
     assert!(status.success(), "{shape}: the client failed: {status}");
-    // The last death may be found when the server drains already, and is then not made up for.
+    // The supervisor may notice the last death only when the server drains already, and then does
+    // not replace the worker.
     assert!((BOOMS - 1..=BOOMS).contains(&report.replaced), "{shape}: {report:?}");
     assert!(!report.forced, "{shape}");
     assert_eq!(state.0.load(Ordering::Relaxed), 0, "{shape}: a worker left by our frames");

@@ -2,9 +2,8 @@
 //! calls.
 //!
 //! A fuzz function is deterministic in its seed and panics when a promise is broken. The runner
-//! owns the seeds, so a failure is always a name and two numbers to type again. The surprising
-//! thing is the canary: a function that must fail. A smoke run that does not catch it is broken,
-//! whatever else it reports.
+//! owns the seeds, so a name and two numbers reproduce every failure. One function, the canary,
+//! must fail. A smoke run that does not catch it is broken, regardless of its other results.
 
 use std::panic::catch_unwind;
 use std::process::ExitCode;
@@ -32,16 +31,16 @@ const REGISTRY: &[(&str, Fuzz)] = &[
 /// The function that must be caught.
 const CANARY: (&str, Fuzz) = ("canary", canary);
 
-/// Rounds a seed where the caller says nothing.
+/// The default number of rounds for each seed.
 const EVENTS: u32 = 1_000;
 /// Seeds of a smoke run, from 1, the same each time: CI must not fail by chance.
 const SMOKE_SEEDS: u64 = 400;
-/// What the functions share in a smoke run; a slow one gets fewer seeds, but at least one.
+/// The time that all functions share in a smoke run; a slow one gets fewer seeds, at least one.
 const SMOKE_TIME: Duration = Duration::from_secs(10);
 /// Seeds that the canary survives between two failures.
 const CANARY_PERIOD: u64 = 64;
 
-/// Exit code for a command line that was not understood.
+/// Exit code for an invalid command line.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -99,7 +98,7 @@ fn smoke() -> ExitCode {
         println!("fuzz: {name}: {seeds} seeds of {EVENTS} events, nothing found");
     }
     let (name, fuzz) = CANARY;
-    // Its panic is expected, so it is not shown: a trace in a good run would be read as a fault.
+    // Its expected panic is not shown: a trace in a good run would look like a fault.
     std::panic::set_hook(Box::new(|_| {}));
     eprintln!("fuzz: the next failure is the canary's and must come");
     let (failed, _) = run(name, fuzz, 1, SMOKE_SEEDS, SMOKE_TIME);
@@ -139,7 +138,7 @@ fn run(name: &str, fuzz: Fuzz, first: u64, seeds: u64, time: Duration) -> (bool,
     (false, seeds)
 }
 
-/// Whether `fuzz` finds nothing; where it does, says how to see it again.
+/// Whether `fuzz` finds no failure; prints the command that reproduces a failure.
 fn survives(name: &str, fuzz: Fuzz, seed: u64, events: u32) -> bool {
     let result = catch_unwind(|| fuzz(seed, events));
     if result.is_err() {
@@ -148,7 +147,7 @@ fn survives(name: &str, fuzz: Fuzz, seed: u64, events: u32) -> bool {
     result.is_ok()
 }
 
-/// A seed that is different each time; it is printed with what it finds.
+/// A seed that is different each time; it is printed with its findings.
 fn fresh_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(1, |since| since.as_micros() as u64)

@@ -1,4 +1,4 @@
-//! The runner catches what fails, says how to see it again, and then it is seen again.
+//! The runner catches a failure and prints a command, which reproduces the failure.
 
 use std::process::{Command, Output};
 

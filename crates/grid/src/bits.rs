@@ -1,10 +1,10 @@
-//! One bit a cell, row after row, with obstacles around: what scans read 64 cells at a time.
+//! A bitmap of the cells, row after row, with a blocked border; scans read 64 cells at a time.
 //!
 //! A set bit is a free cell. Each row ends with at least one blocked bit, which is also the left
-//! neighbour of the next row's first cell, and there is a blocked row above and below; so no scan
-//! needs to ask where the grid ends. Words in front and behind make every window readable.
+//! neighbour of the next row's first cell, and there is a blocked row above and below. So no scan
+//! needs to test for the grid's edge. Extra words before and after make every window readable.
 
-/// Blocked bits before the row above the first: a window may begin 63 bits before its cell.
+/// Blocked bits before the first border row: a window may begin 63 bits before its cell.
 const LEAD: u32 = 64;
 
 /// The cells of a grid in one orientation.
@@ -15,24 +15,24 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    /// Blocked everywhere: `rows` rows of `len` cells.
+    /// A blocked grid of `rows` rows of `len` cells.
     pub(crate) fn new(len: u16, rows: u16) -> Bits {
         let stride = (u32::from(len) + 1).next_multiple_of(64);
         let words = LEAD / 64 + stride / 64 * (u32::from(rows) + 2) + 2;
         Bits { words: vec![0; words as usize], stride }
     }
 
-    /// From a row to the next.
+    /// The distance between two rows.
     pub(crate) fn stride(&self) -> u32 {
         self.stride
     }
 
-    /// Positions there are, borders included.
+    /// The number of positions, borders included.
     pub(crate) fn positions(&self) -> usize {
         self.words.len() * 64
     }
 
-    /// Where cell `at` of row `row` is.
+    /// The position of cell `at` of row `row`.
     #[inline]
     pub(crate) fn position(&self, at: u16, row: u16) -> u32 {
         LEAD + (u32::from(row) + 1) * self.stride + u32::from(at)
@@ -44,17 +44,17 @@ impl Bits {
         self.words[(position >> 6) as usize] >> (position & 63) & 1 == 1
     }
 
-    /// Turns the cell at `position` from free to blocked, or back.
+    /// Flips the cell at `position` between free and blocked.
     pub(crate) fn flip(&mut self, position: u32) {
         self.words[(position >> 6) as usize] ^= 1 << (position & 63);
     }
 
-    /// The 64 cells from `position` on; the lowest bit is the first.
+    /// The 64 cells from `position` on; the lowest bit is the first cell.
     #[inline]
     pub(crate) fn window(&self, position: u32) -> u64 {
         let (at, shift) = ((position >> 6) as usize, position & 63);
         let pair = &self.words[at..at + 2];
-        // Two shifts, for one by 64 is not defined.
+        // Two shifts, because one shift by 64 is undefined.
         pair[0] >> shift | pair[1] << 1 << (63 - shift)
     }
 
@@ -63,17 +63,17 @@ impl Bits {
     pub(crate) fn around(&self, position: u32) -> usize {
         let left = position - 1;
         let (above, below) = (left - self.stride, left + self.stride);
-        // A row is a whole number of words, so the three lie alike in theirs.
+        // A row is a whole number of words, so the three windows have the same shift in theirs.
         let shift = left & 63;
         let three = |first: u32| {
             let word = self.words[(first >> 6) as usize] >> shift;
-            // Two times in 64 they reach into the next word.
+            // Two times in 64 a window reaches into the next word.
             if shift < 62 { word & 7 } else { self.window(first) & 7 }
         };
         (three(above) | three(left) << 3 | three(below) << 6) as usize
     }
 
-    /// Blocks all that are free. For sets of marks, where free means marked.
+    /// Blocks all free cells. For sets of marks, in which free means marked.
     pub(crate) fn clear(&mut self) {
         self.words.fill(0);
     }

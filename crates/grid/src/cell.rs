@@ -18,7 +18,7 @@ impl Cell {
         Cell { x, y }
     }
 
-    /// The cell `count` steps of (`dx`, `dy`) away; the caller knows that it is on the grid.
+    /// The cell `count` steps of (`dx`, `dy`) away; the caller guarantees that it is on the grid.
     pub(crate) fn moved(self, (dx, dy): (i32, i32), count: u32) -> Cell {
         let count = count as i32;
         let x = i32::from(self.x) + dx * count;
@@ -26,7 +26,7 @@ impl Cell {
         Cell { x: x as u16, y: y as u16 }
     }
 
-    /// Columns and rows from here to `other`.
+    /// The offset from here to `other`, in columns and rows.
     pub(crate) fn offset(self, other: Cell) -> (i32, i32) {
         (i32::from(other.x) - i32::from(self.x), i32::from(other.y) - i32::from(self.y))
     }
@@ -36,7 +36,7 @@ impl Cell {
         u32::from(self.y) << 12 | u32::from(self.x)
     }
 
-    /// What [`Cell::packed`] packed; the upper 8 bits may hold something else.
+    /// The inverse of [`Cell::packed`]; the upper 8 bits may hold other data.
     pub(crate) fn unpacked(word: u32) -> Cell {
         Cell { x: (word & 0xfff) as u16, y: (word >> 12 & 0xfff) as u16 }
     }

@@ -1,17 +1,17 @@
-//! What a path costs: straight steps at 1 and diagonal steps at the square root of two, exactly.
+//! The exact cost of a path: a straight step costs 1, a diagonal step the square root of two.
 //!
 //! A cost is the integer `a * Q + b * P` for `a` straight and `b` diagonal steps, where `P / Q` is
 //! a convergent of the continued fraction of the root: `P * P - 2 * Q * Q = 1`. Two costs compare
-//! as the true lengths do as long as their numbers of diagonal steps differ by less than `Q`:
-//! were the order of `a - c` and `(d - b) * root` another than that of `a - c` and
-//! `(d - b) * P / Q`, the fraction `(a - c) / (d - b)` would lie between a convergent and the
-//! root, or be the convergent; no fraction with a denominator below `Q` does (Hardy and Wright, *An
-//! Introduction to the Theory of Numbers*, theorem 182).
+//! as the true lengths do while their numbers of diagonal steps differ by less than `Q`. If the
+//! order of `a - c` and `(d - b) * root` differed from that of `a - c` and `(d - b) * P / Q`, the
+//! fraction `(a - c) / (d - b)` would lie between a convergent and the root, or be the convergent.
+//! No fraction with a denominator below `Q` does (Hardy and Wright, *An Introduction to the Theory
+//! of Numbers*, theorem 182).
 //!
 //! A grid has at most 4096 times 4096 cells. Of four cells in a square a shortest path visits at
-//! most three, for from the first to the last of them there are never more than two steps. So a
-//! path has fewer than 3/4 of 2^24 steps, an estimate on top of it fewer than 2^13, and both bounds
-//! hold: `Q` is larger than the one sum, and the weight of the other fits 49 bits. Because `P` and
+//! most three, because its first and last cell there are never more than two steps apart. So a path
+//! has fewer than 3/4 of 2^24 steps and an estimate on top of it fewer than 2^13. Both bounds hold:
+//! `Q` is larger than the sum of the steps, and the weight of the sum fits 49 bits. Because `P` and
 //! `Q` have no common divisor, the two numbers of steps can be read back from the integer.
 
 use std::fmt;
@@ -25,7 +25,7 @@ const P: u64 = 22_619_537;
 /// `P` times this is 1 modulo `Q`.
 const P_INVERSE: u64 = inverse(P, Q);
 
-/// Bits of the largest sum of a cost and an estimate.
+/// The width of the largest sum of a cost and an estimate, in bits.
 pub(crate) const BITS: u32 = 49;
 
 /// The cost of a path.
@@ -33,14 +33,14 @@ pub(crate) const BITS: u32 = 49;
 pub struct Cost(u64);
 
 impl Cost {
-    /// Nothing.
+    /// The cost of an empty path.
     pub const ZERO: Cost = Cost(0);
-    /// One step to a neighbour beside, above or below.
+    /// One step to a neighbour that shares a side.
     pub const STRAIGHT: Cost = Cost(Q);
-    /// One step to a neighbour at a corner.
+    /// One step to a neighbour that shares only a corner.
     pub const DIAGONAL: Cost = Cost(P);
 
-    /// So many straight and so many diagonal steps. Exact where both are below 12 million.
+    /// The cost of `straight` and `diagonal` steps. Exact where both counts are below 12 million.
     pub const fn of(straight: u32, diagonal: u32) -> Cost {
         Cost(straight as u64 * Q + diagonal as u64 * P)
     }
@@ -51,13 +51,13 @@ impl Cost {
         (((self.0 - diagonal * P) / Q) as u32, diagonal as u32)
     }
 
-    /// The length, in sides of a cell. Only for showing: it is rounded, costs are not.
+    /// The length, in sides of a cell. Only for display: it is rounded, costs are not.
     pub fn length(self) -> f64 {
         let (straight, diagonal) = self.steps();
         f64::from(straight) + f64::from(diagonal) * std::f64::consts::SQRT_2
     }
 
-    /// The integer: below `2^49` for whatever a search adds up.
+    /// The integer: below `2^49` for every sum in a search.
     pub(crate) const fn word(self) -> u64 {
         self.0
     }
@@ -110,7 +110,7 @@ mod tests {
     use crate::oracle::Pair;
     use stats::Rng;
 
-    /// Steps of the longest path, and what an estimate adds.
+    /// The steps of the longest path plus those of an estimate.
     const STEPS_MAX: u32 = 3 * (1 << 22) + (1 << 13);
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_nearest_misses_are_told_apart() {
-        // Earlier convergents: sums that differ by less than one part in a hundred million million.
+        // Earlier convergents: sums that differ by less than one part in 10^14.
         for (p, q) in [(7, 5), (17, 12), (99, 70), (8_119, 5_741), (9_369_319, 6_625_109)] {
             let (straight, diagonal) = (Cost::of(p, 0), Cost::of(0, q));
             let exact = (u64::from(p) * u64::from(p)).cmp(&(2 * u64::from(q) * u64::from(q)));

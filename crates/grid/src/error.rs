@@ -1,40 +1,41 @@
-//! What can be wrong with a request.
+//! Errors of requests and of parsed files.
 
 use crate::cell::Cell;
 use crate::grid::SIDE_MAX;
 use std::fmt;
 
-/// Why there is no answer. That there is no path is an answer, and not here.
+/// Why a request has no answer. "There is no path" is an answer, so it is not listed here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GridError {
-    /// The grid would have no cell, or a side longer than [`SIDE_MAX`].
+    /// The grid has no cell, or a side longer than [`SIDE_MAX`].
     Size {
-        /// Columns asked for.
+        /// The requested columns.
         width: usize,
-        /// Rows asked for.
+        /// The requested rows.
         height: usize,
     },
     /// The cell is not on the grid.
     Outside(Cell),
     /// The cell is an obstacle, so no path can begin or end there.
     Blocked(Cell),
-    /// There is no goal to search for.
+    /// The request has no goal.
     NoGoal,
     /// JPS+ searches for one goal at a time.
     OneGoal,
-    /// The table was made for a grid with other obstacles: repair it or make it again.
+    /// The grid's obstacles differ from those that the table was made
+    /// for: repair it or make it again.
     StaleTable,
-    /// The grid was changed, or the method, between two steps of one search: begin again.
+    /// The grid or the method changed between two steps of one search: begin again.
     Changed,
-    /// There is no search to go on with.
+    /// There is no search to continue.
     NotBegun,
-    /// A file is not what it should be.
+    /// A file has the wrong format.
     Parse {
-        /// Its line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What should stand there.
+        /// The expected text.
         expected: &'static str,
-        /// What stands there, shortened.
+        /// The text found, shortened.
         found: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Random grids, changed at random: every search finds what Dijkstra finds, whatever came before.
+//! Random grids with random changes: every search finds Dijkstra's result, whatever came before.
 
 use crate::{
     Always, Cell, Cost, FourNeighbour, Grid, GridError, Jumps, Method, NoObstacle, OneObstacle,
@@ -6,7 +6,7 @@ use crate::{
 };
 use stats::Rng;
 
-/// Queries on one grid before there is another.
+/// Queries on one grid before the next grid.
 const QUERIES: u32 = 12;
 
 /// Runs `events` rounds from `seed`.
@@ -29,7 +29,7 @@ pub fn fuzz(seed: u64, events: u32) {
     }
 }
 
-/// A grid that changes, and what depends on it.
+/// A changing grid, and the structures that depend on it.
 struct World<R: Rule> {
     grid: Grid,
     jumps: Jumps<R>,
@@ -70,7 +70,7 @@ impl<R: Rule> World<R> {
         Cell::new(x as u16, rng.below(usize::from(self.grid.height())) as u16)
     }
 
-    /// Turns cells over; the repaired table equals a new one.
+    /// Flips cells; the repaired table equals a new one.
     fn change(&mut self, rng: &mut Rng, at: &str) {
         for _ in 0..1 + rng.below(4) {
             let cell = self.cell(rng);
@@ -83,7 +83,7 @@ impl<R: Rule> World<R> {
         assert!(self.jumps == new, "{at}: repaired wrongly on {:?}", self.grid);
     }
 
-    /// All methods find a legal path of Dijkstra's length, from both ends, or none.
+    /// All methods find a legal path of Dijkstra's length, from both ends, or no path.
     fn query(&mut self, rng: &mut Rng, from: Cell, to: Cell, at: &str) {
         let lengths = oracle::costs(&self.grid, R::CORNERS, from);
         let index =
@@ -112,7 +112,7 @@ impl<R: Rule> World<R> {
     }
 }
 
-/// The path as a search finds it that is taken `cells` at a time.
+/// The path found by a search that runs `cells` cells at a time.
 fn sliced<'a, R: Rule>(
     searcher: &'a mut Searcher<R>,
     grid: &Grid,
@@ -133,7 +133,7 @@ fn sliced<'a, R: Rule>(
     searcher.path()
 }
 
-/// A path is legal, leads where it should, turns where it says and is as long as it must be.
+/// A path is legal, ends in the right cells, has the right turning points and the right length.
 fn check<R: Rule>(
     grid: &Grid,
     found: Option<Path<'_>>,
@@ -157,7 +157,7 @@ fn check<R: Rule>(
     assert!(!turns.windows(3).any(straight_on), "{at}: a turn that is none in {turns:?}");
 }
 
-/// Bytes that look like maps and scenarios are read or refused, and what is read is written again.
+/// Bytes that resemble maps and scenarios are read or refused; accepted ones survive a round trip.
 fn files(rng: &mut Rng, at: &str) {
     const PARTS: &[&str] = &[
         "type octile\n",

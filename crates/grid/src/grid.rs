@@ -1,4 +1,4 @@
-//! The grid: free and blocked cells, by rows and by columns, changed cell by cell.
+//! The grid: free and blocked cells, stored by rows and by columns, changed cell by cell.
 
 use crate::bits::Bits;
 use crate::cell::Cell;
@@ -9,14 +9,14 @@ use stats::rng::mixed;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// The longest side: up to here [`Cost`](crate::Cost) is exact.
+/// The longest side for which [`Cost`](crate::Cost) is exact.
 pub const SIDE_MAX: usize = 4096;
 
 /// Free and blocked cells.
 ///
-/// Any number of searches may read one grid at the same time; to change it, it must be one's own.
-/// [`Grid::set`] takes constant time. Which cells hang together is found out when it is first
-/// asked for, and again after a change that may have torn something apart.
+/// Any number of searches may read one grid at the same time; changing it needs exclusive access.
+/// [`Grid::set`] takes constant time. The grid computes its connected components at the first
+/// query, and again after a change that may have split one.
 #[derive(Clone)]
 pub struct Grid {
     width: u16,
@@ -38,7 +38,7 @@ impl Grid {
         Grid::from_fn(width, height, |_| true)
     }
 
-    /// A grid whose cells are free where `is_free` says so.
+    /// A grid of the cells for which `is_free` is true.
     ///
     /// # Errors
     /// [`GridError::Size`] for sides of 0 or more than [`SIDE_MAX`].
@@ -83,7 +83,7 @@ impl Grid {
         self.height
     }
 
-    /// Free cells.
+    /// The number of free cells.
     pub fn free(&self) -> u32 {
         self.free
     }
@@ -105,12 +105,12 @@ impl Grid {
     }
 
     /// A number that two grids share if, and for all practical purposes only if, they have the same
-    /// sides and the same obstacles. Changing a cell back brings the old number back.
+    /// sides and the same obstacles. Changing a cell back restores the old number.
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// Makes `cell` free or blocks it, in constant time; returns whether that was a change.
+    /// Frees `cell` or blocks it, in constant time; returns whether that changed it.
     ///
     /// # Errors
     /// [`GridError::Outside`] for a cell that is not on the grid.
@@ -140,10 +140,10 @@ impl Grid {
         Ok(true)
     }
 
-    /// Whether a path can lead from one cell to the other, without searching for it.
+    /// Whether a path can connect the two cells, without searching for it.
     ///
-    /// Constant time once the components are known, which the first question after a change that
-    /// may have torn one apart finds out in time proportional to the grid.
+    /// Constant time once the components are known. The first query after a change that may have
+    /// split one computes them in time proportional to the grid.
     pub fn is_joined(&self, corners: Corners, from: Cell, to: Cell) -> bool {
         if !self.is_free(from) || !self.is_free(to) {
             return false;
@@ -152,9 +152,8 @@ impl Grid {
         labels.component(self.position(from)) == labels.component(self.position(to))
     }
 
-    /// The free cell nearest to `to`, in a straight line, that can be reached from `from`; of those
-    /// at the same distance the first by row, then column. `to` may be blocked or cut off. Nothing
-    /// where `from` is not free.
+    /// The free cell nearest to `to` in a straight line that can be reached from `from`; ties go to
+    /// the first by row, then column. `to` may be blocked or cut off. `None` if `from` is not free.
     ///
     /// Takes time proportional to the square of the distance found.
     pub fn nearest_joined(&self, corners: Corners, from: Cell, to: Cell) -> Option<Cell> {
@@ -183,8 +182,8 @@ impl Grid {
         best.map(|(_, cell)| cell)
     }
 
-    /// Calls `see` for each cell of the grid whose larger distance from `middle`, by columns or by
-    /// rows, is `ring`.
+    /// Calls `see` for each cell of the grid whose larger distance from `middle`, by
+    /// columns or by rows, is `ring`.
     fn on_ring(&self, middle: Cell, ring: i64, mut see: impl FnMut(Cell)) {
         let (x, y) = (i64::from(middle.x), i64::from(middle.y));
         let columns = (x - ring).max(0)..=(x + ring).min(i64::from(self.width) - 1);
@@ -201,20 +200,20 @@ impl Grid {
         }
     }
 
-    /// The components under `corners`, found out if nobody has asked yet.
+    /// The components under `corners`, computed at the first query.
     fn labels(&self, corners: Corners) -> &Labels {
         let slot = if corners.joins_corners() { &self.eight } else { &self.four };
         slot.get_or_init(|| Labels::of(&self.rows, self.width, self.height, corners))
     }
 
-    /// Turns a cell over in both orientations.
+    /// Flips a cell in both orientations.
     fn flip(&mut self, cell: Cell) {
         self.rows.flip(self.rows.position(cell.x, cell.y));
         self.columns.flip(self.columns.position(cell.y, cell.x));
         self.fingerprint ^= Grid::mark(cell);
     }
 
-    /// What a cell adds to the fingerprint where it is free.
+    /// The contribution of a free cell to the fingerprint.
     pub(crate) fn mark(cell: Cell) -> u64 {
         mixed(u64::from(cell.packed()) + 1)
     }
@@ -227,13 +226,13 @@ impl Grid {
         &self.columns
     }
 
-    /// Where `cell` is among the rows' bits.
+    /// The position of `cell` among the rows' bits.
     #[inline]
     pub(crate) fn position(&self, cell: Cell) -> u32 {
         self.rows.position(cell.x, cell.y)
     }
 
-    /// `cell`, if it is on the grid and free.
+    /// Returns `cell`, if it is on the grid and free.
     ///
     /// # Errors
     /// [`GridError::Outside`], [`GridError::Blocked`].

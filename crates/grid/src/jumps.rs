@@ -1,11 +1,11 @@
-//! The table of JPS+: for each cell and direction, how far it is to the next jump point.
+//! The table of JPS+: the distance to the next jump point for each cell and direction.
 //!
 //! A positive entry is the distance to a jump point; otherwise its negative is the number of steps
 //! before an obstacle (Rabin and Silva, "JPS+: An Extreme A* Speed Optimization for Static Uniform
-//! Cost Grids", Game AI Pro 2, 2015). Each entry follows from the neighbourhood and from entries
-//! one step ahead; so the table is filled from each direction's far end, and after a change of the
-//! grid only those entries are computed again from which the change can be seen. The surprising
-//! thing is that the repair is exact: a repaired table equals a new one, entry by entry.
+//! Cost Grids", Game AI Pro 2, 2015). Each entry follows from the neighbourhood and from the
+//! entries one step ahead. The table is therefore filled from each direction's far end, and after a
+//! change of the grid only the entries that depend on it are recomputed. The surprising thing: the
+//! repair is exact. A repaired table equals a new one, entry by entry.
 
 use crate::cell::Cell;
 use crate::cost::Cost;
@@ -16,10 +16,10 @@ use crate::rule::{NOWHERE, Rule, STEP, turned};
 use crate::search::{Aim, At, One};
 use std::marker::PhantomData;
 
-/// The order of filling: what others look up comes first.
+/// The order of filling: entries come before those that look them up.
 const STRAIGHT: [usize; 4] = [2, 6, 0, 4];
 const DIAGONAL: [usize; 4] = [1, 3, 5, 7];
-/// The repair of one change looks at cells up to so many columns and rows away to begin with.
+/// The repair of one change starts with cells up to this many columns and rows away.
 const NEAR: i32 = 2;
 
 /// Distances to jump points under the rule `R`: 16 bytes a cell.
@@ -37,13 +37,13 @@ impl<R: Rule> PartialEq for Jumps<R> {
 }
 
 impl<R: Rule> Jumps<R> {
-    /// The table of `grid`, in time proportional to its cells.
+    /// Computes the table of `grid`, in time proportional to its cells.
     pub fn of(grid: &Grid) -> Jumps<R> {
         let entries = vec![[0; 8]; grid.rows().positions()];
         let mut jumps = Jumps { entries, fingerprint: grid.fingerprint(), rule: PhantomData };
         for direction in Self::order() {
             let (dx, dy) = STEP[direction];
-            // What lies ahead is filled before what looks at it.
+            // The entries ahead are filled before those that look them up.
             for row in 0..grid.height() {
                 let y = if dy > 0 { grid.height() - 1 - row } else { row };
                 for column in 0..grid.width() {
@@ -57,22 +57,22 @@ impl<R: Rule> Jumps<R> {
         jumps
     }
 
-    /// Directions of runs first, then of walks; what is neither has no entries.
+    /// Directions of runs first, then of walks; other directions have no entries.
     fn order() -> impl Iterator<Item = usize> {
         let straight = STRAIGHT.into_iter();
         let walks = |direction: &usize| R::WALKS >> *direction & 1 == 1;
-        // With four neighbours the walks are straight, and there are no diagonals.
+        // With four neighbours the walks are straight and there are no diagonals.
         let runs = straight.clone().filter(move |it| !walks(it));
         runs.chain(straight.filter(walks)).chain(DIAGONAL.into_iter().filter(walks))
     }
 
-    /// Repairs the table after `cell`, and nothing else, has changed in `grid`.
+    /// Repairs the table after a change of `cell`, and of no other cell, in `grid`.
     ///
-    /// Takes time proportional to the number of entries that change, at most.
+    /// Takes time at most proportional to the number of entries that change.
     ///
     /// # Errors
-    /// [`GridError::Outside`]; [`GridError::StaleTable`] if the table is not of this grid as it was
-    /// before `cell` changed. A table that already fits is left as it is.
+    /// [`GridError::Outside`]; [`GridError::StaleTable`] if the table does not match the grid
+    /// before `cell` changed. A table that already matches stays as it is.
     pub fn repair(&mut self, grid: &Grid, cell: Cell) -> Result<(), GridError> {
         if !grid.contains(cell) {
             return Err(GridError::Outside(cell));
@@ -101,8 +101,9 @@ impl<R: Rule> Jumps<R> {
                 if old == entry {
                     continue;
                 }
-                // Who looks at this entry: the cell before it in this direction, and, if this is a
-                // run, those before it in the directions that look aside to it.
+                // Two kinds of entries depend on this one: the cell before it in this
+                // direction and, if this is a run, the cells before it in the
+                // directions that look aside to it.
                 work.push(position.wrapping_add_signed(-by));
                 if R::WALKS >> direction & 1 == 0 {
                     let sides = [turned(direction, R::TURN), turned(direction, 8 - R::TURN)];
@@ -114,7 +115,7 @@ impl<R: Rule> Jumps<R> {
         Ok(())
     }
 
-    /// Holds that the table is of this grid as it is.
+    /// Checks that the table matches the grid's present state.
     ///
     /// # Errors
     /// [`GridError::StaleTable`].
@@ -122,7 +123,7 @@ impl<R: Rule> Jumps<R> {
         if self.fingerprint == grid.fingerprint() { Ok(()) } else { Err(GridError::StaleTable) }
     }
 
-    /// An entry from what lies one step ahead.
+    /// Computes an entry from those one step ahead.
     fn computed(&self, grid: &Grid, position: u32, direction: usize) -> i16 {
         let rows = grid.rows();
         if !rows.is_free(position) || R::MOVES[rows.around(position)] >> direction & 1 == 0 {
@@ -158,13 +159,13 @@ impl<R: Rule> Jumps<R> {
     }
 }
 
-/// From a position to the next in `direction`.
+/// The distance from a position to the next in `direction`.
 fn delta(grid: &Grid, direction: usize) -> i32 {
     let (dx, dy) = STEP[direction];
     dx + dy * grid.rows().stride() as i32
 }
 
-/// What runs and walks from one cell have in common.
+/// The state that all runs and walks from one cell share.
 struct Jump<'a, R: Rule> {
     table: &'a Jumps<R>,
     memory: &'a mut Memory,
@@ -180,7 +181,7 @@ impl<R: Rule> Jump<'_, R> {
         self.table.entries[self.grid.position(cell) as usize][direction]
     }
 
-    /// From jump point to jump point of a walk, with runs to both sides at each.
+    /// Walks from jump point to jump point, with runs to both sides at each.
     fn walk(&mut self, from: Cell, spent: Cost, direction: usize) {
         let step = STEP[direction];
         let steps = |count| {
@@ -211,7 +212,7 @@ impl<R: Rule> Jump<'_, R> {
         }
     }
 
-    /// Steps of a walk until the goal lies on it or in a direction of its runs.
+    /// The steps of a walk until the goal lies on it or in a direction of its runs.
     #[inline]
     fn level_with_goal(&self, cell: Cell, (dx, dy): (i32, i32)) -> Option<u32> {
         let (columns, rows) = cell.offset(self.goal.cell);
@@ -222,7 +223,7 @@ impl<R: Rule> Jump<'_, R> {
         (level > 0).then_some(level as u32)
     }
 
-    /// Reaches the goal from a cell that is level with it, if nothing stands between.
+    /// Reaches the goal from a cell level with it, if no obstacle stands between.
     fn turn_to_goal(&mut self, cell: Cell, cost: Cost) {
         let (dx, dy) = cell.offset(self.goal.cell);
         let left = (dx.abs() + dy.abs()) as u32;
@@ -241,7 +242,7 @@ impl<R: Rule> Jump<'_, R> {
         }
     }
 
-    /// To the next jump point of a run, or to the goal if that comes before the run ends.
+    /// Goes to the next jump point of a run, or to the goal if that comes first.
     fn run(&mut self, cell: Cell, cost: Cost, direction: usize) {
         let entry = self.entry(cell, direction);
         let reach = u32::from(entry.unsigned_abs());

@@ -1,8 +1,8 @@
-//! Which cells hang together: a label for each cell, and which labels mean the same.
+//! Connected components: a label for each cell, and a table of equivalent labels.
 //!
-//! Made row by row from runs of free cells. Opening a cell joins what is around it. Blocking one
-//! may tear its surroundings apart; it surely does not if its free neighbours still reach each
-//! other among themselves, and that is the usual case. Otherwise the labels are thrown away.
+//! The labels are made row by row from runs of free cells. Opening a cell joins its neighbours.
+//! Blocking a cell may split its surroundings; it does not if the free neighbours still reach each
+//! other among themselves, which is the usual case. Otherwise the labels are dropped.
 
 use crate::bits::Bits;
 use crate::rule::Corners;
@@ -15,9 +15,9 @@ const NONE: u32 = 0;
 pub(crate) struct Labels {
     /// A label for each position.
     of: Vec<u32>,
-    /// For each label one that means the same, at the end itself.
+    /// For each label an equivalent one; the last in the chain names itself.
     same: Vec<u32>,
-    /// How many labels there may be before it is better to count anew.
+    /// Above this number of labels, counting again is cheaper.
     limit: usize,
     corners: bool,
 }
@@ -46,7 +46,7 @@ impl Labels {
         let end = first + width;
         let mut at = first;
         while at < end {
-            // Beyond the row's end there is a blocked cell, so a run ends in time.
+            // A blocked cell follows the row's end, so a run ends in time.
             let blocked = (!bits.window(at)).trailing_zeros();
             if blocked == 0 {
                 at += bits.window(at).trailing_zeros().max(1);
@@ -61,7 +61,7 @@ impl Labels {
         }
     }
 
-    /// Gives the run `begin..end` a label, the one of the row above where it touches it.
+    /// Labels the run `begin..end`, with the label of the row above where it touches it.
     fn join_above(&mut self, bits: &Bits, begin: u32, end: u32) {
         let reach = u32::from(self.corners);
         let mut label = NONE;
@@ -97,7 +97,8 @@ impl Labels {
         label
     }
 
-    /// Lets two labels mean the same: the older one, so that chains stay short row after row.
+    /// Makes two labels equivalent. The older one represents both, so
+    /// chains stay short row after row.
     fn join(&mut self, one: u32, two: u32) -> u32 {
         let (one, two) = (self.root(one), self.root(two));
         let (old, new) = (one.min(two), one.max(two));
@@ -110,7 +111,7 @@ impl Labels {
         self.root(self.of[position as usize])
     }
 
-    /// Joins a cell that has become free to what is around it; false if it is better to count anew.
+    /// Joins a newly free cell to its neighbours; false if counting again is cheaper.
     pub(crate) fn open(&mut self, position: u32, stride: u32, around: usize) -> bool {
         let mut label = NONE;
         for bit in self.neighbours() {
@@ -127,19 +128,19 @@ impl Labels {
         self.same.len() < self.limit
     }
 
-    /// Takes a cell out; false if that may have torn its component apart.
+    /// Removes a cell; false if that may have split its component.
     pub(crate) fn close(&mut self, position: u32, around: usize) -> bool {
         self.of[position as usize] = NONE;
         !self.may_tear(around)
     }
 
-    /// The bits of a neighbourhood whose cells touch the middle.
+    /// The bits of the neighbours that touch the middle.
     fn neighbours(&self) -> impl Iterator<Item = u32> + use<> {
         let corners = self.corners;
         [1, 3, 5, 7, 0, 2, 6, 8].into_iter().take(if corners { 8 } else { 4 })
     }
 
-    /// Whether the free neighbours of a blocked middle fall into several groups around it.
+    /// Whether the free neighbours of a blocked middle form several groups around it.
     fn may_tear(&self, around: usize) -> bool {
         let free = around & !(1 << 4);
         let touching = self.neighbours().filter(|bit| free >> bit & 1 == 1);
@@ -161,7 +162,7 @@ impl Labels {
         }
     }
 
-    /// Whether two cells of a neighbourhood touch each other.
+    /// Whether two cells of a neighbourhood touch.
     fn touch(&self, one: i32, two: i32) -> bool {
         let (dx, dy) = ((one % 3 - two % 3).abs(), (one / 3 - two / 3).abs());
         if self.corners { dx.max(dy) == 1 } else { dx + dy == 1 }

@@ -4,20 +4,19 @@
 //!   Grid       bits, row by row and column by column; one cell changes in constant time
 //!   Searcher   A*, jump point search (JPS) and JPS with a table (JPS+); keeps its memory
 //!   Jumps      the table of JPS+, repaired cell by cell
-//!   Cost       so many straight steps and so many diagonal ones, exactly, as one integer
-//!   oracle     Dijkstra as a textbook has it, and what a legal path is, in plain words
+//!   Cost       numbers of straight and of diagonal steps, exactly, as one integer
+//!   oracle     Dijkstra as in a textbook, and the definition of a legal path in plain words
 //!   movingai   the maps and scenarios of the MovingAI benchmark sets, both dialects
 //! ```
 //!
-//! What may be cut is part of the type: a `Searcher<NoObstacle>` and a `Searcher<Always>` cannot be
-//! mixed up, and a table that was made for one cannot be lent to the other. All costs are uniform
-//! and a move is possible in both directions or in none; jump point search is wrong without
-//! either, so neither can be said here.
+//! The corner rule is part of the type: a `Searcher<NoObstacle>` and a `Searcher<Always>` cannot
+//! be mixed up, and a table made for one does not fit the other. All costs are uniform, and every
+//! move is possible in both directions or in none. Jump point search needs both, so the types
+//! cannot express anything else.
 //!
-//! The surprising thing is that nothing here rounds. A diagonal step costs the square root of two,
-//! and comparing sums of such steps in floating point goes wrong by and by; [`Cost`] weighs steps
-//! with two integers whose ratio is so near to the root that no two paths of a grid that we accept
-//! can be mistaken.
+//! The surprising thing: nothing here rounds. A diagonal step costs the square root of two, and
+//! sums of such steps in floating point drift. [`Cost`] weighs steps with two integers whose ratio
+//! is so close to the root that it orders all paths of an accepted grid correctly.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

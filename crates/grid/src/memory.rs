@@ -1,7 +1,7 @@
-//! What a search knows of each position, kept from one search to the next without clearing it.
+//! The search state of each position, kept from one search to the next without clearing it.
 //!
-//! The best cost so far and the number of the search share a word. The numbers count down, so that
-//! whatever an earlier search has left is larger than any cost of the present one: "never seen",
+//! The best cost so far and the number of the search share a word. The numbers count down, so
+//! everything an earlier search left is larger than any cost of the present one. "Never seen",
 //! "seen by an earlier search" and "found on a longer way" are one comparison.
 
 use crate::cell::Cell;
@@ -10,35 +10,35 @@ use crate::grid::Grid;
 use crate::open::{Entry, Open};
 use crate::search::{Event, Stats};
 
-/// The part of a word that is a cost.
+/// The bits of a word that hold a cost.
 const COST: u64 = (1 << cost::BITS) - 1;
-/// Searches between two times that everything is cleared.
+/// The number of searches between two clearings of the memory.
 const SEARCHES: u64 = (1 << (64 - cost::BITS)) - 1;
-/// The estimate is part of the key in whole steps, which leaves out these bits.
+/// The key holds the estimate in whole steps, without these bits.
 const STEP_BITS: u32 = 24;
 
-/// Where the direction stands above a cell.
+/// The shift of the direction, above the cell.
 const ENTERED: u32 = 24;
-/// The position has been left.
+/// The position was expanded.
 const LEFT: u32 = 1 << 31;
 
-/// A position: both halves are read together, so they lie together.
+/// A position: a search reads both halves together, so they lie together.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The number of the search that was here last, and the best cost that it found.
+    /// The number of the last search here, and the best cost that it found.
     best: u64,
-    /// The cell from which it came, and above it the direction in which it came.
+    /// The parent cell, and above it the direction of entry.
     parent: u32,
 }
 
-/// A position where no search has been.
+/// A position that no search has reached.
 const UNSEEN: Node = Node { best: u64::MAX, parent: 0 };
 
-/// Where a search writes.
+/// The memory of a search.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory {
     nodes: Vec<Node>,
-    /// The number of the present search, in its place above the costs.
+    /// The number of the present search, shifted above the costs.
     search: u64,
     pub(crate) open: Open,
     pub(crate) stats: Stats,
@@ -46,7 +46,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Forgets everything and has room for `grid`; `estimate` is that of the first cell.
+    /// Starts a search on `grid` with no known positions; `estimate` is that of the first cell.
     pub(crate) fn begin(&mut self, grid: &Grid, estimate: Cost) {
         let positions = grid.rows().positions();
         if self.nodes.len() < positions {
@@ -64,8 +64,8 @@ impl Memory {
         }
     }
 
-    /// Notes that `cell`, at `position`, can be reached from `parent` at `cost`, if that is news,
-    /// `entered` in a direction; `estimate` is what remains to the goal.
+    /// Records that `cell`, at `position`, can be reached from `parent` at `cost`, `entered` in a
+    /// direction, if that is an improvement; `estimate` is the remaining distance to the goal.
     #[inline(always)]
     pub(crate) fn reach(
         &mut self,
@@ -94,9 +94,9 @@ impl Memory {
         Cost::from_word(self.nodes[position as usize].best & COST)
     }
 
-    /// Takes leave of a position that came out of the open list: its cost, and the direction in
-    /// which it was reached. Nothing if it came out before: then it was found again on a shorter
-    /// way, and that one came first.
+    /// Expands a position from the open list: returns its cost, and the direction in which
+    /// it was reached. `None` if it was expanded before: a shorter way was found
+    /// meanwhile, and that entry came first.
     #[inline]
     pub(crate) fn leave(&mut self, position: u32) -> Option<(Cost, usize)> {
         let node = &mut self.nodes[position as usize];
@@ -115,13 +115,13 @@ impl Memory {
     }
 }
 
-/// Whole steps that remain, as a key has them.
+/// The remaining whole steps, as in a key.
 #[inline]
 pub(crate) fn steps_left(key: u64) -> u64 {
     key & ((1 << (64 - cost::BITS)) - 1)
 }
 
-/// The place in the open list: by the whole, then by what remains.
+/// The priority in the open list: by the estimated total, then by the remainder.
 #[inline]
 pub(crate) fn key(cost: Cost, estimate: Cost) -> u64 {
     (cost + estimate).word() << (64 - cost::BITS) | estimate.word() >> STEP_BITS

@@ -1,27 +1,27 @@
 //! Maps and scenarios in the formats of the MovingAI benchmark sets.
 //!
 //! The format is Sturtevant's ("Benchmarks for Grid-Based Pathfinding", IEEE Transactions on
-//! Computational Intelligence and AI in Games, 2012; movingai.com/benchmarks/formats.html). Two
-//! dialects are about, and both are read: scenarios that begin with `version 1`, `version 1.0` or
-//! no such line, with tabs or blanks between their columns; lengths with six significant digits or
-//! with a fixed number of decimals. How far a printed length may be from the true one follows from
-//! its digits ([`Query::tolerance`]).
+//! Computational Intelligence and AI in Games, 2012; movingai.com/benchmarks/formats.html). The
+//! parser reads both dialects in use: scenarios that begin with `version 1`, `version 1.0` or no
+//! such line, with tabs or blanks between their columns; lengths with six significant digits or
+//! with a fixed number of decimals. The tolerance of a printed length follows from its digits
+//! ([`Query::tolerance`]).
 //!
-//! The surprising thing is water. A `W` may be crossed by who is in the water already, but not be
-//! entered from land; one map is therefore two grids, [`Map::grid`] for those who walk and
-//! [`Map::water`] for those who swim.
+//! The surprising thing is water. Agents already in the water may cross a `W`, but agents on land
+//! cannot enter it. One map is therefore two grids: [`Map::grid`] for walking agents and
+//! [`Map::water`] for swimming ones.
 
 use crate::cell::Cell;
 use crate::error::GridError;
 use crate::grid::{Grid, SIDE_MAX};
 use std::fmt;
 
-/// Found text is quoted up to this many bytes.
+/// Errors quote up to this many bytes of the text found.
 const QUOTED_MAX: usize = 40;
-/// Digits that C++ streams print where nobody says how many.
+/// Significant digits that C++ streams print by default.
 const DIGITS: i32 = 6;
 
-/// A map: what stands on each cell, as in the file.
+/// A map: the terrain of each cell, as in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Map {
     width: u16,
@@ -30,10 +30,10 @@ pub struct Map {
 }
 
 impl Map {
-    /// Reads a map. Lines may end with CR LF; what follows the last row must be blank.
+    /// Reads a map. Lines may end with CR LF; all text after the last row must be blank.
     ///
     /// # Errors
-    /// [`GridError::Parse`] with the first line that is not as it should be.
+    /// [`GridError::Parse`] with the first malformed line.
     pub fn parse(bytes: &[u8]) -> Result<Map, GridError> {
         let mut lines = Lines::of(bytes);
         let mut sides = [None; 2];
@@ -73,7 +73,7 @@ impl Map {
         Ok(Map { width: width as u16, height: height as u16, terrain })
     }
 
-    /// A map with `.` where a grid is free and `@` where it is blocked.
+    /// A map with `.` for each free cell of a grid and `@` for each blocked one.
     pub fn of(grid: &Grid) -> Map {
         let terrain = grid.cells().map(|cell| if grid.is_free(cell) { b'.' } else { b'@' });
         Map { width: grid.width(), height: grid.height(), terrain: terrain.collect() }
@@ -89,7 +89,7 @@ impl Map {
         self.height
     }
 
-    /// What stands on `cell`: one of `.G@OTSW`; `@` beyond the map.
+    /// The terrain of `cell`: one of `.G@OTSW`; `@` beyond the map.
     pub fn terrain(&self, cell: Cell) -> u8 {
         if cell.x >= self.width {
             return b'@';
@@ -98,7 +98,7 @@ impl Map {
         self.terrain.get(at).copied().unwrap_or(b'@')
     }
 
-    /// The grid of those who walk: `.`, `G` and `S` are free.
+    /// The grid for walking agents: `.`, `G` and `S` are free.
     ///
     /// # Errors
     /// Never for a map that was read: its sides were checked.
@@ -106,7 +106,7 @@ impl Map {
         self.free(b".GS")
     }
 
-    /// The grid of those who swim: `W` is free.
+    /// The grid for swimming agents: `W` is free.
     ///
     /// # Errors
     /// Never for a map that was read: its sides were checked.
@@ -120,7 +120,7 @@ impl Map {
     }
 }
 
-/// As a file has it.
+/// The file format.
 impl fmt::Display for Map {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "type octile\nheight {}\nwidth {}\nmap", self.height, self.width)?;
@@ -131,34 +131,34 @@ impl fmt::Display for Map {
     }
 }
 
-/// One question of a scenario, with its answer.
+/// One query of a scenario, with its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
     /// The line in the file, from 1.
     pub line: usize,
     /// Paths of about the same length share a bucket.
     pub bucket: u32,
-    /// The name of the map, as the file has it.
+    /// The name of the map, as in the file.
     pub map: String,
     /// Columns of the map.
     pub width: usize,
     /// Rows of the map.
     pub height: usize,
-    /// Where the path begins.
+    /// The first cell of the path.
     pub from: Cell,
-    /// Where it ends.
+    /// The last cell of the path.
     pub to: Cell,
-    /// How long the shortest path is, as printed.
+    /// The length of the shortest path, as printed.
     pub length: f64,
-    /// By how much the printed length may differ from the true one: half a unit of the last digit,
-    /// and what an author who adds in single precision may lose.
+    /// The allowed difference between the printed length and the true one: half a unit of the last
+    /// digit, plus the error of a sum in single precision.
     pub tolerance: f64,
 }
 
 /// Reads a scenario.
 ///
 /// # Errors
-/// [`GridError::Parse`] with the first line that is not as it should be.
+/// [`GridError::Parse`] with the first malformed line.
 pub fn scenario(bytes: &[u8]) -> Result<Vec<Query>, GridError> {
     const ROW: &str = "bucket, map, width, height, start x y, goal x y, length";
     let mut lines = Lines::of(bytes);
@@ -182,7 +182,7 @@ pub fn scenario(bytes: &[u8]) -> Result<Vec<Query>, GridError> {
 }
 
 fn query(text: &str, line: usize) -> Option<Query> {
-    // A name of a map may hold blanks where tabs part the columns.
+    // Where tabs separate the columns, a map's name may hold blanks.
     let columns: Vec<&str> = if text.contains('\t') {
         text.split('\t').map(str::trim).collect()
     } else {
@@ -203,16 +203,17 @@ fn query(text: &str, line: usize) -> Option<Query> {
     })
 }
 
-/// Half a unit of the last printed digit, six significant ones at least, and a part in a million.
+/// Half a unit of the last printed digit, of at least six significant
+/// ones, plus a part in a million.
 fn tolerance(printed: &str, length: f64) -> f64 {
     let decimals = printed.split_once('.').map_or(0, |(_, after)| after.len() as i32);
     let whole = if length < 1.0 { 0 } else { length.log10().floor() as i32 + 1 };
-    // Streams leave zeros at the end out, so a short number does not mean a coarse one.
+    // Streams omit trailing zeros, so a short number does not mean a coarse one.
     let decimals = decimals.max(DIGITS - whole);
     0.5 * 10f64.powi(-decimals) + length * 1e-6
 }
 
-/// The lines of a file, counted.
+/// The lines of a file, with a line counter.
 struct Lines<'a> {
     rest: &'a [u8],
     number: usize,
@@ -223,7 +224,7 @@ impl<'a> Lines<'a> {
         Lines { rest: bytes, number: 0 }
     }
 
-    /// The next line without its end.
+    /// The next line without its line end.
     fn peek(&self) -> Option<&'a [u8]> {
         if self.rest.is_empty() {
             return None;
@@ -244,7 +245,7 @@ impl<'a> Lines<'a> {
         Ok(line)
     }
 
-    /// Holds that only blanks follow.
+    /// Checks that only blanks follow.
     fn ended(&mut self, expected: &'static str) -> Result<(), GridError> {
         while let Some(line) = self.peek() {
             self.next(expected)?;
@@ -255,7 +256,7 @@ impl<'a> Lines<'a> {
         Ok(())
     }
 
-    /// What is wrong with the line that was read last.
+    /// The error for the line that was read last.
     fn fault(&self, expected: &'static str, found: &[u8]) -> GridError {
         let found = String::from_utf8_lossy(&found[..found.len().min(QUOTED_MAX)]);
         GridError::Parse { line: self.number, expected, found: format!("`{found}`") }

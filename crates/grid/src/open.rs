@@ -1,24 +1,24 @@
-//! The open list: what is due soon in a small heap, what is due later in buckets.
+//! The open list: a small heap for the near future, buckets for the rest.
 //!
-//! The key is the estimated cost of the whole path and, where that is equal, the distance that is
-//! still to go, so that of equally good cells the one nearest to the goal comes first. A heap of
-//! everything would be deep and seldom in the cache. So only cells within an eighth of a step of
-//! the present cost are in the heap, whose parents have four children; the others wait in lists,
-//! one for each eighth of a step, and enter the heap when their turn comes (the idea of Dial,
-//! "Algorithm 360", CACM 1969, but in an exact order). A cell that is found again on a shorter way
-//! is put in again; what is outdated is skipped when it comes out.
+//! The key is the estimated cost of the whole path and, if that is equal, the distance still to go;
+//! so of equally good cells the one nearest to the goal comes first. A heap of everything would be
+//! deep and seldom in the cache. So the heap, with four children to a node, holds only cells within
+//! an eighth of a step of the present cost. The others wait in lists, one for each eighth of a
+//! step, and enter the heap when their turn comes (the idea of Dial, "Algorithm 360", CACM 1969,
+//! but in an exact order). A cell that is found again on a shorter way is inserted again; outdated
+//! entries are skipped when they come out.
 //!
-//! The surprising thing is the last bucket: it takes whatever is too far away, and where a search
-//! gets that far, the list is an ordinary heap again, slower and as right as before.
+//! The surprising thing is the last bucket: it takes all cells that are too far away. If a search
+//! gets that far, the list is an ordinary heap again, slower and equally correct.
 
 /// Children of a node of the heap.
 const CHILDREN: usize = 4;
-/// Keys that differ in these bits only share a bucket: 21 bits of cost, 15 that break ties. A
+/// Keys that differ only in these bits share a bucket: 21 bits of cost, 15 that break ties. A
 /// straight step is a little less than 2^24.
 const BUCKET_BITS: u32 = 21 + 15;
-/// Buckets: what lies 8192 steps beyond the first estimate is in the last.
+/// The number of buckets; cells 8192 steps beyond the first estimate go to the last one.
 const BUCKETS: usize = 1 << 16;
-/// No place among the links.
+/// No index into the links.
 const NONE: u32 = u32::MAX;
 /// No entry: no search makes such a key.
 const NOTHING: Entry = Entry { key: u64::MAX, cell: 0, position: 0 };
@@ -31,18 +31,18 @@ pub(crate) struct Entry {
     pub(crate) position: u32,
 }
 
-/// An entry that waits, and the next one in its bucket or in the list of places to be used again.
+/// A waiting entry, and the next one in its bucket or in the free list.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     entry: Entry,
     next: u32,
 }
 
-/// Cells to be looked at, the most promising first.
+/// The cells to expand, the most promising first.
 #[derive(Clone, Debug)]
 pub(crate) struct Open {
-    /// Not behind anything in the heap: a search that gets nearer to its goal with each step finds
-    /// its next cell here, and the heap is left alone. May be [`NOTHING`].
+    /// Never after an entry of the heap. A search that gets nearer to its goal with each step finds
+    /// its next cell here and leaves the heap alone. May be [`NOTHING`].
     next: Entry,
     heap: Vec<Entry>,
     /// The first entry of each bucket.
@@ -50,7 +50,7 @@ pub(crate) struct Open {
     /// A bit for each bucket that is not empty.
     filled: Vec<u64>,
     links: Vec<Link>,
-    /// The first place in `links` to be used again.
+    /// The head of the free list in `links`.
     unused: u32,
     /// The key at which the first bucket begins.
     base: u64,
@@ -77,7 +77,7 @@ impl Default for Open {
 }
 
 impl Open {
-    /// Empties the list; the keys to come will not be below `base`.
+    /// Empties the list; no later key will be below `base`.
     pub(crate) fn clear(&mut self, base: u64) {
         self.buckets.resize(BUCKETS, NONE);
         self.filled.resize(BUCKETS / 64, 0);
@@ -93,7 +93,7 @@ impl Open {
         (self.unused, self.base, self.present, self.furthest) = (NONE, base, 0, 0);
     }
 
-    /// Puts a cell in.
+    /// Inserts a cell.
     #[inline(always)]
     pub(crate) fn push(&mut self, entry: Entry) {
         let bucket =
@@ -116,7 +116,7 @@ impl Open {
         self.furthest = self.furthest.max(bucket);
     }
 
-    /// Takes the cell with the least key out.
+    /// Removes the cell with the least key.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Entry> {
         if self.next.key != NOTHING.key {
@@ -131,7 +131,7 @@ impl Open {
         Some(first)
     }
 
-    /// Moves the next bucket that is not empty into the heap; nothing if there is none.
+    /// Moves the next bucket that is not empty into the heap; `None` if there is none.
     fn turn(&mut self) -> Option<()> {
         let mut at = self.present / 64;
         let mut word = self.filled[at] & u64::MAX << (self.present % 64);
@@ -168,7 +168,7 @@ impl Open {
         }
     }
 
-    /// Puts `entry` where it belongs, from the bottom.
+    /// Sifts `entry` up from the bottom.
     #[inline]
     fn sift_up(&mut self, entry: Entry) {
         let mut hole = self.heap.len();
@@ -184,7 +184,7 @@ impl Open {
         self.heap[hole] = entry;
     }
 
-    /// Puts `last` where it belongs, from the top, which is free.
+    /// Sifts `last` down from the top, which is free.
     #[inline]
     fn sift_down(&mut self, last: Entry) {
         let len = self.heap.len();
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
     use stats::Rng;
 
-    /// Random keys come out in order, the lists being used again for each seed.
+    /// Random keys come out in order; each seed reuses the lists.
     fn check(spread: u32) {
         let mut open = Open::default();
         for seed in 0..40 {
@@ -233,7 +233,7 @@ mod tests {
                     model.retain(|it| Some(*it) != found);
                     present = found.map_or(present, |it| it.0);
                 } else {
-                    // As in a search: now and then a key that is a little less than the present.
+                    // As in a search: sometimes a key is a little less than the present one.
                     let early = rng.below(3) as u64;
                     let key = (present + (rng.roll() >> (64 - spread))).saturating_sub(early);
                     open.push(Entry { key: key.max(base), cell, position: cell + 1 });

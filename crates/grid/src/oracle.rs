@@ -1,7 +1,7 @@
-//! What the searches are held against: Dijkstra's algorithm as a textbook has it, and what a legal
-//! path is, in plain words.
+//! The reference for the searches: Dijkstra's algorithm as in a textbook, and the definition of a
+//! legal path in plain words.
 //!
-//! Nothing here shares code with the searches but [`Grid::is_free`]: no table of neighbourhoods, no
+//! The only code shared with the searches is [`Grid::is_free`]: no table of neighbourhoods, no
 //! scan, no estimate, no weight. Lengths are pairs of whole numbers, compared by squaring.
 
 use crate::cell::Cell;
@@ -35,7 +35,7 @@ impl PartialOrd for Pair {
     }
 }
 
-/// Whether one step leads from one cell to the other under a rule, and whether it is diagonal.
+/// Whether a legal step joins the two cells under a rule, and whether it is diagonal.
 pub fn step(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Option<bool> {
     let (dx, dy) = from.offset(to);
     if !grid.is_free(from) || !grid.is_free(to) || dx.abs().max(dy.abs()) != 1 {
@@ -55,8 +55,8 @@ pub fn step(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Option<bool>
     fits.then_some(true)
 }
 
-/// The lengths of the shortest paths from `from` to every cell, row by row; nothing where none
-/// leads.
+/// The lengths of the shortest paths from `from` to every cell, row by
+/// row; `None` where no path leads.
 pub fn costs(grid: &Grid, corners: Corners, from: Cell) -> Vec<Option<Pair>> {
     let at = |cell: Cell| usize::from(cell.y) * usize::from(grid.width()) + usize::from(cell.x);
     let mut costs: Vec<Option<Pair>> =
@@ -85,18 +85,18 @@ pub fn costs(grid: &Grid, corners: Corners, from: Cell) -> Vec<Option<Pair>> {
     costs
 }
 
-/// The eight cells around one; at the upper and left border fewer.
+/// The eight cells around one; fewer at the upper and left border.
 fn neighbours(cell: Cell) -> impl Iterator<Item = Cell> {
     let around = |middle: u16| (-1..=1).filter_map(move |by| middle.checked_add_signed(by));
     around(cell.y).flat_map(move |y| around(cell.x).map(move |x| Cell { x, y }))
 }
 
-/// The first step of a path that is not one.
+/// The first illegal step of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Illegal {
-    /// Where it begins.
+    /// The first cell of the step.
     pub from: Cell,
-    /// Where it leads.
+    /// The second cell of the step.
     pub to: Cell,
 }
 
@@ -106,10 +106,10 @@ impl fmt::Display for Illegal {
     }
 }
 
-/// Walks a path and adds its steps up.
+/// Checks a path and sums its steps.
 ///
 /// # Errors
-/// The first step that is not legal; for a path of one blocked cell, one from it to itself.
+/// The first illegal step; for a path of one blocked cell, one from it to itself.
 pub fn walk(
     grid: &Grid,
     corners: Corners,

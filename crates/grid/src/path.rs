@@ -1,9 +1,9 @@
-//! A path: where it turns, and each of its steps.
+//! A path: its turning points, and each of its steps.
 
 use crate::cell::Cell;
 use crate::cost::Cost;
 
-/// A path that a search has found, lent by it.
+/// A path found by a search, borrowed from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path<'a> {
     pub(crate) turns: &'a [Cell],
@@ -17,7 +17,7 @@ impl<'a> Path<'a> {
         self.turns
     }
 
-    /// What it costs.
+    /// The cost of the path.
     pub fn cost(&self) -> Cost {
         self.cost
     }

@@ -1,8 +1,8 @@
-//! Which corners may be cut, as types, and what follows from it for each neighbourhood.
+//! The corner rules as types, and the tables that follow from them for each neighbourhood.
 //!
 //! Directions are numbered clockwise from north: even ones are straight, odd ones diagonal. A
-//! neighbourhood is nine bits, row by row. Everything a search asks about one cell is a look into
-//! a table of 512 entries that the compiler fills from the definitions below.
+//! neighbourhood is nine bits, row by row. Every question of a search about one cell is a look-up
+//! in a table of 512 entries that the compiler fills from the definitions below.
 //!
 //! The successors are those of Harabor and Grastien ("Online Graph Pruning for Pathfinding on Grid
 //! Maps", AAAI 2011; "The JPS Pathfinding System", SoCS 2012, without corner cutting). Among paths
@@ -40,7 +40,7 @@ impl Corners {
         }
     }
 
-    /// Whether cells that touch at a corner only can belong to one path without a third cell.
+    /// Whether two cells that touch only at a corner can be neighbours on a path.
     pub(crate) const fn joins_corners(self) -> bool {
         matches!(self, Corners::Always)
     }
@@ -52,7 +52,7 @@ impl fmt::Display for Corners {
     }
 }
 
-/// Columns and rows of one step in each direction.
+/// The offset of one step in each direction, in columns and rows.
 pub(crate) const STEP: [(i32, i32); 8] =
     [(0, -1), (1, -1), (1, 0), (1, 1), (0, 1), (-1, 1), (-1, 0), (-1, -1)];
 /// No direction: a search begins here, and every neighbour is a successor.
@@ -91,7 +91,7 @@ const fn moves_of(corners: Corners, around: usize) -> u8 {
     moves
 }
 
-/// The directions in which a path that came in `direction` naturally goes on.
+/// The natural directions of a path that came in `direction`.
 const fn natural(corners: Corners, direction: usize) -> u8 {
     let ahead = 1 << direction;
     let walks = walks(corners);
@@ -102,12 +102,12 @@ const fn natural(corners: Corners, direction: usize) -> u8 {
     ahead | 1 << turned(direction, turn) | 1 << turned(direction, 8 - turn)
 }
 
-/// The directions that an obstacle beside or behind makes necessary.
+/// The directions that an obstacle beside or behind the path makes necessary.
 const fn forced(corners: Corners, direction: usize, around: usize) -> u8 {
     let mut forced = 0;
     let mut side = 0;
     while side < 2 {
-        // The left side first, then its mirror image.
+        // The left side first, then the right one as its mirror image.
         let sign = if side == 0 { 7 } else { 1 };
         let at = [
             direction,
@@ -131,7 +131,7 @@ const fn forced(corners: Corners, direction: usize, around: usize) -> u8 {
     forced & moves_of(corners, around)
 }
 
-/// The directions in which a search goes cell by cell and looks aside; in the others it runs.
+/// The directions in which a search walks cell by cell and looks aside; in the others it runs.
 const fn walks(corners: Corners) -> u8 {
     match corners {
         Corners::FourNeighbour => 0b0001_0001,
@@ -139,7 +139,7 @@ const fn walks(corners: Corners) -> u8 {
     }
 }
 
-/// Eighths between a direction of walking and the two in which it looks aside.
+/// The eighths between a direction of walking and the two in which it looks aside.
 const fn turn(corners: Corners) -> usize {
     match corners {
         Corners::FourNeighbour => 2,
@@ -171,7 +171,7 @@ const fn forced_table(corners: Corners) -> [[u8; 512]; 8] {
     table
 }
 
-/// Successors by the direction of entry, [`NOWHERE`] being the last, and neighbourhood.
+/// The successors by direction of entry (the last is [`NOWHERE`]) and by neighbourhood.
 const fn successors_table(corners: Corners) -> [[u8; 512]; 9] {
     let mut table = [[0; 512]; 9];
     let mut around = 0;
@@ -189,22 +189,22 @@ const fn successors_table(corners: Corners) -> [[u8; 512]; 9] {
     table
 }
 
-/// What the searches know about a rule; outside this crate nobody needs it.
+/// Precomputed tables of a rule, for the searches in this crate only.
 pub trait Tables {
-    /// The rule.
+    /// The corner rule.
     const RULE: Corners;
     /// Legal steps by neighbourhood.
     const MOVES: &'static [u8; 512] = &moves_table(Self::RULE);
     /// Forced successors by direction and neighbourhood.
     const FORCED: &'static [[u8; 512]; 8] = &forced_table(Self::RULE);
-    /// Successors by direction of entry and neighbourhood: one look for each cell.
+    /// Successors by direction of entry and neighbourhood: one look-up for each cell.
     const SUCCESSORS: &'static [[u8; 512]; 9] = &successors_table(Self::RULE);
     /// Directions of walking.
     const WALKS: u8 = walks(Self::RULE);
     /// Eighths to look aside.
     const TURN: usize = turn(Self::RULE);
 
-    /// Directions in which a search goes on from a cell that it entered in `direction`.
+    /// The directions in which a search leaves a cell that it entered in `direction`.
     #[inline]
     fn successors(direction: usize, around: usize) -> u8 {
         Self::SUCCESSORS[direction][around]

@@ -1,4 +1,4 @@
-//! The searches: one loop, three ways to go on from a cell.
+//! The searches: one loop, three ways to find successors.
 //!
 //! ```text
 //!   take the most promising cell ── the goal? ──> trace the path back
@@ -8,10 +8,10 @@
 //!                                 JPS+  jump points, looked up in a table    (`jumps`)
 //! ```
 //!
-//! The estimate is the length of the shortest path on a grid without obstacles, which never falls
-//! by more than a step costs; so a cell that has been taken out was reached on a shortest path and
-//! is never taken out again. A search can be taken step by step, for a server that owes its clients
-//! an answer in time, and says where it has got to.
+//! The estimate is the length of the shortest path on a grid without obstacles. It never falls
+//! by more than the cost of a step, so a cell taken out of the list was reached on a shortest
+//! path and is never taken out again. A server with response deadlines can run a search step
+//! by step and read its progress.
 
 mod aim;
 mod jump;
@@ -30,14 +30,14 @@ use aim::Many;
 pub(crate) use aim::{Aim, One};
 use std::marker::PhantomData;
 
-/// How to search.
+/// The method of a search.
 #[derive(Debug)]
 pub enum Method<'t, R: Rule> {
     /// A*: from each cell that may lie on a shortest path to its neighbours.
     AStar,
-    /// Jump point search: scans rows and columns, 64 cells at a time, for the cells that matter.
+    /// Jump point search: scans rows and columns, 64 cells at a time, for jump points.
     Jps,
-    /// Jump point search that looks up in a table what JPS scans for.
+    /// Jump point search with a table in place of the scans.
     JpsPlus(&'t Jumps<R>),
 }
 
@@ -67,32 +67,32 @@ enum Kind {
     JpsPlus,
 }
 
-/// What a search has done.
+/// Counters of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Cells taken out of the open list and gone on from.
+    /// Cells taken out of the open list and expanded.
     pub expanded: u32,
-    /// Times that a cell was put into the open list.
+    /// Insertions into the open list.
     pub opened: u32,
-    /// Cells, or words of 64 cells, or entries of a table, that were read to find successors.
+    /// Cells, words of 64 cells, or table entries read to find successors.
     pub scanned: u64,
 }
 
-/// What a search has seen, for those who want to watch.
+/// An event of a search, for observers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A cell was put into the open list, reached from another one.
     Opened {
         /// The cell.
         cell: Cell,
-        /// Whence it was reached.
+        /// The cell it was reached from.
         from: Cell,
     },
-    /// A cell was gone on from.
+    /// A cell was expanded.
     Expanded(Cell),
 }
 
-/// How far a search has come.
+/// The progress of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// There is more to do.
@@ -103,7 +103,7 @@ pub enum Progress {
     Unreachable,
 }
 
-/// The search that is going on, or the last one.
+/// The present search, or the last one.
 #[derive(Clone, Copy, Debug)]
 struct Task {
     kind: Kind,
@@ -112,18 +112,18 @@ struct Task {
     to: Cell,
     many: bool,
     progress: Progress,
-    /// Where the search ended, or the cell from which least seemed to remain.
+    /// The cell where the search ended, or the cell with the least estimated remainder.
     end: Cell,
-    /// How many steps seemed to remain there.
+    /// The estimated remaining steps there.
     steps_left: u64,
-    /// What the path costs, once it is found.
+    /// The cost of the path, once it is found.
     cost: Cost,
 }
 
-/// Finds paths under the rule `R`, again and again in the same memory: once it has seen the largest
-/// grid and the longest search, it allocates nothing.
+/// Finds paths under the rule `R` and reuses its memory: once it has seen the largest grid and the
+/// longest search, it allocates nothing.
 ///
-/// One for each thread; the grid may be shared.
+/// One for each thread; searchers may share the grid.
 #[derive(Clone, Debug)]
 pub struct Searcher<R: Rule> {
     memory: Memory,
@@ -146,12 +146,12 @@ impl<R: Rule> Default for Searcher<R> {
 }
 
 impl<R: Rule> Searcher<R> {
-    /// A searcher that has not searched yet, and has no memory.
+    /// A new searcher, without memory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Finds a shortest path, or that there is none.
+    /// Finds a shortest path, or reports that there is none.
     ///
     /// # Errors
     /// A cell that is outside or blocked, or a table of another grid.
@@ -167,8 +167,8 @@ impl<R: Rule> Searcher<R> {
         Ok(self.path())
     }
 
-    /// Finds a shortest path to whichever of `goals` is nearest. Goals that are outside or blocked
-    /// are passed over.
+    /// Finds a shortest path to the nearest of `goals`. Goals that are
+    /// outside or blocked are ignored.
     ///
     /// # Errors
     /// A start that is outside or blocked, no goal at all, or [`GridError::OneGoal`] for JPS+.
@@ -192,11 +192,11 @@ impl<R: Rule> Searcher<R> {
         Ok(self.path())
     }
 
-    /// Begins a search that [`Searcher::step`] goes on with. Where the goal is cut off from the
-    /// start, that is known at once.
+    /// Begins a search, which [`Searcher::step`] continues. If the goal is cut off from the start,
+    /// the search ends at once.
     ///
     /// # Errors
-    /// As for [`Searcher::find`].
+    /// Those of [`Searcher::find`].
     pub fn begin(
         &mut self,
         grid: &Grid,
@@ -237,10 +237,10 @@ impl<R: Rule> Searcher<R> {
         }
     }
 
-    /// Goes on from at most `cells_max` more cells. A search that has ended stays ended.
+    /// Expands at most `cells_max` more cells. A search that has ended stays ended.
     ///
     /// # Errors
-    /// If there is no search, or the grid or the method is not the one it began with.
+    /// If there is no search, or if the grid or the method has changed since it began.
     pub fn step(
         &mut self,
         grid: &Grid,
@@ -287,8 +287,8 @@ impl<R: Rule> Searcher<R> {
         Some(Path { turns: &self.turns, cost: task.cost })
     }
 
-    /// The path to the cell from which least seemed to remain, of a search that has not ended: what
-    /// to do meanwhile. None if there is no such search.
+    /// The path of an unfinished search to the cell with the least estimated remainder: a move to
+    /// make meanwhile. `None` if there is no such search.
     pub fn so_far(&mut self, grid: &Grid) -> Option<Path<'_>> {
         let task = self.task.filter(|task| task.progress == Progress::More)?;
         if task.fingerprint != grid.fingerprint() {
@@ -299,17 +299,17 @@ impl<R: Rule> Searcher<R> {
         Some(Path { turns: &self.turns, cost })
     }
 
-    /// What the last search has done.
+    /// The counters of the last search.
     pub fn stats(&self) -> Stats {
         self.memory.stats
     }
 
-    /// Whether to record what searches see from now on. It costs time and memory.
+    /// Whether to record search events from now on. It costs time and memory.
     pub fn watch(&mut self, watched: bool) {
         self.memory.events = watched.then(Vec::new);
     }
 
-    /// What the last search has seen, if it was watched.
+    /// The events of the last search, if it was watched.
     pub fn events(&self) -> &[Event] {
         self.memory.events.as_deref().unwrap_or_default()
     }
@@ -331,7 +331,7 @@ impl<R: Rule> Searcher<R> {
     }
 }
 
-/// A cell to go on from: where it is, what it cost, the direction in which it was entered.
+/// A cell to expand: its place, its cost, the direction in which it was entered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At {
     pub(crate) cell: Cell,
@@ -341,7 +341,7 @@ pub(crate) struct At {
 }
 
 impl Task {
-    /// The loop. `expand` reaches the successors of a cell.
+    /// The main loop. `expand` reaches the successors of a cell.
     fn go<A: Aim>(
         &mut self,
         memory: &mut Memory,

@@ -1,14 +1,14 @@
 //! Real maps: every length of a scenario, and every step of every path, for each method and both
-//! directions; a sample of them, and all where `ROUNDHOUSE_SOAK` is set.
+//! directions. The test takes a sample of the queries, or all if `ROUNDHOUSE_SOAK` is set.
 
 use grid::movingai::{Map, Query, scenario};
 use grid::{Cell, Cost, Grid, Jumps, Method, NoObstacle, OneObstacle, Rule, Searcher, oracle};
 use std::path::{Path, PathBuf};
 
-/// Queries a map in a sample: with A*, and with jump points.
+/// The sample size, in queries a map: with A*, and with jump points.
 const SAMPLE: [usize; 2] = [8, 40];
 
-/// Map and queries of a scenario whose map lies beside it.
+/// The map and queries of a scenario; the map lies in the same folder.
 fn read(file: &Path) -> (Grid, Vec<Query>) {
     let bytes = std::fs::read(file).expect("a scenario that was listed can be read");
     let map = std::fs::read(file.with_extension("")).expect("its map lies beside it");
@@ -17,7 +17,7 @@ fn read(file: &Path) -> (Grid, Vec<Query>) {
     (map.grid().expect("a map that was read is a grid"), queries)
 }
 
-/// Finds one path and holds it against its length and the rule.
+/// Finds one path and checks it against its length and the rule.
 fn check<R: Rule>(
     (searcher, grid): (&mut Searcher<R>, &Grid),
     method: Method<'_, R>,
@@ -89,7 +89,7 @@ fn a_stricter_rule_makes_longer_paths() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/maps/portfolio-maze.map.scen");
     let (grid, queries) = read(&maze);
     let mut searcher = Searcher::<NoObstacle>::new();
-    // By an independent program, under the rule without any corner cut.
+    // Computed by an independent program, under the rule that cuts no corner.
     for (query, length) in queries.iter().zip([39.3137, 110.3553]) {
         let path = searcher.find(&grid, Method::Jps, query.from, query.to);
         let found = path.expect("both cells are free").expect("there is a path").cost().length();

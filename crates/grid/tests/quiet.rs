@@ -1,4 +1,4 @@
-//! A search that has warmed up allocates nothing; a changed cell neither, nor its repaired table.
+//! A warmed-up search allocates nothing; neither does changing a cell or repairing the table.
 
 use allocation_counter::measure;
 use grid::{Cell, FourNeighbour, Grid, Jumps, Method, NoObstacle, OneObstacle, Rule, Searcher};
@@ -55,7 +55,7 @@ fn a_changed_cell_allocates_nothing() {
     let corners = NoObstacle::CORNERS;
     assert!(grid.is_joined(corners, from, to));
     let spent = measure(|| {
-        // In the open, so that nothing is torn apart.
+        // In the open, so that no component is split.
         for free in [false, true, false, true] {
             grid.set(Cell::new(5, 4), free).expect("it is on the grid");
             assert!(grid.is_joined(corners, from, to));

@@ -1,10 +1,10 @@
-//! Numbered nodes in an array that the caller lends, and which of them are free.
+//! Numbered nodes in an array that the caller lends, and the list of free nodes.
 //!
 //! Links are 32-bit numbers, so a node with a 64-bit key takes 24 bytes (a node of libstdc++'s map
-//! takes 40 and the heap's own 8 to 16), and the array can lie in memory that several processes map
-//! at different addresses. The surprising thing: element 0 is never a node. It stands for "nothing
-//! there", is black, and is never written, so that code which asks an absent child for its colour
-//! needs no case of its own, and zero bytes are an empty tree.
+//! takes 40, and the heap's overhead 8 to 16), and the array can lie in memory that several
+//! processes map at different addresses. The surprising thing: element 0 is never a node. It means
+//! "no node", is black, and is never written. So code that asks a missing child for its colour
+//! needs no special case, and zero bytes are an empty tree.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub(crate) const LEFT: usize = 0;
 /// The child whose keys come after.
 pub(crate) const RIGHT: usize = 1;
 
-/// The most nodes in one array: the colour takes one of the 32 bits of the link upwards.
+/// The maximum number of nodes in one array: the colour takes one of the 32 bits of the up link.
 pub const NODES_MAX: u32 = (1 << 31) - 1;
 
 /// One element of the lent storage; all-zero bytes are a free one, if they are a valid `K`.
@@ -24,25 +24,26 @@ pub const NODES_MAX: u32 = (1 << 31) - 1;
 pub struct Node<K> {
     pub(crate) key: K,
     pub(crate) value: u32,
-    /// Of a free node the first names the next free one.
+    /// In a free node the first link names the next free one.
     pub(crate) child: [u32; 2],
-    /// The parent's number, shifted by one; the lowest bit is set in a red node.
+    /// The parent's number, shifted left by one; the lowest bit is set in a red node.
     pub(crate) up: u32,
 }
 
 impl<K> Node<K> {
-    /// How many elements a tree of `nodes` nodes is to be lent: one more, as nothing is number 0.
+    /// The number of elements to lend to a tree of `nodes` nodes: one more,
+    /// because element 0 is no node.
     pub const fn slots_for(nodes: usize) -> usize {
         nodes + 1
     }
 
-    /// What was inserted with the key.
+    /// The value inserted with the key.
     #[inline]
     pub fn value(&self) -> u32 {
         self.value
     }
 
-    /// Puts another value to the key.
+    /// Replaces the value of the key.
     #[inline]
     pub fn set_value(&mut self, value: u32) {
         self.value = value;
@@ -74,10 +75,10 @@ impl<K> Node<K> {
     }
 }
 
-/// Why a key was not inserted; the tree is as before.
+/// The reason that a key was not inserted; the tree is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// The key is there already, in this node.
+    /// This node has the key already.
     Duplicate {
         /// The node that has the key.
         node: u32,
@@ -99,7 +100,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// A tree without its nodes: where it begins, and which elements of the array are free.
+/// A tree without its nodes: its root, and the free elements of the array.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Stem {
@@ -107,15 +108,15 @@ pub(crate) struct Stem {
     pub(crate) len: u32,
     /// Elements 1 to this one have been nodes at some time.
     pub(crate) used: u32,
-    /// The free node that was given back last.
+    /// The free node that was returned last.
     pub(crate) free: u32,
-    /// The nodes with the least and the greatest key: numbers that are given in order, and expire
-    /// in order, are not searched for.
+    /// The nodes with the least and the greatest key. Numbers that are issued in order and expire
+    /// in order are found here without a search.
     pub(crate) ends: [u32; 2],
 }
 
 impl Stem {
-    /// A node with no links, from those that were given back or else from those never used.
+    /// A node without links, from the returned ones or else from those never used.
     #[inline]
     pub(crate) fn take<K>(&mut self, nodes: &mut [Node<K>], key: K, value: u32) -> Option<u32> {
         let at = if self.free == NIL {
@@ -135,7 +136,7 @@ impl Stem {
         Some(at)
     }
 
-    /// Makes node `at`, to which nothing leads any more, free.
+    /// Frees node `at`, to which no link leads any more.
     #[inline]
     pub(crate) fn give<K>(&mut self, nodes: &mut [Node<K>], at: u32) {
         let node = &mut nodes[at as usize];

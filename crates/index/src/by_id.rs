@@ -1,13 +1,13 @@
-//! From a 32-bit id to a row, in one probe nearly always.
+//! An index from a 32-bit id to a row, nearly always in one probe.
 //!
 //! Open addressing with linear probing over slots that the caller lends; never more than half full,
-//! so a probe that misses ends soon. The hash is multiplicative (Knuth, TAOCP vol. 3, 6.4): the top
+//! so a failing probe ends soon. The hash is multiplicative (Knuth, TAOCP vol. 3, 6.4): the top
 //! bits of the id times 2^64 divided by the golden ratio, which spreads the dense ids of real books
-//! evenly. Only as many slots are used as the rows need, so that a small book touches a few cache
-//! lines of storage that was laid out for a million rows.
+//! evenly. The index uses only as many slots as its rows need, so a small book touches a few cache
+//! lines of storage laid out for a million rows.
 //!
-//! Ids are given once and never removed; id 0 marks a free slot and can be neither stored nor
-//! found.
+//! Ids are inserted once and never removed. Id 0 marks a free slot and
+//! can be neither stored nor found.
 
 /// 2^64 / golden ratio, rounded to odd.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -28,22 +28,22 @@ pub struct ById {
     len: u32,
 }
 
-/// Why an id was not inserted.
+/// The reason that an id was not inserted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// The id is there already, with this row.
+    /// The id is present already, with this row.
     Duplicate {
         /// The row that was inserted with the id before.
         row: u32,
     },
     /// The id is 0.
     Zero,
-    /// As many rows as the index was sized for are in it.
+    /// The index holds as many rows as it was sized for.
     Full,
 }
 
 impl ById {
-    /// How many slots an index of `rows` rows uses: a power of two, at least twice as many.
+    /// The number of slots for an index of `rows` rows: a power of two, at least twice as many.
     pub const fn slots_for(rows: usize) -> usize {
         (2 * rows).next_power_of_two()
     }
@@ -58,7 +58,7 @@ impl ById {
         ById { bits, len: 0 }
     }
 
-    /// How many ids are in the index.
+    /// The number of ids in the index.
     pub fn len(&self) -> u32 {
         self.len
     }
@@ -68,13 +68,13 @@ impl ById {
         self.len == 0
     }
 
-    /// Remembers that `id` is in `row`.
+    /// Inserts `id` with `row`.
     ///
-    /// `slots` is the storage, always the same, zero before the first insertion, with at least
-    /// [`ById::slots_for`] elements.
+    /// `slots` is the storage: the same slice in each call, zero before the first insertion, with
+    /// at least [`ById::slots_for`] elements.
     ///
     /// # Errors
-    /// [`Refused`]; the index is then as before.
+    /// [`Refused`]; the index is then unchanged.
     pub fn insert(&mut self, slots: &mut [Slot], id: u32, row: u32) -> Result<(), Refused> {
         if id == 0 {
             return Err(Refused::Zero);
@@ -112,7 +112,7 @@ impl ById {
 
     #[inline]
     fn home(&self, id: u32) -> usize {
-        // Two shifts, because an empty index has no bits and a shift by 64 is not defined.
+        // Two shifts, because an empty index has no bits and a shift by 64 is undefined.
         (u64::from(id).wrapping_mul(SPREAD) >> 1 >> (63 - self.bits)) as usize
     }
 
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(index.len(), 2);
     }
 
-    /// Longest run of probes over `ids`, which are inserted in order.
+    /// The longest run of probes over `ids`, which are inserted in order.
     fn longest_probe(ids: impl ExactSizeIterator<Item = u32> + Clone) -> usize {
         let (mut index, mut slots) = (ById::sized_for(ids.len()), storage(ids.len()));
         for (row, id) in ids.clone().enumerate() {

@@ -1,35 +1,35 @@
-//! Every invariant of a search tree, looked at in each node.
+//! Checks every invariant of a search tree in each node.
 //!
-//! The checker trusts nothing that it has not seen: links may lead out of the array or in a circle,
-//! and are followed once at most. It keeps its own stack, because a tree without balance may be as
-//! deep as it is large.
+//! The checker trusts only nodes that it has visited: links may lead out of the array or form a
+//! cycle, so it follows each at most once. It keeps its own stack, because an unbalanced tree may
+//! be as deep as it is large.
 
 use crate::arena::{LEFT, NIL, Node, RIGHT, Stem};
 use crate::links::outermost;
 use std::fmt;
 
-/// How a sound tree is built.
+/// The shape of a sound tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// How many keys there are.
+    /// The number of keys.
     pub len: u32,
-    /// Nodes on the longest way down.
+    /// The number of nodes on the longest path down.
     pub depth: u32,
-    /// Black nodes on every way down to a missing child; of a tree without colours its smallest
-    /// number of nodes on such a way.
+    /// The number of black nodes on every path to a missing child; in a tree without colours the
+    /// smallest number of nodes on such a path.
     pub black_height: u32,
-    /// Elements of the array that were nodes and are free.
+    /// The number of free elements that have been nodes.
     pub free: u32,
 }
 
-/// What is wrong with a tree.
+/// A broken invariant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Broken {
     /// A link leads to an element that was never a node.
     Astray {
         /// The node that has the link.
         from: u32,
-        /// Where it leads.
+        /// The link's target.
         to: u32,
     },
     /// Two links lead to one node, or one leads back up.
@@ -37,7 +37,7 @@ pub enum Broken {
         /// The node.
         node: u32,
     },
-    /// A node does not know the node above it.
+    /// A node names a wrong parent.
     Parent {
         /// The node.
         node: u32,
@@ -46,7 +46,7 @@ pub enum Broken {
         /// The node that it names.
         found: u32,
     },
-    /// A key does not lie between those that its place allows.
+    /// A key lies outside the bounds of its place.
     Order {
         /// The key's node.
         node: u32,
@@ -58,73 +58,73 @@ pub enum Broken {
         /// The child.
         node: u32,
     },
-    /// Two ways down have unequal numbers of black nodes.
+    /// Two paths down have different numbers of black nodes.
     BlackHeight {
-        /// The node at the end of the second way.
+        /// The node at the end of the second path.
         node: u32,
-        /// Black nodes on the first way.
+        /// Black nodes on the first path.
         expected: u32,
-        /// Black nodes on the second.
+        /// Black nodes on the second path.
         found: u32,
     },
-    /// The tree takes another node for its first or its last.
+    /// The tree names a wrong first or last node.
     Ends {
-        /// The nodes that are.
+        /// The correct nodes.
         expected: [u32; 2],
         /// The nodes that it names.
         found: [u32; 2],
     },
-    /// The tree counts its keys wrongly.
+    /// The tree's count of its keys is wrong.
     Len {
-        /// The nodes that can be reached.
+        /// The number of reachable nodes.
         expected: u32,
-        /// What the tree says.
+        /// The tree's own count.
         found: u32,
     },
-    /// The list of free nodes leads astray, in a circle, or to a node that is in the tree.
+    /// The list of free nodes leads out of the array, in a cycle, or to a node in the tree.
     Free {
-        /// Where it leads.
+        /// The link's target.
         node: u32,
     },
     /// Elements are neither in the tree nor free.
     Lost {
-        /// How many.
+        /// The number of lost elements.
         nodes: u32,
     },
-    /// The element that stands for no node has been written.
+    /// The element that stands for no node was written.
     NilWritten,
 }
 
-/// The invariants of any search tree.
+/// Checks the invariants of any search tree.
 pub(crate) fn search_tree<K: Ord + Copy>(stem: &Stem, nodes: &[Node<K>]) -> Result<Shape, Broken> {
     let mut survey = Survey::of(stem, nodes);
     survey.tree(stem, nodes, false)?;
     survey.rest(stem, nodes)
 }
 
-/// The invariants of a balanced one.
+/// Checks the invariants of a balanced tree.
 pub(crate) fn red_black<K: Ord + Copy>(stem: &Stem, nodes: &[Node<K>]) -> Result<Shape, Broken> {
     let mut survey = Survey::of(stem, nodes);
     survey.tree(stem, nodes, true)?;
     survey.rest(stem, nodes)
 }
 
-/// What has been seen.
+/// The state of a check.
 struct Survey {
     seen: Vec<bool>,
     shape: Shape,
-    /// Black nodes on the first way down that ended.
+    /// Black nodes on the first path down that ended.
     blacks: Option<u32>,
 }
 
-/// A link that is to be followed, and what must hold behind it.
+/// A link to follow, and the bounds of its subtree.
 struct Visit<K> {
     node: u32,
     above: u32,
-    /// The keys between which the key must lie.
+    /// The bounds of the key.
     low: Option<K>,
     high: Option<K>,
-    /// Nodes and black nodes above.
+    /// The numbers of nodes and of black nodes above.
     depth: u32,
     blacks: u32,
 }
@@ -184,7 +184,7 @@ impl Survey {
         Ok(())
     }
 
-    /// A way down has ended below `node`.
+    /// Checks a path down that ends below `node`.
     fn way_down(&mut self, node: u32, blacks: u32, coloured: bool) -> Result<(), Broken> {
         match self.blacks {
             Some(expected) if coloured && expected != blacks => {
@@ -201,7 +201,7 @@ impl Survey {
         }
     }
 
-    /// Remembers that `node` was seen; the error says whether it had been seen before.
+    /// Marks `node` as seen; the error says whether it was seen before.
     fn mark(&mut self, node: u32) -> Result<(), bool> {
         match self.seen.get_mut(node as usize) {
             None => Err(false),
@@ -213,7 +213,7 @@ impl Survey {
         }
     }
 
-    /// The count, the free nodes, and that no element is lost.
+    /// Checks the count and the free nodes, and that no element is lost.
     fn rest<K>(mut self, stem: &Stem, nodes: &[Node<K>]) -> Result<Shape, Broken> {
         if self.shape.len != stem.len {
             return Err(Broken::Len { expected: self.shape.len, found: stem.len });

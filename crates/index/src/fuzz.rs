@@ -1,5 +1,5 @@
-//! Random changes to every index at once, in the orders that real keys have, against the standard
-//! library's map.
+//! Random changes to every index at once, in realistic orders of keys, compared
+//! with the standard library's map.
 
 use crate::arena::{Node, Refused};
 use crate::by_id::{ById, Slot};
@@ -10,9 +10,9 @@ use stats::Rng;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// Keys that are alive at one time.
+/// The maximum number of keys at one time.
 const CAPACITY: usize = 160;
-/// Changes before everything is begun anew, in another order.
+/// Changes in a round; the next round starts empty, in another order.
 const ROUND: u32 = 400;
 
 /// Runs `events` changes from `seed`.
@@ -34,10 +34,10 @@ pub fn fuzz(seed: u64, events: u32) {
     }
 }
 
-/// In which order keys come and go.
+/// The order in which keys come and go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// Any key at any time.
+    /// Any key comes and goes at any time.
     Random,
     /// Each key is greater than all before; any key goes.
     Ascending,
@@ -49,7 +49,7 @@ enum Order {
 
 const ORDERS: [Order; 4] = [Order::Random, Order::Ascending, Order::Descending, Order::Fifo];
 
-/// A tree beside its model.
+/// A tree and its model.
 struct Pair<T> {
     tree: T,
     nodes: Vec<Node<u32>>,
@@ -60,7 +60,7 @@ fn search_tree<T: SearchTree + Debug>(rng: &mut Rng, order: Order, events: u32, 
     let nodes = vec![Node::default(); Node::<u32>::slots_for(CAPACITY)];
     let mut pair = Pair { tree: T::default(), nodes, model: BTreeMap::new() };
     for event in 0..events {
-        // Twice as often in as out, until the storage is full.
+        // Insertions twice as often as removals, until the storage is full.
         let goes = pair.model.len() == CAPACITY || rng.below(3) == 0;
         if goes {
             pair.remove(going(rng, order, &pair.model), at);
@@ -89,7 +89,7 @@ fn going(rng: &mut Rng, order: Order, model: &BTreeMap<u32, u32>) -> u32 {
     }
     let near = rng.roll() as u32;
     let near = if order == Order::Random { near % (2 * CAPACITY as u32) } else { near };
-    // Now and then a key that is not there.
+    // Sometimes a key that is not in the tree.
     let there = rng.below(8) > 0;
     let next = model.range(near..).next().or(model.iter().next());
     next.filter(|_| there).map_or(near, |(key, _)| *key)
@@ -140,7 +140,7 @@ impl<T: SearchTree + Debug> Pair<T> {
     }
 }
 
-/// The complete tree over an array, of which it is only the shape, against a list.
+/// The complete tree over an array, of which it is only the shape, compared with a list.
 fn level_order(rng: &mut Rng, events: u32, at: &str) {
     let (mut tree, mut keys) = (LevelOrder::default(), [0; CAPACITY]);
     let mut model: Vec<u32> = Vec::new();

@@ -1,9 +1,9 @@
 //! The complete binary tree that fills level by level, left to right.
 //!
-//! Node i is element i of an array that the caller owns, its children are nodes 2i+1 and 2i+2, so
-//! the whole structure is one number: how many nodes there are. The surprising thing: it is no
-//! search tree. It keeps the order of arrival (a walk by levels is the order of the file), a key is
-//! found by looking at every node before it, and order by key is a permutation made once by
+//! Node i is element i of an array that the caller owns, and its children are nodes 2i+1 and 2i+2,
+//! so the whole structure is one number: the number of nodes. The surprising thing: it is not a
+//! search tree. It keeps the order of arrival (a walk by levels is the order of the file), finding
+//! a key takes a scan of all nodes before it, and order by key is a permutation made once by
 //! [`LevelOrder::sort_into`].
 
 use crate::Tree;
@@ -17,12 +17,12 @@ pub struct LevelOrder {
 }
 
 impl LevelOrder {
-    /// How many nodes there are: they are numbered `0..len`.
+    /// The number of nodes: they are numbered `0..len`.
     pub fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there is no node.
+    /// Whether the tree is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -38,18 +38,19 @@ impl LevelOrder {
         Some(node)
     }
 
-    /// Gives up the place of `node` and returns the last node, whose element the caller then moves
-    /// into that place so that no level has a hole; it is `node` itself if that was the last.
+    /// Removes the place of `node` and returns the last node. The caller then moves
+    /// that node's element into the place, so that no level has a hole. The result is
+    /// `node` itself if that was the last.
     ///
     /// # Panics
-    /// If there is no node of this number.
+    /// If the tree has no node of this number.
     pub fn remove(&mut self, node: u32) -> u32 {
         assert!(node < self.len, "expected one of {} nodes, found number {node}", self.len);
         self.len -= 1;
         self.len
     }
 
-    /// The first node, level by level, with the key that is wanted: n looks where it is not there.
+    /// The first node, level by level, with the wanted key; n comparisons if it is missing.
     #[inline]
     pub fn find<K: PartialEq>(&self, key: impl Fn(u32) -> K, wanted: &K) -> Option<u32> {
         self.by_level().find(|node| key(*node) == *wanted)
@@ -111,7 +112,7 @@ mod tests {
         tree
     }
 
-    /// What the walks must yield, by the recursive definition.
+    /// The expected walks, by the recursive definition.
     fn model(len: u32, node: u32, pre: &mut Vec<u32>, sorted: &mut Vec<u32>) {
         if node < len {
             pre.push(node);

@@ -1,20 +1,20 @@
 //! Ordered structures over storage that the caller lends.
 //!
-//! A value that several processes share can hold no pointer, so none of these can own a `Vec`:
-//! nodes are numbered, links are numbers, and the arrays belong to whoever lays out the shared
-//! value. Zero bytes are a valid, empty structure everywhere.
+//! A value that several processes share can hold no pointer, so no structure here can own a `Vec`:
+//! nodes are numbered, links are numbers, and the code that lays out the shared value owns the
+//! arrays. Zero bytes are a valid, empty structure everywhere.
 //!
-//! - [`Tree`]: what every binary tree here can say about its nodes; walks are written once on top
+//! - [`Tree`]: the node interface of every binary tree here; walks are written once on top
 //!   of it.
 //! - [`level_order`]: the complete tree that fills level by level, as the course's stock server
 //!   keeps it.
-//! - [`Bst`], [`RedBlack`]: the binary search tree as keys come, and balanced, over one array of
+//! - [`Bst`], [`RedBlack`]: the unbalanced and the balanced binary search tree, over one array of
 //!   [`Node`]s; read through a [`View`], with neighbours and ranges in both directions.
 //! - [`sorted`]: the sorted array.
 //! - [`by_id`]: from a 32-bit id to a row in one probe.
 //!
-//! Each search tree has a checker of all its invariants ([`SearchTree::check`]), and the checker
-//! has mutants that it must notice.
+//! Each search tree has a checker of all its invariants ([`SearchTree::check`]), and mutants prove
+//! that the checker reports violations.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -1,23 +1,23 @@
-//! What every search tree does to its links, balanced or not.
+//! Link operations that balanced and unbalanced search trees share.
 //!
-//! Nodes are moved by changing links, never by copying keys: a node keeps its number for as long as
-//! its key is in the tree, so that numbers can be kept elsewhere.
+//! Nodes move by changing links, never by copying keys: a node keeps its number while its key is in
+//! the tree, so callers may store the numbers.
 
 use crate::arena::{LEFT, NIL, Node, RIGHT, Refused, Stem};
 
-/// A place from which a node was taken away.
+/// A place from which a node was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gap {
     /// The node above the place; none above the root's.
     pub(crate) parent: u32,
-    /// Which of its children the place is.
+    /// The side of its parent that the place is on.
     pub(crate) side: usize,
-    /// Whether what the place lost was red.
+    /// Whether the removed node was red.
     pub(crate) was_red: bool,
 }
 
 impl Stem {
-    /// Hangs a new node below the leaf where a search for `key` ends.
+    /// Inserts a new node below the leaf where a search for `key` ends.
     #[inline]
     pub(crate) fn attach<K: Ord + Copy>(
         &mut self,
@@ -56,7 +56,7 @@ impl Stem {
         Ok(new)
     }
 
-    /// Takes node `at` out of the tree; its number is not free yet. A node with two children is
+    /// Removes node `at` from the tree; its number is not free yet. A node with two children is
     /// replaced by the next one in order, which gets its colour.
     pub(crate) fn unlink<K>(&mut self, nodes: &mut [Node<K>], at: u32) -> Gap {
         let Node { child: [left, right], up, .. } = nodes[at as usize];
@@ -89,7 +89,7 @@ impl Stem {
         gap
     }
 
-    /// Hangs `new`, which may be nothing, where `old` hung.
+    /// Replaces `old` by `new`, which may be [`NIL`], below its parent.
     #[inline]
     pub(crate) fn replace<K>(&mut self, nodes: &mut [Node<K>], old: u32, new: u32) {
         let parent = nodes[old as usize].parent();
@@ -105,7 +105,7 @@ impl Stem {
         }
     }
 
-    /// Lets node `at` sink towards `side`; its child on the other side takes its place.
+    /// Rotates node `at` down towards `side`; its child on the other side takes its place.
     #[inline]
     pub(crate) fn rotate<K>(&mut self, nodes: &mut [Node<K>], at: u32, side: usize) {
         let riser = nodes[at as usize].child[1 - side];
@@ -120,7 +120,7 @@ impl Stem {
     }
 }
 
-/// Which child of its parent `at` is; of the root nothing that counts.
+/// The side of `at` below its parent; meaningless for the root.
 #[inline]
 pub(crate) fn side_of<K>(nodes: &[Node<K>], at: u32) -> usize {
     let parent = nodes[at as usize].parent();

@@ -1,10 +1,10 @@
-//! The two search trees: as keys come, and balanced.
+//! The two search trees: unbalanced and balanced.
 //!
-//! [`Bst`] hangs each key where the search for it ended. It is as deep as the order of arrival
-//! makes it: about 2 ln n for random keys (Knuth, TAOCP vol. 3, 6.2.2), and n for ascending ones,
-//! which is what session numbers are. [`RedBlack`] recolours and rotates after each change, so that
-//! no path is more than twice as long as another (Guibas and Sedgewick, "A dichromatic framework
-//! for balanced trees", FOCS 1978; the cases are those of Cormen et al., chapter 13).
+//! [`Bst`] inserts each key where the search for it ends. Its depth follows from the order of
+//! arrival: about 2 ln n for random keys (Knuth, TAOCP vol. 3, 6.2.2), and n for ascending ones,
+//! such as session numbers. [`RedBlack`] recolours and rotates after each change, so that no path
+//! is more than twice as long as another (Guibas and Sedgewick, "A dichromatic framework for
+//! balanced trees", FOCS 1978; the cases are those of Cormen et al., chapter 13).
 
 use crate::arena::{LEFT, NIL, Node, RIGHT, Refused, Stem};
 use crate::check::{self, Broken, Shape};
@@ -13,13 +13,13 @@ use crate::view::View;
 
 /// A map from keys to 32-bit values whose nodes the caller lends.
 ///
-/// `nodes` is the storage, always the same, [`Node::slots_for`] elements; the first is never used.
-/// A key keeps its node's number until it is removed. All-zero bytes are an empty tree.
+/// `nodes` is the storage: the same slice in each call, [`Node::slots_for`] elements; the first is
+/// never used. A key keeps its node's number until it is removed. All-zero bytes are an empty tree.
 pub trait SearchTree: Copy + Default {
-    /// Puts `key` with `value` into the tree and returns its node.
+    /// Inserts `key` with `value` and returns its node.
     ///
     /// # Errors
-    /// [`Refused`]; the tree is then as before.
+    /// [`Refused`]; the tree is then unchanged.
     fn insert<K: Ord + Copy>(
         &mut self,
         nodes: &mut [Node<K>],
@@ -27,23 +27,23 @@ pub trait SearchTree: Copy + Default {
         value: u32,
     ) -> Result<u32, Refused>;
 
-    /// Takes `node`, which is in the tree, out of it; its number may come again.
+    /// Removes `node`, which must be in the tree; its number may be reused.
     fn remove_node<K: Ord + Copy>(&mut self, nodes: &mut [Node<K>], node: u32);
 
-    /// The tree to be read.
+    /// A view for reading the tree.
     fn view<'a, K>(&self, nodes: &'a [Node<K>]) -> View<'a, K>;
 
-    /// Looks at every node, and says what is wrong first or how the tree is built. Takes O(n) time
-    /// and memory.
+    /// Checks every node and returns the first broken invariant or the tree's
+    /// shape. Takes O(n) time and memory.
     ///
     /// # Errors
     /// [`Broken`].
     fn check<K: Ord + Copy>(&self, nodes: &[Node<K>]) -> Result<Shape, Broken>;
 
-    /// Takes `key` out of the tree and returns its value, or `None` if it is not there.
+    /// Removes `key` and returns its value, or `None` if it is missing.
     fn remove<K: Ord + Copy>(&mut self, nodes: &mut [Node<K>], key: K) -> Option<u32> {
         let view = self.view(nodes);
-        // The oldest goes first where keys are numbers that expire.
+        // If keys are numbers that expire, the oldest goes first.
         let oldest = view.first().filter(|first| view.key(*first) == key);
         let node = oldest.or_else(|| view.find(key))?;
         let value = nodes[node as usize].value;
@@ -52,7 +52,7 @@ pub trait SearchTree: Copy + Default {
     }
 }
 
-/// The binary search tree without balance.
+/// The unbalanced binary search tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Bst {
@@ -67,17 +67,17 @@ pub struct RedBlack {
 }
 
 impl Bst {
-    /// The tree that inserting `key(0)` with value 0, `key(1)` with value 1 and so on would make,
-    /// in O(n) whatever the keys are: n insertions of descending keys would take O(n²).
+    /// Builds the tree that inserting `key(0)` with value 0, `key(1)` with value 1 and so on would
+    /// make, in O(n) for all keys: n insertions of descending keys would take O(n²).
     ///
-    /// `sorted` are the numbers 0 to n - 1 in ascending order of their distinct keys, n at most
+    /// `sorted` holds the numbers 0 to n - 1 in ascending order of their distinct keys, n at most
     /// [`crate::NODES_MAX`]. Value i is in node i + 1.
     ///
     /// # Panics
-    /// If `nodes` has less than [`Node::slots_for`] n elements.
+    /// If `nodes` has fewer than [`Node::slots_for`] n elements.
     pub fn grown<K: Copy>(nodes: &mut [Node<K>], sorted: &[u32], key: impl Fn(u32) -> K) -> Bst {
-        // In order of keys, each node's subtree holds what arrived after it: a Cartesian tree
-        // (Vuillemin, "A unifying look at data structures", CACM 1980), made along its right edge.
+        // In key order, each node's subtree holds the later arrivals: a Cartesian tree (Vuillemin,
+        // "A unifying look at data structures", CACM 1980), built along its right edge.
         let mut stem = Stem::default();
         let mut last = NIL;
         for value in sorted.iter().copied() {
@@ -160,7 +160,7 @@ impl SearchTree for RedBlack {
 }
 
 impl RedBlack {
-    /// Ends what a red node at `at` may have broken: a red parent, or a red root.
+    /// Repairs the damage that a red node at `at` may have done: a red parent, or a red root.
     #[inline]
     fn settle_insertion<K>(&mut self, nodes: &mut [Node<K>], mut at: u32) {
         loop {
@@ -171,7 +171,7 @@ impl RedBlack {
             if !nodes[parent as usize].is_red() {
                 return;
             }
-            // A red parent is not the root, so there is a node above it.
+            // A red parent is not the root, so it has a parent.
             let above = nodes[parent as usize].parent();
             let side = side_of(nodes, parent);
             let uncle = nodes[above as usize].child[1 - side];
@@ -193,7 +193,7 @@ impl RedBlack {
         }
     }
 
-    /// Ends what the loss of a black node in `gap` has broken: paths through it are one short.
+    /// Repairs the loss of a black node in `gap`: paths through it are one short.
     fn settle_removal<K>(&mut self, nodes: &mut [Node<K>], gap: Gap) {
         let Gap { mut parent, mut side, .. } = gap;
         while parent != NIL {
@@ -201,7 +201,7 @@ impl RedBlack {
             if nodes[short as usize].is_red() {
                 return nodes[short as usize].blacken();
             }
-            // The other side has a black node more than this one, so it is not empty.
+            // The other side has one black node more than this one, so it is not empty.
             let mut sibling = nodes[parent as usize].child[1 - side];
             if nodes[sibling as usize].is_red() {
                 nodes[sibling as usize].blacken();
@@ -239,7 +239,7 @@ impl RedBlack {
     }
 }
 
-/// The children of `sibling`: the one on `side`, the one on the other.
+/// The children of `sibling`: the one on `side`, then the other.
 #[inline]
 fn nephews<K>(nodes: &[Node<K>], sibling: u32, side: usize) -> [u32; 2] {
     let child = nodes[sibling as usize].child;

@@ -1,4 +1,4 @@
-//! The search trees against the standard library's map, and the checker against mutants.
+//! Compares the search trees with the standard library's map, and tests the checker with mutants.
 
 use crate::Tree;
 use crate::arena::{LEFT, NIL, NODES_MAX, Node, RIGHT, Refused, Stem};
@@ -74,7 +74,7 @@ fn a_node_keeps_its_number_until_its_key_is_removed() {
     let after: Vec<_> = [10, 30, 60, 70, 75, 90].map(|key| number(&tree, &nodes, key)).into();
     assert_eq!(before, after);
     assert_eq!(tree.check(&nodes).map(|shape| shape.free), Ok(3));
-    // What was given back last is taken first, and what is full stays as it was.
+    // The node freed last is reused first, and a full tree refuses without a change.
     for key in 0..3 {
         assert!(tree.insert(&mut nodes, key, 0).is_ok());
     }
@@ -105,7 +105,7 @@ fn ranges_from_both_ends() {
     assert_eq!(view.at_most(35).map(|node| view.key(node)), Some(30));
 }
 
-/// What a mutant does to a sound tree of the keys 0 to 199, and whether the checker objects.
+/// Applies a mutant to a sound tree of the keys 0 to 199 and tests whether the checker objects.
 fn check_mutant(mutant: impl FnOnce(&mut RedBlack, &mut [Node<u64>]), objects: fn(Broken) -> bool) {
     let shuffled = (0..200).map(|n| n * 77 % 200);
     let (mut tree, mut nodes) = filled::<RedBlack>(shuffled, 250);
@@ -147,7 +147,7 @@ fn links_that_are_wrong_are_noticed() {
         |tree, nodes| nodes[tree.stem.root as usize].child.swap(LEFT, RIGHT),
         |broken| matches!(broken, Broken::Order { .. }),
     );
-    // Equal keys are out of order too.
+    // Equal keys violate the order too.
     check_mutant(
         |tree, nodes| {
             let root = nodes[tree.stem.root as usize].key;
@@ -204,7 +204,7 @@ fn storage_that_is_lost_is_noticed() {
     check_mutant(|tree, _| tree.stem.free = NIL, |broken| broken == Broken::Lost { nodes: 3 });
 }
 
-/// A red-black tree with one step left out, filled and emptied until the checker objects.
+/// Fills and empties a red-black tree with one step missing until the checker objects.
 fn check_step(step: fn(&mut RedBlack, &mut [Node<u64>], u64)) {
     let (mut tree, mut nodes) = filled::<RedBlack>((0..100).map(|n| n * 37 % 100), 120);
     for key in 0..20 {
@@ -218,7 +218,7 @@ fn check_step(step: fn(&mut RedBlack, &mut [Node<u64>], u64)) {
 
 #[test]
 fn steps_left_out_are_noticed() {
-    // Insertion without its end.
+    // Insertion without its repair.
     check_step(|tree, nodes, key| {
         let new = tree.stem.attach(nodes, 1000 + key, 0).expect("there is room");
         nodes[new as usize].redden();
@@ -227,7 +227,7 @@ fn steps_left_out_are_noticed() {
     check_step(|tree, nodes, key| {
         tree.stem.attach(nodes, 1000 + key, 0).expect("there is room");
     });
-    // Removal without its end.
+    // Removal without its repair.
     check_step(|tree, nodes, key| {
         let node = tree.view(nodes).find(5 * key).expect("all keys are there");
         tree.stem.unlink(nodes, node);
@@ -256,7 +256,7 @@ fn a_tree_without_colours_is_checked_for_everything_else() {
     assert_eq!(tree.check(&nodes), Err(Broken::Order { node: 2 }));
 }
 
-/// What is done to a tree and its model.
+/// An operation on a tree and its model.
 #[derive(Debug, Clone)]
 enum Change {
     Insert(u64),
@@ -339,7 +339,7 @@ proptest! {
 
     #[test]
     fn no_path_is_twice_as_long_as_another(count in 1u64..600, stride in 1u64..600) {
-        // Strides make orders from ascending over saw teeth to nearly random.
+        // Strides give orders from ascending over sawtooth to nearly random.
         let mut keys: Vec<u64> = (0..count).map(|n| n * stride % 601).collect();
         keys.dedup();
         let (mut tree, mut nodes) = (RedBlack::default(), storage(600));

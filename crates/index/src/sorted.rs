@@ -1,8 +1,8 @@
-//! The sorted array: row numbers in ascending order of their keys, and a search by halves.
+//! The sorted array: row numbers in ascending order of their keys, and binary search.
 //!
-//! The cheapest ordered index for what rarely changes: four bytes a row, no links, and a walk in
-//! order is a walk through memory. Only the numbers are sorted; the keys stay where they are, so a
-//! look-up reads two arrays.
+//! The cheapest ordered index for data that rarely changes: four bytes a row, no links, and a walk
+//! in order is a walk through memory. Only the numbers are sorted; the keys stay where they are, so
+//! a look-up reads two arrays.
 
 /// The row with `wanted` among `rows`, whose keys ascend.
 #[inline]
@@ -11,8 +11,8 @@ pub fn find<K: Ord>(rows: &[u32], key: impl Fn(u32) -> K, wanted: &K) -> Option<
     rows.get(at).copied().filter(|row| key(*row) == *wanted)
 }
 
-/// How many of `rows`, whose keys ascend, have a key less than `wanted`: where its row is, or where
-/// it would have to be put.
+/// The number of `rows`, whose keys ascend, with a key less than `wanted`: the position of its row,
+/// or the position to insert it.
 #[inline]
 pub fn at_least<K: Ord>(rows: &[u32], key: impl Fn(u32) -> K, wanted: &K) -> usize {
     rows.partition_point(|row| key(*row) < *wanted)

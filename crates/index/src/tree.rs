@@ -1,7 +1,7 @@
 //! Walks over any binary tree whose nodes are numbers.
 //!
-//! A tree that knows its parents can be walked without a stack: where to go next follows from where
-//! one came from. So the iterators are two words each, whatever the depth, and allocate nothing.
+//! A tree with parent links needs no stack for a walk: the next node follows from the previous one.
+//! So the iterators are two words each, at any depth, and allocate nothing.
 
 /// A binary tree with numbered nodes.
 ///
@@ -13,7 +13,7 @@ pub trait Tree {
     fn left(&self, node: u32) -> Option<u32>;
     /// The child that comes after `node` in order.
     fn right(&self, node: u32) -> Option<u32>;
-    /// The node above.
+    /// The node above `node`.
     fn parent(&self, node: u32) -> Option<u32>;
 
     /// Each node before its children, left before right.
@@ -98,7 +98,7 @@ fn first_left_turn_above<T: Tree + ?Sized>(tree: &T, mut node: u32) -> Option<u3
 mod tests {
     use super::Tree;
 
-    /// Nodes 0..3 in a chain to the right: a search tree that was filled in ascending order.
+    /// Nodes 0..3 in a chain to the right: a search tree filled in ascending order.
     struct Chain;
 
     impl Tree for Chain {

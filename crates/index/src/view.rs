@@ -1,9 +1,8 @@
-//! Reading a search tree: find, neighbours, ranges, in both directions.
+//! Reads a search tree: find, neighbours, ranges, in both directions.
 //!
-//! A view is a tree and its nodes for as long as neither changes; it costs nothing to make. A
-//! search asks one question a level, "does the key come after?", and takes the answer as the
-//! index of the child, so that no branch has to be guessed; whether the key was met is asked once,
-//! at the bottom.
+//! A view borrows a tree and its nodes while neither changes; making one costs nothing. A search
+//! asks one question a level, "does the key come after?", and uses the answer as the index of the
+//! child, so the processor has no branch to predict. It tests for equality once, at the bottom.
 
 use crate::Tree;
 use crate::arena::{LEFT, NIL, Node, RIGHT, Stem};
@@ -11,7 +10,7 @@ use crate::links;
 use std::iter::FusedIterator;
 use std::ops::{Bound, RangeBounds};
 
-/// A search tree with its nodes, to be read.
+/// A search tree with its nodes, for reading.
 #[derive(Debug)]
 pub struct View<'a, K> {
     stem: Stem,
@@ -31,12 +30,12 @@ impl<'a, K> View<'a, K> {
         View { stem, nodes }
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> u32 {
         self.stem.len
     }
 
-    /// Whether there is no key.
+    /// Whether the tree is empty.
     pub fn is_empty(&self) -> bool {
         self.stem.len == 0
     }
@@ -112,8 +111,8 @@ impl<'a, K: Ord + Copy> View<'a, K> {
         self.last_where(|candidate| candidate < key)
     }
 
-    /// The first node, in order, for whose key `is_before` is false; it is false for all that
-    /// follow.
+    /// The first node, in order, whose key makes `is_before` false; all
+    /// later keys must make it false too.
     #[inline]
     fn bound(&self, is_before: impl Fn(K) -> bool) -> u32 {
         let (mut at, mut found) = (self.stem.root, NIL);
@@ -126,7 +125,8 @@ impl<'a, K: Ord + Copy> View<'a, K> {
         found
     }
 
-    /// The last node, in order, for whose key `is_in` is true; it is true for all before it.
+    /// The last node, in order, whose key makes `is_in` true; all
+    /// earlier keys must make it true too.
     fn last_where(&self, is_in: impl Fn(K) -> bool) -> Option<u32> {
         let (mut at, mut found) = (self.stem.root, NIL);
         while at != NIL {
@@ -143,8 +143,8 @@ impl<'a, K: Ord + Copy> View<'a, K> {
         self.range(..)
     }
 
-    /// The keys within `bounds` with their values, ascending; backwards by `rev`. Bounds in which
-    /// no key can lie, such as `9..3`, hold none.
+    /// The keys within `bounds` with their values, ascending; `rev` reverses them. Bounds that can
+    /// contain no key, such as `9..3`, give an empty range.
     pub fn range(&self, bounds: impl RangeBounds<K>) -> Range<'a, K> {
         let front = match bounds.start_bound() {
             Bound::Included(key) => self.at_least(*key),
@@ -193,11 +193,11 @@ fn some(node: u32) -> Option<u32> {
     (node != NIL).then_some(node)
 }
 
-/// Iterator of [`View::range`]: keys and values. All of n steps cost O(n + height).
+/// Iterator of [`View::range`]: keys and values. A whole walk of n steps costs O(n + height).
 #[derive(Debug, Clone)]
 pub struct Range<'a, K> {
     view: View<'a, K>,
-    /// The first and the last node that are still to come.
+    /// The first and the last node still to be returned.
     ends: Option<(u32, u32)>,
 }
 

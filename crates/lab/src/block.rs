@@ -1,8 +1,8 @@
 //! Randomised complete blocks: every arm once per block and load point, in random order.
 //!
-//! Slow drift of a machine (temperature, neighbours, the hour) hits all arms of a block alike and
-//! falls out of the paired ratio. Load points run inside each block rather than one after another,
-//! so that an interrupted race has the same number of blocks for all of them.
+//! Slow drift of a machine (temperature, neighbours, the hour) affects all arms of a block equally
+//! and cancels in the paired ratio. Load points run inside each block rather than one after
+//! another, so that an interrupted race has the same number of blocks for all of them.
 
 use crate::plan::{Plan, fnv1a};
 use rand::SeedableRng;
@@ -20,7 +20,7 @@ pub struct Slot {
     pub point: usize,
     /// Index into [`Plan::entrants`].
     pub entrant: usize,
-    /// What the generator's arrivals and mix come from: the same for all arms of a block.
+    /// The seed of the generator's arrivals and mix: the same for all arms of a block.
     pub seed: u64,
     /// Whether server and generator change cores (odd blocks).
     pub swapped: bool,

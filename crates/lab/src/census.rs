@@ -1,7 +1,7 @@
-//! The census of system calls: which, how many, for each request.
+//! The census of system calls: their names, and their number for each request.
 //!
-//! Counting slows a server many times over, so it never happens in a timed trial: a census is a run
-//! of its own, whose speeds mean nothing and are not kept.
+//! Counting slows a server by a large factor, so it never happens in a timed trial. A census is a
+//! run of its own; its speeds are meaningless and are discarded.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,13 +12,13 @@ pub struct Census {
     pub arm: String,
     /// Name of the load point.
     pub point: String,
-    /// What counted: `strace`, `perf trace`, or empty where nothing could.
+    /// The tool that counted: `strace`, `perf trace`, or empty if none was available.
     pub tool: String,
     /// Requests answered while it counted.
     pub requests: u64,
     /// The calls, the most frequent first.
     pub calls: Vec<Calls>,
-    /// Why there is no count.
+    /// The reason why there is no count.
     #[serde(default)]
     pub missing: Option<String>,
 }
@@ -28,9 +28,9 @@ pub struct Census {
 pub struct Calls {
     /// Its name.
     pub name: String,
-    /// How often it was made, readiness and stopping left out.
+    /// The number of calls, without those of start and stop.
     pub calls: u64,
-    /// How often it failed (`EAGAIN` included).
+    /// The number of failures (`EAGAIN` included).
     pub errors: u64,
     /// Calls for each request.
     pub per_request: f64,

@@ -1,9 +1,9 @@
 //! Conditions on a result, for continuous integration: `uring p99 > 1.10x epoll`.
 //!
-//! `ARM METRIC > FACTORx ARM [at POINT]` compares two arms block by block, `ARM METRIC > VALUE [at
-//! POINT]` one arm with a number that has a unit. A condition is met only when the whole interval
-//! meets it. The surprising thing is the third answer: where the interval holds the limit, nothing
-//! can be said, and a build that fails at random is worse than one that admits it does not know.
+//! `ARM METRIC > FACTORx ARM [at POINT]` compares two arms block by block; `ARM METRIC > VALUE [at
+//! POINT]` compares one arm with a number that has a unit. A condition is met only if the whole
+//! interval meets it. The surprising thing is the third answer: if the interval contains the limit,
+//! no conclusion is possible. A build that fails at random is worse than one that reports this.
 
 use crate::metric::Metric;
 use crate::record::Run;
@@ -32,14 +32,14 @@ enum Limit {
     Value(f64),
 }
 
-/// What a run says to a condition at one load point.
+/// A run's answer to a condition at one load point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It is met: the whole interval lies beyond the limit.
     Met,
-    /// It is not met: the whole interval lies on this side.
+    /// It is not met: the whole interval lies on the near side of the limit.
     NotMet,
-    /// The interval holds the limit, or there is none.
+    /// The interval contains the limit, or there is no interval.
     Unsure,
     /// The arm, the metric or the point has no result.
     NoResult,
@@ -130,10 +130,10 @@ fn value(text: &str, metric: Metric) -> Option<f64> {
 }
 
 impl Condition {
-    /// What a run says, at every load point that the condition is about.
+    /// The run's answers at every load point that the condition covers.
     ///
     /// # Errors
-    /// If an arm or the point is none of the plan's: with those that there are.
+    /// If the plan lacks the arm or the point: the message lists those that it has.
     pub fn ask(&self, run: &Run) -> Result<Vec<Finding>, String> {
         let plan = &run.manifest.plan;
         let arms: Vec<String> = plan.entrants().into_iter().map(|arm| arm.name).collect();

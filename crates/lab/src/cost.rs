@@ -1,12 +1,12 @@
-//! What a whole process tree costs, ended members included.
+//! The cost of a whole process tree, ended members included.
 //!
-//! `/proc/PID` forgets a process when it ends, so the CPU of a server that forks for each client
-//! cannot be summed up there. A control group cannot forget: the server is started in one of its
-//! own, and both ends of the load are read from it (cgroups(7), version 1 and 2). Where groups may
-//! not be made, the clock ticks of waited-for children stand in, and say so. Forks, threads and
-//! kills come from the kernel's process connector where it may be heard. The surprising thing is
-//! how a server gets into its group: a shell line that moves itself and then becomes the server,
-//! because moving it afterwards would miss what it forked meanwhile.
+//! `/proc/PID` disappears when a process ends, so it cannot yield the CPU of a server that forks
+//! for each client. A control group keeps its totals: the server starts in a group of its own, and
+//! both ends of the load are read from that group (cgroups(7), version 1 and 2). Where groups
+//! cannot be created, the clock ticks of waited-for children replace them, and the record says so.
+//! Forks, threads and kills come from the kernel's process connector where it is accessible.
+//! Surprisingly, a shell moves itself into the group and then becomes the server: a server that is
+//! moved after its start could already have forked outside the group.
 
 mod events;
 mod group;
@@ -28,7 +28,7 @@ pub struct CostWatch {
 }
 
 /// The control group at one moment. The sum is exact; user and system time may be sampled at the
-/// tick and add up to something else.
+/// tick and need not add up to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reading {
     total_ns: u64,
@@ -47,7 +47,7 @@ impl Reading {
     }
 }
 
-/// What this process knows of its ended children (proc_pid_stat(5)).
+/// The CPU of this process's ended children (proc_pid_stat(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reaped {
     user_ticks: u64,
@@ -72,12 +72,12 @@ impl CostWatch {
         }
     }
 
-    /// Whether the kernel tells this process of births and deaths.
+    /// Whether the kernel reports process events to this process.
     pub fn hears() -> bool {
         Events::listen(std::process::id()).is_some()
     }
 
-    /// The words that put what follows them into the group; none without one.
+    /// The command prefix that starts a command in the group; empty without a group.
     pub fn prefix(&self) -> Vec<String> {
         self.group.as_ref().map(Group::prefix).unwrap_or_default()
     }
@@ -224,7 +224,7 @@ mod tests {
             assert!(life.user_ns + life.system_ns > 0, "{life:?}");
         }
         assert!(life.machine_forks.is_none_or(|forks| forks >= 20), "{life:?}");
-        // Other work on the machine can fill the connector's buffer; then it says so.
+        // Other work on the machine can fill the connector's buffer; a doubt then says so.
         if let Some(forks) = life.forks.filter(|_| life.doubts.is_empty()) {
             assert_eq!((forks, life.kills), (20, Some(0)), "{life:?}");
         }

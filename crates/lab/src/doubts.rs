@@ -1,15 +1,15 @@
-//! Every reason to distrust a result, printed beside it.
+//! Reasons to distrust a result, printed beside it.
 //!
-//! A doubt is not an error: the number stands, and so does the reason to read it with care. Where
-//! something can be done about it, the doubt says what to try. The list is computed from the record
-//! alone, so a report that is redrawn later has the same doubts.
+//! A doubt is not an error: the number stays, with the reason to read it with care. If there is a
+//! remedy, the doubt names it. The list is computed from the record alone, so a report that is
+//! redrawn later has the same doubts.
 
 use crate::record::Run;
 use crate::verdict::{ArmSummary, Metric, PointSummary, Summary};
 use serde::{Deserialize, Serialize};
 use stats::VALUES_MIN;
 
-/// How much a doubt weighs.
+/// The weight of a doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
@@ -24,9 +24,9 @@ pub enum Weight {
 /// One reason for distrust.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
-    /// How much it weighs.
+    /// Its weight.
     pub weight: Weight,
-    /// What was seen, what follows from it, and what to try.
+    /// The observation, its consequence, and a remedy to try.
     pub text: String,
 }
 
@@ -111,7 +111,7 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
     found
 }
 
-/// Where the generator, not the server, decided the speed.
+/// The doubt that the generator, not the server, limited the speed.
 fn of_the_generator(point: &PointSummary) -> Vec<String> {
     let limited = |late: bool| -> String {
         let arms = point.arms.iter().filter(|arm| arm.generator_limited() && !arm.twin);

@@ -1,10 +1,10 @@
 //! Duets: two servers up at once, one generator that alternates short windows between them.
 //!
-//! This is how a few percent of CPU per request become visible on a small shared machine: what
-//! disturbs one window disturbs its neighbour, and each server's CPU time is read while it is
-//! drained. One pair of processes has its own luck in memory layout, so the pair is started afresh
-//! several times and each gives one ratio. (A single 0.6 s trial per process is useless for this:
-//! its A/A twin ranged from 0.75 to 1.73.) The first arm is compared with each of the others.
+//! Duets make a few percent of CPU per request visible on a small shared machine: a disturbance of
+//! one window affects its neighbour too, and each server's CPU time is read while it is drained.
+//! The memory layout of one pair of processes is a matter of chance, so the pair is started afresh
+//! several times, and each start gives one ratio. (A single 0.6 s trial per process is useless for
+//! this: its A/A twin ranged from 0.75 to 1.73.) The first arm is compared with each of the others.
 
 mod silent;
 mod stage;
@@ -35,17 +35,17 @@ pub struct Part {
     pub command: Vec<String>,
     /// The protocol the generator speaks to it: the scheme of its target.
     pub scheme: String,
-    /// A constant request instead of the scheme's own, with escapes such as `\r\n`; of `http` the
-    /// path that is asked for.
+    /// A constant request instead of the scheme's own, with escapes such as `\r\n`; for `http`, the
+    /// requested path.
     pub request: Option<String>,
-    /// What a right reply to it begins with.
+    /// The beginning of a correct reply.
     pub expect: Option<String>,
-    /// Connections beside the busy ones that speak once and then stay silent.
+    /// Connections beside the busy ones that send one request and then stay silent.
     #[serde(default)]
     pub idle: u32,
 }
 
-/// What to play.
+/// The plan of a duet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Two servers or more; the first is compared with each of the others.
@@ -60,7 +60,7 @@ pub struct Plan {
     pub requests_per_connection: u64,
     /// The mix of requests in the generator's words; empty = its default.
     pub mix: String,
-    /// How many times each pair is started afresh; an interval needs six.
+    /// The number of fresh starts of each pair; an interval needs six.
     pub fresh_pairs: u32,
     /// Windows on each server of a pair.
     pub windows: u32,
@@ -72,12 +72,12 @@ pub struct Plan {
     pub seed: u64,
     /// Files that each server finds in its directory.
     pub files: Vec<Provision>,
-    /// What a silent connection says before it falls silent; each must be answered.
+    /// The request that a silent connection sends before it falls silent; each must be answered.
     #[serde(default)]
     pub greeting: String,
 }
 
-/// Why a plan cannot be played.
+/// The reason why a plan cannot be played.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadDuet {
     /// Fewer servers than it takes.
@@ -106,7 +106,7 @@ impl std::fmt::Display for BadDuet {
 impl std::error::Error for BadDuet {}
 
 impl Plan {
-    /// Says why the plan cannot be played, if so.
+    /// Checks whether the plan can be played.
     ///
     /// # Errors
     /// See [`BadDuet`].
@@ -148,7 +148,7 @@ impl Plan {
     }
 }
 
-/// What one server of a fresh pair used.
+/// The resources that one server of a fresh pair used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Side {
     /// Replies in the measured windows.
@@ -170,7 +170,7 @@ pub struct Side {
 }
 
 impl Side {
-    /// What is wrong with its replies, if anything.
+    /// The fault in its replies, if any.
     fn wrong(&self) -> Option<String> {
         match &self.check {
             Some(check) if !check.ok => Some(format!("the check failed: {}", check.detail)),
@@ -179,10 +179,10 @@ impl Side {
     }
 }
 
-/// What silent connections did to a server's memory.
+/// The growth of a server's memory with silent connections.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Silence {
-    /// How many there were.
+    /// Their number.
     pub connections: u32,
     /// Growth of the pages of the server's processes for each (bytes), by Pss.
     pub bytes_each: f64,
@@ -193,7 +193,7 @@ pub struct Silence {
 /// One fresh pair of processes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fresh {
-    /// Which, from 0.
+    /// Its number, from 0.
     pub number: u32,
     /// The servers' core and the generator's had changed over.
     pub swapped: bool,
@@ -203,13 +203,13 @@ pub struct Fresh {
     pub a: Side,
     /// The second server.
     pub b: Side,
-    /// What the silent connections cost the first server, if it had any.
+    /// The memory cost of the silent connections in the first server, if it had any.
     #[serde(default)]
     pub a_idle: Option<Silence>,
     /// The same of the second.
     #[serde(default)]
     pub b_idle: Option<Silence>,
-    /// What else the machine did.
+    /// The other activity of the machine.
     pub conditions: Conditions,
     /// The generator's own doubts.
     pub doubts: Vec<String>,
@@ -267,11 +267,11 @@ pub struct Pairing {
 pub struct Outcome {
     /// `roundhouse.duets/1`.
     pub schema: String,
-    /// What was played.
+    /// The plan that was played.
     pub plan: Plan,
     /// In the order of [`Plan::pairings`].
     pub pairings: Vec<Pairing>,
-    /// It was stopped before its end.
+    /// The run stopped before its end.
     pub interrupted: bool,
 }
 
@@ -291,7 +291,7 @@ pub trait Players {
 }
 
 /// Plays all pairings, the fresh pairs of different pairings shuffled among each other. `heard` is
-/// told of every fresh pair.
+/// called for every fresh pair.
 pub fn run(
     plan: &Plan,
     players: &mut dyn Players,

@@ -6,10 +6,9 @@
 //! arms.new = "./server-new --port {port}"
 //! ```
 //!
-//! Everything else has a default. What an arm's `engine` or `preset` means is not known here: the
-//! laboratory knows only commands, so the program that reads the file resolves them
-//! ([`PlanFile::plan`] takes a function). Unknown keys are errors, because a misspelt gate would
-//! silently be no gate.
+//! Everything else has a default. The laboratory knows only commands, so the calling program
+//! resolves an arm's `engine` or `preset` ([`PlanFile::plan`] takes a function). Unknown keys are
+//! errors, because a misspelt gate would silently be no gate.
 
 mod point;
 mod span;
@@ -23,13 +22,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 use std::path::Path;
 
-/// A plan file as it stands.
+/// A plan file as written.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlanFile {
     /// The question in one sentence; made up from the arms if absent.
     pub question: Option<String>,
-    /// What is served: decides targets, mixes and files where the arms say nothing.
+    /// The service under test: decides targets, mixes and files where the arms name none.
     pub service: Option<String>,
     /// Name of the arm that the others are divided by; the first one if absent.
     pub baseline: Option<String>,
@@ -37,7 +36,7 @@ pub struct PlanFile {
     pub twin: Option<bool>,
     /// Blocks; 10 if absent.
     pub blocks: Option<u32>,
-    /// Where orders and requests come from; 1 if absent.
+    /// The seed of orders and requests; 1 if absent.
     pub seed: Option<u64>,
     /// Load before each window.
     pub warmup: Option<Span>,
@@ -47,7 +46,7 @@ pub struct PlanFile {
     pub margin: Option<f64>,
     /// Resamples of the bootstrap interval.
     pub resamples: Option<u32>,
-    /// The pre-registered metrics by their keys; what each point asks about and CPU if absent.
+    /// The pre-registered metrics by their keys; if absent, each point's lead metric and CPU.
     pub metrics: Option<Vec<String>>,
     /// The environment's limits.
     pub gates: Gates,
@@ -93,13 +92,13 @@ pub struct ArmSpec {
     pub args: Vec<String>,
     /// A preset's directives, such as `worker_processes = 2` or `MaxSpareThreads = 75`.
     pub directives: toml::Table,
-    /// What the generator speaks to; `{address}` becomes `HOST:PORT`.
+    /// The generator's target; `{address}` becomes `HOST:PORT`.
     pub target: Option<String>,
     /// Further arguments for the generator.
     pub load: Vec<String>,
-    /// Text in the server's output that says it is ready.
+    /// The text in the server's output that marks readiness.
     pub ready: Option<String>,
-    /// How long it may take to become ready.
+    /// The time limit for its start.
     pub boot: Option<Span>,
     /// The signal that ends it in order: `term`, `int` or `quit`.
     pub stop: Option<Stop>,
@@ -113,7 +112,7 @@ impl PlanFile {
     /// Reads a plan from its text.
     ///
     /// # Errors
-    /// What the TOML reader has to say, with line and column.
+    /// The TOML reader's message, with line and column.
     pub fn parse(text: &str) -> Result<PlanFile> {
         let mut file: PlanFile = toml::from_str(text)?;
         for (name, value) in std::mem::take(&mut file.arms) {
@@ -139,11 +138,12 @@ impl PlanFile {
         PlanFile::parse(&text).with_context(|| format!("{} is no plan", path.display()))
     }
 
-    /// The plan that the file stands for. `folder` is the file's own, for paths in it; `resolve`
-    /// turns an arm's engine, preset or command into an arm; `points` are the service's own.
+    /// The plan that the file describes. `folder` is the folder of the file: paths in it are
+    /// relative to that. `resolve` turns an arm's engine, preset or command into an arm; `points`
+    /// are the load points of the service.
     ///
     /// # Errors
-    /// What cannot be resolved, in one sentence.
+    /// The entry that cannot be resolved, in one sentence.
     pub fn plan(
         &self,
         folder: &Path,
@@ -200,7 +200,7 @@ impl PlanFile {
 }
 
 impl ArmSpec {
-    /// What it is called.
+    /// The title of the plan.
     pub fn title(&self) -> &str {
         match (&self.engine, &self.preset) {
             _ if !self.name.is_empty() => &self.name,
@@ -217,7 +217,7 @@ impl ArmSpec {
         }
     }
 
-    /// The resolved arm with what the file says about it.
+    /// The resolved arm with the settings from the file.
     fn finished(&self, mut arm: Arm, folder: &Path) -> Result<Arm> {
         arm.name = self.title().to_string();
         arm.command.extend(self.args.iter().cloned());

@@ -1,10 +1,10 @@
-//! Silent connections: opened by the laboratory, held through the trial, never spoken on.
+//! Silent connections: opened by the laboratory and held through the trial without traffic.
 //!
-//! They are what most connections of a real server are. Holding them here keeps the generator's
-//! core for the ones that speak, and works against any server. The surprising thing is the port
-//! range: one pair of addresses has some 28,000 ports, so beyond [`PER_ADDRESS`] connections the
-//! next server address of 127.0.0.0/8 is dialled; a server that listens on 127.0.0.1 alone refuses
-//! there, and the count says how far it came.
+//! Most connections of a real server are silent. Holding them here keeps the generator's core free
+//! for the busy ones, and works against any server. The surprising thing is the port range: one
+//! pair of addresses has some 28,000 ports, so beyond [`PER_ADDRESS`] connections the laboratory
+//! connects to the next server address of 127.0.0.0/8. A server that listens on 127.0.0.1 alone
+//! refuses there, and the count tells how many succeeded.
 
 use crate::seen::Idle;
 use meter::Memory;
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 /// Connections to one address of the server.
 const PER_ADDRESS: u32 = 20_000;
-/// How long opening all of them may take.
+/// The time limit for opening all of them.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long one connection may take: a full accept queue answers after a second at the earliest.
+/// The time limit for one connection: a full accept queue answers after a second at the earliest.
 const CONNECT: Duration = Duration::from_secs(3);
 /// Descriptors for everything else.
 const RESERVE: u64 = 128;
@@ -30,7 +30,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Opens `wanted` connections to the server `pid` at `address`, as many as go.
+    /// Opens up to `wanted` connections to the server `pid` at `address`.
     pub fn open(address: &str, pid: u32, wanted: u32) -> Held {
         let before_kb = tree_kb(pid);
         let kernel_before_kb = tcp_kb();
@@ -48,16 +48,17 @@ impl Held {
         Held { streams, seen, kernel_before_kb }
     }
 
-    /// What has been seen so far.
+    /// The observations so far.
     pub fn seen(&self) -> &Idle {
         &self.seen
     }
 
-    /// Says `words` once on each and waits for a reply, so that what a session keeps after it has
-    /// served, it keeps. What follows the beginning of a reply stays in the kernel.
+    /// Sends `words` once on each connection and waits for a reply, so that each session holds the
+    /// memory that it keeps after a request. Bytes after the beginning of a reply stay in the
+    /// kernel.
     ///
     /// # Errors
-    /// The first connection that was not answered, in words.
+    /// The first connection without an answer, in words.
     pub fn speak(&mut self, words: &[u8]) -> Result<(), String> {
         let failed = |at: usize, why: std::io::Error| {
             format!("silent connection {} was not answered: {why}", at + 1)
@@ -79,7 +80,7 @@ impl Held {
         Ok(())
     }
 
-    /// Reads what they cost once the server has settled. To be called before the load begins.
+    /// Measures their cost once the server has settled. Call it before the load begins.
     pub fn weigh(&mut self, pid: u32) {
         self.seen.after_kb = settled_kb(pid);
         let kernel = tcp_kb().zip(self.kernel_before_kb);
@@ -145,7 +146,7 @@ fn allow(wanted: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// A peer that has closed leaves an end of input; one that is silent leaves nothing to read.
+/// A closed peer yields an end of input; a silent one has nothing to read.
 fn is_open(stream: &TcpStream) -> bool {
     let mut byte = [0];
     matches!(stream.peek(&mut byte), Err(why) if why.kind() == ErrorKind::WouldBlock)

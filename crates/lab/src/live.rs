@@ -1,9 +1,9 @@
-//! A race while it runs: one snapshot that a terminal or a page can draw.
+//! A running race: one snapshot that a terminal or a page can draw.
 //!
-//! [`Live`] hears what the race does and keeps the run as far as it is known; [`Live::snapshot`]
-//! computes current estimates with the same statistics that the report uses, so that what closes in
-//! on the screen is what will stand in the table. The surprising thing is what it does not do: it
-//! never ends a race early. Stopping when an interval looks good would make it too narrow.
+//! [`Live`] observes the race and keeps the part of the run that is known. [`Live::snapshot`]
+//! computes current estimates with the same statistics that the report uses, so the estimates on
+//! the screen converge to the values in the table. The surprising thing is an omission: it never
+//! ends a race early. Stopping when an interval looks good would make it too narrow.
 
 use crate::block::Slot;
 use crate::machine::Conditions;
@@ -44,26 +44,26 @@ pub struct Snapshot {
     pub blocks: u32,
     /// The running block, from 1; 0 before the first.
     pub block: u32,
-    /// What runs: arm and load point; empty between trials.
+    /// The current arm and load point; empty between trials.
     pub running: String,
     /// Since the race began, milliseconds.
     pub elapsed_ms: u64,
     /// Until it ends, at the pace so far, milliseconds; absent before the first trial ended.
     pub left_ms: Option<u64>,
-    /// It is over, or was stopped.
+    /// The race is over, or was stopped.
     pub ended: bool,
-    /// Current estimates for each load point and arm: what the point asks about first, CPU per
-    /// request, and whatever else was pre-registered.
+    /// Current estimates for each load point and arm: the point's lead metric first, then CPU per
+    /// request and the other pre-registered metrics.
     pub estimates: Vec<Estimate>,
     /// The machine's noise, one value a trial, in the order of running.
     pub noise: Vec<Noise>,
-    /// What happened, the newest last: absent arms, failed checks, repetitions.
+    /// The events, the newest last: absent arms, failed checks, repetitions.
     pub news: Vec<String>,
     /// The sentence of the report, as of now.
     pub sentence: String,
 }
 
-/// One arm against the baseline as far as it is known.
+/// One arm's comparison with the baseline so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Name of the load point.
@@ -72,7 +72,7 @@ pub struct Estimate {
     pub arm: String,
     /// It is the baseline's twin: its interval is the noise.
     pub twin: bool,
-    /// What is compared.
+    /// The compared metric.
     pub metric: Metric,
     /// Median ratio arm / baseline.
     pub ratio: f64,
@@ -86,12 +86,12 @@ pub struct Estimate {
     pub word: String,
 }
 
-/// What the machine did beside the race in one trial.
+/// The other activity of the machine in one trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Noise {
     /// The trial's place in the order of running.
     pub order: u32,
-    /// What was seen.
+    /// The observed conditions.
     pub conditions: Conditions,
     /// It failed a gate.
     pub refused: bool,
@@ -104,7 +104,7 @@ struct Inner {
     fresh: u32,
 }
 
-/// Hears a race and can be asked from another thread; clones share one state.
+/// Observes a race, and answers other threads; clones share one state.
 #[derive(Clone)]
 pub struct Live(Arc<Mutex<Inner>>);
 
@@ -137,7 +137,7 @@ impl Live {
         shot
     }
 
-    /// Says that the race is over.
+    /// Marks the race as over.
     pub fn finish(&self) {
         self.with(|inner| {
             inner.shot.ended = true;

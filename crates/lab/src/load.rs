@@ -1,7 +1,7 @@
-//! What the load generator reports, as far as the laboratory reads it (schema `roundhouse.load/1`).
+//! The load generator's report, as far as the laboratory reads it (schema `roundhouse.load/1`).
 //!
-//! Only what is judged or shown is named here; fields that a later generator adds are ignored, and
-//! fields that a foreign one lacks stay absent rather than zero.
+//! Only fields that are judged or shown have names here. Fields added by a later generator are
+//! ignored; fields that a foreign generator lacks stay absent rather than zero.
 
 pub use crate::slice::Slice;
 use crate::slice::condensed;
@@ -67,7 +67,7 @@ pub struct Load {
     /// Requests without a reply at the end.
     #[serde(default)]
     pub censored: u64,
-    /// What the generator itself has to say against its figures.
+    /// The generator's own doubts about its figures.
     #[serde(default)]
     pub doubts: Vec<String>,
     /// Whether the server's books agree with the replies it gave.
@@ -76,13 +76,13 @@ pub struct Load {
     /// The generator's verdict on itself.
     #[serde(default)]
     pub health: Option<Health>,
-    /// When the window began, milliseconds since 1970.
+    /// The start of the window, milliseconds since 1970.
     #[serde(default)]
     pub started_unix_ms: u64,
     /// The generator's own effort.
     #[serde(default)]
     pub generator: Option<Effort>,
-    /// What the server's process tree used meanwhile.
+    /// The resources that the server's process tree used meanwhile.
     #[serde(default)]
     pub server: Option<Usage>,
 }
@@ -90,7 +90,7 @@ pub struct Load {
 /// A distribution of times in nanoseconds. A percentile that too few requests support is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// How many.
+    /// Their number.
     #[serde(default)]
     pub count: u64,
     /// The median.
@@ -118,9 +118,9 @@ pub struct Times {
 pub struct Fault {
     /// Its name.
     pub kind: String,
-    /// How often.
+    /// Their number.
     pub count: u64,
-    /// One of them in full.
+    /// One of the mismatches in full.
     #[serde(default)]
     pub example: String,
 }
@@ -128,12 +128,12 @@ pub struct Fault {
 /// A comparison of the server's state with the acknowledged replies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// Which comparison; `none` if there was none.
+    /// The kind of comparison; `none` if there was none.
     #[serde(default)]
     pub kind: String,
     /// Whether both agree.
     pub ok: bool,
-    /// What was compared, or where they differ.
+    /// The compared bytes, or the place where they differ.
     #[serde(default)]
     pub detail: String,
 }
@@ -143,7 +143,7 @@ pub struct Check {
 pub struct Health {
     /// `ok`, `generator-limited` (the server may be faster) or `invalid`.
     pub verdict: String,
-    /// Why it is not `ok`.
+    /// The reason why it is not `ok`.
     #[serde(default)]
     pub reasons: Vec<String>,
     /// From due to noticed: the generator's own part of a response time.
@@ -161,7 +161,7 @@ pub struct Effort {
     pub busy: f64,
 }
 
-/// What the server's whole process tree used in the window.
+/// The resources that the server's whole process tree used in the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time, user and system, nanoseconds.
@@ -191,7 +191,7 @@ impl Load {
     /// Finds the report in a generator's output: the last line that is a JSON object.
     ///
     /// # Errors
-    /// What was expected and what was found.
+    /// The expected and the actual output.
     pub fn parse(output: &str) -> Result<Load, String> {
         let line =
             output.lines().rev().find(|line| line.starts_with('{')).ok_or_else(|| {
@@ -220,13 +220,13 @@ impl Load {
         }
     }
 
-    /// Whether the generator says that it, not the server, made the figures what they are.
+    /// Whether the generator reports that it, not the server, limited the figures.
     pub fn is_late(&self) -> bool {
         self.health.as_ref().is_some_and(|health| health.verdict != "ok")
     }
 
-    /// Why the figures are not the server's but the machine's: the generator's own verdict on
-    /// itself, which knows nothing of what the server answered. `None` if they may be.
+    /// The reason why the figures describe the machine and not the server: the generator's verdict
+    /// on itself, which does not depend on the server's answers. `None` if they are valid.
     pub fn invalid(&self) -> Option<String> {
         let health = self.health.as_ref().filter(|health| health.verdict == "invalid")?;
         Some(health.reasons.join("; "))

@@ -1,8 +1,8 @@
-//! The machine under the race: which cores play which part, and what else was going on.
+//! The machine under the race: the roles of its cores, and its other activity.
 //!
-//! What is written down once stands here (processor, kernel, settings, cores); what is watched in
-//! every trial is in `conditions` and `kernel`; `hiccups` is a thread that notices when the whole
-//! platform stands still.
+//! This module records the facts that a race reads once: processor, kernel, settings, cores.
+//! `conditions` and `kernel` hold the values that it watches in every trial. `hiccups` is a thread
+//! that notices when the whole platform stands still.
 
 mod conditions;
 mod hiccups;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
-/// What a run records about its machine, so that others can judge or repeat it.
+/// A run's record of its machine, so that others can judge or repeat the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// Processor, kernel, memory.
@@ -39,7 +39,7 @@ const SETTINGS: [(&str, &str); 7] = [
 ];
 
 impl Host {
-    /// Reads what can be read; a file that is missing is left out.
+    /// Reads the available files; a missing one is left out.
     ///
     /// # Errors
     /// If `/proc` cannot be read at all.
@@ -64,7 +64,7 @@ impl Host {
     }
 }
 
-/// Which core is whose. Without two cores nothing is pinned.
+/// The roles of the cores. Without two cores nothing is pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// The server's core in even blocks, the generator's in odd ones.
@@ -76,8 +76,8 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Chooses two cores of those this process may use, on different physical cores if possible.
-    /// `None` when there is only one.
+    /// Chooses two of the cores that this process may use, on different physical cores if possible.
+    /// `None` if there is only one.
     pub fn choose() -> Option<Placement> {
         let status = fs::read_to_string("/proc/self/status").ok()?;
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;

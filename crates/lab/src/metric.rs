@@ -1,11 +1,11 @@
-//! What is compared: one number of a trial, by name, and which way is better.
+//! The compared metrics: one number of a trial, by name, and which direction is better.
 
 use crate::load::Load;
 use crate::trial::{Ending, Trial};
 use serde::{Deserialize, Serialize};
 use stats::Better;
 
-/// What is compared.
+/// The metric of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -121,7 +121,7 @@ impl Metric {
         }
     }
 
-    /// Which direction is better.
+    /// The better direction.
     pub fn better(self) -> Better {
         match self {
             Metric::Throughput | Metric::Capacity => Better::More,
@@ -129,17 +129,17 @@ impl Metric {
         }
     }
 
-    /// Whether a busy generator spoils it. What is counted on the server stays.
+    /// Whether a busy generator invalidates it. Metrics counted on the server remain valid.
     pub fn needs_generator(self) -> bool {
         !matches!(self, Metric::Cpu | Metric::Switches | Metric::Memory | Metric::ConnectionMemory)
     }
 
-    /// Whether it is a time that a client waits.
+    /// Whether it is a client's waiting time.
     pub fn is_latency(self) -> bool {
         matches!(self, Metric::P50 | Metric::P99 | Metric::P999)
     }
 
-    /// What a difference in it is called: (better, worse).
+    /// The words for a difference in it: (better, worse).
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
             Metric::Cpu => ("cheaper", "costlier"),

@@ -1,13 +1,13 @@
-//! The laboratory of senders: each sender runs in a process of its own, in surroundings that the
-//! laboratory makes.
+//! The laboratory of senders: each sender runs in a process of its own, in an environment that the
+//! laboratory sets up.
 //!
 //! It separates four questions that one number cannot answer: how late packets leave (*pacing*),
-//! what one costs (*CPU per packet*), how many sessions a core carries before they are late
-//! (*sessions per core*), and how pacing changes while other processes want the core (*overload*).
-//! Each has a sink of its own, whose name stands beside the figure.
+//! the cost of a packet (*CPU per packet*), how many sessions a core carries before they are late
+//! (*sessions per core*), and how pacing changes when other processes compete for the core
+//! (*overload*). Each has a sink of its own, whose name is printed beside the figure.
 //!
-//! The surprising thing is the question that is missing: how long a session takes. A paced stream
-//! takes as long as its schedule says, or longer, whatever a packet costs.
+//! The surprising thing is the missing question: the duration of a session. A paced stream takes as
+//! long as its schedule says, or longer, whatever the cost of a packet.
 
 mod company;
 mod search;
@@ -76,7 +76,7 @@ impl Work {
         Duration::from_micros(self.gap_us)
     }
 
-    /// How long it takes by its schedule.
+    /// Its duration by its schedule.
     pub fn length(&self) -> Duration {
         self.gap() * self.packets.div_ceil(self.burst.max(1))
     }
@@ -125,10 +125,10 @@ impl Work {
     }
 }
 
-/// How late packets were by their schedule, in nanoseconds; below zero: early.
+/// The lateness of packets against their schedule, in nanoseconds; below zero: early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lateness {
-    /// Packets whose time is known.
+    /// Packets with a known time.
     pub packets: u64,
     /// The median.
     pub p50_ns: i64,
@@ -140,8 +140,8 @@ pub struct Lateness {
     pub p999_ns: i64,
     /// The latest.
     pub max_ns: i64,
-    /// The growth of lateness in 30 s: the slope of a line through all packets; absent where only
-    /// the sender knows when they left.
+    /// The growth of lateness in 30 s: the slope of a line through all packets; absent if only the
+    /// sender knows when they left.
     pub drift_ns: Option<i64>,
     /// The share later than 60 ms, when a usual receiver's buffer has run dry.
     pub dry: f64,
@@ -210,16 +210,16 @@ pub struct Reading {
     /// Bytes that calls read from the file per byte of payload. The kernel counts sendfile there
     /// too, which copies none of them, and does not count reads of a ring.
     pub read_copies: f64,
-    /// When sending began on the monotonic clock, nanoseconds.
+    /// The start of sending on the monotonic clock, nanoseconds.
     pub began_ns: u64,
-    /// When the last packet was handed over, or had left.
+    /// The time at which the last packet was handed over, or had left.
     pub ended_ns: u64,
-    /// How late packets were, where it is known.
+    /// The lateness of packets, where it is known.
     pub late: Option<Lateness>,
     /// Drift in 30 s of single streams; absent without a receiver.
     #[serde(default)]
     pub drifts: Option<Extent>,
-    /// How long streams took from their first packet to their last.
+    /// The duration of streams from their first packet to their last.
     #[serde(default)]
     pub spans: Option<Extent>,
     /// Time of the sender's core in interrupts and softirqs, nanoseconds: a sample at the kernel's
@@ -233,7 +233,7 @@ pub struct Reading {
     /// Bytes read from storage.
     #[serde(default)]
     pub storage: u64,
-    /// Where packets went.
+    /// The packets' destination.
     #[serde(default)]
     pub sink: String,
     /// CPU time of the whole core per packet by cycle soak, nanoseconds; includes the kernel's own

@@ -1,8 +1,8 @@
-//! What will be raced, fixed before the first trial and named by a hash.
+//! The plan of a race, fixed before the first trial and named by a hash.
 //!
-//! Everything that could be chosen after seeing the outcome (arms, load points, margin, gates,
-//! seeds) stands here; the hash is printed in the report, so that a reader can tell a
-//! pre-registered comparison from an afterthought.
+//! The plan contains every choice that could otherwise be made after seeing the outcome: arms, load
+//! points, margin, gates, seeds. The report prints the hash, so a reader can tell a pre-registered
+//! comparison from an afterthought.
 
 mod family;
 mod gates;
@@ -17,13 +17,13 @@ use serde::{Deserialize, Serialize};
 /// One server and its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arm {
-    /// Short and unique; what tables and charts call it.
+    /// The name in tables and charts: short and unique.
     pub name: String,
-    /// Program and arguments. `{port}` becomes a free TCP port and makes a TCP connect the
-    /// readiness check; without it the server picks a port and must say so by a first line of JSON
-    /// on stdout, `{"listening": "127.0.0.1:PORT", …}`. `{dir}` becomes the trial's own directory.
+    /// Program and arguments. `{port}` becomes a free TCP port, and readiness is then a TCP
+    /// connect; without it the server picks a port and must announce it by a first line of JSON on
+    /// stdout, `{"listening": "127.0.0.1:PORT", …}`. `{dir}` becomes the trial's own directory.
     pub command: Vec<String>,
-    /// What the generator is told to speak to; `{address}` becomes `HOST:PORT`.
+    /// The generator's target; `{address}` becomes `HOST:PORT`.
     pub target: String,
     /// Further arguments for the generator, such as another request text.
     #[serde(default)]
@@ -31,22 +31,22 @@ pub struct Arm {
     /// One sentence for the reader.
     #[serde(default)]
     pub note: String,
-    /// Files that its trials find in `{dir}` beside those of the plan; `{port}` and `{dir}` are
-    /// filled in.
+    /// Files in the `{dir}` of its trials, beside those of the plan; `{port}` and `{dir}` are
+    /// replaced.
     #[serde(default)]
     pub files: Vec<Provision>,
-    /// How it is known to be ready.
+    /// The check of readiness.
     #[serde(default)]
     pub ready: Ready,
-    /// How long it may take to become ready, milliseconds; 0 = 5 s.
+    /// The time limit for its start, milliseconds; 0 = 5 s.
     #[serde(default)]
     pub boot_ms_max: u64,
-    /// What makes it end in order.
+    /// The way to end it in order.
     #[serde(default)]
     pub stop: Stop,
 }
 
-/// How a server is known to be ready.
+/// The check of a server's readiness.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ready {
@@ -54,11 +54,11 @@ pub enum Ready {
     /// JSON on stdout.
     #[default]
     Auto,
-    /// By this text somewhere in its output; it then listens on `{port}`.
+    /// By this text in its output; it then listens on `{port}`.
     Says(String),
 }
 
-/// What makes a server end in order.
+/// The signal that ends a server in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
@@ -67,7 +67,7 @@ pub enum Stop {
     Term,
     /// SIGINT.
     Int,
-    /// SIGQUIT, which is how nginx is asked to finish what it serves.
+    /// SIGQUIT: nginx then finishes its open requests.
     Quit,
 }
 
@@ -85,7 +85,7 @@ pub struct Provision {
 pub struct Plan {
     /// The question in one sentence.
     pub question: String,
-    /// How far the answer may be trusted: `smoke`, `claim`, `publish`.
+    /// The trust that the answer deserves: `smoke`, `claim`, `publish`.
     pub label: String,
     /// The servers.
     pub arms: Vec<Arm>,
@@ -111,9 +111,9 @@ pub struct Plan {
     pub gates: Gates,
     /// Files that each trial gets.
     pub files: Vec<Provision>,
-    /// The pre-registered metrics, compared for every arm and point that has them; what else is
-    /// shown is exploratory. Empty = at each load point the metric that answers its question
-    /// ([`LoadPoint::lead`]) and CPU per request.
+    /// The pre-registered metrics, compared for every arm and point that has them; other metrics
+    /// are exploratory. Empty = at each load point its lead metric ([`LoadPoint::lead`]) and CPU
+    /// per request.
     #[serde(default)]
     pub metrics: Vec<Metric>,
 }
@@ -140,7 +140,7 @@ impl Default for Plan {
     }
 }
 
-/// Why a plan cannot be run.
+/// The reason why a plan cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadPlan {
     /// No arm.
@@ -160,7 +160,7 @@ pub enum BadPlan {
     },
     /// An arm has an empty command.
     NoCommand(String),
-    /// A load point asks for no connection or no request in flight.
+    /// A load point has no connection or no request in flight.
     EmptyPoint(String),
     /// A load point's rate, factor or promise cannot be.
     BadPoint(String, &'static str),
@@ -194,7 +194,7 @@ impl std::fmt::Display for BadPlan {
 impl std::error::Error for BadPlan {}
 
 impl Plan {
-    /// What the A/A twin is called.
+    /// The name of the A/A twin.
     pub fn twin_name(&self) -> String {
         format!("{} (twin)", self.baseline)
     }
@@ -219,7 +219,7 @@ impl Plan {
         self.blocks * self.points.len() as u32 * self.entrants().len() as u32
     }
 
-    /// Says why the plan cannot be run, if so.
+    /// Checks whether the plan can be run.
     pub fn check(&self) -> Result<(), BadPlan> {
         if self.arms.is_empty() {
             return Err(BadPlan::NoArms);
@@ -259,7 +259,7 @@ impl Plan {
         }
     }
 
-    /// How far the plan lets a result be trusted: `smoke` below 10 blocks, `claim` below 12,
+    /// The trust that the plan allows in a result: `smoke` below 10 blocks, `claim` below 12,
     /// `publish`.
     pub fn label_for(blocks: u32) -> &'static str {
         match blocks {

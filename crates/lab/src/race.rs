@@ -1,10 +1,10 @@
-//! The race: walks the schedule, repeats what the gates refuse, records everything.
+//! The race: walks the schedule, repeats the trials that the gates refuse, records everything.
 //!
-//! Repetitions are bounded twice, per slot and over the whole race; on a machine that is never
+//! Repetitions are bounded twice, per slot and over the whole race. On a machine that is never
 //! quiet the last attempt counts and carries its objections into the report. An arm whose server
-//! does not start is asked once more and then left out, with its reason as its result. A race that
-//! was stopped goes on where it was: the schedule follows from the plan alone, so what has a result
-//! is known by its place in it.
+//! does not start gets a second attempt and is then left out, with its reason as its result. A
+//! stopped race can continue: the schedule follows from the plan alone, so a result's place in it
+//! identifies the finished slots.
 
 use crate::block::{Slot, schedule};
 use crate::plan::{LoadPoint, Plan};
@@ -16,11 +16,11 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Hears of the race's progress.
+/// Observes the race's progress.
 pub trait Observer {
     /// The race begins: its trials, without repetitions.
     fn race(&mut self, _trials: u32) {}
-    /// A trial of an earlier sitting that is not run again.
+    /// A trial of an earlier sitting; it is not run again.
     fn known(&mut self, _trial: &Trial) {}
     /// Something worth a line, such as a pilot's result.
     fn news(&mut self, _text: &str) {}
@@ -32,22 +32,22 @@ pub trait Observer {
     fn skip(&mut self, _arm: &str) {}
 }
 
-/// Hears nothing.
+/// An observer that ignores everything.
 pub struct Silent;
 
 impl Observer for Silent {}
 
-/// What a race brought home.
+/// The result of a race.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Manifest and all attempts.
     pub run: Run,
-    /// It was stopped before its end.
+    /// The race stopped before its end.
     pub interrupted: bool,
 }
 
-/// Runs the plan of `manifest`. Stops after the running trial's end when `stop` becomes true, and
-/// keeps what is known.
+/// Runs the plan of `manifest`. When `stop` becomes true, it finishes the current trial, stops, and
+/// keeps the results.
 ///
 /// # Errors
 /// If the raw file cannot be written.
@@ -62,8 +62,8 @@ pub fn run(
     go_on(known, trials, recorder, observer, stop)
 }
 
-/// Goes on with a run that was stopped: slots that have a result keep it, the others are run. The
-/// order is the plan's, so a run in two sittings has the blocks that it would have had in one.
+/// Continues a stopped run: slots that have a result keep it, the others are run. The order is the
+/// plan's, so a run in two sittings has the same blocks as one in a single sitting.
 ///
 /// # Errors
 /// If the raw file cannot be written.
@@ -125,7 +125,7 @@ pub fn census(
 /// Pilot trials of each arm; their median is its capacity.
 const PILOT_ROUNDS: u32 = 3;
 
-/// What a running race knows beside its record.
+/// The state of a running race beside its record.
 struct Progress {
     retries: u32,
     /// Arms that never started.
@@ -182,8 +182,8 @@ impl Race<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Asks every arm what it can do, if some load point has to know. The rounds are interleaved,
-    /// like blocks. Returns whether it came to its end.
+    /// Measures the capacity of every arm, if some load point needs it. The rounds are interleaved,
+    /// like blocks. Returns whether it completed.
     fn pilots(
         &mut self,
         trials: &mut dyn Trials,
@@ -234,7 +234,7 @@ impl Race<'_> {
         Ok(true)
     }
 
-    /// Walks the schedule. Returns whether it came to its end.
+    /// Walks the schedule. Returns whether it completed.
     fn blocks(
         &mut self,
         trials: &mut dyn Trials,

@@ -1,8 +1,8 @@
-//! The raw file: JSON lines, only ever appended to.
+//! The raw file: append-only JSON lines.
 //!
-//! A run is one manifest line followed by one line per trial, rejected attempts included. Each
-//! line is written whole before the next trial starts, so a race that is cut off leaves every
-//! trial it had finished. Several runs may share a file; [`read`] returns them in order.
+//! A run is one manifest line followed by one line per trial, rejected attempts included. Each line
+//! is written whole before the next trial starts, so an interrupted race leaves every trial that it
+//! had finished. Several runs may share a file; [`read`] returns them in order.
 
 use crate::census::Census;
 use crate::machine::{Host, Placement, date_now};
@@ -18,16 +18,16 @@ use std::path::{Path, PathBuf};
 /// The schema of manifest lines.
 pub const SCHEMA: &str = "roundhouse.race/1";
 
-/// What is needed to judge or repeat a run; the first line of it.
+/// The data needed to judge or repeat a run; the first line of its record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// `roundhouse.race/1`.
     pub schema: String,
-    /// When it began, UTC (RFC 3339).
+    /// The start, UTC (RFC 3339).
     pub date: String,
     /// The program's version.
     pub version: String,
-    /// The commit it was built from, if it knows.
+    /// The commit it was built from, if the program knows it.
     pub commit: Option<String>,
     /// FNV-1a over the program's file: two runs with the same value ran the same build.
     pub program: String,
@@ -35,7 +35,7 @@ pub struct Manifest {
     pub command: String,
     /// The machine.
     pub host: Host,
-    /// Which core is whose; absent when nothing was pinned.
+    /// The roles of the cores; absent if nothing was pinned.
     pub placement: Option<Placement>,
     /// Fingerprint of the plan.
     pub plan_hash: String,
@@ -55,13 +55,13 @@ pub struct Program {
     pub path: String,
     /// FNV-1a over it; empty if it cannot be read.
     pub hash: String,
-    /// What `--version` (or its like) prints first, if anything.
+    /// The first line of the output of `--version` (or its like), if any.
     #[serde(default)]
     pub version: String,
 }
 
-/// What an arm could do at a closed load point before the first block; the rates of open points
-/// come from it.
+/// The capacity of an arm at a closed load point, measured before the first block; the rates of
+/// open points derive from it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pilot {
     /// Name of the arm.
@@ -80,7 +80,7 @@ pub struct Pilot {
 pub struct Sitting {
     /// From 0; trials name theirs in [`crate::seen::Seen::sitting`].
     pub number: u32,
-    /// When it began, UTC (RFC 3339).
+    /// The start, UTC (RFC 3339).
     pub date: String,
     /// Fingerprint of the program that ran it.
     pub program: String,
@@ -122,13 +122,13 @@ pub struct Run {
     pub manifest: Manifest,
     /// All attempts, in order.
     pub trials: Vec<Trial>,
-    /// What the arms could do beforehand; empty if no load point had to know.
+    /// The arms' capacities, measured beforehand; empty if no load point needs them.
     pub pilots: Vec<Pilot>,
     /// System calls, if they were counted.
     pub census: Vec<Census>,
     /// Sittings after the first.
     pub resumed: Vec<Sitting>,
-    /// Whether it came to its end.
+    /// Whether it completed.
     pub finished: bool,
 }
 
@@ -172,7 +172,7 @@ impl Program {
     }
 }
 
-/// The file that a command's first word starts, as execvp(3) looks for it.
+/// The file that a command's first word starts, resolved as execvp(3) does.
 fn found(word: &str) -> Option<PathBuf> {
     if word.contains('/') {
         return Some(PathBuf::from(word));
@@ -187,7 +187,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Opens `path` for appending, makes it if it is not there, and writes the manifest.
+    /// Opens `path` for appending, creates it if necessary, and writes the manifest.
     ///
     /// # Errors
     /// If the file cannot be opened or written.
@@ -207,7 +207,7 @@ impl Recorder {
         self.write(&Row::Trial(Box::new(trial.clone())))
     }
 
-    /// Goes on with the last run of `path`.
+    /// Continues the last run of `path`.
     ///
     /// # Errors
     /// If the file cannot be opened or written.
@@ -223,7 +223,7 @@ impl Recorder {
         Ok(recorder)
     }
 
-    /// Appends what an arm could do in the pilot.
+    /// Appends an arm's capacity, as the pilot measured it.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -239,7 +239,7 @@ impl Recorder {
         self.write(&Row::Census(census.clone()))
     }
 
-    /// Says that the race came to its end.
+    /// Records that the race completed.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -254,11 +254,11 @@ impl Recorder {
     }
 }
 
-/// Reads all runs of a raw file; one that was packed by gzip(1) is known by its `.gz`.
+/// Reads all runs of a raw file; the ending `.gz` marks one that gzip(1) has packed.
 ///
 /// # Errors
-/// If the file cannot be read, or a line is not of this schema: with its number. A last line that
-/// was cut off by a crash is left out.
+/// If the file cannot be read, or a line (given by its number) does not follow this schema. A last
+/// line that a crash cut off is left out.
 pub fn read(path: &Path) -> anyhow::Result<Vec<Run>> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let packed = path.extension().is_some_and(|ending| ending == "gz");

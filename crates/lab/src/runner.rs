@@ -1,10 +1,11 @@
-//! The real thing: servers and generators as processes on this machine.
+//! Servers and generators as processes on this machine.
 //!
-//! One slot of the race becomes one or more servers, each started fresh in its own directory and
-//! control group, each met by a generator on the other core. A closed or open point is one of each;
-//! an overload has a second generator that comes and goes; a capacity is searched for with a fresh
-//! server for every probe. The surprising thing is that the capacity search, not its probes, is the
-//! trial: a block holds one capacity for each arm, so it is compared like any other number.
+//! One slot of the race becomes one or more servers. Each starts fresh in its own directory and
+//! control group, and a generator on the other core loads it. A closed or open point is one of
+//! each; an overload has a second generator that starts later and ends earlier; a capacity search
+//! uses a fresh server for every probe. The surprising thing is that the capacity search, not its
+//! probes, is the trial: a block holds one capacity for each arm, so it is compared like any other
+//! number.
 
 mod census;
 mod overload;
@@ -31,9 +32,9 @@ use words::Request;
 
 pub(crate) use words::pin;
 
-/// How long a server may take to become ready unless its arm says otherwise, and to end.
+/// The time limit for a server's start, unless its arm sets another, and for its end.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What a generator may need beyond its warm-up and window.
+/// The time that a generator may take beyond its warm-up and window.
 const SLACK_MS: u64 = 15_000;
 /// Connections of a pilot at the least: fewer could leave a server idle between requests.
 const PILOT_CONNECTIONS: u32 = 32;
@@ -49,7 +50,7 @@ pub struct Runner {
     capacities: BTreeMap<String, f64>,
 }
 
-/// What a trial brought home; everything but the environment.
+/// The result of a trial: everything but the environment.
 #[derive(Default)]
 struct Run {
     ending: Option<Ending>,
@@ -59,7 +60,7 @@ struct Run {
     seen: Seen,
 }
 
-/// A server that is up, with what watches it.
+/// A running server and its watchers.
 struct Up {
     server: Server,
     cost: CostWatch,
@@ -68,7 +69,7 @@ struct Up {
     cores: Option<(usize, usize)>,
 }
 
-/// How a server ended, and what it had cost.
+/// The end of a server, and its cost.
 struct Down {
     exit: String,
     clean: bool,
@@ -157,7 +158,7 @@ impl Runner {
         }
     }
 
-    /// What the pilot found for an arm; the twin is its baseline.
+    /// The capacity that the pilot measured for an arm; for the twin, that of its baseline.
     fn capacity(&self, arm: &str) -> Result<f64, String> {
         let name = if arm == self.plan.twin_name() { &self.plan.baseline } else { arm };
         let found = self.capacities.get(name).copied();

@@ -1,15 +1,15 @@
-//! What the laboratory itself saw in a trial, beside the generator's report.
+//! The laboratory's own observations in a trial, beside the generator's report.
 //!
-//! Every part is absent where the load point does not ask for it or the machine does not tell; a
-//! record of an older program has none of them.
+//! A part is absent if the load point does not ask for it or the machine does not report it.
+//! Records of older programs have none of them.
 
 use crate::plan::Refusal;
 use serde::{Deserialize, Serialize};
 
-/// What the laboratory saw in one trial.
+/// The laboratory's observations in one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
-    /// Which sitting of a resumed race, from 0.
+    /// The sitting of a resumed race, from 0.
     #[serde(default)]
     pub sitting: u32,
     /// The gates that failed, each with its figure; decided before the outcome is looked at.
@@ -18,26 +18,27 @@ pub struct Seen {
     /// Offered rate, requests per second; absent in a closed loop.
     #[serde(default)]
     pub offered_rps: Option<f64>,
-    /// What the server's process tree used under load, exact where there is a control group.
+    /// The resources that the server's process tree used under load, exact where there is a control
+    /// group.
     #[serde(default)]
     pub cost: Option<TreeLife>,
-    /// Silent connections and what they cost.
+    /// Silent connections and their cost.
     #[serde(default)]
     pub idle: Option<Idle>,
-    /// How a capacity was found.
+    /// The search for a capacity.
     #[serde(default)]
     pub search: Option<Search>,
-    /// How an overload went.
+    /// The course of an overload.
     #[serde(default)]
     pub recovery: Option<Recovery>,
 }
 
-/// What a server's whole process tree used between readiness and the generator's end, ended
-/// processes and threads included.
+/// The resources that a server's whole process tree used between readiness and the generator's end.
+/// Ended processes and threads are included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TreeLife {
-    /// Where CPU times come from: `cgroup` (exact, nanoseconds or microseconds) or `ticks` (the
-    /// kernel's children's times, 10 ms, readiness and stopping included).
+    /// The source of CPU times: `cgroup` (exact, nanoseconds or microseconds) or `ticks` (the
+    /// kernel's children's times, 10 ms, start and stop included).
     pub source: String,
     /// CPU time in user mode, nanoseconds. The sum of both is exact; the split is sampled at the
     /// tick.
@@ -47,7 +48,7 @@ pub struct TreeLife {
     /// Their sum for each request of the whole run, warm-up and drain included, nanoseconds.
     #[serde(default)]
     pub cpu_ns_per_request: Option<f64>,
-    /// Highest memory use, kilobytes, page cache left out where the kernel tells them apart.
+    /// Highest memory use, kilobytes, without the page cache where the kernel separates it.
     #[serde(default)]
     pub memory_peak_kb: Option<u64>,
     /// Page faults served without a disk, whole life.
@@ -66,14 +67,14 @@ pub struct TreeLife {
     /// Processes that ended under load.
     #[serde(default)]
     pub exits: Option<u64>,
-    /// Those of them that a signal ended.
+    /// Those that a signal ended.
     #[serde(default)]
     pub kills: Option<u64>,
     /// Processes and threads created on the whole machine meanwhile: an upper bound where the
     /// exact counts are absent.
     #[serde(default)]
     pub machine_forks: Option<u64>,
-    /// Sentences to be printed beside the figures.
+    /// Sentences to print beside the figures.
     #[serde(default)]
     pub doubts: Vec<String>,
 }
@@ -81,11 +82,11 @@ pub struct TreeLife {
 /// Silent connections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Idle {
-    /// How many were asked for.
+    /// The number of requested connections.
     pub wanted: u32,
-    /// How many were open when the load began.
+    /// The number of open connections when the load began.
     pub opened: u32,
-    /// How many were still open when it ended.
+    /// The number of open connections when the load ended.
     pub kept: u32,
     /// Memory of the process tree before them, kilobytes.
     #[serde(default)]
@@ -100,7 +101,7 @@ pub struct Idle {
     /// Memory of the process tree for each of them, bytes.
     #[serde(default)]
     pub bytes_each: Option<f64>,
-    /// Why fewer were opened than wanted.
+    /// The reason why fewer were opened than requested.
     #[serde(default)]
     pub why: String,
 }
@@ -108,7 +109,7 @@ pub struct Idle {
 /// The search for the highest rate at which a promise is kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Search {
-    /// Which share of requests the promise covers.
+    /// The share of requests that the promise covers.
     pub quantile: f64,
     /// Within which time, nanoseconds.
     pub limit_ns: u64,
@@ -134,12 +135,12 @@ pub struct Probe {
     pub latency_ns: Option<f64>,
     /// Whether the promise was kept.
     pub kept: bool,
-    /// Why not.
+    /// The reason if it was not kept.
     #[serde(default)]
     pub why: String,
 }
 
-/// How an overload went.
+/// The course of an overload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
     /// Offered load as a multiple of capacity.
@@ -149,7 +150,7 @@ pub struct Recovery {
     /// Answered requests per second while overloaded.
     #[serde(default)]
     pub goodput_rps: Option<f64>,
-    /// The same as a share of capacity: 1 = nothing is lost by being asked too much.
+    /// The same as a share of capacity: 1 = the overload costs nothing.
     #[serde(default)]
     pub kept_share: Option<f64>,
     /// Median response time before the overload, nanoseconds.
@@ -159,7 +160,7 @@ pub struct Recovery {
     /// its base (and stays there for one more slice), milliseconds; absent if it never was.
     #[serde(default)]
     pub recovered_ms: Option<f64>,
-    /// How long was looked, milliseconds.
+    /// The time of observation, milliseconds.
     #[serde(default)]
     pub watched_ms: f64,
 }

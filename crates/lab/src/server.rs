@@ -1,9 +1,10 @@
-//! A server as a process: started fresh, ready by its word or by a TCP connect, stopped by TERM.
+//! A server as a process: started fresh, ready by its announcement or by a TCP connect, stopped by
+//! TERM.
 //!
 //! Standard output and error go to files in the trial's directory, not to pipes: a pipe needs a
 //! reader, and a reader that wakes up in the measured window is a disturbance. Every server leads a
-//! process group of its own, so that Ctrl-C on the terminal reaches the laboratory alone, which
-//! then stops its servers in order.
+//! process group of its own, so that Ctrl-C on the terminal reaches only the laboratory, which then
+//! stops its servers in order.
 
 use crate::plan::{Arm, Ready, Stop};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -22,12 +23,12 @@ pub struct Process {
     stop: Stop,
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Its status in words, as `exit 0` or `signal 9`.
     pub how: String,
-    /// It ended by itself with status 0, within the deadline.
+    /// The process ended by itself with status 0, within the deadline.
     pub clean: bool,
 }
 
@@ -60,12 +61,12 @@ impl Process {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// The end of the process, if it has ended.
     pub fn ended(&mut self) -> Option<Ended> {
         self.child.try_wait().ok().flatten().map(Ended::of)
     }
 
-    /// What it has written to standard output so far.
+    /// The server's standard output so far.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.out).unwrap_or_default()).into_owned()
     }
@@ -78,13 +79,13 @@ impl Process {
         lines[lines.len().saturating_sub(3)..].join(" / ")
     }
 
-    /// What it has written to standard error so far.
+    /// The server's standard error so far.
     pub fn errors(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.err).unwrap_or_default()).into_owned()
     }
 
-    /// Sends its stop signal (TERM unless the arm says otherwise), waits until `deadline` has
-    /// passed, then kills the whole group.
+    /// Sends its stop signal (TERM unless the arm sets another), waits until `deadline` has passed,
+    /// then kills the whole group.
     pub fn stop(mut self, deadline: Duration) -> Ended {
         self.signal(match self.stop {
             Stop::Term => Signal::TERM,
@@ -102,19 +103,19 @@ impl Process {
         Ended { how, clean: false }
     }
 
-    /// Where its output is written.
+    /// The folder of its output.
     pub fn folder(&self) -> &Path {
         self.out.parent().unwrap_or(Path::new("."))
     }
 
-    /// Sends INT, which is how a tool that watches is asked for its summary.
+    /// Sends INT, on which a tracing tool prints its summary.
     pub fn interrupt(&self) {
         self.signal(Signal::INT);
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(pid) = pid(&self.child) {
-            // The only failure is that the process is gone, which is what was wanted.
+            // The only possible error is that the process has already ended.
             let _ = kill_process(pid, signal);
         }
     }
@@ -122,7 +123,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Workers that outlived their leader are in the group still; the group's id cannot be
+        // Workers that outlived their leader are still in the group. The group's id cannot be
         // reused while one of them lives, and an empty group is no error here.
         if let Some(pid) = pid(&self.child) {
             let _ = kill_process_group(pid, Signal::KILL);
@@ -160,8 +161,8 @@ impl Server {
     /// Starts a server and waits until it is ready.
     ///
     /// # Errors
-    /// The reason in one sentence: it could not be started, ended at once (with its last words),
-    /// or did not become ready within `deadline`.
+    /// The reason in one sentence: it could not be started, ended at once (with the end of its
+    /// output), or did not become ready within `deadline`.
     pub fn start(
         prefix: &[String],
         command: &[String],
@@ -234,7 +235,7 @@ fn silence(process: &Process, port: Option<u16>, by: &Ready, deadline: Duration)
     format!("expected {wanted} within {} ms, found {found}", deadline.as_millis())
 }
 
-/// The address of a server that is ready, by its word or by a connect to the port it was given.
+/// The address of a ready server, by its announcement or by a connect to its given port.
 fn ready(process: &Process, port: Option<u16>, by: &Ready) -> Result<Option<String>, String> {
     if let Ready::Says(text) = by {
         let port = port.ok_or("a server that is ready by its words needs {port} somewhere")?;

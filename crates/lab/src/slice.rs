@@ -1,10 +1,10 @@
 //! Slices of a run: latency over time, small enough to be kept with every trial.
 //!
 //! The generator reports up to 64 slices with some twenty buckets each; two hundred trials would
-//! make a raw file of many megabytes. So the laboratory keeps at most [`KEPT_MAX`]
-//! slices and two buckets for each octave, about 3 kB a trial. The surprising thing is the order of
-//! work: percentiles of joined slices are read off the buckets before those are made coarse, so
-//! they are as exact as the generator's own.
+//! make a raw file of many megabytes. So the laboratory keeps at most [`KEPT_MAX`] slices and two
+//! buckets for each octave, about 3 kB a trial. The surprising thing is the order of work:
+//! percentiles of joined slices are computed before the buckets are merged, so they are as exact as
+//! the generator's own.
 
 use serde::{Deserialize, Serialize};
 
@@ -46,8 +46,8 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Slice {
-    /// Joins neighbours to one slice. Without any bucket its percentiles are absent; replies whose
-    /// time is not known, such as those to requests from before the window, only count.
+    /// Joins neighbours to one slice. Without any bucket its percentiles are absent. Replies of
+    /// unknown latency, such as those to requests from before the window, only count.
     pub fn joined(slices: &[Slice]) -> Slice {
         let [first, rest @ ..] = slices else { return Slice::default() };
         if rest.is_empty() {
@@ -74,8 +74,8 @@ fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// The slices as they are kept: at most [`KEPT_MAX`], neighbours joined where there are more, and
-/// buckets of half an octave. Where no slice has buckets, nothing can be joined.
+/// The slices to keep: at most [`KEPT_MAX`], with neighbours joined if there are more, and buckets
+/// of half an octave. If no slice has buckets, nothing can be joined.
 pub fn condensed(slices: Vec<Slice>) -> Vec<Slice> {
     let told = slices.iter().any(|it| !it.buckets.is_empty());
     let each = if told { slices.len().div_ceil(KEPT_MAX).max(1) } else { 1 };

@@ -1,9 +1,9 @@
 //! One trial: a fresh server on one core, the generator on the other, one report.
 //!
-//! The environment's gates are decided from `/proc` and from whether the generator itself worked,
-//! never from the numbers it brought home ([`refusals`]). [`Trials`] is the seam: the race only
-//! knows that something runs a slot and returns a [`Trial`], so the machinery is tested without a
-//! server; the real thing is [`crate::runner::Runner`].
+//! `/proc` and the state of the generator decide the environment's gates, never the generator's
+//! figures ([`refusals`]). [`Trials`] is the seam: the race only knows that something runs a slot
+//! and returns a [`Trial`], so tests can run it without a server. The real implementation is
+//! [`crate::runner::Runner`].
 
 mod gates;
 mod laws;
@@ -24,7 +24,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What happened in one slot of the race; a row of the raw file.
+/// The outcome of one slot of the race; a row of the raw file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Place in the order of running.
@@ -47,19 +47,19 @@ pub struct Trial {
     pub took_ms: f64,
     /// From server start to readiness, milliseconds.
     pub boot_ms: Option<f64>,
-    /// What else the machine did.
+    /// The other activity of the machine.
     pub conditions: Conditions,
     /// Gates that failed, in words; decided before the outcome is looked at.
     pub objections: Vec<String>,
     /// Whether this attempt is the slot's result.
     pub counted: bool,
-    /// How the server ended after TERM, if it had to.
+    /// The end of the server after TERM, if it had to.
     pub exit: Option<String>,
     /// The server ended by itself with status 0.
     pub exit_clean: bool,
     /// The outcome.
     pub ending: Ending,
-    /// What the laboratory itself saw.
+    /// The laboratory's own observations.
     #[serde(default)]
     pub seen: Seen,
 }
@@ -100,13 +100,14 @@ pub trait Trials {
     /// Runs `slot` for the `attempt`th time. `begun` is when the race began.
     fn run(&mut self, slot: &Slot, attempt: u32, begun: Instant) -> Option<Trial>;
 
-    /// Asks what an entrant can do in a closed loop at the load of the open points, for the
-    /// `round`th time. `None` when it was interrupted; an error is a sentence.
+    /// Measures an entrant's capacity in a closed loop at the load of the open points, for the
+    /// `round`th time. `None` if it was interrupted; an error is a sentence.
     fn pilot(&mut self, _entrant: usize, _round: u32) -> Option<Result<Load, String>> {
         Some(Err("this race has no pilot".to_string()))
     }
 
-    /// Tells the capacities that the pilots found, requests per second by the name of the arm.
+    /// Passes on the capacities that the pilots measured, requests per second by the name of the
+    /// arm.
     fn capacities(&mut self, _found: &BTreeMap<String, f64>) {}
 
     /// Counts the system calls of an entrant at a load point. `None` when it was interrupted.
@@ -115,7 +116,7 @@ pub trait Trials {
     }
 }
 
-/// What a generator process came to.
+/// The outcome of a generator process.
 pub(crate) enum Generated {
     /// Its report.
     Report(Box<Load>),
@@ -134,7 +135,7 @@ pub(crate) fn generate(
     match wait_for(command, dir, "load", longest, stop) {
         Waited::Interrupted => Generated::Interrupted,
         Waited::Nothing(reason) => Generated::Nothing(reason),
-        // A failed model check makes the generator's status 1; its report says so itself.
+        // A failed model check makes the generator's status 1; its report states the failure.
         Waited::Output { text, complaint } => match Load::parse(&text) {
             Ok(load) => Generated::Report(Box::new(load)),
             Err(reason) if complaint.is_empty() => Generated::Nothing(reason),
@@ -143,16 +144,16 @@ pub(crate) fn generate(
     }
 }
 
-/// What waiting for a process came to.
+/// The outcome of a wait for a process.
 pub(crate) enum Waited {
-    /// It ended, whatever its status.
+    /// The process ended, with any status.
     Output {
         /// Its standard output.
         text: String,
         /// The last lines of its standard error.
         complaint: String,
     },
-    /// It did not start or did not end.
+    /// The process did not start or did not end.
     Nothing(String),
     /// `stop` became true.
     Interrupted,

@@ -1,12 +1,11 @@
 //! From trials to words: ratio, interval, verdict, forecast, for every arm, point and metric.
 //!
-//! A verdict is one of four, and the fourth is the point of it all: *unresolved*. Better and worse
-//! need an interval wholly beyond the A/A floor, which is how far the baseline's own twin strayed
-//! from it; equivalent needs an interval wholly inside the margin that the plan declared before the
-//! race. In a race of ten blocks or more a difference has to survive Holm's correction over all
-//! pre-registered comparisons too. The surprising thing is a fifth word: where the generator was
-//! the bottleneck, a speed says nothing about the server, and only a bound in one direction
-//! survives.
+//! A verdict is one of four, and the fourth is the important one: *unresolved*. Better and worse
+//! need an interval wholly beyond the A/A floor, which is the distance of the baseline's own twin
+//! from it. Equivalent needs an interval wholly inside the margin that the plan declared before the
+//! race. In a race of ten blocks or more a difference must also survive Holm's correction over all
+//! pre-registered comparisons. The surprising thing is a fifth word: where the generator was the
+//! bottleneck, a speed says nothing about the server, and only a bound in one direction survives.
 
 mod judge;
 mod lamps;
@@ -30,7 +29,7 @@ pub const BUSY_MAX: f64 = 0.8;
 
 pub use stats::BLOCKS_MAX as FORECAST_MAX;
 
-/// What can be said.
+/// The possible conclusions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -40,7 +39,7 @@ pub enum Verdict {
     Worse,
     /// The same, within the margin.
     Equivalent,
-    /// Nothing can be concluded.
+    /// No conclusion is possible.
     Unresolved,
     /// The generator was the bottleneck.
     GeneratorLimited,
@@ -86,13 +85,13 @@ pub struct Judged {
     /// The difference by the Hodges-Lehmann estimate, as a ratio.
     #[serde(default)]
     pub hodges_lehmann: Option<f64>,
-    /// p of the sign-flip test: how often signs drawn by lot would look at least as different.
+    /// p of the sign-flip test: the share of random signs that look at least as different.
     #[serde(default)]
     pub p: Option<f64>,
     /// The same after Holm's correction over the pre-registered comparisons; absent for others.
     #[serde(default)]
     pub p_holm: Option<f64>,
-    /// It was named in the plan; otherwise it is exploratory.
+    /// The plan named it; otherwise it is exploratory.
     #[serde(default)]
     pub registered: bool,
     /// The interval alone called it different; the correction for many comparisons does not.
@@ -100,11 +99,11 @@ pub struct Judged {
     pub held_back: bool,
 }
 
-/// How sure one may be of a cell.
+/// The trust that a cell deserves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Light {
-    /// Nothing speaks against it.
+    /// There is no reason for distrust.
     Green,
     /// Read the text beside it.
     Amber,
@@ -130,7 +129,7 @@ pub struct ArmSummary {
     pub twin: bool,
     /// It is the baseline.
     pub baseline: bool,
-    /// Why there is no number, if there is none.
+    /// The reason why there is no number, if there is none.
     pub absent: Option<String>,
     /// Trials that count.
     pub trials: u32,
@@ -157,8 +156,8 @@ pub struct ArmSummary {
     /// Offered requests per second; absent in a closed loop.
     #[serde(default)]
     pub offered_rps: Option<f64>,
-    /// Requests in flight on average by Little's law; absent in open runs, whose number is not
-    /// known beforehand.
+    /// Requests in flight on average by Little's law; absent in open runs, whose number is unknown
+    /// beforehand.
     #[serde(default)]
     pub in_flight: Option<f64>,
     /// Memory for each silent connection, bytes.
@@ -173,7 +172,7 @@ pub struct ArmSummary {
     /// From the end of an overload to normal latency, milliseconds.
     #[serde(default)]
     pub recovered_ms: Option<f64>,
-    /// What the whole process tree used under load: medians over the trials.
+    /// The resources that the whole process tree used under load: medians over the trials.
     #[serde(default)]
     pub cost: Option<CostSummary>,
     /// Against the baseline; empty for the baseline itself.
@@ -199,7 +198,7 @@ impl ArmSummary {
     }
 }
 
-/// What an arm's process tree used: medians over its trials, beside the speed.
+/// The resources that an arm's process tree used: medians over its trials, beside the speed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CostSummary {
     /// CPU time per request over the whole load, ended processes included, nanoseconds.
@@ -222,10 +221,10 @@ pub struct CostSummary {
     pub syn_retransmits: Option<f64>,
 }
 
-/// How far the twin strayed from its baseline.
+/// The distance of the twin from its baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NoiseFloor {
-    /// In which metric.
+    /// The metric.
     pub metric: Metric,
     /// The end of the twin's interval that is farther from 1, as a log-ratio.
     pub log: f64,
@@ -275,8 +274,7 @@ pub struct Summary {
     /// The curves: load points that share a series, for every arm, with the scalability law.
     #[serde(default)]
     pub sweeps: Vec<Sweep>,
-    /// How many comparisons were pre-registered and had an interval: the family of Holm's
-    /// correction.
+    /// The number of pre-registered comparisons with an interval: the family of Holm's correction.
     #[serde(default)]
     pub family: u32,
 }
@@ -300,9 +298,10 @@ pub fn analyse(run: &Run) -> Summary {
     }
 }
 
-/// Holm's correction over the pre-registered comparisons of a race; returns their number. From ten
-/// blocks on, a difference that does not survive it loses its word. Below, no difference could (six
-/// blocks reach p = 0.03 at best), so words stand and the smoke label says what they are worth.
+/// Applies Holm's correction over the pre-registered comparisons of a race; returns their number.
+/// From ten blocks on, a difference that does not survive it loses its word. Below ten, no
+/// difference could survive (six blocks reach p = 0.03 at best), so the words stay and the smoke
+/// label states their weight.
 fn correct(plan: &Plan, points: &mut [PointSummary]) -> u32 {
     let judged = points.iter_mut().flat_map(|point| &mut point.arms).filter(|arm| !arm.twin);
     let mut family: Vec<&mut Judged> = judged

@@ -1,9 +1,9 @@
-//! Two runs held against each other: does the second confirm the first, and what changed?
+//! The comparison of two runs: does the second confirm the first, and what changed?
 //!
-//! Two things are compared. An arm's ratio to the baseline was measured against the same
-//! disturbances in each run, so it may be compared across days; that is what *confirmed* and
-//! *contradicted* are about (at least two runs, same sign, is the rule for a claim). The baseline's
-//! own figures carry everything that changed in between, machine included; they are shown as such.
+//! The module compares two things. An arm's ratio to the baseline was measured against the same
+//! disturbances in each run, so it may be compared across days; *confirmed* and *contradicted*
+//! refer to it (at least two runs, same sign, is the rule for a claim). The baseline's own figures
+//! include everything that changed in between, such as the machine, and are labelled so.
 
 use crate::metric::Metric;
 use crate::record::Run;
@@ -12,12 +12,12 @@ use crate::verdict::{Judged, Summary, Verdict, analyse};
 use serde::{Deserialize, Serialize};
 use stats::{Interval, shift};
 
-/// What two runs say together.
+/// The joint conclusion of two runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Versus {
     /// One for each load point, arm and metric that both runs have.
     pub rows: Vec<Row>,
-    /// What differs between the runs beside the results.
+    /// The differences between the runs, apart from the results.
     pub differences: Vec<String>,
     /// The result in one sentence.
     pub sentence: String,
@@ -32,7 +32,7 @@ pub struct Row {
     pub arm: String,
     /// The metric.
     pub metric: Metric,
-    /// It is the baseline: `change` is of its own figures, machine and all.
+    /// It is the baseline: `change` is of its own figures, the machine's changes included.
     pub baseline: bool,
     /// Ratio to the baseline in the first run; 1 for the baseline.
     pub before: f64,
@@ -42,15 +42,15 @@ pub struct Row {
     pub after: f64,
     /// Its interval.
     pub after_interval: Option<Interval>,
-    /// By what factor it changed from the first to the second run.
+    /// The factor of change from the first to the second run.
     pub change: Option<f64>,
     /// The exact interval of that factor.
     pub change_interval: Option<Interval>,
-    /// What follows.
+    /// The conclusion.
     pub agreement: Agreement,
 }
 
-/// What two verdicts say together.
+/// The joint conclusion of two verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Agreement {
@@ -58,11 +58,11 @@ pub enum Agreement {
     Confirmed,
     /// Both found it equivalent.
     BothEquivalent,
-    /// They found opposite differences: neither may be claimed.
+    /// They found opposite differences: neither supports a claim.
     Contradicted,
-    /// At least one of them could not tell.
+    /// At least one of them was unresolved.
     Open,
-    /// The baseline: there is nothing to confirm.
+    /// The baseline: it needs no confirmation.
     Baseline,
 }
 
@@ -79,7 +79,7 @@ impl Agreement {
     }
 }
 
-/// Holds `second` against `first`.
+/// Compares `second` with `first`.
 pub fn versus(first: &Run, second: &Run) -> Versus {
     let (before, after) = (analyse(first), analyse(second));
     let mut rows = Vec::new();
@@ -102,7 +102,7 @@ pub fn versus(first: &Run, second: &Run) -> Versus {
     Versus { rows, differences: differences(first, second), sentence }
 }
 
-/// How the ratio to the baseline changed.
+/// The change of the ratio to the baseline.
 fn ratio_change(point: &str, arm: &str, before: &Judged, after: &Judged) -> Row {
     let change = shift(&before.comparison.log_ratios, &after.comparison.log_ratios);
     Row {
@@ -133,7 +133,7 @@ fn agreement(before: Verdict, after: Verdict) -> Agreement {
     }
 }
 
-/// How the baseline's own figures changed.
+/// The change of the baseline's own figures.
 fn own_change(first: &Run, second: &Run, point: &str, arm: &str, metric: Metric) -> Option<Row> {
     let values = |run: &Run| -> Vec<f64> {
         let mine = |trial: &&Trial| trial.point == point && trial.arm == arm;

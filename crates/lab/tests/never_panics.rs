@@ -1,4 +1,4 @@
-//! Whatever is read from outside is taken or refused, never a reason to die.
+//! External input is accepted or refused; it never causes a panic.
 
 use lab::condition::Condition;
 use lab::file::{PlanFile, PointSpec, Span};
@@ -62,7 +62,7 @@ fn texts_are_taken_or_refused() {
     }
 }
 
-/// Prints its seed when it is dropped by a panic.
+/// Prints its seed if a panic drops it.
 struct Seed(u64);
 
 impl Drop for Seed {

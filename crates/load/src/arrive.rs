@@ -1,8 +1,8 @@
 //! When users and requests arrive: the arrival process.
 //!
 //! A process is a stream of moments that depends only on its seed, not on the run: it is fixed
-//! before the first request, though never stored as a list. What an arrival does (one request, a
-//! session, a user's endless loop) is [`Work`](crate::work::Work), so the three models are three
+//! before the first request, though never stored as a list. The effect of an arrival (one request,
+//! a session, a user's endless loop) is [`Work`](crate::work::Work), so the three models are three
 //! pairs:
 //!
 //! | model | arrivals | work |
@@ -28,7 +28,7 @@ pub trait Arrive: Send {
     /// Begins at `start`; called once, before anything else.
     fn start(&mut self, start: Instant);
 
-    /// When the next one arrives; `None` at the end.
+    /// The due time of the next arrival; `None` at the end.
     fn due(&self) -> Option<Instant>;
 
     /// Advances to the next arrival.

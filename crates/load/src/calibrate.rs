@@ -1,9 +1,9 @@
-//! What the generator can do on this machine: its ceiling, its cost, its baseline tardiness.
+//! The generator's limits on this machine: its ceiling, its cost, its baseline tardiness.
 //!
-//! The generator loads the [`null`](crate::null) server on another processor: closed, to learn the
-//! cost of a request; open, to learn how late it notices arrivals. The ceiling is what one
-//! processor could do at that cost. The baseline is the tardiness that no server is to blame for.
-//! Both hold for one machine and one build only.
+//! The generator loads the [`null`](crate::null) server on another processor: in a closed loop to
+//! learn the cost of a request, and in an open loop to learn how late it notices arrivals. The
+//! ceiling is the rate of one processor at that cost. The baseline is the tardiness that exists
+//! without any server load. Both hold for one machine and one build only.
 
 use crate::health::Verdict;
 use crate::model::{Arrivals, Model};
@@ -35,7 +35,7 @@ const CONNECTIONS: usize = 64;
 const HALF: f64 = 0.5;
 const SLOW: f64 = 1000.0;
 
-/// What is known of the generator on a machine.
+/// The calibration of the generator on a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
     /// [`SCHEMA`].
@@ -44,7 +44,7 @@ pub struct Calibration {
     pub machine: Machine,
     /// The version of this program.
     pub version: String,
-    /// When, in milliseconds since 1970.
+    /// The time of the calibration, in milliseconds since 1970.
     pub unix_ms: u64,
     /// One entry for each protocol and depth.
     pub entries: Vec<Entry>,
@@ -66,11 +66,11 @@ pub struct Entry {
     /// The 99th percentile of tardiness (ns): the larger of those at a slow rate and at half of
     /// the ceiling.
     pub tardiness_p99_ns: u64,
-    /// Whether the null server's own count of requests was the client's.
+    /// Whether the null server counted as many requests as the client.
     pub counts_agree: bool,
 }
 
-/// What a verdict needs of an [`Entry`].
+/// The part of an [`Entry`] that a verdict needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Baseline {
     /// Requests a second that one thread could do.
@@ -191,8 +191,8 @@ fn measure(
     Ok(Entry { scheme, depth, measured_rps, cpu_ns, ceiling_rps, tardiness_p99_ns, counts_agree })
 }
 
-/// A run during which the generator was never starved of CPU; adds the requests it sent to `asked`.
-/// A busy machine would leave a wrong calibration that lasts.
+/// A run during which the generator was never starved of CPU; adds the number of its requests to
+/// `asked`. A busy machine would leave a wrong calibration that lasts.
 fn quiet(plan: &Plan, asked: &mut u64) -> Result<Report, Failure> {
     let mut reasons = Vec::new();
     for _ in 0..ATTEMPTS {

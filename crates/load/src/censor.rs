@@ -1,9 +1,9 @@
-//! Percentiles of times of which some are only known to be at least a value.
+//! Percentiles of times, where some times are only known to be at least a value.
 //!
-//! A request still unanswered at the end of the run took at least that long. One that was dropped,
-//! lost or answered wrongly has no time at all and sorts after every number. Leaving both out would
-//! report the latency of the lucky ones. Here they keep their rank, and a percentile that falls on
-//! one of them is "more than" a value, never a value.
+//! A request still unanswered at the end of the run took at least that long. A request that was
+//! dropped, lost or answered wrongly has no time at all and sorts after every number. Leaving both
+//! out would report only the latency of lucky requests. Here they keep their rank, and a percentile
+//! that falls on one of them is "more than" a value, never a value.
 
 use meter::Histogram;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// One percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Percentile {
-    /// Which, in percent: 50, 90, 95, 99, 99.9.
+    /// The percentile, in percent: 50, 90, 95, 99, 99.9.
     pub percent: f64,
     /// The time (ns).
     pub ns: u64,
@@ -19,7 +19,7 @@ pub struct Percentile {
     pub beyond: bool,
 }
 
-/// The percentiles that are usually asked for.
+/// The usual percentiles.
 pub const USUAL: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 
 /// The percentiles of `known` times, of censored times that are at least `least`, and of `failed`
@@ -75,7 +75,8 @@ mod tests {
         // 2 % were unanswered for at least 500, so the 99th percentile falls on one of them.
         let expected = [(100, false), (100, false), (100, false), (500, true)];
         check(&[(100, 9800)], &[(500, 200)], 0, &expected);
-        // They have waited only 50, so even the median may be larger than it seems.
+        // The unanswered requests have waited only 50, so even the median may be larger than it
+        // seems.
         check(&[(10, 100), (100, 100)], &[(50, 100)], 0, &[(50, true)]);
         let expected = [(100, false), (100, false), (100, false), (100, true)];
         check(&[(100, 9800)], &[], 200, &expected);

@@ -17,7 +17,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `drive.rs` | a phase: arrivals, alarms, ready sockets |
-//! | [`drive/next.rs`](self) | what a connection does next, by [`Work`] |
+//! | [`drive/next.rs`](self) | a connection's next step, by [`Work`] |
 //! | `drive/settings.rs` | the settings of a generator, and its reports to an observer |
 //! | `drive/io.rs` | connect, send, receive, record, and their faults |
 //! | `drive/stress.rs` | topped-up windows, renewed connections, late echoes |
@@ -62,11 +62,11 @@ use sys::{clock, limits};
 
 /// A receive takes at most this many bytes; the next one takes the rest.
 const RECEIVE: usize = 256 << 10;
-/// The longest wait. Sleeping longer than asked for means the machine stalled, and is counted.
+/// The longest wait. A longer sleep means that the machine stalled, and is counted.
 const WAIT_MAX: Duration = Duration::from_millis(10);
 /// Overdue arrivals handled before replies get their turn.
 const ARRIVALS: usize = 64;
-/// Descriptors that this process needs besides its connections, generously.
+/// Descriptors that this process needs besides its connections; a generous number.
 const SPARE_FILES: u64 = 64;
 /// Epoll keys: connections from 0, idle connections from here, the bell at the very end.
 const IDLE_KEY: u64 = 1 << 32;
@@ -102,7 +102,7 @@ pub struct Driver {
     observer: Option<Observer>,
     recorder: Recorder,
     interval_start: Instant,
-    /// When something was last ready.
+    /// The last time when a descriptor was ready.
     stirred: Instant,
     /// Requests due before this moment are not measured.
     epoch: Instant,
@@ -115,7 +115,7 @@ pub struct Driver {
     pub lost: u64,
     /// Requests sent again because the server had closed the connection.
     pub repeated: u64,
-    /// What a stress client counts.
+    /// The counts of a stress client.
     pub stress_counts: StressCounts,
     round: stress::Round,
     /// While it is set, nothing is sent.
@@ -136,8 +136,8 @@ impl Driver {
     /// A generator; nothing is connected before the first phase.
     ///
     /// # Errors
-    /// No epoll can be made, or this process may not open enough descriptors: the error says how
-    /// many it may, and what to do.
+    /// No epoll can be made, or this process may not open enough descriptors: the error states the
+    /// limit and the remedy.
     pub fn new(parts: Parts) -> std::io::Result<Self> {
         let Parts { address, sources, settings, arrive, work, script, seed, scheduled } = parts;
         enough_files(settings.connections + settings.idle)?;
@@ -201,12 +201,12 @@ impl Driver {
         &*self.script
     }
 
-    /// How many requests are unanswered, or wait for a connection.
+    /// The number of requests that are unanswered, or wait for a connection.
     pub fn outstanding(&self) -> u64 {
         self.outstanding + self.waiting.len() as u64
     }
 
-    /// How connections are kept.
+    /// The settings of connections.
     pub fn settings(&self) -> Settings {
         self.settings
     }
@@ -280,7 +280,7 @@ impl Driver {
         self.delays = Delays::default();
     }
 
-    /// Takes what was counted since the last call; this ends the current interval.
+    /// Takes the counts since the last call; this ends the current interval.
     pub fn take_tally(&mut self) -> Tally {
         self.tally.settle();
         // An empty interval before a phase is not reported.
@@ -423,7 +423,7 @@ impl Driver {
         }
     }
 
-    /// How long to sleep, and whether to spin because an arrival is near.
+    /// The time to sleep, and whether to spin because an arrival is near.
     fn sleep(&self, stop: &dyn Stop, sweep: Instant, now: Instant) -> (Duration, bool) {
         if !self.scheduled && now < self.stirred + self.settings.linger {
             return (Duration::ZERO, true);

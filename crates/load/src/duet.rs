@@ -19,15 +19,15 @@ use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::time::Duration;
 
-/// How long a server gets to fall asleep after its last reply, so that its counter is exact.
+/// The time that a server gets to fall asleep after its last reply, so that its counter is exact.
 const SETTLE: Duration = Duration::from_millis(1);
 
-/// One of the two.
+/// One of the two servers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArmPlan {
     /// The server.
     pub target: Target,
-    /// What to send to it.
+    /// The requests to send to it.
     pub workload: Workload,
     /// Root of its process tree.
     pub watch: u32,
@@ -136,7 +136,8 @@ impl<'a> Duet<'a> {
     }
 }
 
-/// The doubts; of those that differ only in numbers, the first with the count of the others.
+/// The doubts without repetitions: of those that differ only in numbers, the first with the count
+/// of the others.
 fn alike_once(doubts: &[String]) -> Vec<String> {
     let key = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
     let mut kept: Vec<(String, usize)> = Vec::new();

@@ -36,9 +36,9 @@ pub enum FaultKind {
 /// Faults of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// Which.
+    /// The kind.
     pub kind: FaultKind,
-    /// How often: connections, or replies for the last three kinds.
+    /// The count: connections, or replies for the last three kinds.
     pub count: u64,
     /// The first one, described.
     pub example: String,
@@ -66,7 +66,7 @@ impl Faults {
         self.count(FaultKind::of(error), words);
     }
 
-    /// How many of `kind`.
+    /// The number of faults of `kind`.
     pub fn of(&self, kind: FaultKind) -> u64 {
         self.list.iter().find(|fault| fault.kind == kind).map_or(0, |fault| fault.count)
     }
@@ -90,7 +90,7 @@ impl Faults {
         Faults { list: self.list.iter().filter_map(newer).collect() }
     }
 
-    /// How many of all kinds.
+    /// The number of faults of all kinds.
     pub fn total(&self) -> u64 {
         self.list.iter().map(|fault| fault.count).sum()
     }
@@ -134,7 +134,7 @@ impl FaultKind {
         }
     }
 
-    /// What to do about it.
+    /// The remedy, in words.
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Refused => "start the server, or name the right port",

@@ -1,16 +1,16 @@
 //! Whether the generator itself distorted the run: the verdict on the measurement.
 //!
-//! A slow generator and a slow server look alike in every latency table. Only the generator can
-//! tell them apart: how late it noticed arrivals, for how long its thread was not running, how busy
-//! it was, and how close to its own ceiling (see [`calibrate`](crate::calibrate)). Beyond these
-//! limits a run describes the generator and the machine, not the server.
+//! A slow generator and a slow server look alike in every latency table. Only the generator's own
+//! figures tell them apart: its delay in noticing arrivals, the time its thread was not running,
+//! its load, and its distance from its own ceiling (see [`calibrate`](crate::calibrate)). Beyond
+//! these limits a run describes the generator and the machine, not the server.
 
 use crate::calibrate::Baseline;
 use meter::Quantiles;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What the figures of a run describe.
+/// The meaning of a run's figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -22,12 +22,12 @@ pub enum Verdict {
     Invalid,
 }
 
-/// The verdict, its reasons, and what it was made from.
+/// The verdict, its reasons, and its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Health {
     /// The verdict.
     pub verdict: Verdict,
-    /// Why it is not `ok`, in sentences.
+    /// The reasons why it is not `ok`, in sentences.
     pub reasons: Vec<String>,
     /// The fraction of the window during which the busiest thread was working; spinning for an
     /// arrival does not count.
@@ -38,11 +38,11 @@ pub struct Health {
     pub stall_ns_max: u64,
     /// From due to noticed, for scheduled arrivals: the generator's own part of lateness.
     pub tardiness: Quantiles,
-    /// What the generator can reach on this machine, if it was calibrated for this protocol.
+    /// The generator's ceiling on this machine, if it was calibrated for this protocol.
     pub ceiling_rps: Option<f64>,
 }
 
-/// What a verdict is made from.
+/// The evidence for a verdict.
 #[derive(Clone, Debug)]
 pub struct Evidence<'a> {
     /// Whether arrivals follow a schedule.
@@ -61,7 +61,7 @@ pub struct Evidence<'a> {
     pub tardiness: Quantiles,
     /// From due to done.
     pub response: &'a Quantiles,
-    /// What was calibrated, if anything was.
+    /// The calibration, if there is one.
     pub baseline: Option<Baseline>,
 }
 

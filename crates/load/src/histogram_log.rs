@@ -27,7 +27,7 @@ pub struct HistogramLog {
     thread: JoinHandle<io::Result<()>>,
 }
 
-/// What a thread measured during an interval.
+/// A thread's measurements during an interval.
 #[derive(Debug)]
 struct Record {
     part: usize,
@@ -36,7 +36,7 @@ struct Record {
     times: Times,
 }
 
-/// What viewers show by default, then the tagged series.
+/// The series that viewers show by default, then the tagged series.
 #[derive(Debug)]
 struct Times {
     first: Histogram,

@@ -8,8 +8,8 @@
 //! | [`script`] | [`Script`] | what is sent, and whether the reply is right |
 //! | [`stop`] | [`Stop`] | when to stop |
 //!
-//! What an arrival does (one request, a session, a user's endless loop) is a value, [`work::Work`];
-//! the three load models are pairs of arrival process and work ([`model`]).
+//! The effect of an arrival (one request, a session, a user's endless loop) is a value,
+//! [`work::Work`]; the three load models are pairs of arrival process and work ([`model`]).
 //!
 //! - [`drive`] owns the sockets and runs everything in one loop on one thread.
 //! - [`mod@run`] makes a measurement of it: warm-up, window, drain, audit, and the verdict on the
@@ -22,8 +22,8 @@
 //! - [`report`] describes the output.
 //! - [`simulator`] is the client of a published study, with its threads and its barrier.
 //!
-//! The generator depends on no service and no engine: what it knows of a server it learns from the
-//! wire and from `/proc`. Unanswered requests matter too. They are counted (`censored`, `lost`,
+//! The generator depends on no service and no engine: it learns about a server only from the wire
+//! and from `/proc`. Unanswered requests matter too. They are counted (`censored`, `lost`,
 //! `dropped`), widen the bounds of the audit, keep their rank in every percentile, and are never
 //! dropped from the sum.
 //!

@@ -6,11 +6,11 @@ use crate::work::{Think, Work};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Who sends requests, when, and how many.
+/// The load model: the source, the times and the number of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Model {
-    /// Users who send again when they are answered. Latencies are service times: while the server
-    /// is slow, users who would have arrived do not.
+    /// Users that send again when they are answered. Latencies are service times: while the server
+    /// is slow, users that would have arrived do not.
     Closed {
         /// Requests of a user in one write; the user waits for all replies.
         depth: u32,
@@ -89,7 +89,7 @@ impl Model {
         }
     }
 
-    /// How long it takes until all users of `connections` have arrived.
+    /// The time until all users of `connections` have arrived.
     pub fn ramp(&self, connections: usize) -> Duration {
         match self {
             Self::Closed { ramp: Some(rate), .. } => {
@@ -99,7 +99,7 @@ impl Model {
         }
     }
 
-    /// What each arrival does.
+    /// The work of each arrival.
     pub fn work(&self) -> Work {
         match *self {
             Self::Closed { depth, think, .. } => Work::Own { rounds: u64::MAX, depth, think },

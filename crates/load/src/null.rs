@@ -1,10 +1,10 @@
-//! A server that does almost nothing: the generator is calibrated against it.
+//! A server that does almost nothing, used to calibrate the generator.
 //!
-//! One thread, one epoll, prebuilt replies: as fast as a server can be that speaks the protocol
+//! One thread, one epoll, prebuilt replies: the fastest possible server that speaks the protocol
 //! through sockets. It counts every request, so that its count can be compared with the client's.
 //!
 //! Its market is a real one: constant replies would fail the generator's audit, and calibration
-//! should exercise what is used, audit included.
+//! should exercise the same code as a run, audit included.
 
 use crate::parse::Scheme;
 use crate::script::echo;
@@ -20,7 +20,7 @@ use sys::socket::{self, ListenOptions};
 /// The reply of the web server.
 const PAGE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: null\r\nContent-Type: text/plain\r\n\
                       Content-Length: 13\r\n\r\nHello, World!";
-/// How many stocks the market has.
+/// The number of stocks in the market.
 const STOCKS: usize = 10;
 /// Initial pieces of each stock: more than any run can buy.
 const PIECES: i64 = 1 << 40;
@@ -75,7 +75,7 @@ impl NullServer {
         })
     }
 
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -112,15 +112,15 @@ pub struct Report {
     pub check: Check,
     /// Whether each goal of the objective was met, if there was one.
     pub slo: Vec<Outcome>,
-    /// What the generator used in the window.
+    /// The generator's resource use in the window.
     pub generator: Generator,
     /// The verdict on the generator.
     pub health: Health,
     /// Half the width of the 95 % interval of the number being measured, as a fraction of it.
     pub precision: Option<f64>,
-    /// What the server used in the window, if it was watched.
+    /// The server's resource use in the window, if it was watched.
     pub server: Option<Server>,
-    /// When the window began, in milliseconds since 1970.
+    /// The beginning of the window, in milliseconds since 1970.
     pub started_unix_ms: u64,
     /// Reasons to distrust the figures.
     pub doubts: Vec<String>,
@@ -149,11 +149,11 @@ pub struct Check {
     pub kind: String,
     /// Whether no error was found.
     pub ok: bool,
-    /// What was compared, or the first error with both numbers.
+    /// The compared values, or the first error with both numbers.
     pub detail: String,
 }
 
-/// What the generator used.
+/// The generator's resource use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
     /// CPU time of its threads in the window.
@@ -165,7 +165,7 @@ pub struct Generator {
     pub busy: f64,
 }
 
-/// What the server's process tree used.
+/// The resource use of the server's process tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Server {
     /// Root of the tree.
@@ -213,7 +213,7 @@ pub struct DuetReport {
     pub log_ratio: f64,
     /// Every measured window, in order.
     pub windows: Vec<DuetWindow>,
-    /// When the first window began, in milliseconds since 1970.
+    /// The beginning of the first window, in milliseconds since 1970.
     pub started_unix_ms: u64,
     /// Sentences to be printed beside the figures.
     pub doubts: Vec<String>,
@@ -246,7 +246,7 @@ pub struct DuetArm {
 /// One window of a duet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DuetWindow {
-    /// Which pair, from zero.
+    /// The number of its pair, from zero.
     pub pair: u32,
     /// `a` or `b`.
     pub arm: String,

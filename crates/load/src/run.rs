@@ -32,16 +32,16 @@ use sys::clock;
 use thread::{Reading, RunThread};
 use workload::Prepared;
 
-/// How long the requests before and after the run may take.
+/// The time that the requests before and after the run may take.
 const PROBE: Duration = Duration::from_secs(10);
 /// The longest window by count.
 const COUNT_PATIENCE: Duration = Duration::from_secs(24 * 3600);
-/// How long additional threads may take to start.
+/// The time that additional threads may take to start.
 const HEAD_START: Duration = Duration::from_millis(20);
 /// The interval in a window by precision.
 const LOOKS: Duration = Duration::from_millis(100);
 
-/// How long the window is.
+/// The length of the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Window {
     /// This long.
@@ -57,9 +57,9 @@ pub enum Window {
 pub struct Plan {
     /// The server.
     pub target: Target,
-    /// What to send to it.
+    /// The requests to send to it.
     pub workload: Workload,
-    /// Who sends requests, and when.
+    /// The source and the times of requests.
     pub model: Model,
     /// Connections and their use, for all threads together.
     pub settings: Settings,
@@ -79,7 +79,7 @@ pub struct Plan {
     pub watch: Option<u32>,
     /// The objective for response times, if any.
     pub slo: Option<Slo>,
-    /// What the generator can do on this machine, if it was calibrated.
+    /// The generator's limits on this machine, if it was calibrated.
     pub baseline: Option<Baseline>,
 }
 
@@ -116,12 +116,12 @@ impl Plan {
 /// quick, since it delays arrivals.
 pub type ThreadObserver = Arc<dyn Fn(usize, IntervalReport<'_>) + Send + Sync>;
 
-/// What observes and controls a run.
+/// Observers and controls of a run.
 #[derive(Clone, Default)]
 pub struct Hooks {
     /// Called after every [`Settings::interval`].
     pub observer: Option<ThreadObserver>,
-    /// Where every thread publishes a snapshot, ten times a second.
+    /// The board on which every thread publishes a snapshot, ten times a second.
     pub board: Option<Board>,
     /// When set, the current phase ends early and the report covers what is known so far.
     pub stop: Option<Arc<AtomicBool>>,

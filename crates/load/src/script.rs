@@ -1,8 +1,8 @@
-//! What is requested, and whether the reply is right: the protocol script.
+//! The protocol script: it makes requests and checks replies.
 //!
-//! A script is sans-I/O. It fills bytes that the driver sends, is fed bytes that the driver
-//! received, and keeps for each connection what is outstanding. It borrows its input and says how
-//! much it used; the driver keeps the rest and offers it again with more.
+//! A script is sans-I/O. It fills a buffer that the driver sends, is fed bytes that the driver
+//! received, and keeps the outstanding requests of each connection. It borrows its input and says
+//! how much it used; the driver keeps the rest and offers it again with more.
 //!
 //! A run may be audited: at its end the driver sends one last request on a connection of its own,
 //! and the script gives its verdict on the reply.
@@ -24,11 +24,11 @@ use crate::report::Check;
 /// The outcome of feeding some bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replies {
-    /// How many bytes, from the front, are no longer needed.
+    /// The number of bytes, from the front, that are no longer needed.
     pub used: usize,
-    /// How many requests they answered, right or wrong.
+    /// The number of requests that they answered, right or wrong.
     pub done: u32,
-    /// How many of those wrongly; they also count as faults.
+    /// The number of wrong answers among those; they also count as faults.
     pub wrong: u32,
     /// The last of these replies announces that the server closes the connection.
     pub over: bool,
@@ -37,7 +37,7 @@ pub struct Replies {
 /// One reply, where kinds of requests are counted separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Which of [`Script::kinds`].
+    /// The index in [`Script::kinds`].
     pub kind: u16,
     /// Length of the reply (bytes).
     pub bytes: u32,
@@ -45,7 +45,7 @@ pub struct Note {
     pub wrong: bool,
 }
 
-/// Where a script reports replies and faults.
+/// A script's log of replies and faults.
 pub struct ReplyLog<'a> {
     faults: &'a mut Faults,
     notes: Option<&'a mut Notes>,
@@ -81,7 +81,8 @@ pub trait Script: Send {
         Replies::default()
     }
 
-    /// How many greetings the server has sent on this connection, if it sends one on accept.
+    /// The number of greetings that the server has sent on this connection, if it sends one on
+    /// accept.
     fn greetings(&self, _at: usize) -> Option<u32> {
         None
     }

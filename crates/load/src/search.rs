@@ -22,7 +22,7 @@ pub const SCHEMA: &str = "roundhouse.capacity/1";
 const RESOLUTION: f64 = 0.03;
 /// Probes at the rate that is claimed.
 const CONFIRMATIONS: usize = 3;
-/// By which fraction an unconfirmed claim is lowered, and how often.
+/// The fraction by which an unconfirmed claim is lowered, and the number of such steps.
 const STEP: f64 = 0.05;
 const STEPS_MAX: u32 = 6;
 /// The first rate, as a fraction of a closed loop's throughput.
@@ -51,7 +51,7 @@ pub struct Capacity {
     pub failed_rps: Option<f64>,
     /// Whether the rate passed as often as a claim needs.
     pub confirmed: bool,
-    /// Why the server may be capable of more, if it may.
+    /// The reason why the server may be capable of more, if there is one.
     pub limit: Option<String>,
     /// Every probe, in order.
     pub probes: Vec<Probe>,
@@ -76,7 +76,7 @@ pub struct Probe {
     pub verdict: Verdict,
     /// Whether it passed.
     pub passed: bool,
-    /// Why not, in words; empty if it passed.
+    /// The reason for a failure, in words; empty if it passed.
     pub reason: String,
 }
 
@@ -230,7 +230,7 @@ impl<F: FnMut(&Probe)> Search<F> {
     }
 }
 
-/// Whether a probe passes, or why not.
+/// Whether a probe passes, or the reason why not.
 fn judge(report: &Report) -> Result<(), String> {
     let arrived = report.arrived.max(1) as f64;
     let failed = report.failed as f64 / arrived;

@@ -8,12 +8,12 @@
 //! request until the time is over. Every request is a row of a log; throughput and mean are
 //! computed from the rows.
 //!
-//! Four additions do not change what is measured: the time *including* connecting is reported
+//! Four additions do not change the published figures: the time *including* connecting is reported
 //! beside the other, users may arrive at a rate instead of through the barrier (as in a swarm),
 //! guests may come and go so that the load varies, and the first failure is reported with its
-//! cause. The first one matters: a client in the accept queue is already connected, so its clock
-//! includes the queue; a client whose SYN was dropped is not, so the published time leaves out the
-//! worst case.
+//! cause. The first addition matters. A client in the accept queue is already connected, so its
+//! clock includes the queue. A client whose SYN was dropped is not connected, so the published time
+//! leaves out the worst case.
 //!
 //! ```text
 //! Plan --run--> one thread per client (client.rs) --rows--> Summary (summary.rs), log
@@ -40,7 +40,7 @@ pub const CLIENTS_MAX: u32 = 10_000;
 pub const REQUESTS_MAX: u64 = 1 << 22;
 /// Bytes of a client's stack: its buffer lies on the heap.
 const STACK: usize = 128 << 10;
-/// How often the waiting thread checks for the end of the run.
+/// The interval at which the waiting thread checks for the end of the run.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A run.
@@ -52,7 +52,7 @@ pub struct Plan {
     pub clients: u32,
     /// Clients that come for [`Plan::stay`], leave for as long, and come again.
     pub guests: u32,
-    /// How long guests stay, and how long they are away.
+    /// The time that guests stay, and the time that they are away.
     pub stay: Duration,
     /// Clients come at this rate (a second) instead of all at once.
     pub ramp: Option<f64>,
@@ -60,17 +60,17 @@ pub struct Plan {
     pub span: Duration,
     /// Replies before this are not counted.
     pub warmup: Duration,
-    /// How long connecting, or a reply, may make no progress.
+    /// The time that connecting, or a reply, may make no progress.
     pub timeout: Duration,
     /// End shortly after the first failure.
     pub until_failure: bool,
 }
 
-/// What all clients of a run share.
+/// The data that all clients of a run share.
 struct Shared {
     plan: Plan,
     request: Vec<u8>,
-    /// The barrier: when the run began, once all clients are there.
+    /// The barrier: the beginning of the run, once all clients are there.
     start: Mutex<Option<Instant>>,
     begun: Condvar,
     over: AtomicBool,
@@ -102,7 +102,7 @@ impl Plan {
     /// Checks that the plan can be run.
     ///
     /// # Errors
-    /// What was expected and what was found.
+    /// The expected and the actual value.
     pub fn check(&self) -> Result<(), Usage> {
         let all = self.clients.saturating_add(self.guests);
         if self.target.scheme != Scheme::Http {
@@ -187,7 +187,8 @@ pub fn run(plan: &Plan, stop: Option<&AtomicBool>) -> Result<(Summary, Vec<Row>)
 
 type Threads = Vec<thread::JoinHandle<Vec<Row>>>;
 
-/// Starts the clients; returns when they began, their threads, and how many could not be started.
+/// Starts the clients; returns the time when they began, their threads, and the number that could
+/// not be started.
 fn begin(shared: &Arc<Shared>, all: u32) -> (Instant, Threads, u32) {
     let make = |number: u32| {
         let shared = shared.clone();
@@ -225,7 +226,7 @@ impl Shared {
         now
     }
 
-    /// Waits at the barrier; returns when the run began.
+    /// Waits at the barrier; returns the beginning of the run.
     fn pass(&self) -> Instant {
         let mut start = self.start.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

@@ -11,7 +11,7 @@ use seam::Instant;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// How often a thread publishes.
+/// The interval at which a thread publishes.
 pub const INTERVAL: Duration = Duration::from_millis(100);
 /// The most unread snapshots; further ones are merged into the last.
 const UNREAD_MAX: usize = 1024;
@@ -28,16 +28,16 @@ pub enum Phase {
     Drain,
 }
 
-/// What happened in a thread since its last snapshot.
+/// The events in a thread since its last snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// The thread's number, from 0.
     pub part: usize,
     /// Its phase.
     pub phase: Phase,
-    /// When it began.
+    /// Its beginning.
     pub start: Instant,
-    /// When it ended.
+    /// Its end.
     pub end: Instant,
     /// Right replies.
     pub done: u64,
@@ -45,7 +45,7 @@ pub struct Snapshot {
     pub failed: u64,
     /// Times of the right replies (ns): response times, in a closed loop service times.
     pub times: Spectrum,
-    /// How late arrivals with a schedule were noticed (ns).
+    /// The delays (ns) with which scheduled arrivals were noticed.
     pub tardiness: Spectrum,
     /// CPU time of the thread (ns).
     pub cpu_ns: u64,
@@ -61,7 +61,7 @@ pub struct Snapshot {
     pub stress_counts: StressCounts,
 }
 
-/// Where threads publish snapshots and observers take them.
+/// The place where threads publish snapshots and observers take them.
 #[derive(Clone, Debug, Default)]
 pub struct Board {
     snapshots: Arc<Mutex<Vec<Snapshot>>>,

@@ -1,4 +1,4 @@
-//! When to stop: the stop rule.
+//! The stop rule: it decides when a phase stops.
 //!
 //! A rule sees [`Progress`] once per loop turn. It decides how many more requests may be sent,
 //! which arrivals still belong to the phase, whether the phase is over, and when to check again at
@@ -28,7 +28,7 @@ pub struct Progress {
 
 /// A stop rule.
 pub trait Stop {
-    /// How many more requests may be sent after `asked`.
+    /// The number of requests that may be sent after `asked`.
     fn room(&self, asked: u64) -> u64;
 
     /// Whether an arrival due at `due` still belongs to this phase.
@@ -39,7 +39,7 @@ pub trait Stop {
     /// Whether the phase is over.
     fn over(&self, progress: Progress) -> bool;
 
-    /// When to check again even if nothing happens; `None`: only on events.
+    /// The time to check again even if no event comes; `None`: only on events.
     fn wake(&self) -> Option<Instant>;
 
     /// Whether the rule needs [`look`](Stop::look).
@@ -69,14 +69,14 @@ pub struct ByTime {
 pub struct ByCount {
     /// The number.
     pub count: u64,
-    /// When to end even if some replies are missing.
+    /// The time to end even if some replies are missing.
     pub end: Instant,
 }
 
 /// Sends nothing more; ends when every reply has arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain {
-    /// When to end even if some replies are missing.
+    /// The time to end even if some replies are missing.
     pub end: Instant,
 }
 

@@ -2,13 +2,13 @@
 //!
 //! Four histograms, in nanoseconds:
 //!
-//! - *response*: from the moment a request was due to its complete reply; what a user of the server
-//!   would have waited.
+//! - *response*: from the moment a request was due to its complete reply; the waiting time of a
+//!   user.
 //! - *service*: from sent to the complete reply.
-//! - *lateness*: from due to sent; a request that waits for a busy connection is late by the
-//!   server's doing.
-//! - *tardiness*: from due to the moment the generator noticed; its own doing alone, and what its
-//!   health is judged by.
+//! - *lateness*: from due to sent; the server is the cause when a request waits for a busy
+//!   connection.
+//! - *tardiness*: from due to the moment the generator noticed; the generator alone is the cause,
+//!   so its health is judged by it.
 //!
 //! A fifth histogram is internal: a request sent when it was due has response = service and
 //! lateness zero. In a closed loop most are like that, so they are recorded once and merged into
@@ -73,11 +73,11 @@ pub struct KindTally {
 /// Requests that were due and sent together.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// When they should have been sent.
+    /// The time when they should have been sent.
     pub due: Instant,
-    /// When they were.
+    /// The time when they were sent.
     pub sent: Instant,
-    /// When the last byte of the reply arrived.
+    /// The time when the last byte of the reply arrived.
     pub done: Instant,
 }
 

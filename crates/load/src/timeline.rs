@@ -1,4 +1,4 @@
-//! The window in slices of time, to show when it was slow.
+//! The window in slices of time, to show slow times.
 //!
 //! A run of any length has at most [`SLICES_MAX`] slices: when there are more, pairs are merged and
 //! slices become twice as long. So memory does not grow with time, and the slice length need not be
@@ -54,7 +54,7 @@ struct Strip {
 pub struct Timeline {
     start: Instant,
     slice_ns: u64,
-    /// When the last of them ends.
+    /// The end of the last of them.
     end: Instant,
     /// Never empty; the last one is the current one.
     strips: Vec<Strip>,

@@ -1,14 +1,14 @@
 //! The generator under remote control: users come and go, and figures are taken at any time.
 //!
 //! A [`UserPool`] is one class of users of one server, on a thread of its own. Its controller (a
-//! swarm's worker, an interactive view) sets the number of users and harvests what happened since
-//! its last harvest. Only sums and histograms are kept between two harvests, so a pool may run for
+//! swarm's worker, an interactive view) sets the number of users and harvests the events since its
+//! last harvest. The pool keeps only sums and histograms between two harvests, so it may run for
 //! weeks.
 //!
-//! [`Behaviour`] says what users do. In the closed model each sends, waits, thinks and repeats. In
-//! the open model the number of users times a rate is the rate of one Poisson process, which is how
-//! many independent users appear to a server. In the partly open model it is the rate of sessions.
-//! Rates of several pools, on one machine or many, add up to one such process.
+//! [`Behaviour`] describes the users. In the closed model each user sends, waits, thinks and
+//! repeats. In the open model the number of users times a rate is the rate of one Poisson process;
+//! many independent users appear to a server like this. In the partly open model it is the rate of
+//! sessions. Rates of several pools, on one machine or many, add up to one such process.
 //!
 //! A pool never pauses: to stop, set zero users; to start again, set more.
 
@@ -31,7 +31,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use sys::eventfd::EventFd;
 
-/// What a user does.
+/// A user's behaviour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Behaviour {
     /// Each user has a connection, sends `depth` requests, waits for all replies, thinks, repeats.
@@ -73,9 +73,9 @@ pub enum Behaviour {
 pub struct PoolPlan {
     /// The server.
     pub target: Target,
-    /// What to send to it.
+    /// The requests to send to it.
     pub workload: Workload,
-    /// What a user does.
+    /// The users' behaviour.
     pub behaviour: Behaviour,
     /// Connections and their use. In the closed model their number follows the users.
     pub settings: Settings,
@@ -106,7 +106,7 @@ pub struct UserPool {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What happened since the last harvest.
+/// The events since the last harvest.
 #[derive(Clone, Debug)]
 pub struct Harvest {
     /// By kind of request, in the script's order; unused kinds are present and empty.
@@ -144,7 +144,7 @@ pub struct KindHarvest {
 /// The final figures of a pool.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// What happened since the last harvest, including the last replies.
+    /// The events since the last harvest, including the last replies.
     pub harvest: Harvest,
     /// Whether the replies were right as a whole. A market's books balance only if no other client
     /// has traded meanwhile; where several pools or workers trade, check `wrong` instead.
@@ -219,7 +219,7 @@ impl UserPool {
         self.command(Command::Users(users))
     }
 
-    /// Takes what happened since the last harvest.
+    /// Takes the events since the last harvest.
     ///
     /// # Errors
     /// As [`UserPool::set_users`].
@@ -298,7 +298,7 @@ struct PoolThread {
     plan: PoolPlan,
     bell: Arc<Bell>,
     users: usize,
-    /// How often the number of users of an open pool changed: each change draws a new schedule.
+    /// The number of changes of an open pool's users: each change draws a new schedule.
     changes: u64,
     harvested: Instant,
     cpu_ns: u64,

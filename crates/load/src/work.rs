@@ -1,4 +1,4 @@
-//! What an arrival does: how many batches, the think time between them, and whether it has a
+//! The work of an arrival: the number of batches, the think time between them, and whether it has a
 //! connection of its own.
 
 use crate::arrive::{exponential, unit};
@@ -8,7 +8,7 @@ use rand_pcg::Pcg64Mcg;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What each arrival leads to.
+/// The work of each arrival.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
     /// Batch after batch on a connection of its own: a user (endless rounds) or a session.

@@ -55,7 +55,8 @@ fn run(plan: &Plan) -> Report {
     load::run(plan).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// Every request was answered correctly, and the server counts as many as the client.
+/// Checks that every request was answered correctly, and that the server counts as many as the
+/// client.
 fn check_right(market: &Market, plan: &Plan) -> Report {
     let report = run(plan);
     assert!(report.is_right(), "{report}");

@@ -302,7 +302,7 @@ fn a_crowd_that_is_dropped_is_gone() {
     drop(crowd);
 }
 
-/// A server that needs 4 ms for each request, one after the other: 250 a second at the most.
+/// A server that needs 4 ms for each request, one after the other: at most 250 a second.
 fn slow() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");

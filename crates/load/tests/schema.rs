@@ -1,6 +1,6 @@
-//! The published JSON Schema against real reports, by a checker that knows as much of JSON Schema
-//! as the schema uses, and that is stricter in one thing: a field that the schema does not name is
-//! an error, so that no field can be added without being described.
+//! The published JSON Schema against real reports. The checker supports only the part of JSON
+//! Schema that the schema uses. It is stricter in one point: a field that the schema does not name
+//! is an error, so that every new field must be described.
 
 use load::faults::FaultKind;
 use load::null::NullServer;
@@ -16,7 +16,7 @@ fn schema() -> Value {
     serde_json::from_str(report::JSON_SCHEMA).expect("the schema is JSON")
 }
 
-/// Misdeed is wrong with `value`, by the place where it is.
+/// Appends to `wrong` each mismatch between `value` and the rules, with its place.
 fn check(root: &Value, rules: &Value, value: &Value, at: &str, wrong: &mut Vec<String>) {
     let rules = rules.as_object().expect("rules are an object");
     for (rule, wanted) in rules {

@@ -1,5 +1,5 @@
-//! The generator against web servers with various behaviours: those the protocol allows are no
-//! errors.
+//! The generator against web servers with various behaviours: behaviour that the protocol allows is
+//! no error.
 
 use load::drive::Settings;
 use load::run::{Window, Workload};

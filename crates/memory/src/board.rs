@@ -1,8 +1,8 @@
-//! The scoreboard: what each worker is and what it has done, for supervisor, lab and `top`.
+//! The scoreboard: each worker's state and counters, for supervisor, lab and `top`.
 //!
-//! One padded slot a worker, the same for threads and processes, in memory that all of them see.
-//! A worker writes its own slot by plain loads and stores, which is why counting costs about
-//! nothing; everybody reads all slots, each number by itself and a moment old.
+//! Each worker, thread or process, has one padded slot in shared memory. A worker writes its own
+//! slot by plain loads and stores, so counting costs almost nothing. Observers read all slots; each
+//! number is consistent by itself and a moment old.
 
 mod settings;
 mod slot;
@@ -18,7 +18,7 @@ use crate::padded::Padded;
 pub use settings::Settings;
 pub use slot::{Doing, LATE_EDGES_NS, Refusal, Slot, SlotState, Tally};
 
-/// How far the whole server is. It only goes forward; draining workers see it each turn.
+/// The phase of the whole server. It only advances; draining workers read it each turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum Phase {
@@ -26,13 +26,13 @@ pub enum Phase {
     Starting,
     /// Serving.
     Ready,
-    /// Another server takes the new connections; those that are here are served as before.
+    /// Another server takes the new connections; this one still serves its own as before.
     Leaving,
-    /// No new connections; those that are there are told to finish.
+    /// No new connections; the open ones are told to finish.
     Draining,
     /// The deadline is over: connections are cut.
     Forced,
-    /// Nobody serves any more.
+    /// No worker serves any more.
     Done,
 }
 
@@ -52,21 +52,21 @@ impl Phase {
 /// The scoreboard. It is a state like any other: place it in a [`crate::Region`]. It takes 1 MiB
 /// of addresses and pages only for slots in use.
 ///
-/// The all-zero bytes are a board with every slot empty, in [`Phase::Starting`].
+/// All-zero bytes are a board with every slot empty, in [`Phase::Starting`].
 #[derive(Debug)]
 #[repr(C)]
 pub struct Board {
     /// Read by every worker each turn, written a few times in a server's life.
     word: Padded<Word>,
     settings: Padded<Settings>,
-    /// Slots from here on are empty; nobody need look at them.
+    /// Slots from here on are empty and need no look.
     used: Padded<AtomicU32>,
     busy: Padded<Busy>,
     turnover: Padded<Turnover>,
     slots: [Padded<Slot>; SHARDS_MAX],
 }
 
-/// What the supervisor says to all workers.
+/// Orders from the supervisor to all workers.
 #[derive(Debug, Default)]
 #[repr(C)]
 struct Word {
@@ -74,15 +74,16 @@ struct Word {
     edition: AtomicU32,
 }
 
-/// Processes, or workers of their own, that came and went. Only the supervisor counts here.
+/// Counts of processes, or workers of their own, that started and ended.
+/// Only the supervisor counts here.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Turnover {
-    /// Started, whatever for; those of the start among them.
+    /// Started for any reason, those of the server's start included.
     pub spawned: Tally,
-    /// Ended because there were more idle ones than wanted.
+    /// Ended because more workers were idle than wanted.
     pub retired: Tally,
-    /// Ended because they had served as many connections as they may.
+    /// Ended because they had served their maximum of connections.
     pub recycled: Tally,
     /// Ended without being told to.
     pub crashed: Tally,
@@ -92,9 +93,9 @@ pub struct Turnover {
 #[derive(Debug)]
 #[repr(C)]
 struct Busy {
-    /// When the first came; 0: none since the last [`Board::take_busy`].
+    /// When the first connection came; 0: none since the last [`Board::take_busy`].
     since_ns: AtomicU64,
-    /// When the last left so far.
+    /// When the last connection so far ended.
     until_ns: AtomicU64,
 }
 
@@ -104,7 +105,7 @@ unsafe impl Share for Board {
         Ok(())
     }
 
-    /// Empties the slot of `dead` and forgets the connections that died with it.
+    /// Empties the slot of `dead` and removes the connections that died with it.
     fn heal(&self, dead: WorkerId) {
         let slot = &self.slots[dead.slot()];
         if slot.worker() == Some(dead) {
@@ -115,7 +116,7 @@ unsafe impl Share for Board {
 }
 
 impl Board {
-    /// Slots `worker` of process `pid` as [`SlotState::Starting`]. The slot must not be taken.
+    /// Seats `worker` of process `pid` as [`SlotState::Starting`]. The slot must be free.
     pub fn sit(&self, worker: WorkerId, pid: Pid) -> &Slot {
         let slot = &self.slots[worker.slot()];
         debug_assert!(
@@ -137,19 +138,19 @@ impl Board {
         &self.slots[slot]
     }
 
-    /// All slots that were ever taken, and perhaps some empty ones between them.
+    /// All slots that were ever taken, and possibly empty ones between them.
     pub fn slots(&self) -> impl ExactSizeIterator<Item = &Slot> {
         let used = self.used.load(Ordering::Acquire) as usize;
         self.slots[..used].iter().map(|slot| &slot.0)
     }
 
-    /// How many workers are in `state`.
+    /// The number of workers in `state`.
     #[must_use]
     pub fn count(&self, state: SlotState) -> usize {
         self.slots().filter(|slot| slot.state() == state).count()
     }
 
-    /// Who came and went.
+    /// The supervisor's counts of started and ended workers.
     #[must_use]
     pub fn turnover(&self) -> &Turnover {
         &self.turnover
@@ -161,16 +162,17 @@ impl Board {
         self.slots().map(|slot| slot.open.read()).sum()
     }
 
-    /// Whether nobody is left, to be asked by a worker that has just told of its own last
-    /// disconnect: of several who do so at a time, at least one hears it.
+    /// Whether no connection is left. A worker asks after it has counted its own last disconnect:
+    /// of several workers that do so at once, at least one gets `true`.
     #[must_use]
     pub fn is_empty_now(&self) -> bool {
-        // Each has stored before it loads here, and none may load from before the others' stores.
+        // Each worker stores before it loads here; no load may move
+        // before the other workers' stores.
         fence(Ordering::SeqCst);
         self.open_total() == 0
     }
 
-    /// A connection has come, at `now_ns` on `sys::clock`'s clock; the first of a busy time counts.
+    /// A connection came at `now_ns` on `sys::clock`'s clock; the first of a busy time counts.
     pub fn began(&self, now_ns: u64) {
         if self.busy.since_ns.load(Ordering::Relaxed) == 0 {
             let since = &self.busy.since_ns;
@@ -183,8 +185,8 @@ impl Board {
         self.busy.until_ns.fetch_max(now_ns, Ordering::AcqRel);
     }
 
-    /// The busy time that is over, once; `None` as long as a connection is open. Only the
-    /// supervisor may ask.
+    /// The finished busy time, reported once; `None` while a connection is
+    /// open. Only the supervisor may ask.
     pub fn take_busy(&self) -> Option<Duration> {
         if self.open_total() > 0 {
             return None;
@@ -194,8 +196,8 @@ impl Board {
             return None;
         }
         let until = self.busy.until_ns.load(Ordering::Acquire);
-        // A connection counts as open before its time begins, so one whose time we have taken shows
-        // here: it came after we had looked, and the time goes on.
+        // A connection counts as open before its busy time begins. So a connection whose time was
+        // just taken shows here: it came after the check above, and the busy time continues.
         if self.open_total() > 0 {
             let ours = &self.busy.since_ns;
             if ours.compare_exchange(0, since, Ordering::AcqRel, Ordering::Relaxed).is_err() {
@@ -226,32 +228,32 @@ impl Board {
         totals
     }
 
-    /// What can be changed while the server serves.
+    /// The settings that can change while the server runs.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// How often the settings were changed; workers look whether it is what they know.
+    /// The number of changes of the settings; workers compare it with the number they know.
     #[inline]
     #[must_use]
     pub fn edition(&self) -> u32 {
         self.word.edition.load(Ordering::Acquire)
     }
 
-    /// Says that settings have changed. Only the supervisor may.
+    /// Announces changed settings. Only the supervisor may call it.
     pub fn publish(&self) {
         self.word.edition.fetch_add(1, Ordering::Release);
     }
 
-    /// How far the server is.
+    /// The server's phase.
     #[inline]
     #[must_use]
     pub fn phase(&self) -> Phase {
         Phase::of(self.word.phase.load(Ordering::Acquire))
     }
 
-    /// Moves the server on to `phase`, unless it is further already; says how far it is now.
+    /// Advances the server to `phase`, unless it is further already; returns the present phase.
     pub fn advance(&self, phase: Phase) -> Phase {
         let former = self.word.phase.fetch_max(phase as u32, Ordering::AcqRel);
         Phase::of(former).max(phase)

@@ -1,21 +1,21 @@
-//! The bounded buffer between who brings and who takes (CS:APP section 12.5.4, sbuf): a ring with a
+//! The bounded buffer between producers and consumers (CS:APP section 12.5.4, sbuf): a ring with a
 //! front, a rear and two counts, for threads of one process.
 //!
-//! The classic has two semaphores, for slots and for items; here the counts lie under the one lock
-//! and two conditions tell of them, because a wait must be able to end by time.
+//! The classic has two semaphores, for slots and for items. Here one lock guards the counts and two
+//! conditions announce their changes, because a wait must be able to time out.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Values on their way from some threads to others, at most a fixed number, first in, first out.
+/// A first-in, first-out queue of at most a fixed number of values between threads.
 #[derive(Debug)]
 pub struct Buffer<T> {
     inside: Mutex<Inside<T>>,
     capacity: usize,
     /// An item has come.
     came: Condvar,
-    /// A slot has become free, or a thread has begun to wait for an item.
+    /// A slot became free, or a thread began to wait for an item.
     freed: Condvar,
 }
 
@@ -36,13 +36,13 @@ impl<T> Buffer<T> {
         Self { inside, capacity, came: Condvar::new(), freed: Condvar::new() }
     }
 
-    /// How many values are in it.
+    /// The number of values in the buffer.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().items.len()
     }
 
-    /// Whether nothing is in it.
+    /// Whether the buffer is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lock().items.is_empty()
@@ -63,8 +63,8 @@ impl<T> Buffer<T> {
         Ok(())
     }
 
-    /// Waits up to `timeout` for a free slot; says whether there is one. With one thread that puts,
-    /// it stays free until that thread fills it.
+    /// Waits up to `timeout` for a free slot; returns whether there is one. With a single producer,
+    /// the slot stays free until that producer fills it.
     #[must_use]
     pub fn wait_room(&self, timeout: Duration) -> bool {
         let full = |inside: &Inside<T>| inside.items.len() == self.capacity;
@@ -72,9 +72,9 @@ impl<T> Buffer<T> {
         !full(&waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// Waits up to `timeout` until more threads wait in [`Buffer::take`] than there are items for
-    /// them, and a slot is free; says whether that is so. With one thread that puts, what it puts
-    /// next is taken at once, unless a thread gives up waiting at that moment.
+    /// Waits up to `timeout` until a slot is free and more threads wait in [`Buffer::take`] than
+    /// there are items; returns whether that is so. With a single producer, its next item is taken
+    /// at once, unless a thread stops waiting at that moment.
     #[must_use]
     pub fn wait_taker(&self, timeout: Duration) -> bool {
         let served = |inside: &Inside<T>| {
@@ -114,7 +114,7 @@ impl<T> Buffer<T> {
         }
     }
 
-    /// A panic elsewhere leaves the ring whole.
+    /// A panic elsewhere leaves the ring intact.
     fn lock(&self) -> MutexGuard<'_, Inside<T>> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn no_more_is_asked_for_than_there_are_slots() {
-        // Those who were told of an item and have not run yet still count as waiting.
+        // Threads that were notified and have not run yet still count as waiting.
         let inside = Inside { items: VecDeque::from([1, 2]), takers: 5 };
         let buffer = Buffer {
             inside: Mutex::new(inside),

@@ -1,4 +1,4 @@
-//! Throws seeded operations at pools, rings and tables and compares with what cannot be wrong.
+//! Applies seeded operations to pools, rings and tables and compares with simple models.
 
 use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU32;
@@ -24,7 +24,7 @@ pub fn fuzz(seed: u64, events: u32) {
     shared_table(&mut rng, events, &at);
 }
 
-/// Terms of a pool, drawn.
+/// A random pool configuration.
 fn drawn(rng: &mut Rng) -> Plan {
     let some = NonZeroU32::MIN.saturating_add(rng.below(5) as u32);
     Plan {
@@ -38,7 +38,7 @@ fn drawn(rng: &mut Rng) -> Plan {
     }
 }
 
-/// A pool holds what a map holds; late handles find nothing and say why.
+/// A pool holds what a map holds; late handles find nothing and give the reason.
 fn pool(rng: &mut Rng, events: u32, at: &str) {
     let plan = drawn(rng);
     let mut pool = Pool::new(plan);
@@ -90,7 +90,7 @@ fn pool(rng: &mut Rng, events: u32, at: &str) {
     assert_eq!(pool.usage().retired, 0, "{at}: sound slots were given up");
 }
 
-/// Two workers lend to each other; each object has one place, and all come back.
+/// Two workers lend to each other; each object has one place, and all return.
 fn shared_pool(rng: &mut Rng, events: u32, at: &str) {
     let plan = drawn(rng);
     let pool = Shared::new(plan, 2, *rng.pick(&[Home::Depot, Home::Lender]));
@@ -131,7 +131,7 @@ fn shared_pool(rng: &mut Rng, events: u32, at: &str) {
     assert_eq!((pool.leaks().len(), pool.usage().retired), (0, 0), "{at}: {plan:?}");
 }
 
-/// What is written into a ring comes out in its order, whatever the pieces are.
+/// Bytes written into a ring come out in order, however they are split.
 fn rings(rng: &mut Rng, events: u32, at: &str) {
     let capacity = 1 << rng.below(7);
     let mut ring = Ring::new(capacity).expect("a power of two");
@@ -159,14 +159,15 @@ fn rings(rng: &mut Rng, events: u32, at: &str) {
     }
 }
 
-/// A session of the model: its value, what is in flight, whether it was closed.
+/// A session of the model: its value, its operations in flight, whether it was closed.
 struct Known {
     value: u64,
     flight: u32,
     closing: bool,
 }
 
-/// A table finds what a map finds, keeps what is in flight, and never names two alike.
+/// A table finds what a map finds, keeps sessions with operations in
+/// flight, and never reuses an id.
 fn shard_table(rng: &mut Rng, events: u32, at: &str) {
     let capacity = 1 + rng.below(20);
     let mut table = ShardTable::new(5, capacity, *rng.pick(&[Order::Lifo, Order::Fifo]));
@@ -239,7 +240,7 @@ fn land(
     }
 }
 
-/// The shared table answers like the other, as far as one thread can ask.
+/// The shared table answers like the other table, as far as one thread can test.
 fn shared_table(rng: &mut Rng, events: u32, at: &str) {
     let capacity = 1 + rng.below(8);
     let table = SharedTable::new(5, capacity);

@@ -1,13 +1,13 @@
-//! Many writers that announce themselves, and now and then a reader of the whole.
+//! Many writers that announce themselves, and an occasional reader of the whole.
 //!
-//! A writer is in while the low bit of its own slot is set; it entered if the gate was open after
-//! it had set the bit. A closer shuts the gate first and then waits until every slot is quiet.
-//! Each does its own write before it looks at the other's, so that at least one sees the other:
+//! A writer is inside while the low bit of its own slot is set; it has entered if the gate was open
+//! after it had set the bit. A closer shuts the gate first and then waits until every slot is
+//! quiet. Each writes its own word before it reads the other's, so at least one sees the other:
 //! Dekker's argument, which needs the one sequentially consistent exchange of [`Gate::enter`].
 //!
-//! Closing is holding an owner-named [`Lock`], so a reader that is killed is healed like any other
-//! owner. A slot belongs to one worker, so a writer that is killed is healed by clearing its slot.
-//! A slot also counts finished sections; the sum over slots is the version of the whole.
+//! Closing means holding an owner-named [`Lock`], so a killed reader is healed like any other
+//! owner. A slot belongs to one worker, so clearing its slot heals a killed writer. A slot also
+//! counts finished sections; the sum over slots is the version of the whole.
 
 use seam::{SHARDS_MAX, WorkerId};
 
@@ -15,29 +15,29 @@ use crate::lock::{Lock, mark};
 use crate::padded::Padded;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, announce, fence, pause};
 
-/// The low bit of a slot: its worker writes. The other bits count finished sections.
+/// The low bit of a slot: its worker is writing. The other bits count finished sections.
 const BUSY: u64 = 1;
 
 #[cfg(not(loom))]
 const SLOTS: usize = SHARDS_MAX;
-/// The model has few workers, and pays for every word.
+/// The model has few workers, because it pays for every word.
 #[cfg(loom)]
 const SLOTS: usize = 3;
 const _: () = assert!(SLOTS <= SHARDS_MAX);
 
-/// A gate around a structure whose leaves are atomic: writers pass beside each other, a closer
-/// finds everything at rest. It takes 512 KiB of addresses and pages only for worker slots in use.
+/// A gate around a structure with atomic leaves: writers pass concurrently, a closer finds
+/// everything at rest. It takes 512 KiB of addresses and pages only for worker slots in use.
 ///
 /// The all-zero bytes are an open gate.
 ///
 /// # Promises
-/// While a [`Closed`] lives no [`Writing`] does. Whatever a section wrote is visible to every
-/// later closer. A worker killed at any instant blocks nobody once [`Gate::heal`] was called.
+/// While a [`Closed`] lives no [`Writing`] does. Everything a section wrote is visible to every
+/// later closer. A worker killed at any instant blocks no other once [`Gate::heal`] was called.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Gate {
-    /// Held by the closer. It shares its line with the number of slots: all workers read both and
-    /// rarely write.
+    /// Held by the closer. It shares its line with the number of slots: all
+    /// workers read both and rarely write.
     closer: Padded<Shut>,
     slots: [Padded<AtomicU64>; SLOTS],
 }
@@ -46,7 +46,7 @@ pub struct Gate {
 #[repr(C)]
 struct Shut {
     lock: Lock,
-    /// Slots from here on were never used; nobody need look at them.
+    /// Slots from here on were never used and need no look.
     worker_slots: AtomicU32,
 }
 
@@ -59,15 +59,15 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// Enters as a writer, after waiting while the gate is closed. Dropping what comes back
+    /// Enters as a writer, after waiting while the gate is closed. Dropping the returned value
     /// finishes the section and counts it.
     ///
-    /// Costs an exchange on `me`'s own line and a load that all share; dropping costs a store. So
-    /// enter once for a batch of requests, and drop before their replies leave: a reply that is
-    /// out while its section is not counted could be contradicted by a reader's older view.
+    /// Costs an exchange on `me`'s own line and a load of a shared one; dropping costs a store. So
+    /// enter once for a batch of requests, and drop before their replies leave: a reader's older
+    /// view could contradict a reply that is sent before its section is counted.
     ///
     /// # Panics
-    /// If `me` keeps the gate closed; in debug builds also if it is in already.
+    /// If `me` keeps the gate closed; in debug builds also if it has entered already.
     #[inline]
     pub fn enter(&self, me: WorkerId) -> Writing<'_> {
         if me.slot() as u32 >= self.closer.worker_slots.load(Ordering::Relaxed) {
@@ -85,7 +85,7 @@ impl Gate {
 
     #[cold]
     fn take_worker_slot(&self, me: WorkerId) {
-        // Before the announcement, so that a closer who misses this is seen by us.
+        // Before the announcement: if a closer misses this, we see the closer.
         self.closer.worker_slots.fetch_max(me.slot() as u32 + 1, Ordering::SeqCst);
     }
 
@@ -98,14 +98,15 @@ impl Gate {
         }
     }
 
-    /// Closes the gate for `me` and waits until no writer is in. Dropping what comes back opens it.
+    /// Closes the gate for `me` and waits until no writer is inside.
+    /// Dropping the returned value opens it.
     ///
-    /// The wait looks at the slots again and again, because a writer that leaves tells nobody; it
-    /// is as long as the longest section in progress, and up to 0.1 ms longer if that one lasts.
+    /// The wait polls the slots, because a leaving writer sends no notification. It lasts as long
+    /// as the longest section in progress, and up to 0.1 ms longer if that one lasts.
     ///
     /// # Panics
-    /// If `me` keeps the gate closed already; in debug builds also if it is in as a writer, which
-    /// in release builds waits for ever.
+    /// If `me` keeps the gate closed already; in debug builds also if `me` is inside as a writer,
+    /// which in release builds waits for ever.
     pub fn close(&self, me: WorkerId) -> Closed<'_> {
         debug_assert_eq!(
             self.slots[me.slot()].load(Ordering::Relaxed) & BUSY,
@@ -114,7 +115,7 @@ impl Gate {
         );
         let mark = mark(me);
         self.closer.lock.acquire(mark);
-        // Our mark on the lock comes before our look at the slots, for every thread.
+        // For every thread, our mark on the lock precedes our look at the slots.
         fence(Ordering::SeqCst);
         for slot in self.used() {
             let mut turn = 0;
@@ -126,12 +127,12 @@ impl Gate {
         Closed { gate: self, mark }
     }
 
-    /// Closes the gate as [`Gate::close`] does, or gives up after looking `looks` times at who is
-    /// in the way: a few hundred are some tens of milliseconds. For the one who heals the dead,
-    /// and would wait for ever for a worker that was killed inside.
+    /// Closes the gate as [`Gate::close`] does, but gives up after `looks` polls: a few hundred are
+    /// some tens of milliseconds. It is for the process that heals dead workers, because
+    /// [`Gate::close`] would wait for ever for a worker killed inside.
     ///
     /// # Panics
-    /// In debug builds, if `me` is in as a writer.
+    /// In debug builds, if `me` is inside as a writer.
     pub fn try_close(&self, me: WorkerId, looks: u32) -> Option<Closed<'_>> {
         debug_assert_eq!(
             self.slots[me.slot()].load(Ordering::Relaxed) & BUSY,
@@ -160,21 +161,21 @@ impl Gate {
         closed
     }
 
-    /// How many sections have finished. A view of the whole that was taken under a [`Closed`] at
-    /// this version holds every section that had finished when this was called.
+    /// The number of finished sections. A view of the whole that was taken under a [`Closed`] at
+    /// this version holds every section that had finished before this call.
     #[must_use]
     pub fn version(&self) -> u64 {
         let count = |slot: &Padded<AtomicU64>| slot.load(Ordering::Acquire) / (2 * BUSY);
         self.used().iter().map(count).fold(0, u64::wrapping_add)
     }
 
-    /// Undoes what `dead` was doing here when it ended: takes its announcement back and opens the
-    /// gate if it kept it closed. What its section wrote so far stays, and is counted as a change.
-    /// `dead` must have ended and have no successor in its worker slot yet.
+    /// Undoes the state that `dead` left here: clears its announcement, and opens the gate if
+    /// `dead` kept it closed. Writes of its section stay and count as a change. `dead` must have
+    /// ended and have no successor in its worker slot yet.
     pub fn heal(&self, dead: WorkerId) {
         let slot = &self.slots[dead.slot()];
         let left = slot.load(Ordering::Acquire);
-        // Busy becomes quiet and one more; quiet stays as it is.
+        // A busy slot becomes quiet and counts one more section; a quiet slot is unchanged.
         slot.store(left + (left & BUSY), Ordering::Release);
         self.closer.lock.force_release(dead);
     }
@@ -184,7 +185,7 @@ impl Gate {
     }
 }
 
-/// Proof of being in as a writer; dropping it finishes the section.
+/// Proof that the worker is inside as a writer; dropping it finishes the section.
 #[must_use = "a section ends when its proof is dropped"]
 #[derive(Debug)]
 pub struct Writing<'a> {
@@ -199,7 +200,7 @@ impl Drop for Writing<'_> {
     }
 }
 
-/// Proof that nobody writes; dropping it opens the gate.
+/// Proof that no worker writes; dropping it opens the gate.
 #[must_use = "the gate opens when its proof is dropped"]
 #[derive(Debug)]
 pub struct Closed<'a> {
@@ -209,7 +210,7 @@ pub struct Closed<'a> {
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        // All sleepers: writers pass together, and one closer among them may close again.
+        // All sleepers: writers enter together, and a closer among them may close again.
         self.gate.closer.lock.release(self.mark, u32::MAX);
     }
 }
@@ -376,8 +377,7 @@ mod loom_models {
         leaves: [UnsafeCell<u32>; 2],
     }
 
-    // SAFETY: a leaf is touched by its writer inside the gate and by the closer of it, which is
-    // what the model checks.
+    // SAFETY: only its writer inside the gate and a closer touch a leaf; the model checks that.
     unsafe impl Sync for World {}
     // SAFETY: as above.
     unsafe impl Send for World {}
@@ -389,11 +389,12 @@ mod loom_models {
 
     fn write(world: &World, slot: usize) {
         let _writing = world.gate.enter(WorkerId::new(slot, 1));
-        // SAFETY: loom reports it if anybody else touches the leaf meanwhile.
+        // SAFETY: loom reports any concurrent access to the leaf.
         world.leaves[slot].with_mut(|leaf| unsafe { *leaf += 1 });
     }
 
-    /// Reads both leaves under a closed gate: as many sections as the version says.
+    /// Reads both leaves under a closed gate: their sum is the number of
+    /// sections that the version gives.
     fn read(world: &World, slot: usize) {
         let _closed = world.gate.close(WorkerId::new(slot, 1));
         // SAFETY: as above.

@@ -1,14 +1,12 @@
-//! Memory that workers share, be they threads or processes, and what keeps them out of each
-//! other's way in it.
+//! Memory that workers, threads or processes, share, and the locks that protect it.
 //!
 //! A [`Region`] places a [`seam::Share`] in private or in shared memory; type and code are the
-//! same. Everything else here is made to lie inside such a state: the all-zero bytes are a valid
-//! value of each, there are no pointers, and whoever holds something is named, so that the
-//! supervisor can let go on behalf of a worker that was killed. [`RwLock`] is the one that cannot
-//! name its holders, and says so.
+//! same. Everything else here may lie inside such a state: the all-zero bytes are a valid value of
+//! each, there are no pointers, and each lock names its holder, so the supervisor can release it on
+//! behalf of a killed worker. Only [`RwLock`] cannot name its holders; its documentation says so.
 //!
-//! The surprising thing: no file here says whether its words are shared by threads or by
-//! processes. The futexes are always of the shared kind, which works for both; the private kind
+//! The surprising thing: no file here distinguishes words shared by threads from words shared by
+//! processes. The futexes are always of the shared kind, which works for both. The private kind
 //! saves some tens of nanoseconds of a call that is about to sleep anyway.
 
 #[cfg(not(loom))]

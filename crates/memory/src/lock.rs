@@ -1,22 +1,22 @@
 //! A lock that names its owner, for memory that outlives the owner.
 //!
-//! One word: 0 is free; otherwise the owner's mark, and a bit that somebody sleeps. It is the
+//! One word: 0 is free; otherwise the owner's mark, and a bit that says a worker sleeps. It is the
 //! mutex of Drepper, "Futexes Are Tricky" (2011), section 5, with a name in place of the 1.
 //!
-//! The surprising thing is what a killed worker takes along besides the lock: a wake-up that it
-//! had received or was about to send. Releasing on its behalf therefore wakes all sleepers, also
-//! where the dead held nothing.
+//! The surprising thing: a killed worker loses more than the lock. It may also lose a wake-up that
+//! it had received or was about to send. Releasing on its behalf therefore wakes all sleepers, even
+//! if the dead worker held nothing.
 
 use seam::{SHARDS_MAX, WorkerId};
 
 use crate::sync::{AtomicU32, Ordering, SPINS, spin, wait, wake};
 
 const CONTENDED: u32 = 1 << 31;
-/// Generations that a mark tells apart: what 31 bits leave beside the worker slot.
+/// Generations that a mark can distinguish: 31 bits less the worker slot.
 const GENERATIONS: u32 = CONTENDED / SHARDS_MAX as u32;
 
-/// A mutual exclusion between workers. It guards no data of its own: what it guards lies beside
-/// it, in atomics that may then be read and written one after the other.
+/// A mutual exclusion between workers. It holds no data of its own: it guards adjacent atomics,
+/// which may then be read and written one after the other.
 ///
 /// The all-zero bytes are a free lock.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Default for Lock {
 }
 
 impl Lock {
-    /// Takes the lock for `me`, after waiting if need be. Dropping what comes back gives it up,
+    /// Takes the lock for `me`, after waiting if need be. Dropping the returned value releases it,
     /// also when a panic unwinds.
     ///
     /// # Panics
@@ -52,7 +52,7 @@ impl Lock {
             .then(|| Locked { lock: self, mark })
     }
 
-    /// Whether somebody holds it; true or false only at the instant of asking.
+    /// Whether a worker holds it; exact only at the instant of asking.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.word.load(Ordering::SeqCst) != 0
@@ -64,8 +64,8 @@ impl Lock {
         self.word.load(Ordering::SeqCst) & !CONTENDED == mark(worker)
     }
 
-    /// Lets go on behalf of `dead`, which must have ended and have no successor yet; says whether
-    /// it held the lock. Wakes all sleepers in any case.
+    /// Releases the lock on behalf of `dead`, which must have ended and have no successor yet;
+    /// returns whether `dead` held the lock. Wakes all sleepers in any case.
     pub fn force_release(&self, dead: WorkerId) -> bool {
         let mark = mark(dead);
         let mut seen = self.word.load(Ordering::Acquire);
@@ -99,7 +99,7 @@ impl Lock {
                 }
             }
             self.sleep(seen, mark);
-            // Others may sleep beside us, and the bit that tells of them went with the wake-up.
+            // Other workers may sleep too, and the wake-up cleared the bit that says so.
             new = mark | CONTENDED;
         }
     }
@@ -116,7 +116,7 @@ impl Lock {
         }
     }
 
-    /// Gives the lock up and wakes at most `count` sleepers.
+    /// Releases the lock and wakes at most `count` sleepers.
     pub(crate) fn release(&self, mark: u32, count: u32) {
         let former = self.word.swap(0, Ordering::Release);
         debug_assert_eq!(former & !CONTENDED, mark, "a lock was released for a living owner");
@@ -129,7 +129,7 @@ impl Lock {
     fn spin_while_held(&self) -> u32 {
         let mut seen = self.word.load(Ordering::Relaxed);
         for _ in 0..SPINS {
-            // Where others sleep already, spinning would only overtake them.
+            // Where other workers sleep already, spinning would only overtake them.
             if seen == 0 || seen & CONTENDED != 0 {
                 break;
             }
@@ -139,7 +139,7 @@ impl Lock {
         seen
     }
 
-    /// Sleeps if the word is still `seen`, after adding the bit that tells of it.
+    /// Sleeps if the word is still `seen`, after adding the sleeper bit.
     fn sleep(&self, seen: u32, mark: u32) {
         assert_ne!(seen & !CONTENDED, mark, "a worker waits for a lock that it holds itself");
         let told = seen | CONTENDED;
@@ -151,7 +151,7 @@ impl Lock {
     }
 }
 
-/// Proof of holding a [`Lock`]; dropping it lets go.
+/// Proof of holding a [`Lock`]; dropping it releases the lock.
 #[must_use = "a lock is given up when its proof is dropped"]
 #[derive(Debug)]
 pub struct Locked<'a> {
@@ -165,8 +165,9 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// A worker in 31 bits, never 0. Of the generation's 20 bits 19 are kept: a worker slot has one
-/// living worker, and its locks are healed before the next, so half a million successors are safe.
+/// A worker in 31 bits, never 0. The mark keeps 19 of the generation's 20 bits. That is safe for
+/// half a million successors, because a worker slot has one living worker and its locks are healed
+/// before the next one starts.
 pub(crate) fn mark(worker: WorkerId) -> u32 {
     let generation = (worker.generation() - 1) % (GENERATIONS - 1) + 1;
     generation * SHARDS_MAX as u32 + worker.slot() as u32
@@ -223,7 +224,7 @@ mod tests {
                 threads.spawn(move || {
                     for _ in 0..ROUNDS {
                         let _held = lock.lock(worker(slot));
-                        // Two steps, of which exclusion makes one.
+                        // Two steps, which exclusion makes one.
                         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                     }
                 });
@@ -263,7 +264,7 @@ mod tests {
                 std::thread::yield_now();
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
-            // What a release that is killed half-way leaves: a free word and two who sleep.
+            // A release that is killed half-way leaves a free word and two sleepers.
             lock.word.store(0, Ordering::Release);
             assert!(!lock.force_release(worker(0)));
         });
@@ -282,14 +283,14 @@ mod loom_models {
         value: UnsafeCell<u32>,
     }
 
-    // SAFETY: the value is only touched under the lock, which is what the model checks.
+    // SAFETY: the value is touched only under the lock; the model checks that.
     unsafe impl Sync for Shared {}
     // SAFETY: as above.
     unsafe impl Send for Shared {}
 
     fn add(shared: &Shared, slot: usize) {
         let _held = shared.lock.lock(WorkerId::new(slot, 1));
-        // SAFETY: loom reports it if anybody else touches the value meanwhile.
+        // SAFETY: loom reports any concurrent access to the value.
         shared.value.with_mut(|value| unsafe { *value += 1 });
     }
 

@@ -1,19 +1,19 @@
-//! Objects of one size that are used again and again: pools with handles, order and guards.
+//! Pools of reusable objects of one size, with handles, order and guards.
 //!
 //! [`Pool`] has one owner and not one atomic instruction. [`Shared`] is for many workers: each
 //! keeps free slots in two *magazines* and exchanges whole ones with a depot (Bonwick and Adams,
-//! "Magazines and Vmem", USENIX 2001), or sends what another worker lent home in batches, as
-//! snmalloc does (Lietar et al., ISMM 2019).
+//! "Magazines and Vmem", USENIX 2001), or returns another worker's slots in batches, as snmalloc
+//! does (Lietar et al., ISMM 2019).
 //!
-//! A slot is named by a [`Handle`] with the number of its life, so that a late one finds nothing,
-//! in every build. Guards are chosen when the program runs: canaries touch the data on both sides,
-//! freed bytes are poisoned and looked at before they are given out again, and what is still out
-//! at the end is listed with the line that put it there.
+//! A [`Handle`] names a slot and the number of its life, so a late handle finds nothing, in every
+//! build. Guards are chosen at run time. Canaries touch the data on both sides; freed bytes are
+//! poisoned and checked before reuse; at the end the pool lists every object still out, with the
+//! line that put it there.
 //!
 //! [`Boxes`] is the smallest: pointers instead of handles, and nothing to check.
 //!
-//! The surprising thing: but for those, links of free slots never lie in the slots. A write into a
-//! freed object then damages a value at worst, not the pool, and can be told from the poison.
+//! The surprising thing: except for [`Boxes`], the links of free slots never lie in the slots. A
+//! write into a freed object then damages a value at worst, not the pool, and the poison shows it.
 
 #[cfg(not(loom))]
 mod arena;
@@ -68,12 +68,12 @@ const SLOTS_MAX: u32 = 1 << 30;
 /// Where a pool's slots lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Backing {
-    /// One piece of memory for all, reserved at once and touched as it is used: neighbours in
+    /// One piece of memory for all, reserved at once and touched on use: neighbours in
     /// index are neighbours in memory.
     #[default]
     Array,
-    /// A piece for each slot, taken from the heap when it is first needed: for a size that is not
-    /// known beforehand. [`Pool::trim`] gives free ones back.
+    /// A piece for each slot, allocated from the heap on first use: for a size that is not known
+    /// beforehand. [`Pool::trim`] returns free ones.
     List,
 }
 
@@ -83,7 +83,7 @@ pub enum Order {
     /// The one freed last: it is still in the cache.
     #[default]
     Lifo,
-    /// The one that has been free for longest: a late access does the least harm.
+    /// The one that has been free for longest: a late access does the least harm there.
     Fifo,
 }
 
@@ -93,10 +93,10 @@ pub enum Guard {
     /// Handles are checked, nothing else.
     #[default]
     Off,
-    /// Every so-many-th object is guarded as under `Full`; the others cost one test.
+    /// Every N-th object is guarded as under `Full`; the others cost one test.
     Sampled(NonZeroU32),
-    /// Each object has canaries, poison after its end, a time in quarantine, and the line of code
-    /// that put it there.
+    /// Each object has canaries, poison after its end, a time in quarantine, and a record of the
+    /// line of code that put it there.
     Full,
 }
 
@@ -136,26 +136,26 @@ impl fmt::Display for BadGuard {
 
 impl std::error::Error for BadGuard {}
 
-/// What a pool shall be like.
+/// The configuration of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Slots, at most 2^30. There are never more.
+    /// The number of slots, at most 2^30; it never grows.
     pub capacity: u32,
-    /// Where they lie.
+    /// Where the slots lie.
     pub backing: Backing,
-    /// Which is used next.
+    /// Which free slot is used next.
     pub order: Order,
-    /// Where objects may begin: at multiples of this power of two, or of what their type needs if
-    /// that is more. With 64 no two objects share a cache line, which pays where neighbours are
-    /// written by different threads; 1 wastes nothing.
+    /// The alignment of objects: this power of two, or their type's if that is larger. With
+    /// 64 no two objects share a cache line, which pays if different threads write
+    /// neighbours; 1 wastes nothing.
     pub align: usize,
-    /// How they are watched at first. A pool that begins with `Off` has no room for canaries and
-    /// cannot be watched later.
+    /// How closely objects are watched at first. A pool that begins with `Off` has no room for
+    /// canaries and cannot be watched later.
     pub guard: Guard,
     /// Slots that a guarded pool keeps out of use after their object's end, so that a late write
-    /// meets poison. They are used all the same before a pool calls itself full.
+    /// hits poison. A pool reuses them before it reports that it is full.
     pub quarantine: u32,
-    /// Called for each fault as it is found, and for each leak when the pool is dropped.
+    /// Called for each fault when it is found, and for each leak when the pool is dropped.
     pub on_fault: Option<fn(&FaultReport)>,
 }
 
@@ -179,8 +179,8 @@ impl Plan {
         }
     }
 
-    /// How an object of type `T` lies in a slot. An alignment beyond a page, or one that is no
-    /// power of two, is cut to the next one that is neither.
+    /// The layout of an object of type `T` in a slot. An alignment beyond a page, or one that is
+    /// not a power of two, is cut to the next valid one.
     #[cfg(not(loom))]
     fn layout<T>(&self) -> Layout {
         let align = self.align.clamp(1, 4096).next_power_of_two();
@@ -189,16 +189,16 @@ impl Plan {
     }
 }
 
-/// Where an object belongs: the pool's tag above its slot's index, so that two words, this and the
-/// number of a life, travel in two registers.
+/// The home of an object: the pool's tag above its slot's index, so that a handle, which adds the
+/// number of a life, travels in two registers.
 ///
-/// The index is counted in fours: it is then the distance, in words of eight bytes, to what
-/// [`Pool`] knows of the slot, and a processor adds it to an address without a step of its own.
+/// The index is counted in fours. It is then the distance, in words of eight bytes, to [`Pool`]'s
+/// metadata of the slot, and a processor adds it to an address without a separate step.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Place(u64);
 
 impl Place {
-    /// Words of eight bytes that a pool knows of a slot.
+    /// Words of eight bytes in a pool's metadata of a slot.
     pub(crate) const WORDS: u32 = 4;
 
     /// `index` is below [`SLOTS_MAX`].
@@ -213,7 +213,7 @@ impl Place {
         self.0 as u32 / Place::WORDS
     }
 
-    /// How far it is to the slot (words).
+    /// The distance to the slot's metadata (words).
     #[inline]
     #[cfg(not(loom))]
     fn words(self) -> usize {
@@ -258,24 +258,24 @@ impl<T> Handle<T> {
         self.place.tag()
     }
 
-    /// How many objects have lain in that slot, this one included; at least 1.
+    /// The number of objects that the slot has held, this one included; at least 1.
     #[must_use]
     pub fn generation(self) -> u64 {
         self.life.wrapping_sub(first_life(self.tag())) / 2 + 1
     }
 }
 
-/// A number that no other of the last 2^32 pools has. Those that follow each other are far apart,
-/// so that the lives of no pool's slots reach those of another's.
+/// A number that no other of the last 2^32 pools has. Consecutive numbers are far apart, so that
+/// the lives of one pool's slots never reach those of another's.
 #[cfg(not(loom))]
 fn new_tag() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
-    // The odd number nearest to the golden section of 2^32: the gaps stay as wide as they can be.
+    // The odd number nearest to the golden section of 2^32: the gaps stay as wide as possible.
     NEXT.fetch_add(0x9e37_79b1, Ordering::Relaxed)
 }
 
-/// Where the lives of a pool's slots begin: at an even number far from those of other pools, with
-/// its two upper bits free.
+/// The first life of a pool's slots: an even number far from those of other pools,
+/// with its two upper bits free.
 pub(crate) fn first_life(tag: u32) -> u64 {
     u64::from(tag & u32::MAX >> 2) << 32
 }
@@ -308,7 +308,7 @@ impl<T> fmt::Debug for Handle<T> {
     }
 }
 
-/// A pool, a table or a ring has no room; here is the value back.
+/// A pool, a table or a ring has no room; this is the value, returned to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full<T>(pub T);
 
@@ -320,19 +320,19 @@ impl<T> fmt::Display for Full<T> {
 
 impl<T: fmt::Debug> std::error::Error for Full<T> {}
 
-/// How a pool is used.
+/// The usage of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Slots there can be.
+    /// The maximum number of slots.
     pub capacity: u32,
-    /// Slots that memory was taken for so far: with [`Order::Lifo`] the most objects that there
-    /// have been at one time.
+    /// Slots that have got memory so far: with [`Order::Lifo`] this is the
+    /// largest number of objects so far.
     pub carved: u32,
-    /// Objects at this time.
+    /// Present objects.
     pub live: u32,
-    /// Slots given up because something wrote where it may not.
+    /// Slots retired because of a stray write.
     pub retired: u32,
-    /// Objects turned away because the pool was full.
+    /// Objects refused because the pool was full.
     pub refused: u64,
 }
 

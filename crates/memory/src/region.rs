@@ -1,11 +1,11 @@
-//! Where a shared state lives: one mapping, a page of description, then the state itself.
+//! The place of a shared state: one mapping with a page of description, then the state itself.
 //!
-//! The description says what lies behind it, so that a process that is handed the mapping (an
-//! upgrade) can check it and refuse by name what it cannot read.
+//! The description names the type of the state, so that a process that receives the mapping (an
+//! upgrade) can check it and refuse unreadable states by name.
 //!
-//! The surprising thing: a region exists before its state does. It is placed zeroed, founded once
-//! by `&mut`, and shared from then on; forking in between leaves the child with a region that it
-//! may not use.
+//! The surprising thing: a region exists before its state does. It is placed zeroed,
+//! founded once by `&mut`, and shared from then on; forking in between leaves the child
+//! with a region that it may not use.
 
 use std::fmt;
 use std::io;
@@ -18,21 +18,21 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use seam::{BadSeed, Share};
 use sys::map::Mapping;
 
-/// Where a state shall lie.
+/// The kind of memory for a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// In this process's own memory: for threads.
+    /// Private to this process: for threads.
     Private,
-    /// In nameless shared memory: for processes forked later, and for a successor by descriptor.
+    /// Anonymous shared memory: for processes forked later, and for a successor by descriptor.
     Shared,
 }
 
-/// The description in front of the state. All of it but `stage` is written once, before anybody
-/// else can see it.
+/// The description in front of the state. All of it but `stage` is written once, before
+/// any other process can see it.
 #[repr(C)]
 struct Header {
     magic: [u8; 8],
-    /// Of everything that two programs must agree on, see [`layout`].
+    /// A hash of everything that two programs must agree on, see [`layout`].
     layout: u64,
     size: u64,
     align: u64,
@@ -51,18 +51,18 @@ const PLACED: u32 = 0;
 const FOUNDING: u32 = 1;
 const FOUNDED: u32 = 2;
 
-/// A state of type `S` in a mapping of its own. It dereferences to `&S` once it is founded, which
-/// costs a test: take the reference once.
+/// A state of type `S` in a mapping of its own. It dereferences to `&S` once it is founded. Each
+/// dereference costs a test, so take the reference once.
 #[derive(Debug)]
 pub struct Region<S: Share> {
     mapping: Mapping,
-    /// What this process knows of the state: it founded it, or found it founded.
+    /// Whether this process founded the state, or found it founded.
     founded: bool,
     state: PhantomData<S>,
 }
 
 impl<S: Share> Region<S> {
-    /// A zeroed region. Pages are paid for when they are touched.
+    /// A zeroed region. The kernel provides pages on first touch.
     ///
     /// # Errors
     /// Those of [`Mapping::private`] and [`Mapping::shared`].
@@ -77,17 +77,17 @@ impl<S: Share> Region<S> {
         };
         let header = describe::<S>();
         // SAFETY: the mapping is writable for at least a page, which holds a header, is aligned to
-        // a page, and nobody else knows of it yet.
+        // a page, and is not known anywhere else yet.
         unsafe { mapping.as_ptr().cast::<Header>().write(header) };
         Ok(Self { mapping, founded: false, state: PhantomData })
     }
 
     const LEN: usize = START + size_of::<S>();
 
-    /// Fills the zeroed state from `seed`. After an error the region is of no use: place another.
+    /// Fills the zeroed state from `seed`. After an error the region is useless: place another.
     ///
     /// # Errors
-    /// What [`Share::init`] has against the seed.
+    /// The objections of [`Share::init`] to the seed.
     ///
     /// # Panics
     /// If founding was tried before, here or in another process that has this mapping.
@@ -95,9 +95,9 @@ impl<S: Share> Region<S> {
         let stage = &self.header().stage;
         let first = stage.compare_exchange(PLACED, FOUNDING, Ordering::Acquire, Ordering::Relaxed);
         assert!(first.is_ok(), "expected a region that was never founded; place another");
-        // SAFETY: the bytes are zeroed, which is a valid S (Share), aligned and long enough. They
-        // are ours alone: PLACED became FOUNDING once in all processes, here, and no reference is
-        // given out, here or elsewhere, before FOUNDED.
+        // SAFETY: the bytes are zeroed, which is a valid S (Share), aligned and long enough. Access
+        // is exclusive: PLACED became FOUNDING once in all processes, here, and no process gives
+        // out a reference before FOUNDED.
         let state = unsafe { &mut *self.state_ptr() };
         state.init(seed)?;
         self.header().stage.store(FOUNDED, Ordering::Release);
@@ -105,14 +105,14 @@ impl<S: Share> Region<S> {
         Ok(())
     }
 
-    /// The state behind the descriptor of a shared region, which another process placed and
-    /// founded. Both see the same bytes from now on.
+    /// The state of a shared region that another process placed and founded, by its descriptor.
+    /// Both processes see the same bytes from now on.
     ///
-    /// The type is recognised by name, size, alignment and the version of this crate. Programs
-    /// made by different compilers agree on the order of fields only in `repr(C)` types.
+    /// The type is recognised by name, size, alignment and the version of this crate. Programs made
+    /// by different compilers agree on the order of fields only in `repr(C)` types.
     ///
     /// # Errors
-    /// [`Refused`] says what lies there instead.
+    /// [`Refused`] describes the contents found instead.
     pub fn adopt(fd: OwnedFd) -> Result<Self, Refused> {
         let expected = describe::<S>();
         let mut bytes = [0; size_of::<Header>()];
@@ -131,12 +131,12 @@ impl<S: Share> Region<S> {
         }
         let mapping = Mapping::adopt(file.into(), Self::LEN).map_err(Refused::Unreadable)?;
         let region = Self { mapping, founded: true, state: PhantomData };
-        // What the founder wrote must be visible: read the stage again where it is shared.
+        // The founder's writes must be visible: read the stage again in the shared memory.
         let stage = region.header().stage.load(Ordering::Acquire);
         if stage == FOUNDED { Ok(region) } else { Err(Refused::NotFounded) }
     }
 
-    /// The descriptor of a shared region, for who shall [`Region::adopt`] it.
+    /// The descriptor of a shared region, for a process that calls [`Region::adopt`].
     #[must_use]
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.mapping.fd()
@@ -166,8 +166,8 @@ impl<S: Share> Deref for Region<S> {
     /// If this process has not founded the region.
     fn deref(&self) -> &S {
         assert!(self.founded, "expected a founded region; found it first, fork afterwards");
-        // SAFETY: the bytes are a valid S for as long as the mapping lives, and since FOUNDED they
-        // change only by the atomics and locks that Share demands.
+        // SAFETY: the bytes are a valid S while the mapping lives, and since FOUNDED they change
+        // only by the atomics and locks that Share demands.
         unsafe { &*self.state_ptr() }
     }
 }
@@ -178,21 +178,21 @@ impl<S: Share> AsRef<S> for Region<S> {
     }
 }
 
-/// Why a region of another process is not adopted.
+/// The reason that a region of another process is not adopted.
 #[derive(Debug)]
 pub enum Refused {
-    /// The descriptor cannot be read, or is no shared memory of sealed size.
+    /// The descriptor cannot be read, or is not shared memory of sealed size.
     Unreadable(io::Error),
-    /// What lies there was not made by [`Region::place`].
+    /// The contents were not made by [`Region::place`].
     NoRegion,
     /// A state of another type, size, alignment or version.
     OtherLayout {
-        /// The state that this program has.
+        /// The state of this program.
         expected: String,
-        /// The state that lies there.
+        /// The state found there.
         found: String,
     },
-    /// The state was never filled, or its founder failed.
+    /// The state was never founded, or its founder failed.
     NotFounded,
 }
 
@@ -242,7 +242,7 @@ fn describe<S>() -> Header {
     }
 }
 
-/// FNV-1a (Fowler, Noll, Vo) of what two programs must agree on.
+/// FNV-1a (Fowler, Noll, Vo) of everything that two programs must agree on.
 fn layout<S>() -> u64 {
     let fields = [
         std::any::type_name::<S>(),
@@ -256,7 +256,7 @@ fn layout<S>() -> u64 {
     })
 }
 
-/// A description in words. It may come from anywhere, so its length is not trusted.
+/// The description in words. Its source is untrusted, so its length is checked.
 fn title(header: &Header) -> String {
     let name = &header.name[..(header.name_len as usize).min(NAME_MAX)];
     let (size, align, layout) = (header.size, header.align, header.layout);

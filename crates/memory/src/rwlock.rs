@@ -1,22 +1,22 @@
-//! The readers-writers lock of the course: readers pass beside each other, a writer passes alone,
-//! and no reader waits unless a writer is in (the first readers-writers problem: Bryant and
+//! The readers-writers lock of the course: readers enter concurrently, a writer enters alone, and
+//! no reader waits unless a writer is inside (the first readers-writers problem: Bryant and
 //! O'Hallaron, Computer Systems: A Programmer's Perspective, 12.5.4).
 //!
-//! A count of readers says how many are in, not who. A reader that is killed stays counted for
-//! ever and nobody can heal it, so an engine with worker processes must refuse this lock by name;
-//! [`crate::Lock`] and [`crate::Gate`] are for those. And because readers go first, a steady
-//! stream of them keeps a writer out for ever, as in the textbook.
+//! The lock counts its readers and does not name them. A killed reader stays counted for ever and
+//! cannot be healed, so an engine with worker processes must refuse this lock by name;
+//! [`crate::Lock`] and [`crate::Gate`] are for those. Readers go first, so a steady stream of them
+//! keeps a writer out for ever, as in the textbook.
 
 use crate::sync::{AtomicU32, Ordering, SPINS, spin, wait, wake};
 
-/// A writer is in.
+/// A writer is inside.
 const WRITER: u32 = 1 << 31;
-/// Somebody sleeps until the word changes.
+/// A thread sleeps until the word changes.
 const SLEEPER: u32 = 1 << 30;
 /// The bits that count readers.
 const READERS: u32 = SLEEPER - 1;
 
-/// A readers-writers lock between threads. Like [`crate::Lock`] it guards what lies beside it.
+/// A readers-writers lock between threads. Like [`crate::Lock`] it guards adjacent data.
 ///
 /// The all-zero bytes are a free lock.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Default for RwLock {
 }
 
 impl RwLock {
-    /// Enters as a reader, after waiting while a writer is in.
+    /// Enters as a reader, after waiting while a writer is inside.
     pub fn read(&self) -> Reading<'_> {
         self.enter(|word| {
             assert!(word & READERS < READERS, "a readers-writers lock has {READERS} readers");
@@ -41,13 +41,13 @@ impl RwLock {
         Reading { lock: self }
     }
 
-    /// Enters as the writer, after waiting while anybody is in.
+    /// Enters as the writer, after waiting while any other thread is inside.
     pub fn write(&self) -> Sole<'_> {
         self.enter(|word| (word & !SLEEPER == 0).then_some(word | WRITER));
         Sole { lock: self }
     }
 
-    /// Replaces the word by what `next` makes of it, sleeping while that is `None`.
+    /// Replaces the word by the result of `next`, sleeping while that is `None`.
     fn enter(&self, next: impl Fn(u32) -> Option<u32>) {
         let mut spins = 0;
         let mut seen = self.word.load(Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl RwLock {
     }
 }
 
-/// Proof of being in as a reader; dropping it leaves.
+/// Proof that the thread is inside as a reader; dropping it leaves.
 #[must_use = "a reader leaves when its proof is dropped"]
 #[derive(Debug)]
 pub struct Reading<'a> {
@@ -83,14 +83,14 @@ impl Drop for Reading<'_> {
     fn drop(&mut self) {
         let word = &self.lock.word;
         let last = word.fetch_sub(1, Ordering::Release) == SLEEPER + 1;
-        // Who came in since then finds the bit and wakes the sleepers when it leaves.
+        // A reader that entered since then finds the bit and wakes the sleepers when it leaves.
         if last && word.compare_exchange(SLEEPER, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             wake(word, u32::MAX);
         }
     }
 }
 
-/// Proof of being in as the writer, alone; dropping it leaves.
+/// Proof that the thread is inside as the only writer; dropping it leaves.
 #[must_use = "the writer leaves when its proof is dropped"]
 #[derive(Debug)]
 pub struct Sole<'a> {
@@ -119,7 +119,7 @@ mod tests {
             while lock.word.load(Ordering::Relaxed) & SLEEPER == 0 {
                 std::thread::yield_now();
             }
-            // A waiting writer keeps no reader out.
+            // A waiting writer does not keep readers out.
             drop(lock.read());
             drop(first);
             assert!(!writer.is_finished());
@@ -168,7 +168,7 @@ mod loom_models {
         value: UnsafeCell<u32>,
     }
 
-    // SAFETY: the value is only touched under the lock, which is what the model checks.
+    // SAFETY: the value is touched only under the lock; the model checks that.
     unsafe impl Sync for Shared {}
     // SAFETY: as above.
     unsafe impl Send for Shared {}
@@ -184,7 +184,7 @@ mod loom_models {
                     let shared = shared.clone();
                     thread::spawn(move || {
                         let _sole = shared.lock.write();
-                        // SAFETY: loom reports it if anybody else touches the value meanwhile.
+                        // SAFETY: loom reports any concurrent access to the value.
                         shared.value.with_mut(|value| unsafe { *value += 1 });
                     })
                 })

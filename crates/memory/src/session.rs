@@ -1,16 +1,18 @@
-//! Sessions by id, how long their memory must stay, and who sends for them.
+//! Sessions by id, the lifetime of their memory, and the choice of the sender.
 //!
 //! A [`SessionId`] has a shard, an index and a generation in 60 bits, so it fits the user data of
 //! `epoll` and `io_uring` with four bits to spare for the kind of operation ([`user_data`]). The
-//! dense index is the table: no hash, no tree. A slot whose generations are used up is retired and
-//! never names anybody again.
+//! dense index is the table: no hash, no tree. A slot that has used up its generations is retired
+//! and never names a session again.
 //!
-//! [`ShardTable`] belongs to one worker and has no atomics; [`SharedTable`] is for several, who
-//! must hold a [`Ref`] to look inside. Both count the operations that the kernel has in flight for
-//! a session: a closed one keeps its slot, and so its buffers, until the last has landed.
+//! [`ShardTable`] belongs to one worker and has no atomics. [`SharedTable`] serves
+//! several workers, which must hold a [`Ref`] to look inside. Both count the operations
+//! that the kernel has in flight for a session: a closed one keeps its slot, and so its
+//! buffers, until the last has landed.
 //!
-//! The surprising thing: looking a session up takes no liveness test. A free slot holds a
-//! generation that no id can have, and so does a closing one; one comparison answers all three.
+//! The surprising thing: looking up a session takes no liveness test. A free slot
+//! holds a generation that no id can have, and so does a closing one; one
+//! comparison decides all three cases.
 
 mod send;
 #[cfg(not(loom))]
@@ -24,15 +26,15 @@ pub use shared::{Ref, SharedTable};
 
 use seam::SessionId;
 
-/// Kinds of operations that [`user_data`] tells apart.
+/// The number of kinds of operations that [`user_data`] can distinguish.
 pub const OPERATIONS: u8 = 16;
 
-/// What is left of a session after it was closed.
+/// The result of closing a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing<T> {
     /// Nothing was in flight: here is its value, and its slot is free.
     Freed(T),
-    /// Its value stays until what is in flight has landed and what is held is let go.
+    /// The value stays until all operations have landed and all references are dropped.
     Waits,
     /// There is no such session, or it was closed before.
     Unknown,

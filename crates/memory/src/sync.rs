@@ -1,8 +1,8 @@
-//! Atomics and sleeping, from the machine or from loom.
+//! Atomics and sleeping, from the standard library or from loom.
 //!
 //! loom (`--cfg loom`) runs a test under every interleaving and every value that the memory model
-//! lets a load return. Its futex is a lock and a condition, so a wake-up that is lost shows as a
-//! deadlock, which it reports.
+//! lets a load return. Its futex is a lock and a condition, so a lost wake-up shows as a
+//! deadlock, which loom reports.
 
 #[cfg(not(loom))]
 pub(crate) use machine::*;
@@ -15,8 +15,8 @@ mod machine {
     use std::time::Duration;
     use sys::futex::{self, Scope};
 
-    /// How often a word is looked at before its waiter goes to sleep: about a microsecond, the
-    /// order of a section guarded here and below the cost of a sleep and a wake.
+    /// Polls of a word before its waiter sleeps: about a microsecond, the order of a section
+    /// guarded here and below the cost of a sleep and a wake.
     pub(crate) const SPINS: u32 = 40;
 
     pub(crate) fn wait(word: &AtomicU32, expected: u32) {
@@ -31,18 +31,18 @@ mod machine {
         std::hint::spin_loop();
     }
 
-    /// Waits a little for something that nobody will tell: the `turn`-th time in a row.
+    /// Waits a little for an event without a notification: the `turn`-th time in a row.
     pub(crate) fn pause(turn: u32) {
         match turn {
             0..SPINS => spin(),
-            // A writer that lost its processor gets it back here, where we are in its way.
+            // A writer that lost its processor, perhaps to this thread, gets it back here.
             SPINS..100 => std::thread::yield_now(),
-            // A writer that was stopped or killed: somebody heals it in milliseconds, or never.
+            // A writer was stopped or killed: the supervisor heals it in milliseconds, or never.
             _ => std::thread::sleep(Duration::from_micros(100)),
         }
     }
 
-    /// Writes `value` so that no later load of this thread takes place before it is visible.
+    /// Writes `value` so that it is visible before any later load of this thread.
     #[inline]
     pub(crate) fn announce(word: &AtomicU64, value: u64) {
         // On x86-64 the exchange is a full barrier and cheaper than a store with a fence.
@@ -58,7 +58,8 @@ mod model {
     pub(crate) const SPINS: u32 = 0;
 
     loom::lazy_static! {
-        /// Where all sleep. Who wakes too many is harmless; who wakes too few is what is sought.
+        /// The queue of all sleepers. Waking too many is harmless; the
+        /// model searches for waking too few.
         static ref BED: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
     }
 
@@ -84,8 +85,8 @@ mod model {
 
     pub(crate) fn announce(word: &AtomicU64, value: u64) {
         word.swap(value, Ordering::SeqCst);
-        // loom takes sequentially consistent accesses for acquire and release; the fence gives
-        // back what the exchange means.
+        // loom treats sequentially consistent accesses as acquire and release; the fence restores
+        // the meaning of the exchange.
         fence(Ordering::SeqCst);
     }
 }

@@ -1,7 +1,7 @@
-//! Planted faults: each is done to a guarded pool on purpose and must be found, by its name.
+//! Planted faults: each test commits a fault on a guarded pool, which must find it and name it.
 //!
 //! The list follows the kinds of `bench/security` in mimalloc-bench: writes of several widths on
-//! both sides, double frees of several kinds, writes after the end, strangers, leaks.
+//! both sides, double frees of several kinds, writes after free, foreign pointers, leaks.
 #![cfg(not(loom))]
 
 use std::num::NonZeroU32;
@@ -13,7 +13,7 @@ use memory::{Backing, Fault, Guard, Handle, Home, Order, Plan, Pool, Shared};
 type Object = [u8; 24];
 const OBJECT: Object = [7; 24];
 
-/// A guarded pool with the first of several objects, on which a fault is committed.
+/// A guarded pool with several objects; the fault is committed on the first.
 struct Scene {
     pool: Pool<Object>,
     other: Pool<Object>,
@@ -31,11 +31,11 @@ impl Scene {
     }
 }
 
-/// Writes where the test wants it: into gaps and free slots, which are the pool's own memory.
+/// Writes at the test's chosen place: into gaps and free slots, which are the pool's own memory.
 fn write(object: *mut Object, offset: isize, bytes: &[u8]) {
     let at = object.cast::<u8>().wrapping_offset(offset);
-    // SAFETY: the gaps around a slot have 16 bytes and a slot 24, and no offset here goes further
-    // than the neighbouring slot, so the bytes belong to the pool's memory and to no reference.
+    // SAFETY: the gaps around a slot have 16 bytes and a slot 24, and no offset here goes beyond
+    // the neighbouring slot, so the bytes belong to the pool's memory and to no reference.
     unsafe { at.copy_from(bytes.as_ptr(), bytes.len()) };
 }
 
@@ -53,10 +53,10 @@ fn at_reuse(scene: &mut Scene) -> Option<Fault> {
     scene.pool.faults().first().map(|report| report.fault)
 }
 
-/// Commits a fault and returns what was found.
+/// Commits a fault and returns the fault that the pool found.
 type Planted = fn(&mut Scene) -> Option<Fault>;
 
-/// Name, fault, what must be found (of slot 0), whether it needs canaries to be found.
+/// The name, the function, the expected fault (of slot 0), and whether finding it needs canaries.
 const FAULTS: &[(&str, Planted, Fault, bool)] = &[
     (
         "1 byte behind",
@@ -255,7 +255,7 @@ const FAULTS: &[(&str, Planted, Fault, bool)] = &[
     ),
 ];
 
-/// Uses the victim's slot again, whatever the order is.
+/// Uses the victim's slot again, under any order.
 fn reuse(it: &mut Scene) {
     while let Ok(handle) = it.pool.put(OBJECT) {
         if handle.index() == it.victim.index() {
@@ -288,8 +288,8 @@ fn all_planted_faults_are_found_by_name() {
     for (name, plant, expected, _) in FAULTS {
         for backing in [Backing::Array, Backing::List] {
             for order in [Order::Lifo, Order::Fifo] {
-                // Two pieces of the heap may be neighbours, and then an overrun of 32 bytes would
-                // be the heap's fault to find.
+                // Two pieces of the heap may be neighbours; then an overrun of 32 bytes would
+                // damage the heap instead.
                 if backing == Backing::List && name.starts_with("32 bytes") {
                     continue;
                 }
@@ -429,7 +429,7 @@ fn a_detached_object_is_claimed_once_and_by_its_own_pool() {
     assert_eq!(pool.claim(handle).err(), Some(Fault::Stale { index: handle.index() }));
     let leaks = pool.leaks();
     assert!(matches!(leaks[..], [Report { fault: Fault::Leak { .. }, put_by: Some(_) }]));
-    // Taken by a worker of the wrong pool it comes home all the same, and is told.
+    // A worker of the wrong pool returns it home all the same and reports it.
     let astray = others.lend(OBJECT).unwrap();
     assert_eq!(worker.take(astray), OBJECT);
     assert_eq!(other.usage().live, 0);

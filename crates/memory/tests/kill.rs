@@ -1,7 +1,7 @@
 //! Real processes, killed at any instant. The usual harness has threads and may not fork, so this
-//! test is its own program: `main` runs each fact in turn, in the only thread.
+//! test is its own program: `main` runs each test in turn, in the only thread.
 //!
-//! The seed of the random facts is printed; `KILL_SEED=N` replays the choices, though not the
+//! The seed of the random tests is printed; `KILL_SEED=N` replays the choices, though not the
 //! kernel's scheduling.
 
 #[cfg(loom)]
@@ -28,17 +28,17 @@ mod real {
     const WORKERS: usize = 6;
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// A structure of 64 leaves behind a gate, and a counter behind a lock.
+    /// A structure of 64 leaves guarded by a gate, and a counter guarded by a lock.
     #[repr(C)]
     struct World {
         gate: Gate,
         lock: Lock,
         leaves: [AtomicU64; 64],
-        /// Changed by two steps under the lock; a killed owner may leave the second one out.
+        /// Changed by two steps under the lock; a killed owner may omit the second.
         counter: AtomicU64,
-        /// How often closers found the leaves at rest.
+        /// Closers' views that found the leaves at rest.
         views: AtomicU64,
-        /// How often they did not.
+        /// Closers' views that did not.
         unrest: AtomicU64,
     }
 
@@ -63,7 +63,7 @@ mod real {
     fn child(life: impl FnOnce()) -> Pid {
         match process::fork().unwrap() {
             Fork::Child => {
-                // Whatever becomes of the test, no child stays behind.
+                // No child survives the test, however it ends.
                 process::set_parent_death_signal(Signal::KILL).unwrap();
                 life();
                 process::exit_now(0)
@@ -77,7 +77,7 @@ mod real {
         assert_eq!(process::wait(pid).unwrap(), Exit::Signal(Signal::KILL));
     }
 
-    /// Waits for a child that must end by itself, and not for ever.
+    /// Waits, for a limited time, for a child that must end by itself.
     fn finish(pid: Pid) {
         let watch = process::pidfd_open(pid).unwrap();
         let mut list = [PollFd::new(watch.as_fd(), true, false)];
@@ -166,7 +166,7 @@ mod real {
         waiting.into_iter().for_each(finish);
     }
 
-    /// xorshift64 (Marsaglia 2003), enough to be different each time and the same again.
+    /// xorshift64 (Marsaglia 2003): different each time, and repeatable from its seed.
     struct Random(u64);
 
     impl Random {
@@ -178,8 +178,8 @@ mod real {
         }
     }
 
-    /// Writes mostly, looks at the whole now and then, takes the lock sometimes; for ever, or for
-    /// `rounds`.
+    /// Writes mostly, reads the whole now and then, takes the lock
+    /// sometimes; for ever, or for `rounds`.
     fn live(world: &World, me: WorkerId, seed: u64, rounds: u64) {
         let mut random = Random(seed);
         for _ in 0..rounds {

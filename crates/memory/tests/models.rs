@@ -1,4 +1,4 @@
-//! Pools, rings and tables do what plain models do, under sequences that shrink to a small one.
+//! Pools, rings and tables match plain models, under sequences that shrink to a small one.
 #![cfg(not(loom))]
 
 use std::collections::{HashMap, VecDeque};
@@ -18,7 +18,7 @@ fn order() -> impl Strategy<Value = Order> {
     prop_oneof![Just(Order::Lifo), Just(Order::Fifo)]
 }
 
-/// Something done to a pool; numbers choose among what there is.
+/// An operation on a pool; numbers choose among the present objects.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Put,
@@ -39,8 +39,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     vec(act, 0..200)
 }
 
-/// Which slot is next: the free ones in the order in which they were freed, then fresh ones, or
-/// the other way round.
+/// The order of reuse: the free slots in the order in which they were freed, then fresh
+/// ones, or the other way round.
 struct Slots {
     order: Order,
     free: VecDeque<u32>,
@@ -65,10 +65,10 @@ impl Slots {
     }
 }
 
-/// What flies for a session, and whether it was closed.
+/// The operations in flight for a session, and whether it was closed.
 type Known = (u32, bool);
 
-/// What a completion for a session of the model must be called.
+/// The expected verdict on a completion for a session of the model.
 fn landing(known: Option<&mut Known>) -> &'static str {
     let Some((flight, closed)) = known.filter(|(flight, _)| *flight > 0) else { return "stray" };
     *flight -= 1;
@@ -79,7 +79,7 @@ fn landing(known: Option<&mut Known>) -> &'static str {
     }
 }
 
-/// What closing a session of the model must say.
+/// The expected result of closing a session of the model.
 fn closing(known: Option<&mut Known>) -> Closing<i32> {
     match known {
         Some((0, false)) => Closing::Freed(0),
@@ -145,7 +145,7 @@ proptest! {
         distance in 0_usize..16,
         bits in 1_u8..=255,
     ) {
-        // Sizes that are a multiple of eight, and that are not.
+        // Sizes that are multiples of eight, and sizes that are not.
         match len_class {
             0 => poke([0_u8; 3], side, distance, bits)?,
             1 => poke([0_u64; 4], side, distance, bits)?,
@@ -255,7 +255,7 @@ proptest! {
                 queue += 1;
                 senders += u32::from(outbox.queued());
             } else if senders == 1 {
-                // A send has completed: what was queued has left, and the sender asks.
+                // A send has completed: the queue is empty, and the sender asks.
                 queue = 0;
                 senders -= u32::from(!outbox.drained());
             }
@@ -266,7 +266,7 @@ proptest! {
     }
 }
 
-/// Changes one byte of a canary by `bits`, which differ from 0, and holds that it is found.
+/// Changes one byte of a canary by `bits`, which is not 0, and asserts that the damage is found.
 fn poke<T: Debug>(object: T, behind: bool, distance: usize, bits: u8) -> Result<(), TestCaseError> {
     let mut pool = Pool::new(Plan { guard: Guard::Full, ..Plan::new(2) });
     let handle = pool.put(object).expect("there is room");

@@ -1,15 +1,15 @@
-//! A pool's free slots are no living memory to AddressSanitizer: what touches one is stopped at
-//! the instruction. Compiled with the sanitizer only: `cargo xtask soak sanitizer`.
+//! A pool's free slots are not live memory to AddressSanitizer: it stops an access at the
+//! instruction. Compiled with the sanitizer only: `cargo xtask soak sanitizer`.
 #![cfg(feature = "asan")]
 
 use std::process::Command;
 
 use memory::{Home, Plan, Pool, Shared};
 
-/// Set for the child that does what it must be stopped for.
+/// Set for the child that commits the fault.
 const PLANT: &str = "MEMORY_PLANT";
 
-/// Runs the test `name` again as a child that commits `fault`, and holds that it is stopped.
+/// Runs the test `name` again as a child that commits `fault`, and asserts that it is stopped.
 fn check(name: &str, fault: fn()) {
     if std::env::var_os(PLANT).is_some() {
         return fault();
@@ -29,7 +29,7 @@ fn a_write_into_a_free_slot() {
         let handle = pool.put([1_u64; 8]).expect("there is room");
         let address = pool.pointer(handle).expect("it lives");
         pool.take(handle).expect("it lives");
-        // SAFETY: it is not: the object is gone. The sanitizer must say so before it is done.
+        // SAFETY: unsound on purpose: the object is gone. The sanitizer must stop the write first.
         unsafe { address.write([2; 8]) };
     });
 }
@@ -42,7 +42,7 @@ fn a_read_from_a_free_slot_of_a_shared_pool() {
         let mut lent = worker.lend([1_u64; 8]).expect("there is room");
         let address = lent.pointer();
         drop(lent);
-        // SAFETY: it is not: the object is gone. The sanitizer must say so before it is done.
+        // SAFETY: unsound on purpose: the object is gone. The sanitizer must stop the read first.
         let value = unsafe { address.read_volatile() };
         assert_eq!(value, [1; 8]);
     });

@@ -7,17 +7,17 @@ use std::thread;
 
 use memory::{Backing, Full, Guard, Handle, Home, Lent, Plan, Shared, Worker};
 
-/// Objects that each thread lends, or tries to.
+/// Objects that each thread tries to lend.
 const EACH: u64 = 20_000;
 
-/// An object that can tell whether it is whole.
+/// An object that can check its own integrity.
 type Object = [u64; 3];
 
 fn object(number: u64) -> Object {
     [number, !number, number.wrapping_mul(3)]
 }
 
-/// What lies on the table between the threads: an object, or the name of one in the pool.
+/// An entry of the exchange between the threads: an object, or the name of one in the pool.
 enum Parcel<'p> {
     Whole(Lent<'p, Object>),
     Name(Handle<Object>),
@@ -25,7 +25,7 @@ enum Parcel<'p> {
 
 type Table<'p> = Mutex<Vec<Parcel<'p>>>;
 
-/// Lends, and gives back what either thread lent, by all the ways there are. The table fills until
+/// Lends objects and returns those of either thread, by every available call. The table fills until
 /// the pool is full and empties again, several times.
 fn work<'p>(pool: &'p Shared<Object>, table: &Table<'p>, seed: u64) {
     let mut worker = pool.worker().expect("a worker slot for each");

@@ -1,8 +1,8 @@
-//! One histogram as a table that others draw: the percentile distribution of HdrHistogram.
+//! One histogram as a table that other programs draw: the percentile distribution of HdrHistogram.
 //!
-//! `.hgrm` files of this form are what the plotter at hdrhistogram.github.io and the plotters of
-//! wrk2 and jHiccup read. Values are milliseconds; the surprising thing is their six digits after
-//! the point, where others have three: over a loopback the fast half would else be one number.
+//! The plotter at hdrhistogram.github.io and the plotters of wrk2 and jHiccup read `.hgrm` files of
+//! this form. Values are milliseconds with six digits after the point, where other programs write
+//! three: over a loopback the fast half would otherwise be one number.
 
 use crate::Histogram;
 use std::io::{self, Write};

@@ -1,17 +1,17 @@
-//! Times in nanoseconds, each recorded in a few nanoseconds, none kept.
+//! A histogram of times in nanoseconds: recording takes a few nanoseconds, and no value is kept.
 //!
 //! A high dynamic range histogram (G. Tene) of 1 ns to 100 s with three significant digits: some
-//! 200 KB, whatever the number of values. Histograms are merged by adding counts, for a mean of
-//! percentiles means nothing. The surprising thing is the rule of [`Histogram::supported`]: a
-//! percentile that fewer than a hundred values lie beyond is not reported, because it would say
-//! more about luck than about the server.
+//! 200 KB, whatever the number of values. Histograms are merged by adding counts, because a mean of
+//! percentiles means nothing. By the rule of [`Histogram::supported`], a percentile with fewer than
+//! a hundred values beyond it is not reported, because it would say more about luck than about the
+//! server.
 
 use serde::{Deserialize, Serialize};
 
-/// The longest time that is told apart; longer ones count as this one (ns).
+/// The longest distinct time; longer times count as this one (ns).
 pub const NS_MAX: u64 = 100_000_000_000;
 
-/// How many values must lie beyond a percentile before it is worth printing.
+/// The number of values that must lie beyond a percentile before it is worth printing.
 pub const BEYOND_MIN: f64 = 100.0;
 
 /// Counts of times in nanoseconds.
@@ -20,14 +20,14 @@ pub struct Histogram {
     counts: hdrhistogram::Histogram<u64>,
 }
 
-/// What is usually said about a [`Histogram`], all in nanoseconds.
+/// The usual figures of a [`Histogram`], all in nanoseconds.
 ///
 /// Values are exact to three digits. The two high percentiles are `None` where fewer than
 /// [`BEYOND_MIN`] values lie beyond them; the two low ones are given for any count above zero,
 /// and everything is zero if there was nothing to count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
-    /// How many values were recorded.
+    /// The number of recorded values.
     pub count: u64,
     /// Median.
     pub p50_ns: u64,
@@ -75,7 +75,7 @@ impl Histogram {
         }
     }
 
-    /// How many values were recorded.
+    /// The number of recorded values.
     pub fn count(&self) -> u64 {
         self.counts.len()
     }
@@ -85,7 +85,7 @@ impl Histogram {
         self.counts.value_at_quantile(q)
     }
 
-    /// How many values are at most `ns`, to three digits.
+    /// The number of values of at most `ns`, to three digits.
     pub fn count_within(&self, ns: u64) -> u64 {
         if ns == 0 { 0 } else { self.counts.count_between(0, ns.min(NS_MAX)) }
     }

@@ -1,9 +1,10 @@
-//! Histograms over time as a file that others read: the interval log of HdrHistogram, version 1.3.
+//! Histograms over time as a file that other programs read: the interval log of HdrHistogram,
+//! version 1.3.
 //!
-//! One line an interval: where it begins and how long it is (seconds), its largest value (ms), and
-//! the whole histogram (ns) in base64. `HistogramLogProcessor`, the HistogramLogAnalyzer and the
-//! libraries of a dozen languages read it. A line without a tag is what they show by default; what
-//! else was measured in the same interval follows it under a tag.
+//! One line an interval: its beginning and its length (seconds), its largest value (ms), and the
+//! whole histogram (ns) in base64. `HistogramLogProcessor`, the HistogramLogAnalyzer and the
+//! libraries of a dozen languages read it. These programs show the line without a tag by default;
+//! other series of the same interval follow it under a tag.
 
 use crate::Histogram;
 use hdrhistogram::serialization::interval_log::{
@@ -23,7 +24,8 @@ pub struct Interval {
     pub start: Duration,
     /// Its length.
     pub length: Duration,
-    /// What was measured; `None` for what readers show by default. No commas, no spaces.
+    /// The name of the series; `None` for the one that readers show by default. No commas, no
+    /// spaces.
     pub tag: Option<&'static str>,
     /// Its values (ns).
     pub times: Histogram,

@@ -1,15 +1,15 @@
-//! Meters: what a laboratory reads off a running server, and how it adds the readings up.
+//! Meters: readings of a running server, and their sums.
 //!
 //! - [`histogram`]: times in nanoseconds, recorded in constant time and memory.
-//! - [`hlog`], [`hgrm`]: files of them that the plotters of HdrHistogram read.
-//! - [`spectrum`]: the same in a tenth of the memory and to 2 %, for slices of a run.
+//! - [`hlog`], [`hgrm`]: histogram files that the plotters of HdrHistogram read.
+//! - [`spectrum`]: histograms in a tenth of the memory and to 2 %, for slices of a run.
 //! - [`proc`]: CPU time, context switches and memory of a whole process tree, read from `/proc`.
-//! - [`machine`]: which machine this is and how much of it was stolen meanwhile.
+//! - [`machine`]: the machine's identity, and the share of its time that was stolen.
 //!
-//! Everything is read as text files from outside the process that is measured, so a foreign
-//! server is metered exactly as one of ours. The surprising thing is how much can go missing: a
-//! thread that ends takes its counters with it. Nothing is guessed in silence here; what could
-//! not be known exactly comes back as a *doubt*, a sentence to be printed beside the number.
+//! Everything is read as text files from outside the measured process, so a foreign server is
+//! metered exactly as one of ours. Much can go missing: a thread that ends takes its counters with
+//! it. This crate guesses nothing silently; a figure that is not exact comes with a *doubt*, a
+//! sentence to be printed beside the number.
 
 pub mod hgrm;
 pub mod histogram;

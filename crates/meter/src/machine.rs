@@ -1,4 +1,4 @@
-//! Which machine this is, and how much of its time went elsewhere.
+//! The identity of the machine, and the share of its time that went elsewhere.
 //!
 //! Figures from two machines are never put in one table, so each run carries a [`Machine`]. On a
 //! virtual machine the host may take the processor away in the middle of a window; the kernel
@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use std::{fs, io};
 
-/// What identifies a machine as far as a measurement is concerned.
+/// The properties of a machine that matter to a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Kernel release, as `uname -r` prints it.
@@ -72,7 +72,7 @@ impl CpuTimes {
         })
     }
 
-    /// What passed since an `earlier` reading.
+    /// The difference from an `earlier` reading.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             total: self.total.saturating_sub(earlier.total),

@@ -1,4 +1,4 @@
-//! What a process tree costs: CPU time, context switches, memory, read from `/proc` as text.
+//! The cost of a process tree: CPU time, context switches, memory, read from `/proc` as text.
 //!
 //! A server may be one thread or a hundred processes, so the unit is the tree below one pid. CPU
 //! time comes in nanoseconds from `/proc/PID/task/TID/schedstat` (the kernel's
@@ -6,17 +6,17 @@
 //! is 10 ms, as long as thousands of requests, and only stands in where the exact counter is
 //! missing.
 //!
-//! Two surprising things. The exact counter of a thread that is running lags by up to one timer
-//! tick (4 ms at 250 Hz): for an exact difference read both ends while the server is asleep. And
-//! what a dead thread or process had used is known afterwards only from the ticks of its group or
-//! of the parent that waited for it; [`TreeCost::since`] takes it from there and says so.
+//! Two surprising facts. First, the exact counter of a running thread lags by up to one timer tick
+//! (4 ms at 250 Hz): for an exact difference read both ends while the server is asleep. Second, the
+//! use of a dead thread or process is known afterwards only from the ticks of its group or of the
+//! parent that waited for it; [`TreeCost::since`] takes it from there and says so.
 
 mod files;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Why a tree cannot be read.
+/// The reason why a tree cannot be read.
 #[derive(Debug)]
 pub enum ProcError {
     /// There is no such process, or it has ended.
@@ -24,11 +24,11 @@ pub enum ProcError {
         /// The pid that was asked for.
         pid: u32,
     },
-    /// A file under `/proc` is there but says something else than expected.
+    /// A file under `/proc` is there but has unexpected contents.
     Unreadable {
         /// The file.
         path: String,
-        /// What was expected and what was found.
+        /// The expected and the actual value.
         why: String,
     },
 }
@@ -48,7 +48,7 @@ pub struct TreeCost {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct ProcessCost {
     pid: u32,
-    /// Start time in ticks since boot; tells a reused pid from the process that had it before.
+    /// Start time in ticks since boot; it distinguishes processes with the same pid.
     started: u64,
     /// Time of all its threads, ended ones too, by ticks (ns).
     group_ns: u64,
@@ -66,7 +66,7 @@ struct ThreadCost {
     involuntary: u64,
 }
 
-/// What a tree used between two readings.
+/// The resource use of a tree between two readings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     /// User and system time of all threads of all processes (ns).
@@ -134,7 +134,7 @@ impl TreeCost {
         self.processes.iter().map(|process| process.pid)
     }
 
-    /// What was used since an `earlier` reading of the same tree.
+    /// The resource use since an `earlier` reading of the same tree.
     pub fn since(&self, earlier: &TreeCost) -> Cost {
         let mut cost = Cost {
             processes: self.processes.len(),
@@ -151,8 +151,8 @@ impl TreeCost {
         }
         for dead in &earlier.processes {
             if !self.processes.iter().any(|process| process.is(dead)) {
-                // The waited-for time holds the whole of a life; what was used before the first
-                // reading is not part of the difference.
+                // The waited-for time covers a whole life; use before the first reading is not part
+                // of the difference.
                 reaped_ns = reaped_ns.saturating_sub(dead.group_ns + dead.reaped_ns);
                 cost.doubts.push(dead.obituary());
             }
@@ -167,7 +167,7 @@ impl ProcessCost {
         self.pid == other.pid && self.started == other.started
     }
 
-    /// Adds what this process used since `old`, or since it began; returns the time (ns) of the
+    /// Adds this process's use since `old`, or since its start; returns the time (ns) of the
     /// children that it waited for meanwhile.
     fn add_since(&self, old: Option<&ProcessCost>, cost: &mut Cost) -> u64 {
         let nothing = ProcessCost::default();

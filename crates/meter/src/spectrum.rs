@@ -1,16 +1,15 @@
-//! Times in nanoseconds in few bytes: what a slice of a run is kept as.
+//! Times in nanoseconds in few bytes: the form for a slice of a run.
 //!
-//! Where a [`Histogram`](crate::Histogram) has three digits and some 200 KB, this one has 64
-//! buckets an octave, 16 KB and an error of 1.6 % at the most; an empty one has no memory at all.
-//! A run can keep dozens of them, and a thread that measures can hand one out ten times a second.
-//! The surprising thing: times below 64 ns count as 64 ns, because nothing that crosses a socket is
-//! as short.
+//! Where a [`Histogram`](crate::Histogram) has three digits and some 200 KB, a spectrum has 64
+//! buckets an octave, 16 KB and an error of at most 1.6 %; an empty one takes no memory at all. A
+//! run can keep dozens of them, and a measuring thread can hand one out ten times a second. Times
+//! below 64 ns count as 64 ns, because nothing that crosses a socket is as short.
 
 use crate::histogram::NS_MAX;
 
 /// Buckets of an octave, as a power of two.
 const BITS: u32 = 6;
-/// The shortest time that is told apart (ns): here a bucket is one nanosecond wide.
+/// The shortest distinct time (ns): here a bucket is one nanosecond wide.
 const NS_MIN: u64 = 1 << BITS;
 /// Buckets up to [`NS_MAX`].
 const BUCKETS: usize = ((NS_MAX.ilog2() - BITS + 1) as usize) << BITS;
@@ -36,7 +35,7 @@ impl Spectrum {
         self.max = self.max.max(ns);
     }
 
-    /// How many values were recorded.
+    /// The number of recorded values.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -69,8 +68,8 @@ impl Spectrum {
         Some((edge(at + 1) - 1).min(self.max))
     }
 
-    /// The counts in buckets of which an octave has `2^bits` (at most 64), empty ones left out:
-    /// the lower edge (ns) and how many. Edges do not depend on what was recorded.
+    /// The counts in buckets, `2^bits` (at most 64) an octave, without the empty ones: the lower
+    /// edge (ns) and the count. Edges do not depend on the recorded values.
     pub fn buckets(&self, bits: u32) -> Vec<(u64, u64)> {
         let shift = BITS.saturating_sub(bits);
         let each = self.counts.chunks(1 << shift).map(|chunk| chunk.iter().sum::<u64>());

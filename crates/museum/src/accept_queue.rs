@@ -1,10 +1,10 @@
 //! The accept queue: a client that finds it full waits a whole second, whatever the architecture.
 //!
 //! At 500 and 1000 clients the published times are 1.4 and 3.1 s longer than the clients' sleep,
-//! and single runs differ by whole seconds. That is the signature of repeated SYNs. The course's
+//! and single runs differ by whole seconds. This is the signature of repeated SYNs. The course's
 //! servers call `listen` with 1024, but the kernel of the day cut every queue to 128 (`somaxconn`,
 //! until Linux 5.4). The effect is exact: of N clients that connect while the server does not
-//! accept, N - 129 wait a second, no more and no fewer.
+//! accept, exactly N - 129 wait a second.
 
 use crate::counters::{Counters, queue_limit, syn_linear_timeouts};
 use crate::course::{CLIENTS, Mix, ORDERS, PAUSE, RUNS, SOURCE};
@@ -20,8 +20,8 @@ use std::time::Duration;
 const SHORT: u32 = 128;
 /// The longest that they give since.
 const LONG: u32 = 4_096;
-/// For how long the server is held for each client, as if accepting one took this long. A server
-/// that resolves each peer's name, or prints a line to a slow terminal, is not faster.
+/// The time for which the server is held for each client, as if accepting one took this long. A
+/// server that resolves each peer's name, or prints a line to a slow terminal, is not faster.
 const HOLD_EACH: Duration = Duration::from_micros(1_200);
 /// Sizes of the crowd: the last three published.
 const SIZES: [u32; 3] = [CLIENTS[2], CLIENTS[3], CLIENTS[4]];
@@ -42,13 +42,13 @@ struct Storm {
     kernel: Counters,
 }
 
-/// What was decided before the first crowd.
+/// The parameters fixed before the first crowd.
 struct Design {
     sizes: Vec<u32>,
     runs: u32,
     /// The short queue.
     short: u32,
-    /// For how long the server is held for each client; `None` for the trial without.
+    /// The time for which the server is held for each client; `None` for the trial without.
     hold_each: Option<Duration>,
     /// SYNs that wait one second before waits double.
     linear: u32,
@@ -124,9 +124,9 @@ impl Design {
         }
     }
 
-    /// Tries whether the largest crowd overflows the short queue by itself. On loopback it seldom
-    /// does, and never the same way twice, so later crowds are held anyway. Returns whether to go
-    /// on.
+    /// Tests whether the largest crowd overflows the short queue by itself. On loopback it seldom
+    /// does, and never the same way twice, so later crowds are held anyway. Returns whether to
+    /// continue.
     fn probe(&mut self, stage: &mut Stage<'_>) -> Result<bool, Fault> {
         let hold_each = self.hold_each.take();
         let most = self.sizes.last().copied().unwrap_or(0);
@@ -190,7 +190,7 @@ impl Design {
         it
     }
 
-    /// For how long the server is held at each size of the crowd.
+    /// The time for which the server is held, at each size of the crowd.
     fn holds(&self) -> Vec<String> {
         let each = self.hold_each.unwrap_or_default();
         self.sizes.iter().map(|it| format!("{} at {it}", words::span(each * *it))).collect()
@@ -231,12 +231,12 @@ impl Design {
         part
     }
 
-    /// What the clients took beyond their own sleep, seconds.
+    /// The clients' time beyond their own sleep, seconds.
     fn beyond(&self, it: &Storm) -> f64 {
         it.run.elapsed_s - (self.pause * ORDERS).as_secs_f64()
     }
 
-    /// Clients that have a connection over time, for the first run at each size; drawn to the same
+    /// The number of connected clients over time, for the first run at each size; drawn to the same
     /// time for both queues, so that they can be compared.
     fn arrivals(&self, part: &mut Part, rows: &[&Storm], until: Duration) {
         for &clients in &self.sizes {
@@ -272,7 +272,8 @@ impl Design {
         }
     }
 
-    /// How far apart the medians of both servers' elapsed times are with the long queue, seconds.
+    /// The distance between the medians of both servers' elapsed times with the long queue,
+    /// seconds.
     fn apart(&self, storms: &[Storm], clients: u32) -> Option<f64> {
         let [select, pool] = [0, 1].map(|engine| {
             let same =
@@ -283,7 +284,7 @@ impl Design {
         Some((pool? - select?).abs())
     }
 
-    /// What the kernel counted during the largest crowd's first run, at each queue and server.
+    /// The kernel's counts during the largest crowd's first run, at each queue and server.
     fn counted(&self, storms: &[Storm], most: u32) -> Vec<(String, String)> {
         let mut rows = Vec::new();
         for backlog in [self.short, LONG] {
@@ -320,7 +321,7 @@ fn slowest(storms: &[Storm]) -> Duration {
 }
 
 impl Storm {
-    /// Clients whose SYN was sent again.
+    /// Clients whose SYN was retransmitted.
     fn late(&self, linear: u32) -> u32 {
         self.run.repeats(linear).iter().skip(1).sum()
     }

@@ -1,4 +1,4 @@
-//! Flawed arms: what published experiments really ran, kept so that their figures can be repeated.
+//! Flawed arms: the code of published experiments, kept so that their figures can be repeated.
 //!
 //! ```text
 //!   build    a compiler that may not optimise, as a parameter of the code that it builds
@@ -7,11 +7,11 @@
 //!   search   A* and jump point search over linked lists, with an estimate that is too high
 //!   ladder   the same searches, one repair at a time
 //!   echo     an echo server with five switches, each as it was before and after "optimisation"
-//!   program  what runs in a process of its own: a heap asked by pipe, a cold start, that server
+//!   program  the commands of a separate process: a heap driven by pipe, a cold start, that server
 //! ```
 //!
-//! Nothing here is meant for use. What is unsound in the originals (a null pointer followed, a
-//! buffer overrun) is left out, because it does not decide a time.
+//! Nothing here is meant for use. The unsound parts of the originals (a null pointer followed, a
+//! buffer overrun) are left out, because they do not decide a time.
 
 pub mod build;
 pub mod chain;

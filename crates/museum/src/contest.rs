@@ -1,10 +1,10 @@
-//! Arms that run in this process, or that are asked one by one, in paired blocks.
+//! Arms that run in this process, or that are driven one by one, in paired blocks.
 //!
 //! A block runs every arm once in random order, so a disturbance of the machine that lasts a block
-//! hits all of them. The baseline runs twice: its twin shows how far apart two runs of one
-//! and the same thing come out (A/A), and a difference within that is none. What an arm returns is
-//! a cost: nanoseconds an operation, where less is better. The surprising thing is how large the
-//! twin's difference can be: many a published figure lies within it.
+//! hits all of them. The baseline runs twice: its twin shows the distance between two runs of the
+//! same code (A/A), and a difference within that distance counts as none. An arm returns a cost:
+//! nanoseconds an operation, where less is better. The twin's difference is surprisingly large:
+//! many published figures lie within it.
 
 use crate::exhibit::Fault;
 use crate::stage::Stage;
@@ -16,14 +16,14 @@ use stats::words;
 use stats::{Better, Comparison, Terms, compare, judge, median};
 use std::time::{Duration, Instant};
 
-/// What counts as no difference: within 5 %.
+/// The margin of equivalence: within 5 %.
 pub const MARGIN: f64 = 0.05;
 /// Resamples of the second interval.
 const RESAMPLES: usize = 1_000;
 /// Another program that takes more of the machine than this is a reason for distrust.
 const FOREIGN_MAX: f64 = 0.1;
 
-/// Something that is measured.
+/// An arm of a contest.
 pub struct Arm<'a> {
     name: String,
     run: Box<dyn FnMut() -> Result<f64, Fault> + 'a>,
@@ -44,9 +44,9 @@ impl<'a> Arm<'a> {
     }
 }
 
-/// Arms that are held against each other.
+/// Arms that are compared with each other.
 pub struct Contest<'a> {
-    /// What is asked, for the raw data.
+    /// The question, for the raw data.
     pub what: String,
     /// Its arms; the first is the baseline, which has a twin.
     pub arms: Vec<Arm<'a>>,
@@ -77,7 +77,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// What is known from costs alone, for tests and for sums of contests; `by_arm[arm][block]`.
+    /// Costs from values alone, for tests and for sums of contests; `by_arm[arm][block]`.
     pub fn new(names: &[&str], by_arm: Vec<Vec<f64>>, twin: Vec<f64>) -> Costs {
         let names = names.iter().map(ToString::to_string).collect();
         Costs { names, by_arm, twin, conditions: None }
@@ -108,12 +108,12 @@ impl Costs {
         compare(&pairs, RESAMPLES, 1)
     }
 
-    /// The noise floor: how far the twin strayed, as a log-ratio.
+    /// The noise floor: the distance of the twin from its baseline, as a log-ratio.
     pub fn floor(&self) -> f64 {
         self.twin().map_or(0.0, |twin| twin.floor())
     }
 
-    /// What can be said of a cost against another.
+    /// The verdict on a comparison of two costs.
     pub fn verdict(&self, found: &Comparison) -> Verdict {
         let terms = Terms { floor: self.floor(), margin: MARGIN };
         judge(found, Better::Less, terms).verdict.into()
@@ -130,15 +130,15 @@ impl Costs {
         }
     }
 
-    /// What else the machine did meanwhile.
+    /// The other activity of the machine meanwhile.
     pub fn conditions(&self) -> Option<&Conditions> {
         self.conditions.as_ref()
     }
 }
 
 impl Stage<'_> {
-    /// Runs all blocks after one that is not counted. `None` when the visitor has asked to stop
-    /// before there was a block.
+    /// Runs all blocks after one that is not counted. `None` if the visitor stopped the run before
+    /// the first block ended.
     ///
     /// # Errors
     /// That of an arm.
@@ -176,7 +176,8 @@ impl Stage<'_> {
         Ok((!costs.twin.is_empty()).then_some(costs))
     }
 
-    /// The sentence and the facts that belong to every contest: noise floor, blocks, what else ran.
+    /// The sentence and the facts of every contest: noise floor, blocks, other activity of the
+    /// machine.
     pub fn contest_facts(&mut self, all: &[&Costs]) -> Vec<(String, String)> {
         if cfg!(debug_assertions) {
             self.doubt("This program was built with assertions: its times are no figures to cite.");
@@ -203,7 +204,7 @@ impl Stage<'_> {
     }
 }
 
-/// The processor time that this thread has used: what others take is not in it.
+/// The processor time of this thread, without that of other threads.
 pub fn thread_time() -> Duration {
     elapsed(ClockId::ThreadCPUTime)
 }
@@ -218,7 +219,7 @@ fn elapsed(clock: ClockId) -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Nanoseconds of this thread's processor time that `work` takes, for each of `operations`.
+/// Processor time of this thread for `work`, in nanoseconds for each of `operations`.
 pub fn ns_each(operations: u64, work: impl FnOnce()) -> f64 {
     let start = thread_time();
     work();

@@ -1,8 +1,8 @@
-//! What the kernel counted: connections turned away, segments sent again.
+//! The kernel's counters: refused connections, retransmitted segments.
 //!
 //! `/proc/net/netstat` and `/proc/net/snmp` are pairs of lines, names above numbers (proc_net(5),
-//! the kernel's Documentation/networking/snmp_counter.rst). They count for the whole network
-//! namespace, so whatever else runs there is in them. A counter that this kernel lacks is absent.
+//! the kernel's Documentation/networking/snmp_counter.rst). They cover the whole network namespace,
+//! other programs included. A counter that this kernel lacks is absent.
 
 use serde::Serialize;
 use std::fs;
@@ -12,8 +12,7 @@ use std::fs;
 pub struct Counters {
     /// `TcpExtListenOverflows`: an accept queue was full.
     pub listen_overflows: Option<u64>,
-    /// `TcpExtListenDrops`: a SYN or the last segment of a handshake was dropped, for whatever
-    /// reason.
+    /// `TcpExtListenDrops`: a SYN or the last segment of a handshake was dropped, for any reason.
     pub listen_drops: Option<u64>,
     /// `TcpExtTCPSynRetrans`: a SYN or SYN-ACK was sent again.
     pub syn_retransmits: Option<u64>,
@@ -24,7 +23,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Reads what there is.
+    /// Reads the available counters.
     pub fn read() -> Counters {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         Counters::parse(&text("/proc/net/netstat"), &text("/proc/net/snmp"))
@@ -41,7 +40,7 @@ impl Counters {
         }
     }
 
-    /// What was counted since an `earlier` reading.
+    /// The counts since an `earlier` reading.
     pub fn since(&self, earlier: &Counters) -> Counters {
         let gained = |now: Option<u64>, then: Option<u64>| {
             now.zip(then).map(|(now, then)| now.saturating_sub(then))
@@ -56,8 +55,8 @@ impl Counters {
     }
 }
 
-/// How many sockets of this machine have asked for a connection to that port or have one: rows of
-/// `/proc/net/tcp` whose other end it is, in SYN_SENT or ESTABLISHED (proc_net(5)).
+/// The number of sockets of this machine that are connecting or connected to that port: rows of
+/// `/proc/net/tcp` with that remote port, in SYN_SENT or ESTABLISHED (proc_net(5)).
 pub fn knocking(port: u16) -> Option<usize> {
     Some(knocks(&fs::read_to_string("/proc/net/tcp").ok()?, port))
 }
@@ -72,13 +71,13 @@ fn knocks(table: &str, port: u16) -> usize {
     rows.count()
 }
 
-/// How many times SYNs wait one second before the wait doubles. Kernels before 6.5 have no such
+/// The number of SYN waits of one second before the wait doubles. Kernels before 6.5 lack this
 /// setting and double at once: 0.
 pub fn syn_linear_timeouts() -> u32 {
     setting("/proc/sys/net/ipv4/tcp_syn_linear_timeouts").unwrap_or(0)
 }
 
-/// The longest accept queue that a server is given, whatever it asks for.
+/// The longest accept queue that the kernel grants, whatever the server requests.
 pub fn queue_limit() -> Option<u32> {
     setting("/proc/sys/net/core/somaxconn")
 }

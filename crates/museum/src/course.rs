@@ -10,7 +10,7 @@ use document::Series;
 use stats::words;
 use std::time::Duration;
 
-/// Where the figures stand.
+/// The source of the figures.
 pub const SOURCE: &str = "Report on the concurrent stock server of a course in systems programming \
     (Sogang University, CSE4100, project 3), section 4, performance evaluation; after Bryant and \
     O'Hallaron, Computer Systems: A Programmer's Perspective, chapter 12";
@@ -21,12 +21,12 @@ pub const ORDERS: u32 = 10;
 pub const PAUSE: Duration = Duration::from_secs(1);
 /// Sizes of the crowd.
 pub const CLIENTS: [u32; 5] = [1, 10, 100, 500, 1_000];
-/// Worker threads of the pool: as many as there are clients at most.
+/// Worker threads of the pool: as many as the largest number of clients.
 pub const WORKERS: u32 = 1_000;
-/// Runs of which the means were taken.
+/// Runs behind each mean.
 pub const RUNS: u32 = 3;
 
-/// What clients ask.
+/// The clients' mix of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
     /// A third each of show, buy and sell.
@@ -125,8 +125,8 @@ mod tests {
 
     #[test]
     fn throughputs_are_those_that_were_printed() {
-        // The report prints both columns; the second follows from the first but for what a mean of
-        // three quotients differs from a quotient of means.
+        // The report prints both columns. The second follows from the first, except for the
+        // difference between a mean of three quotients and a quotient of means.
         fn check(mix: Mix, side: usize, want: [f64; 5]) {
             for (found, want) in mix.throughput_rps()[side].into_iter().zip(want) {
                 assert!((found / want - 1.0).abs() < 0.000_1, "{mix:?} {side}: {found} {want}");

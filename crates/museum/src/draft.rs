@@ -1,4 +1,4 @@
-//! What an exhibit measured: values for its words, rows, series and findings.
+//! The measurements of an exhibit: values for its words, rows, series and findings.
 
 use crate::exhibit::Fault;
 use crate::text::{FigureText, Filler, PlotText, SectionText, Text, Values};
@@ -125,7 +125,7 @@ impl Draft {
         self.rooms.push((name, part));
     }
 
-    /// A number of which the text says what was expected, if it was measured.
+    /// A number with an expectation in the text, if it was measured.
     pub fn expect(&mut self, name: &'static str, value: impl Into<Option<f64>>) {
         let value = value.into();
         self.findings.extend(value.map(|value| Measured { name, value, range: None, holds: None }));
@@ -157,10 +157,10 @@ impl Draft {
         self.findings.iter().map(finding).collect()
     }
 
-    /// The words and the numbers together.
+    /// Combines the words and the numbers.
     ///
     /// # Errors
-    /// [`Fault::Text`] if they do not fit.
+    /// [`Fault::Text`] if they do not match.
     pub fn document(&self, text: &Text) -> Result<Document, Fault> {
         let filler = Filler::new(&self.values);
         let mut facts = Vec::new();
@@ -198,7 +198,7 @@ pub fn point(x: f64, found: &Comparison) -> Point {
     Point { x, y: found.ratio, range }
 }
 
-/// A line at 1 from the first to the last of `positions`: what ratios are compared with.
+/// A line at 1 from the first to the last of `positions`: the reference for ratios.
 pub fn one(name: &str, positions: impl IntoIterator<Item = f64>) -> Series {
     Series::published(name, positions.into_iter().map(|x| (x, 1.0)))
 }

@@ -1,4 +1,4 @@
-//! What an exhibit is, and why one can fail.
+//! The interface of an exhibit, and the reasons why one can fail.
 
 use crate::draft::Draft;
 use crate::stage::{Settings, Stage};
@@ -8,35 +8,35 @@ use std::time::Duration;
 
 /// A published measurement that can be repeated, with its flaw and without.
 pub trait Exhibit: Sync {
-    /// What it is called on the command line, such as `think-time`.
+    /// The name on the command line, such as `think-time`.
     fn name(&self) -> &'static str;
 
-    /// Its words: heading, what it shows, prose for what is measured.
+    /// The texts: heading, summary, prose for the measurements.
     fn text(&self) -> Text {
-        // A test asks for the file of every exhibit.
+        // A test reads the file of every exhibit.
         Text::of(self.name()).unwrap_or_default()
     }
 
-    /// How much there is to do with these settings.
+    /// The effort with these settings.
     fn effort(&self, settings: &Settings) -> Effort;
 
-    /// Runs it. A stage that was stopped returns what has been measured so far.
+    /// Runs it. A stopped stage returns the measurements so far.
     ///
     /// # Errors
     /// If a server or a client fails; see [`Fault`].
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault>;
 
-    /// What it has to say before anything is measured; a test fills its text with that.
+    /// The draft before anything is measured; a test fills the exhibit's text with it.
     #[cfg(test)]
     fn nothing(&self, settings: &Settings) -> Draft;
 }
 
-/// How much an exhibit has to do.
+/// The effort of an exhibit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effort {
-    /// Steps, for a bar of progress.
+    /// Steps, for a progress bar.
     pub steps: u32,
-    /// About how long all of them take.
+    /// The approximate time of all of them.
     pub time: Duration,
 }
 
@@ -52,7 +52,7 @@ impl Effort {
     }
 }
 
-/// Why an exhibit could not be shown.
+/// The reason why an exhibit failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A file or directory could not be used.

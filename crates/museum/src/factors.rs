@@ -1,11 +1,11 @@
-//! Which of several switches matters: main effects of a two-level factorial design.
+//! The switches that matter: main effects of a two-level factorial design.
 //!
-//! Changing five things at once says how much they do together. Running all combinations, or a
-//! well-chosen half of them, says what each does alone, averaged over the settings of the others
+//! Changing five things at once shows their joint effect. Running all combinations, or a
+//! well-chosen half of them, shows the effect of each, averaged over the settings of the others
 //! (Box, Hunter and Hunter, *Statistics for Experimenters*, chapters 5 and 6). The effect of a
-//! switch in a block is the mean log-cost of all runs with it, less that of all without; its
-//! interval is over blocks. In the half fraction whose signs multiply to plus one, each main effect
-//! is mixed up only with the interaction of the four others, which is small.
+//! switch in a block is the mean log-cost of all runs with it, minus that of all runs without it;
+//! its interval is over blocks. In the half fraction whose signs multiply to plus one, each main
+//! effect is confounded only with the interaction of the four others, which is small.
 
 use crate::contest::Costs;
 use stats::{Comparison, compare};
@@ -24,8 +24,8 @@ pub fn half(factors: u32) -> Vec<u32> {
     all(factors).into_iter().filter(|on| (factors - on.count_ones()).is_multiple_of(2)).collect()
 }
 
-/// What switch `factor` does to the cost: the geometric mean ratio on / off over all runs, block by
-/// block. `runs` are the arms' names with their switches, balanced for that switch.
+/// The effect of switch `factor` on the cost: the geometric mean ratio on / off over all runs,
+/// block by block. `runs` are the arms' names with their switches, balanced for that switch.
 pub fn effect(costs: &Costs, runs: &[(String, u32)], factor: u32) -> Option<Comparison> {
     let blocks = runs.iter().map(|(name, _)| costs.of(name).len()).min()?;
     let mean = |block: usize, on: bool| {

@@ -1,6 +1,6 @@
-//! The results that arithmetic predicts before anything is measured.
+//! The results that arithmetic predicts before any measurement.
 //!
-//! Three laws explain most published differences between servers of the course: clients that sleep
+//! Three laws explain most published differences between servers of the course: sleeping clients
 //! bound the throughput, workers that keep their client serve in rounds, and a full accept queue
 //! delays clients by fixed times. The fixed times have changed: since Linux 6.5 the first SYNs are
 //! repeated every second, not after 1, 3 and 7.
@@ -16,7 +16,8 @@ pub fn rounds(clients: u32, workers: u32) -> u32 {
     clients.checked_div(workers).map_or(0, |_| clients.div_ceil(workers))
 }
 
-/// How long the last of `clients` takes, if each stays for `session` once it has a worker.
+/// The time until the last of `clients` has finished, if each stays for `session` once it has a
+/// worker.
 pub fn staircase(clients: u32, workers: u32, session: Duration) -> Duration {
     session * rounds(clients, workers)
 }
@@ -27,9 +28,9 @@ pub fn ceiling_rps(clients: u32, pause: Duration) -> f64 {
     f64::from(clients) / pause.as_secs_f64()
 }
 
-/// When SYNs are sent again, from the first one on: the wait stays one second for `linear` times
-/// (`net.ipv4.tcp_syn_linear_timeouts`, 4 since Linux 6.5) and doubles from then on. With 0, as
-/// before, that is 1, 3, 7, 15 s; with 4 it is 1, 2, 3, 4, 5, 7, 11 s.
+/// The times of SYN retransmissions, from the first SYN on: the wait stays one second for `linear`
+/// times (`net.ipv4.tcp_syn_linear_timeouts`, 4 since Linux 6.5) and doubles from then on. With 0,
+/// as before, that is 1, 3, 7, 15 s; with 4 it is 1, 2, 3, 4, 5, 7, 11 s.
 pub fn syn_steps(linear: u32) -> impl Iterator<Item = Duration> {
     let waits = (0_u32..).map(move |at| SYN_WAIT * 2_u32.pow(at.saturating_sub(linear).min(16)));
     waits.scan(Duration::ZERO, |sent, wait| {
@@ -38,15 +39,15 @@ pub fn syn_steps(linear: u32) -> impl Iterator<Item = Duration> {
     })
 }
 
-/// How often a SYN was sent again if the connection took `connect` to be made: the last step that
-/// lies before it. A clock that ticks a little early is forgiven 30 ms.
+/// The number of SYN retransmissions if the connection took `connect`: the last step before that
+/// time. The tolerance for an early clock is 30 ms.
 pub fn syn_repeats(connect: Duration, linear: u32) -> u32 {
     let reached = connect + Duration::from_millis(30);
     syn_steps(linear).take_while(|step| *step <= reached).count() as u32
 }
 
-/// Of `clients` that connect while the server does not accept, how many a queue of `backlog` turns
-/// away. Linux lets one more in than asked for: it compares with "greater than" (listen(2),
+/// The number of `clients` that a queue of `backlog` refuses while the server does not accept.
+/// Linux admits one more than requested: it compares with "greater than" (listen(2),
 /// `sk_acceptq_is_full`).
 pub fn turned_away(clients: u32, backlog: u32) -> u32 {
     clients.saturating_sub(backlog.saturating_add(1))

@@ -16,9 +16,9 @@
 //! course, portfolio, web/study    the published figures
 //! ```
 //!
-//! To add an exhibit: one file beside `think_time.rs` that implements [`Exhibit`], its words in
+//! To add an exhibit, add one file beside `think_time.rs` that implements [`Exhibit`], its words in
 //! `exhibits/NAME.toml`, its `mod` line, and its row in [`EXHIBITS`]. The list, the command line,
-//! the page and the JSON follow.
+//! the page and the JSON then include it.
 
 pub mod artefact;
 pub mod contest;

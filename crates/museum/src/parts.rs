@@ -1,8 +1,7 @@
 //! Exhibits on the parts of a server: memory, paths, ids, indexes.
 //!
-//! They repeat the experiments of one portfolio ([`crate::portfolio`]), each as it was and then
-//! with one thing changed at a time. They share objects of a given size and the sources of such
-//! objects.
+//! They repeat the experiments of one portfolio ([`crate::portfolio`]), first unchanged and then
+//! with one change at a time. They share objects of a given size and the sources of such objects.
 
 pub mod false_sharing;
 pub mod id_schemes;
@@ -23,7 +22,7 @@ use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// An object of `8 * (W + 1)` bytes of which the first word is written.
+/// An object of `8 * (W + 1)` bytes whose first word is written.
 pub struct Object<const W: usize> {
     first: u64,
     _rest: [MaybeUninit<u64>; W],
@@ -130,8 +129,7 @@ where
     }
 }
 
-/// Nanoseconds for a pair: an object is taken and given back at once, so that there is never more
-/// than one.
+/// Nanoseconds for a pair: each object is released immediately, so at most one is live.
 pub fn at_once(source: &mut impl Source, operations: u64) -> f64 {
     ns_each(operations, || {
         for _ in 0..operations {

@@ -3,16 +3,16 @@
 //! Four chapters: memory pools against `new` and `delete`; A* against jump point search; a network
 //! library on completion ports before and after optimisation, with an echo server; a binary search
 //! tree against a red-black tree and a list. Its tables are facts and are cited as such, its
-//! conclusions are translated from the Korean. It was built with optimisation off, which its
-//! appendix says; intervals and repeated processes it does not give.
+//! conclusions are translated from the Korean. It was built with optimisation off, as its appendix
+//! states; it gives no intervals and no repeated processes.
 
 use stats::words;
 
-/// What every chapter was run on.
+/// The machine of every chapter.
 const MACHINE: &str = "Ryzen 7 6800HS, Windows 11, Visual Studio 2022, Release build with \
     optimisation off, means of 500,000 (pools, trees) or 100,000 (paths) runs";
 
-/// Where chapter `number` stands.
+/// The source of chapter `number`.
 pub fn source(number: u32, title: &str) -> String {
     format!(
         "Portfolio of a game server programmer, in Korean, chapter {number}, {title}. {MACHINE}"
@@ -21,7 +21,7 @@ pub fn source(number: u32, title: &str) -> String {
 
 /// Sizes of objects, bytes.
 pub const SIZES: [u32; 5] = [32, 64, 128, 256, 512];
-/// Pairs of allocation and free, of which each figure below is the sum.
+/// Pairs of allocation and free; each figure below is the sum over them.
 pub const PAIRS: u32 = 4_000;
 /// Names of the five ways to allocate.
 pub const WAYS: [&str; 5] =
@@ -54,7 +54,7 @@ pub const COLD_US: [(u32, f64); 3] = [(4, 416.68), (32, 671.65), (128, 1178.89)]
 pub struct Query {
     /// Its name.
     pub name: &'static str,
-    /// Whether it is on the maze.
+    /// Whether the query is on the maze.
     pub maze: bool,
     /// The goal; every search starts at (0, 0).
     pub goal: (u16, u16),
@@ -100,7 +100,7 @@ pub const TREES: [&str; 3] = ["list", "BST", "RBT"];
 pub const TREES_US: [[f64; 3]; 3] =
     [[60.86, 793.12, 1_895.23], [186.51, 7.65, 14.03], [219.34, 6.87, 14.74]];
 
-/// What the echo server's monitors showed before and after: name, before, after.
+/// The echo server's monitors before and after the change: name, before, after.
 pub const ECHO: [(&str, f64, f64); 8] = [
     ("server: receptions/s", 32_567.0, 55_867.0),
     ("server: most receptions in a second", 38_989.0, 83_205.0),

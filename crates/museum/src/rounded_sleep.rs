@@ -2,9 +2,9 @@
 //!
 //! A paper of 2001 moved the loop of an RTP sender into the kernel and found that a session of 1000
 //! packets of 32 bytes, one each 30 ms, took 35.0 s instead of 40.0 s; it credited the saved copies
-//! and context switches. But no cost of a packet below 10 ms can appear in such a time at all: both
-//! loops are woken by a clock of a hundred ticks a second, and they differ in how the wait is
-//! rounded to ticks. Arithmetic gives both figures to the fourth digit without a parameter.
+//! and context switches. But no packet cost below 10 ms can appear in such a time: a clock of a
+//! hundred ticks a second wakes both loops, and they differ only in the rounding of the wait to
+//! ticks. Arithmetic gives both figures to the fourth digit without a parameter.
 
 mod live;
 mod rooms;
@@ -30,7 +30,7 @@ const GAP: Duration = Duration::from_millis(30);
 const SESSIONS: usize = 10;
 /// Busy programs of the published overload.
 const SPINNERS: usize = 50;
-/// What a packet may have cost on the published machine, generously: two calls, two copies and a
+/// A generous estimate of a packet's cost on the published machine: two calls, two copies and a
 /// change of context at 600 MHz.
 const COST: Duration = Duration::from_micros(10);
 /// The published means in seconds: plain and in the kernel, idle and under overload (tables 3, 4).
@@ -39,7 +39,7 @@ const BUSY: [f64; 2] = [40.619, 35.0];
 /// The shortest and the longest of the ten sessions of each.
 const IDLE_RANGES: [(f64, f64); 2] = [(39.9910, 39.9996), (34.9925, 34.9988)];
 const BUSY_RANGES: [(f64, f64); 2] = [(40.0085, 41.1198), (34.9979, 35.0081)];
-/// How long packets may be late before a receiver's buffer runs dry.
+/// The lateness of packets at which a receiver's buffer runs dry.
 const BUFFER: Duration = Duration::from_millis(60);
 
 /// The exhibit.
@@ -231,7 +231,7 @@ fn plots(it: &mut Draft, idle: &Sessions, busy: &Sessions) {
     for (found, when) in [(idle, "idle"), (busy, "overload")] {
         for rule in [Rule::Relative, Rule::Absolute].into_iter().filter(|_| !found.is_empty()) {
             let points = quantiles.iter().zip(1..).map(|(quantile, at)| {
-                // A packet that is not late at all needs a place on a logarithmic axis too.
+                // A packet without any lateness also needs a place on a logarithmic axis.
                 (f64::from(at), late_ms(found, rule, *quantile).max(0.001))
             });
             it.corrected.series(Series::measured(format!("{}, {when}", rule.name()), points));

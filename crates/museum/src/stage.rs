@@ -1,8 +1,8 @@
-//! Where an exhibit is run: real processes, a place for their files, and a listener for progress.
+//! The stage of an exhibit: real processes, a place for their files, and a listener for progress.
 //!
-//! The stage offers three kinds of measurement and knows nothing of any exhibit. Every measurement
-//! is appended to one file of JSON lines as it happens. Once the visitor has asked to stop, every
-//! further measurement returns nothing at once, and the exhibit ends with what it has.
+//! The stage offers three kinds of measurement and knows nothing of any exhibit. It appends every
+//! measurement to one file of JSON lines as it happens. After the visitor's request to stop, every
+//! further measurement returns nothing at once, and the exhibit ends with the results so far.
 
 mod crowd;
 mod duet;
@@ -36,22 +36,23 @@ use std::time::Duration;
 /// The schema of the raw file's first line and of the JSON that the command prints.
 pub const SCHEMA: &str = "roundhouse.museum/2";
 
-/// How long a server may take to become ready, and to end. A pool of a thousand threads on a busy
+/// The time limit for a server's start, and for its end. A pool of a thousand threads on a busy
 /// machine needs some of it.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Every stock starts with this many shares, so no order is refused and all answers are alike.
+/// Each stock's initial shares: enough to refuse no order, so that all answers have the same
+/// length.
 const LEFT: u64 = 1_000_000_000;
 
-/// What the visitor has chosen, and what the program knows of itself.
+/// The visitor's choices, and the program's data about itself.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The program that offers `serve`, `load`, `multiclient` and `pin`.
     pub exe: PathBuf,
     /// Its version.
     pub version: String,
-    /// The commit it was built from, if it knows.
+    /// The commit it was built from, if the program knows it.
     pub commit: Option<String>,
-    /// By how much waits are shortened.
+    /// The factor by which waits are shortened.
     pub scale: Scale,
     /// Sizes of the crowd in place of the published ones.
     pub clients: Option<Vec<u32>>,
@@ -84,13 +85,13 @@ impl Settings {
         self.blocks(if self.quick { stats::VALUES_MIN as u32 } else { usual })
     }
 
-    /// How much of something is done: `usual`, or a `share`th of it if it has to be quick.
+    /// The amount of work: `usual`, or a `share`th of it in a quick run.
     pub fn amount(&self, usual: u64, share: u64) -> u64 {
         if self.quick { (usual / share.max(1)).max(1) } else { usual }
     }
 
     /// Length of a window that is usually `usual`: shortened with the waits, but not below 100 ms,
-    /// which still holds some thousand requests.
+    /// which still covers some thousand requests.
     pub fn window(&self, usual: Duration) -> Duration {
         self.scale.of(usual).max(Duration::from_millis(100)).min(usual)
     }
@@ -119,7 +120,7 @@ pub trait Listener {
     fn step(&mut self, result: &str);
 }
 
-/// Where an exhibit is run.
+/// The stage of an exhibit.
 pub struct Stage<'a> {
     settings: Settings,
     room: PathBuf,
@@ -132,14 +133,14 @@ pub struct Stage<'a> {
     doubts: Vec<String>,
     /// Servers started so far: each has a directory of its own.
     servers: u32,
-    /// How often the machine was not quiet while a server was asked.
+    /// The number of runs on a machine that was not quiet.
     quiet: quiet::Quiet,
 }
 
 impl<'a> Stage<'a> {
     /// Prepares to run the exhibit `name`. Files go into `room`, which must be an empty directory
-    /// that the caller removes; what is measured is appended to the file `raw`. When `stop`
-    /// becomes true the running measurement ends and no other begins.
+    /// that the caller removes. Measurements are appended to the file `raw`. When `stop` becomes
+    /// true the running measurement ends and no other begins.
     ///
     /// # Errors
     /// If the raw file cannot be written or the machine cannot be identified.
@@ -187,7 +188,7 @@ impl<'a> Stage<'a> {
         Ok(stage)
     }
 
-    /// What the visitor has chosen.
+    /// The visitor's choices.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -202,12 +203,12 @@ impl<'a> Stage<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The flag that asks to stop, for exhibits that run their own threads.
+    /// The stop flag, for exhibits that run their own threads.
     pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
 
-    /// Adds a reason for distrust, once however often it is found.
+    /// Adds a reason for distrust; repeated ones are added once.
     pub fn doubt(&mut self, text: impl Into<String>) {
         let text = text.into();
         if !self.doubts.contains(&text) {
@@ -220,7 +221,7 @@ impl<'a> Stage<'a> {
         self.quiet.doubt().into_iter().chain(self.doubts.iter().cloned()).collect()
     }
 
-    /// When, where and by what it is run.
+    /// The time, machine and program of the run.
     pub fn facts(&self) -> Vec<(String, String)> {
         let machine = &self.host.machine;
         let kind = if self.host.virtual_machine { "virtual machine" } else { "machine" };
@@ -248,7 +249,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The book that every server begins with: the course's ten stocks, plenty of each.
+    /// The initial book of every server: the course's ten stocks, plenty of each.
     pub fn book(&self) -> Provision {
         let prices = [1_000, 20_000, 1_200, 5_000, 3_700, 1_300, 1_410, 1_700, 1_200, 1_010];
         let rows = prices.iter().zip(1..).map(|(price, id)| format!("{id} {LEFT} {price}\n"));

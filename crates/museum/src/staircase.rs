@@ -1,9 +1,9 @@
 //! The staircase: workers that keep their client serve in rounds.
 //!
-//! The course's report saw the time jump when it had fewer threads than clients, and raised the
+//! The course's report observed that the time jumps with fewer threads than clients, and raised the
 //! number of threads to the number of clients "for a general comparison". It gives the law as
-//! floor(clients / threads) times ten seconds; it is ceil. Nothing is overloaded at any moment: the
-//! workers sleep together with their clients.
+//! floor(clients / threads) times ten seconds; it is ceil. No server is overloaded at any moment:
+//! the workers sleep together with their clients.
 
 use crate::course::{Mix, ORDERS, PAUSE, SOURCE};
 use crate::draft::Draft;

@@ -1,6 +1,6 @@
-//! The lock at each stock: what locking costs, and what it is worth.
+//! The lock at each stock: its cost and its benefit.
 //!
-//! The course asks for a readers-writers lock at every stock, and expects the threads to gain from
+//! The course requires a readers-writers lock at every stock, and expects the threads to gain from
 //! it. Whether a lock pays depends on how often threads wait for it; with ten stocks and requests
 //! of some microseconds between sleeps of a second they never do. Here the same pool of threads
 //! runs with three disciplines, with sleeping clients and in duets without a sleep.
@@ -19,11 +19,11 @@ use std::time::Duration;
 const LOCKS: [&str; 3] = ["snapshot", "per-stock", "global"];
 /// The crowd that sleeps.
 const CLIENTS: [u32; 1] = [100];
-/// Connections of those that do not.
+/// Connections of the clients that do not sleep.
 const CONNECTIONS: u32 = 32;
-/// Requests in flight on each: where the service is visible beside the kernel.
+/// Requests in flight on each: at this depth the service is visible beside the kernel.
 const DEPTH: u32 = 16;
-/// How long a duet stays with one server.
+/// The time for which a duet stays with one server.
 const WINDOW: Duration = Duration::from_millis(40);
 /// Start, forks and end of a crowd, beside its sleep.
 const OVERHEAD: Duration = Duration::from_millis(500);

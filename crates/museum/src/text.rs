@@ -1,9 +1,9 @@
-//! The words of an exhibit: one file each in `exhibits/`, with places for what was measured.
+//! The texts of an exhibit: one file each in `exhibits/`, with placeholders for measurements.
 //!
-//! Every string of a file is a template. A sentence that depends on a result stands there in both
-//! versions, so no prose contradicts its numbers; what a template names and the exhibit does not
-//! set is an error, and a test asks for every name of every file. White space is folded, so lines
-//! break where they read best.
+//! Every string of a file is a template. A sentence that depends on a result has both versions
+//! there, so no prose contradicts its numbers. A name in a template that the exhibit does not set
+//! is an error, and a test checks every name of every file. White space is folded, so lines may
+//! break anywhere.
 
 use crate::exhibit::Fault;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, escape_formatter};
@@ -24,13 +24,13 @@ const FILES: &[(&str, &str)] = files![
     "directives" "mixes" "spare-band"
 ];
 
-/// What an exhibit says.
+/// The texts of an exhibit.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Text {
     /// Its heading.
     pub title: String,
-    /// What it shows, in one line of the list.
+    /// Its subject, in one line of the list.
     pub about: String,
     pub(crate) headline: String,
     pub(crate) lesson: String,
@@ -80,7 +80,7 @@ pub(crate) struct AxisText {
     pub log: bool,
 }
 
-/// What is expected of a number before it is measured.
+/// An expectation about a number, written before the measurement.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Expectation {
@@ -89,7 +89,8 @@ pub(crate) struct Expectation {
     most: Option<f64>,
     above: Option<f64>,
     below: Option<f64>,
-    /// The whole interval must lie within the bounds; without an interval nothing is shown.
+    /// The whole interval must lie within the bounds; without an interval the expectation is not
+    /// met.
     whole: bool,
 }
 
@@ -108,7 +109,7 @@ impl Expectation {
     }
 }
 
-/// What templates may name.
+/// The values that templates may use.
 pub(crate) type Values = BTreeMap<&'static str, Value>;
 
 /// Fills templates.
@@ -128,17 +129,17 @@ impl Filler {
         Filler { environment, values: Value::from_pairs(values.clone()) }
     }
 
-    /// A template with its values, on one line.
+    /// Fills a template with its values, on one line.
     ///
     /// # Errors
-    /// If it names what is not set.
+    /// If the template names a value that is not set.
     pub fn fill(&self, template: &str) -> Result<String, Fault> {
         let filled = self.environment.render_str(template, self.values.clone());
         let text = filled.map_err(|why| Fault::Text(format!("{why:#}: {template}")))?;
         Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    /// All of them, without those that come out empty.
+    /// Fills all of them, and leaves out the empty ones.
     pub fn fill_all(&self, templates: &[String]) -> Result<Vec<String>, Fault> {
         let filled = templates.iter().map(|it| self.fill(it));
         let kept = filled.filter(|it| it.as_ref().map_or(true, |text| !text.is_empty()));

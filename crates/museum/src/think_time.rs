@@ -1,10 +1,10 @@
 //! Think time: clients that sleep between orders measure their own sleep.
 //!
 //! The course's clients sleep for a second after each order, so a thousand of them send at most a
-//! thousand requests a second, and every server that can answer a few thousand looks alike. The
+//! thousand requests a second, and every server that can answer a few thousand looks the same. The
 //! flawed run is the course's program; the corrected run sends the same mix to the same servers as
-//! fast as replies come. Where the published numbers fall short of the ceiling, at 500 and 1000
-//! clients, the cause is not the servers either; see the exhibit on the accept queue.
+//! fast as replies come. At 500 and 1000 clients the published numbers fall short of the ceiling.
+//! The servers are not the cause there either; see the exhibit on the accept queue.
 
 use crate::course::{self, CLIENTS, Mix, ORDERS, PAUSE, WORKERS};
 use crate::draft::{Draft, point};
@@ -98,7 +98,7 @@ fn point_name(clients: u32) -> String {
     words::counted(clients, "client")
 }
 
-/// The same question without the sleep; arms are added where there is a stage.
+/// The same question without the sleep; the arms are added on a stage.
 fn awake_plan(settings: &Settings) -> Plan {
     let point = |clients| LoadPoint {
         name: point_name(clients),

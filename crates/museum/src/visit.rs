@@ -1,4 +1,4 @@
-//! One visit: an exhibit run with given settings, and everything that is known about that run.
+//! One visit: an exhibit run with given settings, and the data about that run.
 
 use crate::exhibit::{Exhibit, Fault};
 use crate::stage::{Listener, SCHEMA, Settings, Stage};

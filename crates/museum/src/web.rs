@@ -1,4 +1,4 @@
-//! The exhibits about web servers, and what they share: the servers, the runs, the published study.
+//! The exhibits about web servers, and their common parts: servers, runs, the published study.
 //!
 //! ```text
 //! servers   ours, real Apache (computing calibrated to ours), the course's three in Python

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// The crowd that sleeps: the size at which the published kinds were closest.
 const CLIENTS: [u32; 1] = [100];
-/// Connections of those that do not.
+/// Connections of the clients that do not sleep.
 const CONNECTIONS: u32 = 32;
 /// Requests in flight on each.
 const DEPTHS: [u32; 2] = [1, 16];
@@ -169,7 +169,7 @@ fn draft(pause: Duration, asleep: &[Kind], awake: Option<&Race>, plan: &Plan) ->
     it
 }
 
-/// How far apart the slowest and the quickest of all crowds of one size are.
+/// The distance between the slowest and the quickest of all crowds of one size.
 fn apart(asleep: &[Kind]) -> Option<f64> {
     let sizes = asleep.iter().map(|it| it.run.clients);
     let spread = |clients: u32| {

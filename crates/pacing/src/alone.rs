@@ -12,17 +12,17 @@ use sys::poll::{PollFd, poll};
 use crate::fault::Fault;
 use crate::runner::PacedRunner;
 
-/// How often to check whether the worker has ended.
+/// The interval at which the worker's end is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Runs one worker until every stream ordered beforehand has ended. During `quiet` nothing else of
-/// this process runs, so that it can be measured.
+/// Runs one worker until every stream ordered beforehand has ended. During `quiet` no other thread
+/// of this process runs, so that the worker can be measured.
 ///
 /// `meanwhile` runs on a thread of its own and gets a bell that tells the worker of changed orders.
-/// When it returns, the streams ordered so far are awaited, and no others.
+/// When it returns, the worker waits for the streams ordered so far, and for no others.
 ///
 /// # Errors
-/// Why the worker could not begin.
+/// The reason why the worker could not begin.
 pub fn run_alone<P: PacedSource>(
     runner: &PacedRunner<'_, P>,
     assets: &Assets,
@@ -58,7 +58,8 @@ pub fn run_alone<P: PacedSource>(
             bell.clear();
         }
         std::thread::sleep(quiet);
-        // Streams that are not awaited, such as the reader of a live source, run until here.
+        // Streams that the worker does not wait for, such as the reader of a live source, run until
+        // here.
         let company = company.join();
         board.advance(Phase::Draining);
         stop.ring();

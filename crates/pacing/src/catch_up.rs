@@ -3,8 +3,8 @@
 //!
 //! A worker that was held up for 300 ms owes ten packets of a stream that has one every 30 ms. Sent
 //! at once they would overrun a queue on the way, and the last could arrive no earlier. So the
-//! worker asks a stream only for the packets of the moment it had asked for, and calls again after
-//! half the time that its schedule says, until it has caught up.
+//! worker asks a stream only for the packets of the moment that the stream had named, and calls it
+//! again after half the time of its schedule, until it has caught up.
 
 use std::time::Duration;
 
@@ -13,17 +13,18 @@ use seam::Instant;
 /// Packets of this span leave together as usual: two slots of the wheel.
 pub const SLACK: Duration = Duration::from_millis(2);
 
-/// Until when to ask a stream for packets that asked for `asked` and is called `now`.
+/// The moment until which to ask a stream for packets, when it asked for `asked` and is called
+/// `now`.
 pub fn until(asked: Instant, now: Instant) -> Instant {
     now.min(asked + SLACK).max(if is_late(asked, now) { asked } else { now })
 }
 
-/// When to call the stream next, if it now asks for `next`.
+/// The time to call the stream next, if it now asks for `next`.
 pub fn wake(asked: Instant, now: Instant, next: Instant) -> Instant {
     if is_late(asked, now) { next.max(now + next.since(asked) / 2) } else { next }
 }
 
-/// Whether the stream was called too late for all that is due to leave at once.
+/// Whether the stream was called too late for all due packets to leave at once.
 pub fn is_late(asked: Instant, now: Instant) -> bool {
     now.since(asked) > SLACK
 }
@@ -37,7 +38,7 @@ mod tests {
     }
 
     /// Calls a schedule of one packet every `gap` ms, as a worker would that comes `stall` ms late
-    /// to the first; returns when each of `count` packets left.
+    /// to the first; returns the time at which each of `count` packets left.
     fn play(gap: u64, stall: u64, count: usize) -> Vec<(u64, u64)> {
         let (mut asked, mut now, mut sent) = (ms(0), ms(stall), 0);
         let mut left = Vec::new();

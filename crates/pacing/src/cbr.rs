@@ -1,7 +1,7 @@
 //! A source of constant bit rate: equal packets at equal gaps, for tests, probes and benches.
 //!
-//! Each packet is 12 bytes of RTP header (RFC 3550, section 5.1) and a payload that is the same
-//! however it is given: copied bytes, shared bytes or a range of a file. So arriving packets can be
+//! Each packet is 12 bytes of RTP header (RFC 3550, section 5.1) and a payload, which is the same
+//! in every form: copied bytes, shared bytes or a range of a file. So arriving packets can be
 //! compared between senders byte for byte.
 
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use seam::{
 /// The length of the header, in bytes.
 pub const HEAD: usize = 12;
 
-/// Where the payloads come from.
+/// The source of the payloads.
 #[derive(Clone, Debug)]
 pub enum Contents {
     /// Each packet has bytes of its own.
@@ -53,13 +53,13 @@ pub struct CbrSource {
     /// Bytes of payload in each packet. Payloads follow one another in the contents and start over
     /// at their end.
     pub payload: u32,
-    /// How far ahead of the clock packets may be handed to the kernel.
+    /// The longest time before its moment at which a packet may be handed to the kernel.
     pub ahead: Duration,
     /// Whether the bursts of the streams are spread over the gap.
     pub spread: bool,
     /// The receivers; the stream's number selects one.
     pub to: Vec<SocketAddr>,
-    /// Where the payloads come from.
+    /// The source of the payloads.
     pub contents: Contents,
 }
 
@@ -111,11 +111,11 @@ pub struct CbrStream {
 }
 
 impl CbrSource {
-    /// By how much the timestamp of a packet exceeds that of the one before: 30 ms of 8 kHz.
+    /// The timestamp's step from one packet to the next: 30 ms of 8 kHz.
     pub const TICKS: u32 = 240;
 
-    /// When packet `sent` of stream `number` was due, if nothing paused; `None` if the stream has
-    /// not started or its start is not stored.
+    /// The due time of packet `sent` of stream `number`, if nothing paused; `None` if the stream
+    /// has not started or its start is not stored.
     #[must_use]
     pub fn due_at(&self, state: &CbrOrders, number: u32, sent: u32) -> Option<Instant> {
         let start = state.starts.get(number as usize)?.load(Ordering::Acquire);
@@ -123,7 +123,7 @@ impl CbrSource {
         (start > 0).then(|| Instant::from_ns(start) + since)
     }
 
-    /// How long a stream lasts.
+    /// The duration of a stream.
     #[must_use]
     pub fn length(&self) -> Duration {
         self.gap * self.packets.div_ceil(self.burst.max(1))
@@ -141,7 +141,7 @@ impl CbrSource {
         head
     }
 
-    /// Where the payload of packet `sent` lies in the contents.
+    /// The place of packet `sent`'s payload in the contents.
     #[must_use]
     pub fn range(&self, sent: u32) -> std::ops::Range<u64> {
         let len = u64::from(self.payload);

@@ -1,4 +1,4 @@
-//! The context of a streaming worker, and what every kind of it does the same way: taking up
+//! The context of a streaming worker, and the steps that every kind of worker shares: taking up
 //! orders, receiving reports, sending and counting.
 
 use std::io;
@@ -19,11 +19,11 @@ use crate::senders::Transmit;
 use crate::senders::outlet::{Count, Files, Outlet};
 use engines::say;
 
-/// Most packets of a burst: what one sendmmsg(2) takes.
+/// Most packets of a burst: the limit of one sendmmsg(2).
 pub const BURST_MAX: usize = 1024;
 /// Most datagrams received at a time, so that reports cannot delay media.
 const RECEIVED_MAX: usize = 64;
-/// How often a successor looks for orders of its predecessor's sessions.
+/// The interval at which a successor looks for orders of its predecessor's sessions.
 const HEIR_NAP: Duration = Duration::from_millis(250);
 /// The longest report that is read whole; RTCP stays below the least MTU.
 pub(super) const REPORT_MAX: usize = 2048;
@@ -37,7 +37,7 @@ pub(crate) struct StreamContext<'a, P: PacedSource> {
     pub entry: &'a ExtraWorkerEntry<'a>,
     pub outlet: Outlet<'a>,
     pub stats: &'a StreamStats,
-    /// For threads that it starts.
+    /// The rank for threads that the worker starts.
     pub rank: Rank,
     pub groups: GroupSockets,
 }
@@ -103,7 +103,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
     }
 
     /// Whether the worker can end, given that its streams are over (`is_idle`). A successor takes
-    /// new orders as soon as there is one; while the server drains, no one does.
+    /// new orders as soon as there is one; while the server drains, no process does.
     pub fn is_over(&self, is_idle: bool) -> bool {
         let phase = self.phase();
         phase >= Phase::Forced || phase > Phase::Ready && is_idle
@@ -114,7 +114,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         self.phase() == Phase::Leaving && self.at_shutdown(stream) == AtShutdown::Transfer
     }
 
-    /// What becomes of this stream when the server shuts down.
+    /// The fate of this stream when the server shuts down.
     pub fn at_shutdown(&self, stream: &P::Stream) -> AtShutdown {
         self.source.policy(stream).at_shutdown
     }
@@ -124,9 +124,9 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         self.entry.is_successor.then_some(HEIR_NAP)
     }
 
-    /// Sleeps until orders change, a datagram arrives, `watched` is readable or `timeout` is over;
-    /// until the server begins to end, also until it does. Returns whether orders wait, whether
-    /// datagrams of the two channels wait, and whether reports to groups wait.
+    /// Sleeps until orders change, a datagram arrives, `watched` is readable or `timeout` is over,
+    /// or until the server begins to end. Returns whether orders wait, whether datagrams of the two
+    /// channels wait, and whether reports to groups wait.
     pub fn wait(
         &self,
         watched: Option<BorrowedFd<'_>>,
@@ -199,7 +199,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         self.count(&count);
         let now = self.now();
         let mut rest = burst.packets();
-        // Packets of one moment stand together, as a rule.
+        // Packets of one moment usually stand together.
         while let Some(first) = rest.first() {
             let same = rest.iter().take_while(|packet| packet.at == first.at).count();
             self.stats.note(now.since(first.at), same as u64);
@@ -217,7 +217,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         slot.bytes_out.add(count.bytes as u64);
     }
 
-    /// Passes what arrived on the socket of `channel` to the source.
+    /// Passes the datagrams that arrived on the socket of `channel` to the source.
     pub fn receive(&self, cx: &PacedCx<'_, P::State>, channel: Channel) {
         let mut buffer = [0; REPORT_MAX];
         for _ in 0..RECEIVED_MAX {
@@ -227,8 +227,8 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
                     self.source.receive(cx, from, channel, &buffer[..len]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The error belongs to a datagram that we sent; the next receive returns what
-                // waits.
+                // The error belongs to a datagram sent earlier; the next receive returns the
+                // waiting one.
                 Err(_) => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Why streams could not be sent.
+//! The reasons why streams could not be sent.
 
 use std::fmt;
 use std::io;
@@ -6,14 +6,14 @@ use std::io;
 use crate::rank::RankRefused;
 use crate::senders::Sender;
 
-/// Why a streaming worker could not begin or go on.
+/// The reason why a streaming worker could not begin or go on.
 #[derive(Debug)]
 pub enum Fault {
-    /// Waiting, or what it needs, failed.
+    /// A wait failed, or a resource for it is missing.
     Wait(io::Error),
     /// The worker may not have its rank.
     Rank(RankRefused),
-    /// What a sender needs is missing, or has gone.
+    /// A resource that the sender needs is missing, or has gone.
     Sender(Sender, io::Error),
     /// A thread panicked.
     Panicked,

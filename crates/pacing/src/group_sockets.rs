@@ -24,7 +24,7 @@ pub(crate) struct GroupSockets {
 }
 
 struct Group {
-    /// Its address as the stream names it.
+    /// The group's address as the stream names it.
     at: SocketAddr,
     key: u64,
     /// Streams that use it.
@@ -33,7 +33,7 @@ struct Group {
 }
 
 impl GroupSockets {
-    /// None yet.
+    /// An empty set.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -81,7 +81,7 @@ impl GroupSockets {
         }
     }
 
-    /// Gives `tell` what waits, at most `most` datagrams.
+    /// Passes the waiting datagrams to `tell`, at most `most`.
     pub fn receive(&self, most: usize, mut tell: impl FnMut(SocketAddr, &[u8])) {
         let mut events = Events::with_capacity(LOOKED_AT);
         if !matches!(self.epoll.wait(&mut events, Some(Duration::ZERO)), Ok(1..)) {

@@ -1,14 +1,14 @@
-//! Hands packets to the kernel ahead of their moments: to a queue that its timer interrupt empties
-//! (`tbf-kernel`, `bpf-stamp`), or to a chain of io_uring (`uring-chain`).
+//! Hands packets to the kernel ahead of their moments: to a queue that the kernel's timer interrupt
+//! empties (`tbf-kernel`, `bpf-stamp`), or to a chain of io_uring (`uring-chain`).
 //!
 //! All streams share one queue: their packets are merged by their moments and handed over together.
-//! A chain for each stream would cost a wake for each packet; merged, all that is due in a slot
-//! shares one. While packets wait in the kernel nothing of this process has to run, so other load
+//! A chain for each stream would cost a wake-up for each packet; merged, all packets due in a slot
+//! share one. While packets wait in the kernel, no thread of this process has to run, so other load
 //! does not make them late.
 //!
 //! A queue cannot give back one packet. A pause, a seek or a new stream empties the whole queue;
 //! every stream is told how many of its packets never left ([`PacedSource::withdrawn`]), and the
-//! window is filled again. How late packets leave is not known here, only which have left.
+//! window is filled again. This module knows which packets have left, but not how late.
 
 mod fill;
 
@@ -25,9 +25,9 @@ use crate::senders::send_plan::SendPlan;
 
 /// The part of a window that the streams are asked for at a time.
 const PART: Duration = Duration::from_millis(20);
-/// How often the phase is checked while the server ends.
+/// The interval at which the phase is checked while the server ends.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The window while orders keep arriving that refill it, and how long after the last of them.
+/// The window while orders keep arriving that refill it, and the time after the last of them.
 const RESTLESS: Duration = Duration::from_millis(100);
 const CALM: Duration = Duration::from_millis(500);
 /// A message that has not left this long after its moment is lost, or the queue is late.
@@ -49,11 +49,12 @@ struct Worker<'d, 'a, P: PacedSource> {
     waiting: Waiting,
     /// The moment until which every stream was asked.
     horizon: Instant,
-    /// The first missed moment and when that was noticed, while packets go at twice their rate.
+    /// The first missed moment and the time when that was noticed, while packets go at twice their
+    /// rate.
     behind: Option<(Instant, Instant)>,
-    /// When packets were last taken back for an order, until the queue was refilled.
+    /// The time when packets were last taken back for an order, until the queue was refilled.
     taking_back: Option<Instant>,
-    /// Orders wait until then: a queue that is only refilled sends nothing.
+    /// The time until which orders wait: a queue that is only refilled sends nothing.
     rest_until: Instant,
     has_orders: bool,
     plan: SendPlan,
@@ -115,8 +116,8 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         self.queue.is_counted() || self.waiting.is_empty()
     }
 
-    /// How far ahead packets are handed over. The window is short while orders keep arriving,
-    /// because each of them refills it.
+    /// The span for which packets are handed over ahead. The window is short while orders keep
+    /// arriving, because each of them refills it.
     fn window(&self) -> Duration {
         let window = self.context.limits.ahead.min(self.queue.window());
         let is_calm = self.now >= self.rest_until + CALM;
@@ -175,8 +176,8 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         Ok(())
     }
 
-    /// After an order that refilled the queue, the next waits as long as the refill took, so that
-    /// many new streams do not hold up the others.
+    /// After an order that refilled the queue, the next order waits as long as the refill took, so
+    /// that many new streams do not hold up the others.
     fn rest(&mut self) {
         if let Some(began) = self.taking_back.take() {
             let now = self.context.now();
@@ -184,7 +185,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         }
     }
 
-    /// Takes up new orders; true if a new stream has packets due before those that wait.
+    /// Takes up new orders; true if a new stream has packets due before the waiting ones.
     fn take_orders(&mut self) -> bool {
         let mut soon = false;
         let (context, cx) = (self.context, self.context.cx(self.now, &self.effects));
@@ -252,13 +253,13 @@ impl<P: PacedSource> Worker<'_, '_, P> {
             let Some(&packets) = unsent.get(&running.id) else { continue };
             let cx = self.context.cx(self.now, &self.effects);
             self.context.source.withdrawn(&cx, &mut running.stream, packets);
-            // The stream now asks for the packets that were taken back, first of all.
+            // The stream first asks for the packets that were taken back.
             running.next = Next::At(Instant::ZERO);
         }
         Ok(())
     }
 
-    /// Ends the streams that a successor continues, with nothing of theirs left in the queue.
+    /// Ends the streams that a successor continues; none of their packets may be in the queue.
     fn bequeath(&mut self) -> io::Result<()> {
         let is_inherited = |it: &Running<P>| self.context.is_inherited(&it.stream);
         if !self.running.iter().any(is_inherited) {

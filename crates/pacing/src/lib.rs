@@ -7,7 +7,7 @@
 //!   [`run_alone`] runs it without a server.
 //!
 //! Three loops wake a source: a thread for each stream (`thread_per_stream`), a timer wheel for all
-//! of them (`timer_wheel`), or neither, because the kernel holds their packets already
+//! of them (`timer_wheel`), or a loop for senders whose packets the kernel already holds
 //! (`kernel_queue`). [`probe`] tells which senders work on this machine.
 
 mod alone;

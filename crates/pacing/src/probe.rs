@@ -1,5 +1,5 @@
-//! Tries which senders work here, by really sending and receiving; setting an option proves
-//! nothing.
+//! Tries which senders work here, by really sending and receiving; a successful setsockopt(2)
+//! proves nothing.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -38,7 +38,7 @@ pub struct Works {
 /// queues is tried in a network namespace, so that this machine's devices are untouched.
 ///
 /// # Errors
-/// Why it does not work here, in words.
+/// The reason why it does not work here, in words.
 pub fn probe(sender: Sender) -> Result<Works, String> {
     if !sender.sets_up_queues() {
         return attempt(sender);
@@ -75,12 +75,12 @@ fn attempt(sender: Sender) -> Result<Works, String> {
     Ok(Works { late_p50, late_max, calls_percent })
 }
 
-/// How much earlier than its moment a packet may seem to arrive: the receiver's timestamps use
+/// The time by which a packet may seem to arrive before its moment: the receiver's timestamps use
 /// another clock, which may be adjusted meanwhile.
 const EARLY: Duration = Duration::from_millis(1);
 
-/// Checks that the right packets arrived, in order, and none before its moment; returns how late
-/// each was.
+/// Checks that the right packets arrived, in order, and none before its moment; returns the
+/// lateness of each.
 fn compare(
     receiver: &Udp,
     source: &CbrSource,
@@ -105,7 +105,7 @@ fn compare(
             }
             let moment =
                 source.due_at(state, number, *due).ok_or("a packet before the first")?.ns();
-            // Without a kernel timestamp (0) it arrived when it is read.
+            // Without a kernel timestamp (0) the packet counts as arrived when it is read.
             let came = match letter.came_ns {
                 0 => sys::clock::now_ns(),
                 came => came.saturating_sub(ahead),
@@ -134,13 +134,13 @@ fn scratch(bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// How far ahead a datagram asks to leave when `SO_TXTIME` is tried.
+/// The delay that a datagram asks for when `SO_TXTIME` is tried.
 const AHEAD: Duration = Duration::from_millis(40);
 
 /// Whether the kernel holds a datagram back until the moment that it names (`SO_TXTIME`).
 ///
 /// # Errors
-/// Why it does not. Nearly everywhere the option is accepted and ignored.
+/// The reason why it does not. Nearly everywhere the option is accepted and ignored.
 pub fn probe_txtime() -> Result<(), String> {
     let words = |error: io::Error| error.to_string();
     let local = SocketAddr::new(LOCAL, 0);

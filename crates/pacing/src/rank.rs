@@ -53,7 +53,8 @@ impl Rank {
             Rank::Usual => Ok(()),
             Rank::Nice(value) => {
                 let before = nice(None)?;
-                // There might be no way back from a higher value, but every thread may take one.
+                // There might be no way back from a higher value, but every thread may take a
+                // higher value.
                 if value >= before {
                     return Ok(());
                 }
@@ -145,7 +146,7 @@ mod tests {
             let now = || (nice(None).expect("ours"), Turn::of(None).expect("ours"));
             let before = now();
             for rank in [Rank::Usual, Rank::Nice(-20), Rank::Nice(19), Rank::Fifo(3)] {
-                // Allowed or not, the rank afterwards is the one before.
+                // Allowed or not, the rank is the same afterwards.
                 let _ = rank.check();
                 assert_eq!(now(), before, "{rank}");
             }

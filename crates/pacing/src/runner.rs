@@ -11,24 +11,24 @@ use crate::sockets::StreamSockets;
 use crate::stats::StreamStats;
 use crate::{kernel_queue, thread_per_stream, timer_wheel};
 
-/// What a streaming worker sends, and how.
+/// A streaming worker's source and its way of sending.
 pub struct PacedRunner<'a, P: PacedSource> {
-    /// Where packets and their moments come from.
+    /// The source of packets and their moments.
     pub source: &'a P,
-    /// What the source shares with the sessions that order its streams.
+    /// The state that the source shares with the sessions that order its streams.
     pub state: &'a P::State,
-    /// How packets wait and leave.
+    /// The way in which packets wait and leave.
     pub sender: Sender,
     /// The sockets that they leave from.
     pub sockets: &'a StreamSockets,
-    /// What became of them; it must lie where [`engines::Shape::placement`] says.
+    /// The counters of the streams; they must lie where [`engines::Shape::placement`] says.
     pub stats: &'a StreamStats,
     /// The scheduling rank of the threads that send.
     pub rank: Rank,
 }
 
 impl<'a, P: PacedSource> PacedRunner<'a, P> {
-    /// One at the usual rank.
+    /// A runner at the usual rank.
     pub fn new(
         (source, state): (&'a P, &'a P::State),
         sender: Sender,

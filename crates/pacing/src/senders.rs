@@ -2,8 +2,8 @@
 //! folder of the same name) called as on the command line, with `_` for `-` and `+`; all send the
 //! same packets.
 //!
-//! A sender's row says what it is and how it starts. [`Start`] are the three kinds: a thread for
-//! each stream, a [`Transmit`] that sends what is due now, a [`Queue`](queue::Queue) that takes
+//! A sender's row describes it and says how it starts. [`Start`] has three kinds: a thread for each
+//! stream, a [`Transmit`] that sends the due packets now, a [`Queue`](queue::Queue) that takes
 //! packets of the future.
 
 mod bpf_stamp;
@@ -41,20 +41,20 @@ use queue::Queue;
 
 use crate::sockets::StreamSockets;
 
-/// What a sender is.
+/// The description of a sender.
 struct Row {
     sender: Sender,
-    /// What `--sender` takes.
+    /// The value of `--sender`.
     name: &'static str,
-    /// Who waits, and which calls send.
+    /// The way of waiting, and the calls that send.
     how: &'static str,
-    /// What it needs of kernel and privileges.
+    /// Its requirements of kernel and privileges.
     needs: &'static str,
-    /// It sends from files by itself.
+    /// Whether it sends from files by itself.
     sends_files: bool,
-    /// It sets up queues, filters or devices of this machine's network.
+    /// Whether it sets up queues, filters or devices of this machine's network.
     sets_up_queues: bool,
-    /// Sets up what it needs.
+    /// Sets up the sender's resources.
     start: fn(&StreamSockets) -> io::Result<Start>,
 }
 
@@ -84,7 +84,7 @@ const ROWS: &[Row] = &[
 pub(crate) enum Start {
     /// A thread for each stream, which sleeps until a moment or for a time.
     Threads { until_moment: bool },
-    /// A timer wheel wakes the sources, and what is due is sent.
+    /// A timer wheel wakes the sources, and the due packets are sent.
     Wheel(Box<dyn Transmit>),
     /// The kernel takes packets ahead of their moments.
     Queue(Box<dyn Queue>),
@@ -121,7 +121,8 @@ pub(crate) trait Transmit {
 /// A way for packets to wait for their moment and to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sender {
-    /// A thread for each stream: read, send, sleep for the gap. It drifts by the cost of the rest.
+    /// A thread for each stream: read, send, sleep for the gap. The stream drifts by the cost of
+    /// reading and sending.
     Plain,
     /// The same, sleeping until a moment.
     PlainAbs,
@@ -169,17 +170,17 @@ impl Sender {
         ROWS.iter().find(|row| row.sender == self).expect("every sender has a row")
     }
 
-    /// What `--sender` takes.
+    /// The value of `--sender`.
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// Who waits, and which calls send.
+    /// The way of waiting, and the calls that send.
     pub fn how(self) -> &'static str {
         self.row().how
     }
 
-    /// What it needs of kernel and privileges.
+    /// Its requirements of kernel and privileges.
     pub fn needs(self) -> &'static str {
         self.row().needs
     }
@@ -193,7 +194,7 @@ impl Sender {
     /// leave together with those of other streams.
     pub const USUAL: Sender = Sender::SendmmsgGso;
 
-    /// Whether it sends from files by itself, so that nothing is gained by having them in memory.
+    /// Whether it sends from files itself, so that holding them in memory gains nothing.
     #[must_use]
     pub fn sends_files(self) -> bool {
         self.row().sends_files

@@ -1,8 +1,8 @@
-//! Figures of sent streams: packets, calls, failures, and how late each packet left.
+//! Figures of sent streams: packets, calls, failures, and the lateness of each packet.
 //!
 //! The lateness of a packet is the time from its moment to the return of the call that sent it. The
 //! schedule is fixed beforehand, so a worker that is held up is charged for every packet that it
-//! owes, not only for the one it was sending.
+//! owes, not only for the packet it was sending.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -110,8 +110,8 @@ impl StreamStats {
         self.last_late.store(first, Ordering::Relaxed);
     }
 
-    /// The drift: how much later by its schedule the last packet left than the first, in
-    /// nanoseconds. `None` before the first.
+    /// The drift: the lateness of the last packet minus that of the first, in nanoseconds. `None`
+    /// before the first.
     #[must_use]
     pub fn drift_ns(&self) -> Option<i64> {
         let read = |late: &AtomicU64| late.load(Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! One thread for each stream: read, send, sleep (`plain`, `plain-abs`).
 //!
-//! `plain` sleeps for the gap between two packets, so each gap is longer by what everything else
-//! costs. `plain-abs` sleeps until the moment of the next packet, which is one flag of the same
-//! call (`TIMER_ABSTIME`).
+//! `plain` sleeps for the gap between two packets, so reading and sending lengthen each gap.
+//! `plain-abs` sleeps until the moment of the next packet, which is one flag of the same call
+//! (`TIMER_ABSTIME`).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -19,12 +19,12 @@ use super::context::StreamContext;
 use crate::senders::wheel_sendto::WheelSendto;
 use engines::say;
 
-/// The longest sleep without a look at the bell: how late a stream may react to a pause.
+/// The longest sleep without a look at the bell: the longest delay before a stream pauses.
 const NAP: Duration = Duration::from_millis(250);
-/// How often the phase is checked while the server ends.
+/// The interval at which the phase is checked while the server ends.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Counts rings of the bell, for threads that sleep through one.
+/// Counts rings of the bell, for threads that sleep through a ring.
 #[derive(Default)]
 struct Rings {
     count: AtomicU64,
@@ -151,8 +151,8 @@ impl<P: PacedSource> Life<'_, '_, P> {
         let mut burst = Burst::new(super::context::BURST_MAX);
         let mut transmit = WheelSendto::default();
         let mut heard = self.rings.count.load(Ordering::Acquire);
-        // A relative sleep lasts from one call to the next as the schedule says; the first one, and
-        // the one after a pause, last until their moment.
+        // A relative sleep lasts from one call to the next according to the schedule; the first
+        // sleep, and the first after a pause, last until their moment.
         let mut called: Option<Instant> = None;
         let mut wake = Instant::NEVER;
         let mut planned = Next::Parked;
@@ -186,7 +186,7 @@ impl<P: PacedSource> Life<'_, '_, P> {
             }
             let now = context.now();
             let cx = context.cx(now, &self.effects);
-            // Asks only for the moment that the stream named, however late it is.
+            // Asks only for the moment that the stream named, however late the call is.
             next = context.source.due(&cx, &mut stream, asked, &mut burst);
             called = Some(asked);
             context.send(&mut transmit, &mut burst);

@@ -1,5 +1,5 @@
 //! One thread for all streams: a timer wheel, one timerfd set to an absolute moment, and one burst
-//! of all that is due.
+//! of all due packets.
 
 mod wheel;
 
@@ -30,7 +30,7 @@ const EARS: u64 = 5;
 
 struct Running<P: PacedSource> {
     stream: P::Stream,
-    /// The moment it asked for; `NEVER` while it is parked.
+    /// The moment that the stream asked for; `NEVER` while it is parked.
     asked: Instant,
     /// The stamp of its valid entry in the wheel.
     stamp: u32,
@@ -45,7 +45,7 @@ struct Worker<'d, 'a, P: PacedSource> {
     burst: Burst,
     effects: Effects,
     now: Instant,
-    /// When to look at every stream, after the bell rang.
+    /// The time to look at every stream, after the bell rang.
     look_at: Option<Instant>,
     looked: Instant,
 }
@@ -134,7 +134,7 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
         !running.any(|it| self.context.at_shutdown(&it.stream) != AtShutdown::Stop)
     }
 
-    /// Receives what came to a socket, and the notices of the kernel about sends, if there are any.
+    /// Receives the datagrams of a socket, and the kernel's notices about sends, if there are any.
     fn receive(&mut self, channel: Channel, has_notices: bool) {
         if has_notices {
             self.transmit.hear_notices(self.context.sockets().of(channel), channel);
@@ -179,7 +179,7 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
         self.take_orders();
     }
 
-    /// Sends what is due.
+    /// Sends the due packets.
     fn turn(&mut self) {
         let due: Vec<(u32, u32)> = self.wheel.advance(self.now).collect();
         for (key, stamp) in due {

@@ -24,12 +24,12 @@ use bell::{Bell, GREETING};
 
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// The client's life: one conversation, which ends what is streamed; then it stops the server.
+/// The client's life: one conversation, which ends the streams; then it stops the server.
 fn visit(address: SocketAddr, server: Pid) {
     let patience = Some(Duration::from_secs(20));
     let mut stream = TcpStream::connect(address).expect("the server is open");
     stream.set_read_timeout(patience).expect("a socket");
-    // So many packets are under way by then, on any machine.
+    // On any machine, some packets are on their way by then.
     std::thread::sleep(Duration::from_millis(100));
     stream.write_all(b"bye\n").expect("a fresh connection takes a line");
     let mut answer = Vec::new();

@@ -1,9 +1,9 @@
 //! Charts as plotly.js figures: data and layout, without colours of their own.
 //!
 //! A colour is a token `$name`; the page's script replaces it by the style sheet's value, so that
-//! light, dark and paper each have their own and this module knows none of them. Beside each figure
-//! stands its [`Table`]: a reader who cannot see the chart, or runs no script, has the same
-//! numbers.
+//! light, dark and paper each have their own and this module knows none of them. Each figure comes
+//! with its [`Table`]: readers who cannot see the chart, or whose browser runs no script, get the
+//! same numbers.
 
 mod cost;
 mod curve;
@@ -30,7 +30,7 @@ use lab::plan::Plan;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// How many arm colours the style sheet has; further arms begin again with another symbol.
+/// The number of arm colours in the style sheet; further arms begin again with another symbol.
 const COLOURS: usize = 7;
 
 /// Marker symbols, for readers who cannot tell the colours apart.
@@ -42,9 +42,9 @@ const SYMBOLS: [&str; 7] =
 pub struct Chart {
     /// Its id in the page.
     pub id: String,
-    /// What it shows.
+    /// The title of the chart.
     pub title: String,
-    /// How to read it, in one or two sentences.
+    /// A reading aid, in one or two sentences.
     pub caption: String,
     /// Height in pixels.
     pub height: usize,
@@ -54,7 +54,7 @@ pub struct Chart {
     pub table: Table,
 }
 
-/// A chart of `{data, layout}`; `caption` says how to read it.
+/// Makes a chart of `{data, layout}`; `caption` explains how to read it.
 pub(crate) fn chart(
     id: &str,
     title: String,
@@ -68,15 +68,15 @@ pub(crate) fn chart(
     Chart { id, title, caption, height, figure, table }
 }
 
-/// How an arm looks in every chart of a page.
+/// The look of an arm in every chart of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     pub colour: String,
     pub symbol: &'static str,
 }
 
-/// How the arm `name` looks: the baseline in the colour of ink, its twin in grey, each other arm in
-/// a colour of its own.
+/// The look of the arm `name`: the baseline in the colour of ink, its twin in grey, each other arm
+/// in a colour of its own.
 pub(crate) fn look(plan: &Plan, name: &str) -> Look {
     if plan.twin && name == plan.twin_name() {
         return Look { colour: "$muted".to_string(), symbol: "circle-open" };
@@ -101,7 +101,7 @@ pub(crate) fn short(value: f64) -> f64 {
     (value * scale).round() / scale
 }
 
-/// Nanoseconds as microseconds, or nothing.
+/// Nanoseconds as microseconds, or null.
 pub(crate) fn micros(ns: Option<f64>) -> Value {
     ns.map_or(Value::Null, |ns| json!(short(ns / 1e3)))
 }

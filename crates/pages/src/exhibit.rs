@@ -1,8 +1,8 @@
-//! A page of the museum: a published figure, the run that repeats its flaw, the run that does not.
+//! A page of the museum: a published figure, the run that repeats its flaw, the run without it.
 //!
-//! The order of the page is fixed: what was published, what happens if it is repeated as it was,
-//! what happens without the flaw, and why. The scale stands beside every figure, because a figure
-//! that is cut out of its page must not lose it.
+//! The order of the page is fixed: the published result, its repetition with the flaw, the run
+//! without the flaw, and the explanation. The scale stands beside every figure, so that a figure
+//! cut out of its page keeps it.
 
 use crate::charts::{Chart, plot};
 use crate::shell::{Charts, PageError, render};
@@ -10,14 +10,14 @@ use document::{Document, Plot, Section, Table};
 use serde::Serialize;
 use stats::words;
 
-/// What the template sees.
+/// The template's values.
 #[derive(Serialize)]
 struct View<'a> {
     it: &'a Document,
     command: &'a str,
     sides: [SectionView<'a>; 2],
     rooms: Vec<SectionView<'a>>,
-    /// A table needs the whole width, so the sides stand one below the other.
+    /// A table needs the whole width, so the two sides are stacked.
     wide: bool,
     together: Option<Chart>,
     facts: Vec<(String, String)>,
@@ -75,7 +75,7 @@ fn facts(it: &Document) -> Vec<(String, String)> {
 /// Makes the page of an exhibit: one HTML file, offline; `command` repeats the run.
 ///
 /// # Errors
-/// Only if this crate is wrong; see [`PageError`].
+/// Only for a fault of this crate; see [`PageError`].
 pub fn exhibit(it: &Document, command: &str) -> Result<String, PageError> {
     let scale = it.scale_words.as_str();
     let rooms = it.rooms.iter().zip(1..);

@@ -5,11 +5,11 @@ use serde::Serialize;
 /// One term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Term {
-    /// What templates call it by.
+    /// The identifier in templates.
     pub id: &'static str,
-    /// What it is called.
+    /// The name of the term.
     pub name: &'static str,
-    /// What it means, in words that need no other term.
+    /// The definition, in words that need no other term.
     pub text: &'static str,
 }
 
@@ -218,7 +218,7 @@ pub const TERMS: &[Term] = &[
     ),
 ];
 
-/// The term with that id, if there is one.
+/// The term with that id, if it exists.
 pub fn find(id: &str) -> Option<&'static Term> {
     TERMS.iter().find(|term| term.id == id)
 }

@@ -10,10 +10,10 @@
 //! ```
 //!
 //! The tables are the report; the charts are an addition that a script draws from the same numbers.
-//! That script is plotly.js, four and a half megabytes in the `plotly` crate; the page carries it
-//! compressed and the browser unpacks it (`DecompressionStream`), which keeps the file under two.
-//! The small interval strips in the verdict table are plain SVG made here, so the first screen
-//! waits for no script.
+//! That script is plotly.js, four and a half megabytes in the `plotly` crate. The page carries it
+//! compressed and the browser unpacks it (`DecompressionStream`), which keeps the file under two
+//! megabytes. This crate draws the small interval strips in the verdict table as plain SVG, so the
+//! first screen waits for no script.
 
 pub mod charts;
 mod exhibit;

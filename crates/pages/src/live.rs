@@ -1,9 +1,8 @@
-//! The page of a race that runs: a fixed page, and the document that it draws.
+//! The page of a running race: a fixed page, and the document that it draws.
 //!
-//! The page knows nothing but how to draw; all words and numbers come with the [`Document`], which
-//! is published whole again and again. So whoever opens the page late, or comes back after the
-//! connection was lost, sees the same as who was there from the beginning, the way in which the
-//! intervals closed in included.
+//! The page only draws; all words and numbers come with the [`Document`], which is published whole
+//! each time. So a browser that opens the page late, or reconnects, shows the same as one that was
+//! connected from the beginning, including how the intervals narrowed.
 
 use crate::shell::{Charts, PageError, render};
 use crate::words;
@@ -12,7 +11,7 @@ use lab::verdict::{Metric, Verdict};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How many trials the noise is computed from.
+/// The number of trials from which the noise is computed.
 const NOISE_MAX: usize = 400;
 
 /// One comparison after a number of blocks.
@@ -50,7 +49,7 @@ pub struct Noise {
     refused: bool,
 }
 
-/// What the page draws.
+/// The data that the page draws.
 #[derive(Clone, Debug, Serialize)]
 pub struct Document {
     schema: &'static str,
@@ -72,7 +71,7 @@ pub struct Document {
     rows: Vec<Row>,
     noise: Vec<Noise>,
     news: Vec<String>,
-    /// Where the report was written, once it was.
+    /// The path of the report, once it was written.
     report: Option<String>,
 }
 
@@ -86,12 +85,12 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch that has seen nothing.
+    /// A watch without any snapshot.
     pub fn new() -> Watch {
         Watch::default()
     }
 
-    /// The document for the race as it is now. `report` names the finished report.
+    /// The document for the current state of the race. `report` names the finished report.
     pub fn document(&mut self, shot: &Snapshot, report: Option<&str>) -> Document {
         let rows = shot.estimates.iter().map(|it| self.row(it)).collect();
         let noise = &shot.noise[shot.noise.len().saturating_sub(NOISE_MAX)..];
@@ -174,7 +173,7 @@ fn class(verdict: Verdict, twin: bool) -> &'static str {
 /// The page itself, to be served beside the document.
 ///
 /// # Errors
-/// Only if this crate is wrong; see [`PageError`].
+/// Only for a fault of this crate; see [`PageError`].
 pub fn page() -> Result<String, PageError> {
     #[derive(Serialize)]
     struct View {
@@ -185,7 +184,7 @@ pub fn page() -> Result<String, PageError> {
     render("live.html", Charts::None, &view)
 }
 
-/// What the page may do in a browser: nothing but its own script, and asking its own server.
+/// The page's permissions in a browser: only its own script, and requests to its own server.
 pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
     script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'";

@@ -1,7 +1,7 @@
-//! The report's page: the record and its conclusions, put into the shape that the template wants.
+//! The report's page: the record and its conclusions, in the shape that the template needs.
 //!
-//! A section is there only if the record has its data, so the page of a race of a minute is short
-//! and that of a night is long, and neither has an empty frame.
+//! A section exists only if the record has its data, so a race of a minute gives a short page, a
+//! race of a night a long one, and neither has an empty frame.
 
 mod facts;
 mod headline;
@@ -22,7 +22,7 @@ pub use headline::headline;
 /// A longer summary in words is harder to read than the table above it, in bytes.
 const SENTENCE_MAX: usize = 360;
 
-/// What the template sees.
+/// The template's values.
 #[derive(Serialize)]
 struct View<'a> {
     title: &'a str,
@@ -67,7 +67,7 @@ struct View<'a> {
 /// Makes the report of a run as one HTML page.
 ///
 /// # Errors
-/// Only if this crate is wrong; see [`PageError`].
+/// Only for a fault of this crate; see [`PageError`].
 pub fn report(run: &Run, summary: &Summary, doubts: &[Doubt]) -> Result<String, PageError> {
     render("report.html", Charts::Packed, &view(run, summary, doubts))
 }

@@ -1,7 +1,7 @@
-//! A made-up race in which every section of the report has something to show.
+//! A made-up race with data for every section of the report.
 //!
-//! For tests, and for looking at pages without waiting for a race. The numbers come from a formula
-//! and a seeded generator; nothing here was measured, and the question says so.
+//! It serves tests and previews of pages without a race. The numbers come from a formula and a
+//! seeded generator; none was measured, and the question of the race says so.
 
 use lab::census::{Calls, Census};
 use lab::plan::{Arm, LoadPoint, Model, Plan, Rate};
@@ -24,12 +24,12 @@ fn noise(rng: &mut Rng) -> f64 {
     2.0 * rng.unit() - 1.0
 }
 
-/// A small race of closed load points: what a first race looks like.
+/// A small race of closed load points, typical of a first race.
 pub fn small() -> Run {
     run(vec![closed("depth 1", 8, 1), closed("depth 16", 8, 16)], 6, "smoke")
 }
 
-/// A race with every kind of load point and everything that can be seen beside it.
+/// A race with every kind of load point and every optional observation.
 pub fn whole() -> Run {
     let mut points = vec![closed("depth 1", 8, 1), closed("depth 16", 8, 16)];
     for connections in [1, 2, 4, 8, 16, 32, 64] {
@@ -123,7 +123,8 @@ fn run(points: Vec<LoadPoint>, blocks: u32, label: &str) -> Run {
     Run { manifest, trials, finished: true, ..Run::default() }
 }
 
-/// One attempt; `disturbed` is the share that others took if it is to be repeated.
+/// One attempt; `disturbed` is the share that other processes took, if the attempt is to be
+/// repeated.
 fn trial(
     rng: &mut Rng,
     [order, block, seed]: [u64; 3],

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 /// plotly.js as the build packed it.
 const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plotly.js.gz"));
 
-/// plotly.js as base64 of gzip: what a page can hold in a tag.
+/// plotly.js as base64 of gzip, the form that a page can hold in a tag.
 pub fn packed() -> String {
     STANDARD.encode(PACKED)
 }

@@ -1,8 +1,8 @@
-//! What every page has in common: the templates, the style sheet, the chart script.
+//! The common parts of every page: the templates, the style sheet, the chart script.
 //!
-//! Everything that is computed is computed in Rust; a template only places words and escapes them
-//! all. What is marked safe there is made in this crate: style sheet, scripts, packed plotly.js,
-//! SVG strips and chart figures.
+//! All values are computed in Rust; a template only places words and escapes them all. Only parts
+//! that this crate makes are marked safe: style sheet, scripts, packed plotly.js, SVG strips and
+//! chart figures.
 
 use crate::glossary::{TERMS, Term};
 use crate::script;
@@ -11,7 +11,7 @@ use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
-/// Why there is no page.
+/// The reason why there is no page.
 #[derive(Debug)]
 pub enum PageError {
     /// A template and its data do not fit: a mistake in this crate.
@@ -51,9 +51,9 @@ const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
 /// Whether a page carries the chart script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Charts {
-    /// It does, two megabytes of it.
+    /// The page carries it, two megabytes.
     Packed,
-    /// It draws nothing, or by itself.
+    /// The page draws nothing, or without a script.
     None,
 }
 

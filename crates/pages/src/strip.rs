@@ -1,7 +1,7 @@
 //! An interval as a strip of SVG: a line at 1, the A/A band, a bar from end to end, a dot.
 //!
-//! The axis is the logarithm of the ratio, so that twice and half are equally far from 1, and it is
-//! the same for every strip of a page: strips can be compared by eye down a column.
+//! The axis is the logarithm of the ratio, so that twice and half are equally far from 1. It is the
+//! same for every strip of a page, so strips in a column can be compared by eye.
 
 use lab::stats::Comparison;
 use std::fmt::Write;
@@ -9,8 +9,8 @@ use std::fmt::Write;
 /// Room at both ends for half a dot, in percent of the width.
 const EDGE: f64 = 2.5;
 
-/// How many of the ends the axis holds; the rest are arrow heads, so that one arm far away does not
-/// press all others into a point.
+/// The share of the ends that the axis covers; the rest are arrow heads, so that one distant arm
+/// does not press all others into a point.
 const HELD: f64 = 0.75;
 
 /// A common axis for all strips of a page: log-ratios from `-reach` to `reach`.
@@ -30,7 +30,7 @@ impl Axis {
         Axis { reach: (widest.max(0.1) * 1.25).min(2.0_f64.ln()) }
     }
 
-    /// Where a log-ratio lies, in percent of the width.
+    /// The position of a log-ratio, in percent of the width.
     fn at(&self, log: f64) -> f64 {
         let share = (log.clamp(-self.reach, self.reach) / self.reach + 1.0) / 2.0;
         EDGE + share * (100.0 - 2.0 * EDGE)
@@ -42,8 +42,8 @@ impl Axis {
     }
 }
 
-/// Draws one strip. `class` colours it; `floor` is the A/A band's half width as a log-ratio. It is
-/// as wide as its place: horizontal coordinates are shares, so nothing is stretched.
+/// Draws one strip. `class` colours it; `floor` is the A/A band's half width as a log-ratio. The
+/// strip fills its place: horizontal coordinates are shares, so nothing is stretched.
 pub fn draw(axis: Axis, class: &str, floor: f64, found: &Comparison) -> String {
     let middle = axis.at(0.0);
     let mut svg = format!("<svg class=\"strip {class}\" aria-hidden=\"true\">");
@@ -67,7 +67,7 @@ pub fn draw(axis: Axis, class: &str, floor: f64, found: &Comparison) -> String {
     }
     let (log, dot) = (found.ratio.ln(), axis.at(found.ratio.ln()));
     let _ = match log.abs() > axis.reach {
-        // An arrow head: the dot itself lies beyond the end of the axis.
+        // An arrow head: the dot itself is beyond the end of the axis.
         true => write!(
             svg,
             "<svg x=\"{dot:.1}%\" y=\"50%\" overflow=\"visible\"><path class=\"dot\" \

@@ -6,7 +6,7 @@ pub use stats::words::{
     NONE, counted, forecast, grouped, interval, or_none, percent, rate, ratio, size, time,
 };
 
-/// What is said beside a comparison that the plan did not promise to make.
+/// The label of a comparison that the plan did not promise.
 pub const UNREGISTERED: &str = "not pre-registered";
 
 /// A ratio with its interval, and whether it is only a bound.
@@ -23,7 +23,7 @@ pub fn ratio_with_interval(judged: &Judged) -> String {
     }
 }
 
-/// The verdict's word, with the forecast where nothing could be concluded.
+/// The verdict's word, with the forecast if it is unresolved.
 pub fn verdict(judged: &Judged) -> String {
     let word = judged.verdict.word(judged.metric);
     match (judged.verdict, judged.forecast) {
@@ -33,13 +33,13 @@ pub fn verdict(judged: &Judged) -> String {
     }
 }
 
-/// The metric beside CPU per request in a table of two: the load point's own, or speed where the
-/// load point asks about CPU alone.
+/// The metric beside CPU per request in a table of two: the load point's own, or speed if its own
+/// is CPU.
 pub fn first(lead: Metric) -> Metric {
     if lead == Metric::Cpu { Metric::Throughput } else { lead }
 }
 
-/// Whether a load point stands for itself and not for a place on a curve.
+/// Whether a load point is separate and not a place on a curve.
 pub(crate) fn is_alone(plan: &Plan, point: &str) -> bool {
     plan.points.iter().any(|it| it.name == point && it.series.is_empty())
 }

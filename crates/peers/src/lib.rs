@@ -1,4 +1,4 @@
-//! Foreign servers as arms: what our servers have to be compared with.
+//! Foreign servers as arms, for comparison with our servers.
 //!
 //! [`preset`] knows servers by name and writes their configuration: nginx, Apache with its three
 //! processing modules, redis, haproxy in front of another server. [`runtime`] holds small servers

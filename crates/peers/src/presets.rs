@@ -34,7 +34,7 @@ pub enum Service {
     Web,
 }
 
-/// What a preset needs to know about the race.
+/// The settings of the race that a preset needs.
 pub struct Site<'a> {
     /// Our own program, which also runs the peers on other runtimes.
     pub exe: &'a Path,

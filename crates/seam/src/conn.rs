@@ -1,35 +1,35 @@
-//! One connection: a session, the input it has not used, the output it has made. Written once, for
-//! every engine; the only caller of [`Service::step`].
+//! One connection: a session, its unused input, its output. Written once, for every engine; the
+//! only caller of [`Service::step`].
 //!
 //! An engine does four things:
 //!
 //! 1. lend a buffer and deliver the event ([`Conn::feed`], [`Conn::eof`], [`Conn::deadline`],
 //!    [`Conn::drain`], [`Conn::outcome`]);
-//! 2. hand out the job, and write until that would block;
+//! 2. hand out the job, and write until a write would block;
 //! 3. ask [`Conn::wants`] once, and change only the difference;
 //! 4. close when [`Wants::close`] says so.
 //!
-//! A receive that cannot be stopped at once may still feed: the bytes are kept, up to
-//! [`crate::Limits::input_max`] plus what one receive can bring.
+//! A receive that cannot be stopped at once may still feed: the connection keeps the bytes, up to
+//! [`crate::Limits::input_max`] plus the size of one receive.
 
 use crate::{Buffers, Closed, Cx, Event, Instant, Out, Peer, Service, Step, Then};
 
-/// What a connection wants from its engine now.
+/// The wishes of a connection to its engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
-    /// More input may be fed.
+    /// The engine may feed more input.
     pub read: bool,
-    /// Output is waiting.
+    /// Output waits to be sent.
     pub write: bool,
-    /// A job is waiting to be taken.
+    /// A job waits to be taken.
     pub job: bool,
-    /// When [`Conn::deadline`] is due.
+    /// The time to call [`Conn::deadline`].
     pub wake: Option<Instant>,
     /// Everything is flushed and has landed: close the descriptor, then call [`Conn::close`].
     pub close: bool,
 }
 
-/// Bytes from another session found no room.
+/// There was no room for bytes from another session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PushRefused;
 
@@ -37,12 +37,12 @@ pub struct PushRefused;
 enum Mode {
     Reading,
     Paused,
-    /// A job is out; the session is not stepped until it is back.
+    /// A job is out; the session is not stepped until its outcome is back.
     Away,
     Closing,
 }
 
-/// Whether an event that comes once has been delivered to the session.
+/// Whether a one-time event has been delivered to the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Once {
     NotYet,
@@ -54,16 +54,16 @@ enum Once {
 pub struct Conn<S: Service> {
     session: S::Session,
     out: Out,
-    /// Input that the session has seen and not used, oldest first.
+    /// Input that the session has been offered and has not used, oldest first.
     carry: Vec<u8>,
     wake: Option<Instant>,
     job: Option<S::Job>,
     mode: Mode,
-    /// No input is offered until the output is low again.
+    /// No input is offered until the output is low.
     full: bool,
-    /// [`Event::Room`] is to be delivered when the output is low.
+    /// [`Event::Room`] must be delivered when the output is low.
     room_owed: bool,
-    /// The last offer of the carried input brought nothing; more bytes or another event must come.
+    /// The last offer of the carried input made no progress; more bytes or another event must come.
     stalled: bool,
     drain: Once,
     eof: Once,
@@ -98,7 +98,7 @@ impl<S: Service> Conn<S> {
 
     // ---- events
 
-    /// Input has come. Bytes for a connection that is closing are dropped.
+    /// Feeds input. Bytes for a closing connection are dropped.
     #[inline]
     pub fn feed(&mut self, service: &S, cx: &Cx<'_, S::State>, fresh: &[u8]) {
         if self.mode == Mode::Closing || fresh.is_empty() {
@@ -132,7 +132,7 @@ impl<S: Service> Conn<S> {
         }
     }
 
-    /// Delivers the session's deadline if it has come by `cx.now`; harmless if not.
+    /// Delivers the session's deadline if it has passed by `cx.now`; harmless if not.
     pub fn deadline(&mut self, service: &S, cx: &Cx<'_, S::State>) {
         if self.wants().wake.is_some_and(|wake| wake <= cx.now) {
             self.wake = None;
@@ -141,7 +141,7 @@ impl<S: Service> Conn<S> {
         }
     }
 
-    /// The job has its outcome.
+    /// The job's outcome is back.
     pub fn outcome(&mut self, service: &S, cx: &Cx<'_, S::State>, outcome: S::Outcome) {
         if self.mode == Mode::Away {
             self.mode = Mode::Reading;
@@ -150,21 +150,21 @@ impl<S: Service> Conn<S> {
         }
     }
 
-    /// The oldest `bytes` of the output were sent now.
+    /// The oldest `bytes` of the output were sent.
     #[inline]
     pub fn sent(&mut self, service: &S, cx: &Cx<'_, S::State>, bytes: usize) {
         self.out.advance(bytes);
         self.relieved(service, cx);
     }
 
-    /// `bytes` of what was taken from the output were sent since.
+    /// `bytes` of the output taken earlier were sent.
     #[inline]
     pub fn landed(&mut self, service: &S, cx: &Cx<'_, S::State>, bytes: usize) {
         self.out.landed(bytes);
         self.relieved(service, cx);
     }
 
-    /// Appends bytes of another session, without stepping this one.
+    /// Appends bytes from another session, without stepping this one.
     ///
     /// # Errors
     /// [`PushRefused`] if this connection is closing or its output is full.
@@ -185,17 +185,17 @@ impl<S: Service> Conn<S> {
         &mut self.out
     }
 
-    /// Why the connection ends; valid when it does.
+    /// The reason that the connection ends; valid once it ends.
     pub fn why(&self) -> Closed {
         self.why
     }
 
-    /// The job to be worked on, once; its result comes back by [`Conn::outcome`].
+    /// The next job to work on, handed out once; its result returns by [`Conn::outcome`].
     pub fn take_job(&mut self) -> Option<S::Job> {
         self.job.take()
     }
 
-    /// What the engine should do next; to be called after sending.
+    /// The next actions of the engine; call it after sending.
     #[inline]
     pub fn wants(&self) -> Wants {
         let closing = self.mode == Mode::Closing;
@@ -212,7 +212,7 @@ impl<S: Service> Conn<S> {
         }
     }
 
-    /// The engine ends the connection: what is in the output is flushed first.
+    /// The engine ends the connection, after flushing the output.
     pub fn shut(&mut self, why: Closed) {
         if self.mode != Mode::Closing {
             self.mode = Mode::Closing;
@@ -238,13 +238,13 @@ impl<S: Service> Conn<S> {
         service.close(cx, self.session, self.why);
     }
 
-    /// Gives the session a warm buffer to append to.
+    /// Lends the session a warm buffer to append to.
     #[inline]
     pub fn lend(&mut self, buffers: &mut Buffers) {
         self.out.lend(buffers);
     }
 
-    /// Takes back what an idle session does not need.
+    /// Takes back the buffers that an idle session does not need.
     #[inline]
     pub fn reclaim(&mut self, buffers: &mut Buffers) {
         self.out.reclaim(buffers);
@@ -255,7 +255,7 @@ impl<S: Service> Conn<S> {
 
     // ---- progress
 
-    /// Offers carried input, then delivers pending events, until nothing more can be done now.
+    /// Offers carried input, then delivers pending events, until no progress is possible.
     #[inline]
     fn advance(&mut self, service: &S, cx: &Cx<'_, S::State>) {
         loop {
@@ -287,7 +287,7 @@ impl<S: Service> Conn<S> {
         }
     }
 
-    /// Offers `input` while the session makes progress; returns how much of it was used.
+    /// Offers `input` while the session makes progress; returns the number of bytes used.
     #[inline]
     fn offer(&mut self, service: &S, cx: &Cx<'_, S::State>, input: &[u8]) -> usize {
         let mut used = 0;
@@ -307,7 +307,7 @@ impl<S: Service> Conn<S> {
         used
     }
 
-    /// Steps the session once and follows its answer; returns how much input it used.
+    /// Steps the session once and follows its answer; returns the number of input bytes used.
     #[inline]
     fn step(&mut self, service: &S, cx: &Cx<'_, S::State>, event: Event<'_, S::Outcome>) -> usize {
         let is_event = !matches!(event, Event::Bytes(_));
@@ -327,7 +327,7 @@ impl<S: Service> Conn<S> {
         }
         self.note_output();
         if self.mode == Mode::Paused && !self.room_owed && self.wake.is_none() {
-            // Neither room nor a deadline would ever end this pause.
+            // Neither room nor a deadline would end this pause.
             self.mode = Mode::Reading;
         }
         used
@@ -342,7 +342,7 @@ impl<S: Service> Conn<S> {
         }
     }
 
-    /// Continues if the output has become low.
+    /// Continues if the output is low again.
     #[inline]
     fn relieved(&mut self, service: &S, cx: &Cx<'_, S::State>) {
         if !self.room_owed || !self.out.is_low() {

@@ -1,6 +1,7 @@
 //! The effects of a step beyond its own output: bytes to other sessions, a bell, and notes.
 //!
-//! They are plain values that the engine collects after the step; a service makes no callbacks.
+//! The effects are plain values that the engine collects after the step;
+//! a service makes no callbacks.
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
@@ -10,7 +11,7 @@ use crate::SessionId;
 /// Bytes from one session for another's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Push {
-    /// The session that gets them.
+    /// The receiving session.
     pub to: SessionId,
     /// The bytes, appended whole to its output.
     pub bytes: Vec<u8>,
@@ -28,7 +29,7 @@ impl fmt::Display for NoPush {
 
 impl std::error::Error for NoPush {}
 
-/// The effects of one worker's sessions, to be collected.
+/// The effects of one worker's sessions, for the engine to collect.
 #[derive(Debug, Default)]
 pub struct Effects {
     filled: Cell<bool>,
@@ -41,14 +42,14 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// No effects yet; `carries`: the engine can carry bytes between sessions; `verbose`: it prints
-    /// notes.
+    /// No effects yet. `carries`: the engine can carry bytes between
+    /// sessions; `verbose`: it prints notes.
     pub fn new(carries: bool, verbose: bool) -> Effects {
         Effects { carries, verbose, ..Effects::default() }
     }
 
-    /// Whether there were effects since the last [`Effects::take_pushes`],
-    /// [`Effects::take_ring`] and [`Effects::take_notes`]. Costs one load.
+    /// Whether effects have come since the last [`Effects::take_pushes`], [`Effects::take_ring`]
+    /// and [`Effects::take_notes`]. Costs one load.
     pub fn is_filled(&self) -> bool {
         self.filled.get()
     }
@@ -67,7 +68,8 @@ impl Effects {
         notes
     }
 
-    /// Whether the casters are to be rung; asks once for however many wished it.
+    /// Whether the bell of the streaming workers must ring; true once,
+    /// however many sessions rang it.
     pub fn take_ring(&self) -> bool {
         let rung = self.rung.take();
         self.refill();
@@ -84,7 +86,7 @@ impl Effects {
         self.rung.set(true);
     }
 
-    /// How many requests were answered since the last call.
+    /// The number of requests answered since the last call.
     #[inline]
     pub fn take_answered(&self) -> u64 {
         self.answered.replace(0)

@@ -1,4 +1,4 @@
-//! Names for workers, sessions and files that are plain numbers.
+//! Plain numbers that name workers, sessions and files.
 
 use core::fmt;
 
@@ -6,31 +6,31 @@ const SLOT_BITS: u32 = 12;
 const INDEX_BITS: u32 = 24;
 const GENERATION_BITS: u32 = 24;
 
-/// How many workers can live at one time: the width of the shard field of a [`SessionId`].
+/// The maximum number of live workers: the width of the shard field of a [`SessionId`].
 pub const SHARDS_MAX: usize = 1 << SLOT_BITS;
 
 /// A worker, thread or process: a slot and a generation.
 ///
 /// Slots are reused when a worker is replaced and generations are not, so a lock that names its
-/// owner cannot mistake a successor for a dead worker. The value 0 names none.
+/// owner cannot mistake a successor for a dead worker. The value 0 names no worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerId(u32);
 
 impl WorkerId {
-    /// The largest generation; after it comes the first again.
+    /// The largest generation; the first follows it.
     pub const GENERATION_MAX: u32 = (1 << (32 - SLOT_BITS)) - 1;
 
     /// Names the `generation`-th worker in `slot`.
     ///
     /// # Panics
-    /// If `slot` is not below [`SHARDS_MAX`] or `generation` is 0 or needs more than 20 bits: both
+    /// If `slot` is not below [`SHARDS_MAX`], or `generation` is 0 or needs more than 20 bits. Both
     /// come from the supervisor, never from a peer.
     pub const fn new(slot: usize, generation: u32) -> WorkerId {
         assert!(slot < SHARDS_MAX && generation > 0 && generation < 1 << (32 - SLOT_BITS));
         WorkerId(generation << SLOT_BITS | slot as u32)
     }
 
-    /// The name for a number read from shared memory; `None` for 0, which names none.
+    /// The name for a number read from shared memory; `None` for 0, which names no worker.
     pub const fn from_bits(bits: u32) -> Option<WorkerId> {
         if bits >> SLOT_BITS == 0 { None } else { Some(WorkerId(bits)) }
     }
@@ -45,7 +45,7 @@ impl WorkerId {
         (self.0 & (SHARDS_MAX as u32 - 1)) as usize
     }
 
-    /// How many workers have had that slot, this one included; at least 1.
+    /// The number of workers that have had that slot, this one included; at least 1.
     pub const fn generation(self) -> u32 {
         self.0 >> SLOT_BITS
     }
@@ -57,18 +57,19 @@ impl fmt::Display for WorkerId {
     }
 }
 
-/// One connection, named for as long as the server runs: shard, index and generation in 60 bits.
+/// The unique name of a connection for the server's lifetime: shard,
+/// index and generation in 60 bits.
 ///
-/// The top four bits are always zero, so that an engine can tag the number and use it as `epoll`
-/// data or as `io_uring` user data. The generation tells a late event of a closed connection from
+/// The top four bits are always zero, so an engine can tag the number and use it as `epoll` data or
+/// as `io_uring` user data. The generation distinguishes a late event of a closed connection from
 /// one of its successor in the same table slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(u64);
 
 impl SessionId {
-    /// Names no session: what a tick sees as [`crate::Cx::me`].
+    /// Names no session: [`crate::Cx::me`] in a tick.
     pub const NONE: SessionId = SessionId(0);
-    /// How many sessions a shard can hold at one time.
+    /// The maximum number of sessions in a shard at one time.
     pub const INDEX_MAX: u32 = 1 << INDEX_BITS;
     /// The generation after which a table slot must be retired.
     pub const GENERATION_MAX: u32 = (1 << GENERATION_BITS) - 1;
@@ -76,7 +77,8 @@ impl SessionId {
     /// Names the `generation`-th session in slot `index` of the worker in worker slot `shard`.
     ///
     /// # Panics
-    /// If a field does not fit or `generation` is 0; all come from a table, never from a peer.
+    /// If a field does not fit or `generation` is 0. All fields come
+    /// from a table, never from a peer.
     pub const fn new(shard: usize, index: u32, generation: u32) -> SessionId {
         assert!(shard < SHARDS_MAX && index < SessionId::INDEX_MAX);
         assert!(generation > 0 && generation <= SessionId::GENERATION_MAX);
@@ -95,7 +97,7 @@ impl SessionId {
         self.0
     }
 
-    /// The worker slot of the worker that runs it.
+    /// The worker slot of the session's worker.
     pub const fn shard(self) -> usize {
         (self.0 >> (INDEX_BITS + GENERATION_BITS)) as usize
     }
@@ -105,7 +107,7 @@ impl SessionId {
         (self.0 & (SessionId::INDEX_MAX as u64 - 1)) as u32
     }
 
-    /// How many sessions have had that slot, this one included.
+    /// The number of sessions that have had that slot, this one included.
     pub const fn generation(self) -> u32 {
         (self.0 >> INDEX_BITS) as u32 & SessionId::GENERATION_MAX
     }
@@ -117,7 +119,7 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// A file that the launcher or a job has opened; the service never sees a descriptor.
+/// A file opened by the launcher or a job; the service never sees a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AssetId(pub u32);
 

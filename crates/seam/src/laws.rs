@@ -1,13 +1,12 @@
 //! The seam's nine laws as checkable properties.
 //!
-//! [`Watched`] sees from inside a service, under any engine, what an engine does to it: whether it
-//! keeps back-pressure, time, exclusion, bounded turns and the visible half of order, progress and
-//! closing. The others show only when two runs, or a run and a model, are compared; [`probe`] gives
-//! services whose reply is a pure function of what was sent, so that any engine can be compared
-//! byte for byte.
+//! [`Watched`] wraps a service and sees, under any engine, whether the engine keeps back-pressure,
+//! time, exclusion, bounded turns and the visible half of order, progress and closing. The other
+//! laws show only when two runs, or a run and a model, are compared; [`probe`] gives services whose
+//! reply is a pure function of the input, so that any engine can be compared byte for byte.
 //!
-//! The surprising thing: nothing here knows an engine. A law is checked where its breach would
-//! hurt, in front of the service.
+//! The surprising thing: nothing here knows an engine. Each law is checked where its breach does
+//! damage: at the service.
 
 use core::fmt;
 
@@ -19,23 +18,23 @@ pub use watched::{Ledger, Seen, TURN_BYTES_MAX, Watched};
 /// One law of the seam.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Law {
-    /// How the input is cut does not matter.
+    /// The cuts of the input do not matter.
     Chunking,
-    /// Input that nobody can use ends the connection.
+    /// Input that the service cannot use ends the connection.
     Progress,
     /// A full output stops the input.
     BackPressure,
     /// Time goes forward, and deadlines are kept.
     Time,
-    /// What comes first goes first.
+    /// First in, first out.
     Order,
     /// Flush, then close once.
     Closing,
-    /// One worker in a session.
+    /// One worker at a time in a session.
     Exclusion,
-    /// Nobody is served without end.
+    /// No session is served without end.
     BoundedTurn,
-    /// The same causes, the same bytes.
+    /// The same inputs give the same bytes.
     Determinism,
 }
 
@@ -53,7 +52,7 @@ impl Law {
         Law::Determinism,
     ];
 
-    /// Its name, in one or two words.
+    /// The law's name, in one or two words.
     pub const fn name(self) -> &'static str {
         match self {
             Law::Chunking => "chunking",
@@ -68,7 +67,7 @@ impl Law {
         }
     }
 
-    /// What it demands, in one sentence.
+    /// The demand of the law, in one sentence.
     pub const fn sentence(self) -> &'static str {
         match self {
             Law::Chunking => "any split of the input gives the same output",
@@ -112,9 +111,9 @@ impl fmt::Display for Law {
 /// A breach of a law.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which law.
+    /// The broken law.
     pub law: Law,
-    /// Which session, and what happened to it.
+    /// The session, and the details.
     pub detail: String,
 }
 
@@ -124,7 +123,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What to do at a violation where nobody will look at the list afterwards: panics, so that the
+/// Reacts to a violation when no caller reads the list afterwards: panics, so that the
 /// thread or process ends loudly.
 ///
 /// # Panics
@@ -133,7 +132,7 @@ pub fn panicking(violation: &Violation) {
     panic!("{violation}");
 }
 
-/// What to do at a violation where the list is read afterwards: nothing.
+/// Reacts to a violation when a caller reads the list afterwards: does nothing.
 pub fn listing(_violation: &Violation) {}
 
 #[cfg(test)]

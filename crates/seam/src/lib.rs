@@ -1,10 +1,10 @@
 //! The contract between a service and the engine that runs it: bytes and `now` go in, bytes and a
 //! deadline come out.
 //!
-//! Nothing here can block, open a socket, start a thread or read a clock, and there is no
-//! dependency. A [`Service`] is a sans-I/O state machine; a [`Conn`] is one connection of it and
-//! the only caller of [`Service::step`]. Blocking threads, `epoll`, `io_uring` and the simulator
-//! are each a plain loop around [`Conn`]:
+//! Code here cannot block, open a socket, start a thread or read a clock, and it has no dependency.
+//! A [`Service`] is a sans-I/O state machine. A [`Conn`] is one connection of it and the only
+//! caller of [`Service::step`]. Blocking threads, `epoll`, `io_uring` and the simulator are each a
+//! plain loop around [`Conn`]:
 //!
 //! ```text
 //!   lend -> feed / eof / deadline / drain / outcome

@@ -1,8 +1,8 @@
-//! A connection's output: a rope of bytes, shared bytes and file ranges that the engine owns and
-//! the service appends to.
+//! A connection's output: a rope of bytes, shared bytes and file ranges. The engine owns it, and
+//! the service appends to it.
 //!
-//! Output that an engine takes to write later counts until it has landed; otherwise taking would
-//! silently switch back-pressure off.
+//! Output that an engine takes to write later counts until it has landed; otherwise taking it would
+//! silently disable back-pressure.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -12,18 +12,18 @@ use std::sync::Arc;
 
 use crate::{AssetId, Limits};
 
-/// A file as the source of output. It is only a name here: the service passes it on, and the engine
-/// sends from the file.
+/// A file as the source of output. It is only a name here: the service passes it on, and
+/// the engine sends from the file.
 #[derive(Clone, Debug)]
 pub enum Source {
     /// A file opened before the first worker, by its number.
     Asset(AssetId),
-    /// A file opened later; it is closed with the last piece of output that names it.
+    /// A file opened later; it closes with the last piece of output that names it.
     Open(Arc<OwnedFd>),
 }
 
 impl PartialEq for Source {
-    /// The same open file, not merely the same content.
+    /// Compares the open file, not the content.
     fn eq(&self, other: &Source) -> bool {
         match (self, other) {
             (Source::Asset(one), Source::Asset(two)) => one == two,
@@ -59,7 +59,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// How many bytes it stands for.
+    /// The length of the piece in bytes.
     pub fn len(&self) -> usize {
         match self {
             Part::Bytes(bytes) => bytes.len(),
@@ -68,7 +68,7 @@ impl Part {
         }
     }
 
-    /// True if it stands for no byte.
+    /// True if the piece is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -89,7 +89,7 @@ pub struct Out {
     /// Sealed pieces; the tail comes after them.
     parts: VecDeque<Part>,
     tail: Vec<u8>,
-    /// Bytes in `parts`, those of the front that are sent already included.
+    /// Bytes in `parts`, including those of the front that are sent already.
     sealed: usize,
     /// Bytes of the oldest piece that are sent already.
     head: usize,
@@ -115,7 +115,7 @@ impl Out {
 
     // ---- the service's side
 
-    /// Where the service appends; what is there already must not be touched.
+    /// The buffer that the service appends to; its present content must not change.
     #[inline]
     pub fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.tail
@@ -133,13 +133,13 @@ impl Out {
         self.append(Part::File(source.into(), range));
     }
 
-    /// True if a service should stop making output; [`crate::Conn`] then offers it no input.
+    /// True if the service must stop making output; [`crate::Conn`] then offers it no input.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.len() >= self.high
     }
 
-    /// Bytes not sent yet, those in flight included.
+    /// Bytes not sent yet, including those in flight.
     #[inline]
     pub fn len(&self) -> usize {
         self.waiting() + self.flying
@@ -153,7 +153,7 @@ impl Out {
 
     // ---- the engine's side
 
-    /// Bytes that nobody has taken or sent.
+    /// Bytes neither taken nor sent.
     #[inline]
     pub fn waiting(&self) -> usize {
         self.sealed + self.tail.len() - self.head
@@ -165,18 +165,18 @@ impl Out {
         self.flying
     }
 
-    /// True if the output has fallen so low that the service may go on.
+    /// True if the output has fallen so low that the service may continue.
     #[inline]
     pub fn is_low(&self) -> bool {
         self.len() <= self.low
     }
 
-    /// True if a file waits behind the oldest bytes in memory, so that [`Out::gather`] stops there.
+    /// True if a file follows the oldest bytes in memory, so that [`Out::gather`] stops there.
     pub fn has_file(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::File(..)))
     }
 
-    /// Fills `slices` with the oldest bytes in memory and says how many it filled; stops at a file.
+    /// Fills `slices` with the oldest bytes in memory and returns their number; stops at a file.
     pub fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let mut filled = 0;
         let mut skip = self.head;
@@ -196,13 +196,13 @@ impl Out {
         filled
     }
 
-    /// The waiting bytes if they are one slice of memory, which is the common case.
+    /// The waiting bytes, if they are one slice of memory, which is the common case.
     #[inline]
     pub fn single(&self) -> Option<&[u8]> {
         self.parts.is_empty().then(|| &self.tail[self.head..])
     }
 
-    /// The oldest piece if it is a file: where it comes from and the range not sent yet.
+    /// The oldest piece, if it is a file: its source and the range not sent yet.
     pub fn front_file(&self) -> Option<(&Source, Range<u64>)> {
         match self.parts.front() {
             Some(Part::File(source, range)) => {
@@ -231,7 +231,7 @@ impl Out {
         self.parts.push_front(Part::Bytes(bytes));
     }
 
-    /// Forgets the oldest `sent` bytes: they are in the kernel's hands.
+    /// Removes the oldest `sent` bytes: the kernel has them.
     #[inline]
     pub fn advance(&mut self, sent: usize) {
         assert!(sent <= self.waiting(), "more bytes sent than were waiting");
@@ -251,7 +251,7 @@ impl Out {
         }
     }
 
-    /// Hands over the oldest piece, for engines that write later; it counts until it has landed.
+    /// Takes the oldest piece, for engines that write later; it counts until it has landed.
     pub fn take(&mut self) -> Option<Part> {
         if self.waiting() == 0 {
             return None;
@@ -274,14 +274,14 @@ impl Out {
         Some(part)
     }
 
-    /// `bytes` of what was taken are in the kernel's hands or lost with the connection.
+    /// The kernel has `bytes` of the pieces taken, or they were lost with the connection.
     #[inline]
     pub fn landed(&mut self, bytes: usize) {
         assert!(bytes <= self.flying, "more bytes landed than were in flight");
         self.flying -= bytes;
     }
 
-    /// Makes sure that the service appends to a warm buffer.
+    /// Ensures that the service appends to a warm buffer.
     #[inline]
     pub fn lend(&mut self, buffers: &mut Buffers) {
         if self.tail.capacity() == 0 {
@@ -289,7 +289,7 @@ impl Out {
         }
     }
 
-    /// Takes the buffer back if nothing is in it.
+    /// Takes the buffer back if it is empty.
     #[inline]
     pub fn reclaim(&mut self, buffers: &mut Buffers) {
         if self.tail.is_empty() && self.tail.capacity() > 0 {
@@ -297,7 +297,7 @@ impl Out {
         }
     }
 
-    /// Drops what nobody has taken.
+    /// Drops the bytes not taken yet.
     pub(crate) fn discard(&mut self) {
         self.parts.clear();
         self.tail.clear();
@@ -317,8 +317,8 @@ impl Out {
     }
 }
 
-/// A worker's spare buffers, last in first out, so that the warmest is used next and an idle
-/// session owns none.
+/// A worker's spare buffers, last in, first out: the warmest is used next,
+/// and an idle session owns none.
 #[derive(Debug)]
 pub struct Buffers {
     spare: Vec<Vec<u8>>,
@@ -326,7 +326,7 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// What a new buffer holds before it grows, in bytes: a batch of short replies.
+    /// The initial capacity of a new buffer, in bytes: a batch of short replies.
     const FRESH: usize = 4 * 1024;
     /// A buffer that grew beyond this, in bytes, is freed instead of kept.
     pub const KEEP_MAX: usize = 256 * 1024;
@@ -342,7 +342,7 @@ impl Buffers {
         self.spare.pop().unwrap_or_else(|| Vec::with_capacity(Buffers::FRESH))
     }
 
-    /// Gives a buffer back; what is in it is forgotten.
+    /// Returns a buffer; its content is dropped.
     #[inline]
     pub fn put(&mut self, mut buffer: Vec<u8>) {
         let kept = 1..=Buffers::KEEP_MAX;
@@ -352,12 +352,12 @@ impl Buffers {
         }
     }
 
-    /// How many buffers wait here.
+    /// The number of spare buffers.
     pub fn len(&self) -> usize {
         self.spare.len()
     }
 
-    /// True if none waits.
+    /// True if there is no spare buffer.
     pub fn is_empty(&self) -> bool {
         self.spare.is_empty()
     }
@@ -370,7 +370,7 @@ mod tests {
     const LIMITS: Limits =
         Limits { input_max: 64, output_high: 32, output_low: 8, sessions_max: 1 };
 
-    /// Reads all of `out` as an engine that sends at most `step` bytes at once would.
+    /// Reads all of `out`, like an engine that sends at most `step` bytes at once.
     fn drain_by_sending(out: &mut Out, step: usize) -> Vec<u8> {
         let mut sent = Vec::new();
         while out.waiting() > 0 {

@@ -1,17 +1,17 @@
-//! Datagrams that leave by the clock: which packets are due until a moment, whatever sends them.
+//! Datagrams that leave by the clock: the packets due until a moment, for any sender.
 //!
-//! A [`Service`](crate::Service) answers; a [`PacedSource`] speaks first. The two share one state:
-//! a session orders a stream there (play, pause, seek, tear down) and rings ([`crate::Cx::ring`]);
-//! the streaming worker takes the order up as a [`PacedSource::Stream`], the memory of one running
-//! transmission.
+//! A [`Service`](crate::Service) answers; a [`PacedSource`] speaks first. The two share one
+//! state: a session orders a stream there (play, pause, seek, tear down) and rings
+//! ([`crate::Cx::ring`]). The streaming worker picks the order up as a [`PacedSource::Stream`],
+//! the memory of one running transmission.
 //!
-//! The surprising thing: [`PacedSource::due`] is told *until* when packets are wanted, and that
-//! moment need not be now. A timer wheel asks for what is due at this tick. An engine that hands
-//! the kernel seconds of packets at once asks for the future, and says afterwards how many of them
-//! never left ([`PacedSource::withdrawn`]). A worker that was held up asks for the past, a little
-//! at a time, so that late packets never leave as one burst.
+//! The surprising thing: the engine tells [`PacedSource::due`] *until* when it wants packets, and
+//! that moment need not be now. A timer wheel asks for the packets due at this tick. An engine that
+//! hands the kernel seconds of packets at once asks for the future, and reports afterwards how many
+//! of them never left ([`PacedSource::withdrawn`]). A delayed worker asks for the past, a little at
+//! a time, so that late packets never leave as one burst.
 //!
-//! [`PacedLaw`] lists what an engine may rely on, and a source on the engine:
+//! [`PacedLaw`] lists the guarantees of a source to its engine, and of an engine to its source:
 //!
 //! ```text
 //!   start -> due, due, .. -> (rung | withdrawn | due)* -> close
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use crate::{Effects, Instant, Share, Source, WorkerId};
 
-/// Timer-driven datagrams of a protocol, written once for every timer and every way to send.
+/// Timer-driven datagrams of a protocol, written once for every timer and every sender.
 ///
 /// Each method gets the outside world as values and may not block. One worker owns a stream from
 /// [`PacedSource::start`] to [`PacedSource::close`].
@@ -38,18 +38,17 @@ pub trait PacedSource: Sync {
     /// The bounds of one worker; asked once.
     fn limits(&self) -> PacedLimits;
 
-    /// Takes the next ordered stream from the state and says when it wants to be called; `None` if
-    /// no order waits. A worker calls it until it returns `None`, at its start and whenever the
-    /// bell rang. Two workers never get the same order.
+    /// Takes the next ordered stream from the state and returns when it wants to be called; `None`
+    /// if no order waits. A worker calls it until it returns `None`, at the worker's start and
+    /// whenever the bell rang. Two workers never get the same order.
     fn start(&self, cx: &PacedCx<'_, Self::State>) -> Option<(Self::Stream, Next)>;
 
-    /// Appends every packet whose moment is at or before `until`, oldest first, and says when it
+    /// Appends every packet whose moment is at or before `until`, oldest first, and returns when it
     /// wants to be called next.
     ///
-    /// `until` never decreases for a stream, except after [`PacedSource::withdrawn`]. It lies
-    /// before `cx.now` where the worker was held up; it then moves at twice the speed of the clock
-    /// until it has caught up. A source that finds it too far behind may skip to what is worth
-    /// sending.
+    /// `until` never decreases for a stream, except after [`PacedSource::withdrawn`]. In a delayed
+    /// worker it lies before `cx.now` and moves at twice the speed of the clock until it has caught
+    /// up. A source that is too far behind may skip to packets still worth sending.
     fn due(
         &self,
         cx: &PacedCx<'_, Self::State>,
@@ -59,23 +58,24 @@ pub trait PacedSource: Sync {
     ) -> Next;
 
     /// The last `unsent` packets of this stream never left and never will. The next
-    /// [`PacedSource::due`] appends the same packets again, each with the moment that it then has.
+    /// [`PacedSource::due`] appends the same packets again, each with its moment at that time.
     /// Called before [`PacedSource::rung`], which moves those moments.
     fn withdrawn(&self, cx: &PacedCx<'_, Self::State>, stream: &mut Self::Stream, unsent: usize);
 
-    /// The bell rang: the stream's order in the state may have changed (pause, play, seek, tear
-    /// down). Called for every stream, so one without news should cost one load. Answers as
-    /// [`PacedSource::due`] does; [`Next::Done`] ends the stream without another packet.
+    /// The bell rang: the stream's order in the state may have changed (pause, play, seek,
+    /// tear down). The engine calls it for every stream, so the case without news should
+    /// cost one load. Returns the same as [`PacedSource::due`]; [`Next::Done`] ends the
+    /// stream without another packet.
     fn rung(&self, cx: &PacedCx<'_, Self::State>, stream: &mut Self::Stream) -> Next;
 
-    /// Whether [`PacedSource::rung`] would find something new; true if unknown. Packets that the
-    /// kernel holds ahead of the clock are taken back only from streams that have news.
+    /// Whether [`PacedSource::rung`] would find news; true if unknown. The engine takes packets
+    /// back from the kernel only for streams with news.
     fn has_news(&self, cx: &PacedCx<'_, Self::State>, stream: &Self::Stream) -> bool {
         let _ = (cx, stream);
         true
     }
 
-    /// How the engine treats this stream beside sending it.
+    /// The engine's treatment of this stream beside sending it.
     fn policy(&self, stream: &Self::Stream) -> StreamPolicy {
         let _ = stream;
         StreamPolicy::default()
@@ -93,7 +93,7 @@ pub trait PacedSource: Sync {
         let _ = (cx, from, channel, datagram);
     }
 
-    /// The stream has ended; called exactly once for each that was started.
+    /// The stream has ended; called exactly once for each started stream.
     fn close(&self, cx: &PacedCx<'_, Self::State>, stream: Self::Stream);
 }
 
@@ -102,8 +102,8 @@ pub trait PacedSource: Sync {
 pub struct PacedLimits {
     /// Streams that one worker may hold at a time; further orders wait in the state.
     pub streams_max: usize,
-    /// How far ahead of the clock packets may be handed to a kernel that sends by itself. More
-    /// saves calls; less saves memory, and packets that a pause takes back.
+    /// How far ahead of the clock the engine may hand packets to a kernel that sends by itself. A
+    /// longer time saves calls; a shorter one saves memory, and packets that a pause takes back.
     pub ahead: Duration,
 }
 
@@ -114,24 +114,24 @@ impl PacedLimits {
     }
 }
 
-/// How an engine treats a stream beside sending it.
+/// The engine's treatment of a stream beside sending it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamPolicy {
     /// A multicast group whose members report to each other. The engine listens there while the
-    /// stream runs, and passes what comes on as if it had come to the control socket.
+    /// stream runs, and delivers its datagrams as if they had come to the control socket.
     pub report_group: Option<SocketAddr>,
-    /// What becomes of the stream when the server shuts down.
+    /// The stream's fate when the server shuts down.
     pub at_shutdown: AtShutdown,
 }
 
-/// What becomes of a stream when its server shuts down.
+/// The fate of a stream when its server shuts down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AtShutdown {
     /// The server waits for its end.
     #[default]
     Finish,
-    /// The server waits for its end, unless a successor can continue it: then it is closed at once,
-    /// so that the successor can start it again.
+    /// The server waits for its end, unless a successor can continue it: then the server closes it
+    /// at once, so that the successor can start it again.
     Transfer,
     /// The server closes it.
     Stop,
@@ -142,9 +142,9 @@ pub enum AtShutdown {
 pub struct PacedCx<'a, T> {
     /// The time of this turn; never decreases for a stream.
     pub now: Instant,
-    /// The worker that calls.
+    /// The calling worker.
     pub worker: WorkerId,
-    /// What all workers share.
+    /// The state that all workers share.
     pub state: &'a T,
     effects: &'a Effects,
 }
@@ -160,25 +160,25 @@ impl<'a, T> PacedCx<'a, T> {
         PacedCx { now, worker, state, effects }
     }
 
-    /// Leaves a line for the log (`--verbose`); `write` runs only if there is one.
+    /// Writes a line to the log (`--verbose`); `write` runs only if there is one.
     pub fn note(&self, write: impl FnOnce(&mut String)) {
         self.effects.note(write);
     }
 }
 
-/// When a stream wants to be called.
+/// The next call of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// At this moment: later than the `until` of the call that returns it, unless the burst was
-    /// full and the rest is due already.
+    /// At this moment: later than the `until` of the call that returns it, unless the burst is full
+    /// and the rest is due already.
     At(Instant),
-    /// Not before the bell rings: nothing is due while it is paused.
+    /// Not before the bell rings: a paused stream has no packets due.
     Parked,
     /// Never: close it.
     Done,
 }
 
-/// Which of the server's two sockets; with one port for both (RFC 5761) they are the same.
+/// One of the server's two sockets; with one port for both (RFC 5761) they are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Channel {
     /// Media, even port (RFC 3550, section 11).
@@ -187,7 +187,7 @@ pub enum Channel {
     Rtcp,
 }
 
-/// What follows the head of a packet.
+/// The body after the head of a packet.
 #[derive(Clone, Debug)]
 pub enum Body<'b> {
     /// Bytes that are copied into the burst.
@@ -198,7 +198,7 @@ pub enum Body<'b> {
     File(Source, Range<u64>),
 }
 
-/// What follows the front of a packet in a burst.
+/// The payload after the front of a packet in a burst.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// Nothing: the front is the datagram.
@@ -210,7 +210,7 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// How many bytes it stands for.
+    /// The length of the payload in bytes.
     pub fn len(&self) -> usize {
         match self {
             Payload::None => 0,
@@ -219,7 +219,7 @@ impl Payload {
         }
     }
 
-    /// True if it stands for no byte.
+    /// True if the payload is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -228,13 +228,13 @@ impl Payload {
 /// One datagram: its front, which lies in the burst, then its payload.
 #[derive(Clone, Debug)]
 pub struct Packet {
-    /// The moment at which it is due by its schedule; lateness counts from there.
+    /// Its scheduled moment; lateness counts from there.
     pub at: Instant,
     /// The receiver.
     pub to: SocketAddr,
-    /// The socket that it leaves from.
+    /// The sending socket.
     pub channel: Channel,
-    /// What follows the front.
+    /// The payload after the front.
     pub payload: Payload,
     front: Range<u32>,
 }
@@ -245,13 +245,13 @@ impl Packet {
         self.front.len() + self.payload.len()
     }
 
-    /// True of a datagram without a byte, which is a datagram all the same.
+    /// True for a datagram without a byte, which is still a datagram.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Packets in the order in which they are to leave, with the bytes that are theirs alone.
+/// Packets in sending order, with the bytes that belong to them alone.
 #[derive(Debug)]
 pub struct Burst {
     packets: Vec<Packet>,
@@ -260,13 +260,13 @@ pub struct Burst {
 }
 
 impl Burst {
-    /// The most bytes that one datagram can carry over IPv4: 65,535 less two headers.
+    /// The maximum payload of a datagram over IPv4: 65,535 bytes less two headers.
     pub const DATAGRAM_MAX: usize = 65_507;
 
     /// An empty burst that is full at `packets_max` packets.
     ///
     /// # Panics
-    /// If `packets_max` is 0: nothing would ever leave.
+    /// If `packets_max` is 0: no packet would ever leave.
     pub fn new(packets_max: usize) -> Burst {
         assert!(packets_max > 0, "expected room for one packet at least");
         Burst { packets: Vec::new(), arena: Vec::new(), packets_max }
@@ -277,8 +277,8 @@ impl Burst {
     /// Appends a packet: `head` (usually 12 to 64 bytes), then the body.
     ///
     /// # Panics
-    /// If it is longer than [`Burst::DATAGRAM_MAX`], or a range lies outside its bytes: both are
-    /// the source's own arithmetic, never a peer's.
+    /// If it is longer than [`Burst::DATAGRAM_MAX`], or a range lies outside its bytes. Both are
+    /// errors of the source's own arithmetic, never of a peer.
     pub fn push(
         &mut self,
         at: Instant,
@@ -308,7 +308,7 @@ impl Burst {
         self.packets.push(packet);
     }
 
-    /// True if a source should stop, and ask to be called again at once if more is due.
+    /// True if a source must stop, and ask to be called again at once if more is due.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.packets.len() >= self.packets_max
@@ -322,13 +322,13 @@ impl Burst {
         &self.packets
     }
 
-    /// How many packets there are.
+    /// The number of packets.
     #[inline]
     pub fn len(&self) -> usize {
         self.packets.len()
     }
 
-    /// True if there is none.
+    /// True if the burst is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
@@ -340,9 +340,9 @@ impl Burst {
         &self.arena[packet.front.start as usize..packet.front.end as usize]
     }
 
-    /// Reads the payloads that lie in files opened at run time, for senders that send from memory.
-    /// `read` appends the bytes of a range; if it returns false, the packet is left out. Returns
-    /// how many packets were left out.
+    /// Reads the payloads in files opened at run time, for senders that send from memory.
+    /// `read` appends the bytes of a range; if it returns false, the packet is dropped. Returns
+    /// the number of dropped packets.
     ///
     /// All bytes read share one allocation, which lasts as long as the packets.
     pub fn load_open(
@@ -390,7 +390,7 @@ pub enum PacedLaw {
     Time,
     /// Packets keep their order.
     Order,
-    /// No call is in vain.
+    /// Every call makes progress.
     Progress,
     /// Withdrawn packets come again.
     Withdrawal,
@@ -411,7 +411,7 @@ impl PacedLaw {
         PacedLaw::Closing,
     ];
 
-    /// Its name, in one word.
+    /// The law's name, in one word.
     pub const fn name(self) -> &'static str {
         match self {
             PacedLaw::Time => "time",
@@ -423,7 +423,7 @@ impl PacedLaw {
         }
     }
 
-    /// What it demands, in one sentence.
+    /// The demand of the law, in one sentence.
     pub const fn sentence(self) -> &'static str {
         match self {
             PacedLaw::Time => {

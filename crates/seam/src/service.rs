@@ -1,16 +1,16 @@
-//! What a service is: a state machine over bytes and time.
+//! The definition of a service: a state machine over bytes and time.
 
 use core::net::SocketAddr;
 use core::time::Duration;
 
 use crate::{Effects, Instant, NoPush, Out, SessionId, Share, WorkerId};
 
-/// A protocol with its state, written once, run on every architecture.
+/// A protocol with its state, written once, for every architecture.
 ///
 /// Each method gets the outside world as values ([`Cx`]) and appends to an output that the engine
 /// owns ([`Out`]). Only [`Service::work`] may block.
 pub trait Service: Sync {
-    /// The state that all workers share; the launcher decides where it lies.
+    /// The state that all workers share; the launcher places it.
     type State: Share;
     /// The memory of one connection: plain data.
     type Session: Send + 'static;
@@ -22,16 +22,16 @@ pub trait Service: Sync {
     /// The limits of a connection.
     fn limits(&self) -> Limits;
 
-    /// How long a new connection may stay before its first step; then it gets [`Event::Deadline`].
-    /// `None`: only the engine's idle limit counts.
+    /// The time that a new connection may wait before its first step; then it gets
+    /// [`Event::Deadline`]. `None`: only the engine's idle limit counts.
     fn patience(&self) -> Option<Duration> {
         None
     }
 
-    /// A peer has connected. A greeting may be appended to `out`.
+    /// A peer has connected. The service may append a greeting to `out`.
     fn open(&self, cx: &Cx<'_, Self::State>, peer: Peer, out: &mut Out) -> Self::Session;
 
-    /// Handles an event of the session: appends replies and returns what comes next.
+    /// Handles an event of the session: appends replies and returns the next step.
     fn step(
         &self,
         cx: &Cx<'_, Self::State>,
@@ -40,7 +40,8 @@ pub trait Service: Sync {
         out: &mut Out,
     ) -> Step<Self::Job>;
 
-    /// Works on a job: may block, sees no session, runs on a thread of the engine's choice.
+    /// Works on a job: may block, has no access to a session, runs on a
+    /// thread of the engine's choice.
     fn work(&self, state: &Self::State, job: Self::Job) -> Self::Outcome;
 
     /// The session has ended; called exactly once for each [`Service::open`].
@@ -48,7 +49,7 @@ pub trait Service: Sync {
         let _ = (cx, session, why);
     }
 
-    /// Work that belongs to no session: called by one worker at its start, and again at the moment
+    /// Work that belongs to no session: one worker calls it at its start, and again at the moment
     /// that it returns. `None` ends that.
     fn tick(&self, cx: &Cx<'_, Self::State>) -> Option<Instant> {
         let _ = cx;
@@ -61,14 +62,14 @@ pub trait Service: Sync {
 pub struct Cx<'a, T> {
     /// The time of this turn; never decreases for a session.
     pub now: Instant,
-    /// The session that is stepped.
+    /// The session of this step; [`SessionId::NONE`] in a tick.
     pub me: SessionId,
-    /// The worker that runs it.
+    /// The worker that runs this call.
     pub worker: WorkerId,
-    /// What all workers share.
+    /// The state that all workers share.
     pub state: &'a T,
     effects: &'a Effects,
-    /// Pushed bytes would bypass the service that encloses this one.
+    /// A service encloses this one, and pushed bytes would bypass it.
     enclosed: bool,
 }
 
@@ -84,36 +85,36 @@ impl<'a, T> Cx<'a, T> {
         Cx { now, me, worker, state, effects, enclosed: false }
     }
 
-    /// The same about another state.
+    /// The same context with another state.
     #[inline]
     pub fn on<U>(&self, state: &'a U) -> Cx<'a, U> {
         let Cx { now, me, worker, effects, enclosed, .. } = *self;
         Cx { now, me, worker, state, effects, enclosed }
     }
 
-    /// The same for a service within another one. Only the outer one knows how bytes must look on
-    /// the way to a peer, so [`Cx::push`] is refused.
+    /// The same context for a service enclosed by another. Only the outer service knows the wire
+    /// format, so [`Cx::push`] is refused.
     pub fn enclose(&self) -> Cx<'a, T> {
         Cx { enclosed: true, ..*self }
     }
 
-    /// Asks that `bytes` be appended to the output of session `to`, without stepping it. Bytes for
-    /// a session that is gone, or whose output is full, are dropped and counted by the engine.
+    /// Requests that `bytes` be appended to the output of session `to`, without stepping it. The
+    /// engine drops and counts bytes for a session that is gone or whose output is full.
     ///
     /// # Errors
-    /// [`NoPush`] where the engine has no way from one session to another.
+    /// [`NoPush`] if the engine cannot carry bytes between sessions.
     pub fn push(&self, to: SessionId, bytes: &[u8]) -> Result<(), NoPush> {
         if self.enclosed { Err(NoPush) } else { self.effects.push(to, bytes) }
     }
 
-    /// Rings the casters' bell once this turn is over: an order in the state has changed
-    /// ([`crate::PacedSource::rung`]). Where no caster runs nobody hears it.
+    /// Rings the streaming workers' bell after this turn: an order in the state has changed
+    /// ([`crate::PacedSource::rung`]). Without a streaming worker the bell has no effect.
     pub fn ring(&self) {
         self.effects.ring();
     }
 
     /// Counts requests, as the protocol defines them, as answered; the scoreboard shows the count
-    /// beside bytes and connections. It is one addition in the worker's own memory.
+    /// beside bytes and connections. It costs one addition in the worker's own memory.
     #[inline]
     pub fn answered(&self, count: u64) {
         self.effects.answered(count);
@@ -137,12 +138,12 @@ pub enum Peer {
 /// An event of a session.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a, O> {
-    /// All input not yet used, oldest first; never empty. The step returns how much it used, and is
-    /// offered the rest again: at once if it made progress, else together with later input.
+    /// All input not yet used, oldest first; never empty. The step returns how many bytes it used,
+    /// and is offered the rest again: at once if it made progress, else together with later input.
     Bytes(&'a [u8]),
     /// The output fell to [`Limits::output_low`] after it was full, or after [`Then::Pause`].
     Room,
-    /// The [`Step::wake`] last asked for has come.
+    /// The last requested [`Step::wake`] has come.
     Deadline,
     /// The peer will send no more; delivered once, after all its input was offered.
     Eof,
@@ -152,24 +153,24 @@ pub enum Event<'a, O> {
     Outcome(O),
 }
 
-/// What a step did, and what it wants.
+/// The result of a step, and its wishes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Step<J> {
-    /// How many bytes of [`Event::Bytes`] were used; 0 for every other event.
+    /// The number of bytes of [`Event::Bytes`] used; 0 for every other event.
     pub used: usize,
-    /// What comes next.
+    /// The continuation.
     pub then: Then<J>,
-    /// The session's one deadline from here on; `None` forgets an earlier one.
+    /// The session's only deadline from here on; `None` removes an earlier one.
     pub wake: Option<Instant>,
 }
 
 impl<J> Step<J> {
-    /// `used` bytes were used; more may come.
+    /// `used` bytes were used; offer more.
     pub fn read(used: usize) -> Step<J> {
         Step { used, then: Then::Read, wake: None }
     }
 
-    /// `used` bytes were used; no more until [`Event::Room`] or [`Event::Deadline`].
+    /// `used` bytes were used; offer no more until [`Event::Room`] or [`Event::Deadline`].
     pub fn pause(used: usize) -> Step<J> {
         Step { used, then: Then::Pause, wake: None }
     }
@@ -179,24 +180,24 @@ impl<J> Step<J> {
         Step { used, then: Then::Close, wake: None }
     }
 
-    /// `used` bytes were used; nothing is offered until the outcome of `job` is back.
+    /// `used` bytes were used; offer nothing until the outcome of `job` is back.
     pub fn offload(used: usize, job: J) -> Step<J> {
         Step { used, then: Then::Offload(job), wake: None }
     }
 
-    /// The same with a deadline.
+    /// The same step with a deadline.
     pub fn wake_at(self, wake: Instant) -> Step<J> {
         Step { wake: Some(wake), ..self }
     }
 }
 
-/// What comes after a step.
+/// The continuation after a step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Then<J> {
     /// Offer more input.
     Read,
     /// Offer no input until the step for [`Event::Room`] or [`Event::Deadline`] returns another
-    /// value. For rate limits and for bodies made piece by piece; back-pressure needs no help.
+    /// value. For rate limits and for bodies made piece by piece; back-pressure does not need it.
     Pause,
     /// Flush, then close; the session is not stepped again.
     Close,
@@ -204,20 +205,20 @@ pub enum Then<J> {
     Offload(J),
 }
 
-/// The limits of one connection, in bytes, and of one server, in connections.
+/// The limits of one connection, in bytes, and of the server, in connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// A step that uses nothing of this much input ends the connection ([`Closed::Overlong`]).
+    /// A step that uses no byte of this much input ends the connection ([`Closed::Overlong`]).
     pub input_max: usize,
-    /// With this much output unsent no input is offered.
+    /// With this much unsent output, the engine offers no input.
     pub output_high: usize,
-    /// Input is offered again when the unsent output has fallen to this.
+    /// The engine offers input again when the unsent output has fallen to this.
     pub output_low: usize,
-    /// Connections at one time in the whole server.
+    /// The maximum number of connections at one time in the whole server.
     pub sessions_max: usize,
 }
 
-/// Why a session ended.
+/// The reason that a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Closed {
     /// The service returned [`Then::Close`].

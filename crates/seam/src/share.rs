@@ -4,25 +4,25 @@ use core::fmt;
 
 use crate::WorkerId;
 
-/// State that all workers share and that the launcher can place in any memory.
+/// State that all workers share, and that the launcher can place in any memory.
 ///
 /// With one process it lies in private memory, with several in a shared mapping made before the
 /// fork; type and code are the same.
 ///
 /// # Safety
-/// The implementer promises that the all-zero bytes are a valid value; that the value holds no
-/// pointer, reference, `Box`, `Vec`, `Arc`, standard lock or destructor; and that whatever changes
-/// through `&self` is an atomic or lies behind a lock that works between processes.
+/// The implementer promises three things. The all-zero bytes are a valid value. The value holds no
+/// pointer, reference, `Box`, `Vec`, `Arc`, standard lock or destructor. All data that changes
+/// through `&self` is atomic or lies behind a lock that works between processes.
 pub unsafe trait Share: Sync + Sized + 'static {
-    /// Fills the zeroed value, once, before the first worker exists: fields that never change
-    /// again can therefore be plain.
+    /// Fills the zeroed value, once, before the first worker exists: constant
+    /// fields can therefore be plain.
     ///
     /// # Errors
-    /// [`BadSeed`] says what in `seed` was expected, what was found and what to do.
+    /// [`BadSeed`] names the expected part of `seed`, the text found and the remedy.
     fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed>;
 
-    /// Clears what the worker `dead` held when it ended; the supervisor calls it before a successor
-    /// starts.
+    /// Releases everything that the worker `dead` held when it ended; the supervisor calls it
+    /// before a successor starts.
     fn heal(&self, dead: WorkerId) {
         let _ = dead;
     }
@@ -36,7 +36,7 @@ unsafe impl Share for () {
     }
 }
 
-/// Why a state could not be initialised, in words for the author of the file.
+/// The reason that a state could not be initialised, in words for the author of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadSeed(pub String);
 

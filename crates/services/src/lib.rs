@@ -1,4 +1,4 @@
-//! What the server serves: sans-I/O state machines behind [`seam::Service`].
+//! The services: sans-I/O state machines behind [`seam::Service`].
 //!
 //! No service names a socket, a file, a thread or a clock: bytes and `now` go in, bytes and a
 //! deadline come out. State that all workers share is a [`seam::Share`], placed by the launcher.

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   service       bytes -> requests -> replies; interleaved packets by the clock
-//!   answer        what each method does
-//!   url           which file and which of its tracks a URL names
+//!   answer        the methods
+//!   url           the file and the track that a URL names
 //!   digest        passwords (RFC 2617)
 //!   transport     negotiates datagrams, interleaving, or a group
 //!   playback      play, pause, seek: the position of a presentation
 //!   push          streams without an RTSP session
-//!   orders        what sessions order from the streaming worker, in shared memory
+//!   orders        the sessions' orders to the streaming worker, in shared memory
 //!   paced_source  datagrams by the clock, for the streaming worker
 //!   rtp_stream    packets and reports in the order of their moments
 //!   cursor        one track's packets: sequence numbers, timestamps, due times
@@ -20,10 +20,10 @@
 //!   fuzz          conversations whole and in pieces, which must be answered alike
 //! ```
 //!
-//! One connection has at most one session, and a session ends with its connection: players that
-//! vanish leave nothing behind. The surprising thing: two clocks pace the same RTP stream. Packets
-//! interleaved with the connection are paced by the session's own deadlines, datagrams by a
-//! streaming worker that shares only a slot of atomics with the session.
+//! One connection has at most one session, and a session ends with its connection, so vanished
+//! players leave no state. Two clocks pace the same RTP stream. The session's own deadlines pace
+//! packets that are interleaved with the connection. A streaming worker, which shares only a slot
+//! of atomics with the session, paces datagrams.
 
 mod answer;
 mod cursor;

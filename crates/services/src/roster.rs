@@ -72,7 +72,7 @@ impl<const N: usize> Roster<N> {
             let bits = first.id.load(Ordering::Acquire);
             let called = bits | CALLED;
             let free = bits == 0 || bits == called;
-            // A session that left meanwhile need not be called.
+            // A session that has left since then need not be called.
             if !free
                 && first
                     .id

@@ -93,7 +93,7 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// What a client receives after sending `input`, cut into pieces by `seed`.
+/// The bytes that a client receives after it sent `input`, cut into pieces by `seed`.
 fn converse(probe: Probe, input: &[u8], seed: u64) -> Vec<u8> {
     let (pem, key) = certificate();
     let keys = Keys::read(pem.as_bytes(), key.as_bytes(), &[]).expect("our own");

@@ -1,4 +1,4 @@
-//! Many seeds, one judgement; a failure is made small before it is shown.
+//! Runs many seeds under one judge; a failure is shrunk before it is shown.
 
 use core::borrow::Borrow;
 use core::fmt::{self, Write};
@@ -10,17 +10,17 @@ use crate::script::{Act, Client, Faults, Script};
 use crate::transcript::Transcript;
 use crate::world::run;
 
-/// How many smaller cases are tried before the smallest found is shown.
+/// The number of smaller cases to try before the smallest found is shown.
 const TRIES: u32 = 2_000;
 
-/// Everything but the service that a run depends on.
+/// All inputs of a run except the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// What the clients do.
+    /// The actions of the clients.
     pub script: Script,
-    /// What goes wrong.
+    /// The faults of network and engine.
     pub faults: Faults,
-    /// How it goes wrong.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
@@ -28,14 +28,14 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Case { script, faults, seed } = self;
         write!(f, "{script:#?}\nrun with seed {seed} under\n")?;
-        // The assets are the service's, and may be large.
+        // The assets belong to the service and may be large.
         let faults = Faults { assets: Vec::new(), ..faults.clone() };
         write!(f, "{faults:#?}")
     }
 }
 
-/// The seeds of a property test: `count` from 0 on; 50 times as many with `ROUNDHOUSE_SOAK=1`; the
-/// one alone that `ROUNDHOUSE_SEED` names.
+/// The seeds of a property test: `count` from 0 on; 50 times as many with `ROUNDHOUSE_SOAK=1`; only
+/// one if `ROUNDHOUSE_SEED` names it.
 pub fn seeds(count: u64) -> impl Iterator<Item = u64> {
     let one = std::env::var("ROUNDHOUSE_SEED").ok().and_then(|seed| seed.parse().ok());
     let soak = std::env::var("ROUNDHOUSE_SOAK").is_ok_and(|soak| soak == "1");
@@ -45,12 +45,12 @@ pub fn seeds(count: u64) -> impl Iterator<Item = u64> {
     }
 }
 
-/// Runs the case that `case` makes of each of [`seeds`]`(count)` on a state that `fresh` makes, and
-/// asks `judge`. Each violation of a law is a failure that needs no judge.
+/// For each of [`seeds`]`(count)`, runs the case from `case` on a state from `fresh`, and asks
+/// `judge`. A violation of a law is a failure that needs no judge.
 ///
 /// # Panics
-/// At the first failure, with the smallest case found that fails too and the command that replays
-/// the seed.
+/// At the first failure, with the smallest failing case found and the
+/// command that replays the seed.
 pub fn check<S, B>(
     service: &S,
     fresh: impl Fn() -> B,
@@ -68,7 +68,7 @@ pub fn check<S, B>(
     }
 }
 
-/// Runs one case; if it fails, returns the smallest case found that fails too, and why.
+/// Runs one case; if it fails, returns the smallest failing case found, and the reason.
 pub fn find<S, B>(
     service: &S,
     fresh: impl Fn() -> B,
@@ -112,7 +112,7 @@ fn story(seed: u64, small: &Case, why: &str) -> String {
     story
 }
 
-/// Takes away what is not needed, greedily, as long as something fails.
+/// Removes unneeded parts, greedily, while the case still fails.
 fn shrink(case: Case, why: String, fails: impl Fn(&Case) -> Option<String>) -> (Case, String) {
     let (mut small, mut why) = (case, why);
     let mut tries = 0;
@@ -131,7 +131,7 @@ fn shrink(case: Case, why: String, fails: impl Fn(&Case) -> Option<String>) -> (
     }
 }
 
-/// The cases that are one thing smaller, the most reduced first.
+/// The cases with one part reduced, the most reduced first.
 fn smaller_cases(case: &Case) -> Vec<Case> {
     let with_script = |clients| Case { script: Script { clients }, ..case.clone() };
     let clients = &case.script.clients;
@@ -169,7 +169,7 @@ fn smaller_clients(client: &Client) -> Vec<Client> {
     smaller
 }
 
-/// `bytes` without a run of lines: first half of them at a time, at last one at a time.
+/// `bytes` without a run of lines: first half of them at a time, finally one at a time.
 fn shorter_sends(bytes: &[u8]) -> Vec<Vec<u8>> {
     let lines: Vec<&[u8]> = bytes.split_inclusive(|&byte| byte == b'\n').collect();
     let mut shorter = Vec::new();
@@ -189,7 +189,7 @@ fn shorter_sends(bytes: &[u8]) -> Vec<Vec<u8>> {
     shorter
 }
 
-/// `faults` with one of them set to what it is in calm weather.
+/// `faults` with one of them set to its calm value.
 fn calmer(faults: &Faults) -> Vec<Faults> {
     let calm = Faults::calm();
     let settings: [fn(&mut Faults, &Faults); 15] = [

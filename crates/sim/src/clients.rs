@@ -52,7 +52,7 @@ impl<S: Service> World<'_, S> {
         }
     }
 
-    /// Sends `packet` behind all others; half of the packets arrive together with the one before.
+    /// Sends `packet` after all others; half of the packets arrive together with the previous one.
     fn send(&mut self, client: usize, packet: Packet) {
         let delay = if self.rng.coin() { self.rng.span(self.faults.delay) } else { Duration::ZERO };
         let link = &mut self.callers[client].link;
@@ -70,7 +70,7 @@ impl<S: Service> World<'_, S> {
         if caller.connection.is_none() {
             self.backlog.retain(|waiting| *waiting != client);
         }
-        // A reset may overtake what is under way.
+        // A reset may overtake packets under way.
         if self.rng.coin() {
             self.soon(What::Arrive(client, Packet::Rst));
         } else {
@@ -78,7 +78,7 @@ impl<S: Service> World<'_, S> {
         }
     }
 
-    /// The client reads, if there is something to read.
+    /// The client reads, if there are bytes to read.
     pub(crate) fn sip(&mut self, client: usize) {
         let caller = &mut self.callers[client];
         caller.sipping = false;
@@ -101,7 +101,7 @@ impl<S: Service> World<'_, S> {
         self.hear(client);
     }
 
-    /// Lets the client know that something can be read, or that the server has closed.
+    /// Tells the client that there are bytes to read, or that the server has closed.
     pub(crate) fn hear(&mut self, client: usize) {
         let caller = &mut self.callers[client];
         if caller.end.is_some() || caller.sipping {

@@ -1,5 +1,5 @@
-//! The engine's half of one connection: what a worker does with it in a turn, by the contract at
-//! the top of `seam::Conn`.
+//! The engine's half of one connection: a worker's turn with it, by the
+//! contract at the top of `seam::Conn`.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -10,9 +10,9 @@ use crate::link::Link;
 use crate::rng::Rng;
 use crate::script::Faults;
 
-/// What a connection asks of the world.
+/// A connection's order to the world.
 pub(crate) enum Order<J> {
-    /// Work on the job, then tell the session.
+    /// Work on the job, then deliver the outcome to the session.
     Work(SessionId, J),
     /// Let a send go on.
     Land(SessionId),
@@ -20,7 +20,7 @@ pub(crate) enum Order<J> {
     Wake(SessionId),
 }
 
-/// What a turn works with beside the connection itself.
+/// The surroundings of a turn, beside the connection itself.
 pub(crate) struct Context<'a, J> {
     pub(crate) link: &'a mut Link,
     pub(crate) buffers: &'a mut Buffers,
@@ -30,7 +30,7 @@ pub(crate) struct Context<'a, J> {
     pub(crate) pushes_lost: &'a mut u64,
 }
 
-/// What has happened to a session since its last turn.
+/// The events of a session since its last turn.
 #[derive(Debug)]
 pub(crate) struct Tray<O> {
     pub(crate) landed: usize,
@@ -61,13 +61,13 @@ pub(crate) struct Connection<S: Service> {
     pub(crate) conn: Conn<S>,
     pub(crate) client: usize,
     pub(crate) tray: Tray<S::Outcome>,
-    /// It waits for a turn.
+    /// The connection waits for a turn.
     pub(crate) dirty: bool,
     /// A receive is armed, or its cancellation has not landed.
     armed: bool,
     cancelled: bool,
     writes: Writes,
-    /// Taken from the output and not in the kernel's hands.
+    /// Bytes taken from the output that the kernel does not hold yet.
     flight: VecDeque<u8>,
     landing: bool,
     eof: bool,
@@ -76,14 +76,14 @@ pub(crate) struct Connection<S: Service> {
     timer: Option<Instant>,
 }
 
-/// How a connection's output leaves.
+/// The way in which a connection's output leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writes {
     /// By sends that return at once.
     Now,
     /// By parts that are taken and land later.
     Later,
-    /// Now by the one, now by the other.
+    /// By either, in random alternation.
     Either,
 }
 
@@ -115,7 +115,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// One turn; returns true if the connection is to be closed.
+    /// Takes one turn; returns true if the connection must be closed.
     pub(crate) fn turn(
         &mut self,
         service: &S,
@@ -195,7 +195,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Gives up a connection that the peer reset, or that the engine must end.
+    /// Aborts a connection that the peer reset, or that the engine must end.
     fn fail(&mut self, service: &S, cx: &Cx<'_, S::State>, context: &mut Context<'_, S::Job>) {
         if let Some(why) = self.tray.shut.take() {
             self.conn.shut(why);
@@ -320,7 +320,7 @@ impl<S: Service> Connection<S> {
         false
     }
 
-    /// Lets the kernel take what it can of the flight; returns true if it took something.
+    /// Lets the kernel take as much of the flight as it can; returns true if it took bytes.
     pub(crate) fn land(&mut self, link: &mut Link, faults: &Faults, rng: &mut Rng) -> bool {
         self.landing = false;
         if self.gone {
@@ -335,14 +335,14 @@ impl<S: Service> Connection<S> {
         taken > 0
     }
 
-    /// True if a send could go on that nothing drives.
+    /// True if a send could continue but no event is scheduled for it.
     pub(crate) fn wants_landing(&mut self) -> bool {
         let wants = !self.landing && !self.flight.is_empty();
         self.landing |= wants;
         wants
     }
 
-    /// Asks once what the connection wants, and changes the difference.
+    /// Asks the connection once for its wishes, and changes only the difference.
     fn settle(&mut self, cx: &Cx<'_, S::State>, context: &mut Context<'_, S::Job>) -> bool {
         let wants = self.conn.wants();
         assert!(!(wants.read && self.eof), "more input is wanted after the end");

@@ -1,4 +1,4 @@
-//! The seam against the probe under every weather.
+//! Tests the seam with the probe under all weathers.
 
 use core::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::rng::Rng;
 use crate::script::{Act, Client, Faults, Script};
 use crate::transcript::{End, Heard, Transcript};
 
-/// Makes runs from `seed` on until their requests reach `events`, and holds each to all laws that
-/// can be seen in one run.
+/// Makes runs from `seed` on until their requests reach `events`, and checks each against
+/// all laws that one run can show.
 ///
 /// # Panics
 /// When a law is broken; the message carries the seed and the smallest case found.
@@ -59,7 +59,8 @@ pub(crate) fn random_case(seed: u64, count: usize) -> Case {
     Case { script: Script { clients }, faults, seed }
 }
 
-/// Each client hears what the probe's model says: all of it, or as much as its end let through.
+/// Each client hears the bytes of the probe's model: all of them, or
+/// those that arrived before its end.
 pub(crate) fn judge(case: &Case, transcript: &Transcript) -> Result<(), String> {
     for (at, (client, heard)) in case.script.clients.iter().zip(&transcript.clients).enumerate() {
         judge_client(client, heard).map_err(|why| format!("client {at}: {why}"))?;
@@ -73,7 +74,7 @@ fn judge_client(client: &Client, heard: &Heard) -> Result<(), String> {
     let news = |line: &[u8]| heard.bytes.split(|&byte| byte == b'\n').any(|found| found == line);
     let (late, drained) = (news(b"#late"), news(b"#drain"));
     if drained && found.ends_with(b"left\n") {
-        // A drain lets those who linger leave before they have said all.
+        // After a drain, a lingering session may leave before its client has sent everything.
         found.truncate(found.len() - 5);
     }
     match (heard.end, heard.closed) {

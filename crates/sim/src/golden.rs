@@ -1,4 +1,4 @@
-//! Conversations written down as text, to be played under many splits.
+//! Conversations written as text, to play under many splits.
 //!
 //! ```text
 //! # A comment.
@@ -11,7 +11,8 @@
 //! = closed       the server has closed by itself: the client did not end its half
 //! ```
 //!
-//! `\n \r \t \\ \0 \xNN` mean what they mean in Rust. Empty lines say nothing.
+//! `
+//!  \r \t \\ \0 \xNN` mean the same as in Rust. Empty lines are ignored.
 
 use core::borrow::Borrow;
 use core::fmt;
@@ -25,7 +26,7 @@ use crate::script::{Act, Client, Faults, Script};
 use crate::transcript::{End, Transcript};
 use crate::world::run;
 
-/// A conversation of one client, in the order in which it happens.
+/// A conversation of one client, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Golden {
     acts: Vec<Act>,
@@ -33,12 +34,12 @@ pub struct Golden {
     stays: bool,
 }
 
-/// A line of a golden file that means nothing.
+/// A malformed line of a golden file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadGolden {
-    /// Which line, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error.
     pub why: String,
 }
 
@@ -54,7 +55,7 @@ impl Golden {
     /// Reads a conversation.
     ///
     /// # Errors
-    /// [`BadGolden`] names the line that is none of those above.
+    /// [`BadGolden`] names the malformed line.
     pub fn parse(text: &str) -> Result<Golden, BadGolden> {
         let mut golden = Golden { acts: Vec::new(), expected: Vec::new(), stays: false };
         for (at, line) in text.lines().enumerate() {
@@ -66,21 +67,21 @@ impl Golden {
         Ok(golden)
     }
 
-    /// All that the client sends.
+    /// All bytes that the client sends.
     pub fn sent(&self) -> Vec<u8> {
         self.at_once().said()
     }
 
-    /// All that it must receive.
+    /// All bytes that it must receive.
     pub fn expected(&self) -> &[u8] {
         &self.expected
     }
 
-    /// Plays it: once as written, each reply awaited before the next line is sent; then with all
-    /// lines sent at once under `count` seeds of rough weather.
+    /// Plays it once as written, with each reply awaited before the next line is sent; then with
+    /// all lines sent at once under `count` seeds of rough weather.
     ///
     /// # Panics
-    /// Where a reply differs, with the smallest case found.
+    /// If a reply differs, with the smallest failing case found.
     pub fn play<S, B>(&self, service: &S, fresh: impl Fn() -> B, faults: &Faults, count: u64)
     where
         S: Service,
@@ -110,7 +111,7 @@ impl Golden {
         if heard.end == End::Closed { Ok(()) } else { Err("the connection stays open".into()) }
     }
 
-    /// The client that waits for nothing.
+    /// The client that sends all lines without waiting.
     fn at_once(&self) -> Client {
         let waits = |act: &Act| matches!(act, Act::Expect(_));
         let acts = self.acts.iter().filter(|act| !waits(act)).cloned().collect();

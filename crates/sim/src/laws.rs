@@ -10,17 +10,17 @@ use crate::script::{Act, Client, Faults, Script};
 use crate::transcript::{End, Transcript};
 use crate::world::run;
 
-/// Inputs up to this many bytes are cut at every possible byte, others at random ones only.
+/// Inputs up to this many bytes are cut at every byte, longer ones at random bytes only.
 const CUT_MAX: usize = 600;
 
-/// Holds `service` to the law of chunking: one client that says `input` hears the same under every
-/// split of it, and under `count` seeds of rough weather. `plain` strips what may differ (times,
-/// say); give `<[u8]>::to_vec` if nothing may.
+/// Holds `service` to the law of chunking: a client that sends `input` hears the same under every
+/// split of it, and under `count` seeds of rough weather. `plain` strips the parts that may differ
+/// (times, say); pass `<[u8]>::to_vec` if none may.
 ///
-/// The order of output and the flush before closing are held on the way.
+/// The runs also check the order of output and the flush before closing.
 ///
 /// # Panics
-/// Where two outputs differ, with the smallest case found.
+/// If two outputs differ, with the smallest failing case found.
 pub fn chunking<S, B>(
     service: &S,
     fresh: impl Fn() -> B,
@@ -41,7 +41,7 @@ pub fn chunking<S, B>(
         equal(&heard, &plain(&other.bytes))?;
         if other.end == End::Closed { Ok(()) } else { Err("the connection stays open".into()) }
     };
-    // Shrinking would change the input and with it what must be heard, so only faults may go.
+    // Shrinking the input would change the expected output, so only faults may shrink.
     let guarded = |case: &Case, other: &Transcript| {
         if case.script.clients[0].said() == input { same(case, other) } else { Ok(()) }
     };
@@ -74,7 +74,7 @@ fn cut(input: &[u8], at: usize) -> Script {
     Script { clients: vec![Client { start: Duration::ZERO, acts }] }
 }
 
-/// Fails if two outputs differ, and says where.
+/// Fails if two outputs differ, and reports where.
 pub(crate) fn equal(expected: &[u8], found: &[u8]) -> Result<(), String> {
     if expected == found {
         return Ok(());
@@ -98,7 +98,7 @@ pub(crate) fn equal(expected: &[u8], found: &[u8]) -> Result<(), String> {
 /// transcript.
 ///
 /// # Panics
-/// Where two transcripts differ, with the smallest case found.
+/// If two transcripts differ, with the smallest failing case found.
 pub fn determinism<S, B>(service: &S, fresh: impl Fn() -> B, count: u64, case: impl Fn(u64) -> Case)
 where
     S: Service,

@@ -1,5 +1,5 @@
-//! A whole server in one thread without a socket, a clock or a coin: services driven through
-//! [`seam::Conn`] by scripted clients over a network that a seed makes.
+//! A whole server in one thread without a socket, a clock or chance: scripted clients drive
+//! services through [`seam::Conn`] over a network that a seed determines.
 //!
 //! [`run`] is a pure function of service, state, [`Script`], [`Faults`] and seed; it plays clients
 //! against sessions as an engine would and returns a [`Transcript`]. [`check`] runs many seeds,
@@ -9,10 +9,10 @@
 //!
 //! A [`seam::PacedSource`] is driven by [`play_paced`], and held to its laws by [`paced_laws`].
 //!
-//! The surprising thing: the simulated engine is meaner than the real ones. It writes now or later
-//! by whim, delivers bytes after it was told to stop, wakes sessions for nothing, and its workers
-//! take turns in an order that no machine would choose; all of that is allowed by the contract at
-//! the top of `seam::Conn`.
+//! The surprising thing: the simulated engine is meaner than the real ones. It writes at once or
+//! later at random, delivers bytes after it was told to stop, wakes sessions for nothing, and its
+//! workers take turns in an order that no machine would choose. The contract at the top of
+//! `seam::Conn` allows all of that.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod check;

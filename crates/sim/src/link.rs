@@ -6,7 +6,7 @@ use seam::{Instant, SessionId};
 
 use crate::transcript::End;
 
-/// What travels from a client to the server.
+/// A message from a client to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Packet {
     Bytes(Vec<u8>),
@@ -28,7 +28,7 @@ pub(crate) struct Link {
     pub(crate) window: usize,
     /// The server has closed its descriptor.
     pub(crate) closed: bool,
-    /// When the last packet arrives that is under way.
+    /// The arrival of the last packet under way.
     pub(crate) last_arrival: Instant,
 }
 
@@ -56,7 +56,7 @@ impl Link {
         }
     }
 
-    /// How many bytes a send could take now; a connection that was reset takes, and loses, all.
+    /// The number of bytes that a send could take now; a reset connection takes, and loses, all.
     pub(crate) fn room(&self) -> usize {
         if self.rst { usize::MAX } else { self.window.saturating_sub(self.outbox.len()) }
     }
@@ -70,12 +70,12 @@ impl Link {
     }
 }
 
-/// A client in the middle of its script.
+/// A client that plays its script.
 #[derive(Debug)]
 pub(crate) struct Caller {
     pub(crate) link: Link,
     pub(crate) connection: Option<SessionId>,
-    /// Which act comes next.
+    /// The index of the next act.
     pub(crate) next: usize,
     pub(crate) heard: Vec<u8>,
     /// It waits for this many bytes.

@@ -1,12 +1,13 @@
-//! Paced sources in virtual time: woken late, asked for the future, told that packets never left.
+//! Paced sources in virtual time: woken late, asked for future packets,
+//! told that packets never left.
 //!
-//! [`stream`] plays an engine that keeps the contract of [`seam::PacedSource`] as loosely as it
-//! allows and holds the paced source to its laws; what it heard is a [`PacedReport`].
-//! [`paced_laws`] runs many seeds and holds against one another what the same orders came to.
+//! [`stream`] plays an engine that keeps the contract of [`seam::PacedSource`] as loosely as the
+//! contract allows, and holds the paced source to its laws; the result is a [`PacedReport`].
+//! [`paced_laws`] runs many seeds and compares the packets that the same orders led to.
 //!
-//! The surprising thing: nothing is sent, so lateness costs nothing here. What a paced source makes
-//! must be a function of its orders alone, and that shows best under an engine that never calls
-//! twice in the same way.
+//! The surprising thing: nothing is sent, so lateness costs nothing here. The packets of a
+//! paced source must be a function of its orders alone, and an engine that never calls twice in
+//! the same way shows that best.
 
 use core::borrow::Borrow;
 use core::fmt;
@@ -21,23 +22,23 @@ use seam::{
 use crate::check::seeds;
 use crate::rng::Rng;
 
-/// Calls of one stream that bring neither a packet nor a later moment before it counts as stuck.
+/// Calls of one stream without a packet or a later moment before it counts as stuck.
 const CALLS_IN_VAIN: u32 = 100;
 
-/// How an engine treats its streams.
+/// The engine's treatment of its streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whims {
-    /// Each call comes later than asked by up to this.
+    /// The largest delay of a call.
     pub late: Duration,
-    /// In a hundred, calls that come a second late and are caught up with.
+    /// The percentage of calls that come a second late and catch up.
     pub stalls: u8,
-    /// Packets are asked for so far ahead of the clock.
+    /// How far ahead of the clock packets are requested.
     pub ahead: Duration,
-    /// In a hundred, calls after which some packets are withdrawn; only with `ahead`.
+    /// The percentage of calls after which packets are withdrawn; only with `ahead`.
     pub withdrawals: u8,
-    /// Packets that a burst holds.
+    /// The capacity of a burst, in packets.
     pub burst: usize,
-    /// In a hundred, turns at which the bell rings for nothing.
+    /// The percentage of turns at which the bell rings for nothing.
     pub rings: u8,
 }
 
@@ -52,7 +53,7 @@ impl Whims {
         rings: 0,
     };
 
-    /// The whims of a seed: a wheel, a stalled wheel, or a kernel that is given seconds at once.
+    /// The whims of a seed: a wheel, a stalled wheel, or a kernel that gets seconds at once.
     pub fn of(seed: u64) -> Whims {
         let mut rng = Rng::new(seed);
         let most = if rng.coin() { 1 } else { 30 };
@@ -70,20 +71,20 @@ impl Whims {
     }
 }
 
-/// A packet as it was made.
+/// A packet from a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// Its moment, from the beginning of the run.
+    /// Its moment, counted from the start of the run.
     pub at: Duration,
-    /// Who gets it.
+    /// The receiver.
     pub to: SocketAddr,
-    /// From which socket.
+    /// The sending socket.
     pub channel: Channel,
-    /// Its bytes; of a file the words `asset N START..END`.
+    /// Its bytes; for a file the words `asset N START..END`.
     pub bytes: Vec<u8>,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacedReport {
     /// The packets of each stream that were not withdrawn, in the order in which streams started.
@@ -92,11 +93,11 @@ pub struct PacedReport {
     pub breaches: Vec<(PacedLaw, String)>,
 }
 
-/// Something that happens to the orders.
+/// A scheduled change of the orders.
 pub struct Deed<'a, T> {
-    /// When, from the beginning of the run.
+    /// The moment, counted from the start of the run.
     pub at: Duration,
-    /// What; the bell rings afterwards.
+    /// The change; the bell rings afterwards.
     pub act: &'a dyn Fn(&T),
 }
 
@@ -112,12 +113,12 @@ struct Running<C: PacedSource> {
     worker: usize,
     next: Next,
     until: Instant,
-    /// The moment it asked for, if nothing has moved its schedule since.
+    /// The moment it asked for, if its schedule has not moved since.
     promised: Option<Instant>,
     /// Packets that must come again, oldest first.
     owed: Vec<Made>,
-    /// Their moments may differ, because orders have changed in between; or they may be given up,
-    /// because it was told to end.
+    /// The packets' moments may differ, because orders have changed in between; or they may be
+    /// dropped, because the stream was told to end.
     moved: bool,
     last_at: Instant,
     vain: u32,
@@ -136,8 +137,8 @@ struct World<'a, C: PacedSource> {
     closed: usize,
 }
 
-/// Plays `paced source` for `length` of virtual time, with `deeds` done to its orders, oldest
-/// first.
+/// Plays `paced source` for `length` of virtual time and applies
+/// `deeds` to its orders, oldest first.
 pub fn play_paced<C: PacedSource>(
     source: &C,
     state: &C::State,
@@ -146,7 +147,7 @@ pub fn play_paced<C: PacedSource>(
     whims: Whims,
     seed: u64,
 ) -> PacedReport {
-    // A clock never starts at zero: a paced source that takes a time for a length shows it.
+    // The clock starts above zero: a paced source that mistakes a time for a length fails.
     let start = Instant::from_ns(1_000_000_000_000);
     let mut world = World {
         source,
@@ -227,13 +228,13 @@ impl<C: PacedSource> World<'_, C> {
         }
     }
 
-    /// The stream that is called next, and when.
+    /// The next call: its time and its stream.
     fn next_call(&mut self) -> Option<(Instant, usize)> {
         self.reap();
         let ahead = self.whims.ahead;
         let at = |running: &Running<C>| match running.next {
             Next::At(at) if ahead > Duration::ZERO => {
-                // What is handed over early is asked for when half of it has gone.
+                // The engine asks for packets handed over early when half of the time has passed.
                 Some(Instant::from_ns(at.ns().saturating_sub(ahead.as_nanos() as u64 / 2)))
             }
             Next::At(at) => Some(at),
@@ -243,11 +244,11 @@ impl<C: PacedSource> World<'_, C> {
         calls.filter_map(|(index, running)| Some((at(running)?, index))).min()
     }
 
-    /// Closes what is done.
+    /// Closes the streams that are done.
     fn reap(&mut self) {
         while let Some(index) = self.running.iter().position(|it| it.next == Next::Done) {
             let running = self.running.remove(index);
-            // One that was told to end owes nothing.
+            // A stream that was told to end owes no packet.
             if !running.owed.is_empty() && !running.moved {
                 let count = running.owed.len();
                 self.breach(PacedLaw::Withdrawal, format!("{count} packets never came again"));
@@ -263,8 +264,8 @@ impl<C: PacedSource> World<'_, C> {
         }
     }
 
-    /// Tells every stream that orders may have changed, as they have if there are `news`, and
-    /// starts what is new.
+    /// Tells every stream that orders may have changed (they have if there are
+    /// `news`), and starts new streams.
     fn ring(&mut self, news: bool) {
         for index in 0..self.running.len() {
             self.withdraw_future(index);
@@ -284,7 +285,7 @@ impl<C: PacedSource> World<'_, C> {
         WorkerId::new(self.running[index].worker, 1)
     }
 
-    /// Takes back what was asked for ahead of the clock, as an engine does before it rings.
+    /// Withdraws packets requested ahead of the clock, as an engine does before it rings.
     fn withdraw_future(&mut self, index: usize) {
         let number = self.running[index].number;
         let now = self.now.since(self.start);
@@ -312,7 +313,7 @@ impl<C: PacedSource> World<'_, C> {
         running.owed = owed;
     }
 
-    /// Until when a stream is asked, and the time that it has become by then.
+    /// The `until` of a call; also advances the clock to the time of the call.
     fn until(&mut self, asked: Instant) -> Instant {
         self.now = self.now + self.rng.span(self.whims.late);
         if self.whims.ahead > Duration::ZERO {
@@ -321,7 +322,7 @@ impl<C: PacedSource> World<'_, C> {
         if self.rng.chance(self.whims.stalls) {
             self.now = self.now + Duration::from_secs(1);
         }
-        // As an engine that has been held up: not the whole past at once.
+        // As in a delayed engine: not the whole past at once.
         if self.now.since(asked) > Duration::from_millis(20) { asked } else { self.now }
     }
 
@@ -344,12 +345,12 @@ impl<C: PacedSource> World<'_, C> {
         }
     }
 
-    /// Holds a call to the laws and keeps what it made.
+    /// Checks a call against the laws and keeps its packets.
     fn judge(&mut self, index: usize, until: Instant, burst: &Burst, next: Next) {
         let mut breaches: Vec<(PacedLaw, String)> = Vec::new();
         let running = &mut self.running[index];
         if running.moved && next == Next::Done {
-            // What it says last is a bye, and no packet that it owed.
+            // The last packet is a bye, and no packet that it owed.
             running.owed.clear();
         }
         for packet in burst.packets() {
@@ -413,12 +414,12 @@ fn render(packet: &Packet, burst: &Burst, start: Instant) -> Made {
     Made { at, to: packet.to, channel: packet.channel, bytes }
 }
 
-/// Holds `paced source` to its laws under `count` seeds: each run starts on a state that `fresh`
-/// makes, in which `orders` transmissions wait or are ordered by the deeds, and must make the
-/// packets of a calm one, those that fall into `length` of each.
+/// Holds `paced source` to its laws under `count` seeds. Each run starts on a state from `fresh`,
+/// with `orders` transmissions waiting or ordered by the deeds, and must make the same packets as a
+/// calm run within `length`.
 ///
-/// Deeds that move the schedule (a pause) happen at the same moments in each run; what they do must
-/// not depend on how often the paced source was called before.
+/// Deeds that move the schedule (a pause) happen at the same moments in each run; their effect must
+/// not depend on the number of earlier calls.
 ///
 /// # Panics
 /// At the first breach, with the seed that replays it (`ROUNDHOUSE_SEED`).
@@ -442,7 +443,7 @@ pub fn paced_laws<C, B>(
 /// One seed of [`paced_laws`].
 ///
 /// # Errors
-/// The first law that is broken, and how.
+/// The first broken law, and the details.
 pub fn paced_case<C, B>(
     source: &C,
     fresh: impl Fn() -> B,
@@ -467,7 +468,7 @@ where
             return Err((PacedLaw::Closing, format!("{started} streams were started of {orders}")));
         }
     }
-    // The end of a run falls where it will: only what both have seen can differ.
+    // Runs end at different points, so only packets that both runs must have made are compared.
     let settled = length.saturating_sub(Duration::from_secs(4));
     for (number, (one, other)) in calm.streams.iter().zip(&rough.streams).enumerate() {
         let fair = |made: &&Made| made.at <= settled;

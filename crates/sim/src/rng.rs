@@ -1,11 +1,11 @@
-//! The only source of chance in a run.
+//! The only source of randomness in a run.
 
 use core::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A stream of choices that its seed determines.
+/// A stream of choices determined by its seed.
 #[derive(Debug)]
 pub(crate) struct Rng(Pcg64Mcg);
 
@@ -14,7 +14,7 @@ impl Rng {
         Rng(Pcg64Mcg::seed_from_u64(seed))
     }
 
-    /// A number from 0 up to `bound`, which is at least 1 and not reached.
+    /// A number from 0 to `bound` - 1; `bound` is at least 1.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0.random_range(0..bound)
     }
@@ -24,12 +24,12 @@ impl Rng {
         self.0.random_range(1..=max.max(1))
     }
 
-    /// True in `percent` of a hundred cases.
+    /// True with a probability of `percent`.
     pub(crate) fn chance(&mut self, percent: u8) -> bool {
         self.below(100) < usize::from(percent)
     }
 
-    /// True in half of all cases.
+    /// True with a probability of one half.
     pub(crate) fn coin(&mut self) -> bool {
         self.below(2) == 0
     }
@@ -40,8 +40,8 @@ impl Rng {
         Duration::from_nanos(self.0.random_range(0..=ns))
     }
 
-    /// A span from a microsecond to a quarter of an hour, each order of magnitude as likely as the
-    /// next: the moment of something that may happen at any time.
+    /// A span from a microsecond to a quarter of an hour, each order of magnitude equally likely:
+    /// the moment of an event that may happen at any time.
     pub(crate) fn moment(&mut self) -> Duration {
         let bits = 10 + self.below(31);
         Duration::from_nanos(self.0.random_range(0..1_u64 << bits))

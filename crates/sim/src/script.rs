@@ -1,4 +1,4 @@
-//! What the clients do, and what may go wrong on the way.
+//! The actions of the clients, and the faults of network and engine.
 
 use core::fmt;
 use core::time::Duration;
@@ -13,7 +13,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// One client that says `input`, ends its half and reads until the server closes.
+    /// One client that sends `input`, ends its half and reads until the server closes.
     pub fn saying(input: &[u8]) -> Script {
         Script { clients: vec![Client::saying(input)] }
     }
@@ -22,20 +22,20 @@ impl Script {
 /// One client, which connects once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Client {
-    /// How long after the start of the run it connects.
+    /// The delay from the start of the run until it connects.
     pub start: Duration,
-    /// What it does, in order. It reads all the time, as [`Faults::sip`] allows. After the last act
+    /// Its actions, in order. It reads all the time, as [`Faults::sip`] allows. After the last act
     /// it ends its half of the connection, unless [`Act::Stay`] is among them.
     pub acts: Vec<Act>,
 }
 
 impl Client {
-    /// One that says `input` at once.
+    /// A client that sends `input` at once.
     pub fn saying(input: &[u8]) -> Client {
         Client { start: Duration::ZERO, acts: vec![Act::Send(input.to_vec())] }
     }
 
-    /// All that it sends, if nothing stops it.
+    /// All bytes that it sends, if no fault stops it.
     pub fn said(&self) -> Vec<u8> {
         let sends = self.acts.iter().filter_map(|act| match act {
             Act::Send(bytes) => Some(&bytes[..]),
@@ -45,18 +45,18 @@ impl Client {
     }
 }
 
-/// One thing that a client does.
+/// One action of a client.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Act {
     /// Sends these bytes.
     Send(Vec<u8>),
-    /// Does nothing for a while.
+    /// Waits for a while.
     Wait(Duration),
-    /// Does nothing until it has received this many bytes in all.
+    /// Waits until it has received this many bytes in all.
     Expect(usize),
     /// Ends its half of the connection and goes on reading.
     End,
-    /// Resets the connection: what is under way in both directions is lost.
+    /// Resets the connection: packets under way in both directions are lost.
     Reset,
     /// Does not end its half after the last act.
     Stay,
@@ -75,44 +75,44 @@ impl fmt::Debug for Act {
     }
 }
 
-/// How network and engine may misbehave, within what the contract allows.
+/// The possible misbehaviour of network and engine, within the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Faults {
-    /// The longest segment in bytes; what is sent is cut at random into such. Segments that arrive
-    /// before the server looks coalesce.
+    /// The longest segment in bytes; sent bytes are cut at random into segments. Segments that
+    /// arrive before the server looks coalesce.
     pub segment: usize,
-    /// A segment, a turn, a landing, a timer and a job take up to this long.
+    /// The longest delay of a segment, a turn, a landing, a timer and a job.
     pub delay: Duration,
-    /// The most bytes of one receive.
+    /// The maximum size of one receive, in bytes.
     pub receive: usize,
-    /// The most bytes of one session that the engine feeds in one turn.
+    /// The maximum number of bytes of one session that the engine feeds in one turn.
     pub turn: usize,
-    /// How many bytes lie between server and client before a send would block.
+    /// The number of bytes between server and client before a send would block.
     pub window: usize,
-    /// The most bytes that a client reads at once.
+    /// The maximum number of bytes that a client reads at once.
     pub sip: usize,
-    /// Of a hundred sessions, how many write later (`take`, `landed`) instead of now (`sent`);
-    /// half of these do either by whim.
+    /// The percentage of sessions that write later (`take`, `landed`) instead of now (`sent`); half
+    /// of these alternate at random.
     pub later: u8,
     /// Sends and landings may be short.
     pub short: bool,
-    /// A receive may deliver though the connection does not want to read any more.
+    /// A receive may deliver although the connection does not want to read any more.
     pub late_feeds: bool,
-    /// Deadlines, ends and drains may be told more often than needed.
+    /// Deadlines, ends and drains may be delivered more often than needed.
     pub spurious: bool,
-    /// Of a hundred clients, how many reset at a random moment.
+    /// The percentage of clients that reset at a random moment.
     pub resets: u8,
-    /// Of a hundred sessions, how many the engine shuts as idle at a random moment.
+    /// The percentage of sessions that the engine shuts as idle at a random moment.
     pub hangups: u8,
-    /// When the server drains, counted from the start.
+    /// The time of the server's drain, counted from the start.
     pub drain: Option<Duration>,
-    /// How many workers share the sessions; at least 1.
+    /// The number of workers that share the sessions; at least 1.
     pub workers: usize,
     /// Any worker may take any turn of a session.
     pub roam: bool,
     /// The engine can carry bytes between sessions.
     pub pushes: bool,
-    /// What the engine finds in each asset, by number.
+    /// The content of each asset, by number.
     pub assets: Vec<Vec<u8>>,
 }
 
@@ -123,7 +123,7 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Nothing goes wrong, and everything fits.
+    /// No faults, and room for everything.
     pub fn calm() -> Faults {
         Faults {
             segment: 1 << 16,
@@ -146,7 +146,7 @@ impl Faults {
         }
     }
 
-    /// What `seed` chooses; every byte still arrives in both directions.
+    /// The faults that `seed` chooses; every byte still arrives in both directions.
     pub fn rough(seed: u64) -> Faults {
         let mut rng = Rng::new(seed ^ 0x5eed_fa17);
         let sizes = [1, 2, 3, 7, 16, 60, 255, 1500, 1 << 16];
@@ -183,7 +183,7 @@ impl Faults {
         }
     }
 
-    /// With the same assets.
+    /// These faults, with the given assets.
     pub fn with_assets(self, assets: Vec<Vec<u8>>) -> Faults {
         Faults { assets, ..self }
     }

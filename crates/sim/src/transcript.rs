@@ -1,37 +1,37 @@
-//! What a run leaves behind.
+//! The result of a run.
 
 use core::fmt;
 
 use seam::laws::Violation;
 use seam::{Closed, Instant};
 
-/// All that can be seen of a run from outside.
+/// The outside view of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transcript {
-    /// What each client of the script heard.
+    /// The record of each client of the script.
     pub clients: Vec<Heard>,
     /// The laws that were broken, oldest first.
     pub violations: Vec<Violation>,
-    /// What services noted for the person who watches, oldest first.
+    /// The notes of services for the observer, oldest first.
     pub notes: Vec<String>,
     /// Pushes to a session that was gone, closing or full.
     pub pushes_lost: u64,
-    /// How many turns the workers took.
+    /// The number of turns that the workers took.
     pub turns: u64,
-    /// When nothing more could happen.
+    /// The time after which no event could happen.
     pub end: Instant,
-    /// Whether the run was cut off because it would not end.
+    /// Whether the run was cut off because it did not end.
     pub endless: bool,
 }
 
-/// What one client heard.
+/// The record of one client.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Heard {
     /// All bytes, in the order received.
     pub bytes: Vec<u8>,
-    /// How it ended for the client.
+    /// The end of the connection as the client saw it.
     pub end: End,
-    /// How it ended for the service; `None` if it was never open.
+    /// The reason of the end that the service got; `None` if it was never open.
     pub closed: Option<Closed>,
 }
 
@@ -42,21 +42,21 @@ impl fmt::Debug for Heard {
     }
 }
 
-/// How a connection ended for the client.
+/// The end of a connection as the client saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The server closed it, and everything before that was received.
     Closed,
     /// The client reset it.
     Reset,
-    /// It was still open when nothing more could happen.
+    /// It was still open when no event was left.
     Open,
-    /// The server took no more connections.
+    /// The server refused the connection.
     Refused,
 }
 
 impl Transcript {
-    /// The one client's bytes.
+    /// The record of the only client.
     ///
     /// # Panics
     /// If the script had another number of clients.
@@ -65,7 +65,7 @@ impl Transcript {
         &self.clients[0]
     }
 
-    /// Fails if a law was broken, or if the run would not end.
+    /// Fails if a law was broken, or if the run did not end.
     ///
     /// # Errors
     /// The violations, one a line.

@@ -1,4 +1,4 @@
-//! One run: a queue of things to come, ordered by virtual time.
+//! One run: a queue of future events, ordered by virtual time.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -14,15 +14,15 @@ use crate::transcript::{End, Heard, Transcript};
 
 /// A run that takes more steps of the world than this is cut off.
 const STEPS_MAX: u32 = 2_000_000;
-/// When the clock starts: not at zero, so that a deadline can lie in the past.
+/// The start of the clock: not zero, so that a deadline can lie in the past.
 const START: Instant = Instant::from_ns(1_000_000_000);
-/// How long a drain waits for sessions to end by themselves.
+/// The time that a drain waits for sessions to end by themselves.
 const DRAIN: Duration = Duration::from_secs(60);
 
-/// Plays `script` against `service` under `faults`, as `seed` has it.
+/// Plays `script` against `service` under `faults`, with all random choices from `seed`.
 ///
-/// A pure function of its arguments, if the service keeps the law of determinism; `state` is used
-/// as it is found and is changed.
+/// A pure function of its arguments, if the service keeps the law of determinism; the run starts
+/// from `state` and changes it.
 pub fn run<S: Service>(
     service: &S,
     state: &S::State,
@@ -34,31 +34,31 @@ pub fn run<S: Service>(
     World::new(&watched, state, script, faults, seed).play()
 }
 
-/// Something that is to happen.
+/// A future event.
 pub(crate) enum What<J> {
-    /// A client knocks.
+    /// A client connects.
     Connect(usize),
     /// A client goes on with its script.
     Act(usize),
-    /// Something from a client reaches the server.
+    /// A packet from a client reaches the server.
     Arrive(usize, Packet),
     /// A client reads.
     Sip(usize),
-    /// A client resets, whatever it is doing.
+    /// A client resets, at any point of its script.
     Break(usize),
     /// A worker takes a turn.
     Turn(usize),
-    /// What a connection asked for.
+    /// A connection's order.
     Connection(Order<J>),
     /// Bytes reach another session.
     Push(SessionId, Vec<u8>),
     /// The engine finds a session idle.
     Hangup(SessionId),
-    /// The world ticks.
+    /// The tick of [`Service::tick`].
     Tick,
-    /// The server is told to end.
+    /// The server begins to drain.
     Drain,
-    /// It has waited long enough.
+    /// The drain's deadline has passed.
     Force,
 }
 
@@ -68,7 +68,7 @@ struct Worker<S: Service> {
     buffers: Buffers,
     slots: Vec<Slot<S>>,
     free: Vec<u32>,
-    /// A turn is in the queue.
+    /// A turn is scheduled.
     called: bool,
     last: Instant,
 }
@@ -87,9 +87,9 @@ pub(crate) struct World<'a, S: Service> {
     pub(crate) now: Instant,
     serial: u64,
     queue: BTreeMap<(Instant, u64), What<S::Job>>,
-    /// How many entries of the queue must happen.
+    /// The number of queued events that must happen.
     live: usize,
-    /// How many matter only to a connection that is still open.
+    /// The number that matter only to a connection that is still open.
     pending: usize,
     pub(crate) callers: Vec<Caller>,
     workers: Vec<Worker<Watched<S>>>,
@@ -202,13 +202,13 @@ impl<'a, S: Service> World<'a, S> {
 
     // ---- the queue
 
-    /// True if nothing more can happen that anybody would notice.
+    /// True if no later event can have an observable effect.
     fn is_over(&self) -> bool {
         let ended = || self.callers.iter().all(|caller| caller.end.is_some());
         self.live == 0 && (self.pending == 0 || self.seated == 0 && ended())
     }
 
-    /// Where an entry is counted; a world may tick for ever.
+    /// The counter of an event; ticks may go on for ever and have none.
     fn count(&mut self, what: &What<S::Job>) -> Option<&mut usize> {
         match what {
             What::Tick => None,
@@ -238,7 +238,7 @@ impl<'a, S: Service> World<'a, S> {
 
     fn connect(&mut self, client: usize) {
         if self.callers[client].end.is_some() {
-            // It has reset before it was accepted: the connection kept for it is another's.
+            // It has reset before it was accepted: its reserved slot goes to the next client.
             self.next_in_line();
         } else if self.draining {
             self.callers[client].end = Some(End::Refused);
@@ -292,17 +292,17 @@ impl<'a, S: Service> World<'a, S> {
         if slot.generation == id.generation() { slot.connection.as_mut() } else { None }
     }
 
-    /// A worker's buffers, until they are put back.
+    /// Lends a worker's buffers, until they are put back.
     fn lend(&mut self, runner: usize) -> Buffers {
         core::mem::replace(&mut self.workers[runner].buffers, Buffers::new(0))
     }
 
-    /// Who runs a turn of the sessions of `shard`.
+    /// The worker that runs a turn of the sessions of `shard`.
     fn runner(&mut self, shard: usize) -> usize {
         if self.faults.roam { self.rng.below(self.workers.len()) } else { shard }
     }
 
-    /// Something has happened to the session: its worker must take a turn.
+    /// Records an event of the session: its worker must take a turn.
     pub(crate) fn mark(&mut self, id: Option<SessionId>) {
         if let Some(id) = id
             && let Some(connection) = self.connection(id)
@@ -312,7 +312,7 @@ impl<'a, S: Service> World<'a, S> {
         }
     }
 
-    /// Lets the worker take a turn soon, at a moment at which it takes no other.
+    /// Schedules a turn of the worker soon, at a moment without another turn of it.
     fn call(&mut self, shard: usize) {
         if !self.workers[shard].called {
             self.workers[shard].called = true;
@@ -385,7 +385,7 @@ impl<'a, S: Service> World<'a, S> {
         self.next_in_line();
     }
 
-    /// Lets the client in that waits longest.
+    /// Accepts the client that has waited longest.
     fn next_in_line(&mut self) {
         if let Some(next) = self.backlog.pop_front() {
             self.soon(What::Connect(next));
@@ -429,7 +429,7 @@ impl<'a, S: Service> World<'a, S> {
         self.hear(client);
     }
 
-    /// Takes what `runner`'s sessions left in its tray.
+    /// Collects the effects of `runner`'s sessions from its tray.
     fn collect(&mut self, runner: usize) {
         let effects = &self.workers[runner].effects;
         if !effects.is_filled() {
@@ -478,7 +478,7 @@ impl<'a, S: Service> World<'a, S> {
         }
     }
 
-    /// Ends what is still open and writes down what was heard.
+    /// Ends all open connections and writes the transcript.
     fn end(mut self, endless: bool) -> Transcript {
         for caller in &mut self.callers {
             caller.end.get_or_insert(End::Open);

@@ -11,7 +11,7 @@ use seam::{
 };
 use sim::{Act, Case, Client, End, Faults, Script, Transcript, check, chunking, determinism, run};
 
-/// Each request once, and a rest without a newline.
+/// Each request once, and an unterminated line at the end.
 const EACH: &[u8] = b"echo hi\nmuch 9\nflow 20\nshy 20\ntoil 9\npause\nshared 7\nfile 5\nwait 3\n\
     nudge 1\njob abc\nlinger\ncount\nticks\nid\ntell 77 x\n\nwhat is it\nrest";
 
@@ -150,7 +150,7 @@ fn back_pressure_a_reader_that_never_reads_stops_its_own_input_only() {
     let script = Script { clients: vec![greedy, Client::saying(b"echo quick\n")] };
     for later in [0, 100] {
         let faults = Faults { window: 64, sip: 0, later, ..files() };
-        // With the greedy one's sips a minute apart, it reads next to nothing while the other ends.
+        // The greedy client reads a minute apart, so it reads almost nothing before the other ends.
         let faults = Faults { delay: Duration::from_secs(60), sip: 1, ..faults };
         let world = World::default();
         let heard = run(&Probe::narrow(), &world, &script, &faults, 1);

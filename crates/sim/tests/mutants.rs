@@ -1,8 +1,8 @@
-//! One deliberate mistake per law, and the proof that its checker sees it: checkers that cannot
-//! fail prove nothing.
+//! One deliberate mistake per law, and the proof that its checker sees it: a checker
+//! that cannot fail proves nothing.
 //!
-//! An engine cannot make most of these mistakes, because `seam::Conn` stands between; so the
-//! mutants of the engine's laws are a middleman between `Conn` and a watched service.
+//! An engine cannot make most of these mistakes, because `seam::Conn` prevents them. So the mutants
+//! of the engine's laws are a middleman between `Conn` and a watched service.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ use seam::{
 };
 use sim::{Case, Faults, Script, chunking, determinism, run};
 
-/// What the middleman does wrong.
+/// The mistakes of the middleman.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     None,
@@ -26,17 +26,17 @@ enum Flaw {
     FeedsWhileFull,
     /// Offers input during a pause.
     FeedsWhilePaused,
-    /// Says that there is room when there is not.
+    /// Reports room when there is none.
     RoomTooSoon,
-    /// Takes a second off every other moment.
+    /// Subtracts a second from every other moment.
     TimeGoesBack,
-    /// Tells the deadline as soon as it is asked for.
+    /// Delivers the deadline as soon as it is asked for.
     WakesEarly,
-    /// Tells a deadline that nobody asked for.
+    /// Delivers a deadline that the session did not ask for.
     WakesUnasked,
-    /// Loses the input that was not used.
+    /// Loses the unused input.
     LosesTail,
-    /// Tells the end twice.
+    /// Delivers the end twice.
     EndsTwice,
     /// Steps a session whose job is out.
     StepsWhileAway,
@@ -60,7 +60,7 @@ struct Held<T> {
 }
 
 impl<S: Service> Middleman<'_, S> {
-    /// What the flaw adds to the step that has just been made.
+    /// The flaw's addition to the step that has just been made.
     fn spoil(
         &self,
         cx: &Cx<'_, S::State>,
@@ -150,12 +150,12 @@ impl<S: Service> Service for Middleman<'_, S> {
     }
 }
 
-/// What is seen of `flaw` from inside, over a few seeds of rough weather.
+/// The violations that `flaw` causes inside, over a few seeds of rough weather.
 fn seen<S: Service>(inner: S, state: &S::State, flaw: Flaw, said: &[u8]) -> Vec<Violation> {
     let inner = Watched::new(inner, listing);
     for seed in 0..20 {
         let middleman = Middleman { inner: &inner, flaw };
-        // What `Conn` or the probe makes of it is of no interest here, but it must not matter.
+        // The result in `Conn` or the probe is irrelevant here, but a panic must not end the test.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             run(&middleman, state, &Script::saying(said), &Faults::rough(seed), seed)
         }));
@@ -202,7 +202,7 @@ fn each_flaw_of_an_engine_is_seen_from_inside() {
     check(Law::Progress, &hoards, "stepped after it used nothing of `input_max` bytes");
 }
 
-/// A service made of one function, with a number for a session.
+/// A service made of one function, whose session is a number.
 trait Small: Sync {
     fn step(&self, count: &mut u64, event: &Event<'_, Never>, out: &mut Out) -> usize;
 }
@@ -269,7 +269,7 @@ impl Small for CountsPieces {
     }
 }
 
-/// Puts the newest output in front of what is not sent yet.
+/// Puts the newest output before the output not sent yet.
 struct NewestFirst;
 service!(NewestFirst);
 
@@ -282,7 +282,7 @@ impl Small for NewestFirst {
     }
 }
 
-/// Drops its output when it is told to end, as an engine would that closes before it flushes.
+/// Drops its output when it is told to end, like an engine that closes before it flushes.
 struct ClosesUnflushed;
 service!(ClosesUnflushed);
 
@@ -299,7 +299,7 @@ impl Small for ClosesUnflushed {
     }
 }
 
-/// Takes a number from outside the seam into its reply.
+/// Puts a number from outside the seam into its reply.
 struct Unseeded;
 service!(Unseeded);
 
@@ -326,7 +326,7 @@ impl Small for Meets {
     }
 }
 
-/// What `checker` panics with.
+/// The panic message of `checker`.
 fn panic_of(checker: impl FnOnce()) -> String {
     let panic = catch_unwind(AssertUnwindSafe(checker)).expect_err("the checker sees nothing");
     panic.downcast_ref::<String>().expect("checkers panic with a text").clone()
@@ -345,7 +345,7 @@ fn evidence(law: Law) -> String {
         Law::BackPressure => probed(Flaw::FeedsWhileFull),
         Law::Time => probed(Flaw::WakesEarly),
         Law::Order => panic_of(|| {
-            // In calm weather all is sent at once only if one step makes one byte.
+            // In calm weather everything is sent at once only if one step makes one byte.
             let input: Vec<u8> = (b'a'..=b'z').collect();
             chunking(&NewestFirst, || (), &input, &calm, 50, <[u8]>::to_vec);
         }),
@@ -363,7 +363,7 @@ fn evidence(law: Law) -> String {
     }
 }
 
-/// Two threads, each with a connection, both under the name of one session.
+/// Two threads, each with a connection, both with the same session id.
 fn two_workers_in_one_session() -> String {
     let meets = Watched::new(Meets(Barrier::new(2)), listing);
     let opened = Barrier::new(2);

@@ -1,5 +1,5 @@
-//! A paced source that keeps the laws, and one deliberate mistake for each of them with the proof
-//! that its checker sees it.
+//! A paced source that keeps the laws, and one deliberate mistake for each law with the
+//! proof that its checker sees it.
 
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -11,7 +11,7 @@ use seam::{
 };
 use sim::{Deed, Made, Whims, paced_case, paced_laws, play_paced};
 
-/// What the paced source does wrong.
+/// The mistakes of the paced source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     None,
@@ -19,23 +19,23 @@ enum Flaw {
     TooEarly,
     /// Sends an older packet again.
     Repeats,
-    /// Asks for a moment that was served already.
+    /// Asks for a moment in the past.
     AsksForThePast,
-    /// Asks for a later moment than that of its next packet.
+    /// Asks for a moment after that of its next packet.
     AsksTooLate,
     /// Takes back one packet too few.
     KeepsOne,
-    /// Numbers what comes again anew.
+    /// Gives new numbers to packets that come again.
     Renumbers,
-    /// Measures from the call and not from its schedule.
+    /// Measures from the call instead of from its schedule.
     Drifts,
-    /// Counts its calls in what it sends.
+    /// Puts the number of its calls into its packets.
     CountsCalls,
     /// Gives each order twice.
     StartsTwice,
-    /// No mistake: when it is told to end it says bye.
+    /// No mistake: it says bye when it is told to end.
     Polite,
-    /// Says bye where nobody told it to end.
+    /// Says bye without being told to end.
     LeavesUnasked,
 }
 
@@ -232,7 +232,7 @@ fn who_is_told_to_end_says_farewell_instead_of_what_it_owed() {
         let heard = play_paced(&source, &orders, &deeds, LENGTH, Whims::of(seed), seed);
         assert_eq!(heard.breaches, [], "seed {seed}");
         if Whims::of(seed).stalls > 0 {
-            // Its clock is beyond the end of the run before the order comes.
+            // Its clock passes the end of the run before the order comes.
             continue;
         }
         let last = |made: &Vec<Made>| made.last().is_some_and(|it| it.channel == Channel::Rtcp);
@@ -240,7 +240,7 @@ fn who_is_told_to_end_says_farewell_instead_of_what_it_owed() {
     }
 }
 
-/// The laws that a mistake is seen to break, over some seeds.
+/// The laws that a mistake breaks, over some seeds.
 fn broken(flaw: Flaw) -> Vec<PacedLaw> {
     let mut laws: Vec<PacedLaw> = Vec::new();
     for seed in 0..30 {

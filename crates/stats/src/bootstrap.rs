@@ -43,8 +43,8 @@ mod tests {
 
     #[test]
     fn the_bootstrap_covers_the_mean_of_symmetric_data() {
-        // Where one value in ten is ten times as wide it holds the truth in only 87 to 95 % of the
-        // cases (the exact interval: 96 to 98 %). That is why it comes second.
+        // Where one value in ten is ten times as wide, the interval holds the truth in only 87 to
+        // 95 % of the cases (the exact interval: 96 to 98 %). That is why it comes second.
         for (at, (kind, least)) in [("normal", 0.92), ("contaminated", 0.84)].iter().enumerate() {
             for n in [6, 10, 12, 20] {
                 let seed = 900 + 100 * at as u64 + n as u64;

@@ -1,6 +1,7 @@
 //! Paired comparisons: one log-ratio for each block, their median and its intervals.
 //!
-//! A block's mood (caches, clock speed, neighbours) meets both arms, so it cancels in the ratio.
+//! The state of a block (caches, clock speed, neighbours) affects both arms, so it cancels in the
+//! ratio.
 
 use crate::{Interval, bootstrap_t, median, median_interval};
 use serde::{Deserialize, Serialize};

@@ -1,15 +1,15 @@
-//! Is there a difference at all? The sign-flip test, and Holm's correction for asking often.
+//! Is there a difference at all? The sign-flip test, and Holm's correction for many tests.
 //!
-//! If arm and baseline were the same, each block's log-ratio could as well have had the other sign.
+//! If arm and baseline were the same, each block's log-ratio could equally have had the other sign.
 //! The test counts in how many of all 2^n choices of signs the mean would lie at least as far from
 //! zero as it does (Good, *Permutation, Parametric, and Bootstrap Tests of Hypotheses*, chapter 3).
-//! It is exact for up to [`EXACT_MAX`] blocks. The surprising thing is its floor: six blocks cannot
-//! give less than 2/64 = 0.031, so a smoke race can never survive a correction for a dozen
-//! comparisons, however large the difference.
+//! It is exact for up to [`EXACT_MAX`] blocks. The test has a floor: six blocks cannot give less
+//! than 2/64 = 0.031, so a smoke race can never survive a correction for a dozen comparisons,
+//! however large the difference.
 
 use crate::Rng;
 
-/// Up to so many values all 2^n choices of signs are tried.
+/// The largest number of values for which all 2^n choices of signs are tried.
 pub const EXACT_MAX: usize = 16;
 
 /// Draws of signs above [`EXACT_MAX`] values.
@@ -72,7 +72,7 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     corrected
 }
 
-/// The smallest p that `n` blocks can give, whatever is measured: all on one side, 2 / 2^n.
+/// The smallest p that `n` blocks can give: all on one side, 2 / 2^n.
 pub fn p_least(n: u32) -> f64 {
     (2.0 * 0.5_f64.powi(n.min(1_000) as i32)).min(1.0)
 }

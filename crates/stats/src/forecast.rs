@@ -1,16 +1,16 @@
-//! How many blocks would settle a question: before a race from its spread, afterwards from its
-//! result.
+//! The number of blocks that would settle a question: before a race from its spread, afterwards
+//! from its result.
 
 use crate::{VALUES_MIN, median_ranks};
 
 /// Forecasts stop here and say "more than".
 pub const BLOCKS_MAX: u32 = 1_000;
 
-/// The fewest blocks with which the exact interval of the median leaves 1 out in four of five
-/// races, where a block's log-ratio is normal with this `spread` and the arms differ by
-/// `difference` (0.05 = 5 %). The interval's lower end lies above zero when enough of the blocks
-/// do, so the chance is a binomial one. At least as many as an interval needs; [`BLOCKS_MAX`] + 1
-/// where that is not enough.
+/// The fewest blocks with which the exact interval of the median excludes 1 in four of five races,
+/// where a block's log-ratio is normal with this `spread` and the arms differ by `difference` (0.05
+/// = 5 %). The interval's lower end lies above zero when enough of the blocks do, so the chance is
+/// binomial. The result is at least the number that an interval needs; [`BLOCKS_MAX`] + 1 where the
+/// maximum is not enough.
 pub fn blocks_needed(spread: f64, difference: f64) -> u32 {
     let above = normal_share((1.0 + difference).ln() / spread.max(1e-12));
     let finds = |n: u32| {
@@ -28,9 +28,10 @@ pub fn blocks_needed(spread: f64, difference: f64) -> u32 {
     (VALUES_MIN as u32..=BLOCKS_MAX).find(|&n| finds(n)).unwrap_or(BLOCKS_MAX + 1)
 }
 
-/// How many blocks would probably settle an unresolved comparison if centre and spread stay as they
-/// are: half widths shrink with the square root of the number of blocks, the twin's like the arm's.
-/// `centre`, `half`, `floor` and `room` are log-ratios. [`BLOCKS_MAX`] + 1 stands for more.
+/// The number of blocks that would probably settle an unresolved comparison if centre and spread
+/// stay as they are: half widths shrink with the square root of the number of blocks, the twin's
+/// like the arm's. `centre`, `half`, `floor` and `room` are log-ratios. [`BLOCKS_MAX`] + 1 stands
+/// for more.
 pub fn settles_after(blocks: usize, centre: f64, half: f64, floor: f64, room: f64) -> u32 {
     let needed = |now: f64, wanted: f64| {
         if wanted > 0.0 { blocks as f64 * (now / wanted).powi(2) } else { f64::INFINITY }

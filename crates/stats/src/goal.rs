@@ -4,7 +4,7 @@ use crate::Interval;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What is wanted of a value.
+/// The goal for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {

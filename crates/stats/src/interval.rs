@@ -1,4 +1,4 @@
-//! Medians and their intervals, without believing in the normal distribution.
+//! Medians and their intervals, without the assumption of a normal distribution.
 //!
 //! The interval is made of two of the observed values, whose ranks come from the binomial
 //! distribution (Hahn and Meeker, *Statistical Intervals*, section 5.2). It is exact for every
@@ -47,8 +47,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Ranks (from 1) of the narrowest symmetric pair of order statistics that covers the median of
-/// `n` values with at least 95 %, and what it really covers. `None` below six values.
+/// Ranks (from 1) of the narrowest symmetric pair of order statistics that covers the median of `n`
+/// values with at least 95 %, and the actual coverage. `None` below six values.
 pub fn median_ranks(n: usize) -> Option<(usize, usize, f64)> {
     // P(fewer than k of n fair coins show heads), summed until a tail would exceed 2.5 %.
     let tail_max = (1.0 - CONFIDENCE) / 2.0;
@@ -128,7 +128,7 @@ pub(crate) mod tests {
         (-2.0 * u.ln()).sqrt() * (2.0 * std::f64::consts::PI * v).cos()
     }
 
-    /// Distributions with median 0: what single trials look like, from kind to nasty.
+    /// Distributions with median 0, like those of single trials, from well-behaved to difficult.
     pub(crate) fn draw(kind: &str, rng: &mut Rng) -> f64 {
         match kind {
             "normal" => normal(rng),

@@ -1,10 +1,11 @@
-//! How this project judges measurements: intervals, verdicts, corrections, and the words for them.
+//! The project's judgement of measurements: intervals, verdicts, corrections, and the words for
+//! them.
 //!
 //! The laboratory, the museum and the benches all call this crate, so they all demand the same
 //! evidence: paired blocks, a 95 % interval of the median log-ratio, a noise floor from the
 //! baseline's twin, and Holm's correction where many comparisons are made. The crate is pure: no
-//! I/O, no clock, and every draw comes from a seed. The surprising thing is the price of 95 %
-//! without a distribution: below six blocks there is no interval at all.
+//! I/O, no clock, and every draw comes from a seed. A distribution-free interval of 95 % has a
+//! price: below six blocks there is no interval at all.
 
 mod bootstrap;
 mod compare;

@@ -1,6 +1,6 @@
 //! Seeded pseudo-random numbers: the same seed gives the same numbers on every machine.
 //!
-//! A thin coat over `rand_pcg`'s MCG (O'Neill, "PCG: A Family of Simple Fast Space-Efficient
+//! A thin wrapper around `rand_pcg`'s MCG (O'Neill, "PCG: A Family of Simple Fast Space-Efficient
 //! Statistically Good Algorithms for Random Number Generation", 2014), whose algorithm is fixed.
 //! Fuzzers, workloads and block orders draw from it; secrets must not.
 

@@ -1,9 +1,9 @@
 //! Two runs that share no blocks: by how much did the values shift?
 //!
-//! The estimate is the median of all differences between a value of the second run and one of the
-//! first; its interval is made of two of those differences, whose ranks come from the exact
+//! The estimate is the median of all differences between a value of the second run and a value of
+//! the first. Its interval is made of two of those differences, whose ranks come from the exact
 //! distribution of Mann and Whitney's U (Hollander, Wolfe and Chicken, *Nonparametric Statistical
-//! Methods*, section 4.3). The surprising thing is that four values a side are the fewest for 95 %.
+//! Methods*, section 4.3). An interval of 95 % needs at least four values a side.
 
 use super::{CONFIDENCE, Interval, median};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub fn shift(first: &[f64], second: &[f64]) -> Option<Shift> {
     Some(Shift { shift: middle, interval })
 }
 
-/// The rank (from 1) of the lower end among the differences, and what the interval covers.
+/// The rank (from 1) of the lower end among the differences, and the interval's coverage.
 fn rank(m: usize, n: usize) -> Option<(usize, f64)> {
     let counts = u_counts(m, n);
     let all: f64 = counts.iter().sum();

@@ -1,12 +1,12 @@
 //! The universal scalability law, fitted to a closed sweep.
 //!
 //! `X(c) = lambda c / (1 + sigma (c - 1) + kappa c (c - 1))` (Gunther, *Guerrilla Capacity
-//! Planning*, chapters 4 to 6). `lambda` is what one client gets, `sigma` the share of the work
-//! that all have to queue for, `kappa` the price of agreeing with one another, which makes the
-//! curve turn down. The fit is least squares of the logarithms, so that a rate of 1,000 counts as
-//! much as one of 100,000; `lambda` drops out and two parameters remain. The surprising thing: two
-//! of three sweeps of a healthy server fit best with `kappa` at exactly zero, its boundary, so a
-//! solver that does not hold the boundary returns negative costs and a peak in the complex plane.
+//! Planning*, chapters 4 to 6). `lambda` is the rate of one client, `sigma` the share of the work
+//! that all clients have to queue for, `kappa` the cost of coherency, which makes the curve turn
+//! down. The fit is least squares of the logarithms, so that a rate of 1,000 counts as much as one
+//! of 100,000; `lambda` drops out and two parameters remain. Two of three sweeps of a healthy
+//! server fit best with `kappa` at exactly zero, its boundary, so a solver that does not hold the
+//! boundary returns negative costs and a peak in the complex plane.
 
 use crate::{Interval, Rng};
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct Usl {
     pub kappa: f64,
 }
 
-/// A fit with what can be said about its certainty.
+/// A fit and its certainty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UslFit {
     /// The parameters.
@@ -45,7 +45,7 @@ impl Usl {
         1.0 + self.sigma * (clients - 1.0) + self.kappa * clients * (clients - 1.0)
     }
 
-    /// How many clients give the most; `None` where the curve only flattens.
+    /// The number of clients with the highest rate; `None` where the curve only flattens.
     pub fn peak(&self) -> Option<f64> {
         let square = (1.0 - self.sigma) / self.kappa;
         (self.kappa > 1e-12 && square >= 1.0).then(|| square.sqrt())
@@ -56,7 +56,7 @@ impl Usl {
         (self.sigma > 1e-9).then(|| self.lambda / self.sigma)
     }
 
-    /// Its parameters for somebody who has not heard of it.
+    /// Its parameters, explained for a newcomer.
     pub fn words(&self) -> String {
         let share = format!("{:.1} %", self.sigma * 100.0);
         let queue = match self.ceiling() {

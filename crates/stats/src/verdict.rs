@@ -1,13 +1,13 @@
 //! The verdict on one paired comparison.
 //!
-//! Better and worse need an interval wholly beyond the noise floor, which is how far the baseline's
-//! own twin strayed from it (A/A); equivalent needs an interval wholly inside the margin that was
-//! declared beforehand. Everything else is unresolved, with a forecast of the blocks that would
+//! Better and worse need an interval wholly beyond the noise floor, which is the distance between
+//! the baseline and its own twin (A/A). Equivalent needs an interval wholly inside the margin that
+//! was declared beforehand. Everything else is unresolved, with a forecast of the blocks that would
 //! settle it.
 
 use crate::{Comparison, VALUES_MIN, settles_after};
 
-/// What a comparison shows.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Better than the baseline.
@@ -20,7 +20,7 @@ pub enum Verdict {
     Unresolved,
 }
 
-/// Which direction is better.
+/// The direction that is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// More is better: requests per second.
@@ -29,16 +29,16 @@ pub enum Better {
     Less,
 }
 
-/// What a difference has to exceed.
+/// The thresholds that a difference has to exceed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
     /// The noise floor, a log-ratio; see [`Comparison::floor`]. 0 without a twin.
     pub floor: f64,
-    /// What counts as no difference, a share: 0.03 = 3 %.
+    /// The largest share that counts as no difference: 0.03 = 3 %.
     pub margin: f64,
 }
 
-/// A verdict, and how much work is missing where there is none.
+/// A verdict, and the missing work where it is unresolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judgement {
     /// The verdict.

@@ -1,9 +1,9 @@
-//! Numbers as people read them: one form for terminals, pages and reports.
+//! Numbers in readable form: one form for terminals, pages and reports.
 
 use crate::{Comparison, Interval};
 use std::time::Duration;
 
-/// What stands where there is no number.
+/// The sign that stands for a missing number.
 pub const NONE: &str = "–";
 
 /// A whole number with its thousands grouped: `-1,234,567`.
@@ -80,7 +80,7 @@ pub fn time(ns: f64) -> String {
     format!("{} {unit}", short(value))
 }
 
-/// A chosen time, as one would say it: `250 µs`, `100 ms`, `1.2 s`, `3 min`.
+/// A chosen time in its usual words: `250 µs`, `100 ms`, `1.2 s`, `3 min`.
 pub fn span(value: Duration) -> String {
     match value.as_secs_f64() {
         it if it < 0.001 => format!("{:.0} µs", it * 1e6),
@@ -150,7 +150,7 @@ pub fn compared(it: &Comparison) -> String {
     }
 }
 
-/// How many blocks would settle an unresolved comparison.
+/// The number of blocks that would settle an unresolved comparison.
 pub fn forecast(blocks: u32) -> String {
     let most = crate::BLOCKS_MAX;
     match blocks > most {

@@ -73,7 +73,7 @@ fn medians_intervals_and_tests_agree() {
 fn bootstrap_intervals_agree_as_far_as_their_draws_do() {
     for case in cases().paired {
         let found = bootstrap_t(&case.values, 20_000, 7).expect("six values or more");
-        // The far end rests on one draw in forty; few values with a long tail make it jump.
+        // The far end rests on one draw in forty; a long tail makes it jump.
         let width = case.bootstrap_t[1] - case.bootstrap_t[0];
         let room = if case.kind == "normal" { 0.08 } else { 0.2 } * width;
         near(found.low, case.bootstrap_t[0], room, &case);

@@ -11,13 +11,13 @@ use std::time::Duration;
 /// The users to have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UserTargets {
-    /// How many of each class; unnamed classes stay as they are.
+    /// The number of users of each class; unnamed classes stay as they are.
     pub users: Users,
     /// The target, if the master has one for all classes.
     pub host: Option<String>,
     /// The master's options.
     pub options: Options,
-    /// How long users may take to finish.
+    /// The time that users may take to finish.
     pub stop_timeout: Duration,
     /// Whether this begins a new test.
     pub fresh: bool,
@@ -37,16 +37,16 @@ pub trait Crew {
     fn halt(&mut self, patience: Duration);
 }
 
-/// What a crew reports.
+/// A report of a crew.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CrewEvent {
     /// These users are present.
     Settled(Users),
     /// There are no users, and every batch was reported.
     Halted,
-    /// What happened to the users of a class since its last batch.
+    /// The events of a class's users since its last batch.
     Batch(Box<Batch>),
-    /// Something keeps users from working as asked.
+    /// A problem keeps users from working as asked.
     Problem(Problem),
     /// A line for the log.
     Log(Level, String),
@@ -61,16 +61,16 @@ pub enum Level {
     Warning,
 }
 
-/// What keeps users from working as asked.
+/// A problem that keeps users from working as asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// What was expected, what was found, what to do.
+    /// Text: the expected value, the actual value, the remedy.
     pub what: String,
-    /// Where: the master counts problems by place.
+    /// The place: the master counts problems by place.
     pub place: String,
 }
 
-/// What happened to the users of one class in a short time.
+/// The events of one class's users in a short time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// The class.
@@ -88,7 +88,7 @@ pub struct Batch {
 pub struct Row {
     /// The protocol and its verb, such as `STOCK` or `GET`.
     pub method: String,
-    /// What was requested.
+    /// The name of the request.
     pub name: String,
     /// Requests that ended, successfully or not.
     pub done: u64,
@@ -110,7 +110,7 @@ pub struct Fault {
     pub name: String,
     /// The error; equal text for equal kinds.
     pub error: String,
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
 }
 

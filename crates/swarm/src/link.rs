@@ -14,10 +14,10 @@ use zeromq::{
     ZmqError,
 };
 
-/// How long a master may take to accept a connection, including the handshake.
+/// The time that a master may take to accept a connection, including the handshake.
 const DIAL: Duration = Duration::from_secs(5);
-/// How long to keep reading after the last message: closing a socket with unread input resets the
-/// connection, and a reset may overtake what was sent.
+/// The time to keep reading after the last message: closing a socket with unread input resets the
+/// connection, and a reset may overtake the sent data.
 const LINGER: Duration = Duration::from_millis(500);
 
 /// A connection, or the attempt to have one. Dropping it closes it.

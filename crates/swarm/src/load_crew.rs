@@ -22,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The delay of the harvest after the start of a second, so that it falls into the right one.
 const BEHIND: Duration = Duration::from_millis(2);
-/// How often to check whether dismissed users have left.
+/// The interval at which the crew checks whether dismissed users have left.
 const DISMISS: Duration = Duration::from_millis(20);
 /// The least time for outstanding replies when users are replaced.
 const LINGER: Duration = Duration::from_millis(250);

@@ -25,7 +25,7 @@ pub enum MasterMessage {
         /// This worker's index; masters before 2.10 do not send it.
         index: Option<u64>,
     },
-    /// Have these users.
+    /// The users to have.
     Spawn(Box<Spawn>),
     /// All workers have the users that they were told to have.
     SpawningComplete,
@@ -44,13 +44,13 @@ pub enum MasterMessage {
 /// The command to have users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spawn {
-    /// When the command was issued (Unix seconds, the master's clock); older ones are void.
+    /// The time of the command (Unix seconds, the master's clock); older ones are void.
     pub timestamp: f64,
     /// The absolute number of users of each class.
     pub users: Users,
     /// The target, if one was given for all classes.
     pub host: Option<String>,
-    /// How long users may take to finish.
+    /// The time that users may take to finish.
     pub stop_timeout: Duration,
     /// Every option of the master, by name.
     pub options: Options,
@@ -78,7 +78,7 @@ pub enum WorkerMessage {
     Spawning,
     /// These users are present.
     SpawningComplete(Users),
-    /// What happened since the last report.
+    /// The statistics since the last report.
     Stats(Value),
     /// All users are gone. The master forgets the worker until the next
     /// [`WorkerMessage::ClientReady`].
@@ -89,7 +89,7 @@ pub enum WorkerMessage {
     Exception {
         /// In one line.
         msg: String,
-        /// Where; the master counts those with the same place together.
+        /// The place; the master counts problems with the same place together.
         traceback: String,
     },
     /// The last lines of the log; they replace those sent before.

@@ -24,16 +24,16 @@ pub enum Notice {
     Line(String),
 }
 
-/// Why a worker failed.
+/// The reason why a worker failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The system refused what every worker needs: a runtime, signals.
+    /// The system refused a resource that every worker needs: a runtime, signals.
     System(io::Error),
     /// No master answered; says what to do.
     Alone(String),
 }
 
-/// Where a crew sends its events.
+/// The sender of a crew's events.
 #[derive(Clone, Debug)]
 pub struct EventSender(pub(crate) UnboundedSender<CrewEvent>);
 
@@ -49,7 +49,7 @@ impl EventSender {
 /// interrupts, or patience ends. `hire` makes the crew, given the sender for its events.
 ///
 /// # Errors
-/// The system refuses what is needed, or no master answered.
+/// The system refuses a resource, or no master answered.
 pub fn run<C: Crew>(
     address: &str,
     settings: Settings,

@@ -1,7 +1,7 @@
-//! What happened since the last report, in the form of Locust's `stats` message.
+//! The statistics since the last report, in the form of Locust's `stats` message.
 //!
 //! A report holds differences: a master adds up all reports of all workers. So nothing is lost when
-//! a report cannot be sent: it becomes part of the next one, and one that was sent in vain is
+//! a report cannot be sent: it becomes part of the next one, and a report whose sending failed is
 //! restored from its [`StatsReport`]. Three of Locust's conventions shape the numbers. A failed
 //! request counts as a request and as a failure. Requests a second are counted by the Unix second
 //! of the *worker's* clock. And a failure without a reply has no response time: it is counted

@@ -35,11 +35,11 @@ const BEAT: Duration = Duration::from_secs(1);
 const REPORT: Duration = Duration::from_secs(3);
 /// `WORKER_LOG_REPORT_INTERVAL`.
 const LOGS: Duration = Duration::from_secs(10);
-/// `CONNECT_TIMEOUT`: when an introduction is repeated.
+/// `CONNECT_TIMEOUT`: the time after which an introduction is repeated.
 const INTRODUCTION: Duration = Duration::from_secs(5);
-/// `MASTER_HEARTBEAT_TIMEOUT`: how long users go on without a master.
+/// `MASTER_HEARTBEAT_TIMEOUT`: the time that users continue without a master.
 const ALONE: Duration = Duration::from_secs(60);
-/// A master with a running test orders users as soon as the worker is back; after this long it has
+/// A master with a running test orders users as soon as the worker is back. After this long it has
 /// none for this worker.
 const ADOPTION: Duration = Duration::from_secs(10);
 /// The pause between connection attempts: the first, which also lets the master notice that the old
@@ -50,7 +50,7 @@ const TRIES: u32 = 3;
 /// The least time for outstanding replies. A quitting master waits half a second for the last
 /// report, so then they get none.
 const LINGER: Duration = Duration::from_millis(250);
-/// How much longer a crew may take to dismiss users than it was told.
+/// The additional time that a crew may take to dismiss users.
 const GRACE: Duration = Duration::from_secs(5);
 /// The same when the master quits.
 const GRACE_AT_QUIT: Duration = Duration::from_millis(350);
@@ -85,7 +85,7 @@ pub struct ProcessUsage {
     pub memory: u64,
 }
 
-/// What to do, in this order.
+/// An action for the caller; actions are carried out in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Connect under this name, then call [`Worker::connected`] or [`Worker::lost`].
@@ -96,7 +96,7 @@ pub enum Action {
     Send(Vec<u8>),
     /// Tell the crew to have these users.
     UserTargets(UserTargets),
-    /// Tell the crew to dismiss users, and how long replies may still arrive.
+    /// Tell the crew to dismiss users, and for how long replies may still arrive.
     Halt(Duration),
     /// The master knows this worker, under this name and index.
     Known(String, u64),
@@ -111,14 +111,14 @@ pub enum Action {
 /// A test that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct TestSummary {
-    /// Which one, from 1.
+    /// The number of the test, from 1.
     pub test: u64,
     /// Its sums.
     #[serde(flatten)]
     pub sum: Sum,
 }
 
-/// Why a worker ends.
+/// The reason why a worker ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// The master told it to.
@@ -160,7 +160,7 @@ enum Test {
     },
 }
 
-/// What follows when all users are gone.
+/// The next step when all users are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     /// Rest for this long, then be ready again.
@@ -176,7 +176,7 @@ enum Then {
 pub struct Worker {
     settings: Settings,
     name: String,
-    /// How many names were used up.
+    /// The number of names used up.
     renamed: u32,
     /// Whether a connection has used this name.
     name_used: bool,
@@ -188,9 +188,9 @@ pub struct Worker {
     proved: bool,
     connection: Connection,
     test: Test,
-    /// Since when no master knows this worker.
+    /// The time since which no master knows this worker.
     alone: Option<Duration>,
-    /// By when a master must order users after a reconnection.
+    /// The time by which a master must order users after a reconnection.
     adoption: Option<Duration>,
     index: u64,
     heard: Duration,

@@ -2,9 +2,9 @@
 //! program and process.
 //!
 //! A library would load a compiler's output; the programs here have sixty instructions. So there is
-//! an assembler with labels ([`Assembly`]), and nothing to install. The surprising thing: before it
-//! runs a program, the kernel proves that it ends and stays inside its memory, and its reasons for
-//! a refusal ([`Program::classifier`]) are the best teacher.
+//! an assembler with labels ([`Assembly`]), and nothing to install. Before it runs a program, the
+//! kernel proves that the program ends and stays inside its memory; its messages after a refusal
+//! ([`Program::classifier`]) name the fault.
 
 use std::ffi::CStr;
 use std::io;
@@ -47,7 +47,7 @@ pub enum Math {
     Mov = 0xb0,
 }
 
-/// When a jump is taken; all compare without sign.
+/// The condition of a jump; all compare without sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Equal.
@@ -141,13 +141,13 @@ impl Assembly {
         self.put(0x05, 0, 0, 0, 0);
     }
 
-    /// Jumps to `label` if `left` compares so with `right`.
+    /// Jumps to `label` if the condition holds for `left` and `right`.
     pub fn jump_if(&mut self, when: When, left: Register, right: i32, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.put(0x05 | when as u8, left, 0, 0, right);
     }
 
-    /// Jumps to `label` if `left` compares so with the register `right`.
+    /// Jumps to `label` if the condition holds for `left` and the register `right`.
     pub fn jump_if_by(&mut self, when: When, left: Register, right: Register, label: Label) {
         self.jumps.push((self.code.len(), label));
         self.put(0x0d | when as u8, left, right, 0, 0);
@@ -335,8 +335,8 @@ impl Drop for Table {
 /// `bpf(2)`
 pub(crate) fn command(command: libc::c_int, attributes: &mut [u64]) -> io::Result<libc::c_int> {
     let size = size_of_val(attributes);
-    // SAFETY: the attributes are readable for their size; what they point to lives in the caller
-    // and has the lengths that they name.
+    // SAFETY: the attributes are readable for their size; the memory that they point to lives in
+    // the caller and has the lengths that they name.
     let answer = unsafe {
         libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), size as libc::c_uint)
     };
@@ -347,7 +347,7 @@ pub(crate) fn command(command: libc::c_int, attributes: &mut [u64]) -> io::Resul
 mod tests {
     use super::*;
 
-    /// The loaded program, or why the test is skipped.
+    /// The loaded program, or the reason why the test is skipped.
     fn allowed<T>(result: io::Result<T>) -> Option<T> {
         match result {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) => {

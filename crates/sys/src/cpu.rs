@@ -42,7 +42,7 @@ pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
     check(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) }).map(|_| ())
 }
 
-/// How many processors the calling thread may use; at least one.
+/// The number of processors that the calling thread may use; at least one.
 #[must_use]
 pub fn count() -> usize {
     affinity().map_or(1, |cpus| cpus.len().max(1))

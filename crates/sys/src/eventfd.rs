@@ -35,7 +35,7 @@ impl EventFd {
         );
     }
 
-    /// Silences the bell; returns how often it rang since the last call.
+    /// Silences the bell; returns the number of rings since the last call.
     pub fn clear(&self) -> u64 {
         read_counter(self.as_fd())
     }

@@ -17,7 +17,7 @@ pub enum Scope {
     Shared,
 }
 
-/// How a [`wait`] ended.
+/// The result of a [`wait`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
     /// Woken, possibly by a signal: the word may or may not have changed.

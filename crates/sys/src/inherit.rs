@@ -1,4 +1,4 @@
-//! Which descriptors survive exec(2) (`FD_CLOEXEC`, fcntl(2)).
+//! The descriptors that survive exec(2) (`FD_CLOEXEC`, fcntl(2)).
 //!
 //! All descriptors of this crate are created close-on-exec; those that a new binary should own
 //! (listeners, the shared mapping) are made inheritable one by one.

@@ -2,9 +2,9 @@
 //! them: a device with a queue of its own (`ifb`), a token bucket, and a filter that leads packets
 //! through it.
 //!
-//! The surprising thing: a size table (`TCA_STAB`) decides what a packet of a length *costs* in the
-//! bucket, and any table is allowed. So a datagram that goes nowhere can cost milliseconds, and a
-//! media packet next to nothing.
+//! A size table (`TCA_STAB`) decides what a packet of a length *costs* in the bucket, and any table
+//! is allowed. So a datagram that goes nowhere can cost milliseconds, and a media packet next to
+//! nothing.
 
 mod device;
 mod route;
@@ -33,7 +33,7 @@ const EGRESS: u32 = 0xffff_fff3;
 /// `ETH_P_ALL` in network order.
 const ALL_PROTOCOLS: u32 = 0x0003_u16.to_be() as u32;
 
-/// A token bucket: its size, and what packets cost.
+/// A token bucket: its size, and the costs of packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket<'a> {
     /// Tokens per second.
@@ -118,8 +118,8 @@ impl Netlink {
     }
 
     /// Empties the queue of a device's bucket and fills the bucket; `number` must differ from the
-    /// last one. Unlike a new queue this does not stop the device, which would last until every
-    /// processor has left the old one: milliseconds, and tens of them on a busy machine. When it
+    /// last one. Setting a new queue would stop the device until every processor has left the old
+    /// queue: milliseconds, and tens of them on a busy machine. This call does not. When it
     /// returns, packets that left the bucket before have left the device.
     ///
     /// # Errors
@@ -153,7 +153,7 @@ impl Netlink {
         // TCA_TBF_BURST
         queue.attribute(6, &bucket.burst.to_ne_bytes()).close(options);
         let table = queue.open(libc::TCA_STAB);
-        // TCA_STAB_BASE: tc_sizespec, all zero but for the number of entries; TCA_STAB_DATA.
+        // TCA_STAB_BASE: tc_sizespec, all zero except for the number of entries; TCA_STAB_DATA.
         let base = queue.open(1);
         queue.put(&[0; 20]).put(&(bucket.costs.len() as u32).to_ne_bytes()).close(base);
         let costs: Vec<u8> = bucket.costs.iter().flat_map(|cost| cost.to_ne_bytes()).collect();
@@ -231,8 +231,8 @@ impl Netlink {
         ask.put(&[0; 4]).put(&device.to_ne_bytes()).put(&[0; 8]);
         let answers = self.list(ask)?;
         let answer = answers.first().ok_or(io::ErrorKind::NotFound)?;
-        // Behind the 16 bytes of an ifinfomsg: rtnl_link_stats64 (received, sent, bytes of both,
-        // errors of both, then what was dropped).
+        // After the 16 bytes of an ifinfomsg: rtnl_link_stats64 (received, sent, bytes of both,
+        // errors of both, then the dropped packets).
         let stats = attributes(answer.get(16..).unwrap_or_default())
             .find(|(kind, _)| *kind == libc::IFLA_STATS64)
             .ok_or(io::ErrorKind::InvalidData)?
@@ -287,11 +287,11 @@ impl Netlink {
 }
 
 /// Runs `act` in a network namespace of its own (`CLONE_NEWNET` of unshare(2)), which has a
-/// loopback device and nothing else: what is set up there is invisible outside and ends with it.
+/// loopback device and nothing else. Devices set up there are invisible outside and end with it.
 /// Sockets of other namespaces work there as before.
 ///
 /// # Errors
-/// `EPERM` without `CAP_SYS_ADMIN`; what `act` says.
+/// `EPERM` without `CAP_SYS_ADMIN`; the error of `act`.
 ///
 /// # Panics
 /// As `act` does.
@@ -328,7 +328,7 @@ pub fn devices() -> io::Result<Vec<(u32, CString)>> {
     let mut found = Vec::new();
     let mut at = list;
     loop {
-        // SAFETY: the list ends with an entry whose index is nought (if_nameindex(3)).
+        // SAFETY: the list ends with an entry whose index is zero (if_nameindex(3)).
         let entry = unsafe { &*at };
         if entry.if_index == 0 {
             break;
@@ -338,7 +338,7 @@ pub fn devices() -> io::Result<Vec<(u32, CString)>> {
         // SAFETY: this was not the last entry.
         at = unsafe { at.add(1) };
     }
-    // SAFETY: the list is what if_nameindex gave, and no entry is used any more.
+    // SAFETY: if_nameindex made the list, and no entry is used any more.
     unsafe { libc::if_freenameindex(list) };
     Ok(found)
 }
@@ -353,7 +353,7 @@ fn traffic(kind: u16, flags: u16, device: u32, handle: u32, parent: u32, info: u
     message
 }
 
-/// The first message: its kind, its body, and what follows.
+/// The first message: its kind, its body, and the rest.
 fn split(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let len = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);

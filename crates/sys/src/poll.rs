@@ -58,8 +58,8 @@ impl<'fd> PollFd<'fd> {
 }
 
 /// Waits for an event on one of `list` for at most `timeout` (`None`: forever; zero: only polls);
-/// returns how many have events, zero after the timeout. An interrupted wait continues with the
-/// rest of the timeout.
+/// returns the number of entries with events, zero after the timeout. An interrupted wait continues
+/// with the rest of the timeout.
 ///
 /// # Errors
 /// `EINVAL` for a list longer than the limit of open files, `ENOMEM`.

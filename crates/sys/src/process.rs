@@ -54,7 +54,7 @@ pub enum Fork {
     Parent(Pid),
 }
 
-/// How a process ended.
+/// The way in which a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// It exited with this code, 0 to 255.
@@ -89,8 +89,8 @@ pub fn fork() -> io::Result<Fork> {
             ),
         ));
     }
-    // SAFETY: the calling thread is the only one of the process and no other could have been made
-    // since the count, so the child finds no lock held by a thread that it does not have.
+    // SAFETY: the calling thread is the only one of the process, and no other thread can have
+    // started since the count, so the child finds no lock held by a thread that it does not have.
     match check(unsafe { libc::fork() })? {
         0 => Ok(Fork::Child),
         number => Ok(Fork::Parent(Pid(number))),

@@ -114,7 +114,7 @@ pub fn bounds() -> io::Result<(i32, u32)> {
     Ok((20 - nice.clamp(1, 40) as i32, priority.min(99) as u32))
 }
 
-/// How long a ring's kernel thread may take to start on an overloaded machine.
+/// The time that a ring's kernel thread may take to start on an overloaded machine.
 const BEGIN_MAX: Duration = Duration::from_secs(5);
 
 /// The kernel's submission thread of the ring that the calling thread has made

@@ -1,4 +1,4 @@
-//! Interest in a descriptor, and its events: what select(2), poll(2) and epoll(7) have in common.
+//! Interest in a descriptor, and its events: the common part of select(2), poll(2) and epoll(7).
 
 use std::io;
 

@@ -1,8 +1,8 @@
 //! Sending files without a copy (sendfile(2)): the socket refers to the page cache, and no byte
 //! passes through user space.
 //!
-//! `sendfile(2)` has no flag for not waiting for the peer; only the socket's own mode decides. And
-//! it always waits for the disk, so check [`is_resident`] first where blocking is not allowed.
+//! `sendfile(2)` has no flag for not waiting for the peer; only the socket's own mode decides. It
+//! always waits for the disk, so check [`is_resident`] first where blocking is not allowed.
 
 use std::io;
 use std::ops::Range;

@@ -360,7 +360,7 @@ pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> io::Result<()> {
     SockRef::from(&fd).set_nonblocking(nonblocking)
 }
 
-/// How many bytes were sent and not yet acknowledged by the peer's kernel (`SIOCOUTQ`, tcp(7)).
+/// The number of bytes sent and not yet acknowledged by the peer's kernel (`SIOCOUTQ`, tcp(7)).
 ///
 /// # Errors
 /// `EINVAL` for a listener.

@@ -3,11 +3,10 @@
 //! On a UDP socket the bytes of one call are one datagram, and those of several calls are one if
 //! all but the last announce more. So a header from our memory and a body from the page cache form
 //! one datagram without copying the body.
-//!
 //! Since Linux 6.5 the kernel sums the pages of one call as if each began at an even offset of the
-//! datagram (net/core/skbuff.c, skb_splice_from_iter): if a page ends after an odd number of bytes
-//! the checksum is wrong, and the receiver silently drops the datagram. [`odd_part`] finds those;
-//! they are sent by two calls, or as a copy.
+//! datagram (net/core/skbuff.c, skb_splice_from_iter). If a page ends after an odd number of bytes
+//! the checksum is wrong, and the receiver silently drops the datagram. [`odd_part`] finds such
+//! datagrams; the caller sends them by two calls, or as a copy.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, AsRawFd};
@@ -15,8 +14,8 @@ use std::ptr;
 
 use crate::call::{check, check_count, uninterrupted};
 
-/// How many bytes of a range lie in its first page, if that is an odd number and not all of them:
-/// in one call the kernel would compute a wrong checksum.
+/// The number of bytes of a range in its first page, if it is odd and not all of them: in one call
+/// the kernel would compute a wrong checksum.
 #[must_use]
 pub fn odd_part(offset: u64, len: usize) -> Option<usize> {
     // SAFETY: sysconf only answers.
@@ -25,7 +24,7 @@ pub fn odd_part(offset: u64, len: usize) -> Option<usize> {
     (first < len && !first.is_multiple_of(2)).then_some(first)
 }
 
-/// Sends `len` bytes of `file` from `offset` on to `socket`, after what was sent before with
+/// Sends `len` bytes of `file` from `offset` on to `socket`, after the data sent before with
 /// `MSG_MORE`.
 ///
 /// # Errors

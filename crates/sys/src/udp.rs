@@ -1,13 +1,13 @@
 //! UDP sockets (udp(7)): one datagram a call, many a call, or one call's bytes cut into datagrams.
 //!
 //! [`Udp`] never blocks. [`Batch`] gathers datagrams from pieces of memory and of mapped files and
-//! sends them by sendmsg(2) or sendmmsg(2), each with its own destination and, where its bytes are
-//! to be cut into equal datagrams by the kernel, with the length of one (`UDP_SEGMENT`, 4.18).
-//! [`Mail`] receives many with the times at which the kernel took them in.
+//! sends them by sendmsg(2) or sendmmsg(2). Each has its own destination; where the kernel is to
+//! cut its bytes into equal datagrams, it also has the length of one (`UDP_SEGMENT`, 4.18).
+//! [`Mail`] receives many datagrams with their times of arrival in the kernel.
 //!
-//! The surprising thing: a socket of IPv6 that is bound to every address sends to IPv4 as well, but
-//! only if the destination is written as an IPv6 address (`::ffff:10.0.0.1`). [`Udp`] writes it so,
-//! and reads it back.
+//! An IPv6 socket that is bound to every address sends to IPv4 as well, but only if the destination
+//! is written as an IPv6 address (`::ffff:10.0.0.1`). [`Udp`] converts addresses in both
+//! directions.
 
 mod address;
 mod batch;
@@ -197,8 +197,8 @@ impl Udp {
         self.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes.cast_signed())
     }
 
-    /// How many datagrams were dropped because the receive buffer was full, or because they were
-    /// broken (`SO_MEMINFO`).
+    /// The number of datagrams that were dropped because the receive buffer was full, or because
+    /// they were broken (`SO_MEMINFO`).
     ///
     /// # Errors
     /// `ENOPROTOOPT` before Linux 4.12.
@@ -231,7 +231,7 @@ impl Udp {
         self.set(libc::SOL_UDP, libc::UDP_SEGMENT, bytes.into())
     }
 
-    /// Sends with `zerocopy` may leave their bytes where they are (`SO_ZEROCOPY`).
+    /// Allows sends with `zerocopy` to leave their bytes where they are (`SO_ZEROCOPY`).
     ///
     /// # Errors
     /// `ENOTSUPP` before Linux 5.0.
@@ -239,8 +239,8 @@ impl Udp {
         self.set(libc::SOL_SOCKET, libc::SO_ZEROCOPY, on.into())
     }
 
-    /// Datagrams may say when they shall leave ([`Filling::leave_at`], `SO_TXTIME`). That this
-    /// succeeds says nothing: without the queues `fq` or `etf` the times are ignored.
+    /// Allows a departure time on each datagram ([`Filling::leave_at`], `SO_TXTIME`). Success does
+    /// not prove that times are kept: without the queues `fq` or `etf` they are ignored.
     ///
     /// # Errors
     /// `ENOPROTOOPT` before Linux 4.19.
@@ -248,7 +248,7 @@ impl Udp {
         let value = libc::sock_txtime { clockid: libc::CLOCK_MONOTONIC, flags: 0 };
         let (size, start) = (size_of_val(&value) as libc::socklen_t, (&raw const value).cast());
         let (level, option) = (libc::SOL_SOCKET, libc::SO_TXTIME);
-        // SAFETY: `value` is readable for its size, which is the one that this option wants.
+        // SAFETY: `value` is readable for its size, which this option requires.
         check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, start, size) })
             .map(drop)
     }
@@ -256,12 +256,12 @@ impl Udp {
     fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
         let size = size_of_val(&value) as libc::socklen_t;
         let start = (&raw const value).cast();
-        // SAFETY: `value` is readable for the size of an int, which these options want.
+        // SAFETY: `value` is readable for the size of an int, which these options require.
         check(unsafe { libc::setsockopt(self.fd.as_raw_fd(), level, option, start, size) })
             .map(drop)
     }
 
-    /// Sends one datagram to `address`. With `more` it waits for what further calls add to it.
+    /// Sends one datagram to `address`. With `more` it waits for the data of further calls.
     ///
     /// # Errors
     /// `WouldBlock` while the send buffer is full; `EMSGSIZE`, `ENETUNREACH`, `EPERM` (a filter)
@@ -305,8 +305,8 @@ impl Udp {
         Ok((len, read_address(&from)?))
     }
 
-    /// How many zero-copy sends completed since the last call, and how many of them the kernel
-    /// copied after all (`MSG_ERRQUEUE`). Never blocks.
+    /// The number of zero-copy sends that completed since the last call, and how many of them the
+    /// kernel copied after all (`MSG_ERRQUEUE`). Never blocks.
     ///
     /// # Errors
     /// None in practice.

@@ -36,7 +36,7 @@ pub use setup::{BadFlags, FLAGS, Feature, Flag, Flags, Setup};
 /// A completion as delivered by the kernel; [`Uring::completion`] interprets it.
 pub type Raw = cqueue::Entry;
 
-/// How connections are accepted.
+/// The way of accepting connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acceptance {
     /// One after another until cancelled (`IORING_ACCEPT_MULTISHOT`, 5.19), without addresses.
@@ -45,7 +45,7 @@ pub enum Acceptance {
     Once,
 }
 
-/// How bytes are received.
+/// The way of receiving bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receive {
     /// Into provided buffers, until cancelled (`IORING_RECV_MULTISHOT`, 6.0).
@@ -146,7 +146,7 @@ pub struct Uring {
     spare: Spare,
     sends: Slots<Sending>,
     receives: Slots<Receiving>,
-    /// Where the kernel writes the next peer's address while a one-shot accept is armed.
+    /// The buffer for the next peer's address while a one-shot accept is armed.
     caller: Option<Box<Caller>>,
     /// A registered descriptor is only valid on its own thread.
     _thread: PhantomData<*const ()>,
@@ -176,7 +176,7 @@ impl Uring {
     /// Makes a ring, registers its buffers and enters it once.
     ///
     /// # Errors
-    /// Which component refused it, why, and what to do: see [`Refusal`].
+    /// The component that refused it, the reason and the remedy: see [`Refusal`].
     pub fn new(setup: &Setup) -> Result<Uring, Refusal> {
         let (ring, flags) = setup::build(setup)?;
         let buffers = match setup.buffers {

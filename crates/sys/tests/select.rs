@@ -1,4 +1,5 @@
-//! What select(2) cannot hold. In a process of its own, because it uses all low descriptors.
+//! The descriptors that select(2) cannot hold. A process of its own, because it uses all low
+//! descriptors.
 
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

@@ -181,7 +181,8 @@ fn accepted_sockets_inherit_nodelay() {
     }
 }
 
-/// How much the kernel accepts for a peer that reads nothing, with the limit and after lifting it.
+/// The bytes that the kernel accepts for a peer that reads nothing, with the limit and after
+/// lifting it.
 fn taken_of_much(unsent_max: Option<u32>) -> [usize; 2] {
     let listener = socket::listen(LOOPBACK, &ListenOptions { unsent_max, ..BLOCKING }).unwrap();
     let _client = socket::connect(socket::local_addr(&listener).unwrap()).unwrap();

@@ -10,7 +10,7 @@ use sys::uring::{
     Refusal, Setup, Uring,
 };
 
-/// How long a completion may take on a busy machine.
+/// The limit for a completion on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 const TOKEN: u64 = 7;
 

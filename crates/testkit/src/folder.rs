@@ -33,7 +33,7 @@ impl Folder {
         path
     }
 
-    /// What a file holds; nothing if it is not there.
+    /// The contents of a file; empty if it is not there.
     pub fn text(&self, name: &str) -> String {
         let bytes = fs::read(self.path().join(name)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()

@@ -1,9 +1,9 @@
-//! What a machine may lack, and the programs of others that tests look for.
+//! Things that a machine may lack, and the foreign programs that tests look for.
 //!
 //! `tests/skips.toml` lists each thing that may be missing. On a developer's machine a test that
-//! misses a listed thing says so and passes. Continuous integration installs everything that can
-//! be installed, so under `CI=true` the same test fails, unless the row says in `ci` why
-//! continuous integration may lack the thing too.
+//! misses a listed thing says so and passes. Continuous integration installs everything that can be
+//! installed, so under `CI=true` the same test fails, unless the row says in `ci` why continuous
+//! integration may lack the thing too.
 
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ fn verdict(rows: &str, what: &str, is_ci: bool) -> Result<(), String> {
     }
 }
 
-/// Where a program lies: on the path, or where Debian keeps servers.
+/// The path of a program: on the search path, or where Debian keeps servers.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]);

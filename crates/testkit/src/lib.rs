@@ -1,4 +1,4 @@
-//! What integration tests share: child processes and servers, waiting with a limit, temporary
+//! Tools that integration tests share: child processes and servers, waiting with a limit, temporary
 //! folders, foreign programs, and a single rule for tests that cannot run on this machine.
 //!
 //! Test code only: no crate depends on it outside `[dev-dependencies]`. Nothing here waits without

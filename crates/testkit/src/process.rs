@@ -1,4 +1,4 @@
-//! A child process whose output is collected, and which is killed with its handle.
+//! A child process whose output is collected. Dropping its handle kills it.
 
 use std::fmt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -10,7 +10,7 @@ use sys::signal::Signal;
 
 use crate::{PATIENCE, Transcript, ms};
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -148,7 +148,7 @@ impl Process {
         process::kill(self.pid(), signal).expect("the program runs");
     }
 
-    /// How it has ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("our own child")
     }
@@ -158,10 +158,10 @@ impl Process {
         self.status().is_none()
     }
 
-    /// Waits until it has ended, and everything that shares its pipes.
+    /// Waits until it has ended, and every process that shares its pipes.
     ///
     /// # Panics
-    /// If it does not end within `limit`, with what it wrote.
+    /// If it does not end within `limit`; the message has its output.
     #[track_caller]
     pub fn end(&mut self, limit: Duration) -> Ended {
         let status = self.end_of_own(limit);
@@ -171,7 +171,7 @@ impl Process {
         Ended { code: status.code(), out: String::from_utf8_lossy(&bytes).into(), bytes, err }
     }
 
-    /// Waits until it has ended, whatever else holds its pipes.
+    /// Waits until it has ended, even if another process holds its pipes.
     #[track_caller]
     pub(crate) fn end_of_own(&mut self, limit: Duration) -> ExitStatus {
         let begin = Instant::now();
@@ -188,7 +188,7 @@ impl Process {
 
     /// Kills it.
     pub fn kill(&mut self) {
-        // A program that has ended cannot be killed, which is as good.
+        // The program may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -15,14 +15,14 @@ pub struct Family(pub Vec<Pid>);
 const TICKS: u64 = 100;
 
 impl Family {
-    /// The process and those whose parent it is, now.
+    /// The process and its children, now.
     pub fn of(head: Pid) -> Family {
         let mut members = vec![head];
         members.extend(children(head));
         Family(members)
     }
 
-    /// Stops all of them, as a debugger or a machine that swaps would.
+    /// Stops all of them, as a debugger or a swapping machine would.
     #[track_caller]
     pub fn freeze(&self) {
         self.signal(Signal::STOP);
@@ -42,7 +42,7 @@ impl Family {
         }
     }
 
-    /// How many descriptors are open in all of them.
+    /// The number of descriptors that are open in all of them.
     pub fn descriptors(&self) -> usize {
         self.0.iter().map(|pid| numbers(*pid).len()).sum()
     }
@@ -76,7 +76,7 @@ pub fn is_alive(pid: Pid) -> bool {
     stat(pid).is_some_and(|fields| fields.state != 'Z')
 }
 
-/// Whether the process is stopped, which it is only some time after the signal was sent.
+/// Whether the process is stopped, which takes some time after the signal was sent.
 pub fn is_stopped(pid: Pid) -> bool {
     stat(pid).is_some_and(|fields| fields.state == 'T')
 }
@@ -94,7 +94,7 @@ struct Stat {
     ticks: u64,
 }
 
-/// A line of proc_pid_stat(5), read behind the name in brackets, which may hold anything.
+/// A line of proc_pid_stat(5), read after the name in brackets, which may hold any character.
 fn stat(pid: Pid) -> Option<Stat> {
     let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = line.rsplit_once(')')?.1.split_whitespace().collect();

@@ -12,13 +12,13 @@ use sys::signal::Signal;
 use crate::procfs::is_alive;
 use crate::{Ended, PATIENCE, Process, eventually};
 
-/// A running server. It is killed with its handle, which fails the test if the server panicked.
+/// A running server. Dropping the handle kills it, and fails the test if the server panicked.
 #[derive(Debug)]
 pub struct Server {
     process: Process,
-    /// The supervisor; after a hand-over that of the successor.
+    /// The supervisor; after a handover, the successor's supervisor.
     pub pid: Pid,
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
     /// The line that it printed when it was ready.
     pub ready: Value,

@@ -1,5 +1,5 @@
 //! A program on a terminal of its own: a pseudo-terminal (pty(7)) whose other end belongs to the
-//! test, which types and reads the screen.
+//! test, which sends keys and reads the screen.
 
 use std::fs::File;
 use std::io::Write;
@@ -39,7 +39,7 @@ impl Terminal {
         Terminal { child, near, screen }
     }
 
-    /// Types.
+    /// Sends keys.
     pub fn press(&mut self, keys: &[u8]) {
         self.near.write_all(keys).expect("the program reads the keys");
     }
@@ -49,7 +49,7 @@ impl Terminal {
         self.screen.text()
     }
 
-    /// Waits until `text` is shown at or behind byte `from` of [`Terminal::shown`]; where it ends.
+    /// Waits until `text` is shown at or after byte `from` of [`Terminal::shown`]; returns its end.
     ///
     /// A program that draws whole screens moves the cursor over blanks, so wait for its words one
     /// by one.

@@ -1,10 +1,10 @@
-//! What a program writes into a pipe, collected as it comes.
+//! A program's output through a pipe, collected as it comes.
 
 use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A pipe that is read to its end, also after nobody looks any more, so that its writer never
+/// A pipe that is read to its end, even after its last reader is gone, so that its writer never
 /// fails.
 #[derive(Clone, Debug, Default)]
 pub struct Transcript(Arc<Shared>);

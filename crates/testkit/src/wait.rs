@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The limit for anything that a healthy program does at once. Wide, because the machine is
+/// The limit for steps that a healthy program does at once. It is long because the machine is
 /// shared; a test that waits this long has failed.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 

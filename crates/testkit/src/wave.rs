@@ -3,7 +3,7 @@
 /// Samples a second of [`wave`].
 pub const WAVE_RATE: u32 = 8000;
 
-/// What a byte of a sample means (RFC 2361).
+/// The encoding of a sample's byte (RFC 2361).
 #[derive(Clone, Copy, Debug)]
 pub enum Law {
     /// Eight bits, 128 being silence.

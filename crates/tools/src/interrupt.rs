@@ -1,4 +1,4 @@
-//! Ctrl-C as a flag: it asks the running command to stop and to report what it has.
+//! Ctrl-C as a flag: it asks the running command to stop and to report its results so far.
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};

@@ -1,7 +1,7 @@
 //! The live view of a load: on a terminal a screen, elsewhere plain lines.
 //!
 //! It runs on its own thread and reads the beats that the generator's threads post on a [`Board`],
-//! which is all that it costs them. It draws on stderr, so that stdout holds only the report.
+//! which is its only cost to them. It draws on stderr, so that stdout holds only the report.
 //! Ctrl-C still sends its signal, so that a generator that hangs can be ended like any other
 //! program; only the keys that would leave the screen behind (Ctrl-Z, Ctrl-\) are off while it is
 //! shown.

@@ -37,7 +37,7 @@ pub fn has_colours() -> bool {
     AutoStream::choice(&stdout()) != ColorChoice::Never
 }
 
-/// Whether a screen can be drawn: the terminal is able to, and we are in its foreground.
+/// Whether a screen can be drawn: the terminal supports it, and the process is in its foreground.
 pub fn is_able() -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     // A background process that changes the terminal is stopped (SIGTTOU).
@@ -124,7 +124,7 @@ impl Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        // Keys typed meanwhile are not for the shell.
+        // Keys typed during the view are not for the shell.
         let _ = tcsetattr(stdin(), OptionalActions::Flush, &self.before);
     }
 }

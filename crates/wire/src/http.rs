@@ -5,17 +5,17 @@
 //!   head      bytes -> a request head (by httparse), its framing and its wishes
 //!   target    the request target -> path and query
 //!   chunked   a chunked body, piece by piece, and back
-//!   choice    what a client prefers: content codings, entity tags
-//!   range     which bytes of a body a client asks for
+//!   choice    client preferences: content codings, entity tags
+//!   range     the bytes of a body that a client requests
 //!   date      HTTP dates
 //!   reply     status line, fields and framing of a response
 //!   grammar   a second, slow reader of heads, from the ABNF: the tests' oracle
 //!   chunk_grammar  the same for chunked bodies
 //! ```
 //!
-//! What is *not* tolerated may surprise: a bare LF, white space before a colon, a folded line, a
-//! second Content-Length even if equal, Content-Length beside Transfer-Encoding. RFC 9112 permits
-//! lenience for most of these, and each has been one half of a request smuggling attack whose other
+//! The parser also refuses a bare LF, white space before a colon, a folded line, a second
+//! Content-Length even if equal, and Content-Length beside Transfer-Encoding. RFC 9112 permits
+//! lenience for most of these. Each has been one half of a request smuggling attack whose other
 //! half was a stricter reader before or after it.
 
 pub mod choice;
@@ -72,7 +72,7 @@ impl Bad {
         }
     }
 
-    /// What was expected and what was found, for the body of the answer.
+    /// The expectation and the finding, for the body of the answer.
     pub fn why(self) -> &'static str {
         match self {
             Bad::HeadTooLong => "expected a shorter head with fewer fields",

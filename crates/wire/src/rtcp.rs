@@ -201,7 +201,7 @@ impl Timer {
     const SENDERS: f64 = 0.25;
     /// The minimum interval, in seconds.
     const LEAST_S: f64 = 5.0;
-    /// What reconsideration adds: e - 3/2.
+    /// The compensation for reconsideration: e - 3/2.
     const COMPENSATION: f64 = std::f64::consts::E - 1.5;
 
     /// The timer of a session with `bits` a second.

@@ -25,7 +25,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header as it is sent.
+    /// The encoded header.
     #[inline]
     pub fn bytes(&self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];

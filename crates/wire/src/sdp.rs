@@ -1,4 +1,4 @@
-//! Session descriptions (RFC 8866): the answer to `DESCRIBE`, and what a player reads in it.
+//! Session descriptions (RFC 8866): the answer to `DESCRIBE`, and its interpretation by a player.
 
 use core::net::IpAddr;
 
@@ -10,7 +10,7 @@ use sdp_types::{
 use crate::containers::{Kind, Program};
 use crate::rtsp::seconds;
 
-/// What a description says beyond the program itself.
+/// The parts of a description beyond the program itself.
 #[derive(Clone, Debug)]
 pub struct About<'a> {
     /// The name of the presentation.

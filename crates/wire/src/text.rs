@@ -1,4 +1,4 @@
-//! Whole text files as UTF-8, whatever encoding an editor chose.
+//! Whole text files as UTF-8, from any common encoding.
 //!
 //! The order in which encodings are tried:
 //!

@@ -108,7 +108,7 @@ fn theirs(line: &str) -> Verdict {
 /// An intended difference: its name, whether some bytes show it, and its reason.
 type Meant = (&'static str, fn(&[u8]) -> bool, &'static str);
 
-/// Where we refuse what h11 accepts, or refuse earlier.
+/// Cases that our parser refuses and h11 accepts, or that it refuses earlier.
 const STRICTER: &[Meant] = &[
     ("a line that ends with LF alone", lone_newline, "half of most smuggling (RFC 9112 2.2: MAY)"),
     ("a CR that ends nothing", lone_return, "two readers see two ends of a line"),
@@ -145,7 +145,7 @@ const STRICTER: &[Meant] = &[
     ("a trailer that is no field", |it| has(it, b"0\r\nX y\r\n"), "h11 waits for the last of them"),
 ];
 
-/// Where we accept what h11 refuses.
+/// Cases that our parser accepts and h11 refuses.
 const LOOSER: &[Meant] = &[
     ("an empty line before the request", |it| it.starts_with(b"\r\n"), "RFC 9112 2.2: SHOULD"),
     (
@@ -276,7 +276,7 @@ const FIELDS: &[&str] = &[
     "Content-Length:\r\n",
 ];
 
-/// What follows the head, whatever its framing.
+/// Bodies after the head, for any framing.
 const BODIES: &[&str] = &[
     "",
     "abc",

@@ -5,21 +5,21 @@ use crate::bare;
 use anyhow::Context;
 use std::path::Path;
 
-/// What an arm that counts lines and knows no stocks is asked, and how its reply begins.
+/// The request to an arm that counts lines and has no stocks, and the beginning of its reply.
 pub const BUY: (&str, &str) = ("buy 1 1\\n", "[buy] success");
-/// What the peer is asked.
+/// The request to the peer.
 const INCR: (&str, &str) = ("INCR stock\\r\\n", ":");
-/// Where Debian puts the peer.
+/// Debian's path of the peer.
 const REDIS: &str = "/usr/bin/redis-server";
 
-/// A server that can sing in a duet.
+/// A server that can take part in a duet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arm {
     /// A bare loop and its form, `count` or `work`.
     Bare(&'static str, &'static str),
     /// One of our engines.
     Ours(&'static str),
-    /// One of our engines with flags: what tables call it, the engine, the flags.
+    /// One of our engines with flags: the name in tables, the engine, the flags.
     Flagged(&'static str, &'static str, &'static str),
     /// redis-server, answering pipelined INCR.
     Redis,
@@ -38,7 +38,7 @@ pub enum Arm {
 }
 
 impl Arm {
-    /// What tables call it.
+    /// The name in tables.
     pub fn name(self) -> String {
         match self {
             Self::Bare(name, form) => format!("bare-{name}-{form}"),
@@ -103,8 +103,8 @@ impl Arm {
         }
     }
 
-    /// What it is asked where others are asked for `path`: Apache computes by another loop than we
-    /// do, so of that it is told how many rounds take as long here.
+    /// The path that it receives in place of `path`. Apache computes with a different loop than
+    /// ours, so its path names the number of rounds that take as long on this machine.
     pub fn path(self, path: &str, tools: &Tools) -> anyhow::Result<String> {
         match (self, path.strip_prefix(toil::OURS)) {
             (Self::Apache(_), Some(ms)) => {
@@ -115,8 +115,7 @@ impl Arm {
         }
     }
 
-    /// The constant request that it has to be asked, and what the reply begins with, where it is
-    /// no market.
+    /// The constant request that it needs, and the beginning of the reply, if it is no market.
     pub fn constant(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Bare(_, "count") => Some(BUY),
@@ -130,7 +129,7 @@ impl Arm {
         matches!(self, Self::Echo(_) | Self::EchoTokio)
     }
 
-    /// Why it cannot run on this machine, if so.
+    /// The reason why it cannot run on this machine, if any.
     pub fn absent(self) -> Option<String> {
         let (program, package) = match self {
             Self::Redis => (REDIS, "redis-server"),

@@ -1,7 +1,7 @@
-//! Connection churn: what a connection costs when it carries one request or ten.
+//! Connection churn: the cost of a connection that carries one request or ten.
 //!
 //! The client closes after its last reply and connects again, 64 at a time. CPU is per request, so
-//! at one request a connection it is the whole life of a connection: accept, one receive, one
+//! at one request a connection it covers the whole life of a connection: accept, one receive, one
 //! send, the end.
 
 use super::arm::Arm;
@@ -9,13 +9,13 @@ use super::at_least;
 use super::duet::{Duet, Load};
 use stats::Goal;
 
-/// What the reader has to know.
+/// The note for the reader.
 pub const NOTE: &str = "CPU per request, with the accept and the close of its connection in it: at \
     1 a connection that is the whole life of a connection, at 10 a tenth of it. The client closes. \
     Threads and processes that end leave their time in steps of 10 ms, so `thread` and `fork` are \
     measured over a whole pair at once; in a quick run the steps are a large part of it.";
 
-/// What is wanted of the bare loop's CPU divided by ours.
+/// The goal for the bare loop's CPU divided by ours.
 const KEPT: Option<Goal> = at_least(0.90);
 
 /// Every comparison.

@@ -1,4 +1,4 @@
-//! One comparison: its arms, its load, and what `roundhouse duet` says about them.
+//! One comparison: its arms, its load, and the output of `roundhouse duet` about them.
 
 use super::arm::{Arm, BUY};
 use super::{Outcome, Reading, Row, Tools};
@@ -16,19 +16,19 @@ const MIX: &str = "buy=1";
 pub struct Duet {
     /// The bound, mostly.
     pub left: Arm,
-    /// What is measured against it.
+    /// The arm that it is compared with.
     pub right: Arm,
-    /// What they are asked.
+    /// The load of both arms.
     pub load: Load,
-    /// What is wanted of the ratio.
+    /// The goal of the ratio.
     pub wanted: Option<Goal>,
-    /// What is wanted of the right arm's memory for each idle connection, if there are any.
+    /// The goal of the right arm's memory for each idle connection, if there are any.
     pub bytes: Option<Goal>,
-    /// What is wanted of the ratio of the 99th percentiles, if that has a row.
+    /// The goal of the ratio of the 99th percentiles, if that has a row.
     pub p99: Option<Option<Goal>>,
 }
 
-/// What both arms are asked.
+/// The load that both arms receive.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Connections that ask at the same time.
@@ -39,7 +39,7 @@ pub struct Load {
     pub per_connection: Option<u32>,
     /// Silent connections to the right arm.
     pub idle: u32,
-    /// What is asked for by HTTP, if that is spoken.
+    /// The HTTP path, if the arms speak HTTP.
     pub path: Option<&'static str>,
     /// Length of a window (milliseconds): so long that it holds many replies.
     pub window_ms: u32,
@@ -61,17 +61,17 @@ impl Default for Load {
     }
 }
 
-/// How long a comparison is.
+/// The length of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
-    /// How often both servers are started afresh.
+    /// The number of fresh starts of both servers.
     pub fresh_pairs: u32,
     /// Windows on each.
     pub windows: u32,
 }
 
 impl Load {
-    /// How it was loaded, for a table.
+    /// The load, for a table.
     pub fn words(&self) -> String {
         let mut words = match self.per_connection {
             Some(count) => format!("{count} a connection"),
@@ -88,7 +88,7 @@ impl Load {
 }
 
 impl Duet {
-    /// `left / right`; a server that meets itself is named once, with what differs.
+    /// `left / right`; a server that is compared with itself is named once, with the difference.
     pub fn name(&self) -> String {
         let (left, right) = self.names();
         format!("{left} / {right}")
@@ -111,10 +111,10 @@ impl Duet {
     }
 }
 
-/// Runs one duet and adds what it says to `outcome`: a row, another for the 99th percentile where
-/// that is wanted, and another for memory where there are idle connections.
+/// Runs one duet and adds its output to `outcome`: a row, another for the 99th percentile if the
+/// duet wants it, and another for memory if there are idle connections.
 pub fn sing(duet: &Duet, length: &Length, tools: &Tools, outcome: &mut Outcome) {
-    // What is kept is read elsewhere, where this folder has another name.
+    // The stored output is read elsewhere, where this folder has another name.
     let root = crate::root().display().to_string();
     let found = heard(duet, length, tools).map_err(|e| format!("{e:#}").replace(&root, "."));
     let (ratio, bytes, p99, doubts) = match found {
@@ -145,7 +145,7 @@ pub fn sing(duet: &Duet, length: &Length, tools: &Tools, outcome: &mut Outcome) 
     }
 }
 
-/// What an outcome of `roundhouse duet` says.
+/// The figures in an outcome of `roundhouse duet`.
 #[derive(Debug, PartialEq)]
 struct Heard {
     ratio: Reading,
@@ -162,7 +162,7 @@ fn heard(duet: &Duet, length: &Length, tools: &Tools) -> anyhow::Result<Heard> {
     }
     let mut command = command(duet, length, tools)?;
     let output = command.stderr(Stdio::inherit()).output().context("start a duet")?;
-    // An outcome says more about what went wrong than the exit code that comes with it.
+    // An outcome describes a failure better than the exit code that comes with it.
     read(&String::from_utf8_lossy(&output.stdout))
         .with_context(|| format!("`{}`: {}", steps::line(&command), output.status))
 }
@@ -175,7 +175,7 @@ fn command(duet: &Duet, length: &Length, tools: &Tools) -> anyhow::Result<Comman
     if arms.len() == 1 {
         command.arg("--twin");
     }
-    // Both sides of a duet are asked the same, unless one speaks another protocol.
+    // Both sides of a duet get the same requests, unless one speaks another protocol.
     let constant = arms.iter().any(|(arm, _)| arm.constant().is_some());
     for (arm, name) in &arms {
         command.arg("--arm").arg(format!("{name}={}", arm.command(tools, connections)));
@@ -215,7 +215,7 @@ fn command(duet: &Duet, length: &Length, tools: &Tools) -> anyhow::Result<Comman
     Ok(command)
 }
 
-/// What the only pairing of an outcome says (schema `roundhouse.duets/1`, the last JSON line).
+/// Reads the only pairing of an outcome (schema `roundhouse.duets/1`, the last JSON line).
 fn read(output: &str) -> anyhow::Result<Heard> {
     let line = output.lines().rev().find(|line| line.starts_with('{'));
     let line = line.context("expected a duet to end with a line of JSON, found none")?;
@@ -266,8 +266,8 @@ fn read(output: &str) -> anyhow::Result<Heard> {
     })
 }
 
-/// Above this share of the machine's time, what others do is worth a doubt: both arms' caches and
-/// the generator suffer from it, if alike.
+/// Above this share of the machine's time, the activity of other processes is a doubt: both arms'
+/// caches and the generator suffer from it, even if equally.
 const FOREIGN_MAX: f64 = 0.05;
 
 /// A doubt without the numbers of threads and processes, so that eight fresh pairs say it once.

@@ -9,7 +9,7 @@ use stats::median;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// What the reader has to know.
+/// The note for the reader.
 pub const NOTE: &str = "\
     CPU per packet of the same echo (packets of ten bytes, 64 connections) on tokio, one thread, \
     and on our engines: above 1, tokio needs more. The last rows are nanoseconds of a whole \
@@ -22,7 +22,7 @@ pub const NOTE: &str = "\
 
 /// Our engines.
 const ENGINES: [&str; 3] = ["reactor", "uring", "port"];
-/// How long one run takes (seconds).
+/// The duration of one run (seconds).
 const SECONDS: &str = "2s";
 
 /// Every comparison by duet.
@@ -43,7 +43,7 @@ pub fn duets() -> Vec<Duet> {
     duets
 }
 
-/// Packets a second against the library's shape, for each engine.
+/// Packets a second against the design of the library, for each engine.
 pub fn rates(length: &Length, tools: &Tools, outcome: &mut Outcome) {
     for engine in ENGINES {
         let name = format!("unoptimised / {engine}, wall time");
@@ -78,7 +78,7 @@ fn pairs(engine: &str, count: u32, tools: &Tools) -> anyhow::Result<Reading> {
 struct Server {
     child: Child,
     address: String,
-    /// While it is open, the artefact serves.
+    /// The artefact serves while this is open.
     _input: Option<ChildStdin>,
 }
 

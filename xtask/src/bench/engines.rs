@@ -1,12 +1,11 @@
-//! Every engine against its own bare loop, and beside it the engines against each other and a
-//! peer.
+//! Every engine against its own bare loop, and the engines against each other and a peer.
 
 use super::arm::Arm;
 use super::at_least;
 use super::duet::{Duet, Load};
 use stats::Goal;
 
-/// What the reader has to know.
+/// The note for the reader.
 pub const NOTE: &str = "The bare loops do the least that answers the right bytes; `work` is the \
     market, `count` one fixed reply to each line. On one core `reactor` is one epoll loop in a \
     thread. Blocking servers depend on how the kernel's scheduler batches their wake-ups, which \
@@ -14,7 +13,7 @@ pub const NOTE: &str = "The bare loops do the least that answers the right bytes
 
 /// Connections that ask at the same time.
 const CONNECTIONS: u32 = 64;
-/// An iterative server has one client; the others would wait for it to leave.
+/// The number of clients of an iterative server: further ones would wait for the first to leave.
 const ONE: u32 = 1;
 
 /// Engine, its bare loop, connections.
@@ -31,7 +30,8 @@ const TWINS: &[(&str, &str, u32)] = &[
     ("uring", "uring", CONNECTIONS),
 ];
 
-/// What is wanted of a bare loop's CPU divided by ours at depth 1, where the kernel is nearly all.
+/// The goal for a bare loop's CPU divided by ours at depth 1, where nearly all of it is the
+/// kernel's.
 const DEPTH_1: Option<Goal> = at_least(0.90);
 
 /// Every comparison.
@@ -53,8 +53,8 @@ pub fn duets() -> Vec<Duet> {
         };
         add(Arm::Bare(bare, "work"), Arm::Ours(engine), connections, wanted);
     }
-    // These have more to do than a loop: a port hands each event to one of several threads, and
-    // amped has its helpers beside it.
+    // These do more work than a loop: a port hands each event to one of several threads, and amped
+    // has its helpers.
     for (engine, bare) in [("port", "uring"), ("amped", "epoll")] {
         add(Arm::Bare(bare, "work"), Arm::Ours(engine), CONNECTIONS, shown);
     }

@@ -13,19 +13,19 @@ use std::collections::BTreeMap;
 /// One row.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// The goal's number, or nothing.
+    /// The goal's number, or empty.
     pub goal: &'static str,
-    /// What is said: `sendmmsg / plain`.
+    /// The label: `sendmmsg / plain`.
     pub name: String,
-    /// Of what: `CPU a packet`, with its unit where it is no ratio.
+    /// The quantity: `CPU a packet`, with its unit unless it is a ratio.
     pub what: &'static str,
     /// Under which load, and into which sink.
     pub load: String,
-    /// What is wanted; without it the figure is shown beside the others.
+    /// The goal; a figure without one is shown for comparison.
     pub wanted: Option<Goal>,
-    /// Why it is missed, as far as that has been found out.
+    /// The reason why the goal is missed, if known.
     pub because: &'static str,
-    /// A value for each block and what it was made of, or why there is none.
+    /// A value for each block and its sources, or the reason why there is none.
     pub found: Result<Values, String>,
 }
 
@@ -49,7 +49,7 @@ impl Values {
 }
 
 impl Figure {
-    /// `reached`, `missed` or `unresolved`; nothing where nothing is wanted or was measured.
+    /// `reached`, `missed` or `unresolved`; empty without a goal or a measurement.
     pub fn verdict(&self) -> &'static str {
         match (&self.found, self.wanted) {
             (Ok(values), Some(goal)) => goal.verdict(values.interval().as_ref()).word(),
@@ -73,7 +73,7 @@ impl Figure {
     }
 }
 
-/// The rows as Markdown; beneath them why goals were missed, and what is doubtful.
+/// The rows as Markdown, then the reasons for missed goals, and the doubts.
 pub fn text(note: &str, figures: &[Figure], doubts: &[String]) -> String {
     let mut text = format!(
         "{note}\n\n\
@@ -113,10 +113,10 @@ pub fn text(note: &str, figures: &[Figure], doubts: &[String]) -> String {
     text
 }
 
-/// Keeps text and lines in `runs/`.
+/// Saves text and lines in `runs/`.
 ///
 /// # Errors
-/// Where the folder cannot be written.
+/// If the folder cannot be written.
 pub fn save(
     name: &str,
     title: &str,

@@ -1,13 +1,13 @@
-//! What idle connections cost: memory for each, and CPU of the busy ones beside them.
+//! The cost of idle connections: memory for each, and CPU of the busy ones beside them.
 //!
 //! Both arms of a row are the same server; the right one has the idle connections. Each of them
-//! has asked once before it fell silent, so that whatever a session keeps, it keeps.
+//! sent one request before it fell silent, so each session holds the memory that it keeps.
 
 use super::arm::Arm;
 use super::duet::{Duet, Load};
 use super::{at_least, at_most};
 
-/// What the reader has to know.
+/// The note for the reader.
 pub const NOTE: &str = "Left without, right with the idle connections; 64 busy ones on both. A \
     ratio of 1 means that the idle ones cost the busy ones nothing. Memory is what the server's \
     own pages grew by (Pss) for each idle connection; the kernel's sockets are not in it. `select` \
@@ -15,7 +15,7 @@ pub const NOTE: &str = "Left without, right with the idle connections; 64 busy o
 
 /// As many idle connections as a busy host has.
 const MANY: u32 = 10_000;
-/// As many as select can hold beside the busy ones.
+/// The largest number that select can hold beside the busy ones.
 const FEW: u32 = 900;
 /// Enough where each costs a thread.
 const THREADS: u32 = 1_000;

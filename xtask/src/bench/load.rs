@@ -1,13 +1,13 @@
-//! `cargo xtask bench load`: the generator against the generators that people use.
+//! `cargo xtask bench load`: our generator against common generators.
 //!
-//! All load one server in turns, `roundhouse load --serve-null http` on a core of its own, and what
-//! is compared is the generator's own CPU time per request, user and system, from `/proc` when it
-//! has ended. Ours records every latency from the moment at which the request was due; the others
-//! record what they record. The kernel's part is nearly the same for all, so the user's part is
-//! counted too, in instructions, by callgrind: twice with different numbers of requests, because
-//! the difference leaves out what a program does only once.
+//! All load one server in turns, `roundhouse load --serve-null http` on a core of its own. The
+//! measure is the generator's own CPU time per request, user and system, from `/proc` after its
+//! end. Ours records every latency from the moment at which the request was due; the others follow
+//! their own rules. The kernel's part is nearly the same for all, so the user's part is counted
+//! too, in instructions, by callgrind: twice with different numbers of requests, because the
+//! difference excludes the work that a program does only once.
 //!
-//! The surprising thing: instructions do not depend on what else runs on the machine, and a row of
+//! The surprising thing: instructions do not depend on other activity of the machine, and a row of
 //! them needs no repetition.
 
 use super::{Bench, Length, Outcome, Reading, Row, at_least, reading, record};
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// Connections of every generator.
 const CONNECTIONS: &str = "64";
-/// How long one run takes (seconds), and how long at most until it is given up.
+/// The duration of one run (seconds), and its time limit.
 const SECONDS: u32 = 2;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// A clock tick of `/proc/PID/stat` (ns): a hundred a second on every Linux since 2.6.
@@ -64,14 +64,14 @@ struct Match {
     instructions: Option<f64>,
 }
 
-/// What is wanted: at most 0.95, 0.8 and 0.75 of the other's CPU, 0.6 of wrk's instructions.
+/// The goals: at most 0.95, 0.8 and 0.75 of the other's CPU, 0.6 of wrk's instructions.
 const MATCHES: [Match; 3] = [
     Match { other: Tool::Wrk, depth: 1, cpu: 1.0 / 0.95, instructions: Some(1.0 / 0.6) },
     Match { other: Tool::Wrk, depth: 16, cpu: 1.0 / 0.8, instructions: None },
     Match { other: Tool::H2load, depth: 1, cpu: 1.0 / 0.75, instructions: None },
 ];
 
-/// What the runs need.
+/// The files and programs that the runs need.
 struct Room {
     roundhouse: PathBuf,
     dir: PathBuf,
@@ -93,8 +93,7 @@ impl Drop for Server {
 /// Builds, measures, prints a table, and with `--save` keeps it in `runs/`.
 ///
 /// # Errors
-/// Where a build fails or the arguments are not understood. A generator that is missing is a row
-/// with its reason.
+/// If a build fails or the arguments are invalid. A missing generator is a row with its reason.
 pub(super) fn run(args: &[String]) -> anyhow::Result<()> {
     let (mut save, mut pairs) = (false, BENCH.full.fresh_pairs);
     for flag in args {
@@ -146,7 +145,7 @@ impl Room {
         Ok(server)
     }
 
-    /// A command that begins with ours for pinning: the program comes as its next argument.
+    /// A command that begins with ours for pinning; the next argument is the program.
     fn pinned(&self, core: usize) -> Command {
         let mut command = Command::new(&self.roundhouse);
         command.args(["pin", &core.to_string(), "--"]).stdin(Stdio::null());
@@ -212,7 +211,7 @@ impl Room {
         };
         let (other, ours) = (slope(it.other)?, slope(Tool::Ours)?);
         let value = other / ours;
-        // Nothing random is in it: the interval is the value.
+        // The count has no random part: the interval is the value.
         let interval = Some(Interval { low: value, high: value, cover: 1.0 });
         Ok(Reading { value, interval, each_ns: Some((other, ours)) })
     }
@@ -238,7 +237,8 @@ impl Room {
             Tool::Wrk => {
                 let seconds = match length {
                     Extent::Seconds(span) => *span,
-                    // It counts no requests: these lengths come to as many under callgrind.
+                    // The generator counts no requests: this duration yields as many under
+                    // callgrind.
                     Extent::Count(count) => (count / 4_000) as u32,
                 };
                 command.args(["wrk", "-t1", &format!("-d{seconds}s"), url]);
@@ -270,7 +270,7 @@ impl Room {
         Ok(path)
     }
 
-    /// How late an open loop sends.
+    /// The lateness of an open loop.
     fn lateness(&self, pairs: u32, outcome: &mut Outcome) {
         eprintln!("── lateness at {RATE}/s");
         let one = || -> anyhow::Result<f64> {
@@ -293,7 +293,7 @@ impl Room {
     }
 }
 
-/// How long a run is.
+/// The length of a run.
 enum Extent {
     Seconds(u32),
     Count(u64),
@@ -308,7 +308,7 @@ impl Tool {
         }
     }
 
-    /// How many requests it says it has made.
+    /// The number of requests in its output.
     fn requests(self, text: &str) -> anyhow::Result<u64> {
         let number = |line: &str, place: usize| line.split_whitespace().nth(place)?.parse().ok();
         let found = match self {
@@ -332,14 +332,14 @@ fn report(text: &str) -> anyhow::Result<serde_json::Value> {
     serde_json::from_str(line.context("expected a line of JSON")?).context("the report")
 }
 
-/// What callgrind says: `==1== Collected : 12345`.
+/// Reads callgrind's count: `==1== Collected : 12345`.
 fn collected(text: &str) -> anyhow::Result<f64> {
     let line = text.lines().find_map(|line| line.split_once("Collected : "));
     let (_, count) = line.context("expected callgrind's sum, found none")?;
     count.trim().parse().with_context(|| format!("expected a number, found `{count}`"))
 }
 
-/// Runs a command to its end: what it printed, on both outputs, and the clock ticks that it used.
+/// Runs a command to its end; returns its output on both streams, and the clock ticks that it used.
 fn ended(command: &mut Command) -> anyhow::Result<(String, f64)> {
     let words = steps::line(command);
     let file = std::env::temp_dir().join(format!("roundhouse-bench-out-{}", std::process::id()));
@@ -350,13 +350,13 @@ fn ended(command: &mut Command) -> anyhow::Result<(String, f64)> {
     let status = child.wait().with_context(|| format!("wait for `{words}`"))?;
     let text = fs::read_to_string(&file)?;
     fs::remove_file(&file)?;
-    // Ours says by 98 that the machine was busy, which the table says too.
+    // Ours exits with 98 if the machine was busy; the table shows that too.
     ensure!(status.success() || status.code() == Some(98), "`{words}`: {status}: {text}");
     Ok((text, ticks?))
 }
 
-/// The clock ticks of a process, read when it has ended and before it is waited for: then its
-/// threads are all in (proc_pid_stat(5), fields 14 and 15).
+/// The clock ticks of a process, read after its end and before the wait for it: at that time they
+/// include all threads (proc_pid_stat(5), fields 14 and 15).
 fn ticks(child: &mut Child) -> anyhow::Result<f64> {
     let path = format!("/proc/{}/stat", child.id());
     let end = Instant::now() + PATIENCE;

@@ -1,11 +1,11 @@
-//! `cargo xtask bench media`: the streamer beside GStreamer's RTSP server and beside one ffmpeg a
-//! client, all with the same file, the same receiver and one core.
+//! `cargo xtask bench media`: compares the streamer with GStreamer's RTSP server and with one
+//! ffmpeg a client. All use the same file, the same receiver and one core.
 //!
-//! What is compared is the server's CPU time for a session (all processes, exact), because that is
-//! what the sessions of a core follow from; then sessions grow until packets are late or lost, so
-//! that it is seen whether they do follow. Latency runs from DESCRIBE to the first packet, on the
-//! receiver's clock. The surprising thing: a foreign server's schedule is not known, so its packets
-//! are late by their own timestamps, against the earliest packet of their sender.
+//! The measure is the server's CPU time for a session (all processes, exact), because it determines
+//! the sessions of a core. Then sessions grow until packets are late or lost, which shows whether
+//! it does. Latency runs from DESCRIBE to the first packet, on the receiver's clock. The surprising
+//! thing: the schedule of a foreign server is unknown, so the lateness of its packets derives from
+//! their own timestamps, relative to the earliest packet of their sender.
 
 mod servers;
 
@@ -29,7 +29,7 @@ const NOTE: &str = "MPEG-TS of 3 Mbit/s by RTP over UDP, server on one core, rec
     that writes a named pipe, not counted) to all, a receiver of its own for each. MediaMTX \
     and live555's server are in no Debian, so they are not compared.";
 
-/// Packets may be late by so much more than those of a single session.
+/// The allowed lateness of packets beyond that of a single session.
 const OBJECTIVE_MS: f64 = 10.0;
 /// The end of the search: beyond it the receiver is the limit.
 const MOST: u32 = 640;
@@ -47,13 +47,13 @@ struct Bench {
     film: PathBuf,
     room: PathBuf,
     net: Net,
-    /// How long a session is listened to.
+    /// The time for which a receiver listens to a session.
     listen: Duration,
     blocks: usize,
     quick: bool,
 }
 
-/// What receivers found.
+/// The receivers' findings.
 #[derive(Default)]
 struct Heard {
     first_p50_ms: f64,
@@ -66,7 +66,7 @@ struct Heard {
 }
 
 impl Heard {
-    /// What one more receiver says; lateness is that of the worst.
+    /// Adds the findings of one more receiver; lateness is that of the worst.
     fn add(&mut self, found: &Value) -> anyhow::Result<()> {
         let number = |name: &str| found[name].as_u64().unwrap_or(0);
         let late = found["late_ms"]["p999"].as_f64().context("a p99.9 of lateness")?;
@@ -128,7 +128,7 @@ const ARMS: [(Kind, u32); 6] = [
 /// The fewest sessions with which the search for the most begins.
 const STARTS: [(Kind, u32); 3] = [(Kind::Ours, 80), (Kind::Gstreamer, 10), (Kind::Ffmpeg, 5)];
 
-/// CPU of a session, block by block, or why there is none.
+/// CPU of a session, block by block, or the reason why there is none.
 type Shares = Result<Vec<f64>, String>;
 
 /// Measures once more, unless that has failed before.
@@ -169,8 +169,8 @@ fn compared(shares: &[Shares], what: &'static str) -> Vec<Figure> {
     ]
 }
 
-/// How much of what ours costs at the smaller number of sessions does not grow with them: the
-/// straight line through both numbers, at none.
+/// The part of our cost at the smaller number of sessions that does not grow with them: the
+/// straight line through both numbers, at zero sessions.
 fn waking(shares: &[Shares]) -> Figure {
     let found = pairs(shares, [0, 1]).map(|[few, many]| {
         let [at_few, at_many] = [ARMS[0].1, ARMS[1].1].map(f64::from);
@@ -256,7 +256,8 @@ impl Bench {
         let figure = |at: usize, bound| {
             let (kind, fewest) = STARTS[at];
             let found = pairs(&found, [0, at]).map(|[ours, theirs]| {
-                // A server that is late with the fewest that were tried carries fewer than those.
+                // A server that is late with the fewest sessions of the trial carries fewer than
+                // those.
                 let fewest = f64::from(fewest);
                 let theirs: Vec<f64> =
                     theirs.iter().map(|&it| if it > 0.0 { it } else { fewest }).collect();
@@ -317,7 +318,7 @@ impl Bench {
         self.net.free()?;
         let share = server.share(self.listen / 2);
         for listener in &mut listeners {
-            // It would wait for packets that come no more.
+            // Otherwise it would wait for packets that no longer arrive.
             listener.kill()?;
             listener.wait()?;
         }

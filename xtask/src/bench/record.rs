@@ -1,4 +1,4 @@
-//! The table of a bench run, and what is kept of it in `runs/`.
+//! The table of a bench run, and its files in `runs/`.
 
 use super::duet::Length;
 use super::{Bench, Outcome, Reading, Row};
@@ -12,7 +12,7 @@ use std::process::Command;
 /// Above this number of processes that want to run, a run is worth a doubt before it begins.
 const LOAD_MAX: f64 = 0.5;
 
-/// What is doubtful before anything was measured.
+/// Adds the doubts that are known before anything is measured.
 pub(super) fn machine_doubts(outcome: &mut Outcome, length: &Length) {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         outcome.doubt("one core: servers and generator share it".to_owned());
@@ -84,11 +84,11 @@ pub(super) fn busy() -> Option<String> {
         .then(|| format!("the machine was busy before the run (load average {busy:.2})"))
 }
 
-/// Writes `NAME.md` and `NAME.jsonl`, or `NAME-ARM.…` of a run of one arm only, into
+/// Writes `NAME.md` and `NAME.jsonl`, or `NAME-ARM.…` for a run of one arm only, into
 /// `runs/DATE-MACHINE/`; returns that folder.
 ///
 /// # Errors
-/// Where the folder cannot be written or the date cannot be asked for.
+/// If the folder cannot be written or the date is unknown.
 pub(super) fn save(
     bench: &Bench,
     outcome: &Outcome,
@@ -100,7 +100,7 @@ pub(super) fn save(
     keep(&name, bench.title, text, &lines, &outcome.doubts)
 }
 
-/// Writes `NAME.md` and `NAME.jsonl`, the manifest in front of both.
+/// Writes `NAME.md` and `NAME.jsonl`, each after the manifest.
 ///
 /// # Errors
 /// As [`save`].
@@ -149,7 +149,7 @@ fn line(row: &Row) -> serde_json::Value {
     })
 }
 
-/// Where and on what a run took place.
+/// The place and the machine of a run.
 struct Manifest {
     date: String,
     commit: String,
@@ -192,7 +192,7 @@ impl Manifest {
     }
 }
 
-/// What a command prints, without its last newline.
+/// The output of a command, without its last newline.
 fn said(program: &str, args: &[&str]) -> anyhow::Result<String> {
     let output = Command::new(program).args(args).current_dir(crate::root()).output();
     let output = output.with_context(|| format!("start `{program}`"))?;

@@ -1,13 +1,13 @@
-//! `cargo xtask bench senders`: what a packet costs by each way to send, how late it leaves, alone
-//! and when others want the core, and how far that is from what was aimed at.
+//! `cargo xtask bench senders`: the cost of a packet by each way to send, its lateness, alone and
+//! with competition for the core, and the distance from the goals.
 //!
-//! The rows are made from the registry (`roundhouse senders --json`), so a new sender has its rows
-//! the day it is built. In each group every arm runs once in a block, in an order that is drawn for
-//! it; a figure is the median over blocks of the ratio of two arms of the same block. Every run
-//! is `roundhouse senders cast`, which makes its sink and its company by itself.
+//! The rows derive from the registry (`roundhouse senders --json`), so a new sender has its rows at
+//! once. In each group every arm runs once in a block, in random order; a figure is the median over
+//! blocks of the ratio of two arms of the same block. Every run is `roundhouse senders cast`, which
+//! creates its own sink and competing processes.
 //!
-//! The surprising thing: only the rows that say "as fast as it can" are about throughput. A stream
-//! has its rate; what a sender can save is CPU time, and what it can spoil is the moment.
+//! The surprising thing: only the rows labelled "as fast as it can" measure throughput. A stream
+//! has its rate; a sender can only save CPU time, or spoil the timing.
 
 mod group;
 mod rows;
@@ -28,7 +28,7 @@ const NOTE: &str = "Each row is the left arm divided by the right one, the media
     cut; heard: the loopback device and a receiver on the other core. `bare` are the loops of \
     `bare/udp.c`.";
 
-/// What the command line asks for.
+/// The request on the command line.
 struct Ask {
     blocks: usize,
     quick: bool,

@@ -1,8 +1,8 @@
-//! How many rounds of Apache's loop take a millisecond of this machine.
+//! The number of rounds of Apache's loop that take a millisecond on this machine.
 //!
-//! One request at a time on an idle machine takes as much time as it takes CPU, and the shortest of
-//! several was disturbed least. What a request costs anyhow falls out, for the slope between a
-//! short and a long computation is taken.
+//! One request at a time on an idle machine takes as much time as CPU, and the shortest of several
+//! measurements was disturbed least. The slope between a short and a long computation removes the
+//! fixed cost of a request.
 
 use super::arm::Arm;
 use super::{Tools, web};
@@ -14,27 +14,27 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How our own computing begins in a request.
+/// The beginning of a request for our own computing.
 pub const OURS: &str = "/work?ms=";
 /// The two lengths that are compared, in rounds.
 const ROUNDS: [u32; 2] = [50_000, 1_050_000];
-/// How often each is asked for.
+/// The number of requests to each.
 const ASKED: u32 = 25;
-/// How long Apache may take to begin, and a request to be answered.
+/// The time limit for Apache's start, and for a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is known of Apache's speed.
+/// The measurements of Apache's speed.
 #[derive(Default)]
 pub struct Toil(OnceCell<Result<f64, String>>);
 
-/// Apache, killed with its workers when it is no longer needed.
+/// Apache, killed with its workers at the end.
 struct Peer(Child);
 
 impl Toil {
-    /// Rounds in a millisecond; measured when first asked for.
+    /// Rounds in a millisecond; measured on first use.
     ///
     /// # Errors
-    /// Where Apache does not start or does not compute.
+    /// If Apache does not start or does not compute.
     pub fn rounds_per_ms(&self, tools: &Tools) -> anyhow::Result<f64> {
         let found = self.0.get_or_init(|| measure(tools).map_err(|why| format!("{why:#}")));
         found.clone().map_err(anyhow::Error::msg).context("calibrate Apache's loop")
@@ -43,7 +43,7 @@ impl Toil {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It ends its workers itself, so it is asked to.
+        // Apache ends its workers itself, so it gets a signal.
         let pid = self.0.id().to_string();
         let _ = Command::new("kill").args(["-TERM", &pid]).status();
         let _ = self.0.wait();
@@ -61,7 +61,7 @@ fn measure(tools: &Tools) -> anyhow::Result<f64> {
     let mut command = Command::new("sh");
     command.arg(web::script(&tools.room, "apache")).arg(address.port().to_string());
     command.arg(&tools.room).arg("prefork").stdin(Stdio::null()).stdout(Stdio::null());
-    // Apache ends its whole process group when it is told to end.
+    // Apache ends its whole process group when it is stopped.
     command.process_group(0);
     let _peer = Peer(command.spawn().context("start Apache")?);
     let mut stream = connected(address)?;

@@ -1,13 +1,13 @@
-//! What each switch of io_uring is worth: a ring that is used in another way, or that lacks a flag,
-//! against the one that the defaults make.
+//! The value of each io_uring switch: a ring that is used in another way, or that lacks a flag,
+//! against the default one.
 //!
-//! A switch that changes nothing where another is on is compared where that one is off: each row
-//! names both sides.
+//! If a switch has no effect while another is on, it is compared with that one off: each row names
+//! both sides.
 
 use super::arm::Arm;
 use super::duet::{Duet, Load};
 
-/// What the reader has to know.
+/// The note for the reader.
 pub const NOTE: &str = "CPU per request of a ring with something switched, divided by that of the \
     ring beside it: above 1 the switch costs, and what was switched away from is worth having. \
     Names with `no-` lack a flag, `sqarray` and `iowait` have what a flag leaves out, and \
@@ -42,7 +42,7 @@ const fn ring(name: &'static str, flags: &'static str) -> Arm {
 const NO_DEFER: Arm = ring("no-defer-taskrun", "--uring-flags=-defer-taskrun");
 const RECV_OWN: Arm = ring("recv-own", "--uring-recv own");
 
-/// What is switched, what it is compared with, and where it can make a difference.
+/// The switched ring, the ring it is compared with, and the loads where it can make a difference.
 const ROWS: &[(Arm, Arm, &[Load])] = &[
     (URING, URING, EACH),
     (Arm::Ours("epoll"), URING, EACH),

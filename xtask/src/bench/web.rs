@@ -1,7 +1,7 @@
 //! The web server beside nginx, Apache and a bare loop: a fixed answer, and files of three sizes.
 //!
-//! Foreign servers read a configuration that names their port, so each begins by a small script
-//! that writes it; then the script becomes the server.
+//! Foreign servers read a configuration that names their port, so a small script writes it and then
+//! becomes the server.
 
 use super::arm::Arm;
 use super::at_least;
@@ -10,12 +10,12 @@ use anyhow::Context;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where Debian puts them.
+/// Debian's paths.
 pub const NGINX: &str = "/usr/sbin/nginx";
 /// The same of Apache.
 pub const APACHE: &str = "/usr/sbin/apache2";
 
-/// What the reader has to know.
+/// The note for the reader.
 pub const NOTE: &str = "Keep-alive HTTP/1.1 without an access log; 64 connections, but 16 for \
     64 KiB and 4 for 10 MiB. nginx has one worker, `sendfile on`, and answers `/plaintext` by \
     `return 200`; Apache answers it from a file, because it has nothing cheaper, with a worker for \
@@ -49,9 +49,9 @@ END
 exec /usr/sbin/nginx -p "$2" -e stderr -c "$2/nginx.conf"
 "#;
 
-/// Apache, for `PORT DIR MODULE`. As many workers are ready as connections will come, so that none
-/// begins within a window; in a hybrid as many in each process, or `event` would end idle
-/// connections where all have come to one.
+/// Apache, for `PORT DIR MODULE`. It starts as many workers as there are connections, so that none
+/// starts within a window. In a hybrid each process has that many; otherwise `event` would end idle
+/// connections if all of them reached one process.
 const APACHE_SCRIPT: &str = r#"modules=/usr/lib/apache2/modules
 cat >"$2/httpd.conf" <<END
 ServerRoot $2
@@ -115,7 +115,7 @@ const FILES: [(&str, usize); 3] = [("1k", 1 << 10), ("64k", 64 << 10), ("10m", 1
 /// Writes the site and the scripts into `room`.
 ///
 /// # Errors
-/// Where that cannot be written.
+/// If a file cannot be written.
 pub fn furnish(room: &Path) -> anyhow::Result<()> {
     let site = site(room);
     fs::create_dir_all(&site).with_context(|| format!("create {}", site.display()))?;
@@ -135,18 +135,18 @@ pub fn furnish(room: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The folder that is served.
+/// The document root.
 pub fn site(room: &Path) -> PathBuf {
     room.join("site")
 }
 
-/// How a foreign server begins.
+/// The script that starts a foreign server.
 pub fn script(room: &Path, name: &str) -> PathBuf {
     room.join(name).with_extension("sh")
 }
 
-/// Computing: few clients, since each waits for all of them on one core, and windows that hold some
-/// dozens of replies.
+/// Computing: few clients, because each waits for all of them on one core, and windows that hold
+/// some dozens of replies.
 const WORK: Load = Load {
     connections: 4,
     depth: 1,
@@ -156,7 +156,7 @@ const WORK: Load = Load {
     window_ms: 400,
     windows_max: Some(10),
 };
-/// Two loops of 20 ms are alike if they differ by less than they can be calibrated to.
+/// Two loops of 20 ms are equal if they differ by less than the error of the calibration.
 const ALIKE: f64 = 0.97;
 
 /// Every comparison.
@@ -176,7 +176,7 @@ pub fn duets() -> Vec<Duet> {
     let files = [("/1k", 64, 40), ("/64k", 16, 100), ("/10m", 4, 400)];
     for engine in ["epoll", "uring"] {
         for (path, connections, window_ms) in files {
-            // What is ten times as long is looked at half as often.
+            // A window that is ten times as long is measured half as often.
             let windows_max = (window_ms > 200).then_some(10);
             let load =
                 Load { path: Some(path), connections, window_ms, windows_max, ..Load::default() };

@@ -1,8 +1,8 @@
-//! Just enough of a lexer to tell code from comments and literals.
+//! A small lexer that separates code from comments and literals.
 //!
-//! Blanking keeps every line and column, so that a place in the blanked text is the same place in
-//! the file. Rust and C differ little here; what differs (raw strings, lifetimes, nested comments)
-//! does not occur in our C.
+//! Blanking keeps every line and column, so a place in the blanked text is the same place in the
+//! file. Rust and C differ little here; the differences (raw strings, lifetimes, nested comments)
+//! do not occur in our C.
 
 /// A function: its name and its first and last line, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn string_end(chars: &[char], from: usize, quote: char) -> usize {
     (at + 1).min(chars.len())
 }
 
-/// The end of a raw string whose hashes begin at `from`; nothing where it is a raw name (`r#fn`).
+/// The end of a raw string whose hashes begin at `from`; `None` for a raw name (`r#fn`).
 fn raw_end(chars: &[char], from: usize) -> Option<usize> {
     let hashes = chars[from..].iter().take_while(|&&c| c == '#').count();
     if chars.get(from + hashes) != Some(&'"') {
@@ -99,7 +99,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The byte offsets in `code` where `word` stands alone, neither part of a longer name.
+/// The byte offsets in `code` of `word` as a whole name.
 pub fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.match_indices(word).map(|(at, _)| at).filter(move |&at| {
         let before = code[..at].chars().next_back().is_some_and(is_word);
@@ -131,7 +131,7 @@ pub fn functions(code: &str) -> Vec<Function> {
     found
 }
 
-/// The offset of the brace that closes the body; nothing for a declaration without one.
+/// The offset of the brace that closes the body; `None` for a declaration without one.
 fn body_end(code: &str) -> Option<usize> {
     let (mut round, mut curly) = (0_i32, 0_i32);
     for (at, c) in code.char_indices() {

@@ -1,17 +1,17 @@
-//! Each external dependency is stated once, and argued for once.
+//! Each external dependency is stated once and justified once.
 //!
-//! The arguments are comment lines of `deny.toml`, `# dep NAME: why`, beside the rules that
-//! cargo-deny holds: cargo-deny itself has no place for the reason of a wanted crate.
+//! The justifications are comment lines of `deny.toml`, `# dep NAME: why`, beside the rules of
+//! cargo-deny: cargo-deny itself has no field for the reason of a wanted crate.
 
 use super::{Finding, Tree};
 
-/// What begins a line with an argument.
+/// The beginning of a line with an argument.
 const ARGUMENT: &str = "# dep ";
-/// Shorter than this it is no argument.
+/// A justification has at least this length.
 const ARGUMENT_MIN: usize = 20;
-/// Where the arguments are.
+/// The file of the justifications.
 const DENY: &str = "deny.toml";
-/// Where the dependencies are.
+/// The file of the dependencies.
 const MANIFEST: &str = "Cargo.toml";
 
 /// The external names of `[workspace.dependencies]`: those without a path.
@@ -51,7 +51,7 @@ pub(super) fn argued(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// What is stated is taken by some member, for some target, or it goes.
+/// Every stated dependency must be used by some member, for some target; otherwise it is a finding.
 pub(super) fn used(tree: &Tree) -> Vec<Finding> {
     let takes = |name: &str| {
         let all = tree.packages.iter().flat_map(|package| &package.depends);

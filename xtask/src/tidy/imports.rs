@@ -1,11 +1,11 @@
-//! Which crate may import which, and what the sans-I/O crates may not name.
+//! The permitted imports of each crate, and the forbidden names in the sans-I/O crates.
 //!
 //! The table is the architecture: an engine cannot know a protocol, because it cannot import one.
 
 use super::{Finding, Tree};
 
-/// A member, what it may import of ours, and what its tests may import besides.
-/// `*` stands for every member.
+/// A member, the members of ours that it may import, and those that only its tests may import. `*`
+/// stands for every member.
 const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("stats", &[], &[]),
     ("seam", &[], &["stats"]),
@@ -61,7 +61,7 @@ const RUNTIME_USERS: &[&str] = &["peers", "swarm"];
 
 /// Crates where bytes and `now` go in, and bytes and a deadline come out.
 const SANS_IO: &[&str] = &["seam", "wire", "services", "index", "grid", "sim"];
-/// What each of them says at its top; the two lists are in `clippy.toml`.
+/// The attribute at the top of each of them; the two lists are in `clippy.toml`.
 const BAN: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
 
 /// The table as a list of Markdown: one line for all crates that import the same.
@@ -94,7 +94,7 @@ fn wrapped(text: &str) -> String {
     item + "\n"
 }
 
-/// `ARCHITECTURE.md` shows the table as it is held.
+/// Checks that `ARCHITECTURE.md` shows the current table.
 pub(super) fn shown(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.file(PAGE) else { return Vec::new() };
     let [open, close] = MARKS;
@@ -108,7 +108,7 @@ pub(super) fn shown(tree: &Tree) -> Vec<Finding> {
     vec![Finding { path: PAGE.to_owned(), line: 0, what }]
 }
 
-/// Members import only what the architecture lets them.
+/// Checks that members import only permitted members.
 pub(super) fn imports(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for package in &tree.packages {
@@ -135,7 +135,7 @@ pub(super) fn imports(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// No async runtime outside the two members whose peers need one.
+/// Checks that only the two members whose peers need an async runtime have one.
 pub(super) fn runtimes(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for package in &tree.packages {

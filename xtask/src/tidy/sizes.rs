@@ -1,7 +1,7 @@
-//! Sizes that keep a file readable on one screen and in one sitting.
+//! Size limits: a function fits on one screen, and a file can be read in one sitting.
 //!
-//! Exceptions are in `xtask/tidy.toml` with their present size. An entry larger than what it
-//! excuses is a finding too, so the list can only shrink.
+//! Exceptions are in `xtask/tidy.toml` with their present size. An entry larger than the actual
+//! size is a finding too, so the list can only shrink.
 
 use super::code::functions;
 use super::{File, Finding, Tree};
@@ -10,11 +10,11 @@ use super::{File, Finding, Tree};
 const COLUMNS_MAX: usize = 100;
 /// Lines of a function, from `fn` to its closing brace.
 const FUNCTION_MAX: usize = 70;
-/// Folders with their limit of lines a file; the first that fits counts. An architecture is read
-/// in one sitting; `parts` is what keeps the engines' own files that short.
+/// Folders with their limit of lines a file; the first match counts. An architecture is read in one
+/// sitting; `parts` keeps the engines' own files that short.
 const FILE_MAX: &[(&str, usize)] =
     &[("bare/", 200), ("crates/engines/src/parts/", 600), ("crates/engines/src/", 300), ("", 600)];
-/// Where the exceptions are.
+/// The file of the exceptions.
 const EXCEPTIONS: &str = "xtask/tidy.toml";
 
 /// Lines of source have at most 100 columns. A link cannot be folded and may be longer.
@@ -33,7 +33,7 @@ pub(super) fn columns(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// A thing with a size: its key in the exceptions, where it is, its lines, its limit.
+/// An item with a size: its key in the exceptions, its place, its lines, its limit.
 struct Sized {
     key: String,
     path: String,
@@ -98,7 +98,7 @@ pub(super) fn functions_short(tree: &Tree) -> Vec<Finding> {
     too_long(tree, "functions", sized_functions(tree))
 }
 
-/// An exception states the present size of something that is still too long.
+/// Checks that an exception states the present size of an item that is still too long.
 pub(super) fn exceptions(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (table, all) in [("files", sized_files(tree)), ("functions", sized_functions(tree))] {

@@ -1,10 +1,10 @@
-//! What the checks look at: the text files of the repository and the packages of the workspace.
+//! The input of the checks: the text files of the repository and the packages of the workspace.
 
 use anyhow::Context;
 use std::fs;
 use std::path::Path;
 
-/// Directories that hold nothing written by hand, or raw data.
+/// Directories of generated files or raw data.
 const SKIPPED: &[&str] = &["target", "build", "runs", "data"];
 /// Hidden directories that are part of the source.
 const HIDDEN: &[&str] = &[".ci", ".cargo"];
@@ -33,7 +33,7 @@ impl File {
         file
     }
 
-    /// The part after the last dot of the name, or nothing.
+    /// The part after the last dot of the name, or empty.
     pub fn ending(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         name.rsplit_once('.').map_or("", |(_, ending)| ending)
@@ -68,11 +68,11 @@ pub struct Package {
     pub name: String,
     /// Its folder below the root.
     pub dir: String,
-    /// What it depends on directly.
+    /// Its direct dependencies.
     pub depends: Vec<Dependency>,
 }
 
-/// Everything that is checked.
+/// The input of all checks.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     /// The text files in the order of their paths.
@@ -85,7 +85,7 @@ impl Tree {
     /// Reads the repository at `root`, and its packages from `cargo metadata`.
     ///
     /// # Errors
-    /// Where a directory cannot be read or `cargo metadata` fails.
+    /// If a directory cannot be read or `cargo metadata` fails.
     pub fn load(root: &Path) -> anyhow::Result<Self> {
         let mut tree = Self { files: Vec::new(), packages: packages(root)? };
         tree.walk(root, root)?;
@@ -98,7 +98,7 @@ impl Tree {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// The file at `path` as TOML; an empty table where it is absent or not TOML.
+    /// The file at `path` as TOML; an empty table if it is absent or not TOML.
     pub fn toml(&self, path: &str) -> toml::Table {
         self.file(path).and_then(|file| file.text.parse().ok()).unwrap_or_default()
     }

@@ -1,15 +1,15 @@
-//! Words that may not stand in the tree, or only in their place.
+//! Words that are forbidden in the tree, or outside their place.
 
 use super::code::{functions, line_of, words};
 use super::{Finding, Tree};
 
 /// Crates that may say `unsafe`.
 const UNSAFE_USERS: &[&str] = &["crates/sys/", "crates/memory/"];
-/// Where skipped tests are excused.
+/// The file that excuses skipped tests.
 const SKIPS: &str = "tests/skips.toml";
-/// Macros of code that is not written yet. The names are split, for this file is checked too.
+/// Macros that mark unfinished code. The names are split, because this file is checked too.
 const UNFINISHED: &[&str] = &["todo", "unimplemented"];
-/// What marks a known fault that cannot land.
+/// The marker of a known fault that cannot land.
 const FAULT: &str = concat!("FIX", "ME");
 /// Beginnings of paths that exist on one machine only.
 const PRIVATE: &[&str] = &["home", "root", "work", "farm", "Users"];
@@ -34,7 +34,7 @@ pub(super) fn no_unsafe(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Nothing lands unfinished, and dead code is removed instead of excused.
+/// Checks that no unfinished code lands, and that dead code is removed instead of excused.
 pub(super) fn unfinished(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in &tree.files {
@@ -58,7 +58,8 @@ pub(super) fn unfinished(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// A test that is ignored has a row with its reason in `tests/skips.toml`, and each row its test.
+/// Checks that each ignored test has a row with its reason in `tests/skips.toml`, and each row its
+/// test.
 pub(super) fn ignored(tree: &Tree) -> Vec<Finding> {
     let table = tree.toml(SKIPS);
     let rows = table.get("skip").and_then(|rows| rows.as_array()).cloned().unwrap_or_default();
@@ -103,7 +104,7 @@ pub(super) fn private_paths(tree: &Tree) -> Vec<Finding> {
             for name in PRIVATE {
                 let path = format!("/{name}/");
                 let mut places = line.match_indices(&path).map(|(at, _)| at);
-                // Behind a word, a point or a bracket it is the middle of a longer path or a link.
+                // After a word, a point or a bracket it is the middle of a longer path or a link.
                 let begins = |at: usize| {
                     let before = line[..at].chars().next_back().unwrap_or(' ');
                     !before.is_alphanumeric() && !"._-/}])~".contains(before)

@@ -1,4 +1,4 @@
-//! The workloads over the C library's allocator, which Rust takes where nothing else is said.
+//! The workloads over the C library's allocator, which is Rust's default.
 
 fn main() {
     memory_bench::serve();

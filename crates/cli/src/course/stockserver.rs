@@ -27,7 +27,7 @@ use crate::serve::stock;
     mut_arg("verbose", |arg| arg.hide(true)),
     mut_arg("timer", |arg| arg.hide(true)),
 )]
-// Without an id of its own this group would share that of the flattened one.
+// Without its own id this group would share that of the flattened one.
 #[group(id = "stockserver")]
 pub struct Args {
     /// The port to listen on; 0 picks one

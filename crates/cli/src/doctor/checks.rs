@@ -1,4 +1,4 @@
-//! What can be read off a machine, each thing with what it means for measurements.
+//! Checks of the machine, each with its consequence for measurements.
 
 mod counters;
 mod kernel;
@@ -6,34 +6,34 @@ mod machine;
 
 use serde::Serialize;
 
-/// How bad a thing is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
-    /// As it should be.
+    /// No limitation.
     Good,
-    /// Measurements work, with a limit that should be known.
+    /// Measurements work, with a limitation.
     Note,
     /// Measurements make no sense.
     Bad,
 }
 
-/// One thing that was looked at.
+/// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
     /// The part of the machine.
     pub part: &'static str,
-    /// The thing.
+    /// The checked property.
     pub what: &'static str,
-    /// How bad it is.
+    /// The severity.
     pub mark: Mark,
-    /// What was found.
+    /// The finding.
     pub found: String,
-    /// What to change; empty if nothing.
+    /// The recommended change; empty if there is none.
     pub advice: String,
 }
 
-/// Looks at everything; takes about a second, for listening to the machine.
+/// Makes all checks; takes about a second, in which it observes the machine.
 pub fn all() -> Vec<Check> {
     let mut found = machine::checks();
     found.extend(kernel::checks());
@@ -69,12 +69,12 @@ impl Part {
     }
 }
 
-/// A file of the kernel's, trimmed; `None` if it cannot be read.
+/// A file of the kernel, trimmed; `None` if it cannot be read.
 fn read(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_string())
 }
 
-/// The number in a file of the kernel's.
+/// The number in a file of the kernel.
 fn number(path: &str) -> Option<u64> {
     read(path)?.split_whitespace().next()?.parse().ok()
 }

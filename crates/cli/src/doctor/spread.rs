@@ -1,4 +1,4 @@
-//! One engine against itself: how far apart identical servers come out here.
+//! One engine against itself: the distance of identical servers on this machine.
 
 use crate::race::{Room, book, watch};
 use anyhow::{Context, Result};
@@ -14,7 +14,7 @@ use lab::verdict::paired;
 use serde::Serialize;
 use stats::{blocks_needed, spread};
 
-/// Differences that people ask about.
+/// Differences of common interest.
 const DIFFERENCES: [f64; 4] = [0.20, 0.10, 0.05, 0.02];
 /// The most blocks worth forecasting.
 const BLOCKS_MAX: u32 = 40;
@@ -26,7 +26,7 @@ pub struct Spread {
     pub point: String,
     /// The metric.
     pub metric: Metric,
-    /// Blocks that it rests on.
+    /// The number of blocks.
     pub blocks: u32,
     /// Standard deviation of the log-ratio of a block, from its median distance (robust).
     pub spread: f64,
@@ -91,7 +91,7 @@ fn plan(exe: &str, blocks: u32) -> Result<Plan> {
         warmup_ms: 100,
         window_ms: 400,
         files: vec![book(None)?],
-        // It is the machine as it is that is asked about: nothing is repeated.
+        // The race measures the machine in its present state, so it repeats no trial.
         gates: Gates { attempts: 1, ..Gates::default() },
         ..Plan::default()
     })
@@ -120,7 +120,7 @@ impl Spread {
         )
     }
 
-    /// What to do where even large differences need many blocks.
+    /// A recommendation if even large differences need many blocks.
     pub fn advice(&self) -> Option<String> {
         let &(difference, blocks) = self.needed.get(1)?;
         (self.metric != Metric::P99 && blocks > BLOCKS_MAX).then(|| {

@@ -1,7 +1,6 @@
 //! `roundhouse live FILE`: the page of a race from its raw file, as it grows.
 //!
-//! A race that runs elsewhere on the machine, or without `--live`, can so be watched; and the page
-//! of a finished one can be looked at again.
+//! It shows a race that runs elsewhere on the machine or without `--live`, or a finished one.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ use lab::live::{Live, Snapshot};
 use lab::race::Observer;
 use lab::record::{self, Run};
 
-/// How often the file is looked at.
+/// The interval at which the file is read.
 const LOOK: Duration = Duration::from_millis(300);
 
 /// The arguments of `live`.
@@ -42,7 +41,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let mut shots = latest.lock().unwrap_or_else(PoisonError::into_inner);
         let mut earlier = std::mem::take(&mut *shots);
         let present = earlier.pop().unwrap_or_default();
-        // It is the present until there is another.
+        // It is the current snapshot until the next one.
         shots.push(present.clone());
         (earlier, present)
     })?;
@@ -53,14 +52,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
     });
     println!("{line}");
     while !stop.load(Ordering::Relaxed) {
-        // A file that is being written may be unreadable for a moment; what was seen stays.
+        // A file that is being written may be unreadable for a moment; earlier data stays.
         let _ = seen.look(&args.file, &shots);
         thread::sleep(LOOK);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What of the file has been seen.
+/// The part of the file that has been read.
 #[derive(Default)]
 struct Seen {
     changed: Option<(u64, Option<SystemTime>)>,
@@ -70,8 +69,8 @@ struct Seen {
 }
 
 impl Seen {
-    /// Takes in what is new and appends a snapshot for each block that it ended; false while there
-    /// is no run.
+    /// Reads the new part of the file and appends a snapshot for each block that ended in it; false
+    /// while there is no run.
     fn look(&mut self, path: &Path, shots: &Mutex<Vec<Snapshot>>) -> Result<bool> {
         let about = std::fs::metadata(path)?;
         let changed = Some((about.len(), about.modified().ok()));

@@ -1,7 +1,7 @@
 //! An exhibit as Markdown, for a folder of kept runs: numbers and words, no charts.
 //!
-//! The page has two megabytes, most of them the plotting library; the text that a reader of a
-//! repository wants has a hundredth of that, and the raw data beside it can redraw the rest.
+//! The page has two megabytes, mostly the plotting library. The text for a reader of a repository
+//! has a hundredth of that, and the raw data beside it suffices to redraw the rest.
 
 use document::{Document, Section, Table};
 use stats::words;

@@ -6,7 +6,7 @@ use museum::{EXHIBITS, Settings};
 use stats::words;
 use std::fmt::Write as _;
 
-/// The exhibits, and how long each takes.
+/// The exhibits and their durations.
 pub fn list(settings: &Settings) -> String {
     let mut table = table(&["exhibit", "shows that", "takes about"].map(String::from));
     let mut total = std::time::Duration::ZERO;

@@ -1,4 +1,4 @@
-//! `roundhouse compare`: two runs held against each other.
+//! `roundhouse compare`: a comparison of two runs.
 
 use super::report::pick;
 use anyhow::Result;

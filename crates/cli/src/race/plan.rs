@@ -8,19 +8,19 @@ use lab::plan::{Model, Plan};
 use std::path::Path;
 use std::time::Duration;
 
-/// Blocks of a race that is not told how many. The default race compares three engines with a
-/// fourth at two load points in two metrics: 12 comparisons, times the smallest p of ten blocks,
-/// 2 / 1024, is 0.023; with eight blocks it would be 0.094, and nothing could be claimed.
+/// The default number of blocks. The default race compares three engines with a fourth at two load
+/// points in two metrics: 12 comparisons, times the smallest p of ten blocks, 2 / 1024, is 0.023.
+/// With eight blocks it would be 0.094, and the race could support no claim.
 const BLOCKS: u32 = 10;
-/// What a trial takes beside its load: starting and stopping two processes, milliseconds.
+/// The milliseconds of a trial outside its load: two processes start and stop.
 const AROUND_MS: u64 = 150;
-/// What a capacity search takes, in trials.
+/// The number of trials of a capacity search.
 const PROBES: u64 = 9;
 
-/// The plan that the arguments stand for.
+/// The plan of the arguments.
 ///
 /// # Errors
-/// What cannot be read or resolved, in one sentence.
+/// An unreadable or unresolvable plan, described in one sentence.
 pub fn plan(args: &Args, exe: &Path) -> Result<Plan> {
     let what = args.what.as_str();
     let mut plan = match Service::by_name(what) {
@@ -166,7 +166,7 @@ fn from_record(path: &Path) -> Result<Plan> {
     Ok(run.manifest.plan)
 }
 
-/// What flags say about any plan.
+/// Applies the flags that are valid for any plan.
 fn adjust(args: &Args, plan: &mut Plan) -> Result<()> {
     if let Some(warmup) = args.sizes.warmup {
         plan.warmup_ms = warmup.as_millis() as u64;
@@ -186,7 +186,7 @@ fn adjust(args: &Args, plan: &mut Plan) -> Result<()> {
     let names: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
     match &args.vs {
         Some(name) => plan.baseline.clone_from(name),
-        // Our plainest event loop is what everybody knows; a race without it has its first arm.
+        // The default baseline is our plainest event loop; a race without it takes its first arm.
         None if Service::by_name(&args.what).is_some() && names.contains(&"epoll") => {
             plan.baseline = "epoll".to_string();
         }
@@ -215,7 +215,7 @@ fn blocks_within(plan: &Plan, budget: Duration) -> Result<u32> {
     Ok(blocks)
 }
 
-/// How long a plan takes without repetitions, milliseconds.
+/// The duration of a plan without repetitions, milliseconds.
 pub fn expected_ms(plan: &Plan) -> u64 {
     let arms = plan.entrants().len() as u64;
     let points = plan.points.iter().map(|point| {

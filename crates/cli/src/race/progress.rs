@@ -1,4 +1,4 @@
-//! How a race looks where there is no terminal: a line for each block, and what went wrong.
+//! The progress of a race without a terminal: a line for each block, and problems.
 
 use lab::block::Slot;
 use lab::race::Observer;

@@ -1,4 +1,4 @@
-//! `roundhouse report`: draws again, from raw data, what a race has found.
+//! `roundhouse report`: draws the report of a race again from its raw data.
 
 use super::out;
 use super::show;
@@ -82,7 +82,7 @@ pub fn pick(file: &Path, number: Option<usize>) -> Result<Run> {
 }
 
 impl Files {
-    /// Writes what is asked for.
+    /// Writes the requested files.
     ///
     /// # Errors
     /// If a file cannot be written.

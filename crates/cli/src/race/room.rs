@@ -21,7 +21,7 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        // What cannot be removed lies in the temporary directory and goes with it.
+        // Files that cannot be removed are in the temporary directory and disappear with it.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,8 +1,8 @@
-//! The race on a terminal: estimates that close in, the machine's noise, and what happened.
+//! The race on a terminal: narrowing estimates, the machine's noise, and events.
 //!
-//! It is drawn below the last line of the terminal, four times a second at most, and leaves nothing
-//! behind when it ends; the tables come after it. The surprising thing is what it does not use: raw
-//! mode. Ctrl-C stays a signal, and a terminal that is left in a hurry is left in order.
+//! The view is drawn below the last line of the terminal, at most four times a second, and is
+//! erased at its end; the tables follow it. It does not use raw mode. So Ctrl-C stays a signal, and
+//! an abrupt end leaves the terminal in order.
 
 use lab::live::{Estimate, Live, Noise, Snapshot};
 use lab::race::Observer;
@@ -23,7 +23,7 @@ use lab::verdict::{Metric, Verdict};
 
 /// Between two drawings.
 const PERIOD: Duration = Duration::from_millis(250);
-/// Lines besides the estimates: head, bar, heading, noise, two of news.
+/// Lines in addition to the estimates: head, bar, heading, noise, two of news.
 const FRAME: u16 = 6;
 /// Estimates beyond this number are not drawn.
 const ROWS_MAX: u16 = 24;
@@ -39,8 +39,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Begins to draw what `live` knows; `None` where stderr is no terminal, or one that cannot be
-    /// drawn on.
+    /// Begins to draw the state of `live`; `None` if stderr is no terminal, or cannot be drawn on.
     pub fn open(live: &Live) -> Option<Screen> {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         if !stderr().is_terminal() || dumb {
@@ -66,7 +65,7 @@ impl Screen {
     }
 }
 
-/// Clears what was drawn and gives the cursor back.
+/// Clears the drawing and restores the cursor.
 fn leave(terminal: &mut Terminal<CrosstermBackend<Stderr>>) {
     // A terminal that cannot be cleared any more is not ours to repair.
     let _ = terminal.clear();
@@ -84,7 +83,7 @@ impl Drop for Screen {
     }
 }
 
-// It draws what `Live` has heard; hearing it twice would add nothing.
+// The screen draws the events of `Live`; hearing them twice would add nothing.
 impl Observer for Screen {}
 
 /// Rows that the finished race will have: speed and CPU of every arm at every point.

@@ -1,4 +1,4 @@
-//! What can be raced on: each service's default arms, points and files.
+//! The services of a race: each one's default arms, points and files.
 
 use super::stock;
 use super::words::{Named, split};
@@ -14,8 +14,8 @@ const DEPTHS: [u32; 2] = [1, 16];
 /// Connections at one time.
 pub const CONNECTIONS: u32 = 8;
 /// Round trips after which a client reconnects. An engine that serves one client at a time would
-/// never reach the second one otherwise; and one request in 64 meets the accept queue, so p99 shows
-/// what waiting there costs.
+/// never reach the second one otherwise. One request in 64 meets the accept queue, so p99 shows
+/// the cost of waiting there.
 pub const ROUND_TRIPS: u64 = 64;
 /// The page that web servers serve: a kilobyte, as small pages are.
 const PAGE_BYTES: usize = 1024;
@@ -48,7 +48,7 @@ impl Service {
         names.iter().map(ToString::to_string).collect()
     }
 
-    /// The question that every race on it asks.
+    /// The question of every race on the service.
     pub fn question(self, names: &str) -> String {
         match self {
             Service::Stock => format!("Which serves the stock market best: {names}?"),
@@ -74,7 +74,7 @@ impl Service {
     /// The files that every trial finds in its directory.
     ///
     /// # Errors
-    /// If `data` cannot be read or is not what the service serves.
+    /// `data` cannot be read or has the wrong format for the service.
     pub fn files(self, data: Option<&Path>) -> Result<Vec<Provision>> {
         match self {
             Service::Stock => Ok(vec![stock::book(data)?]),
@@ -151,7 +151,7 @@ impl Service {
     }
 }
 
-/// What a name in `--arms` says: a foreign server if it is one, else one of our engines.
+/// The arm of a name in `--arms`: a foreign server if the name is one, else one of our engines.
 pub fn by_name(name: &str) -> ArmSpec {
     let named = Some(name.to_string());
     match peers::NAMES.contains(&name) {
@@ -160,7 +160,7 @@ pub fn by_name(name: &str) -> ArmSpec {
     }
 }
 
-/// What `--arm NAME=COMMAND` says. A command that begins with `@` names an engine with flags, or a
+/// The arm of `--arm NAME=COMMAND`. A command that begins with `@` names an engine with flags, or a
 /// foreign server with directives: `@epoll --edge`, `@nginx worker_processes=4`.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! What a race says at its end: tables, doubts, conditions, files.
+//! The output at the end of a race: tables, doubts, conditions, files.
 
 use super::table;
 use anyhow::{Context, Result, anyhow};
@@ -9,7 +9,7 @@ use lab::record::Run;
 use lab::verdict::{Summary, analyse};
 use std::path::Path;
 
-/// What was concluded.
+/// The conclusions.
 pub struct Shown {
     /// Nothing is wrong and something was measured.
     pub right: bool,
@@ -52,7 +52,7 @@ fn print(plan: &Plan, run: &Run, summary: &Summary) {
     println!("{}", summary.sentence);
 }
 
-/// Prints what a plan means.
+/// Prints the meaning of a plan.
 pub fn plan(plan: &Plan, expected_ms: u64) {
     println!("{}", plan.question);
     println!(
@@ -101,7 +101,7 @@ fn tell(doubts: &[Doubt]) {
     }
 }
 
-/// Asks every condition; says what was found; returns whether one is met.
+/// Evaluates every condition, prints the findings, and returns whether one is met.
 ///
 /// # Errors
 /// If a condition is about an arm or a point that the run does not have.

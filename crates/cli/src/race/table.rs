@@ -118,8 +118,8 @@ fn shaded(cell: Cell, shade: Color, colour: bool) -> Cell {
     if colour { cell.fg(shade) } else { cell }
 }
 
-/// What else a run has to say: curves with the scalability law, costs of whole process trees,
-/// system calls. Empty if there is nothing of the kind.
+/// The further tables of a run: curves with the scalability law, costs of whole process trees,
+/// system calls. Empty if the run has none of them.
 pub fn further(run: &Run, summary: &Summary, colour: bool) -> String {
     let mut text = String::new();
     for sweep in &summary.sweeps {

@@ -30,8 +30,8 @@ impl FromStr for Named {
     }
 }
 
-/// Splits as a POSIX shell would, without variables, globs and pipes: what is run is exactly what
-/// is written.
+/// Splits as a POSIX shell would, without variables, globs and pipes: the command runs exactly as
+/// written.
 ///
 /// # Errors
 /// A quote that is not closed, or a `\` at the end.

@@ -13,7 +13,7 @@ const UNIT_NS: u64 = 10_000_000;
 /// A page, and the length read to check that a file was evicted.
 const PAGE: u64 = 4096;
 
-/// The first number behind `name` in a text of lines `NAME NUMBER …`.
+/// The first number after `name` in a text of lines `NAME NUMBER …`.
 fn number<T: FromStr>(text: &str, name: &str) -> Option<T> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()
@@ -45,7 +45,7 @@ impl Tally {
         Tally { read, storage, irq_ns: core.and_then(irq_ns), softirqs: core.and_then(softirqs) }
     }
 
-    /// What was added since `before`.
+    /// The counts since `before`.
     pub fn since(&self, before: &Tally) -> Tally {
         let more = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
         Tally {

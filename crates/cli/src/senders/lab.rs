@@ -73,7 +73,7 @@ struct Lab<'a> {
 /// Asks the questions and prints the answers.
 ///
 /// # Errors
-/// If no sender works here, or pacing is asked of work without a gap.
+/// No sender works on the machine, or pacing is requested for work without a gap.
 pub fn run(args: &Args, exe: &Path, stop: &Arc<AtomicBool>) -> Result<()> {
     if args.factors.gap == 0.0 {
         bail!("expected a gap above 0: `--ask cost` also sends as fast as it can by itself");
@@ -132,7 +132,7 @@ impl Lab<'_> {
         if self.quick { Duration::from_millis(600) } else { Duration::from_secs(3) }
     }
 
-    /// The work that was asked for, for this long.
+    /// The requested work, for this duration.
     fn work(&self, time: Duration) -> Work {
         let one = self.args.factors.work(1);
         let beats = (time.as_micros() / one.gap().as_micros().max(1)).max(2) as u32;

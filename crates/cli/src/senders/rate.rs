@@ -1,10 +1,10 @@
 //! The sending process of the laboratory of senders: equal packets by one sender, and its figures
 //! as one line of JSON.
 //!
-//! Without `to` it receives by itself on another core, and takes the lateness from the receiver's
-//! kernel, which on the loopback device takes times within the sender's call; so packets that the
-//! kernel releases are timed as well. With `to` there is no receiver, and the lateness is the
-//! sender's own.
+//! Without `to` the process receives by itself on another core, and takes the lateness from the
+//! receiver's timestamps in the kernel. On the loopback device the kernel takes them within the
+//! sender's call, so they also cover packets that the kernel releases. With `to` there is no
+//! receiver, and the sender measures the lateness itself.
 
 use std::ffi::CString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -26,16 +26,16 @@ use super::kernel::{self, Tally};
 
 /// Bytes of the payloads' source; packets of a stream take them in turn.
 const SOURCE: u32 = 1 << 20;
-/// A cold source is as long as what a stream reads, so that nothing is read twice, up to this.
+/// The longest cold source. A source is as long as a stream's reads, so no part is read twice.
 const COLD_MAX: u64 = 512 << 20;
 /// The longest file of records; packets beyond it are the first again.
 const RECORDS_MAX: u64 = 64 << 20;
-/// What a buffer may be asked to hold; the kernel gives as much of it as it may.
+/// The requested size of a buffer; the kernel caps it at its limit.
 const BUFFER: usize = 8 << 20;
-/// The longest wait for what is still on its way when streaming has ended.
+/// The longest wait for packets that are still on their way at the end of streaming.
 const STRAGGLERS: Duration = Duration::from_millis(50);
 
-/// What the command line says.
+/// The settings from the command line.
 pub struct Ask {
     sender: Sender,
     work: Work,

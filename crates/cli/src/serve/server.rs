@@ -1,5 +1,5 @@
-//! What every `serve` takes: where to listen, on which engine, within which limits; and the line
-//! that it prints when it is ready.
+//! The options of every `serve` (address, engine, limits), and the line that it prints when it is
+//! ready.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -203,8 +203,8 @@ impl ServerArgs {
         if self.watch.upgradable { Placement::Shared } else { shape.placement() }
     }
 
-    /// Memory for the state, which `what` names: the predecessor's, or fresh memory that is still
-    /// to be filled.
+    /// Memory for the state that `what` names: the predecessor's, or fresh memory for the caller to
+    /// fill.
     ///
     /// # Errors
     /// There is no memory, or the predecessor's has another layout.
@@ -247,8 +247,8 @@ impl ServerArgs {
         })
     }
 
-    /// The same with an extra worker that serves no connections; a successor inherits `others`
-    /// besides the listeners and the state.
+    /// The same with an extra worker that serves no connections; a successor inherits `others` in
+    /// addition to the listeners and the state.
     pub fn run_with_extra<S: Service>(
         &self,
         shape: &Shape,
@@ -361,7 +361,7 @@ fn leave(report: &Report) -> ExitCode {
     if *forced || unsaved.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Says what is wrong with the command line.
+/// Reports a fault of the command line.
 pub fn usage(reason: &str) -> ExitCode {
     eprintln!("roundhouse: {reason}");
     ExitCode::from(2)

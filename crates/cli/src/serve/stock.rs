@@ -97,7 +97,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     args.server.run(&shape, &instance, &mut ledger)
 }
 
-/// What the operator should know about the index, if it is not what was asked for or is slow.
+/// A note to the operator if the index differs from the requested one or is slow.
 fn note(market: &Market, wanted: Index) -> Option<String> {
     let index = market.index();
     if index != wanted {

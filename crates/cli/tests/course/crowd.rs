@@ -11,7 +11,7 @@ use crate::server::{Server, called, each_engine, run, start};
 
 /// Children of the crowd.
 const CHILDREN: usize = 100;
-/// Of the course's own, which are threads here.
+/// Replicas of the course's own children, which are threads here.
 const REPLICAS: u32 = 24;
 
 /// The line of a child of the course's `multiclient` with this process id.
@@ -34,7 +34,7 @@ fn exact(preset: &Preset) {
     let printed: String = std::thread::scope(|scope| {
         let port = server.port();
         let children: Vec<_> = (0..REPLICAS)
-            // As far apart as process ids are.
+            // Seeds as far apart as process ids.
             .map(|index| scope.spawn(move || child(port, 2_000 + 37 * index)))
             .collect();
         children.into_iter().map(|child| child.join().expect("ten replies")).collect()
@@ -100,7 +100,7 @@ fn numbers_mix_and_pause_are_options() {
     assert_eq!(sales["sell"], 40);
     let buys = ["6", "--no-pause", "--json", "--mix", "buy", "--stocks", "2", "--shares", "1"];
     let buys = json(&buys);
-    // 10 were there and 40 came: 50 of these 60 find something.
+    // The book has 10, and clients sell 40: 50 of these 60 orders succeed.
     let sum = buys["buy"].as_u64().zip(buys["not_enough_left"].as_u64());
     assert!(sum.is_some_and(|(bought, refused)| bought + refused == 60 && bought <= 50), "{buys}");
     let far = json(&["1", "--no-pause", "--json", "--mix", "buy", "--stocks", "2147483647"]);
@@ -112,7 +112,7 @@ fn numbers_mix_and_pause_are_options() {
     server.close();
 }
 
-/// Pages of more than 4096 bytes through a pipe, which takes no more at once (PIPE_BUF, pipe(7)).
+/// Pages of more than 4096 bytes through a pipe, which takes at most that at once (pipe(7)).
 #[test]
 fn replies_of_two_clients_never_mix() {
     let shown: String = (1..=150).map(|id| format!("{id} {} 1234567890\n", 1_u64 << 55)).collect();
@@ -158,7 +158,7 @@ fn children_end_with_their_parent() {
     let number = |line: &str| Pid::of(line.strip_prefix("child ")?.parse().ok()?);
     let children = || crowd.out().lines().filter_map(number).collect::<Vec<_>>();
     eventually("five children", PATIENCE, || children().len() == 5);
-    // Each is known to follow its parent before it says its name.
+    // Each child watches its parent before it prints its name.
     let children = children();
     process::kill(crowd.pid(), Signal::KILL).expect("it runs");
     eventually("no child is left", PATIENCE, || {
@@ -170,7 +170,7 @@ fn children_end_with_their_parent() {
 
 #[test]
 fn clients_without_a_server_say_so_and_fail() {
-    // Port 1 (tcpmux) is out of use.
+    // No program listens on port 1 (tcpmux).
     let ran = run(called("multiclient").args(["127.0.0.1", "1", "20", "--no-pause"]), "");
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("cannot connect to 127.0.0.1:1"), "{}", ran.err);
@@ -224,6 +224,6 @@ fn our_rand_is_the_c_librarys() {
     let found: Vec<u32> = SEEDS.iter().flat_map(drawn).collect();
     assert_eq!(found.len(), SEEDS.len() * COUNT);
     assert!(found == expected, "{found:?}\n{expected:?}");
-    // And the oracle is made of it.
+    // The oracle uses the same generator.
     assert_eq!(oracle::requests(1)[0], "buy 7 8\n");
 }

@@ -1,5 +1,5 @@
-//! The ways in which the course's clients end, under every engine. After each the server serves on,
-//! and in the end its file is what it was.
+//! The ways in which the course's clients end, under every engine. After each the server continues,
+//! and its file is unchanged at the end.
 
 use std::io::Write;
 
@@ -10,15 +10,15 @@ use crate::server::{Server, each_engine};
 
 const BOOK: &str = "1 7 1000\n5 3 3700\n";
 
-/// Types `exit` and reads a block, prints it, and goes on until its own input ends. The printed
-/// word is the server's: a block has come, and not the end that would have left the old buffer.
+/// Types `exit`, reads a block, prints it, and continues until its own input ends. The printed word
+/// is the server's: the client received a block. At an end of input it would print its old buffer.
 fn goes_on(port: u16) {
     let mut client = Replica::connect(port);
     assert_eq!(client.ask("show\n"), BOOK);
     client.send("exit\n").expect("the server takes requests");
     assert_eq!(client.readnb().expect("a block"), 8192);
     assert_eq!(client.text(), "exit\n");
-    // What is typed after that meets a closed connection: nothing comes, or an error.
+    // Later lines meet a closed connection: the client gets nothing, or an error.
     let _ = client.send("show\n");
     assert_eq!(client.readnb().unwrap_or(0), 0);
 }
@@ -35,7 +35,7 @@ fn leaves_at_the_word_with_its_newline(port: u16) {
     panic!("`exit` was never printed");
 }
 
-/// Would leave at `exit` without a newline, which never comes: its input ends it.
+/// Compares its buffer with `exit` without a newline, which never matches: its input ends it.
 fn leaves_at_the_word_alone(port: u16) {
     let mut client = Replica::connect(port);
     for line in ["show\n", "exit\n"] {
@@ -58,7 +58,7 @@ fn leaves_without_listening(port: u16) {
     }
 }
 
-/// As the children of `multiclient`: closes after a reply.
+/// Closes after a reply, like the children of `multiclient`.
 fn closes_after_a_reply(port: u16) {
     let mut client = Replica::connect(port);
     assert_eq!(client.ask("show\n"), BOOK);
@@ -74,7 +74,7 @@ fn is_killed_in_between(port: u16) {
 /// A way to leave, given the server's port.
 type Way = fn(u16);
 
-/// All of them, one after the other.
+/// All ways, in order.
 const WAYS: &[(&str, Way)] = &[
     ("goes on", goes_on),
     ("leaves at the word with its newline", leaves_at_the_word_with_its_newline),
@@ -102,8 +102,8 @@ fn every_way_to_leave() {
     each_engine(all_ways);
 }
 
-/// Reads lines until one begins with `exit` or `EOF`, then sends a last word and closes: a client
-/// of the minority whose replies end with a line `EOF`.
+/// Reads lines until one begins with `exit` or `EOF`, then sends a last word and closes: one of the
+/// few clients whose replies end with a line `EOF`.
 #[test]
 fn a_client_that_reads_to_a_line_eof() {
     let server = Server::open(BOOK, &["--framing", "eof"]);
@@ -117,15 +117,15 @@ fn a_client_that_reads_to_a_line_eof() {
     client.send("exit\n").expect("the server takes requests");
     assert_eq!(client.readlineb().expect("a line"), 5);
     assert_eq!(client.text(), "exit\n");
-    // The server may have closed by now, which ends that client as well as a reply would.
+    // The server may have closed by now, which ends that client like a reply.
     let _ = client.send("disc\n");
     drop(client);
     server.keeps(BOOK);
     assert_eq!(server.close(), BOOK);
 }
 
-/// The echo client that the kit began with: one line sent, one line read. It works where replies
-/// are lines, and falls behind by the rows of each `show`.
+/// The echo client of the course's kit: it sends a line and reads a line. It works if replies are
+/// lines, and falls behind by the rows of each `show`.
 #[test]
 fn the_first_echo_client() {
     let server = Server::open(BOOK, &["--framing", "line"]);
@@ -142,7 +142,7 @@ fn the_first_echo_client() {
     assert_eq!(ask("sell 5 1\n"), "5 3 3700\n", "the second row of the show before");
     assert_eq!(ask("buy 5 1\n"), "\n", "its end");
     assert_eq!(ask("show\n"), "[sell] success\n");
-    // It is three replies late; leaving now, it would not know whether the last order arrived.
+    // It is three replies late; if it closed now, it would not know whether the last order arrived.
     client.readlineb().expect("a line");
     assert_eq!(client.text(), "[buy] success\n");
     drop(client);

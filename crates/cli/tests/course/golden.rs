@@ -8,7 +8,7 @@ use crate::server::{Server, each_engine};
 
 /// The specification's book, in the order of its file.
 const BOOK: &str = "1 7 1000\n5 3 3700\n3 10 1200\n4 8 5000\n2 6 20000\n";
-/// The session: what is typed and what is printed.
+/// The session: typed lines and printed lines.
 const SESSION: &[(&str, &str)] = &[
     ("show\n", BOOK),
     ("buy 5 3\n", "[buy] success\n"),

@@ -1,8 +1,8 @@
 //! The commands of the course: stockserver, stockclient, multiclient under their own names, the
 //! course's clients as they were (a replica), the comfortable client on a terminal, and `path`.
 //!
-//! Facts that hold under every architecture are tried under each preset of `engines::PRESETS`,
-//! which is read when the test runs: a new engine is covered without a line here.
+//! Facts that hold under every architecture are tested under each preset of `engines::PRESETS`. The
+//! test reads that table at run time, so it covers a new engine without a change here.
 
 mod crowd;
 mod exits;

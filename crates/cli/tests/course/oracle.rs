@@ -1,17 +1,17 @@
-//! Everything that a crowd has sent, known from the process ids that it printed.
+//! The requests of a crowd, computed from the process ids that it printed.
 
 use std::collections::BTreeMap;
 
 use crate::rand::Rand;
 
-/// Orders of each child, and what is traded: the course's defines.
+/// Orders of each child and the traded stocks: the course's defines.
 const ORDERS: usize = 10;
 const STOCKS: u32 = 10;
 const SHARES: u32 = 10;
 
 /// The book that the crowd trades with: enough of each stock for every buy to succeed.
 pub fn book() -> Vec<(u32, i64)> {
-    // Not in the order of the ids, so that the order of the file is seen to stay.
+    // Not in the order of the ids, to show that the order of the file stays.
     [7, 2, 9, 4, 10, 1, 6, 3, 8, 5].map(|id| (id, 1_000_000 + i64::from(id))).into()
 }
 
@@ -35,11 +35,11 @@ pub fn requests(seed: u32) -> Vec<String> {
     (0..ORDERS).map(|_| request()).collect()
 }
 
-/// Holds what a crowd has printed against what its children must have sent, and enters that into
-/// the book. Every child is in `seeds` if they are known beforehand.
+/// Compares the output of a crowd with the requests that its children must have sent, and applies
+/// them to the book. Every child is in `seeds` if they are known beforehand.
 ///
 /// # Errors
-/// The first thing that does not fit.
+/// The first difference.
 pub fn settle(out: &str, children: usize, book: &mut [(u32, i64)]) -> Result<(), String> {
     let number = |line: &str| line.strip_prefix("child ")?.parse().ok();
     let seeds: Vec<u32> = out.lines().filter_map(number).collect();

@@ -91,7 +91,7 @@ fn scenarios_are_checked_and_a_wrong_length_is_found_out() {
         assert_eq!(code, Some(0), "{err}");
         assert!(out.contains("4 of 4 optimal and legal step by step"), "{out}");
     }
-    // Under another rule the lengths are others, and the check says whose they are.
+    // Another rule has other lengths, and the check names the rule that fits.
     let output = path(&["check", "--scen", &data("portfolio-maze.map.scen")]);
     let Ended { code, out, err, .. } = output;
     assert_eq!(code, Some(1), "{out}");

@@ -1,5 +1,4 @@
-//! Mistakes of typical servers of the course, tried on ours; and what our clients make of
-//! servers that are wrong.
+//! Mistakes of typical servers of the course, tested on ours; and our clients with faulty servers.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -26,7 +25,7 @@ fn two_requests_in_one_segment(preset: &Preset) {
     server.close();
 }
 
-/// One client has sent half a line, another reads nothing of what it asked for: the rest is served.
+/// One client sends half a line, another reads none of its replies: the server serves the others.
 fn nobody_waits_for_the_slow(preset: &Preset) {
     if !serves_many(preset) {
         return;
@@ -101,7 +100,7 @@ fn a_book_that_the_blocks_cannot_hold_is_refused() {
     assert!(ran.err.contains("cannot read stock.txt"), "{}", ran.err);
 }
 
-/// A server that takes one client and does this with it.
+/// A server that accepts one client and runs `act` with it.
 fn wrong_server(act: impl FnOnce(TcpStream) + Send + 'static) -> (u16, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("ours").port();
@@ -131,7 +130,7 @@ fn stockclient(port: u16) -> std::process::Command {
     command
 }
 
-/// The course's client prints its own request where a server closes early; ours says what is.
+/// The course's client prints its own request if a server closes early; ours reports the close.
 #[test]
 fn a_server_that_closes_early() {
     let close = |mut stream: TcpStream| {
@@ -155,8 +154,8 @@ fn a_server_that_closes_early() {
     server.join().expect("the server has closed");
 }
 
-/// A server that sends only the text lets the course's clients wait for ever. So do ours, for a
-/// reply is 8192 bytes, but they say why.
+/// A server that sends only the text makes the course's clients wait for ever. Ours also wait,
+/// because a reply is 8192 bytes, but they report the reason.
 #[test]
 fn a_server_that_does_not_pad() {
     let (told, heard) = std::sync::mpsc::channel();

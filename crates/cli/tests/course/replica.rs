@@ -1,10 +1,10 @@
 //! A client of the course as it was, byte for byte on the wire, written from its behaviour.
 //!
-//! It has one buffer of 8192 bytes for everything. A request is put there and its text sent by one
-//! write; a reply is read over it by `readnb`, which asks for 8192 bytes until it has them or the
-//! input ends; what is printed is the buffer up to its first NUL. So if the server closes early,
-//! what is printed as the reply is the request. The text book's robust I/O reads ahead at most its
-//! own 8192 bytes.
+//! The client has one buffer of 8192 bytes. It copies a request there and sends the text by one
+//! write. `readnb` overwrites the buffer with the reply: it reads until it has 8192 bytes or the
+//! input ends. The client prints the buffer up to its first NUL. So if the server closes early, the
+//! client prints its request as the reply. The text book's robust I/O reads ahead at most its own
+//! 8192 bytes.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -80,7 +80,7 @@ impl Replica {
         String::from_utf8_lossy(&self.buf[..len]).into_owned()
     }
 
-    /// Sends a line, reads a block, and returns what is printed.
+    /// Sends a line, reads a block, and returns the printed text.
     #[track_caller]
     pub fn ask(&mut self, line: &str) -> String {
         self.send(line).expect("the server takes requests");

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use engines::{Crowd, PRESETS, Preset, Wait};
 use testkit::{Ended, Folder, PATIENCE, Process, eventually, has_uring};
 
-/// The binary that is tried.
+/// The tested binary.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 
 /// Runs a test on every engine that this machine has.
@@ -21,7 +21,7 @@ pub fn each_engine(test: impl Fn(&Preset)) {
     }
 }
 
-/// Whether a few clients are served at one time on any machine.
+/// Whether the engine serves a few clients at one time on any machine.
 pub fn serves_many(preset: &Preset) -> bool {
     let workers = match preset.crowd {
         Crowd::Connections => usize::MAX,
@@ -31,7 +31,7 @@ pub fn serves_many(preset: &Preset) -> bool {
     preset.wait != Wait::Blocking || workers > 3
 }
 
-/// This program under one of the course's names.
+/// The binary under one of the course's names.
 pub fn called(name: &str) -> Command {
     let mut command = Command::new(BINARY);
     command.arg0(name);
@@ -43,7 +43,7 @@ pub fn called(name: &str) -> Command {
 pub fn start(command: &mut Command, input: &str) -> Process {
     let mut process = Process::start_with(command, Stdio::piped());
     let mut stdin = process.stdin().expect("piped above");
-    // It fits into the pipe, so this does not block; a program that does not read has ended.
+    // The input fits into the pipe, so the write does not block; it fails if the program has ended.
     assert!(input.len() < 60_000);
     let _ = stdin.write_all(input.as_bytes());
     process

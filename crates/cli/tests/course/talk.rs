@@ -1,4 +1,4 @@
-//! `roundhouse client` where a program reads: the reply's bytes, nothing else.
+//! `roundhouse client` with its output in a pipe: the reply's bytes, nothing else.
 
 use std::process::Command;
 

@@ -9,10 +9,10 @@ use testkit::{Folder, PATIENCE, Terminal};
 
 const BOOK: &str = "1 7 1000\n5 3 3700\n12 0 20\n";
 
-/// A program on a terminal, and how far its screen has been read.
+/// A program on a terminal, and the part of its screen that has been read.
 struct Person {
     terminal: Terminal,
-    /// How much of the screen has been looked at.
+    /// The length of the checked part of the screen.
     seen: usize,
 }
 
@@ -31,12 +31,12 @@ impl Person {
         self.terminal.press(keys.as_bytes());
     }
 
-    /// All that was shown, as it came.
+    /// The whole output, in order.
     fn screen(&self) -> String {
         self.terminal.shown()
     }
 
-    /// Waits until this is shown after what was read before.
+    /// Waits until this text appears after the part that was read before.
     #[track_caller]
     fn sees(&mut self, text: &str) {
         self.seen = self.terminal.shows(self.seen, text);
@@ -166,7 +166,7 @@ fn a_server_that_comes_back_is_found_again() {
         };
         let mut first = take();
         answer(&mut first, "show\n", "1 2 3\n\n");
-        // It hears an order and dies of it.
+        // The server receives an order and ends.
         answer(&mut first, "buy 1 1\n", "");
         drop(first);
         let mut second = take();

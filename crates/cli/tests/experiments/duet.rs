@@ -1,5 +1,5 @@
-//! `duet --idle` from the real binary, at the smallest size: silent connections are made, answered,
-//! weighed and kept, beside busy ones.
+//! `duet --idle` from the real binary, at the smallest size. Silent connections open, get an
+//! answer, have their memory measured, and stay open beside busy ones.
 
 use testkit::{Ended, run};
 
@@ -25,7 +25,7 @@ fn silent_connections_are_weighed_beside_busy_ones() {
     assert_eq!((&pairing.failures, &pairing.broken), (&Vec::new(), &Vec::new()));
     let silence = pairing.fresh[0].b_idle.as_ref().expect("poll had silent connections");
     assert_eq!(silence.connections, 200);
-    // A page each would be a buffer each.
+    // A page for each connection would mean a buffer for each.
     assert!(pairing.b_idle_bytes.expect("they were weighed").middle < 4096.0, "{silence:?}");
     assert_eq!(pairing.a_idle_bytes, None);
 }

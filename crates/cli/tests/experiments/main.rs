@@ -1,5 +1,5 @@
-//! Races, duets and exhibits of the museum from the real binary, each at its smallest size: what
-//! they write and say, not how quick anything is.
+//! Races, duets and exhibits of the museum from the real binary, each at its smallest size. The
+//! tests check files and output, not speeds.
 
 mod duet;
 mod museum;
@@ -14,8 +14,8 @@ use testkit::{Ended, Folder, run};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 
-/// Exhibits about time have the machine to themselves. Tests that hold only counts, such as which
-/// arms answered and how many threads there were, may run side by side.
+/// Exhibits about time have the machine to themselves. Tests of counts alone, such as the arms that
+/// answered and the number of threads, may run in parallel.
 static TURN: RwLock<()> = RwLock::new(());
 
 /// The turn to use the machine.

@@ -1,8 +1,8 @@
 //! Every exhibit of the museum at its smallest size, from the real binary: the artefact appears.
 //!
-//! The bounds here are wide: a crowd that sleeps takes about as long as it sleeps, a client that
+//! The bounds are wide: a run of sleeping clients takes about as long as they sleep, a client that
 //! finds a queue full waits for a timer, fifteen clients need two rounds of ten workers. The page
-//! says how large a difference is on this machine.
+//! reports the exact difference on the machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,8 +40,8 @@ impl Room {
     }
 }
 
-/// How often an exhibit is visited until its artefact shows. A busy machine can stand still for a
-/// whole window; three times in a row is a fault.
+/// Tries of an exhibit until its artefact shows. A busy machine can stall for a whole window; three
+/// stalls in a row are a fault.
 const VISITS: usize = 3;
 
 /// The range of a finding's value.
@@ -63,7 +63,7 @@ impl Room {
     }
 }
 
-/// How a finding is out of its range, if it is.
+/// The deviation of a finding from its range, if any.
 fn off(visit: &Value, &(name, low, high): &Wanted<'_>) -> Option<String> {
     let findings = visit["findings"].as_array().expect("findings");
     let found = findings.iter().find(|it| it["name"] == name);
@@ -142,7 +142,7 @@ fn locks_look_alike_when_clients_sleep() {
     room.shows("stock-lock --scale 0.05 --clients 5 --blocks 1", &wanted);
 }
 
-/// Whether Apache is there; says why its part is left out.
+/// Whether Apache is installed; reports why its part is left out.
 fn has_apache() -> bool {
     let found = peers::apache::is_here();
     if let Err(why) = &found {
@@ -185,7 +185,7 @@ fn servers_that_join_and_a_client_without_descriptors_are_kept_apart() {
     assert!(room.text("museum-three-servers.html").contains("one process"));
 }
 
-/// Visits an exhibit in its smallest size; `wrong` finds nothing.
+/// Runs an exhibit in its smallest size; `wrong` must find nothing.
 fn visits(room: &Room, exhibit: &str, wrong: impl Fn(&Value, &[Value]) -> Option<String>) {
     let visit = room.visit(&format!("{exhibit} --quick"));
     let found = wrong(&visit, &met(room, exhibit));
@@ -293,12 +293,12 @@ fn an_interrupted_visit_shows_its_results_and_leaves_no_process() {
     assert!(!place(pid).exists(), "its files are gone");
 }
 
-/// Where the visit of that process keeps its files.
+/// The directory in which that process keeps its files.
 fn place(pid: Pid) -> PathBuf {
     std::env::temp_dir().join(format!("roundhouse-museum-{pid}"))
 }
 
-/// Command lines of processes that work in the directory of that visit.
+/// Command lines of processes in the directory of that process.
 fn processes(pid: Pid) -> Vec<String> {
     let place = place(pid).display().to_string();
     let all = fs::read_dir("/proc").expect("/proc is mounted").flatten();

@@ -1,6 +1,6 @@
 //! Every exhibit on the parts of a server, at its smallest size, from the real binary.
 //!
-//! No time is tested here: every arm must be there in every block, counts must be right (lengths of
+//! The tests check no times. Every block must contain every arm, counts must be right (lengths of
 //! paths, late ids, echoed packets), and page, table and raw data must agree.
 
 use serde_json::Value;
@@ -10,7 +10,7 @@ use testkit::Process;
 
 use crate::Room;
 
-/// Longer than any of them takes on a machine with other things to do.
+/// Longer than any exhibit takes on a busy machine.
 const LONGEST: Duration = Duration::from_secs(240);
 /// Blocks of a quick look.
 const BLOCKS: usize = 6;
@@ -35,7 +35,7 @@ impl Visit {
         visit
     }
 
-    /// Checks that hold for all of them.
+    /// Checks for all exhibits.
     fn is_whole(&self, name: &str) {
         assert_eq!(self.document["exhibit"], name);
         assert_eq!(self.document["interrupted"], false);
@@ -132,7 +132,7 @@ fn published_paths_are_too_long_and_repaired_ones_are_not() {
         &["A* as published", "ordered map, hash", "our JPS+", "+ nodes from a pool"],
     );
     let rows = visit.document["flawed"]["numbers"]["rows"].to_string();
-    // The lengths that an independent port of the published searches found, and its expansions.
+    // The lengths and expansions that an independent port of the published searches found.
     for want in ["25.556", "88.255", "38.142", "108.012", "\"24\"", "\"109\"", "\"73\""] {
         assert!(rows.contains(want), "expected {want} in {rows}");
     }

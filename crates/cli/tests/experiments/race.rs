@@ -53,7 +53,7 @@ fn a_second_race_is_appended_and_json_is_one_document() {
     assert_eq!(runs[0].manifest.plan_hash, runs[1].manifest.plan_hash);
 }
 
-/// Says `success` to everything and always shows the same book.
+/// Answers `success` to every order and always shows the same book.
 fn lie(peer: TcpStream) {
     let Ok(mut replies) = peer.try_clone() else { return };
     for line in BufReader::new(peer).lines().map_while(Result::ok) {
@@ -78,7 +78,7 @@ fn a_server_that_lies_about_its_books_makes_the_race_fail_loudly() {
             thread::spawn(|| lie(peer));
         }
     });
-    // The process is there to be watched and stopped; the lies come from this one.
+    // The lab watches and stops that process; the false replies come from this one.
     let arm = format!(r#"liar=sh -c 'echo "{{\"listening\":\"{address}\"}}"; exec sleep 60'"#);
     let words = ["race", "--arms", "epoll", "--arm", &arm, "--mix", "buy=1", "--vs", "epoll"];
     let words = [&words[..], &SMALL[..]].concat();
@@ -236,8 +236,8 @@ fn a_planted_difference_is_found_and_fails_the_build() {
         };
         ratios.extend(rate("slow").zip(rate("quick")).map(|(slow, quick)| slow / quick));
     }
-    // On a machine that is busy with other things a block may go the other way; where all agree,
-    // so must the exit code.
+    // On a busy machine a block may have the opposite sign. If all blocks agree, the exit code must
+    // agree too.
     if ratios.len() == 6 && ratios.iter().all(|ratio| *ratio < 0.95) {
         assert_eq!(output.code, Some(99), "{ratios:?}\n{told}");
         assert!(told.contains("FAILED: slow rps < 0.95x quick at depth 1"), "{told}");
@@ -246,7 +246,7 @@ fn a_planted_difference_is_found_and_fails_the_build() {
     }
 }
 
-/// The shipped plans mean something; the one that would have to build a Go program first is held by
+/// The shipped plans resolve. The plan that would have to build a Go program first is covered by
 /// the tests of its arms.
 #[test]
 fn every_shipped_plan_is_one() {

@@ -1,16 +1,16 @@
-//! The points of the space of architectures that the suite is mounted on.
+//! The architectures that the suite tests.
 
 use std::path::Path;
 
 use crate::harness::Plan;
 
-/// One point: what the command line says, and what a test must know about it.
+/// One architecture: its command line, and its properties that tests need.
 pub struct Arm {
     /// The axis flags.
     pub flags: &'static [&'static str],
-    /// `--workers`, where the engine's own number is not taken.
+    /// `--workers`, if not the engine's default.
     pub workers: Option<usize>,
-    /// How many connections are served at one time, at least.
+    /// The least number of connections that it serves at one time.
     pub crowd: usize,
     /// Whether a worker waits for one connection at a time.
     pub is_blocking: bool,
@@ -21,7 +21,7 @@ pub struct Arm {
 /// As many connections as any test has.
 const MANY: usize = 1000;
 
-/// A loop that serves as many as come.
+/// A loop without a small limit on connections.
 const LOOP: Arm =
     Arm { flags: &[], workers: None, crowd: MANY, is_blocking: false, is_uring: false };
 
@@ -35,10 +35,10 @@ pub const EPOLL: Arm = Arm { flags: &["--engine", "epoll"], ..LOOP };
 /// One loop, edge-triggered.
 pub const EPOLL_EDGE: Arm = Arm { flags: &["--engine", "epoll", "--edge"], ..LOOP };
 
-/// One loop and helpers made beforehand.
+/// One loop and helpers started beforehand.
 pub const AMPED: Arm = Arm { flags: &["--engine", "amped"], ..LOOP };
 
-/// One loop that works in place.
+/// One loop without helpers.
 pub const EPOLL_ALONE: Arm = Arm { flags: &["--engine", "epoll", "--helpers", "0"], ..LOOP };
 
 /// Sixteen children, one client each.
@@ -60,7 +60,7 @@ pub const PROCESSES_URING: Arm = Arm {
 pub const URING_OWN: Arm =
     Arm { flags: &["--engine", "uring", "--uring-recv", "own"], is_uring: true, ..LOOP };
 
-/// Rings that do nothing by the ring that can be done in another way, and have none of the flags.
+/// Rings that use calls instead of the ring wherever possible, without any of the flags.
 pub const URING_CALLS: Arm = Arm {
     flags: &[
         "--engine",
@@ -83,8 +83,8 @@ pub const URING_CALLS: Arm = Arm {
 pub const PORT: Arm =
     Arm { flags: &["--engine", "port"], workers: Some(4), is_uring: true, ..LOOP };
 
-/// Three threads at one ring, of which one runs, and nothing is done by the ring that can be done
-/// in another way.
+/// Three threads at one ring, of which one runs. They use calls instead of the ring wherever
+/// possible.
 pub const PORT_CALLS: Arm = Arm {
     flags: &[
         "--engine",
@@ -106,7 +106,7 @@ pub const PORT_CALLS: Arm = Arm {
     ..LOOP
 };
 
-/// Children with a ring each, which stand in line for the next connection.
+/// Children with a ring each, which queue for the next connection.
 pub const PROCESSES_URING_ONCE: Arm = Arm {
     flags: &["--container", "processes", "--wait", "uring", "--uring-accept", "once"],
     workers: Some(2),
@@ -125,8 +125,8 @@ pub const THREADS_EPOLL: Arm = Arm {
 pub const PROCESSES_EPOLL: Arm =
     Arm { flags: &["--container", "processes", "--wait", "epoll"], workers: Some(2), ..LOOP };
 
-/// Children with a loop and a listener each: what waits at a dead one's listener waits for the
-/// next.
+/// Children with a loop and a listener each: connections in a dead child's backlog wait for its
+/// successor.
 pub const PROCESSES_REUSEPORT: Arm = Arm {
     flags: &["--container", "processes", "--accept", "reuseport", "--wait", "epoll"],
     workers: Some(2),
@@ -218,7 +218,7 @@ pub const WORKER: Arm = Arm {
 pub const EVENT: Arm =
     Arm { flags: &["--engine", "event", "--policy", "static"], workers: Some(8), ..LOOP };
 
-/// Two processes of four threads, one at first and the other when it is wanted, as Apache does it.
+/// Two processes of four threads: one at the start, the other on demand, by Apache's rule.
 pub const WORKER_SPARE: Arm = Arm {
     flags: &[
         "--engine",
@@ -235,7 +235,7 @@ pub const WORKER_SPARE: Arm = Arm {
     ..WORKER
 };
 
-/// Children that are forked when they are wanted, as we do it.
+/// Children that are forked on demand, by our rule.
 pub const PREFORK_SPARE: Arm = Arm {
     flags: &[
         "--engine",
@@ -254,7 +254,7 @@ pub const PREFORK_SPARE: Arm = Arm {
 };
 
 impl Arm {
-    /// Makes the test, if this machine has what the arm needs.
+    /// Runs the test if the machine supports the arm.
     pub fn run(&self, test: impl FnOnce(&Arm)) {
         if !self.is_uring || testkit::has_uring() {
             test(self);
@@ -281,12 +281,12 @@ impl Arm {
         Plan::new(self, "stock").data(data)
     }
 
-    /// Whether sessions are told each change once.
+    /// Whether sessions get edge-triggered events.
     pub fn is_edge(&self) -> bool {
         self.flags.contains(&"--edge")
     }
 
-    /// How many clients can be served together, at most `wished`.
+    /// The number of clients that it serves at one time, at most `wished`.
     pub fn crowd(&self, wished: usize) -> usize {
         self.crowd.min(wished)
     }

@@ -1,4 +1,4 @@
-//! The index can be chosen, and no client can tell the difference.
+//! The choice of the index is invisible to clients.
 
 use crate::arms::{EPOLL, PREFORK};
 use crate::harness::Folder;

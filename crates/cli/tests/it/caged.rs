@@ -1,5 +1,5 @@
-//! A server with little memory and hundreds of clients that ask for much and read nothing: output
-//! beyond a connection's high water is not made, so the server lives, and serves the others.
+//! A server with little memory and hundreds of clients that request much and read nothing. The
+//! server makes no output beyond a connection's high-water mark, so it survives and serves others.
 
 use rustix::process::{Resource, Rlimit};
 
@@ -7,10 +7,10 @@ use crate::arms::Arm;
 use crate::harness::{Cage, Client, Folder, Plan, Server, data_bytes, skip};
 use crate::market::book;
 
-/// The most that a server may take for all of them, in bytes.
+/// The most memory that a server may use for all of them, in bytes.
 const MEMORY_MAX: u64 = 64 << 20;
-/// The same with what the kernel holds for it; Linux 6.1 was content with 64 MiB. The
-/// kernel keeps tens of KiB ready for each socket of the usual segment size, and less when told.
+/// The same including the kernel's memory for the server; 64 MiB sufficed on Linux 6.1. The kernel
+/// keeps tens of KiB ready for each socket of the usual segment size, and less with small segments.
 const CAGE: u64 = 96 << 20;
 /// Clients that read nothing.
 const DEAF: usize = 500;
@@ -25,7 +25,7 @@ fn serve<'a>(arm: &'a Arm, folder: &Folder) -> Plan<'a> {
     if arm.workers.is_none() && arm.is_uring { plan.workers(2) } else { plan }
 }
 
-/// Lets the crowd in and serves others beside it, then lets it go.
+/// Connects the crowd, serves other clients beside it, then disconnects it.
 #[track_caller]
 fn check(mut server: Server) {
     let deaf: Vec<Client> = (0..DEAF)
@@ -63,7 +63,7 @@ pub fn a_deaf_crowd_in_little_memory(arm: &Arm) {
     check(server);
 }
 
-/// All memory is bounded, also the kernel's for the server: nothing is killed for want of it.
+/// All memory is bounded, including the kernel's for the server: no process is killed.
 pub fn a_deaf_crowd_in_a_cage(arm: &Arm) {
     let Some(cage) = Cage::new(CAGE) else {
         skip("a control group");

@@ -1,5 +1,5 @@
-//! Kill -9: of workers, at any instant, again and again; of the supervisor. No acknowledged order
-//! is lost, no stock comes from nowhere, no lock stays held, and no process keeps the port.
+//! Kill -9 of workers, at any instant and repeatedly, and of the supervisor. No acknowledged order
+//! is lost, no stock appears from nowhere, no lock stays held, and no process keeps the port.
 
 use std::collections::VecDeque;
 use std::net::TcpListener;
@@ -16,7 +16,7 @@ use crate::harness::{
 };
 use crate::market::{Account, Request, book, parse};
 
-/// Enough for `show` to share its rendering, and few enough for orders to meet.
+/// Enough for `show` to share its rendering, and few enough for orders to contend.
 const STOCKS: u32 = 100;
 const LEFT: u64 = 1_000_000;
 /// Traders at one time.
@@ -56,11 +56,11 @@ fn trade(server: &Server, seed: u64, over: &AtomicBool) -> Account {
     account
 }
 
-/// So few kills are no storm.
+/// The least number of kills in a storm.
 const KILLS_MIN: usize = 3;
 
-/// Kills a random worker every few milliseconds for a while, or for as long as it takes to find a
-/// few on a busy machine.
+/// Kills a random worker every few milliseconds for a while; on a busy machine until a few have
+/// died.
 fn kill_workers(server: &Server, seed: u64) -> usize {
     let mut rng = Rng::new(seed);
     let begin = Instant::now();
@@ -76,8 +76,8 @@ fn kill_workers(server: &Server, seed: u64) -> usize {
     kills
 }
 
-/// The book, asked for again where the answer died with the last victim, which may have taken our
-/// connection on its way out.
+/// The book. Requests it again if the last victim had accepted the connection and took the answer
+/// with it.
 #[track_caller]
 fn show(server: &Server) -> String {
     for _ in 0..3 {
@@ -123,7 +123,7 @@ fn check_kills(arm: &Arm, lock: &str, seed: u64) {
     });
     assert!(kills >= KILLS_MIN, "{kills} kills are no storm");
     assert!(!account.is_empty(), "nothing was traded");
-    // No lock is stuck, and what `show` says is within what the traders know.
+    // No lock is stuck, and the output of `show` agrees with the traders' accounts.
     let initial = parse(&text).expect("our own book");
     let shown = show(&server);
     account.check(&initial, &parse(&shown).expect("a whole book"));
@@ -143,13 +143,13 @@ pub fn workers_killed_under_a_global_lock(arm: &Arm) {
     check_kills(arm, "global", 2);
 }
 
-/// One worker is killed in a quiet server: it is replaced within a second, and what the others do
-/// goes on.
+/// One worker is killed in a quiet server: the supervisor replaces it within a second, and the
+/// other workers continue.
 pub fn a_killed_worker_is_replaced(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(3, 100));
     let server = arm.stock(&data).start();
-    // A worker that has lived for a second did not die of its birth, and is replaced at once.
+    // A worker that lived for a second did not fail at its start, so it is replaced at once.
     std::thread::sleep(ms(1100));
     let before = server.children();
     assert_eq!(before.len(), server.posts);
@@ -169,7 +169,7 @@ pub fn a_killed_worker_is_replaced(arm: &Arm) {
     assert!(ended.err.contains("1 workers replaced"), "{}", ended.err);
 }
 
-/// The last clients go down with their worker: what they were told is saved none the less.
+/// The last clients are cut off with their worker: acknowledged orders are saved nevertheless.
 pub fn saved_after_a_worker_died_with_its_clients(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", "1 100 10\n");
@@ -185,7 +185,7 @@ pub fn saved_after_a_worker_died_with_its_clients(arm: &Arm) {
     assert!(client.try_receive().is_ok_and(|more| !more) || client.try_send("show\n").is_err());
 }
 
-/// Where each client has a process to itself, its end is the end of one conversation.
+/// If each client has its own process, the end of a process ends one conversation.
 pub fn a_killed_child_takes_one_client_along(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(STOCKS, LEFT));
@@ -194,8 +194,8 @@ pub fn a_killed_child_takes_one_client_along(arm: &Arm) {
     for (at, client) in clients.iter_mut().enumerate() {
         assert_eq!(client.ask(&format!("buy {} 1", at + 1)), "[buy] success");
     }
-    // Which child serves which client is not known: children are killed until a client is lost,
-    // and no child may take two along.
+    // The test does not know which child serves which client. It kills children until a client is
+    // cut off; no child may cut off two.
     let (mut lost, mut living) = (0, clients.len());
     for victim in server.children() {
         process::kill(victim, Signal::KILL).expect("our grandchild runs");
@@ -217,7 +217,7 @@ pub fn a_killed_child_takes_one_client_along(arm: &Arm) {
     server.stop();
 }
 
-/// All at once, so that whoever held a lock, or stood in line for one, is among them.
+/// All at once, so that the victims include each worker that holds a lock or waits for one.
 pub fn all_workers_killed_at_once(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(STOCKS, LEFT));
@@ -229,7 +229,7 @@ pub fn all_workers_killed_at_once(arm: &Arm) {
         }
         let lives = |pid: &&Pid| is_alive(**pid);
         eventually("all are gone", PATIENCE, || workers.iter().find(lives).is_none());
-        // Clients that come before the new workers wait for them.
+        // Clients that connect before the new workers start wait for them.
         assert_eq!(server.ask("buy 1 1"), "[buy] success", "round {round}");
     }
     let rows = parse(&show(&server)).expect("a whole book");
@@ -243,7 +243,7 @@ fn acceptor(server: &Server) -> Pid {
     for &pid in server.children().iter().rev() {
         process::kill(pid, Signal::STOP).expect("our grandchild runs");
         eventually("the child stands still", PATIENCE, || is_stopped(pid));
-        // Some may be on their way already, and wait for a worker that stands still.
+        // Some may be on their way already, and wait for a stopped worker.
         let waits = (0..server.posts).all(|_| {
             let mut client = server.client();
             client.send("sell 1 1\n");
@@ -257,8 +257,8 @@ fn acceptor(server: &Server) -> Pid {
     panic!("expected a child that accepts");
 }
 
-/// The acceptor is killed with visitors before its door: those wait for the next, and those inside
-/// do not notice.
+/// The acceptor is killed while clients are in the backlog: they wait for the next acceptor, and
+/// accepted clients notice nothing.
 pub fn the_acceptor_killed(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(3, LEFT));
@@ -283,7 +283,7 @@ pub fn the_acceptor_killed(arm: &Arm) {
     server.stop();
 }
 
-/// Workers ignore what a terminal sends to the whole group.
+/// Workers ignore the signals that a terminal sends to the whole group.
 pub fn workers_ignore_interrupts(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", "1 100 10\n");
@@ -298,7 +298,7 @@ pub fn workers_ignore_interrupts(arm: &Arm) {
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
 }
 
-/// The supervisor is killed: no process survives, the port is free, and the file is whole.
+/// The supervisor is killed: no process survives, the port is free, and the file is intact.
 pub fn supervisor_killed(arm: &Arm) {
     let folder = Folder::new();
     let text = book(10, 100);
@@ -326,7 +326,7 @@ pub fn a_frozen_worker_delays_nobody_else(arm: &Arm) {
     let server = arm.stock(&data).start();
     let frozen = server.children()[0];
     process::kill(frozen, Signal::STOP).expect("our grandchild runs");
-    // Until then it may still take a connection along.
+    // Until then it may still accept a connection.
     eventually("the worker stands still", PATIENCE, || is_stopped(frozen));
     let begin = Instant::now();
     for _ in 0..20 {

@@ -46,7 +46,7 @@ pub fn batches_cut_at_every_byte(arm: &Arm) {
         for cut in batch.len().saturating_sub(21)..batch.len() {
             client.send(&batch[..cut]);
             if cut % 4 == 0 {
-                // The front has come back: the rest is another segment for certain.
+                // The first part has come back, so the rest is certainly another segment.
                 let whole = cut / 10 * 10;
                 assert_eq!(client.exact(whole), batch[..whole], "{count} packets, cut at {cut}");
                 client.send(&batch[cut..]);
@@ -65,7 +65,7 @@ pub fn batches_cut_at_every_byte(arm: &Arm) {
     server.stop();
 }
 
-/// A wrong length ends the connection, after what came before it has come back, and is counted.
+/// A wrong length ends the connection after the echo of earlier packets, and is counted.
 pub fn a_wrong_length_is_counted(arm: &Arm) {
     let server = serve(arm, &[]);
     for wrong in [&b"\x09\0"[..], b"\0\0\0\0\0\0\0\0\0\0", b"\x08\x01rest that is not read"] {
@@ -74,7 +74,7 @@ pub fn a_wrong_length_is_counted(arm: &Arm) {
         assert_eq!(client.rest(), batch(3), "{wrong:?}");
     }
     let ended = server.stop();
-    // Said after each last client, so the sum stands in the last line.
+    // The server prints it after each last client, so the last line has the sum.
     let words = "connections closed for a length that was not 8";
     assert!(ended.err.contains(&format!("3 {words}")), "{}", ended.err);
 }
@@ -103,7 +103,7 @@ fn an_operator_disconnects_the_first() {
     assert!(said.contains("1 connection disconnected by the operator"), "{said}");
 }
 
-/// The library's settings by their own names, and what cannot be is refused.
+/// The library's settings by their own names; impossible values are refused.
 #[test]
 fn the_options_of_the_library() {
     let more = ["--no-delay", "off", "--max-clients", "1", "--prepared", "100"];

@@ -1,5 +1,4 @@
-//! The world on the engines that can carry bytes from one session to another, with the client that
-//! comes with it.
+//! The world on the engines that can carry bytes from one session to another, with its own client.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -37,7 +36,7 @@ fn next(client: &Process) -> String {
 fn a_walk(arm: &Arm) {
     arm.run(|arm| {
         let server = serve(arm, &[]);
-        // A spectator is told of the player's walk.
+        // A spectator receives the player's walk.
         let watcher = walk(&server, &["--watch"], "watch 20s\n");
         assert!(next(&watcher).starts_with("joined "));
         let told = lines(&server, &["--name", "Ada"], "go 0,0\narrive\ngo 79,39\narrive\nwho\n");

@@ -1,5 +1,5 @@
 //! Hand-overs by `SIGUSR2`: the next binary takes listeners and state, no request fails, no order
-//! is lost; and where it cannot be, the server says why and serves on.
+//! is lost. If a hand-over is impossible, the server reports why and continues.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::market::{Account, Request, book, parse};
 
 const STOCKS: u32 = 50;
 
-/// Short conversations, one after the other; none of them may fail.
+/// Short conversations in sequence; none of them may fail.
 fn trade(address: SocketAddr, seed: u64, over: &AtomicBool) -> Account {
     let mut rng = Rng::new(seed);
     let mut account = Account::default();
@@ -36,7 +36,7 @@ fn trade(address: SocketAddr, seed: u64, over: &AtomicBool) -> Account {
     account
 }
 
-/// Again and again under load; the last server holds what all of them have told.
+/// Repeated hand-overs under load; the last server has the orders that all of them acknowledged.
 pub fn no_request_fails(arm: &Arm) {
     let folder = Folder::new();
     let text = book(STOCKS, 10_000);
@@ -95,7 +95,7 @@ pub fn who_is_inside_stays(arm: &Arm) {
     assert_eq!(fs::read_to_string(&data).expect("the file"), "1 93 10\n");
 }
 
-/// The server goes on, and has said why.
+/// The server continues, and has reported why.
 #[track_caller]
 fn check_stays(server: &mut Server, reason: &str) {
     server.signal(Signal::USR2);
@@ -104,7 +104,7 @@ fn check_stays(server: &mut Server, reason: &str) {
     assert_eq!(server.ask("sell 1 1"), "[sell] success");
 }
 
-/// Without a state that can be handed over.
+/// A hand-over is refused without a state that can be handed over.
 pub fn refused_with_private_state(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", "1 100 10\n");

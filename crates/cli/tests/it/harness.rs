@@ -1,4 +1,4 @@
-//! What the suite stands on: servers on an arm, clients whose every wait has a limit, and control
+//! The basis of the suite: servers on an arm, clients whose every wait has a limit, and control
 //! groups that bound a server's memory.
 
 mod cage;

@@ -1,9 +1,9 @@
-//! Rare answers of the kernel, given by strace(1) in its place: calls interrupted,
-//! calls that would block although something is there, connections that are gone when they are
-//! accepted, descriptors and processes that are out. Every conversation stays right to the byte.
+//! Rare answers of the kernel, injected by strace(1): interrupted calls, calls that would block
+//! although data is there, connections that are gone when they are accepted, exhausted descriptors
+//! and processes. Every conversation stays right to the byte.
 //!
-//! The tracer makes each call that it watches many times slower, so conversations are short. The
-//! server stays our child.
+//! The tracer slows down each watched call many times, so conversations are short. The server stays
+//! our child.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -19,17 +19,17 @@ use crate::probe;
 
 /// Calls that move bytes.
 const MOVES: &str = "recvfrom,sendto,sendmsg,recvmsg";
-/// Calls that wait. A name that a machine does not have is passed over (`?`, strace(1)).
+/// Calls that wait. strace skips a name that the machine lacks (`?`, strace(1)).
 const WAITS: &str = "?epoll_wait,epoll_pwait,?epoll_pwait2,ppoll,pselect6";
 
 /// All requests that there are.
 const MENU: Menu = Menu { lines_max: 300, wait_ms_max: 20, files: true, endings: true };
 
-/// The part of strace(1) that is needed, if it may trace: `-D` keeps the server our child, which
-/// `inject` lies to.
+/// The command line of strace(1): `-D` keeps the server our child, and `inject` fakes the results
+/// of its calls.
 const STRACE: [&str; 4] = ["strace", "-D", "-f", "-qq"];
 
-/// Whether this machine lets us trace what we start.
+/// Whether the machine permits tracing our children.
 fn has_strace() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
     *FOUND.get_or_init(|| {
@@ -40,7 +40,7 @@ fn has_strace() -> bool {
     })
 }
 
-/// A lie about some calls: each thread's `first` of them fails, and each `step`-th thereafter.
+/// A fault in some calls: each thread's `first` of them fails, and each `step`-th thereafter.
 struct Lie<'a> {
     calls: &'a str,
     error: &'a str,
@@ -48,14 +48,14 @@ struct Lie<'a> {
     step: u32,
 }
 
-/// A server that is lied to, and what was written about that.
+/// A server with injected faults, and the tracer's log.
 struct Deceived {
     server: Server,
     log: PathBuf,
     folder: Folder,
 }
 
-/// Starts the server under these lies; `None` if this machine forbids that.
+/// Starts the server with these faults; `None` if the machine forbids that.
 #[track_caller]
 fn deceive(plan: Plan<'_>, lies: &[Lie<'_>]) -> Option<Deceived> {
     if !has_strace() {
@@ -77,7 +77,7 @@ fn deceive(plan: Plan<'_>, lies: &[Lie<'_>]) -> Option<Deceived> {
 }
 
 impl Deceived {
-    /// Stops the server, which must have been lied to and must not have lost a worker.
+    /// Stops the server, which must have met a fault and must not have lost a worker.
     #[track_caller]
     fn stop(self) -> Ended {
         let Deceived { server, log, folder } = self;
@@ -92,7 +92,7 @@ impl Deceived {
     }
 }
 
-/// Random conversations with a server that is lied to, one after the other and a few at a time.
+/// Random conversations with a server with injected faults, in sequence and a few at a time.
 #[track_caller]
 fn check(arm: &Arm, lies: &[Lie<'_>]) {
     let Some(deceived) = deceive(arm.probe(), lies) else { return };
@@ -112,18 +112,18 @@ fn check(arm: &Arm, lies: &[Lie<'_>]) {
     deceived.stop();
 }
 
-/// Every call that can be interrupted is, again and again (`EINTR`, signal(7)).
+/// Every interruptible call is interrupted repeatedly (`EINTR`, signal(7)).
 pub fn interrupted_calls(arm: &Arm) {
     let lie = |calls| Lie { calls, error: "EINTR", first: 2, step: 2 };
     check(arm, &[lie(MOVES), lie(WAITS), lie("accept4"), lie("?io_uring_enter")]);
 }
 
-/// Calls find nothing where something is, as after a wake-up that was meant for another.
+/// Calls find no data although there is some, as after a wake-up for another waiter.
 pub fn calls_that_would_block(arm: &Arm) {
     let lie = |calls| Lie { calls, error: "EAGAIN", first: 2, step: 3 };
     if arm.is_edge() {
-        // An edge is told once: an answer that it was none, which the kernel never gives, is
-        // believed. The door has no edges.
+        // An edge is reported once, so the server believes the false answer, which the kernel never
+        // gives. The listener has no edges.
         check(arm, &[lie("accept4")]);
     } else {
         check(arm, &[lie(MOVES), lie("accept4"), lie("?io_uring_enter")]);
@@ -144,7 +144,7 @@ pub fn accepts_that_fail(arm: &Arm) {
     }
 }
 
-/// There is no process or thread for every other visitor: those are sent away, the others served.
+/// No process or thread is left for every other client: the server closes those, serves the rest.
 pub fn no_worker_for_a_visitor(arm: &Arm) {
     let folder = Folder::new();
     let plan = arm.stock(&folder.file("stock.txt", book(3, 100)));

@@ -1,16 +1,16 @@
-//! Slow steps: which clients are served, and which wait, while some steps block.
+//! Slow steps: the clients that are served, and those that wait, while some steps block.
 
 use crate::arms::Arm;
 use crate::harness::{Client, Plan, Server, ms};
 
-/// The slow steps that run at one time where there are helpers for them.
+/// The slow steps that run at one time if there are helpers for them.
 const SLOW: usize = 3;
 
 fn serve(arm: &Arm) -> Server {
     Plan::new(arm, "http").with(&["--demo"]).start()
 }
 
-/// Asks without waiting for the answer.
+/// Sends a request and does not wait for the answer.
 fn ask(server: &Server, target: &str) -> Client {
     let mut client = server.client();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -22,7 +22,7 @@ fn check_answered(client: &mut Client) {
     assert_eq!(client.line(), "HTTP/1.1 200 OK\r");
 }
 
-/// Several steps block for seconds; others are served long before they end.
+/// Several steps block for seconds; other clients are served long before those end.
 pub fn others_are_served_meanwhile(arm: &Arm) {
     let server = serve(arm);
     let mut slow: Vec<Client> = (0..SLOW).map(|_| ask(&server, "/sleep?ms=4000")).collect();

@@ -1,9 +1,9 @@
 //! One suite for every engine: the real binary, real sockets, real signals.
 //!
-//! A test is a function over an [`arms::Arm`], a point of the space of architectures. It is written
-//! once, and mounted on each arm that can pass it: `cargo test -p cli --test it prefork::` runs all
-//! of one engine, `cargo test -p cli --test it reset_storm` one test of all. The groups below say
-//! which arm must pass which test. `ROUNDHOUSE_SOAK=1` lengthens the storms.
+//! A test is a function of an [`arms::Arm`], one architecture. It is written once, and mounted on
+//! each arm that can pass it: `cargo test -p cli --test it prefork::` runs all tests of one engine,
+//! `cargo test -p cli --test it reset_storm` runs one test on all. The groups below assign tests to
+//! arms. `ROUNDHOUSE_SOAK=1` lengthens the storms.
 
 mod arms;
 mod books;
@@ -118,7 +118,7 @@ macro_rules! bits {
     };
 }
 
-/// Arms that accept by calls of their own.
+/// Arms that accept by a separate call.
 macro_rules! calls {
     ($arm:ident) => {
         tests! { $arm, injected: accepts_that_fail; }
@@ -197,7 +197,7 @@ macro_rules! rare {
     };
 }
 
-/// The addition to it where a switch changes how bytes are moved.
+/// The addition to `rare` if a switch changes how bytes are moved.
 macro_rules! moves {
     ($arm:ident) => {
         tests! { $arm,
@@ -254,7 +254,7 @@ macro_rules! private {
     };
 }
 
-/// Arms whose processes come and go, so that their descriptors cannot be counted.
+/// Arms that start and end processes while they run, so tests cannot count their descriptors.
 macro_rules! spare {
     ($arm:ident) => {
         tests! { $arm,
@@ -282,8 +282,8 @@ macro_rules! alone {
     };
 }
 
-/// Mounts groups of tests on arms, a module for each arm. The groups after the bar are the rest of
-/// a full set whose arm differs from another by one switch: they are in a module `soak`, which
+/// Mounts groups of tests on arms, one module for each arm. The groups after the bar complete the
+/// set of an arm that differs from another by one switch. They are in a module `soak`, which
 /// `cargo xtask ci` leaves out and `cargo xtask soak` runs.
 macro_rules! mount {
     ($($engine:ident = $arm:ident: $($group:ident),+ $(| $($rest:ident),+)?;)+) => {

@@ -1,4 +1,4 @@
-//! The model of the market: what a server must hold after the orders that it has acknowledged.
+//! The model of the market: the book of a server after the orders that it has acknowledged.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -10,7 +10,7 @@ pub fn book(count: u32, left: u64) -> String {
     (1..=count).map(|id| format!("{id} {left} {}\n", id * 10)).collect()
 }
 
-/// A book as it was shown or saved: what is left, by id.
+/// A shown or saved book: the remaining count of each id.
 pub type Lefts = BTreeMap<u32, i64>;
 
 /// Reads a whole book; `None` if it is torn.
@@ -20,7 +20,7 @@ pub fn parse(text: &str) -> Option<Lefts> {
         let fields: Vec<&str> = line.split(' ').collect();
         let [id, left, price] = fields[..] else { return None };
         let id: u32 = id.parse().ok()?;
-        // Prices never change, so they tell whether a row is whole.
+        // Prices never change, so they show whether a row is intact.
         (price.parse() == Ok(id * 10)).then_some((id, left.parse().ok()?))
     };
     if whole { text.lines().map(row).collect() } else { None }
@@ -35,7 +35,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// A random one over stocks 1 to `stocks`; every sixteenth is a `show`.
+    /// A random request for stocks 1 to `stocks`; every sixteenth is a `show`.
     pub fn roll(rng: &mut Rng, stocks: usize) -> Request {
         let (id, count) = (1 + rng.below(stocks) as u32, 1 + rng.below(10) as i64);
         match rng.below(16) {
@@ -45,7 +45,7 @@ impl Request {
         }
     }
 
-    /// As it is sent.
+    /// The line that is sent.
     pub fn line(self) -> String {
         match self {
             Request::Buy(id, count) => format!("buy {id} {count}\n"),
@@ -55,7 +55,7 @@ impl Request {
     }
 }
 
-/// How a stock may differ from what it was, after some orders.
+/// The possible change of a stock after some orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// The changes by acknowledged orders.
@@ -71,11 +71,11 @@ pub struct Change {
 pub struct Account(BTreeMap<u32, Change>);
 
 impl Account {
-    /// Takes the replies to `pending`, oldest first, off the front of `heard`. What has no whole
-    /// reply stays in both.
+    /// Takes the replies to `pending`, oldest first, off the front of `heard`. Requests without a
+    /// whole reply stay in `pending`, and an incomplete reply stays in `heard`.
     ///
     /// # Panics
-    /// At a reply that is none, with what it should answer.
+    /// At an invalid reply; the message names the request.
     #[track_caller]
     pub fn settle(&mut self, pending: &mut VecDeque<Request>, heard: &mut Vec<u8>) {
         let mut used = 0;
@@ -108,7 +108,7 @@ impl Account {
         }
     }
 
-    /// It is unknown whether these were carried out.
+    /// Enters requests whose execution is unknown.
     pub fn doubt(&mut self, pending: impl IntoIterator<Item = Request>) {
         for request in pending {
             match request {
@@ -144,14 +144,14 @@ impl Account {
             && initial.iter().all(|(id, before)| self.range(*id, *before).contains(&last[id]))
     }
 
-    /// What may be left of a stock.
+    /// The possible remaining counts of a stock.
     fn range(&self, id: u32, before: i64) -> RangeInclusive<i64> {
         let change = self.0.get(&id).copied().unwrap_or_default();
         let sure = before + change.sure;
         sure - change.taken_max..=sure + change.added_max
     }
 
-    /// Initial + sold - bought = final, for each stock, within what is in doubt.
+    /// Initial + sold - bought = final, for each stock, up to the orders in doubt.
     #[track_caller]
     pub fn check(&self, initial: &Lefts, last: &Lefts) {
         assert!(initial.keys().eq(last.keys()), "expected the same stocks, found {last:?}");

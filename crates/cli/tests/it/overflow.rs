@@ -1,6 +1,5 @@
-//! More connections at once than the kernel's queue holds, at a server that stands still: the
-//! kernel drops what it has no room for, and when the server continues every client is served, if
-//! need be at another try.
+//! More connections at once than the kernel's queue holds, at a stopped server. The kernel drops
+//! the excess. When the server continues it serves every client, if necessary after a retry.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +23,7 @@ const SERVED: Duration = Duration::from_secs(90);
 /// The stack of a client's thread, in bytes.
 const STACK: usize = 256 * 1024;
 
-/// How often a queue was full so far, on this machine (`TcpExt ListenOverflows`, proc_pid_net(5)).
+/// The machine's count of full queues (`TcpExt ListenOverflows`, proc_pid_net(5)).
 fn overflows() -> u64 {
     let text = std::fs::read_to_string("/proc/net/netstat").expect("a kernel with TCP");
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("TcpExt: "));
@@ -34,7 +33,7 @@ fn overflows() -> u64 {
     found.and_then(|(_, number)| number.parse().ok()).expect("a count of overflows")
 }
 
-/// One conversation of its own: `Some` if it was answered.
+/// One order on its own connection: `Some` if the server answered.
 fn order(address: SocketAddr, limit: Duration) -> Option<()> {
     let mut client = Client::hasty(address, limit).ok()?;
     client.try_send("sell 1 1\nexit\n").ok()?;
@@ -91,7 +90,7 @@ fn check_overflow(arm: &Arm, server: &crate::harness::Server) {
         eventually("the queue is full", PATIENCE, || overflows() > full);
         family.thaw();
     });
-    // A try that was given up may have been served too.
+    // The server may have served an abandoned try too.
     let (sold, tries) = (left() - before, tries.into_inner() as i64);
     assert!((CROWD as i64..=tries).contains(&sold), "{sold} sold to {CROWD} in {tries} tries");
     println!("{:?}: {tries} tries in {:?}", arm.flags, begin.elapsed());

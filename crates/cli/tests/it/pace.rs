@@ -1,5 +1,4 @@
-//! The laboratory of senders as a user starts it. What is held is what was counted, never how fast
-//! it was.
+//! The laboratory of senders, started as a user starts it. The tests check counts, never speeds.
 
 use serde_json::Value;
 use std::process::{Command, Output};

@@ -1,6 +1,6 @@
-//! The probe walks through every door of the seam: whatever is sent, however it is cut, the reply
-//! is what `seam::laws::probe::expected` says. The server watches the laws itself and panics at a
-//! breach, which every server handle looks for when it is dropped.
+//! The probe uses every function of the seam. For any input, cut in any way, the reply is that of
+//! `seam::laws::probe::expected`. The server itself checks the laws and panics at a breach; every
+//! server handle checks for that when it is dropped.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use sys::signal::Signal;
 use crate::arms::Arm;
 use crate::harness::{Client, PATIENCE, Server, eventually, ms, soak};
 
-/// Every door, in few bytes.
+/// Every function, in few bytes.
 const SCRIPT: &[u8] = b"echo a b\nmuch 5\nflow 40\nshared 3\nfile 2\njob abc\nwait 1\nnudge 1\n\
     count\nid\nwhat\n\necho end\nrest";
 
@@ -25,7 +25,7 @@ pub fn check<'a>(server: &Server, pieces: impl Iterator<Item = &'a [u8]>, what: 
         // A conversation may end before all is sent.
         let _ = client.try_send(piece);
         if piece.len() % 3 == 1 {
-            // Long enough for the server to see the piece alone, now and then.
+            // Long enough for the server to sometimes receive the piece alone.
             std::thread::sleep(std::time::Duration::from_micros(300));
         }
     }
@@ -57,7 +57,7 @@ fn cut(mut input: &[u8], rng: &mut Rng) -> Vec<Vec<u8>> {
     pieces
 }
 
-/// Random scripts with random cuts, on as many connections at once as are served, up to four.
+/// Random scripts with random cuts, on up to four connections at once.
 #[track_caller]
 fn check_random(arm: &Arm, args: &[&str], menu: Menu, seeds: u64) {
     let server = arm.probe().with(args).start();
@@ -117,7 +117,7 @@ pub fn random_scripts_in_narrow_bounds(arm: &Arm) {
     check_random(arm, &["--narrow", "--one-by-one"], menu, soak(12, 400));
 }
 
-/// Megabytes of replies to one burst, from each of the doors that make many bytes.
+/// Megabytes of replies to one burst, from each function that makes many bytes.
 pub fn pipelined_bursts(arm: &Arm) {
     let server = arm.probe().start();
     for door in ["much 60", "flow 60", "shared 60", "file 60", "echo x", "job abc"] {
@@ -136,7 +136,7 @@ pub fn pipelined_bursts(arm: &Arm) {
     server.stop();
 }
 
-/// The largest replies that the doors make, to a client that reads all of them.
+/// The largest replies of all functions, to a client that reads all of them.
 pub fn great_replies(arm: &Arm) {
     let server = arm.probe().start();
     for door in ["much", "flow", "shared", "file"] {
@@ -157,8 +157,8 @@ pub fn half_close(arm: &Arm) {
     }
 }
 
-/// A line over the limit is answered before its end, and the answer is not lost to a reset
-/// although the client goes on sending.
+/// A line over the limit is answered before its end, and no reset discards the answer although the
+/// client continues to send.
 pub fn a_line_too_long(arm: &Arm) {
     let server = arm.probe().start();
     for excess in [0, 1, 1000, 300_000] {
@@ -171,7 +171,7 @@ pub fn a_line_too_long(arm: &Arm) {
     assert_eq!(server.ask("echo still here"), "= still here");
 }
 
-/// The server ends the conversation, and takes nothing for an order that comes after.
+/// The server ends the conversation, and ignores later input.
 pub fn bye(arm: &Arm) {
     let server = arm.probe().start();
     let mut client = server.client();
@@ -181,7 +181,7 @@ pub fn bye(arm: &Arm) {
     server.settles();
 }
 
-/// Deadlines come without input: one that input does not wait for, and one that it does.
+/// Deadlines expire without input: one that does not hold input back, and one that does.
 pub fn deadlines(arm: &Arm) {
     let server = arm.probe().start();
     let mut client = server.client();
@@ -194,7 +194,7 @@ pub fn deadlines(arm: &Arm) {
     );
 }
 
-/// A client that does not begin is told and closed; one that has begun may be silent.
+/// A client that sends nothing gets a message and is closed; one that has sent may be silent.
 pub fn patience_with_the_silent(arm: &Arm) {
     let server = arm.probe().with(&["--patience", "300ms"]).start();
     let begin = std::time::Instant::now();
@@ -240,8 +240,8 @@ fn id(client: &mut Client) -> u64 {
     line.strip_prefix("#id ").and_then(|id| id.parse().ok()).expect("an id")
 }
 
-/// Bytes for another session arrive where the worker has all sessions at hand, and are refused by
-/// name elsewhere.
+/// Bytes for another session arrive if the worker owns all sessions; otherwise the engine refuses
+/// them.
 pub fn bytes_for_another_session(arm: &Arm) {
     let check = |server: &Server| {
         let is_alone = server.workers == 1 && !arm.is_blocking && !arm.is_hybrid();
@@ -279,7 +279,7 @@ pub fn bytes_for_another_session(arm: &Arm) {
     }
 }
 
-/// Everyone is told that the server drains, and it is left at once.
+/// Every client receives the notice of a drain, and the server ends at once.
 pub fn everyone_hears_of_the_drain(arm: &Arm) {
     let server = arm.probe().with(&["--drain", "30s"]).start();
     let mut clients: Vec<Client> = (0..arm.crowd(8)).map(|_| server.client()).collect();

@@ -12,7 +12,7 @@ fn arm(flags: &'static [&'static str]) -> Arm {
     Arm { flags, workers: None, ..EPOLL }
 }
 
-/// The server ends at once by `code`, saying each of `words`, and nothing on stdout.
+/// The server ends at once with `code`, prints each of `words`, and nothing on stdout.
 #[track_caller]
 fn check(ended: Ended, code: i32, words: &[&str]) {
     let Ended { code: found, err: stderr, .. } = ended;
@@ -110,7 +110,7 @@ fn books_that_are_none() {
     check(EPOLL.stock(&folder.path().join("absent.txt")).fail(), 1, &words);
 }
 
-/// A port that another server has, also where workers have listeners of their own.
+/// Another server has the port; also tested if workers have listeners of their own.
 #[test]
 fn a_port_in_use() {
     let folder = Folder::new();

@@ -17,7 +17,7 @@ const EPERM: u16 = 1;
 const EINVAL: u16 = 22;
 const ENOSYS: u16 = 38;
 
-/// Makes a test of rings under a filter, if this machine has both.
+/// Runs a test of rings under a filter, if the machine supports both.
 fn filtered(test: impl FnOnce()) {
     URING.run(|_| {
         let mut nothing = Command::new("true");
@@ -26,10 +26,10 @@ fn filtered(test: impl FnOnce()) {
     });
 }
 
-// ---- what is told
+// ---- reports
 
-/// What a server with these arguments and under this filter tells about its rings, once it has
-/// served.
+/// The report of a server about its rings after it has served, with these arguments and under this
+/// filter.
 #[track_caller]
 fn told(args: &[&str], rules: &[Rule]) -> (Value, String) {
     let folder = Folder::new();
@@ -70,7 +70,7 @@ fn workers_on_one_listener_poll_it_unless_told_otherwise() {
     });
 }
 
-// ---- what stands in the way
+// ---- obstacles
 
 /// A flag that the kernel refuses is left out and reported; the server still uses a ring.
 #[test]
@@ -116,8 +116,8 @@ fn a_filter_that_refuses_rings_is_named() {
     });
 }
 
-/// No memory may be locked: the limit is named. Root has to lose the privilege that it does not
-/// count for, and some kernels do not count rings at all.
+/// No memory may be locked: the message names the limit. Root must drop the privilege that exempts
+/// it from the limit, and some kernels do not count rings at all.
 #[test]
 fn a_limit_of_locked_memory_is_named() {
     URING.run(|_| {
@@ -183,8 +183,8 @@ fn rings_on_one_listener_share_its_connections() {
     }
 }
 
-/// A frozen worker in the queue has taken one wake-up: one new client waits until the next one
-/// comes or the worker continues, and no other client waits.
+/// A stopped worker in the queue has taken one wake-up: one new client waits until the next one
+/// connects or the worker continues, and no other client waits.
 #[test]
 fn a_frozen_ring_delays_one_connection_at_most() {
     PROCESSES_URING_ONCE.run(|arm| {

@@ -1,5 +1,5 @@
-//! The file: written when the last client has gone, only if something changed, at intervals, at the
-//! end; never torn; and left alone where it cannot be written.
+//! The file is written after the last disconnect, at intervals and at the end, and only if the book
+//! changed. It is never torn, and stays unchanged if the server cannot write it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -83,7 +83,7 @@ pub fn saved_at_the_end(arm: &Arm) {
     assert_eq!(fs::read_to_string(&data).expect("the file"), "1 15 100\n");
 }
 
-/// Whoever reads the file while it is written finds the old book or the new one.
+/// A reader of the file during a save finds the old book or the new one.
 pub fn never_torn(arm: &Arm) {
     let folder = Folder::new();
     let text = book(500, 1_000_000);
@@ -125,8 +125,8 @@ pub fn never_torn(arm: &Arm) {
     assert!(changes >= 3, "the file was replaced {changes} times only");
 }
 
-/// Runs `bad` against a server that cannot write its file: it says so, serves on, and in the end
-/// leaves the file as it was and exits by 1.
+/// Runs `bad` against a server that cannot write its file. The server reports that and continues;
+/// at its end it leaves the file unchanged and exits with 1.
 #[track_caller]
 fn check_unsaved(server: Server, data: &Path, reason: &str) {
     let before = fs::read(data).expect("the file");
@@ -146,7 +146,7 @@ pub fn a_full_disk(arm: &Arm) {
     let data = folder.file("stock.txt", book(200, 100));
     let shell = ["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
     let server = arm.stock(&data).behind(&shell).start();
-    // It has made its shared memory, which counts as a file, so the limit comes now.
+    // The limit comes only now, because shared memory counts as a file and had to exist before.
     let pid = rustix::process::Pid::from_raw(server.pid.number());
     let limit = Rlimit { current: Some(512), maximum: None };
     rustix::process::prlimit(pid, Resource::Fsize, limit).expect("our own child's limit");
@@ -185,7 +185,7 @@ pub fn a_read_only_directory(arm: &Arm) {
     set_mode(0o755);
 }
 
-/// Books in the encodings and line ends that people have.
+/// Books in common encodings and line ends.
 pub fn foreign_books(arm: &Arm) {
     let utf16 = |text: &str| {
         let mut bytes = vec![0xff, 0xfe];

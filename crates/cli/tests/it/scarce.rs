@@ -1,5 +1,5 @@
-//! Too many connections for the descriptors there are, or for the limit that was set: those inside
-//! are served, those outside wait, nothing spins, and all is well as soon as there is room.
+//! Too many connections for the available descriptors or for the configured limit. Accepted clients
+//! are served, others wait, no loop spins, and service resumes as soon as there is room.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::market::book;
 /// CPU time that a server without descriptors may use in a second.
 const CPU_MAX: Duration = Duration::from_millis(400);
 
-/// The descriptors of the runtime, however it is built.
+/// The most descriptors of the runtime in any architecture.
 const DESCRIPTORS_MAX: usize = 20;
-/// Those that each of several workers may add: a loop its poller, bell and listener; a child its
-/// pidfd and the two ends of its channel.
+/// The descriptors that each of several workers may add: a loop's poller, bell and listener; a
+/// child's pidfd and the two ends of its channel.
 const DESCRIPTORS_EACH: usize = 3;
 
 fn serve<'a>(arm: &'a Arm, folder: &Folder) -> Plan<'a> {
@@ -58,7 +58,7 @@ pub fn descriptors_run_out(arm: &Arm) {
     assert!(server.stop().err.contains("0 workers replaced"));
 }
 
-/// Bounds the descriptors of each process of the server by what `most` says of it.
+/// Sets the limit on descriptors of each process of the server to the result of `most`.
 fn limit(family: &Family, most: impl Fn(Pid) -> Option<u64>) {
     // The server has raised its soft limit to the hard one, which is ours too.
     let maximum = rustix::process::getrlimit(Resource::Nofile).maximum;
@@ -87,7 +87,7 @@ pub fn few_descriptors_at_rest(arm: &Arm) {
     }
 }
 
-/// Workers with one connection each never need many descriptors, so theirs are taken away.
+/// Workers with one connection each never need many descriptors, so the test removes theirs.
 pub fn descriptors_are_taken_away(arm: &Arm) {
     let folder = Folder::new();
     let mut server = serve(arm, &folder).start();
@@ -95,7 +95,7 @@ pub fn descriptors_are_taken_away(arm: &Arm) {
     let mut inside: Vec<Client> = (1..arm.crowd(3)).map(|_| server.client()).collect();
     inside.iter_mut().for_each(check_serves);
     limit(&family, lowest_free);
-    // An accept that waits has its descriptor already; it looks around every 250 ms.
+    // A waiting accept already has its descriptor; it rechecks every 250 ms.
     std::thread::sleep(ms(400));
     let mut outside: Vec<Client> = (0..10).map(|_| server.client()).collect();
     for client in &mut outside {
@@ -130,7 +130,7 @@ pub fn the_limit_opens_an_eighth_below(arm: &Arm) {
     inside.iter_mut().for_each(check_serves);
 }
 
-/// However many workers share the limit, no more are served at once, and everyone in the end.
+/// Any number of workers shares one limit on clients at one time, and all clients are served.
 pub fn the_limit_holds_for_all_workers(arm: &Arm) {
     const LIMIT: usize = 7;
     let folder = Folder::new();
@@ -157,10 +157,10 @@ pub fn the_limit_holds_for_all_workers(arm: &Arm) {
     panic!("{} clients were never served", waiting.len());
 }
 
-/// Clients have every descriptor there is: the book is saved none the less, and again, for what is
-/// given up for that is taken back.
+/// Clients hold every available descriptor. The server still saves the book, twice, because it
+/// reacquires the spare descriptor that it gives up for that.
 pub fn saved_without_descriptors(arm: &Arm) {
-    /// How many clients the server has descriptors for.
+    /// The number of clients for which the server has descriptors.
     const ROOM: u64 = 4;
     let folder = Folder::new();
     let data = folder.file("stock.txt", "1 100 10\n");
@@ -188,8 +188,8 @@ pub fn saved_without_descriptors(arm: &Arm) {
     assert!(!stderr.contains("cannot save"), "{stderr}");
 }
 
-/// A client costs the supervisor more than its connection: one for which no process can be started
-/// stays in the backlog and is served when there is room.
+/// A client costs the supervisor more than its connection. If no process can start for a client, it
+/// stays in the backlog until there is room.
 pub fn visitors_wait_for_descriptors(arm: &Arm) {
     const ROOM: u64 = 5;
     let folder = Folder::new();

@@ -8,9 +8,9 @@ use crate::market::book;
 
 /// `FD_SETSIZE` (select(2)).
 const SETSIZE: usize = 1024;
-/// How many fit for certain.
+/// A number of clients that certainly fits.
 const FIT: usize = 1000;
-/// How many come besides.
+/// The number of additional clients.
 const LATE: usize = 100;
 
 #[track_caller]
@@ -18,7 +18,7 @@ fn check_serves(client: &mut Client) {
     assert_eq!(client.ask("sell 1 1"), "[sell] success");
 }
 
-/// Whether a new client is served; if not, it is sent away.
+/// Whether the server serves a new client; if not, it closes the connection.
 #[track_caller]
 fn is_served(client: &mut Client) -> bool {
     match client.try_ask("sell 1 1") {
@@ -32,7 +32,7 @@ fn is_served(client: &mut Client) -> bool {
 
 /// A thousand clients at once, and a hundred more.
 pub fn a_thousand_fit_and_the_rest_are_sent_away(arm: &Arm) {
-    // Ours and the server's, which is given the limit that we could have.
+    // For our descriptors and the server's, which inherits our limit.
     if sys::limits::raise_open_files(8192).expect("our own limit") < 8192 {
         skip("descriptors by the thousand");
         return;

@@ -1,5 +1,5 @@
-//! Clients that read late or never: the server's memory is bounded, others are served, and a
-//! client that never reads is cut off in the end.
+//! Clients that read late or never: the server's memory is bounded, other clients are served, and
+//! the server finally disconnects a client that never reads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use crate::market::book;
 
 /// More than a socket's buffers hold in a few replies: 20,000 stocks are some 400 kB of text.
 const STOCKS: u32 = 20_000;
-/// How much the server's memory may grow for one such client, in bytes: a few rendered books and
-/// its buffers, where 1000 replies would be 400 MB.
+/// The allowed growth of the server's memory for one such client, in bytes: a few rendered books
+/// and its buffers. 1000 replies would be 400 MB.
 const GROWTH_MAX: u64 = 48 << 20;
 
 /// A thousand replies wait for a client that reads none of them.
@@ -35,7 +35,7 @@ pub fn a_reader_that_never_reads(arm: &Arm) {
         let taken = begin.elapsed();
         assert!(taken < Duration::from_secs(10), "others waited {taken:?}");
     } else {
-        // Whoever comes waits until the deaf one is cut off.
+        // New clients wait until the server disconnects the one that does not read.
         assert_eq!(server.ask("buy 2 1"), "[buy] success");
         assert_eq!(server.ask("sell 2 1"), "[sell] success");
     }
@@ -47,8 +47,8 @@ pub fn a_reader_that_never_reads(arm: &Arm) {
     assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
 }
 
-/// A client that reads slowly and steadily gets every byte, however small a part of the kernel's
-/// buffers it empties within the time of a stall.
+/// A client that reads slowly and steadily gets every byte, even if it empties only a small part of
+/// the kernel's buffers within the time of a stall.
 pub fn a_slow_reader_gets_every_byte(arm: &Arm) {
     let folder = Folder::new();
     let text = book(STOCKS, 1_000_000);
@@ -74,8 +74,8 @@ pub fn a_slow_reader_gets_every_byte(arm: &Arm) {
     assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
 }
 
-/// A client that takes something all the time, and less than it must, is cut off before it has
-/// everything.
+/// The server disconnects a client that reads steadily but below the minimum rate, before the
+/// client has everything.
 pub fn who_takes_too_little_is_cut_off(arm: &Arm) {
     let folder = Folder::new();
     let text = book(STOCKS, 1_000_000);
@@ -96,7 +96,7 @@ pub fn who_takes_too_little_is_cut_off(arm: &Arm) {
     server.stop();
 }
 
-/// Clients that order without end, as fast as they can, leave room for others.
+/// Clients that send orders endlessly at full speed do not starve others.
 pub fn the_greedy_do_not_starve_the_rest(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(3, 1_000_000));
@@ -131,8 +131,8 @@ pub fn the_greedy_do_not_starve_the_rest(arm: &Arm) {
     server.stop();
 }
 
-/// A client that keeps talking for longer than `IDLE`; `None` if this machine made it pause so long
-/// that it was right to send it home.
+/// A client that keeps sending for longer than `IDLE`; `None` if the machine paused it so long that
+/// the server was right to close it.
 #[track_caller]
 fn talk(server: &Server) -> Option<Client> {
     let mut talker = server.client();
@@ -152,7 +152,7 @@ fn talk(server: &Server) -> Option<Client> {
 /// `--idle`.
 const IDLE: Duration = Duration::from_millis(500);
 
-/// A client that sends nothing for long is closed; one that keeps talking stays.
+/// A client that sends nothing for long is closed; one that keeps sending stays.
 pub fn the_idle_are_sent_home(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(3, 100));
@@ -162,7 +162,7 @@ pub fn the_idle_are_sent_home(arm: &Arm) {
     assert_eq!(talker.rest(), b"", "the end comes by itself");
     let waited = begin.elapsed();
     assert!(waited < Duration::from_secs(5), "sent home after {waited:?}");
-    // More of them than one turn sends home.
+    // More of them than one turn closes.
     let mut silent: Vec<Client> = (0..arm.crowd(40)).map(|_| server.client()).collect();
     let begin = Instant::now();
     silent.iter_mut().for_each(|it| assert_eq!(it.rest(), b""));

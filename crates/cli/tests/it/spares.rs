@@ -1,4 +1,4 @@
-//! Processes that come and go with the load, which clients do not notice.
+//! Processes start and end with the load, unnoticed by clients.
 
 use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, Plan, eventually};
@@ -13,8 +13,8 @@ fn check_serves(client: &mut Client) {
     assert_eq!(client.ask("sell 1 1"), "[sell] success");
 }
 
-/// Eight clients need more processes than there are; when all but one have left, processes leave
-/// too, and the one notices nothing.
+/// Eight clients need more processes than there are. When all but one have left, processes end too,
+/// and the remaining client notices nothing.
 pub fn processes_follow_the_load(arm: &Arm) {
     let folder = Folder::new();
     let server = plan(arm, &folder).start();
@@ -33,7 +33,7 @@ pub fn processes_follow_the_load(arm: &Arm) {
     assert!(ended.err.contains(" 0 workers replaced"), "{}", ended.err);
 }
 
-/// A process leaves when it has served enough; no connection is lost by that.
+/// A process ends after a set number of connections; no connection is lost by that.
 pub fn who_has_served_enough_is_replaced(arm: &Arm) {
     let folder = Folder::new();
     let server = plan(arm, &folder).with(&["--max-connections-per-child", "5"]).start();

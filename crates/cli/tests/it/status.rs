@@ -1,6 +1,6 @@
-//! Whether servers report the truth about themselves: counts against what was served, exits with
-//! their reasons, metrics by a strict reader, orders, reloads; and that a visitor of the
-//! administration delays no other.
+//! Servers' reports about themselves: counts against the served requests, exits with their reasons,
+//! metrics by a strict reader, orders, reloads. A client of the administration delays no other
+//! client.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, Plan, Raise, Server, eventually, ms};
 use crate::market::book;
 
-/// A server whose administration can be asked.
+/// A server with an administration socket.
 struct Told {
     server: Server,
     path: PathBuf,
@@ -149,7 +149,7 @@ fn check_series(series: &str, name: &str, kind: &str) {
     }
 }
 
-/// A worker is killed: the exit is told with its signal, and its successor as a respawn.
+/// A worker is killed: the status lists the exit with its signal, and its successor as a respawn.
 pub fn a_death_is_told_with_its_reason(arm: &Arm) {
     let folder = Folder::new();
     let told = Told::start(arm.stock(&folder.file("stock.txt", book(3, 1000))));
@@ -170,8 +170,9 @@ pub fn a_death_is_told_with_its_reason(arm: &Arm) {
     told.server.stop();
 }
 
-/// Visitors that neither ask nor read take all places of the administration; meanwhile workers are
-/// reaped and replaced and clients served, and when their time is over others are heard.
+/// Clients that neither send nor read occupy all places of the administration. Workers are still
+/// reaped and replaced, and clients served. When the time of those clients is over, others get
+/// replies.
 pub fn a_stuck_visitor_hinders_nobody(arm: &Arm) {
     let folder = Folder::new();
     let told = Told::start(arm.stock(&folder.file("stock.txt", book(3, 1000))));
@@ -193,7 +194,7 @@ pub fn a_stuck_visitor_hinders_nobody(arm: &Arm) {
         });
         assert_eq!(told.server.ask("sell 1 1"), "[sell] success", "round {round}");
     }
-    // A visitor that waits longer than a place may be held is heard at last.
+    // A client that waits longer than a place may be held gets its reply.
     let status = told.status();
     assert_eq!(counted(&status["exited"], "signal_9"), 3, "{status}");
     drop((silent, half, deaf));
@@ -216,8 +217,8 @@ pub fn orders_are_obeyed(arm: &Arm) {
     assert!(ended.err.contains("by force, as ordered"), "{}", ended.err);
 }
 
-/// The log is moved away and the server told so, again and again while clients ask: each request
-/// has its line in one of the files, and each file that was moved is left alone afterwards.
+/// The log is moved away and the server notified, repeatedly and under load. Each request has its
+/// line in one of the files, and the server does not touch a moved file again.
 pub fn a_log_that_is_moved_loses_no_line(arm: &Arm) {
     let folder = Folder::new();
     let log = folder.path().join("access.log");
@@ -273,8 +274,8 @@ fn answered(client: &mut Client) {
     client.exact(len);
 }
 
-/// The file of settings changes: what workers can follow holds for open connections too, the rest
-/// is named, and a mistake changes nothing.
+/// The settings file changes: reloadable settings apply to open connections too, the server names
+/// the others, and a mistake changes nothing.
 pub fn settings_are_reloaded(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(3, 1000));
@@ -304,15 +305,15 @@ pub fn settings_are_reloaded(arm: &Arm) {
     told.server.stop();
 }
 
-/// A visitor reads the end of its reply at once, also while workers that were forked meanwhile
-/// have a copy of its connection.
+/// A client of the administration reads the end of its reply at once, even if workers that were
+/// forked in the meantime have a copy of its connection.
 pub fn the_end_is_heard_behind_a_fork(arm: &Arm) {
     let folder = Folder::new();
     let told = Told::start(arm.stock(&folder.file("stock.txt", book(3, 1000))));
     let mut early = UnixStream::connect(&told.path).expect("the administration listens");
     early.write_all(b"GET /status.js").expect("he listens");
     early.set_read_timeout(Some(ms(4000))).expect("our own socket");
-    // He is inside before the next worker is forked.
+    // The client is accepted before the next worker is forked.
     std::thread::sleep(ms(50));
     let mut clients: Vec<Client> = (0..arm.crowd(3)).map(|_| told.server.client()).collect();
     clients.iter_mut().for_each(|client| assert_eq!(client.ask("sell 1 1"), "[sell] success"));

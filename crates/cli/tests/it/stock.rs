@@ -1,4 +1,4 @@
-//! The stock market over real sockets: the golden sessions, and the ways of the course's clients.
+//! The stock market over real sockets: the golden sessions, and the course's clients.
 
 use std::path::Path;
 
@@ -54,7 +54,7 @@ fn ask_block(client: &mut Client, line: &str) -> String {
     String::from_utf8(block[..len].to_vec()).expect("replies are text")
 }
 
-/// One client of the course: it writes a line and reads a block, and leaves in one of their ways.
+/// One client of the course: it writes a line, reads a block, and closes in one of several ways.
 pub fn course_clients(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", "1 7 1000\n5 3 3700\n");
@@ -85,8 +85,8 @@ pub fn course_clients(arm: &Arm) {
     assert!(server.stop().err.contains("0 workers replaced"));
 }
 
-/// The course's crowd: each child asks ten times and reads each block, then closes without a word.
-/// The file is the model, exactly, as soon as all are gone.
+/// The course's crowd: each child sends ten requests, reads each block, and closes without `exit`.
+/// The file equals the model exactly as soon as all have closed.
 pub fn course_crowd(arm: &Arm) {
     let folder = Folder::new();
     let text = book(10, 1000);
@@ -105,7 +105,7 @@ pub fn course_crowd(arm: &Arm) {
         }
     });
     let initial = parse(&text).expect("our own book");
-    // Between two clients of a server that has one at a time it may be saved as well.
+    // A server with one client at a time may also save between two clients.
     eventually("the file holds what the clients were told", PATIENCE, || {
         let saved = std::fs::read_to_string(&data).ok().and_then(|text| parse(&text));
         saved.is_some_and(|saved| account.fits(&initial, &saved))
@@ -134,8 +134,8 @@ fn child(server: &Server, seed: u64) -> Account {
     account
 }
 
-/// An endless line is answered and closed; the answer is not lost although the client goes on
-/// sending, and nothing has changed.
+/// The server answers an endless line and closes. The answer is not lost although the client
+/// continues to send, and the book is unchanged.
 pub fn an_overlong_line(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", "1 10 100\n");

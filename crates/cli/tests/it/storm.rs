@@ -1,4 +1,4 @@
-//! Resets, in every state of a connection: nothing leaks, no worker is lost, the server serves on.
+//! Resets in every state of a connection: nothing leaks, no worker dies, the server continues.
 
 use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, eventually, soak};
@@ -11,7 +11,7 @@ pub fn reset_storm(arm: &Arm) {
     let data = folder.file("stock.txt", book(5000, 1_000_000));
     let server = arm.stock(&data).start();
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
-    // Where each client has a child, none is there to stay.
+    // If each client has a child, no child is permanent.
     let children = if server.posts > 0 { server.children() } else { Vec::new() };
     for round in 0..soak(60, 2000) {
         server.client().reset();
@@ -41,8 +41,8 @@ pub fn reset_storm(arm: &Arm) {
     assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
 }
 
-/// Clients that stay after the server has said goodbye, or went away in the middle of its words:
-/// the server has done with them in bounded time.
+/// Clients that stay after the server's last reply, or disappear in the middle of it: the server
+/// frees them in bounded time.
 pub fn who_never_closes_is_cut(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(3, 100));
@@ -57,7 +57,7 @@ pub fn who_never_closes_is_cut(arm: &Arm) {
     drop(stubborn);
 }
 
-/// Thousands of short connections, one after the other and some at a time.
+/// Thousands of short connections, in sequence and some at a time.
 pub fn churn(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(3, 1_000_000));

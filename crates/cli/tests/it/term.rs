@@ -25,13 +25,13 @@ fn trade(mut client: Client, seed: u64) -> Account {
                 (0..=rng.below(16)).map(|_| Request::roll(&mut rng, STOCKS as usize)).collect();
             let lines: String = batch.iter().map(|request| request.line()).collect();
             pending.extend(batch);
-            // The end may have come; what was promised before is read below.
+            // The server may have closed; acknowledged orders are read below.
             let _ = client.try_send(lines);
         }
         match client.try_receive() {
             Ok(true) => client.settle(&mut account, &mut pending),
             Ok(false) => break,
-            // A client that still waited to be accepted is reset; it was promised nothing.
+            // A client in the backlog is reset; the server acknowledged nothing to it.
             Err(error) if account.is_empty() && client.take().is_empty() => {
                 println!("never accepted: {error}");
                 return account;
@@ -56,7 +56,7 @@ fn check_stop_under_load(arm: &Arm, signal: Signal, seed: u64) {
     std::thread::scope(|scope| {
         let traders: Vec<_> = (0..arm.crowd(6) as u64)
             .map(|trader| {
-                // It is here before the stop, however late its thread begins.
+                // The client connects before the stop, even if its thread starts late.
                 let client = server.client();
                 scope.spawn(move || trade(client, seed * 100 + trader))
             })
@@ -84,7 +84,7 @@ pub fn interrupted_under_load(arm: &Arm) {
     check_stop_under_load(arm, Signal::INT, 9);
 }
 
-/// A server with a client that is in the middle of something long.
+/// A server with a client in the middle of a long operation.
 #[track_caller]
 fn held(plan: Plan<'_>) -> (Server, Client) {
     let server = plan.start();
@@ -94,7 +94,7 @@ fn held(plan: Plan<'_>) -> (Server, Client) {
     (server, client)
 }
 
-/// The server is forced: it ends soon, by exit code 1, and says why.
+/// The server is forced: it ends soon with exit code 1 and reports why.
 #[track_caller]
 fn check_forced(server: Server, why: &str) {
     let begin = Instant::now();
@@ -123,7 +123,7 @@ pub fn the_drain_has_an_end(arm: &Arm) {
     drop(client);
 }
 
-/// A client that never reads its replies holds the drain, and is cut when the server is forced.
+/// A client that never reads its replies delays the drain, and is cut off by the forced stop.
 pub fn a_deaf_client_is_cut_when_forced(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", book(20_000, 1_000_000));
@@ -140,14 +140,14 @@ pub fn a_deaf_client_is_cut_when_forced(arm: &Arm) {
     assert!(saved.starts_with("1 999999 10\n"), "a forced stop saves too");
 }
 
-/// No new client is taken while the server drains, and the one inside finishes.
+/// A draining server accepts no new client, and the accepted one finishes.
 pub fn a_draining_server_is_closed(arm: &Arm) {
     let server = arm.probe().with(&["--drain", "30s"]).start();
     let mut inside = server.client();
     inside.send("echo held\nwait 1200\necho done\n");
     assert_eq!(inside.line(), "= held");
     server.signal(Signal::TERM);
-    // A worker that sleeps in accept(2) looks at the phase every 250 ms.
+    // A worker that sleeps in accept(2) checks the phase every 250 ms.
     eventually("no new client is served", PATIENCE, || match Client::try_new(server.address) {
         Ok(mut late) => {
             let _ = late.try_send("echo late\n");
@@ -161,7 +161,7 @@ pub fn a_draining_server_is_closed(arm: &Arm) {
     assert_eq!(server.ended(PATIENCE).code, Some(0));
 }
 
-/// `SIGHUP` asks for a reload, which this server has nothing for; it says so and serves on.
+/// `SIGHUP` requests a reload. This server has nothing to reload; it reports that and continues.
 pub fn a_hangup_is_no_end(arm: &Arm) {
     let mut server = arm.probe().start();
     server.signal(Signal::HUP);

@@ -13,7 +13,7 @@ fn terminal(args: &[&str]) -> Terminal {
     Terminal::start(Command::new(BINARY).arg("top").args(args))
 }
 
-/// Blanks are jumped over, not drawn, so words are awaited one by one.
+/// The screen skips blanks instead of drawing them, so the test awaits single words.
 #[track_caller]
 fn await_words(terminal: &Terminal, words: &[&str]) {
     for word in words {
@@ -36,7 +36,7 @@ fn it_shows_a_server_and_drains_it_by_a_key() {
     // The answer, the connection: counts of the table.
     terminal.press(b"s");
     await_words(&terminal, &["requests"]);
-    // Any other key than y is no.
+    // Any key other than y means no.
     terminal.press(b"d");
     await_words(&terminal, &["server?"]);
     terminal.press(b"n");

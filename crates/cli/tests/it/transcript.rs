@@ -1,5 +1,5 @@
-//! The golden transcripts of the stock service, for use over sockets. The services' own tests play
-//! the same files in the simulator and tell their format.
+//! The golden transcripts of the stock service, for use over sockets. The tests of `services` play
+//! the same files in the simulator and document their format.
 
 use std::path::{Path, PathBuf};
 

@@ -1,12 +1,12 @@
-//! Half-open connections: the peer's machine is gone, or has forgotten, and no segment told the
-//! server. The server notices by keepalive probes, by sending, or by its idle limit; in the end
-//! nothing of such a peer is left.
+//! Half-open connections: the peer's machine is gone or has lost its state, and no segment informed
+//! the server. The server notices by keepalive probes, by sending, or by its idle limit, and then
+//! frees the connection.
 
 use crate::arms::Arm;
 use crate::harness::{Client, Folder, Server, skip};
 use crate::market::book;
 
-/// Clients that were served and go away without a word; false if this machine forbids that.
+/// Clients that were served and disappear without a segment; false if the machine forbids that.
 #[track_caller]
 fn haunt(server: &Server, count: usize, last_words: &str) -> bool {
     let mut ghosts: Vec<Client> = (0..count).map(|_| server.client()).collect();
@@ -21,7 +21,7 @@ fn haunt(server: &Server, count: usize, last_words: &str) -> bool {
     gone
 }
 
-/// The server gives vanished clients up, and serves others after that.
+/// The server frees vanished clients, and then serves others.
 #[track_caller]
 fn check(arm: &Arm, args: &[&str], last_words: &str) {
     let folder = Folder::new();
@@ -35,7 +35,7 @@ fn check(arm: &Arm, args: &[&str], last_words: &str) {
     assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
 }
 
-/// Keepalive probes find out.
+/// Keepalive probes detect them.
 pub fn who_vanished_is_asked_for(arm: &Arm) {
     check(arm, &["--keepalive", "1s"], "");
 }

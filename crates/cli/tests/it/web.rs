@@ -1,4 +1,4 @@
-//! The web server on every engine: the same bytes, whatever carries them.
+//! The web server sends the same bytes on every engine.
 
 use std::fs::File;
 use std::process::Command;
@@ -8,18 +8,18 @@ use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, Plan, Server, ms, skip};
 use sys::signal::Signal;
 
-/// When the files of the tests were changed, in seconds and nanoseconds since 1970.
+/// The modification time of the tests' files, in seconds and nanoseconds since 1970.
 const CHANGED: Duration = Duration::new(784_111_777, 1);
 /// The beginning of their tags, and their date.
 const TAG: &str = "ae1b981bc490a01";
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 /// Bytes of the great file.
 const GREAT: usize = 10 << 20;
-/// How much the server's memory may grow for a client that does not read a great file: its output
-/// (128 KiB) and a piece (64 KiB) with room for the allocator; the file itself would be more.
+/// The allowed growth of the server's memory for a client that does not read a large file: its
+/// output (128 KiB) and a piece (64 KiB) with room for the allocator; the file itself is larger.
 const GROWTH_MAX: u64 = 4 << 20;
 
-/// A site, with a secret beside it that links lead to.
+/// A site with links to a secret file outside it.
 fn site(folder: &Folder) -> String {
     let root = folder.path().join("site");
     std::fs::create_dir_all(root.join("d")).expect("a temporary directory");
@@ -57,7 +57,7 @@ fn text(status: &str, body: &str) -> String {
     answer(status, "Content-Type: text/plain; charset=utf-8\r\n", body)
 }
 
-/// Removes the lines that tell the time.
+/// Removes the lines that contain the time.
 fn undated(heard: &[u8]) -> String {
     let heard = String::from_utf8_lossy(heard);
     heard.split_inclusive('\n').filter(|line| !line.starts_with("Date: ")).collect()
@@ -68,7 +68,7 @@ fn kind(kind: &str) -> String {
     format!("Content-Type: {kind}\r\n")
 }
 
-/// The fields of a file, the end of whose tag is given, and more.
+/// The fields of a file with this end of its tag, and more fields.
 fn file(tag: &str, more: &str) -> String {
     format!("ETag: \"{TAG}-{tag}\"\r\nLast-Modified: {DATE}\r\nVary: Accept-Encoding\r\n{more}")
 }
@@ -395,7 +395,7 @@ except (BrokenPipeError, ConnectionResetError):
     pass  # it was still sending when it was told
 "#;
 
-/// Clients that we have not written.
+/// Foreign clients.
 pub fn foreign_clients(arm: &Arm) {
     let folder = Folder::new();
     let root = site(&folder);

@@ -23,7 +23,7 @@ pub fn verbose(arm: &Arm) {
     assert_eq!(ended.err.matches("server received").count(), 4, "{}", ended.err);
 }
 
-/// Not a word of connections otherwise.
+/// Without `--verbose` the server prints nothing about connections.
 pub fn silent_by_default(arm: &Arm) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", "1 10 100\n");
@@ -41,7 +41,7 @@ pub fn timer(arm: &Arm) {
     let data = folder.file("stock.txt", "1 10 100\n");
     let server = arm.stock(&data).with(&["--timer"]).start();
     let seconds = |said: &str| -> Vec<f64> {
-        // A line that is not whole yet is read the next time.
+        // An incomplete line is read again later.
         let lines = said.split_inclusive('\n').filter_map(|line| line.strip_suffix(" s\n"));
         let times = lines.filter_map(|line| line.strip_prefix("elapsed time: "));
         times.map(|time| time.parse().expect("seconds")).collect()

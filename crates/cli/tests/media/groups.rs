@@ -1,5 +1,5 @@
-//! Players that we have not written listen to a group, in a network of their own: the loopback of
-//! a fresh namespace, which groups are routed to.
+//! Foreign players listen to a group in a network of their own: the loopback of a fresh namespace,
+//! to which groups are routed.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -16,7 +16,7 @@ use crate::{decoded, gst};
 const ROOM: &str = "ip link set lo up && ip link set lo multicast on && \
     ip route add 224.0.0.0/4 dev lo src 127.0.0.1 && echo ready && exec sleep 600";
 
-/// A network of its own, which goes with its handle.
+/// A separate network, removed with its handle.
 struct Room {
     /// The program that holds it.
     _holder: Process,
@@ -34,7 +34,7 @@ impl Room {
         Some(Room { _holder: holder, pid })
     }
 
-    /// The words in front of a program that is run in there.
+    /// The words before a program that runs in that network.
     fn front(&self) -> [&str; 4] {
         ["nsenter", "--target", &self.pid, "--net"]
     }
@@ -71,7 +71,7 @@ fn pictures(room: &Room, folder: &Path, url: &str) {
     assert!(same >= 20, "ffmpeg: {same} of {} pictures are of the film", found.len());
 }
 
-/// Samples that ffmpeg gets are a piece of the file.
+/// The samples that ffmpeg gets are a piece of the file.
 fn sound(room: &Room, folder: &Path, url: &str) {
     let film = format!("{url}/disc.wav");
     let front = ["ffmpeg", "-v", "error", "-rtsp_transport", "udp_multicast", "-i", &film];
@@ -130,7 +130,7 @@ fn players_listen_to_a_group_and_are_heard() {
     let url = server.url.as_str();
     std::thread::scope(|scope| {
         let room = &room;
-        // A player of ours that stays until others have gone, so that the group plays on.
+        // Our player stays until the others have left, so that the group continues to play.
         let words = ["play", &format!("{url}/film.mp4"), "--multicast", "--for", "60s"];
         let listener = [&room.front()[..], &[BINARY], &words].concat();
         let mut listener = start(listener[0], &listener[1..]);
@@ -140,7 +140,7 @@ fn players_listen_to_a_group_and_are_heard() {
             scope.spawn(|| bytes(room, folder, url)),
             scope.spawn(|| mpv(room, url)),
         ];
-        // Each member reports every five seconds or so, of each track.
+        // Each member reports about every five seconds for each track.
         eventually("two members are heard", PATIENCE, || {
             told(&admin, "roundhouse_media_heard") >= 2.0
         });

@@ -1,6 +1,6 @@
-//! Players that we have not written play what `roundhouse serve media` sends, and get what is in
-//! the files: ffmpeg, mpv and GStreamer, within the connection and by UDP, on several
-//! architectures; they pause and seek; and Wireshark finds nothing to complain of.
+//! Foreign players (ffmpeg, mpv and GStreamer) play the streams of `roundhouse serve media` and get
+//! the content of the files, within the connection and by UDP, on several architectures. They pause
+//! and seek, and Wireshark reports no problem.
 //!
 //! ffmpeg makes the test media on the spot. No test measures time: the tests compare decoded
 //! frames.
@@ -20,8 +20,8 @@ use sound::samples;
 use stage::{Server, films, run, start};
 use testkit::{Ended, PATIENCE, has};
 
-/// What ffmpeg decodes from there: a line for each frame, its track and its digest, sorted
-/// because tracks alternate by chance.
+/// The frames that ffmpeg decodes from `input`: a line for each, with its track and its digest,
+/// sorted because tracks alternate by chance.
 fn decoded(before: &[&str], input: &str, tracks: &str) -> Vec<String> {
     let args = [&["-v", "error"], before, &["-i", input, "-map", tracks, "-f", "framemd5", "-"]];
     let output = run("ffmpeg", &args.concat());
@@ -39,16 +39,16 @@ fn decoded(before: &[&str], input: &str, tracks: &str) -> Vec<String> {
 
 /// Whether a pipeline of GStreamer has ended well.
 ///
-/// At the end it may trip over a `PAUSE` of its own that it has not sent: the server gets the
-/// `TEARDOWN` after it over the same connection. The same happens with GStreamer's own server (4
-/// of 36 times, with ours 2 of 36).
+/// At the end it may fail on its own `PAUSE` before it sends it; the server still gets the later
+/// `TEARDOWN` over the same connection. The same happens with GStreamer's own server (4 of 36
+/// times, with ours 2 of 36).
 fn is_well(player: &Ended) -> bool {
     let said = &player.err;
     let is_parting = said.contains("gst_rtspsrc_pause") && said.contains("end-of-file");
     player.code == Some(0) || is_parting
 }
 
-/// Runs a pipeline of GStreamer to its end, with these words in front.
+/// Runs a pipeline of GStreamer to its end, with these words before it.
 #[track_caller]
 fn gst(front: &[&str], pipeline: &[&str]) {
     let words = [front, &["gst-launch-1.0"], pipeline].concat();
@@ -56,8 +56,8 @@ fn gst(front: &[&str], pipeline: &[&str]) {
     assert!(is_well(&output), "{words:?}: {}", output.err);
 }
 
-/// All frames of a film come through as they are in the file. There may be one of sound more: what
-/// an encoder puts in front of the first a file can tell a player to leave out; a stream cannot.
+/// All frames of a film arrive as they are in the file, with perhaps one more of sound. A file can
+/// tell a player to skip the encoder's padding before the first frame; a stream cannot.
 fn check(folder: &Path, server: &Server, film: &str, transport: &str, tracks: &str) {
     let path = folder.join(film);
     let want = decoded(&[], path.to_str().expect("text"), tracks);
@@ -73,7 +73,7 @@ fn check(folder: &Path, server: &Server, film: &str, transport: &str, tracks: &s
 #[test]
 fn ffmpeg_decodes_the_same_frames_from_the_stream_as_from_the_file() {
     let Some(folder) = films() else { return };
-    // The loop serves threads and processes alike; a film each is enough.
+    // Threads and processes run the same loop; one film for each is enough.
     let server = Server::start(folder, &["--engine", "epoll"]);
     std::thread::scope(|scope| {
         let server = &server;
@@ -108,7 +108,7 @@ fn gstreamer_gets_the_bytes_of_the_file() {
         assert!(want == got, "{film} over {protocol}: {} of {} bytes", got.len(), want.len());
     };
     let film = std::fs::read(folder.join("film.ts")).expect("our own film");
-    // Samples travel in the order of bytes that the file does not have.
+    // Samples travel in the byte order that the file does not have.
     let mut disc = samples(folder, "disc.wav");
     disc.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
     std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Players prove by Digest that they know the password, in whichever way each of them is told it;
-//! and ffplay plays every file from the middle to the end, within the connection and by UDP.
+//! Players authenticate by Digest, each with its own way to pass the password; and ffplay plays
+//! every file from the middle to the end, within the connection and by UDP.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ use crate::stage::{Server, films};
 /// The user that may play.
 const DOOR: [&str; 2] = ["--user", "ann:secret"];
 
-/// ffplay without a screen, from one second on: nothing is wrong with what it gets.
+/// ffplay without a screen, from one second on, reports no error.
 fn ffplay(url: &str, film: &str, transport: &str) {
     let url = format!("{}/{film}", url.replace("://", "://ann:secret@"));
     let mut command = Command::new("ffplay");
@@ -45,7 +45,7 @@ fn ffplay_plays_every_file_from_the_middle_to_the_end() {
     });
 }
 
-/// Whether a program that is run with these words ends well.
+/// Whether a program with these arguments succeeds.
 fn succeeds(words: &[String]) -> bool {
     is_well(&testkit::run(Command::new(&words[0]).args(&words[1..])))
 }

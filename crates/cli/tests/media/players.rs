@@ -1,5 +1,5 @@
-//! Players play, pause, go on, seek and come to the end, as people make them: mpv by its socket,
-//! GStreamer by a script of its own language.
+//! Players play, pause, resume, seek and reach the end under remote control: mpv by its socket,
+//! GStreamer by a script.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -24,10 +24,10 @@ pub const FILMS: [&str; 8] = [
     "studio.wav",
     "talk.ogg",
 ];
-/// Where is sought to: a picture begins there that needs no other.
+/// The target of seeks: a key frame.
 const SEEK: f64 = 2.0;
 
-/// A player that is told what to do in lines of JSON.
+/// A player that takes commands as lines of JSON.
 struct Mpv {
     player: Process,
     name: String,
@@ -50,7 +50,7 @@ impl Mpv {
         Mpv { player, name, said: BufReader::new(stream), asked: 0 }
     }
 
-    /// Gives a command and takes the answer, between which events may come.
+    /// Sends a command and returns the answer; events may arrive before it.
     fn ask(&mut self, words: &Value) -> Value {
         self.asked += 1;
         let command = json!({ "command": words, "request_id": self.asked });
@@ -118,7 +118,7 @@ fn mpv_plays_pauses_and_seeks() {
     });
 }
 
-/// The Python that has GStreamer's language: that of the system, where others may be in front.
+/// The Python with GStreamer's bindings: the system's, which may not be first on the path.
 fn python() -> Option<&'static str> {
     let found = ["/usr/bin/python3", "python3"].into_iter().find(|python| {
         let code = "import gi; gi.require_version('Gst', '1.0'); from gi.repository import Gst";
@@ -130,7 +130,7 @@ fn python() -> Option<&'static str> {
     found
 }
 
-/// What was shown of a track in a stage: the first and the last moment, in the file's time.
+/// The first and the last moment of a track that a stage showed, in the file's time.
 fn shown(track: &Value, stage: &str) -> Option<(f64, f64)> {
     let pair = track.get(stage)?;
     Some((pair[0].as_f64()?, pair[1].as_f64()?))
@@ -164,7 +164,7 @@ fn gstreamer_plays_pauses_and_seeks() {
             };
             assert!(resumed.0 > begun.1, "{url}: nothing is shown twice, {player}");
             assert!(resumed.0 < begun.1 + 1.0, "{url}: it goes on where it was, {player}");
-            // A transport stream is sought by its clock, which runs ahead of its pictures.
+            // A seek in a transport stream uses its clock, which runs ahead of its pictures.
             assert!((SEEK - 0.5..SEEK + 0.8).contains(&sought.0), "{url}: {player}");
             assert!(sought.1 > sought.0 + 0.4, "{url}: it plays on, {player}");
         }

@@ -1,11 +1,11 @@
-//! The waveform that comes out is the one that went in, sample by sample where nothing is lost by
-//! the codec, from the beginning and from the middle.
+//! The received waveform is that of the file, sample by sample if the codec is lossless, from the
+//! beginning and from the middle.
 
 use std::path::Path;
 
 use crate::stage::{SECONDS, Server, films, run};
 
-/// What ffmpeg decodes from there, as 16-bit samples.
+/// The 16-bit samples that ffmpeg decodes from `input`.
 fn decoded(before: &[&str], input: &str, how: &[&str]) -> Vec<i16> {
     let front = ["-v", "error"];
     let args = [&front, before, &["-i", input, "-map", "0:a"], how, &["-f", "s16le", "-"]];
@@ -23,10 +23,10 @@ pub fn samples(folder: &Path, film: &str) -> Vec<u8> {
     file[head..].to_vec()
 }
 
-/// How alike two sounds are, 1 at the most, when the second begins up to `within` samples earlier
-/// or later.
+/// The similarity of two sounds, at most 1, if the second begins up to `within` samples earlier or
+/// later.
 fn likeness(want: &[i16], got: &[i16], within: usize) -> f64 {
-    // The ends may be cut by either.
+    // Either sound may lack its ends.
     let middle = &want[within..want.len() - 2 * within];
     let energy = |of: &[i16]| of.iter().map(|it| f64::from(*it).powi(2)).sum::<f64>();
     let at = |shift: usize| {
@@ -37,7 +37,7 @@ fn likeness(want: &[i16], got: &[i16], within: usize) -> f64 {
     (0..2 * within).filter_map(at).fold(-1.0, f64::max)
 }
 
-/// Samples come through bit by bit, from the beginning, and from the middle to the end.
+/// Samples arrive bit-exact, from the beginning and from the middle.
 fn exact(folder: &Path, server: &Server, film: &str, transport: &str) {
     let path = folder.join(film);
     let url = format!("{}/{film}", server.url);
@@ -45,7 +45,7 @@ fn exact(folder: &Path, server: &Server, film: &str, transport: &str) {
     let got = decoded(&["-rtsp_transport", transport], &url, &[]);
     assert!(want == got, "{film} over {transport}: {} of {} samples", got.len(), want.len());
     let got = decoded(&["-ss", "1.5", "-rtsp_transport", transport], &url, &[]);
-    // What was on its way before the seek may be in front.
+    // Packets that were on their way before the seek may come first.
     let half = &want[want.len() / 2..];
     let is_half = got.ends_with(half) && got.len() < want.len();
     assert!(is_half, "{film} over {transport}: {} of {} samples", got.len(), half.len());
@@ -64,13 +64,13 @@ fn what_is_heard_is_what_was_recorded() {
         let got = decoded(&["-rtsp_transport", transport], &url, &["-ar", "8000", "-ac", "1"]);
         let file = folder.join(film);
         let want = decoded(&[], file.to_str().expect("text"), &["-ar", "8000", "-ac", "1"]);
-        // The codec takes its part; the way there takes nothing, but where the sound begins may
-        // differ by a part of a sample at this rate.
+        // The codec is lossy and the transport is not, but the beginning of the sound may differ by
+        // a fraction of a sample at this rate.
         let (codec, way) = (likeness(&sound, &got, 400), likeness(&want, &got, 400));
         assert!(codec > 0.9, "{film} over {transport}: {codec}");
         assert!(way > 0.93, "{film} over {transport}: {way}");
     };
-    // A step of either law is at most a sixteenth of what it stands for.
+    // A step of either law is at most a sixteenth of its value.
     let near = |film: &str, transport: &str| {
         let url = format!("{}/{film}", server.url);
         let got = decoded(&["-rtsp_transport", transport], &url, &[]);

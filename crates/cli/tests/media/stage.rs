@@ -1,4 +1,4 @@
-//! What the media tests share: films that ffmpeg makes on the spot, and a server of them.
+//! Shared parts of the media tests: films that ffmpeg makes on the spot, and a server of them.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use testkit::{Ended, Folder, Process, has};
 
-/// The binary that is tried.
+/// The tested binary.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 /// Seconds of media in each file.
 pub const SECONDS: usize = 3;
@@ -24,8 +24,8 @@ pub fn run(program: &str, args: &[&str]) -> Ended {
     testkit::run(Command::new(program).args(args)).success()
 }
 
-/// A folder with three seconds of everything, and of the same sound as samples (`sound.raw`,
-/// 16 bits, 8 kHz); `None` without ffmpeg. The tone rises, so that no part is like another.
+/// A folder with three seconds of each format, and the same sound as samples (`sound.raw`, 16 bits,
+/// 8 kHz); `None` without ffmpeg. The tone rises, so that all parts differ.
 pub fn films() -> Option<&'static Path> {
     static FILMS: OnceLock<Option<Folder>> = OnceLock::new();
     let films = FILMS.get_or_init(|| {
@@ -75,7 +75,7 @@ impl Server {
         Server::start_by(&[], folder, &[&["--admin", "none"], args].concat())
     }
 
-    /// The same with these words in front of the program.
+    /// The same with these words before the program.
     #[track_caller]
     pub fn start_by(front: &[&str], folder: &Path, args: &[&str]) -> Server {
         let words = [front, &[BINARY, "serve", "media", "--port", "0"]].concat();

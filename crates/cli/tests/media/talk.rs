@@ -1,5 +1,5 @@
-//! Requests that no player makes, written by hand. Films with two tracks are asked
-//! for as a whole and in parts, and nothing is served that lies elsewhere.
+//! Requests that no player sends, written by hand. The tests request films with two tracks as a
+//! whole and in parts, and check that the server serves no file outside its folder.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -25,7 +25,7 @@ impl Talk {
         Talk { stream, asked: 0, session: String::new(), heard: Vec::new() }
     }
 
-    /// Asks, and takes the head of the answer; packets between answers are left out.
+    /// Sends a request and returns the head of the answer; skips packets between answers.
     fn ask(&mut self, method: &str, url: &str, fields: &str) -> String {
         self.asked += 1;
         let session = match self.session.as_str() {
@@ -97,7 +97,7 @@ fn a_film_of_two_tracks_is_played_as_a_whole() {
     let head = talk.check("PLAY", &film, "Range: npt=1-\r\nScale: 2\r\n", "200");
     assert!(head.contains("Range: npt=1.0") && head.contains("Scale: 1.0"), "{head}");
     assert_eq!(head.matches(";rtptime=").count(), 2, "{head}");
-    // One track may go, and the other goes on.
+    // One track ends, and the other continues.
     talk.check("TEARDOWN", &track(1), "", "200");
     talk.check("GET_PARAMETER", &film, "", "200");
     let head = talk.check("PLAY", &film, "Range: npt=0-\r\n", "200");
@@ -109,7 +109,7 @@ fn a_film_of_two_tracks_is_played_as_a_whole() {
 #[test]
 fn nothing_is_served_that_lies_elsewhere() {
     let Some(folder) = films() else { return };
-    // A folder in the folder is served, with a way out in it, and a file that is not to be seen.
+    // The server serves a subfolder, which contains a link outwards and a hidden file.
     let inside = folder.join("inside");
     std::fs::create_dir_all(&inside).expect("a folder");
     let link = |from: &Path, name: &str| {
@@ -141,7 +141,7 @@ fn nothing_is_served_that_lies_elsewhere() {
         let code = head.get(9..12).unwrap_or("");
         assert!(["403", "404"].contains(&code), "{path}: {head}");
     }
-    // Datagrams go to no other address, however the client asks for it.
+    // The server sends datagrams to no other address, in any form of the request.
     for transport in [
         "RTP/AVP;unicast;destination=192.0.2.7;client_port=6000-6001",
         "RTP/AVP;unicast;destination=localhost;client_port=6000-6001",

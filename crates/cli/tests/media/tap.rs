@@ -10,8 +10,7 @@ use testkit::{PATIENCE, Process, has, skip};
 
 use crate::stage::{BINARY, SECONDS, Server, films, run, start};
 
-/// Each film, the payload types of its tracks and the ticks between their packets, where these are
-/// always the same.
+/// Each film, the payload types of its tracks, and the ticks between their packets, if constant.
 const FILMS: [(&str, &[(u8, u32)]); 8] = [
     ("film.ts", &[(33, 0)]),
     ("film.mp4", &[(96, 0), (97, 1024)]),
@@ -23,11 +22,11 @@ const FILMS: [(&str, &[(u8, u32)]); 8] = [
     ("talk.ogg", &[(97, 960)]),
 ];
 
-/// A capture that goes on until it is stopped.
+/// A capture that runs until it is stopped.
 struct Tap(Process);
 
 impl Tap {
-    /// Captures into `file` what passes on the loopback; `None` where we may not.
+    /// Captures the packets on the loopback into `file`; `None` without the permission.
     fn start(file: &Path, port: &str) -> Option<Tap> {
         let filter = format!("tcp port {port} or udp");
         let file = file.to_str().expect("text");
@@ -40,7 +39,7 @@ impl Tap {
     }
 
     fn stop(mut self) {
-        // The last packets are on their way to the file.
+        // tshark still writes the last packets to the file.
         std::thread::sleep(Duration::from_millis(300));
         self.0.signal(Signal::INT);
         self.0.end(PATIENCE);
@@ -55,7 +54,7 @@ struct Heard {
     times: Vec<u32>,
 }
 
-/// What tshark says of the capture, read as the conversation on `port` announced it.
+/// The output of tshark for the capture, decoded as the conversation on `port` announced it.
 fn read(file: &Path, port: &str, args: &[&str]) -> String {
     let server = format!("tcp.port=={port},rtsp");
     let front = ["-r", file.to_str().expect("text"), "-d", &server];
@@ -78,7 +77,7 @@ fn senders(file: &Path, port: &str) -> BTreeMap<String, Heard> {
     senders
 }
 
-/// Numbers follow each other; timestamps are `ticks` apart, or else never run away.
+/// Numbers are consecutive; timestamps are `ticks` apart, or else stay within bounds.
 fn check(heard: &Heard, ticks: u32) {
     let what = format!("payload type {}", heard.payload_type);
     for pair in heard.numbers.windows(2) {
@@ -98,7 +97,7 @@ fn wireshark_finds_nothing_wrong_with_any_payload() {
     if !has("tshark") {
         return;
     }
-    // Segments that the kernel cuts pass the loopback in one piece, which would read as loss.
+    // Segments for the kernel to cut pass the loopback in one piece, which would look like loss.
     let server = Server::start(folder, &["--sender", "sendmmsg"]);
     let port = server.url.rsplit(':').next().expect("a port");
     let file = folder.join("tap.pcapng");
@@ -115,7 +114,7 @@ fn wireshark_finds_nothing_wrong_with_any_payload() {
     let mut expected: Vec<(u8, u32)> =
         FILMS.iter().flat_map(|(_, tracks)| tracks.to_vec()).collect();
     for heard in senders.values() {
-        // Three tracks have the type 97: the steps say which is which.
+        // Three tracks have the type 97; their steps distinguish them.
         let step = heard.times[1].wrapping_sub(heard.times[0]);
         let at = expected.iter().position(|(kind, ticks)| {
             *kind == heard.payload_type && (*ticks == 0 || *ticks == step)
@@ -125,7 +124,7 @@ fn wireshark_finds_nothing_wrong_with_any_payload() {
         check(heard, ticks);
     }
     assert_eq!(expected, [], "these are not sent");
-    // Its own verdict: a line for each sender, with what is lost, and an X for any trouble.
+    // tshark's own verdict: a line for each sender, with its losses, and an X for any problem.
     let streams = read(&file, port, &["-q", "-z", "rtp,streams"]);
     let lines: Vec<&str> = streams.lines().filter(|line| line.contains(" 0x")).collect();
     assert_eq!(lines.len(), senders.len(), "{streams}");
@@ -142,8 +141,8 @@ fn wireshark_finds_nothing_wrong_with_any_payload() {
     senders.keys().for_each(|sender| reports(&told, sender));
 }
 
-/// The sender reports before it sends, with its name, and says bye once. Other tests send over
-/// the same device meanwhile.
+/// The sender reports before it sends, with its name, and sends one BYE. Other tests use the same
+/// device at the same time.
 fn reports(told: &str, sender: &str) {
     let of = |line: &&str| line.split('\t').next() == Some(sender);
     let told: Vec<&str> = told.lines().filter(of).collect();

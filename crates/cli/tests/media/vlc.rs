@@ -1,8 +1,8 @@
-//! VLC, which Debian builds without RTSP, plays what is cast to a port and needs no description:
-//! transport streams, μ-law and 16-bit samples. It decodes what comes and writes it down instead of
-//! showing it, so that pictures and samples can be compared with those of the file.
+//! VLC, which Debian builds without RTSP, plays streams to a port that need no description:
+//! transport streams, μ-law and 16-bit samples. It decodes them and writes a file instead of
+//! showing them, so that the tests can compare pictures and samples with those of the source.
 //!
-//! It refuses to run as root, so there it runs as the user `nobody`.
+//! VLC refuses to run as root, so the tests then run it as the user `nobody`.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -52,7 +52,7 @@ impl Vlc {
             "#transcode{{vcodec=I420,acodec=s16l}}:std{{access=file,mux=dummy,dst={sink}}}"
         );
         let quiet = ["-q", "-I", "dummy", "--aout", "adummy"];
-        // Of a film the pictures are enough: the sound would lie between them.
+        // Only the pictures of a film: sound would be interleaved with them.
         let pictures = film.ends_with(".ts").then_some("--no-sout-audio");
         let player = ["env", &home, "cvlc"].into_iter().chain(quiet);
         let player = player.chain([&url[..], "--sout", &sink]).chain(pictures);
@@ -76,8 +76,8 @@ impl Vlc {
         sockets.contains(&format!(" 0100007F:{:04X} ", self.port))
     }
 
-    /// Casts the film to it, and returns what it has made of that once it is `len` bytes, or
-    /// nothing more is to be hoped for.
+    /// Casts the film to VLC, and returns its output once it has `len` bytes, or once no more can
+    /// come.
     fn made(mut self, folder: &Path, len: usize) -> Vec<u8> {
         let film = folder.join(self.film);
         let url = format!("rtp://127.0.0.1:{}", self.port);
@@ -87,17 +87,17 @@ impl Vlc {
         while written() < len as u64 && begin.elapsed() < PATIENCE / 3 {
             std::thread::sleep(Duration::from_millis(50));
         }
-        // It waits for more until it is told to end; then it writes what it still has.
-        // setpriv and env have become it; it may have ended by itself.
+        // VLC waits for more until it gets a signal; then it writes the rest. setpriv and env have
+        // become VLC by exec; it may have ended by itself.
         let _ = sys::process::kill(self.player.pid(), Signal::INT);
         self.player.end(PATIENCE);
         fs::read(&self.output).expect("what VLC has written")
     }
 }
 
-/// VLC makes of what is cast what ffmpeg makes of the file, in its order; `size` is a picture, or a
-/// packet of sound as samples of 16 bits. A busy machine may make it miss datagrams, but more than
-/// half of them come through, and of sound there is nothing that is not in the file.
+/// VLC's output from the stream equals ffmpeg's from the file, in order; `size` is a picture, or a
+/// packet of sound as samples of 16 bits. On a busy machine VLC may miss datagrams, but more than
+/// half of them arrive, and all received sound is in the file.
 fn check(folder: &Path, film: &'static str, port: u16, size: usize) {
     let path = folder.join(film);
     let how: &[&str] = match size {
@@ -106,7 +106,7 @@ fn check(folder: &Path, film: &'static str, port: u16, size: usize) {
     };
     let args = [&["-v", "error", "-i", path.to_str().expect("text")], how].concat();
     let want = run("ffmpeg", &args).bytes;
-    // What comes last may stay with it: a few pictures, a packet of sound.
+    // VLC may keep the end of the stream: a few pictures, a packet of sound.
     let most = want.len() - if size == PICTURE { want.len() / 5 } else { 2 * 1500 };
     let got = Vlc::start(folder, film, port).made(folder, most);
     let (mut at, mut same, mut strange) = (0, 0, 0);

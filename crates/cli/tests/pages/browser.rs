@@ -142,7 +142,7 @@ impl Browser {
         }
     }
 
-    /// Opens a page and waits until it is loaded. Complaints of the page before are forgotten.
+    /// Opens a page and waits until it is loaded. Forgets complaints of the previous page.
     pub fn go(&mut self, url: &str) {
         self.events.clear();
         let found = self.call("Page.navigate", json!({"url": url}));
@@ -184,7 +184,7 @@ impl Browser {
     /// Everything the page has complained of since [`Browser::go`]: console errors, exceptions,
     /// and, beginning with `network`, requests that failed.
     pub fn complaints(&mut self) -> Vec<String> {
-        // A round trip, so that what was said before it has arrived.
+        // A round trip, so that all earlier messages have arrived.
         self.eval("0");
         self.events.iter().filter_map(complaint).collect()
     }
@@ -219,7 +219,7 @@ impl Drop for Browser {
     }
 }
 
-/// Cuts what the browser says into messages.
+/// Cuts the browser's output into messages.
 fn listen(mut output: impl Read, tell: &Sender<Value>) {
     let (mut bytes, mut part) = (Vec::new(), vec![0; 1 << 16]);
     while let Ok(count @ 1..) = output.read(&mut part) {

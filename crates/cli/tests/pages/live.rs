@@ -1,4 +1,4 @@
-//! The live page: from `roundhouse live` in a browser that loses its server and finds it again, and
+//! The live page: from `roundhouse live` in a browser that loses its server and reconnects, and
 //! from a race without any browser.
 
 use crate::browser::Browser;
@@ -13,8 +13,8 @@ use testkit::{Folder, PATIENCE, Server, eventually, wait_for};
 
 const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 
-/// Serves the page of a raw file. An address that was free a moment ago may have become the other
-/// end of a connection, so it is tried until it is free again.
+/// Serves the page of a raw file. The address was free a moment ago but may now be the local end of
+/// another connection, so the function retries until it is free.
 fn serve(file: &Path, listen: &str) -> Server {
     wait_for("the page is served", PATIENCE, || {
         Server::try_start(Command::new(EXE).arg("live").arg(file).args(["--listen", listen])).ok()
@@ -105,7 +105,7 @@ fn the_live_page_fits_a_phone_in_the_dark() {
     browser.shot("live-360-dark");
 }
 
-/// Asks for one page; what comes is to be read.
+/// Requests one page and returns a reader of the answer.
 fn ask(address: &str, path: &str) -> std::io::Result<BufReader<TcpStream>> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -121,7 +121,7 @@ fn event(line: &str) -> Option<Value> {
 #[test]
 fn a_race_shows_itself_from_its_first_trial_to_its_report() {
     let room = Folder::new();
-    // Far more blocks than are waited for: the race must not be over before the page is read.
+    // Far more blocks than the test awaits: the race must not end before the page is read.
     let mut race = Command::new(EXE)
         .args(["race", "stock", "--arms", "epoll", "--blocks", "5000", "--depths", "1"])
         .args(["--window", "50ms", "--warmup", "20ms", "--live"])
@@ -144,8 +144,8 @@ fn a_race_shows_itself_from_its_first_trial_to_its_report() {
     answer.read_to_string(&mut page).expect("the page ends in order");
     let policy = "Content-Security-Policy: default-src 'none'";
     assert!(page.starts_with("HTTP/1.1 200 OK") && page.contains(policy), "{page}");
-    // When two trials are seen the race is stopped. The stream ends with the race; what it told
-    // last is how the race ended.
+    // The test stops the race after two trials. The stream ends with the race, and its last event
+    // is the outcome of the race.
     let (mut stream, mut events) = (ask(&address, "/events").expect("events"), String::new());
     let mut line = String::new();
     let (mut stopped, mut last) = (false, Value::Null);

@@ -1,5 +1,5 @@
 //! Pages in a real Chromium: the report and the exhibit from their files, the live page from its
-//! server. What needs no browser is tested without one too.
+//! server. The parts that need no browser are also tested without one.
 
 mod browser;
 mod live;

@@ -1,4 +1,4 @@
-//! The page on which walls are drawn: served, where our own searches answer, and as one file.
+//! The page on which users draw walls: served, with our own searches, and as one file.
 
 use crate::browser::Browser;
 use serde_json::json;
@@ -52,14 +52,14 @@ fn walls_that_are_drawn_change_both_searches() {
     assert_eq!((told(&mut browser, "length0"), told(&mut browser, "length1")), both("84.4975"));
     assert_eq!(told(&mut browser, "walls"), "328");
     browser.shot("path-1280-light");
-    // From the upper edge to near the lower: a path has to go around below.
+    // From the upper edge to near the lower one: a path must go around below.
     drag(&mut browser, &[(60, 0), (60, 20), (60, 38)]);
     browser.wait(DONE);
     assert_eq!(told(&mut browser, "length0"), told(&mut browser, "length1"));
     let around: f64 = told(&mut browser, "length0").parse().expect("a length");
     assert!(around > 84.4975, "{around}");
     browser.shot("path-walls");
-    // To the very edge: now nothing leads there.
+    // Up to the edge: no path is left.
     drag(&mut browser, &[(60, 39), (61, 39)]);
     browser.wait(&format!("{DONE} && document.documentElement.dataset.length0 === 'none'"));
     assert!(

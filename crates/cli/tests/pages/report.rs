@@ -13,8 +13,8 @@ fn report(run: &Run) -> String {
     pages::report(run, &summary, &doubts).expect("the template fits")
 }
 
-/// Brings one chart after the other into view and waits until it is drawn: they are drawn when
-/// they come near, however long the browser takes to notice.
+/// Scrolls to each chart and waits until it is drawn: the page draws charts when they come near the
+/// view, and the browser may take any time to notice.
 fn draw(browser: &mut Browser) -> (u64, u64) {
     browser.wait("document.documentElement.classList.contains('drawn')");
     let charts = "document.querySelectorAll('details[open] .chart, section .chart')";

@@ -1,5 +1,5 @@
-//! The web server under a real Chromium, on every engine: a page with what belongs to it, sound
-//! that is sought in, a file in pieces and whole, forms.
+//! The web server under a real Chromium, on every engine: a page with its resources, seeks in
+//! sound, a file in pieces and whole, forms.
 
 use crate::browser::Browser;
 use serde_json::json;
@@ -20,7 +20,7 @@ const PAGE: &str = r#"<!doctype html><html lang="en"><meta charset="utf-8"><titl
 <form id="ask" action="/echo"><input name="word" value="a b&amp;c"></form>
 <script src="script.js"></script></html>"#;
 
-/// Shows eight pictures; `check` is what the test awaits.
+/// Shows eight pictures; the test awaits `check`.
 const SCRIPT: &str = r#"
 const loaded = [...Array(8).keys()].map(n => new Promise((good, bad) => {
     const picture = new Image();
@@ -52,11 +52,11 @@ async function check() {
 }
 "#;
 
-/// A server of the site; nothing where this machine cannot have the engine.
+/// A server of the site; `None` if the machine does not support the engine.
 fn serve(engine: &str, site: &Folder) -> Option<Server> {
     let mut command = Command::new(EXE);
     command.args(["serve", "http", "--demo", "--port", "0", "--engine", engine]);
-    // A browser connects six times, and one client at a time means that five of them wait.
+    // A browser opens six connections; with one client at a time five of them wait.
     command.args(["--keep-alive", if engine == "iterative" { "50ms" } else { "15s" }]);
     let server = Server::try_start(command.arg(site.path())).ok();
     if server.is_none() {
@@ -73,7 +73,7 @@ fn a_site_on_every_engine() {
     let great: Vec<u8> = (0..GREAT).map(|at| (at % 251) as u8).collect();
     let picture = "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'><rect/></svg>";
     let files: [(&str, &[u8]); 7] = [
-        // The answer to the form names no icon, so the browser asks for one when it likes.
+        // The answer to the form names no icon, so the browser may request one at any time.
         ("favicon.ico", picture.as_bytes()),
         ("index.html", PAGE.as_bytes()),
         ("script.js", SCRIPT.as_bytes()),
@@ -85,7 +85,7 @@ fn a_site_on_every_engine() {
     for (name, bytes) in files {
         room.file(name, bytes);
     }
-    // They live until the end: a page that is left may still ask its server for something.
+    // Servers live until the end: a page that was left may still send requests.
     let mut servers = Vec::new();
     for engine in engines::PRESETS.iter().map(|preset| preset.name) {
         let Some(server) = serve(engine, &room) else { continue };

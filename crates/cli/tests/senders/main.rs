@@ -1,8 +1,8 @@
-//! Senders in a media server: whichever it is, receivers get the same (`same`), and it runs in
-//! front of whom it was told (`ranks`).
+//! Senders in a media server: receivers get the same packets from each (`same`), and each runs with
+//! the requested rank (`ranks`).
 //!
-//! A hundred sessions at a time would starve the players of the other tests, so these are a program
-//! of their own.
+//! A hundred sessions at a time would starve the players of the other tests, so these tests are a
+//! separate program.
 
 mod ranks;
 mod receiver;

@@ -1,5 +1,5 @@
-//! The sending worker gets the rank that was asked for, and no other worker does, in threads and in
-//! processes; the successor of a killed worker gets it too; and a server that may not have it does
+//! The sending worker gets the requested rank, and no other worker does, in threads and in
+//! processes. The successor of a killed worker gets it too. A server without the permission does
 //! not start.
 
 use std::fs;
@@ -20,7 +20,7 @@ type Ranked = (Pid, String, Option<u32>, i32);
 fn threads(of: Pid) -> Vec<Ranked> {
     let folder = format!("/proc/{of}/task");
     let mut found = Vec::new();
-    // A thread may end while it is looked at.
+    // A thread may end while the test reads its files.
     for task in fs::read_dir(&folder).into_iter().flatten().flatten() {
         let text = |file| fs::read_to_string(task.path().join(file)).unwrap_or_default();
         for child in text("children").split_ascii_whitespace() {
@@ -36,7 +36,7 @@ fn threads(of: Pid) -> Vec<Ranked> {
     found
 }
 
-/// Waits until those that `is_ranked` picks are as many as expected, and returns them.
+/// Waits until `is_ranked` selects the expected number of threads, and returns them.
 #[track_caller]
 fn ranked(of: Pid, count: usize, is_ranked: impl Fn(&Ranked) -> bool) -> Vec<Ranked> {
     let begin = Instant::now();
@@ -55,7 +55,7 @@ fn ranked(of: Pid, count: usize, is_ranked: impl Fn(&Ranked) -> bool) -> Vec<Ran
     }
 }
 
-/// Whether this machine lets us rank processes; if not, says so.
+/// Whether the machine permits ranks; if not, reports that.
 fn may() -> bool {
     let tried = std::thread::spawn(|| Turn::in_front(1, false).give(None).is_ok());
     let may = tried.join().expect("no panic");

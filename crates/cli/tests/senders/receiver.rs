@@ -1,5 +1,5 @@
-//! A client of media servers that keeps every byte: it asks in RTSP 1.0, hears RTP and RTCP by UDP
-//! or within the connection, and holds what comes to what was announced.
+//! A client of media servers that keeps every byte: it sends RTSP 1.0 requests, receives RTP and
+//! RTCP by UDP or within the connection, and compares the packets with the announcement.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -9,12 +9,12 @@ use sys::udp::{Udp, UdpOptions};
 
 use testkit::PATIENCE;
 
-/// A look at the sockets lasts so long if nothing comes.
+/// The time of one wait at the sockets without a packet.
 const LOOK: Duration = Duration::from_millis(20);
 /// Bytes of datagrams that may wait while this process has no processor.
 const BUFFER: usize = 4 << 20;
 
-/// The parts of a packet that are not drawn by chance: marker and payload type, and the payload.
+/// The parts of a packet that are not random: marker and payload type, and the payload.
 pub type Payload = (u8, Vec<u8>);
 
 /// The packets of one track.
@@ -22,16 +22,16 @@ pub type Payload = (u8, Vec<u8>);
 pub struct Heard {
     control: String,
     ssrc: u32,
-    /// Payloads in the order in which they came.
+    /// Payloads in the order of their arrival.
     pub payloads: Vec<Payload>,
     /// The sequence number that is due next.
     due: Option<u16>,
-    /// Number and timestamp that the last answer to PLAY announced, until that packet came. What
-    /// was sent before, and comes late, is in front of it.
+    /// Number and timestamp that the last answer to PLAY announced, until that packet arrives.
+    /// Packets that were sent earlier and arrive late come before it.
     announced: Option<(u16, u32)>,
     /// The place of the last packet that had been announced.
     began: usize,
-    /// It said bye.
+    /// The track's BYE has arrived.
     pub is_over: bool,
     /// Sender reports.
     pub reports: usize,
@@ -45,7 +45,7 @@ pub struct Receiver {
     url: String,
     asked: u32,
     session: String,
-    /// Where media and control come, unless within the connection.
+    /// The sockets of media and control, unless they come within the connection.
     sockets: Option<[Udp; 2]>,
     pub tracks: Vec<Heard>,
 }
@@ -88,8 +88,8 @@ impl Receiver {
         self.tracks.push(Heard { control, ssrc, ..Heard::default() });
     }
 
-    /// Asks, and returns head and body of the answer, which has to be 200. `at` is a URL, or the
-    /// end of one, or nothing.
+    /// Sends a request, and returns head and body of the answer, which must be 200. `at` is a URL,
+    /// the end of one, or empty.
     #[track_caller]
     fn ask(&mut self, method: &str, at: &str, fields: &str) -> (String, String) {
         self.asked += 1;
@@ -127,7 +127,7 @@ impl Receiver {
         true
     }
 
-    /// An answer, if all of it is there; takes in what comes within the connection in front of it.
+    /// An answer, if it is complete; first takes the packets before it in the connection.
     fn answer(&mut self) -> Option<(String, String)> {
         loop {
             if self.inbox.first() != Some(&b'$') {
@@ -148,7 +148,7 @@ impl Receiver {
         Some((head.to_owned(), body))
     }
 
-    /// Plays on, or from a place; the answer's numbers are those that have to come next.
+    /// Resumes, or plays from a place; the answer's numbers must be the next ones.
     #[track_caller]
     pub fn play(&mut self, range: Option<&str>) {
         let range = range.map_or(String::new(), |range| format!("Range: npt={range}\r\n"));
@@ -179,7 +179,7 @@ impl Receiver {
         self.ask("TEARDOWN", "", "");
     }
 
-    /// How many packets of each track came.
+    /// The number of received packets of each track.
     pub fn counts(&self) -> Vec<usize> {
         self.tracks.iter().map(|track| track.payloads.len()).collect()
     }
@@ -189,7 +189,7 @@ impl Receiver {
         self.tracks.iter().all(|track| track.is_over)
     }
 
-    /// Where the packets begin that the last answer to PLAY announced.
+    /// The index of the first packet that the last answer to PLAY announced.
     #[track_caller]
     pub fn began(&self) -> Vec<usize> {
         let came = self.tracks.iter().all(|track| track.announced.is_none());
@@ -197,7 +197,7 @@ impl Receiver {
         self.tracks.iter().map(|track| track.began).collect()
     }
 
-    /// Hears until `enough`, which has to be in time.
+    /// Receives until `enough`, which must happen in time.
     #[track_caller]
     pub fn hear(&mut self, enough: impl Fn(&Receiver) -> bool) {
         let begin = Instant::now();
@@ -207,7 +207,7 @@ impl Receiver {
         }
     }
 
-    /// Hears until nothing came for so long.
+    /// Receives until no packet has arrived for the time `quiet`.
     pub fn hear_out(&mut self, quiet: Duration) {
         let mut last = Instant::now();
         while last.elapsed() < quiet {
@@ -217,7 +217,7 @@ impl Receiver {
         }
     }
 
-    /// Takes in what is there, or waits a little; true if something came.
+    /// Takes the available packets, or waits a little; true if a packet arrived.
     fn look(&mut self) -> bool {
         let Some([rtp, rtcp]) = self.sockets.take() else {
             self.stream.set_read_timeout(Some(LOOK)).expect("a socket");
@@ -227,7 +227,7 @@ impl Receiver {
         };
         let mut came = rtp.wait_readable(LOOK).expect("open");
         let mut buffer = [0; 2048];
-        // What was sent before a bye is there when the bye is.
+        // All packets sent before a bye have arrived when the bye arrives.
         let mut reports = Vec::new();
         while let Ok((len, _)) = rtcp.receive(&mut buffer) {
             reports.push(buffer[..len].to_vec());

@@ -1,9 +1,9 @@
-//! Whichever way packets wait and leave, receivers get the same: every sender that works here plays
-//! every kind of file to several sessions at once, on every architecture in turn, to the end, with
-//! a pause and a seek, and cut short; and what comes is byte for byte what comes within the
-//! connection, where no sender has a part.
+//! Receivers get the same packets from every sender. Each sender that works on the machine plays
+//! every kind of file to several sessions at once, on the architectures in turn: to the end, with a
+//! pause and a seek, and cut short. The packets equal byte for byte those within the connection,
+//! which use no sender.
 //!
-//! Senders that set up queues do it in a network of their own.
+//! Senders that set up queues do so in a network of their own.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use crate::stage::{Server, films};
 
 /// The kinds of files.
 const FILMS: [&str; 5] = ["film.ts", "film.mp4", "tone.wav", "disc.wav", "talk.ogg"];
-/// The place that is sought, where a packet begins in each of them.
+/// The target of seeks; a packet begins there in each file.
 const PLACE: &str = "2-";
-/// Which take turns.
+/// The engines, used in turn.
 const ENGINES: [&str; 4] = ["epoll", "prefork", "uring", "thread"];
 /// Servers at one time.
 const ABREAST: usize = 9;
-/// Nothing comes for so long: then nothing is on its way.
+/// After this time without a packet no packet is on its way.
 const QUIET: Duration = Duration::from_millis(400);
-/// How many packets of some track make a beginning.
+/// The number of packets of a track that count as a beginning.
 const SOME: usize = 12;
 
 /// The payloads of each track.
@@ -54,7 +54,7 @@ fn hear_some(receiver: &mut Receiver) {
     });
 }
 
-/// With a pause, and a seek to a later place: what came up to there, and what came from there on.
+/// With a pause, and a seek to a later place: the packets before the seek, and those after it.
 fn broken_up(url: &str) -> [Program; 2] {
     let mut receiver = Receiver::open(url, false);
     receiver.play(Some("0-"));
@@ -134,7 +134,7 @@ fn tried(folder: &Path, sender: Sender, engine: &str) -> Option<Vec<Played>> {
     Some(played.expect("as its probe was"))
 }
 
-/// Holds two programs against each other, and says where they part.
+/// Compares two programs, and reports the first difference.
 fn check(name: &str, got: &Program, want: &Program) {
     assert_eq!(got.len(), want.len(), "{name}: tracks");
     for (at, (got, want)) in got.iter().zip(want).enumerate() {

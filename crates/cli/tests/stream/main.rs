@@ -1,6 +1,6 @@
-//! Streams that are more than a file to a client: live sources, groups, casts without a request,
-//! thousands of receivers, and a server that is replaced under its listeners; and what
-//! `roundhouse play` says of them. Only our own programs play here; nothing measures time.
+//! Streams other than a file to one client: live sources, groups, casts without a request,
+//! thousands of receivers, and a server that is replaced during playback; and the reports of
+//! `roundhouse play`. Only our own programs play; no test measures time.
 
 mod play;
 
@@ -89,7 +89,7 @@ fn a_live_source_goes_out_to_all_and_its_end_is_told() {
         (listen(&url, &["-n", "20", "--ramp", "500ms"]), "udp"),
         (listen(&self::url(&server, ""), &["-n", "3", "--tcp", "--ramp", "500ms"]), "tcp"),
     ];
-    // Some of them are there before anything comes.
+    // Some members join before any packet arrives.
     std::thread::sleep(Duration::from_millis(300));
     let writer = std::thread::spawn(move || {
         // Faster than its own clock: the reader slows it down.
@@ -115,7 +115,7 @@ fn a_cast_arrives_whole_and_says_how_to_listen() {
     drop(socket);
     let to = format!("rtp://127.0.0.1:{port}");
     let listener = listen(&to, &[]);
-    // It listens as soon as the kernel knows of it.
+    // The player listens once the kernel lists its port.
     let wanted = format!("0100007F:{port:04X}");
     eventually("it listens", PATIENCE, || {
         std::fs::read_to_string("/proc/net/udp").expect("a list").contains(&wanted)
@@ -153,7 +153,7 @@ fn a_group_hears_one_sender() {
         // The second member heard at least the rest.
         assert!(hearing["packets"].as_u64() > Some(20), "{hearing}");
     }
-    // A server without groups refuses, and players try the next way.
+    // A server without groups refuses, and players try the next transport.
     let server = Server::start(&mut serve(&[dir]));
     let refused = listen_to_group(&self::url(&server, "a.wav")).end(PATIENCE);
     assert!(refused.code == Some(1) && refused.out.contains("461"), "{refused:?}");
@@ -219,7 +219,7 @@ fn who_listens_notices_nothing_of_a_new_server() {
     let mut server = Server::start(&mut serve(&[dir, "--upgradable", "--drain", "1h"]));
     let url = url(&server, "a.wav");
     let before = listen(&url, &["-n", "4", "--ramp", "100ms"]);
-    // All of them play by then, on any machine; and if not, they do so with the heir.
+    // All players play by then; otherwise they do so with the successor.
     std::thread::sleep(Duration::from_millis(800));
     server.signal(Signal::USR2);
     let before_it = server.pid;
@@ -248,7 +248,7 @@ fn a_group_goes_on_when_who_sent_to_it_has_left() {
         begin(&[&["play", &url, "--json"], &here[..]].concat())
     };
     let before = listen("3s");
-    // It is cast by then, on any machine; if not, by the heir from the beginning.
+    // The cast runs by then; otherwise the successor starts it from the beginning.
     std::thread::sleep(Duration::from_millis(800));
     server.signal(Signal::USR2);
     let before_it = server.pid;

@@ -1,5 +1,5 @@
-//! `roundhouse play` listens to `roundhouse serve media`: everything that was sent is heard, by one
-//! session and by several, as datagrams and in the connection, to the end and from the middle.
+//! `roundhouse play` receives every packet that `roundhouse serve media` sends, with one session
+//! and with several, as datagrams and in the connection, to the end and from the middle.
 
 use std::net::{TcpListener, UdpSocket};
 use std::process::Command;
@@ -103,7 +103,7 @@ fn what_comes_by_itself_is_overheard() {
         Process::start(Command::new(BINARY).args(["play", &url, "--json", "-d", "60s"]));
     let sender = UdpSocket::bind("127.0.0.1:0").expect("a port");
     sender.connect(to).expect("an address");
-    // Sequence numbers 1, 2, 4 and 3 of one sender, over and over until the player listens.
+    // Sequence numbers 1, 2, 4 and 3 of one sender, repeated until the player listens.
     let packet =
         |number: u8| [&[0x80, 0, 0, number, 0, 0, 0, 0, 0, 0, 0, 9][..], b"sound"].concat();
     for _ in 0..200 {

@@ -1,8 +1,8 @@
-//! `roundhouse swarm` under real Locust masters: what the workers counted is what the master says.
+//! `roundhouse swarm` under real Locust masters: the master reports the counts of the workers.
 //!
-//! Masters are found in `ROUNDHOUSE_LOCUST` (paths of `locust`, colons between them) or else on the
-//! path; without one these tests say so and pass. Each test has a master, a market and workers of
-//! its own on free ports. Nothing waits without an end.
+//! The tests find masters in `ROUNDHOUSE_LOCUST` (paths of `locust`, separated by colons) or else
+//! on the path; without one they report that and pass. Each test has its own master, market and
+//! workers on free ports. Every wait has a limit.
 
 mod stage;
 
@@ -16,7 +16,7 @@ use stage::{
 use sys::signal::Signal;
 use testkit::{Folder, PATIENCE, Process, chromium};
 
-/// The master's file says exactly what the workers have counted; gives back that number.
+/// The master's file has exactly the workers' counts; returns the number.
 #[track_caller]
 fn check_sums(master: &Master, workers: &[&Worker], test: u64) -> u64 {
     let sum = |key: &str| -> u64 {
@@ -35,7 +35,7 @@ fn check_sums(master: &Master, workers: &[&Worker], test: u64) -> u64 {
     sum("requests")
 }
 
-/// Times are told below the millisecond: of several medians not all are whole numbers.
+/// Times have fractions of a millisecond: not all of several medians are whole numbers.
 #[track_caller]
 fn check_times(master: &Master) {
     let rows = master.csv("/stats/requests/csv");
@@ -82,7 +82,7 @@ fn two_workers_are_one_swarm_under_every_master() {
         master.stop();
         assert!(check_sums(&master, &both(), 2) > 300);
         check_times(&master);
-        // A browser takes its time: it looks at the newest master only.
+        // A browser is slow, so it opens the newest master only.
         if locusts.last() == Some(locust) {
             check_page(&master);
         }
@@ -210,7 +210,7 @@ fn over_a_connection_that_falls_silent_nothing_is_lost() {
     let scene = Scene::new();
     let master = Master::start(&locust);
     let relay = Relay::new(SocketAddr::from(([127, 0, 0, 1], master.port)));
-    // The other one keeps the test alive meanwhile.
+    // The other worker keeps the test alive in the meantime.
     let other = Worker::start(master.port, "w1");
     let worker = Worker::start_with(relay.port, "w2", &["--silence", "5s"]);
     master.wait_for_workers(2);

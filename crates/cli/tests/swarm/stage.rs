@@ -73,7 +73,7 @@ impl Master {
             None => http(web, "GET", "/stats/requests", "").map(|_| true),
         });
         if !stands {
-            // Another process has taken the port meanwhile.
+            // Another process has taken the port in the meantime.
             assert!(tries > 1, "expected a master, found its end: {}", process.said());
             return Self::start_with(locust, ports, tries - 1);
         }
@@ -104,9 +104,9 @@ impl Master {
         );
     }
 
-    /// Stops the test and waits until every worker is ready for another. The master answers before
-    /// that when no user was there, and a test that is started then may never be stopped: it takes
-    /// the moment without workers for the end of the new test.
+    /// Stops the test and waits until every worker is ready for another. A master without users
+    /// answers before that. A test that starts then may never stop, because the master takes the
+    /// moment without workers for the end of the new test.
     #[track_caller]
     pub fn stop(&self) {
         let ready = || self.process.err().matches("reported as ready").count() as u64;
@@ -190,8 +190,9 @@ impl Worker {
     }
 }
 
-/// Two ports that were free a moment ago, below those that the kernel gives to whoever connects or
-/// asks for any (ip(7), `ip_local_port_range`), so that no other socket gets them by chance.
+/// Two ports that were free a moment ago, below the range from which the kernel assigns ports to
+/// sockets that request none (ip(7), `ip_local_port_range`). So no other socket gets them by
+/// chance.
 pub fn free_ports() -> [u16; 2] {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let first = std::process::id() as usize * 64;
@@ -223,7 +224,7 @@ pub fn http(to: SocketAddr, method: &str, path: &str, form: &str) -> Option<Stri
     Some(body.to_owned())
 }
 
-/// The masters to try; says so where there is none.
+/// The masters to test; reports if there is none.
 pub fn locusts() -> Vec<PathBuf> {
     let named = std::env::var("ROUNDHOUSE_LOCUST").unwrap_or_else(|_| "locust".to_owned());
     let paths: Vec<PathBuf> = named.split(':').map(PathBuf::from).collect();
@@ -238,14 +239,14 @@ pub fn locusts() -> Vec<PathBuf> {
     found
 }
 
-/// Passes bytes on, until it is told to keep them for itself while every connection stays open.
+/// Forwards bytes until [`Relay::cut`]; then it discards them and keeps every connection open.
 pub struct Relay {
     pub port: u16,
     cut: Arc<Cut>,
 }
 
-/// Connections with a number up to `upward` pass nothing on to the master, up to `downward` nothing
-/// to the worker.
+/// Connections with a number up to `upward` forward nothing to the master, those up to `downward`
+/// nothing to the worker.
 #[derive(Default)]
 struct Cut {
     made: AtomicUsize,
@@ -280,8 +281,8 @@ impl Relay {
         Self { port, cut }
     }
 
-    /// From now on every present connection is silent: first upward, so that what the master has
-    /// heard is surely answered, then downward.
+    /// Silences every present connection: first upward, so that the worker surely gets the answers
+    /// to all that the master has received, then downward.
     pub fn cut(&self) {
         let made = self.cut.made.load(Ordering::SeqCst);
         self.cut.upward.store(made, Ordering::SeqCst);

@@ -1,5 +1,5 @@
-//! Clients that we have not written, one small conversation with every engine: curl, Python's
-//! `http.client`, and h11, whose parser takes no liberties.
+//! Foreign clients in one small conversation with every engine: curl, Python's `http.client`, and
+//! h11, whose parser is strict.
 
 use std::path::Path;
 use std::process::Command;
@@ -53,8 +53,8 @@ fn curl_of_every_engine() {
     servers.into_iter().for_each(|server| drop(server.close()));
 }
 
-/// A Python that can import what is named. The one that comes first may be a private one without
-/// the packages of the system.
+/// A Python that can import the module. The first one on the path may be a private one without the
+/// packages of the system.
 pub fn python(module: &str) -> Option<&'static str> {
     let can = |python: &&str| {
         let import = format!("import {module}");
@@ -70,7 +70,7 @@ fn script(python: &str, name: &str) {
     let servers = servers(&site);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/web").join(name);
     let mut command = Command::new(python);
-    // A cache of its bytes would lie in the source tree.
+    // Python would write its bytecode cache into the source tree.
     command.arg("-B").arg(path).arg(site.path().join("great"));
     command.args(servers.iter().map(|server| format!("{}={}", server.name, server.address)));
     let said = run(&mut command).success().out;

@@ -1,4 +1,4 @@
-//! Generators that people use: wrk, ab and h2load find no error with any engine.
+//! Common generators (wrk, ab, h2load) find no error with any engine.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::server::{Server, each, servers};
 use crate::site::site;
 use testkit::{has, run};
 
-/// Connections that an engine serves at one time, as far as these tests ask for it.
+/// The connections that these tests open at one time, within the limit of the engine.
 fn crowd(server: &Server) -> &'static str {
     if server.name == "iterative" { "1" } else { "4" }
 }
@@ -38,7 +38,7 @@ fn ab_with_every_engine() {
     let site = site();
     let servers = servers(&site);
     each(&servers, |server| {
-        // With a connection for each request and with few for all, of HTTP/1.0 both.
+        // With a connection for each request, and with few for all; both use HTTP/1.0.
         for keep in [&[][..], &["-k"]] {
             let mut ab = Command::new("ab");
             ab.args(["-q", "-s", "30", "-n", "200", "-c", crowd(server)]).args(keep);
@@ -65,7 +65,7 @@ fn h2load_with_every_engine() {
     let site = site();
     let servers = servers(&site);
     each(&servers, |server| {
-        // Eight requests of each connection are under way together.
+        // Each connection has eight requests in flight.
         let mut h2load = Command::new("h2load");
         h2load.args(["--h1", "-t", "1", "-n", "400", "-m", "8", "-c", crowd(server)]);
         let said = run(h2load.arg(server.url("/plaintext"))).success().out;

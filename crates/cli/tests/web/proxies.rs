@@ -1,9 +1,9 @@
-//! nginx and haproxy in front of every engine: connections kept between them, bodies of both
-//! framings, `100 Continue`, great files; and requests of two meanings, of which a proxy and we
-//! must never see different numbers.
+//! nginx and haproxy in front of every engine: kept connections, bodies of both framings,
+//! `100 Continue` and large files. Requests may be ambiguous; a proxy and the server must always
+//! count the same number of them.
 //!
 //! The proxies listen on sockets of the file system, so no test takes another's port. One process
-//! of each stands in front of all engines.
+//! of each proxy serves all engines.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use crate::server::{Server, each, servers};
 use crate::site::{GREAT, great, site};
 use testkit::{Folder, PATIENCE, Process, eventually, has, program, run};
 
-/// A proxy that we have not written.
+/// A foreign proxy.
 #[derive(Clone, Copy)]
 struct Front {
     program: &'static str,
@@ -32,7 +32,7 @@ const NGINX: Front = Front {
 const HAPROXY: Front =
     Front { program: "haproxy", config: haproxy, arguments: &["-db", "-f", "{room}/haproxy.conf"] };
 
-/// Where a proxy listens for what goes to a server.
+/// The socket at which a proxy listens for a server's requests.
 fn socket(room: &Path, server: &Server) -> PathBuf {
     room.join(format!("{}.sock", server.name))
 }
@@ -78,7 +78,7 @@ fn haproxy(room: &Path, servers: &[Server]) -> String {
 }
 
 impl Front {
-    /// Starts it in front of all, and waits until each socket is there.
+    /// Starts the proxy for all servers, and waits until each socket exists.
     fn start(self, room: &Folder, servers: &[Server]) -> Process {
         let name = format!("{}.conf", self.program);
         room.file(&name, (self.config)(room.path(), servers).as_bytes());
@@ -93,7 +93,7 @@ impl Front {
     }
 }
 
-/// curl by way of the proxy: one process, one connection to it.
+/// curl through the proxy: one process, one connection to it.
 fn curl(room: &Folder, server: &Server, args: &[&str]) -> Vec<u8> {
     let mut command = Command::new("curl");
     command.args(["-sS", "--http1.1", "--max-time", "50", "--unix-socket"]);
@@ -132,11 +132,11 @@ fn every_engine_behind(front: Front) {
         assert_eq!(code(&["-z", &known, "http://a/a.txt"]), "304");
         assert_eq!(code(&["http://a/none"]), "404");
         assert_eq!(code(&["-X", "PUT", "-d", "abc", "http://a/"]), "405");
-        // Too much is refused while it is still on its way.
+        // The server refuses too large a body while it is still arriving.
         assert_eq!(code(&["--data-binary", &much, "-H", "Expect:", "http://a/"]), "413");
         assert_eq!(curl(&five), b"Hello, World!".repeat(5));
     });
-    // Connections were kept: what was refused ended one, and all the rest fits into a few.
+    // Connections were kept: a refusal ended one, and all other requests used a few.
     for server in servers {
         let (name, said) = (server.name.clone(), server.close());
         let count = said.split("stopped after ").nth(1).and_then(|rest| rest.split(' ').next());
@@ -156,8 +156,8 @@ fn every_engine_behind_haproxy() {
     every_engine_behind(HAPROXY);
 }
 
-/// Requests of which a lenient reader and a strict one see different numbers. Each mentions
-/// `/hidden`, which is a request to one of them.
+/// Texts in which a lenient reader and a strict one count different numbers of requests. Each
+/// mentions `/hidden`, which is a request to only one of them.
 const TWO_MEANINGS: &[&str] = &[
     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n\
      0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -217,12 +217,12 @@ fn one_meaning_behind(front: Front) {
     for text in TWO_MEANINGS {
         let heard = exchange(&socket, format!("{text}{last}").as_bytes());
         counts.push(heard.matches("erver: roundhouse").count());
-        // Whatever it was, the next client is served, on a connection that is clean.
+        // The next client is served in any case, on a clean connection.
         let next = exchange(&socket, last.as_bytes());
         assert!(next.ends_with("{\"message\":\"Hello, World!\"}"), "after {text:?}: {next}");
         counts.push(1);
     }
-    // Bytes that the proxy holds back for a moment are part of no answer.
+    // Bytes that the proxy delays for a moment are not part of any answer.
     std::thread::sleep(Duration::from_millis(100));
     let [server] = servers;
     server.close();

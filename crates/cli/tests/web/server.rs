@@ -8,7 +8,7 @@ use sys::process::Pid;
 use testkit::procfs::{self, Family};
 use testkit::{Folder, PATIENCE, has_uring};
 
-/// The binary that is tried.
+/// The tested binary.
 const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 
 /// A running server.
@@ -89,7 +89,7 @@ pub fn servers(site: &Folder) -> Vec<Server> {
     })
 }
 
-/// Does something with each server, a thread for each, and fails where one of them failed.
+/// Calls `act` for each server, a thread for each, and fails if one of them fails.
 pub fn each(servers: &[Server], act: impl Fn(&Server) + Sync) {
     std::thread::scope(|scope| {
         let act = &act;

@@ -1,9 +1,10 @@
 //! Clients that are slow on purpose, hundreds or thousands of them (slowhttptest): they cost a
 //! bounded amount of memory, and other clients are served beside them.
 //!
-//! How long those wait, with and without the slow ones, is printed and not asserted: once as they
-//! see it, and once up to the moment at which the answer came to their socket. What lies between is
-//! their own affair, for thousands of slow clients keep the core busy on which they stand.
+//! The tests print the waits of those clients, with and without the slow ones, and do not assert
+//! them. Each wait is measured twice: as the client sees it, and up to the arrival of the answer at
+//! its socket. The difference is the client's own delay, because thousands of slow clients keep
+//! its core busy.
 
 use std::io::Write;
 use std::process::Command;
@@ -16,10 +17,10 @@ use crate::server::{Server, connect};
 use crate::site::site;
 use testkit::{Folder, has, has_uring, run, soak};
 
-/// The most that a slow connection may hold of the server's own memory, in bytes: the sum that
-/// `docs/web.md` states, which is 32 KiB of input, what one receive brings, the output and a piece.
+/// The most of the server's own memory that a slow connection may hold, in bytes: the sum in
+/// `docs/web.md`, which is 32 KiB of input, one receive, the output and a piece.
 const EACH_MAX: u64 = (32 + 64 + 128 + 64) << 10;
-/// The most that the server itself may grow by: page tables, room of the allocator.
+/// The allowed growth of the server itself: page tables and the allocator's reserve.
 const HOUSE_MAX: u64 = 16 << 20;
 
 /// A mode of slowhttptest, and what it asks for.
@@ -29,16 +30,16 @@ const MODES: &[Mode] = &[
     ("body", &["-B", "-s", "100000"], "/"),
     ("range", &["-R", "-a", "5", "-b", "3000"], "/great"),
     ("read", &["-X", "-w", "512", "-y", "1024", "-n", "1", "-z", "32", "-k", "3"], "/great"),
-    // The same of a page that the kernel has no copy of.
+    // The same with a page that the kernel does not cache.
     ("page", &["-X", "-w", "512", "-y", "1024", "-n", "1", "-z", "32"], "/dynamic?rows=3000"),
 ];
 
-/// How long a client that behaves waited.
+/// The waits of a well-behaved client.
 #[derive(Default)]
 struct Waits {
-    /// Until it had read the answer.
+    /// Times until it had read the answer.
     seen: Vec<Duration>,
-    /// Until the answer had come, whenever it was read.
+    /// Times until the answer had arrived, regardless of when it was read.
     served: Vec<Duration>,
 }
 
@@ -55,7 +56,7 @@ impl Waits {
     }
 }
 
-/// Asks again and again on one connection, until `over` or for so long.
+/// Sends requests on one connection, until `over` or for this long.
 fn latencies(server: &Server, lasts: Duration, over: Option<&AtomicBool>) -> Waits {
     let mut stream = connect(server.address).expect("a door that is open");
     stamp::ask_for_stamps(&stream).expect("an option of every socket");
@@ -84,12 +85,12 @@ fn latencies(server: &Server, lasts: Duration, over: Option<&AtomicBool>) -> Wai
 
 /// One mode against one server.
 fn attack(server: &Server, (mode, flags, path): Mode, connections: u32, lasts: u32) -> String {
-    // It shares cores with the client that is measured, and must not delay that one.
+    // slowhttptest shares cores with the measured client, and must not delay it.
     let mut command = Command::new("nice");
     command.args(["-n", "19", "slowhttptest"]);
     let (count, lasts) = (connections.to_string(), lasts.to_string());
     command.args(["-c", &count, "-r", &count, "-l", &lasts, "-i", "1", "-p", "20"]);
-    // It spends its own time on drawing otherwise.
+    // Otherwise it spends its time on drawing.
     command.args(["-v", "1"]).args(flags).args(["-u", &server.url(path)]);
     let said = run(&mut command);
     let text = said.out;
@@ -151,7 +152,7 @@ fn who_behaves_is_served_beside_slow_clients() {
     let engines = ["epoll", "reactor", "uring"];
     let engines = engines.into_iter().filter(|engine| *engine != "uring" || has_uring());
     if connections > 1000 {
-        // One engine at a time keeps a machine busy.
+        // One engine alone keeps a machine busy.
         engines.for_each(|engine| check(engine, &site, connections, lasts));
         return;
     }

@@ -1,5 +1,5 @@
-//! Kill -9 of a worker every 100 ms under load: what is lost are requests that were under way in
-//! that worker, and nothing else.
+//! Kill -9 of a worker every 100 ms under load: only the requests in progress in that worker are
+//! lost.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -17,9 +17,9 @@ use testkit::{Folder, PATIENCE, eventually, has_uring, soak};
 
 /// Clients of each server.
 const CLIENTS: u64 = 3;
-/// A worker dies so often.
+/// The time between two kills.
 const EVERY: Duration = Duration::from_millis(100);
-/// Fewer kills are no storm, however slow the machine is.
+/// The least number of kills, also on a slow machine.
 const KILLS_MIN: u64 = 5;
 
 /// Name, engine, and flags of servers whose workers are processes.
@@ -48,14 +48,14 @@ fn sockets(pid: Pid) -> HashSet<PathBuf> {
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).collect()
 }
 
-/// Whether a process stands still, or is gone.
+/// Whether a process is stopped, or gone.
 fn stands(pid: Pid) -> bool {
     let Ok(line) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
     line.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['T', 'Z', 'X']))
 }
 
-/// Stops a random worker, counts what it has beside the sockets of a server at rest, which are its
-/// listeners, and kills it; again and again.
+/// Repeatedly stops a random worker, counts its sockets beside those of a server at rest, which are
+/// the listeners, and kills it.
 fn kill(server: &Server, at_rest: &HashSet<PathBuf>, seed: u64, lasts: Duration) -> Kills {
     let mut rng = Rng::new(seed);
     let (begin, mut kills) = (Instant::now(), Kills::default());
@@ -119,7 +119,7 @@ fn killed_workers_lose_what_was_under_way_in_them() {
     let has_uring = has_uring();
     let cases = CASES.iter().filter(|(engine, _)| has_uring || *engine != "uring");
     if soak(false, true) {
-        // All at a time would leave the killer no time to kill.
+        // All cases at once would leave the killing thread no CPU time.
         cases.zip(1..).for_each(|(case, seed)| check(*case, &site, seed));
         return;
     }

@@ -16,7 +16,7 @@ use testkit::{Folder, PATIENCE, eventually, has_uring, soak};
 
 /// Clients of each server.
 const CLIENTS: u64 = 3;
-/// How long a server serves before it is replaced.
+/// The time that a server runs before it is replaced.
 const SERVES: Duration = Duration::from_millis(100);
 
 /// Every named engine that this machine has.
@@ -25,7 +25,7 @@ fn engines() -> Vec<&'static str> {
     names.filter(|name| *name != "uring" || has_uring()).collect()
 }
 
-/// Makes a check of every engine, a few at a time.
+/// Runs a check of every engine, a few at a time.
 fn every(check: impl Fn(&'static str) + Sync) {
     let engines = engines();
     let next = AtomicU64::new(0);
@@ -40,7 +40,7 @@ fn every(check: impl Fn(&'static str) + Sync) {
     });
 }
 
-/// Lets clients converse with an address while `act` is under way.
+/// Lets clients send requests to an address while `act` runs.
 fn beside<R>(server: &mut Server, seed: u64, act: impl FnOnce(&mut Server) -> R) -> (Tally, R) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -114,7 +114,7 @@ fn no_accepted_request_fails_in_a_restart() {
     });
 }
 
-/// The memory that a server hands over, as a file.
+/// The memory that a server hands over, as an open file.
 fn state(server: &Server) -> File {
     let folder = format!("/proc/{}/fd", server.pid);
     let entries = std::fs::read_dir(&folder).expect("the server runs");
@@ -147,7 +147,7 @@ fn a_state_of_another_layout_is_refused_and_the_server_goes_on() {
             server.says("the successor did not become ready; serving on");
             std::thread::sleep(SERVES);
             assert_eq!(server.pid, before);
-            // With the layout that it knows a successor comes to its place.
+            // A successor takes over if it knows the layout.
             state.write_all_at(&hash, LAYOUT).expect("our own child's memory");
             server.signal(Signal::USR2);
             server.succeeded();

@@ -1,7 +1,7 @@
-//! Clients that know every byte of every answer: what arrives is right, or the connection ends.
+//! Clients that know every byte of every answer: the bytes are right, or the connection ends.
 //!
-//! How it ends is what the tests are about, so it is told apart: before anything was said, between
-//! two answers, or in the middle of one.
+//! The tests check how a connection ends, so the counts distinguish an end before the first answer,
+//! between two answers, and in the middle of one.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ use crate::site::GREAT;
 pub struct Tally {
     /// Answers that came whole.
     pub whole: u64,
-    /// Connections that were refused, or reset before they stood.
+    /// Connections that were refused, or reset before they were established.
     pub refused: u64,
     /// Connections that were reset before the first answer began: so the kernel answers clients
     /// that wait to be accepted when a server closes its listener.
@@ -49,7 +49,7 @@ impl Tally {
     }
 }
 
-/// A request, and what answers it.
+/// A request and its answer.
 struct Question {
     bytes: Vec<u8>,
     status: &'static str,
@@ -62,7 +62,7 @@ impl Question {
         Question { bytes, status, body }
     }
 
-    /// One of those that the site and the demonstration answer; `last` ends the conversation.
+    /// A random request to the site or the demonstration; `last` ends the conversation.
     fn roll(rng: &mut Rng, last: bool) -> Question {
         let close = if last { "Connection: close\r\n" } else { "" };
         match rng.below(4) {
@@ -92,7 +92,7 @@ fn great_byte(at: u32) -> u8 {
     (at / 4).to_le_bytes()[at as usize % 4]
 }
 
-/// How a connection came to its end.
+/// The end of a connection.
 enum End {
     Asked,
     Unheard,
@@ -137,8 +137,8 @@ fn conversation(stream: &mut TcpStream, rng: &mut Rng, whole: &mut u64) -> End {
         (0..questions).map(|it| Question::roll(rng, it + 1 == questions)).collect();
     if at_once {
         let bytes: Vec<u8> = all.iter().flat_map(|it| it.bytes.iter().copied()).collect();
-        // Answers may still come; missing ones are noticed below. A reset that is reported here
-        // reads as a mere end there.
+        // Answers may still arrive; missing ones are noticed below. A reset that is reported here
+        // appears as an ordinary end there.
         reset |= stream.write_all(&bytes).is_err();
     }
     for question in &all {
@@ -165,15 +165,15 @@ fn conversation(stream: &mut TcpStream, rng: &mut Rng, whole: &mut u64) -> End {
 
 /// The fate of a question.
 enum Answer {
-    /// It came whole; whether it is the last of its connection.
+    /// A whole answer; whether it is the last of its connection.
     Whole(bool),
-    /// The connection ended before.
+    /// The connection ended before the answer.
     Ended,
-    /// It was reset before.
+    /// The connection was reset before the answer.
     Reset,
 }
 
-/// Reads the answer to a question. What came of it where it did not come whole is left in `ahead`.
+/// Reads the answer to a question. The bytes of an incomplete answer stay in `ahead`.
 fn answer(stream: &mut TcpStream, question: &Question, ahead: &mut Vec<u8>) -> Answer {
     loop {
         check_prefix(question, ahead);

@@ -1,5 +1,5 @@
-//! The worker that only accepts: it hands each connection to a worker that it chose before it
-//! accepted, so excess clients stay in the kernel's queue.
+//! The worker that only accepts. It hands each connection to a worker that it chose before
+//! accepting, so excess clients stay in the kernel's queue.
 
 use std::io;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::parts::admission::{Admission, Attempt};
 
-/// How long to wait before a worker's full channel is tried again.
+/// The pause before a worker's full channel is tried again.
 const RETRY: Duration = Duration::from_millis(1);
 
 /// Accepts until the server drains. `first` is the slot of the first worker.
@@ -56,7 +56,7 @@ struct Acceptor<'a, 'd, S: Service> {
     context: &'a WorkerContext<'d, S>,
     listeners: &'a Listeners,
     first: usize,
-    /// How many connections were passed to each worker, counted as the worker counts them.
+    /// The number of connections passed to each worker, counted as the worker counts them.
     passed: Vec<u64>,
 }
 
@@ -68,8 +68,8 @@ impl<S: Service> Acceptor<'_, '_, S> {
             Means::Handoff(lanes) => Ok(lanes.choose(|index| slot(index).open.read())),
             Means::Pass(channels) => {
                 if self.passed.is_empty() {
-                    // A connection that an earlier acceptor passed and that still lies in a channel
-                    // is not counted: its worker may have one too many, once.
+                    // The new count omits a connection that an earlier acceptor passed and that
+                    // still lies in a channel: its worker may have one too many, once.
                     self.passed = (0..channels.len()).map(|index| taken(slot(index))).collect();
                 }
                 let passed = &self.passed;

@@ -1,8 +1,8 @@
 //! All loops watch one listener, and the kernel wakes one of them (`EPOLLEXCLUSIVE`, epoll_ctl(2)).
 //!
-//! The surprising thing: it wakes the loop that registered first, as long as that one sleeps, so
-//! the load is very uneven. Each loop therefore registers again now and then, which puts it at the
-//! end of the line; nginx has done so since 2021.
+//! The kernel wakes the loop that registered first, as long as that loop sleeps, so the load is
+//! very uneven. Each loop therefore registers again from time to time, which puts it at the end of
+//! the line; nginx has done so since 2021.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,9 +1,10 @@
 //! One acceptor puts connections into a bounded buffer, workers take them out: the thread pool with
 //! sbuf (CS:APP section 12.5.4; UNP section 30.12).
 //!
-//! Workers that block share one buffer, and the next free worker takes the next connection. Loops
+//! Blocking workers share one buffer, and the next free worker takes the next connection. Loops
 //! have a buffer each, because a connection stays with its loop: the acceptor chooses the loop with
-//! the fewest. A full buffer stops the acceptor, and new clients wait in the kernel's queue.
+//! the fewest connections. A full buffer stops the acceptor, and new clients wait in the kernel's
+//! queue.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,12 +24,12 @@ const SLOTS: usize = 16;
 /// The buffers of all workers.
 pub struct Lanes {
     lanes: Vec<Lane>,
-    /// How many fit into each.
+    /// Slots of each buffer.
     slots: usize,
-    /// Each worker has its own, and watches the bell.
+    /// Each worker has its own buffer, and watches the bell.
     own: bool,
-    /// A connection is accepted only for a worker that waits for one, since otherwise another
-    /// process may have such a worker.
+    /// Accept a connection only for a worker that waits for one, since otherwise another process
+    /// may have such a worker.
     modest: bool,
 }
 
@@ -53,9 +54,9 @@ impl Lanes {
         Inbox { lane: &self.lanes[if self.own { index } else { 0 }], own: self.own, acceptor }
     }
 
-    /// The worker that gets the next connection, once its buffer has room; `None` if there is none
-    /// for [`WAIT`]. `open` is how many connections a worker has. Only the acceptor puts, so the
-    /// room stays.
+    /// The worker that gets the next connection, once its buffer has room; `None` if there is no
+    /// such worker for [`WAIT`]. `open` gives the number of a worker's connections. Only the
+    /// acceptor puts connections into buffers, so the room stays.
     pub fn choose(&self, open: impl Fn(usize) -> u64) -> Option<usize> {
         let load = |lane: &usize| open(*lane) + self.lanes[*lane].buffer.len() as u64;
         let least = if self.own { (0..self.lanes.len()).min_by_key(load)? } else { 0 };
@@ -64,7 +65,7 @@ impl Lanes {
         room.then_some(least)
     }
 
-    /// How many connections lie in the buffers, and how many fit.
+    /// The number of connections in the buffers, and the room for them.
     pub fn filled(&self) -> (u64, u64) {
         let lying: usize = self.lanes.iter().map(|lane| lane.buffer.len()).sum();
         (lying as u64, (self.lanes.len() * self.slots) as u64)

@@ -1,8 +1,8 @@
 //! One worker at a time waits in accept(2), the one that holds the lock; the others sleep until
 //! they get it (UNP section 30.7; Apache's `AcceptMutex`).
 //!
-//! The lock names its owner, so the supervisor frees it when its owner is killed. It cannot help
-//! with an owner that is stopped: no worker accepts until that one continues.
+//! The lock names its owner, so the supervisor frees it when its owner is killed. The supervisor
+//! cannot help when the owner is stopped: no worker accepts until the owner continues.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,10 +1,10 @@
 //! One acceptor passes connections to processes, each over a channel of its own, by descriptor
 //! passing (`SCM_RIGHTS`, unix(7); UNP section 30.9).
 //!
-//! The acceptor passes only to a worker that has room, which it computes from the scoreboard: the
-//! connections it has passed, less those that the worker has finished. A worker reports the end of
-//! a connection by a byte in the other direction, which only wakes the acceptor, so a lost byte
-//! does no harm. The successor of a dead worker takes what lies in its channel.
+//! The acceptor passes only to a worker that has room. It computes the room from the scoreboard:
+//! the connections it has passed, less those that the worker has finished. A worker reports the end
+//! of a connection by a byte in the other direction, which only wakes the acceptor, so a lost byte
+//! does no harm. The successor of a dead worker takes the connections left in its channel.
 
 use std::io;
 use std::net::SocketAddr;
@@ -61,7 +61,7 @@ impl Channels {
         Ok(least().filter(has_room))
     }
 
-    /// How many workers there are.
+    /// The number of workers.
     pub fn len(&self) -> usize {
         self.pairs.len()
     }

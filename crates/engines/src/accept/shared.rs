@@ -1,8 +1,8 @@
 //! Every worker accepts from its listener: all from one queue, or each from its own
 //! (`SO_REUSEPORT`); only the number of listeners differs.
 //!
-//! With one queue the kernel wakes sleepers in accept(2) one at a time, in order. Loops that wait
-//! for readiness are all woken, and all but one find no connection.
+//! With one queue the kernel wakes workers that sleep in accept(2) one at a time, in order. Loops
+//! that wait for readiness are all woken, and all but one find no connection.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,5 +1,5 @@
-//! The listening socket of the administration: in the file system, where only our own user can open
-//! it, or at a TCP address.
+//! The listening socket of the administration: in the file system, where only the server's own user
+//! can open it, or at a TCP address.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -24,8 +24,8 @@ enum Listener {
 }
 
 impl Door {
-    /// A socket at `path`, which only our own user can open. The socket of a dead server is
-    /// replaced; `is_successor`: so is that of a predecessor.
+    /// A socket at `path`, which only the server's own user can open. The socket of a dead server
+    /// is replaced, and with `is_successor` that of a predecessor too.
     ///
     /// # Errors
     /// `AddrInUse` where another server answers there, or the path is no socket; those of bind(2).
@@ -42,8 +42,8 @@ impl Door {
                 ));
             }
         }
-        // Made under another name and moved, so it never has the wrong permissions, and the one
-        // that it replaces answers until then.
+        // The socket is made under another name and then moved, so it never has the wrong
+        // permissions, and the replaced socket answers until then.
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}", std::process::id()));
         let fresh = PathBuf::from(name);

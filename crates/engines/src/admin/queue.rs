@@ -1,4 +1,4 @@
-//! The clients of the administration. The supervisor never waits for one.
+//! The clients of the administration. The supervisor never waits for a client.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,13 +11,13 @@ use super::door::{Door, Stream};
 
 /// Clients at one time; others wait in the kernel's queue.
 const CLIENTS_MAX: usize = 16;
-/// How long a client may take, from connect to close.
+/// The time that a client may take, from connect to close.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long no client is accepted after descriptors ran out.
+/// The pause in accepting after descriptors ran out.
 const BACK_OFF: Duration = Duration::from_millis(250);
 /// The longest request.
 const REQUEST_MAX: usize = 32 * 1024;
-/// What is read at once.
+/// The size of one read.
 const SCRATCH: usize = 4096;
 
 /// A client of the administration.
@@ -35,7 +35,7 @@ struct Client {
 #[derive(Debug, Default)]
 pub(crate) struct AdminQueue {
     clients: Vec<Client>,
-    /// No client is accepted before.
+    /// Accepting resumes at this time.
     shut_until: Option<Instant>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Request {
 }
 
 impl AdminQueue {
-    /// When a client's time is over, or accepting resumes.
+    /// The time when a client's time is over, or when accepting resumes.
     pub(crate) fn wakes_at(&self) -> Option<Instant> {
         self.clients.iter().map(|client| client.until).chain(self.shut_until).min()
     }

@@ -1,10 +1,10 @@
-//! One process of a hybrid: a listener and its workers, threads all of them (Apache's worker MPM).
+//! One process of a hybrid: a listener and its workers, all of them threads (Apache's worker MPM).
 //!
-//! The listener accepts only while a worker of this very process waits for somebody, so a busy
-//! process never takes a connection that an idle one could serve. When the process is asked to
-//! leave, its listener stops first; each worker leaves when it has nobody any more, and nobody can
-//! come. A thread that ends by a fault takes the others along in the same gentle way, and the
-//! supervisor starts the process anew.
+//! The listener accepts only while a worker of the same process is idle, so a busy process never
+//! takes a connection that an idle one could serve. When the process is asked to leave, its
+//! listener stops first, so no new connection arrives; each worker leaves when it has no connection
+//! left. A thread that ends by a fault makes the others leave in the same way, and the supervisor
+//! starts a new process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +21,8 @@ use crate::server::Common;
 use crate::shape::Shape;
 use crate::wait::mechanism;
 
-/// The process's whole life. `id` names its first worker; the others and the listener sit behind.
+/// The process's whole life. `id` names its first worker; the slots of the others and of the
+/// listener follow.
 pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(), Fault> {
     let threads = common.shape.threads();
     let processes = (common.shape.workers / threads).max(1);

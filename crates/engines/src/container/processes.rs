@@ -1,9 +1,9 @@
 //! Workers that are processes, forked from a supervisor with a single thread: beforehand, or one
 //! for each connection.
 //!
-//! What they share lies in mappings made before the fork; the listeners and the two event
-//! descriptors are inherited. A child is followed by its pidfd, so its end is an event like any
-//! other, and it dies with the supervisor: no orphan keeps the port.
+//! Shared data lies in mappings made before the fork; the listeners and the two event descriptors
+//! are inherited. The supervisor follows a child by its pidfd, so the child's end is an event like
+//! any other. A child dies with the supervisor: no orphan keeps the port.
 
 use std::collections::HashMap;
 use std::io;
@@ -47,7 +47,7 @@ struct Processes<'a, S: Service> {
     common: &'a Common<'a, S>,
     /// The living, by the bits of their names.
     children: HashMap<u32, Child>,
-    /// Their pidfds: a look costs what has ended, not what lives.
+    /// Their pidfds: the cost of a look grows with the ended processes, not with the living ones.
     ends: Epoll,
     events: Events,
 }
@@ -77,7 +77,7 @@ impl<S: Service> Crew for Processes<'_, S> {
                 self.children.insert(id.bits(), Child { id, pid, pidfd });
             }
             Err(error) => {
-                // Nobody would see its end, and its successor would share its slot.
+                // Its end would go unnoticed, and its successor would share its slot.
                 let _ = process::kill(pid, Signal::KILL);
                 let _ = process::wait(pid);
                 self.common.heal(id);
@@ -112,7 +112,8 @@ impl<S: Service> Crew for Processes<'_, S> {
                 Err(error) => End::Lost(error.to_string()),
             };
             ended.push(Ended { id: child.id, end });
-            // Another child may hold a copy of the pidfd, from which alone the list would not go.
+            // Another child may hold a copy of the pidfd; closing ours alone would leave it in the
+            // list.
             let _ = self.ends.remove(&child.pidfd);
             self.children.remove(&(event.key as u32));
         }
@@ -121,7 +122,7 @@ impl<S: Service> Crew for Processes<'_, S> {
 
     fn kill(&mut self) -> bool {
         for child in self.children.values() {
-            // One that is gone already needs no signal.
+            // A process that is gone already needs no signal.
             let _ = process::kill(child.pid, Signal::KILL);
         }
         true
@@ -132,17 +133,17 @@ impl<S: Service> Processes<'_, S> {
     /// The child's whole life.
     fn live(&mut self, id: WorkerId, supervisor: Pid, visitor: Option<Arrival>) -> ! {
         if visitor.is_none() {
-            // The siblings' descriptors belong to the supervisor. Who stays for one visitor only
-            // lets its end close them, all at once.
+            // The siblings' descriptors belong to the supervisor. A process for a single connection
+            // leaves them to its exit, which closes them all at once.
             self.children.clear();
         }
         self.common.board.sit(id, process::this());
         let bound = process::set_parent_death_signal(Signal::KILL).map_err(Fault::Spawn);
         if process::parent() != Some(supervisor) {
-            // It was gone before we could bind ourselves to it.
+            // The supervisor was gone before this process could bind its life to it.
             process::exit_now(1);
         }
-        // A panic must not unwind on into the supervisor's frames, of which we have a copy.
+        // A panic must not unwind into the supervisor's frames, which this process has a copy of.
         let common = self.common;
         let member = Member::of_all(common, id);
         let is_extra = common.extra.is_some_and(|extra| extra.slot == id.slot());

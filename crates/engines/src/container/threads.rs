@@ -17,7 +17,7 @@ use crate::server::{Common, Report, StateStore};
 use crate::supervise::{Crew, End, Ended, supervise};
 use crate::wait::{Mechanism, mechanism};
 
-/// Runs the workers as threads beside the supervisor.
+/// Runs the workers as threads of the supervisor's process.
 pub(crate) fn run<S: Service>(
     common: &Common<'_, S>,
     store: &mut dyn StateStore<S::State>,
@@ -66,7 +66,7 @@ impl<S: Service> Crew for Threads<'_, '_, S> {
     }
 
     fn has_room(&self) -> bool {
-        // A thread costs none, and accept(2) tells by itself.
+        // A thread costs no descriptor, and accept(2) itself reports a shortage.
         true
     }
 
@@ -85,7 +85,7 @@ impl<S: Service> Crew for Threads<'_, '_, S> {
     }
 }
 
-/// What a panic said.
+/// The text of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")

@@ -1,6 +1,6 @@
-//! When a worker accepts connections, and what it does when accepting fails: the one policy of all
-//! loops. No connection is accepted above the worker's limit, while descriptors are out, or while
-//! the server drains.
+//! Admission: when a worker accepts connections, and what it does when accepting fails. All loops
+//! use this policy. No connection is accepted above the worker's limit, while descriptors are out,
+//! or while the server drains.
 //!
 //! Connections that are not accepted wait in the kernel's queue, where they cost nothing. Accepting
 //! resumes when an eighth of the room is free (the hysteresis avoids flapping), or
@@ -22,7 +22,7 @@ pub struct Admission {
     draining: bool,
 }
 
-/// What one attempt to accept came to.
+/// The result of one attempt to accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt<T> {
     /// A connection.
@@ -69,7 +69,7 @@ impl Admission {
         self.backs_off_until = Some(now + ACCEPT_BACK_OFF);
     }
 
-    /// When accepting resumes by itself.
+    /// The time when accepting resumes by itself.
     pub fn resumes_at(&self) -> Option<Instant> {
         self.backs_off_until.filter(|_| !self.draining)
     }

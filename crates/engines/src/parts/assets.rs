@@ -1,5 +1,6 @@
-//! Files that sessions send: opened by the launcher and named by number, or opened later and lent
-//! to the engine. The kernel sends them from its own pages, or they are read piece by piece.
+//! Files that sessions send. The launcher opens them and names them by number, or a session opens
+//! them later and lends them to the engine. The kernel sends them from its own pages, or the engine
+//! reads them piece by piece.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +15,7 @@ pub struct Assets {
     files: Vec<File>,
 }
 
-/// How much of a file is read at once, in bytes.
+/// The size of one read of a file, in bytes.
 const PIECE: usize = 64 * 1024;
 
 impl Assets {
@@ -24,7 +25,7 @@ impl Assets {
         AssetId(self.files.len() as u32 - 1)
     }
 
-    /// How many there are.
+    /// The number of files.
     #[must_use]
     pub fn len(&self) -> usize {
         self.files.len()
@@ -60,8 +61,8 @@ impl Assets {
     /// If the front of `out` is a file, reads its next piece into memory.
     ///
     /// # Errors
-    /// The file is unknown, cannot be read or is shorter than the range: the connection can only
-    /// be ended, for its length was promised.
+    /// The file is unknown, cannot be read or is shorter than the range. The connection can only be
+    /// ended, because its length was promised.
     pub fn load(&self, out: &mut Out) -> io::Result<()> {
         let Some((source, range)) = out.front_file() else { return Ok(()) };
         let len = (range.end - range.start).min(PIECE as u64) as usize;

@@ -1,4 +1,4 @@
-//! One connection, as every loop keeps it: the session, its socket, and how its peer behaves.
+//! One connection, as every loop keeps it: the session, its socket, and its peer's pace.
 
 use std::os::fd::OwnedFd;
 
@@ -10,24 +10,24 @@ use super::pace::{Pace, Taking};
 use crate::context::WorkerContext;
 use crate::limits::LINGER;
 
-/// A session and its socket; `X` is what one kind of loop keeps beside.
+/// A session and its socket; `X` is the additional record of one kind of loop.
 pub struct Connection<S: Service, X> {
     pub conn: Conn<S>,
     pub fd: OwnedFd,
-    /// When bytes last moved, in either direction.
+    /// The time when bytes last moved, in either direction.
     pub active: Instant,
-    /// When the loop looks at it even if nothing moves; [`Instant::NEVER`] if it need not.
+    /// The time when the loop looks at it even if nothing moves; [`Instant::NEVER`] if it need not.
     pub scheduled: Instant,
-    /// How the peer takes its output.
+    /// The peer's pace in taking its output.
     pub pace: Pace,
-    /// The last reply is out; until then the peer may still send before it is cut off.
+    /// Set when the last reply is out; until then the peer may still send before it is cut off.
     pub linger: Option<Instant>,
     /// The peer has stopped sending.
     pub ended: bool,
     pub x: X,
 }
 
-/// Why a connection is overdue.
+/// The reason why a connection is overdue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overdue {
     /// Nothing moved for too long: flush and close.
@@ -60,7 +60,7 @@ impl<S: Service, X> Connection<S, X> {
         self.conn.sent(context.service, cx, bytes);
     }
 
-    /// The kernel took `bytes` of what was taken out of the output before.
+    /// The kernel took `bytes` of the output that was taken out before.
     #[inline]
     pub fn landed(&mut self, context: &WorkerContext<'_, S>, cx: &Cx<'_, S::State>, bytes: usize) {
         self.note_sent(context, cx.now, bytes);
@@ -99,17 +99,17 @@ impl<S: Service, X> Connection<S, X> {
         }
     }
 
-    /// The session is over and its output flushed: whether the connection lingers. It does where
+    /// The session is over and its output flushed: whether the connection lingers. It lingers where
     /// the service ended it and the peer may still send: the write half is shut down, and until
-    /// [`LINGER`] is over the loop receives and drops what comes.
+    /// [`LINGER`] is over the loop receives and drops input.
     pub fn lingers(&mut self, now: Instant, phase: Phase) -> bool {
         let is_ours = matches!(self.conn.why(), Closed::Service | Closed::Overlong);
         if self.ended || !is_ours || phase >= Phase::Forced {
             return false;
         }
         if self.linger.is_none() {
-            // Not on a ring, which leaves a shutdown to a kernel thread: that one looks the
-            // descriptor up later, and may find the next connection under its number.
+            // A ring leaves a shutdown to a kernel thread, which looks the descriptor up later and
+            // may find the next connection under its number. So this is a call.
             if socket::shutdown_write(&self.fd).is_err() {
                 return false;
             }
@@ -125,7 +125,7 @@ impl<S: Service, X> Connection<S, X> {
         }
     }
 
-    /// Ends the session; the descriptor is left to be closed.
+    /// Ends the session; the caller closes the descriptor.
     pub fn close(self, service: &S, cx: &Cx<'_, S::State>) -> OwnedFd {
         self.reset_if_stalled();
         self.conn.close(service, cx);

@@ -1,8 +1,8 @@
-//! When sessions want to be woken: a heap with lazy deletion.
+//! The wake-up times of sessions: a heap with lazy deletion.
 //!
-//! A session has at most one entry that counts, the earliest; when that comes up and the session
-//! wants to be woken later by now, it is put back. A deadline that moves with every request thus
-//! costs a comparison, not a heap operation.
+//! A session has at most one valid entry, the earliest. When that entry comes up and the session
+//! now wants to be woken later, the entry is put back. A deadline that moves with every request
+//! thus costs a comparison, not a heap operation.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,7 +16,7 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// `id` wants to be woken at `wake`; `scheduled` is its entry that counts, kept by the caller
+    /// `id` wants to be woken at `wake`; `scheduled` is its valid entry, kept by the caller
     /// ([`Instant::NEVER`] if there is none).
     #[inline]
     pub fn ask(&mut self, id: SessionId, wake: Option<Instant>, scheduled: &mut Instant) {
@@ -33,8 +33,8 @@ impl Deadlines {
         self.heap.peek().map(|Reverse((wake, _))| *wake)
     }
 
-    /// Takes out the next entry that has come by `now`; the caller compares it with what the
-    /// session keeps, forgets that, and asks again if the session's deadline is later.
+    /// Takes out the next entry that has come by `now`. The caller compares it with the session's
+    /// record, clears that record, and asks again if the session's deadline is later.
     pub fn due(&mut self, now: Instant) -> Option<(Instant, SessionId)> {
         if self.next()? > now {
             return None;

@@ -1,5 +1,5 @@
-//! What every event loop keeps: its sessions, their deadlines, the spare buffers, the time of the
-//! turn. How a loop watches descriptors is its own affair; `X` is its record for each session.
+//! The common part of every event loop: its sessions, their deadlines, the spare buffers, the time
+//! of the turn. Each loop watches descriptors in its own way; `X` is its record for each session.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -29,14 +29,14 @@ pub struct At<'f, 'a, S: Service, X> {
 }
 
 impl<S: Service, X> At<'_, '_, S, X> {
-    /// How many bytes this session may send in this turn.
+    /// The number of bytes that this session may send in this turn.
     #[inline]
     pub fn send_bytes(&self) -> usize {
         if *self.moved < TURN_BYTES { SEND_BYTES } else { SEND_BYTES_LONG }
     }
 
-    /// The turn of this session is over: takes back what it does not need and notes when it wants
-    /// to be woken.
+    /// The turn of this session is over: takes back its spare memory and notes when it wants to be
+    /// woken.
     #[inline]
     pub fn rest(self, wake: Option<Instant>) {
         self.connection.conn.reclaim(self.buffers);
@@ -44,7 +44,7 @@ impl<S: Service, X> At<'_, '_, S, X> {
     }
 }
 
-/// A worker's sessions and what they share.
+/// A worker's sessions and their shared data.
 pub struct EventLoop<'a, S: Service, X> {
     pub context: &'a WorkerContext<'a, S>,
     pub table: Table<Connection<S, X>>,
@@ -111,7 +111,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         self.table.insert(Connection::new(conn, fd, self.now, x));
         self.context.opened(self.now);
         if self.drained {
-            // It was on its way when the drain began.
+            // The connection was on its way when the drain began.
             let cx = self.cx(id);
             let connection = self.table.lookup(id).expect("inserted just now");
             connection.conn.drain(self.context.service, &cx);
@@ -128,7 +128,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         Some(fd)
     }
 
-    /// Notes the deadline that the session wants by now.
+    /// Notes the session's present deadline.
     pub fn schedule(&mut self, id: SessionId) {
         if let Some(connection) = self.table.lookup(id) {
             let wake = connection.conn.wants().wake;
@@ -136,7 +136,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         }
     }
 
-    /// A session and the context of a call for it, with the spare buffers beside.
+    /// A session and the context of a call for it, with the spare buffers.
     #[inline]
     pub fn at(&mut self, id: SessionId) -> Option<At<'_, 'a, S, X>> {
         let context = self.context;
@@ -151,7 +151,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         self.moved >= TURN_BYTES
     }
 
-    /// How long the loop may sleep; `None`: until something happens.
+    /// The time that the loop may sleep; `None`: until an event.
     pub fn timeout(&self) -> Option<Duration> {
         let mut soonest = if self.table.len() > 0 { self.next_sweep } else { Instant::NEVER };
         for moment in [self.deadlines.next(), self.admission.resumes_at(), self.next_tick] {
@@ -210,8 +210,8 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         }
     }
 
-    /// Looks for overdue sessions now and then, and in parts: each look can be a system call, and
-    /// thousands of them at once would delay all sessions.
+    /// Looks for overdue sessions from time to time, and in parts: each look can be a system call,
+    /// and thousands of them at once would delay all sessions.
     pub fn sweep(&mut self) -> Vec<(SessionId, Overdue)> {
         if self.now < self.next_sweep {
             return Vec::new();
@@ -235,7 +235,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         found
     }
 
-    /// Accepts no more, once the connections on their way from an acceptor are in.
+    /// Stops accepting, once the connections on their way from an acceptor are in.
     pub fn stop_admitting(&mut self) {
         if self.context.is_over() {
             self.admission.drain();
@@ -309,7 +309,7 @@ fn prepared<S: Service, X>(context: &WorkerContext<'_, S>) -> (Table<Connection<
     (table, buffers)
 }
 
-/// How often to look for overdue sessions.
+/// The interval of the search for overdue sessions.
 pub fn sweep_every<S: Service>(context: &WorkerContext<'_, S>) -> Duration {
     let shortest = context.idle().min(context.write_stall()).min(LINGER);
     (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(5))

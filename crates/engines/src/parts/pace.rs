@@ -1,9 +1,9 @@
 //! Whether a peer takes its output, and fast enough: the bound on slow readers, the same in every
 //! loop.
 //!
-//! The surprising thing: what was sent is not what was taken. The kernel makes room for us only
-//! when a third of its buffer is empty, which is long for a peer that is slow; so what counts is
-//! what the peer's kernel has acknowledged (`SIOCOUTQ`).
+//! Sent bytes are not taken bytes. The kernel makes room only when a third of its buffer is empty,
+//! which takes long for a slow peer; so the measure is the number of bytes that the peer's kernel
+//! has acknowledged (`SIOCOUTQ`).
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::knobs::Knobs;
 /// The window of the rate; the stall time where that is shorter.
 const WINDOW: Duration = Duration::from_secs(5);
 
-/// A peer that was given this many bytes has taken nearly as many: from then on the kernel may hold
-/// a whole send buffer for it, and the server need not send so often. (The bound costs up to twice
+/// A peer that was given this many bytes has taken nearly as many. From then on the kernel may hold
+/// a whole send buffer for it, and the server need not send as often. (The bound costs up to twice
 /// the CPU for a file of 10 MiB over loopback.)
 const PROOF: u64 = 1 << 20;
 
-/// What the peer has taken since the last look.
+/// The peer's progress since the last look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taking {
     /// The peer has taken something since the last look.
@@ -32,16 +32,16 @@ pub enum Taking {
     TooLittle,
 }
 
-/// How one peer takes its output.
+/// The pace at which one peer takes its output.
 #[derive(Debug)]
 pub struct Pace {
     /// Bytes given to the kernel for it.
     given: u64,
-    /// With this many bytes it has proved that it reads.
+    /// The number of given bytes that proves that the peer reads.
     proof: u64,
-    /// Those of them that the peer's kernel had at the last look.
+    /// The number of given bytes that the peer's kernel had at the last look.
     taken: u64,
-    /// When the window began, and what the peer had then.
+    /// The beginning of the window, and the bytes that the peer had then.
     window: Option<(Instant, u64)>,
 }
 
@@ -62,7 +62,7 @@ impl Pace {
     #[cold]
     fn trust(&mut self, fd: impl AsFd) {
         self.proof = u64::MAX;
-        // Where that fails the bound stays.
+        // If this fails, the bound stays.
         let _ = socket::set_unsent_max(fd, None);
     }
 

@@ -42,7 +42,7 @@ pub trait Poller: Sized {
     /// Starts watching a descriptor; `key` comes back with its events.
     fn add(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()>;
 
-    /// Changes what is watched for.
+    /// Changes the watched events.
     fn modify(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()>;
 
     /// Stops watching a descriptor that stays open.
@@ -55,7 +55,7 @@ pub trait Poller: Sized {
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()>;
 }
 
-/// What a readiness loop keeps for each session.
+/// A readiness loop's record for each session.
 pub struct Watch {
     interest: Interest,
     /// There may be more to read than was read.
@@ -85,7 +85,7 @@ struct Loop<'a, S: Service, P: Poller> {
     since_renewed: u32,
     /// The server drains, and the poller cannot report further changes of phase.
     looking: bool,
-    /// A connection came that the poller cannot watch.
+    /// A connection arrived that the poller cannot watch.
     turned_away: bool,
 }
 
@@ -150,7 +150,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     /// One round; true when the server has drained.
     fn turn(&mut self, ready: &[Ready]) -> io::Result<bool> {
         let mut is_acceptable = false;
-        // As many as fit a turn, so that large transfers do not delay new events.
+        // Only as many as fit a turn, so that large transfers do not delay new events.
         for _ in 0..self.again.len() {
             let Some(id) = self.again.pop_front() else { break };
             if let Some(connection) = self.event_loop.table.lookup(id) {
@@ -313,10 +313,10 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         connection.x.readable |= event.readable;
         connection.x.ending |= event.hangup;
         connection.x.blocked &= !event.writable;
-        // Where the peer's end is not asked for, a hang-up is the whole connection's.
+        // Where the peer's end is not asked for, a hang-up means the whole connection.
         let broken = event.error || (event.hangup && !connection.x.interest.rdhup);
         if broken && !connection.x.interest.read {
-            // No receive would find out, and the event would come back for ever.
+            // No receive would report it, and the event would come back forever.
             connection.conn.abort(Closed::Reset);
         }
         let is_output = event.writable && !event.readable && !event.hangup && !event.error;
@@ -327,8 +327,9 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         }
     }
 
-    /// A peer takes output again in a turn that is long already: its session continues in a later
-    /// turn, after others that wait for the same, and its event is not reported again meanwhile.
+    /// A peer takes output again in a turn that is long already. Its session continues in a later
+    /// turn, after other sessions that wait for the same, and its event is not reported again
+    /// meanwhile.
     fn postpone(&mut self, id: SessionId) {
         let Some(connection) = self.event_loop.table.lookup(id) else { return };
         let Connection { x, fd, .. } = connection;

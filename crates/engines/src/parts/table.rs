@@ -35,7 +35,7 @@ impl<T> Table<T> {
         self.free.extend((made as u32..count as u32).rev());
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.live
     }
@@ -87,7 +87,7 @@ impl<T> Table<T> {
         self.ids_within(0..self.slots.len())
     }
 
-    /// How many slots there are, empty ones included.
+    /// The number of slots, empty ones included.
     pub fn slots(&self) -> usize {
         self.slots.len()
     }

@@ -1,5 +1,5 @@
 //! Sending by calls: one `send(2)` for output in one piece, one `sendmsg(2)` for a rope, one
-//! `sendfile(2)` for a file. The same for loops that may wait and for loops that may not.
+//! `sendfile(2)` for a file. Loops that may wait and loops that may not share this code.
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::limits::{SEND_SLICES, SENDFILE_BYTES};
 pub enum Wait {
     /// As long as the socket's send timeout.
     May,
-    /// It answers `WouldBlock` instead.
+    /// The call answers `WouldBlock` instead.
     Not,
 }
 

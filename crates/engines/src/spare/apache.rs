@@ -1,5 +1,5 @@
 //! Apache's rule (`perform_idle_server_maintenance`, server/mpm/worker/worker.c, 2.0.45 and 2.4),
-//! as it stands there: a look a second, exponential growth, one process less at a time.
+//! unchanged: a look a second, exponential growth, one process less at a time.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub const EVERY: Duration = Duration::from_secs(1);
 /// The most processes that one look starts (`MAX_SPAWN_RATE`).
 const RATE_MAX: usize = 32;
 
-/// What one look remembers for the next.
+/// The state that one look keeps for the next.
 #[derive(Clone, Debug)]
 pub struct Apache {
     /// Processes that the next look may start (`idle_spawn_rate`).
@@ -27,7 +27,7 @@ impl Apache {
     pub fn judge(&mut self, terms: &Terms, census: &Census) -> Verdict {
         let rate = std::mem::replace(&mut self.rate, 1);
         if census.idle > terms.spare_max {
-            // It is a byte in the pipe of death: some process, whichever reads it first.
+            // Apache writes a byte into the pipe of death: whichever process reads it first ends.
             return match census.processes > census.retiring {
                 true => Verdict { act: Act::Retire(1), why: "more idle than the most spare" },
                 false => hold("all are retiring already"),

@@ -1,13 +1,13 @@
-//! Our rule: grow at once by what is missing, shrink late and all at once, within a band that the
-//! load itself makes wide enough.
+//! Our own rule: grow at once by the whole deficit, shrink late and all at once, within a band that
+//! widens with the load's spread.
 //!
-//! Growth is urgent, because clients wait for workers: each look, ten times a second, starts the
-//! whole deficit, computed for the load at the time when the new ones are ready. Shrinking is not
-//! urgent: idle workers cost only memory. It waits for [`DWELL`], and longer each time it turns out
-//! to have been too early. The band's upper edge lies at least two processes and twice the standard
-//! deviation of the load above its lower one, so that a wobbling load, and a process more or less,
-//! stay inside. Only where the load has been still for as long as is remembered does the most spare
-//! itself hold.
+//! Growth is urgent, because clients wait for workers. Each look, ten times a second, starts the
+//! whole deficit, computed for the load at the time when the new processes are ready. Shrinking is
+//! not urgent: idle workers cost only memory. It waits for [`DWELL`], and longer each time it turns
+//! out to have been too early. The band's upper edge lies at least two processes and twice the
+//! standard deviation of the load above its lower edge, so that a wobbling load, and a process more
+//! or less, stay inside. The upper limit itself holds only where the load has been still for as
+//! long as the controller remembers.
 
 use std::time::Duration;
 
@@ -15,44 +15,44 @@ use seam::Instant;
 
 use super::{Act, Census, Terms, Verdict, hold};
 
-/// Between two looks.
+/// The time between two looks.
 pub const EVERY: Duration = Duration::from_millis(100);
-/// How long there must be too many before any retires.
+/// The time for which there must be too many idle workers before any process retires.
 pub const DWELL: Duration = Duration::from_secs(10);
-/// The dwell is never longer than so many times [`DWELL`].
+/// The longest dwell, as a multiple of [`DWELL`].
 pub const PENALTY_MAX: u32 = 3;
-/// Growth so soon after a retirement shows that it was too early.
+/// Growth this soon after a retirement shows that the retirement was too early.
 const REGRET: Duration = Duration::from_secs(60);
-/// The load's spread is that of this window and the one before; what was before them is forgotten,
-/// so that a load that has dropped once does not pass for one that wobbles.
+/// The load's spread is that of this window and the one before. Earlier windows are forgotten, so
+/// that a load that has dropped once does not count as wobbling.
 const WINDOW: Duration = Duration::from_secs(10);
 /// Time constant of the load's slope, in seconds.
 const SLOPE_MEMORY: f64 = 0.3;
-/// How far ahead is looked: what a process takes to be ready, and the time to the next look.
+/// The time to look ahead: a process's start-up time, and the time to the next look.
 const LEAD: f64 = 0.25;
 
-/// What one look remembers for the next.
+/// The state that one look keeps for the next.
 #[derive(Clone, Debug)]
 pub struct Damped {
     last: Instant,
     load: Option<Load>,
-    /// Since when there have been too many.
+    /// The time since which there have been too many.
     over_since: Option<Instant>,
     retired_at: Option<Instant>,
     penalty: u32,
 }
 
-/// The busy workers: how far they spread, and how fast they become more, a second.
+/// The busy workers: their spread, and their growth a second.
 #[derive(Clone, Copy, Debug)]
 struct Load {
-    /// The window at hand, and the one before.
+    /// The current window, and the one before.
     windows: [Moments; 2],
     began: Instant,
     latest: f64,
     slope: f64,
 }
 
-/// Count, sum and sum of squares of what was seen.
+/// Count, sum and sum of squares of the observations.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moments(f64, f64, f64);
 
@@ -73,7 +73,7 @@ impl Load {
         self.latest = busy;
     }
 
-    /// Hardly a worker more or less in both windows, of which one is whole.
+    /// Whether the load varied by hardly a worker in both windows, of which one is whole.
     fn is_still(&self) -> bool {
         self.windows[1].0 > 0.0 && self.spread() < 1.0
     }
@@ -107,7 +107,7 @@ impl Damped {
         let load = self.load.get_or_insert(Load::new(busy, now));
         load.see(busy, now, seconds);
         let growth = (load.slope * LEAD).max(0.0);
-        // A forecast never asks for more than the load at hand would justify twice over.
+        // A forecast never asks for more than twice what the current load justifies.
         let coming = growth.min(busy.max(terms.size as f64)) as usize;
         let missing = (terms.spare_min + coming).saturating_sub(census.idle);
         if missing > 0 {
@@ -146,7 +146,7 @@ impl Damped {
         if count == 0 {
             return hold("all are retiring already");
         }
-        // What goes must not be missing the moment after.
+        // The idle workers that leave must not be needed a moment later.
         let count = count.min(census.idle.saturating_sub(terms.spare_min) / terms.size);
         if count == 0 {
             return hold("a process less would be fewer idle than the least spare");

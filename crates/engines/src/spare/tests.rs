@@ -1,14 +1,15 @@
-//! The controller against a server in virtual time: processes that take a moment to start, retire
-//! by draining, and a load that somebody else decides.
+//! The controller against a server in virtual time: processes take a moment to start and retire by
+//! draining; the test sets the load.
 
 use std::time::Duration;
 
 use super::*;
 
 const MS: u64 = 1_000_000;
-/// What a process takes until its workers are there.
+/// The time from a process's start until its workers are there.
 const BIRTH: Duration = Duration::from_millis(40);
-/// Thread-mostly, as in a study of Apache 2.0: three processes of 50, 25 to 75 of them spare.
+/// Many threads a process, as in a study of Apache 2.0: three processes of 50, 25 to 75 of them
+/// spare.
 const MOSTLY: Terms = Terms { size: 50, spare_min: 25, spare_max: 75, processes_max: 3 };
 
 /// A server whose load is a number of busy workers at each moment.
@@ -16,13 +17,13 @@ struct Server {
     spare: Spare,
     /// Processes that serve.
     serving: usize,
-    /// When those that retire are gone: their connections last a second.
+    /// The times at which retiring processes are gone: their connections last a second.
     retiring: Vec<Instant>,
     births: Vec<Instant>,
     now: Instant,
     spawned: usize,
     retired: usize,
-    /// Worker-steps that somebody had to wait for.
+    /// Worker-steps during which a client had to wait.
     starved: usize,
 }
 
@@ -46,7 +47,7 @@ impl Server {
         }
     }
 
-    /// 10 ms pass.
+    /// Lets 10 ms pass.
     fn step(&mut self, load: usize) {
         let now = self.now + Duration::from_nanos(10 * MS);
         self.now = now;
@@ -203,7 +204,7 @@ fn regret_makes_it_patient() {
     assert!(server.spawned < early * 3, "expected calm after {early}, found {}", server.spawned);
 }
 
-/// Whatever is counted, what is asked for can be done.
+/// For any counts, the requested action is possible.
 #[test]
 fn any_census_has_a_verdict_that_can_be_carried_out() {
     let mut rng = stats::Rng::new(0x5EED);

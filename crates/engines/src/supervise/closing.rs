@@ -1,11 +1,11 @@
-//! How a server stops: its listeners, its drain, and its force. New clients are kept out first, and
-//! those in the kernel's queue are still accepted.
+//! Stopping a server: its listeners, its drain, and its force. The server first keeps new clients
+//! out, and still accepts those in the kernel's queue.
 //!
 //! Closing a listener resets the connections in its queue, whose peers may have sent requests. So
 //! the listeners are made deaf first: they drop SYN packets, which a new client takes for packet
-//! loss and sends again. Handshakes that have begun get [`AT_LEAST`] to complete, and the workers
-//! continue as before until the queue is empty, or until [`AT_MOST`] has passed because all workers
-//! are busy.
+//! loss and sends again. Handshakes in progress get [`AT_LEAST`] to complete. The workers continue
+//! as before until the queue is empty, or until [`AT_MOST`] has passed because all workers are
+//! busy.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use sys::socket;
 use super::{Crew, GRACE, Supervisor, clock};
 use crate::say::say;
 
-/// How long a handshake that has begun may take. The kernel does not report those, and on a busy
-/// machine the last packet waits for a core even if both ends are local.
+/// The time that a handshake in progress may take. The kernel does not report such handshakes, and
+/// on a busy machine the last packet waits for a core even if both ends are local.
 const AT_LEAST: Duration = Duration::from_millis(10);
-/// How long accepting the queue may take, if the drain is not shorter: a server that serves one
-/// client at a time accepts the next when the last has left.
+/// The time that accepting the queue may take, if the drain is not shorter: a server that serves
+/// one client at a time accepts the next when the last has left.
 const AT_MOST: Duration = Duration::from_secs(2);
-/// Between two looks at the queue.
+/// The time between two looks at the queue.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The listeners are deaf.
@@ -34,7 +34,7 @@ pub(super) struct Closing {
 }
 
 impl Closing {
-    /// When the queue is to be looked at.
+    /// The time to look at the queue.
     pub fn wakes_at(&self) -> Instant {
         self.looks_at
     }
@@ -85,7 +85,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    /// No new client comes from here on; drains as soon as the queue is empty.
+    /// Keeps new clients out; drains as soon as the queue is empty.
     fn close_listeners(&mut self, now: Instant) {
         // A successor accepts from the same listeners.
         let are_ours = self.successor.is_none() && !self.handed_over;

@@ -1,4 +1,4 @@
-//! What a container does for the supervisor, and how it tells of ends.
+//! The interface between supervisor and container: orders to workers, and reports of their ends.
 
 use std::fmt;
 use std::io;
@@ -9,13 +9,13 @@ use sys::signal::Signal;
 
 use crate::accept::Arrival;
 
-/// What a container can do for the supervisor.
+/// The services of a container to the supervisor.
 pub(crate) trait Crew {
-    /// Starts a worker; with a visitor, for as long as that one stays.
+    /// Starts a worker; with a visitor, the worker lasts as long as that connection.
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> io::Result<()>;
-    /// Whether there are descriptors for a visitor and what its worker costs the supervisor.
+    /// Whether descriptors are left for a visitor and for the supervisor's part of its worker.
     fn has_room(&self) -> bool;
-    /// Descriptors that become readable when a worker ends, beside the bell.
+    /// Descriptors that become readable when a worker ends, besides the bell.
     fn watched(&self) -> Vec<BorrowedFd<'_>>;
     /// The workers that have ended since the last call.
     fn reap(&mut self) -> Vec<Ended>;
@@ -29,10 +29,10 @@ pub(crate) struct Ended {
     pub end: End,
 }
 
-/// How a worker has ended, as whoever waited for it saw it.
+/// A worker's end, as seen by the thread or process that waited for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It left of its own accord.
+    /// It left by itself.
     Left,
     /// Its process exited with this code.
     Code(i32),
@@ -42,7 +42,7 @@ pub(crate) enum End {
     Panicked(String),
     /// It could not go on, for this reason.
     Failed(String),
-    /// Nobody knows.
+    /// The cause is unknown.
     Lost(String),
 }
 

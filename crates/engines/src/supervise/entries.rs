@@ -1,4 +1,4 @@
-//! The workers' places: who holds them, and when they are filled again.
+//! The workers' places: the worker in each, and the time when an empty place is filled again.
 
 use std::io;
 use std::time::Duration;
@@ -13,24 +13,24 @@ use crate::accept::Arrival;
 use crate::fault::Fault;
 use crate::say::say;
 
-/// The first delay before a worker is replaced that did not live for a second; it doubles.
+/// The first delay before a worker that did not live for a second is replaced; it doubles.
 const RESPAWN_FIRST: Duration = Duration::from_millis(10);
 /// The longest such delay.
 pub(super) const RESPAWN_MAX: Duration = Duration::from_millis(800);
-/// A worker that lived this long did not die of its birth.
+/// A worker that lived this long did not die of its start.
 const LIFE_MIN: Duration = Duration::from_secs(1);
 
 /// A worker as the supervisor follows it, from one generation to the next.
 pub(super) struct WorkerEntry {
     pub generation: u32,
     pub born: Instant,
-    /// Deaths in a row shortly after birth.
+    /// Deaths in a row shortly after the start.
     pub failures: u32,
     pub respawn_at: Option<Instant>,
     pub alive: bool,
     /// It was asked to leave because there are too many workers.
     pub retiring: bool,
-    /// The one before had served its number of connections.
+    /// Its predecessor had served its number of connections.
     pub recycled: bool,
 }
 
@@ -84,7 +84,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         entry.alive = true;
         entry.recycled = false;
         common.board.turnover().spawned.add(1);
-        // The process takes its slot itself, so its pid is not known here yet.
+        // The process itself takes its slot, so its pid is not known here yet.
         self.event_log.born(self.entries[index].born, index, None, why);
         Ok(())
     }
@@ -116,7 +116,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             }
             if phase > Phase::Ready {
                 if index >= common.shape.entries() - common.shape.acceptors() {
-                    // Its workers learn that no connection comes any more.
+                    // The acceptor's workers learn that no more connections come.
                     common.stop.ring();
                 }
                 continue;
@@ -152,7 +152,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         Ok(())
     }
 
-    /// Why the worker of the entry `index` has ended.
+    /// The reason why the worker of the entry `index` has ended.
     fn cause(&self, index: usize, end: &End, was_dismissed: bool) -> Death {
         let phase = self.phase();
         match end {

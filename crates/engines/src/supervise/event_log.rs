@@ -1,5 +1,5 @@
-//! Which workers started and ended, when and why: counts by reason since the start, and the last
-//! events in words.
+//! The log of workers that started and ended: counts by reason since the start, and the last events
+//! in words.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,19 +10,19 @@ use sys::process::Pid;
 use super::End;
 use crate::status::Happening;
 
-/// Events that are kept.
+/// The number of events kept.
 const EVENTS_MAX: usize = 200;
 
-/// Why a worker was started.
+/// The reason why a worker was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Birth {
     /// The server opens.
     Start,
     /// More spare workers were wanted.
     Demand,
-    /// In the place of one that has failed.
+    /// To replace a worker that has failed.
     Respawn,
-    /// In the place of one that has served enough.
+    /// To replace a worker that has served enough.
     Recycle,
     /// For one connection.
     Visit,
@@ -40,7 +40,7 @@ impl fmt::Display for Birth {
     }
 }
 
-/// Why a worker is gone.
+/// The reason why a worker is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Death {
     /// Its connection has ended.
@@ -68,7 +68,7 @@ pub(super) enum Death {
 }
 
 impl Death {
-    /// What an end means where none was asked for.
+    /// The meaning of an end that was not asked for.
     pub(super) fn of(end: &End) -> Death {
         match end {
             End::Left => Death::Unbidden,
@@ -109,7 +109,7 @@ pub(super) struct EventLog {
     born: Vec<(Birth, u64)>,
     dead: Vec<(Death, u64)>,
     events: VecDeque<(Instant, Happening)>,
-    /// An administration client may read the events.
+    /// Whether an administration client may read the events.
     is_read: bool,
 }
 
@@ -166,12 +166,12 @@ impl EventLog {
         self.events.push_back((now, Happening { ago_ns: 0, what, worker, pid, why, is_fault }));
     }
 
-    /// How many workers were started, by reason.
+    /// The number of workers started, by reason.
     pub(super) fn spawned(&self) -> Vec<(String, u64)> {
         self.born.iter().map(|(why, count)| (why.to_string(), *count)).collect()
     }
 
-    /// How many workers ended, by reason.
+    /// The number of workers ended, by reason.
     pub(super) fn exited(&self) -> Vec<(String, u64)> {
         self.dead.iter().map(|(why, count)| (why.to_string(), *count)).collect()
     }

@@ -1,4 +1,4 @@
-//! When the state is kept, and how where clients have taken every descriptor.
+//! Saving the state, also when clients have taken every descriptor.
 
 use std::fs::File;
 use std::io;
@@ -11,25 +11,25 @@ use sys::process;
 use super::{Crew, Supervisor};
 use crate::say::say;
 
-/// How long to wait before a failed save is tried again.
+/// The time before a failed save is tried again.
 const SAVE_RETRY: Duration = Duration::from_secs(1);
-/// A descriptor held back for the moment when there are no others: where workers are threads, their
-/// clients can take all that the process may have, and saving needs one.
+/// A descriptor held in reserve: where workers are threads, their clients can take all descriptors
+/// of the process, and saving needs one.
 pub(super) struct Reserve(Option<File>);
 
 impl Reserve {
-    /// Takes one, if there is one.
+    /// Takes a descriptor, if one is left.
     pub(super) fn take() -> Reserve {
         Reserve(File::open(NOTHING).ok())
     }
 
-    /// Whether there are no others, and it is here.
+    /// Whether no other descriptor is left, and the reserve is here.
     fn is_needed(&self) -> bool {
         let is_out = |error: io::Error| matches!(error.raw_os_error(), Some(MFILE | NFILE));
         self.0.is_some() && File::open(NOTHING).is_err_and(is_out)
     }
 
-    /// Takes one again, as soon as there is one.
+    /// Takes a descriptor again, as soon as one is free.
     fn refill(&mut self) {
         if self.0.is_none() {
             self.0 = File::open(NOTHING).ok();
@@ -37,7 +37,7 @@ impl Reserve {
     }
 }
 
-/// A file that can always be opened.
+/// A file that always opens.
 const NOTHING: &str = "/dev/null";
 
 // errno(3), Linux: no descriptor is left in the system, in the process.
@@ -48,7 +48,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// Saves what is due.
     pub(super) fn keep(&mut self, now: Instant) {
         if self.handed_over {
-            // Two who write one file would undo each other's work; the successor writes it.
+            // Two writers of one file would undo each other's work; the successor writes it.
             return;
         }
         if self.save_next.is_some_and(|moment| moment <= now) {
@@ -83,12 +83,13 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    /// Saves where there are no descriptors but the reserve.
+    /// Saves where no descriptors are left but the reserve.
     fn save_by_reserve(&mut self) -> Result<(), String> {
         let (store, state) = (&mut *self.store, self.common.server.state);
         if !self.common.shape.container.is_processes()
             && let Some(spare) = &self.reserve.0
-            // What is given up here, a worker beside us may take before the file does.
+            // A worker beside this process may take the descriptor that is freed here before the
+            // file does.
             && let Ok(saved) = process::apart(spare.as_fd(), || store.save(state))
         {
             return saved;

@@ -17,16 +17,16 @@ use crate::say::say;
 use crate::server::Common;
 use crate::shape::SLOTS;
 
-/// What the supervisor needs to accept connections.
+/// The supervisor's resources for accepting connections.
 pub(super) struct Reception<'a, S: Service> {
     common: &'a Common<'a, S>,
     admission: Admission,
     /// Entries whose worker has ended.
     pub vacant: Vec<usize>,
-    /// When the service's tick is due: no worker is always there to call it.
+    /// The time of the service's next tick: no worker is always there to call it.
     next_tick: Option<Instant>,
     effects: Effects,
-    /// Its own name on the scoreboard, for what it counts.
+    /// The supervisor's own name on the scoreboard, for its counts.
     me: WorkerId,
 }
 
@@ -48,7 +48,7 @@ impl<'a, S: Service> Reception<'a, S> {
         })
     }
 
-    /// When something is due here.
+    /// The time of the next task here.
     pub fn wakes_at(&self) -> Option<Instant> {
         let resumes_at =
             self.admission.resumes_at().filter(|_| self.common.board.phase() == Phase::Ready);

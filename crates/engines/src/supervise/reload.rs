@@ -1,5 +1,5 @@
-//! `SIGHUP`: rereads the settings and puts in force those that can change while workers serve,
-//! reopens logs, leaves data alone.
+//! `SIGHUP`: rereads the settings and puts those in force that can change while workers serve,
+//! reopens logs, and leaves data alone.
 
 use seam::Service;
 

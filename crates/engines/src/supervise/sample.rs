@@ -1,4 +1,4 @@
-//! Taking a sample of the server, and the windows of a second by which rates are known.
+//! Samples of the server, and the windows of a second from which rates are computed.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::shape::SLOTS;
 use crate::spare::Spare;
 use crate::status::{Limits, Queue, Rates, SCHEMA, Sample, ShapeFacts, Totals, Worker};
 
-/// How long a window is, about: it ends when the supervisor wakes.
+/// The approximate length of a window: it ends when the supervisor wakes.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// The counts at the beginning of the present window, and what the last one came to.
+/// The counts at the beginning of the present window, and the results of the last one.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     since: Option<(Instant, memory::Totals)>,
@@ -24,7 +24,7 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    /// When the present window ends.
+    /// The end of the present window.
     pub(super) fn wakes_at(&self) -> Option<Instant> {
         self.since.map(|(begun, _)| begun + WINDOW)
     }
@@ -57,7 +57,7 @@ impl Windows {
 }
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    /// Everything that can be told, now.
+    /// A complete sample, taken now.
     pub(super) fn sample(&mut self) -> Sample {
         let (common, board) = (self.common, self.common.board);
         let now = clock();
@@ -84,7 +84,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             for (sum, why) in refused.iter_mut().zip(Refusal::ALL) {
                 *sum += slot.refusals(*why);
             }
-            // Where each connection has a worker, those that have left are a crowd.
+            // Where each connection has a worker, departed workers would fill the list.
             if slot.state() != SlotState::Gone || self.reception.is_none() {
                 workers.push(worker);
             }

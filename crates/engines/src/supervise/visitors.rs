@@ -1,4 +1,4 @@
-//! The administration's clients, between two looks at the workers.
+//! Serving the administration's clients, between two looks at the workers.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use sys::poll::{PollFd, poll};
 use super::{Crew, Supervisor, clock};
 use crate::admin::{Answer, Order};
 
-/// How long clients may take to read the last answers.
+/// The time that clients may take to read the last answers.
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {

@@ -2,7 +2,8 @@
 //! many children (prefork).
 //!
 //! The kernel's scheduler is the event loop. A call that waits wakes at least every 250 ms, by the
-//! timeouts that accepted sockets inherit from the listener, so that drains and limits are seen.
+//! timeouts that accepted sockets inherit from the listener, so that the worker sees drains and
+//! limits.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -56,12 +57,12 @@ pub fn serve_one<S: Service>(context: &WorkerContext<'_, S>, (fd, peer): Arrival
     Turn::new(context, &mut kept, fd, Peer::Net(peer)).run();
 }
 
-/// What a worker keeps from one connection to the next.
+/// The buffers that a worker keeps from one connection to the next.
 struct Kept {
     scratch: Vec<u8>,
     buffers: Buffers,
     served: u32,
-    /// When the service's world ticks, if this worker calls it.
+    /// The time of the service's next tick, if this worker calls it.
     next_tick: Option<Instant>,
 }
 
@@ -89,7 +90,7 @@ struct Turn<'a, 'd, S: Service> {
     kept: &'a mut Kept,
     connection: Connection<S, SessionId>,
     now: Instant,
-    /// When the peer's pace is looked at next.
+    /// The time of the next look at the peer's pace.
     look: Instant,
     /// The socket's receive timeout, if it is not [`WAIT`].
     timeout: Duration,
@@ -151,7 +152,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
     }
 
     fn receive(&mut self, timeout: Duration) {
-        // A timeout of zero would mean "for ever" (socket(7), SO_RCVTIMEO).
+        // A timeout of zero would mean "forever" (socket(7), SO_RCVTIMEO).
         let timeout = timeout.max(Duration::from_micros(1));
         if timeout != self.timeout {
             self.timeout = timeout;
@@ -180,7 +181,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         }
     }
 
-    /// Does jobs in place, and sends until nothing waits.
+    /// Runs jobs in place, and sends until nothing waits.
     fn work_and_send(&mut self) {
         loop {
             let cx = self.cx();
@@ -243,7 +244,8 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         self.context.rest(Doing::Working);
         self.connection.conn.reclaim(&mut self.kept.buffers);
         let cx = self.cx();
-        // Open until the end is counted: a client that sees the close may look at the counts.
+        // The socket stays open until the end is counted: a client that sees the close may look at
+        // the counts.
         let fd = self.connection.close(self.context.service, &cx);
         self.context.closed(self.now);
         drop(fd);

@@ -1,9 +1,10 @@
 //! Readiness by `epoll(7)`: one loop, all sessions of the worker.
 //!
 //! The kernel keeps the set of watched descriptors, so the cost of a turn grows with the ready
-//! connections, not with the open ones. Level-triggered by default: one `epoll_ctl(2)` when a
+//! connections, not with the open ones. By default it is level-triggered: one `epoll_ctl(2)` when a
 //! session opens and one for each change of interest, which a steady session never has.
-//! Edge-triggered (`--edge`): only the first, and the loop remembers what may still be readable.
+//! Edge-triggered (`--edge`) needs only the first call; the loop remembers which sessions may still
+//! be readable.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -2,8 +2,8 @@
 //! event MPM).
 //!
 //! One thread of each process, the listener, waits for all of its connections and queues each one
-//! that becomes ready. The workers take connections from the queue; each serves one until that
-//! would block, and parks it again. So a keep-alive connection costs no worker between two
+//! that becomes ready. The workers take connections from the queue; a worker serves a connection
+//! until it would block, and parks it again. So a keep-alive connection costs no worker between two
 //! requests. The price is a change of threads for each request, which distinguishes this engine
 //! from a loop.
 
@@ -28,7 +28,7 @@ use crate::parts::pace::Taking;
 use crate::parts::transmit::{Wait, transmit};
 use crate::wait::Mechanism;
 
-/// How often a peer that takes no output is examined.
+/// The interval at which a peer that takes no output is examined.
 const LOOK: Duration = Duration::from_secs(2);
 /// Receives in a row from a peer that should stop sending.
 const LINGER_RECEIVES: usize = 16;
@@ -206,7 +206,7 @@ impl<'a, S: Service> Worker<'a, '_, S> {
         }
     }
 
-    /// Works on jobs in place and sends until nothing waits or it would block.
+    /// Runs jobs in place and sends until nothing waits or it would block.
     fn work_and_send(&mut self, connection: &mut Connection<S>) {
         loop {
             if let Some(job) = connection.conn.take_job() {
@@ -243,7 +243,7 @@ impl<'a, S: Service> Worker<'a, '_, S> {
         let still = match (connection.linger, connection.x.blocked) {
             (Some(until), _) => until,
             (None, false) => connection.active + self.context.idle(),
-            // Examined before the stall time, because a slow peer need not be stalled.
+            // The interval is shorter than the stall time, because a slow peer need not be stalled.
             (None, true) => self.now + LOOK.min(self.context.write_stall() / 4),
         };
         connection.scheduled = still.min(wants.wake.unwrap_or(Instant::NEVER));

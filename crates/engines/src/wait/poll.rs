@@ -1,7 +1,7 @@
 //! Readiness by `poll(2)`: one loop, all sessions of the worker, one array.
 //!
 //! The cost of a turn grows with the open connections: the whole array goes into the kernel, and
-//! both sides walk through it. Unlike select's sets, only memory limits it.
+//! both sides walk through it. Unlike select's sets, the array is limited only by memory.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -15,14 +15,14 @@
 //! Operations are written into the ring under a lock. The leader submits them with the call by
 //! which it waits, other threads with a call of their own before their next action. The
 //! alternative, leaving all submission to the leader, is worse: it sleeps in the kernel while
-//! others run, so each batch would have to wake it first, which costs as many calls and a change of
-//! threads besides. Counted by `strace -c` (2 cores, Linux 6.18, calls a request of the market):
+//! others run, so each batch would have to wake it first, which costs as many calls and also a
+//! change of threads. Counted by `strace -c` (2 cores, Linux 6.18, calls a request of the market):
 //! one client 2.0 with any number of threads (uring 2.0, epoll 3.0); 64 clients 0.06 with one token
 //! and 0.13 with two, a third of which wake threads (uring 0.04, epoll 2.05); 64 clients at depth
 //! 16 0.006 and 0.017 (uring 0.003, epoll 0.13).
 //!
-//! The surprising thing: with one token (`--running 1`) no thread is woken unless a job blocks, and
-//! this engine is the loop of `uring` with a few uncontended locks. Concurrency is what costs.
+//! With one token (`--running 1`) no thread is woken unless a job blocks, and this engine is the
+//! loop of `uring` with a few uncontended locks. The cost comes from concurrency.
 
 mod accept;
 mod close;
@@ -65,11 +65,11 @@ pub(super) struct PortThread<'a, 'd, S: Service> {
     buffers: Buffers,
     /// The time of this batch, or of this look of the leader.
     now: Instant,
-    /// What this thread will hand to the scheduler.
+    /// Items that this thread will hand to the scheduler.
     new_items: Vec<WorkItem>,
     jobs: Vec<Job<S>>,
     batch: Vec<WorkItem>,
-    /// How many items the last batch had, and how long it took, in nanoseconds.
+    /// The number of items of the last batch, and its duration in nanoseconds.
     cost: Option<(usize, u64)>,
     /// The messages of the session that is stepped.
     inbox: Vec<Message<S::Outcome>>,
@@ -143,7 +143,7 @@ impl<'a, S: Service> PortThread<'a, '_, S> {
         }
     }
 
-    /// Reports the end of the last action with what came of it, and takes the next action.
+    /// Reports the end of the last action with its results, and takes the next action.
     fn report(&mut self) -> Action<Job<S>> {
         let mut scheduler = lock(&self.port.scheduler);
         scheduler.release(self.role);
@@ -181,7 +181,7 @@ impl<'a, S: Service> PortThread<'a, '_, S> {
 
     fn look_at_clock(&mut self) {
         self.now = self.context.now();
-        // Settings are read where they count.
+        // Settings are read where they are used.
         let _ = self.context.turn(self.now);
     }
 
@@ -207,7 +207,7 @@ impl<'a, S: Service> PortThread<'a, '_, S> {
         self.context.slot().serving.set(0);
     }
 
-    /// Works on a job in place, without a token.
+    /// Runs a job in place, without a token.
     fn work(&mut self, (id, job): Job<S>) {
         let (service, state) = (self.context.service, self.context.state);
         self.context.slot().set_doing(Doing::Working);

@@ -2,7 +2,7 @@
 //!
 //! The cost of a turn grows with the open connections: the kernel examines every descriptor up to
 //! the highest, and so does this loop in the answer. A descriptor of 1024 or more does not fit:
-//! such a connection is closed at once, and the others are not affected.
+//! such a connection is closed at once, without effect on the others.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -43,7 +43,7 @@ impl Poller for Waiter {
     }
 
     fn forget(&mut self, fd: BorrowedFd<'_>) {
-        // A closed number in the set would fail every wait. One that did not fit is not in it.
+        // A closed number in the set would fail every wait. A number that did not fit is not in it.
         let _ = self.0.remove(fd);
     }
 

@@ -1,5 +1,5 @@
-//! Completion by `io_uring(7)`: a ring for each worker; the kernel moves the bytes and says when it
-//! is done.
+//! Completion by `io_uring(7)`: a ring for each worker; the kernel moves the bytes and reports
+//! completions.
 //!
 //! A turn is one `io_uring_enter(2)`. One multishot accept brings connections. One multishot
 //! receive for each session brings bytes, in buffers that the kernel picks from a ring, so an idle
@@ -8,10 +8,10 @@
 //! ([`tactics`]), so that its worth can be measured.
 //!
 //! `ENOBUFS` is flow control: a session that found the ring empty receives into its own buffers for
-//! a while, so that the others are as many as the ring has buffers for.
+//! a while. So only as many sessions use the ring as it has buffers for.
 //!
-//! The surprising thing: an armed receive holds its socket. A session is closed only when nothing
-//! of it is armed or in flight.
+//! An armed receive holds its socket. So a session is closed only when nothing of it is armed or in
+//! flight.
 
 pub(super) mod accept;
 mod close;
@@ -37,7 +37,7 @@ use accept::Accepting;
 use receive::{Flight, HasFlight};
 use tactics::Tactics;
 
-/// What the loop keeps for each session.
+/// The loop's record for each session.
 #[derive(Default)]
 struct Ops {
     flight: Flight,
@@ -64,7 +64,7 @@ struct Loop<'a, S: Service> {
     ring: Uring,
     helpers: &'a dyn Helpers<S>,
     tactics: Tactics,
-    /// How bytes are received.
+    /// The way of receiving bytes.
     receive: Receive,
     /// Sessions that had an event in this turn.
     dirty: Vec<SessionId>,
@@ -75,12 +75,12 @@ struct Loop<'a, S: Service> {
 
 /// Serves until the server drains.
 pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
-    // The ring is made by the thread that uses it, and after any fork.
+    // The thread that uses the ring makes it, after any fork.
     let tactics = context.knobs.tactics;
     let ring = tactics.ring(&context.knobs.ring).map_err(Fault::Ring)?;
-    // The ring does not wait on a non-blocking descriptor, and a call of ours must not wait. All
-    // workers want the same of a listener that they share; an acceptor's listener is its own
-    // affair.
+    // The ring does not wait on a non-blocking descriptor, and our own calls must not wait. All
+    // workers want the same mode of a listener that they share; an acceptor sets the mode of its
+    // own listener.
     if !context.accept_source.is_given() {
         let waits = tactics.acceptance().is_some();
         socket::set_nonblocking(context.listener, !waits).map_err(Fault::Wait)?;

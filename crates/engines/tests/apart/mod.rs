@@ -1,5 +1,5 @@
-//! A server in a program of its own, whose client is the same program again: what forks needs a
-//! process without a second thread, which the usual harness is not.
+//! A server in a program of its own, whose client is the same program again. Forking needs a
+//! process without a second thread, and the usual harness has several.
 
 use std::env;
 use std::net::SocketAddr;
@@ -41,7 +41,7 @@ pub fn client(listening: SocketAddr) -> Child {
     command.spawn().expect("this program again")
 }
 
-/// Where the server is and which process it is, if this program is the client.
+/// The address and the process of the server, if this program is the client.
 pub fn visited() -> Option<(SocketAddr, Pid)> {
     let words: Vec<String> = env::args().collect();
     let [_, word, address, server] = &words[..] else { return None };

@@ -1,4 +1,4 @@
-//! A service of a user's own, in forty lines, on every point that needs no processes.
+//! A user's own service, in forty lines, on every point that needs no processes.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use crate::server::{serve, talk};
 /// Sends each line back in capitals; `.` ends the conversation.
 struct Shout;
 
-/// No slow work leaves a `Shout`.
+/// `Shout` offloads no slow work.
 enum Never {}
 
 impl Service for Shout {
@@ -92,7 +92,7 @@ fn a_service_of_ones_own_runs_on_every_point() {
     check(&shape(Container::Helped, Accept::Shared, Wait::Epoll, 1));
 }
 
-/// The harness has threads, so forking from here is refused, in words.
+/// The harness has threads, so a fork from here is refused, with a message.
 #[test]
 fn a_process_with_threads_does_not_fork() {
     let mut state = Region::<()>::place(Placement::Shared).expect("some memory");

@@ -1,6 +1,5 @@
-//! A completion port: never more threads step than there are tokens, one that blocks lets another
-//! run, what sessions tell each other arrives whole and in order, and a session that panics is the
-//! only one that ends.
+//! A completion port: never more threads step than there are tokens; a blocked thread lets another
+//! run; messages between sessions arrive whole and in order; and a panic ends only its own session.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +15,7 @@ use sys::uring::Setup;
 
 use crate::server::{serve, talk};
 
-/// How long anything may take.
+/// The limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Understands `id`, `tell ID TEXT`, `spin`, `job`, `panic` and `open`, a line each.
@@ -49,7 +48,7 @@ impl Desk {
                 return None;
             }
             ("spin", _) => {
-                // Long enough for others to come in between.
+                // Long enough for other threads to come in between.
                 let until = sys::clock::now_ns() + 300_000;
                 while sys::clock::now_ns() < until {
                     std::hint::spin_loop();
@@ -154,7 +153,7 @@ impl Client {
     }
 }
 
-/// A port of so many threads with so many tokens; `None` where the machine has no rings.
+/// A port with the given numbers of threads and tokens; `None` where the machine has no rings.
 fn check(
     service: &Desk,
     (threads, running): (usize, usize),
@@ -208,7 +207,7 @@ fn who_blocks_lets_another_run_and_one_thread_never_blocks() {
             for _ in 0..20 {
                 assert_eq!(Client::new(address).ask("hm"), "what");
             }
-            // Those who wait for their jobs are still heard; what comes is for later.
+            // Sessions that wait for their jobs still receive; the input is for later.
             blocked.iter_mut().for_each(|client| client.send("hm\n"));
             service.open_gate();
             for client in &mut blocked {
@@ -221,7 +220,7 @@ fn who_blocks_lets_another_run_and_one_thread_never_blocks() {
     }
 }
 
-/// Each tells the next, and hears from the one before, all of them at once.
+/// Each client sends to the next and receives from the one before, all at once.
 fn gossip(address: SocketAddr, clients: usize, words: usize) {
     let barrier = Barrier::new(clients);
     let names = Mutex::new(vec![String::new(); clients]);
@@ -268,7 +267,7 @@ fn a_session_that_panics_ends_alone() {
         let mut others: Vec<Client> = (0..3).map(|_| Client::new(address)).collect();
         others.iter_mut().for_each(|client| assert_eq!(client.ask("hm"), "what"));
         for _ in 0..5 {
-            // It is cut off: by an end or by a reset.
+            // The client is cut off, by an end or by a reset.
             let heard = talk(address, &[b"hm\npanic\nhm\n".to_vec()]).unwrap_or_default();
             assert!(heard.is_empty() || heard == b"what\n", "{heard:?}");
         }

@@ -1,6 +1,5 @@
 //! Rings that are too small for their load: few tiny buffers, a short queue of completions, none of
-//! the flags; and every other way in which a ring can do its work. The replies are the model's all
-//! the same.
+//! the flags; and every other tactic of a ring. The replies equal the model's in every case.
 
 use std::fs::File;
 use std::io::Write;
@@ -50,7 +49,7 @@ fn converse(address: SocketAddr, seeds: u64) {
     });
 }
 
-/// The report of a server with such rings; `None` where the machine has none.
+/// The report of a server with the given rings; `None` where the machine has none.
 fn check(ring: Setup, probe: Probe) -> Option<Report> {
     check_tactics(ring, Tactics::default(), probe)
 }

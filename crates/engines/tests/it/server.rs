@@ -9,7 +9,7 @@ use std::time::Duration;
 use engines::{Assets, Control, Fault, NoStateStore, Ready, Report, Server, Shape, run};
 use seam::Service;
 
-/// How long anything may take.
+/// The limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Stops the server when it goes out of scope, also by a panic.
@@ -24,7 +24,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Runs a server while `visit` has its address, and returns how it was left.
+/// Runs a server while `visit` has its address, and returns its report.
 pub fn serve<S: Service>(
     (service, state, assets): (&S, &S::State, &Assets),
     shape: &Shape,
@@ -58,7 +58,7 @@ fn serve_by<S: Service>(
     thread::scope(|scope| {
         let (ready, address) = mpsc::channel();
         let served = scope.spawn(|| {
-            // The server is gone when this is dropped, so that nobody waits for it in vain.
+            // Dropping the sender on exit tells a waiting test that the server is gone.
             let ready = ready;
             live(&server, &mut |decided| {
                 let _ = ready.send(decided.listening);
@@ -85,7 +85,7 @@ pub fn talk(address: SocketAddr, pieces: &[Vec<u8>]) -> io::Result<Vec<u8>> {
             reader.read_to_end(&mut heard).map(|_| heard)
         });
         for piece in pieces {
-            // A conversation may end before all is sent.
+            // The server may end a conversation before all is sent.
             if stream.write_all(piece).is_err() {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Where a search wants to go: one goal, or any of several.
+//! The target of a search: one goal, or any of several.
 
 use crate::bits::Bits;
 use crate::cell::Cell;
@@ -6,13 +6,13 @@ use crate::cost::Cost;
 use crate::grid::Grid;
 use crate::rule::{Corners, Rule};
 
-/// Up to so many goals the estimate is the least of the estimates to each; with more it is nothing,
-/// for it would take longer than it saves.
+/// Up to this many goals, the estimate is the least of the estimates to each. With more goals it is
+/// zero, because computing it would take longer than it saves.
 const ESTIMATED_MAX: usize = 16;
 
-/// What a search asks about its goal.
+/// The questions of a search about its goal.
 pub(crate) trait Aim {
-    /// At least what a path from `cell` to the goal costs.
+    /// A lower bound of the cost from `cell` to the goal.
     fn remains<R: Rule>(&self, cell: Cell) -> Cost;
     /// Whether the goal is at this position of the rows.
     fn is_reached(&self, position: u32) -> bool;
@@ -22,7 +22,7 @@ pub(crate) trait Aim {
     fn in_columns(&self, position: u32) -> u64;
 }
 
-/// The length of the shortest path between two cells if nothing were in the way.
+/// The length of the shortest path between two cells on a grid without obstacles.
 #[inline]
 pub(crate) fn distance<R: Rule>(from: Cell, to: Cell) -> Cost {
     let (dx, dy) = (from.x.abs_diff(to.x), from.y.abs_diff(to.y));
@@ -33,7 +33,7 @@ pub(crate) fn distance<R: Rule>(from: Cell, to: Cell) -> Cost {
     Cost::of(dx.abs_diff(dy), dx.min(dy))
 }
 
-/// Where the way from a cell to one that it reached turns: it walks first, then runs.
+/// The turning point of the way from a cell to one that it reached: it walks first, then runs.
 pub(crate) fn bend<R: Rule>(from: Cell, to: Cell) -> Cell {
     if R::CORNERS == Corners::FourNeighbour {
         return Cell { x: from.x, y: to.y };
@@ -58,7 +58,7 @@ impl One {
     }
 }
 
-/// The bit of `position` in the window that begins at `first`, if it is there.
+/// The bit of `position` in the window that begins at `first`, if it is inside.
 #[inline]
 fn bit(position: u32, first: u32) -> u64 {
     let at = position.wrapping_sub(first);
@@ -93,7 +93,7 @@ pub(crate) struct Many {
     cells: Vec<Cell>,
     rows: Bits,
     columns: Bits,
-    /// The sides for which the marks have room.
+    /// The grid sides that the marks have room for.
     sides: (u16, u16),
 }
 
@@ -105,7 +105,7 @@ impl Default for Many {
 }
 
 impl Many {
-    /// Aims at the given cells of `grid`.
+    /// Sets the given cells of `grid` as goals.
     pub(crate) fn aim<'a>(&mut self, grid: &Grid, cells: impl Iterator<Item = &'a Cell>) {
         let sides = (grid.width(), grid.height());
         if self.sides == sides {

@@ -2,11 +2,10 @@
 //!
 //! A run goes straight and stops at the first cell that has a forced neighbour, at the goal, or
 //! before an obstacle; the three rows around it are read as words, so most runs end in the first.
-//! A walk goes cell by cell and starts runs to both sides. The cells on a walk at which such a run
-//! has found something are no successors themselves: what the run has found is reached straight
-//! from where the walk began, by one bend, and the cells between never see the open list (Harabor
-//! and Grastien, "Improving Jump Point Search", ICAPS 2014: block scanning and intermediate
-//! pruning).
+//! A walk goes cell by cell and starts runs to both sides. A cell on a walk at which such a run
+//! finds something is not a successor itself: the search reaches the run's result from the walk's
+//! first cell by one bend. The cells between never enter the open list (Harabor and Grastien,
+//! "Improving Jump Point Search", ICAPS 2014: block scanning and intermediate pruning).
 
 use super::{Aim, At};
 use crate::bits::Bits;
@@ -16,9 +15,9 @@ use crate::grid::Grid;
 use crate::memory::Memory;
 use crate::rule::{Rule, STEP, turned};
 
-/// The cells of a window of which both neighbours are in it too.
+/// The cells of a window whose two neighbours are in it too.
 const INNER: u64 = !(1 | 1 << 63);
-/// How far the window moves on.
+/// The step of the window.
 const STRIDE: u32 = 62;
 
 /// Reaches the jump points around a cell.
@@ -36,7 +35,7 @@ pub(super) fn points<R: Rule, A: Aim>(memory: &mut Memory, grid: &Grid, aim: &A,
     }
 }
 
-/// What runs and walks from one cell have in common.
+/// The state that all runs and walks from one cell share.
 struct Jump<'a, A> {
     memory: &'a mut Memory,
     grid: &'a Grid,
@@ -45,7 +44,7 @@ struct Jump<'a, A> {
 }
 
 impl<A: Aim> Jump<'_, A> {
-    /// Goes cell by cell in `direction`, with runs to both sides.
+    /// Walks cell by cell in `direction`, with runs to both sides.
     fn walk<R: Rule>(&mut self, at: At, direction: usize) {
         let rows = self.grid.rows();
         let step = STEP[direction];
@@ -69,7 +68,7 @@ impl<A: Aim> Jump<'_, A> {
         }
     }
 
-    /// Runs in `direction` from a cell that costs `cost`, and reaches where it stops.
+    /// Runs in `direction` from a cell that costs `cost`, and reaches the cell where the run stops.
     #[inline]
     fn run<R: Rule>(&mut self, cell: Cell, position: u32, cost: Cost, direction: usize) {
         let (grid, aim) = (self.grid, self.aim);
@@ -96,7 +95,7 @@ impl<A: Aim> Jump<'_, A> {
     }
 }
 
-/// Steps to where a run towards higher positions stops, or nothing if an obstacle ends it.
+/// The steps of a run towards higher positions; `None` if it ends at an obstacle.
 #[inline]
 fn forward<R: Rule>(
     bits: &Bits,

@@ -1,9 +1,9 @@
 //! A*: cell by cell.
 //!
 //! Of the many shortest paths between two cells one is kept, by the same order as in jump point
-//! search; so a cell has one or two successors instead of eight, and is found about once
-//! (Sturtevant and Rabin, "Canonical Orderings on Grids", IJCAI 2016). What is looked at, and in
-//! which order, hardly changes: the loop only no longer finds out eight times over what it knows.
+//! search. A cell therefore has one or two successors instead of eight and is found about once
+//! (Sturtevant and Rabin, "Canonical Orderings on Grids", IJCAI 2016). The set of expanded cells
+//! and their order hardly change: the loop only avoids finding each cell up to eight times.
 
 use super::{Aim, At};
 use crate::cost::Cost;
@@ -11,15 +11,16 @@ use crate::grid::Grid;
 use crate::memory::Memory;
 use crate::rule::{Rule, STEP};
 
-/// Reaches the neighbours of a cell to which a path through it may lead.
+/// Reaches the neighbours of a cell that a path through it may lead to.
 pub(super) fn around<R: Rule, A: Aim>(memory: &mut Memory, grid: &Grid, aim: &A, at: At) {
-    // Wider than its bits, so that the lowest is found by one instruction.
+    // Wider than its bits, so that one instruction finds the lowest.
     let mut moves = u32::from(R::successors(at.entered, grid.rows().around(at.position)));
     let stride = grid.rows().stride() as i32;
     while moves != 0 {
         let direction = moves.trailing_zeros() as usize;
         moves &= moves - 1;
-        // Counted here: most processors that this is built for count no bits by themselves.
+        // Counted here, because most target processors have no
+        // popcount instruction in the baseline.
         memory.stats.scanned += 1;
         let (dx, dy) = STEP[direction];
         let cell = at.cell.moved((dx, dy), 1);

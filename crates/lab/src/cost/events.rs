@@ -1,9 +1,9 @@
-//! Births and deaths in a process tree, as the kernel's process connector tells them.
+//! Process starts and ends in a tree, as reported by the kernel's process connector.
 //!
-//! A netlink socket of the connector family hears of every fork, thread and exit on the machine
-//! (`linux/cn_proc.h`, `linux/connector.h`); those of one tree are picked out by following parents.
-//! The surprising thing is that nothing reads while the trial runs: a large socket buffer holds
-//! the events and is read afterwards, because a reader that wakes at each fork would disturb a
+//! A netlink socket of the connector family receives every fork, thread and exit on the machine
+//! (`linux/cn_proc.h`, `linux/connector.h`); this module selects those of one tree by following
+//! parents. The surprising thing is that nothing reads while the trial runs: a large socket buffer
+//! holds the events until afterwards, because a reader that wakes at each fork would disturb a
 //! server that forks for each client.
 
 use meter::TreeCost;
@@ -36,7 +36,7 @@ pub(super) struct Events {
     tree: BTreeSet<u32>,
 }
 
-/// What happened in a tree.
+/// The counts of process events in a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     /// Processes that began.
@@ -45,7 +45,7 @@ pub(super) struct Counted {
     pub(super) threads: u64,
     /// Processes that ended.
     pub(super) exits: u64,
-    /// Those of them that a signal ended.
+    /// Those that a signal ended.
     pub(super) kills: u64,
     /// The buffer was too small: the others are lower bounds.
     pub(super) lost: bool,
@@ -57,7 +57,8 @@ impl Events {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let family = AddressFamily::NETLINK;
         let socket = socket_with(family, SocketType::DGRAM, flags, Some(CONNECTOR)).ok()?;
-        // Only the privileged may go beyond the system's limit; the rest take what they get.
+        // Only a privileged process may exceed the system's limit; others get the size that it
+        // allows.
         if sockopt::set_socket_recv_buffer_size_force(&socket, BUFFER).is_err() {
             sockopt::set_socket_recv_buffer_size(&socket, BUFFER).ok()?;
         }
@@ -67,7 +68,7 @@ impl Events {
         Some(Events { socket, tree })
     }
 
-    /// Reads what was collected.
+    /// Reads the collected events.
     pub(super) fn stop(mut self) -> Counted {
         let mut counted = Counted::default();
         let mut buffer = [0_u8; 4096];
@@ -90,7 +91,7 @@ impl Events {
             let bytes = event.get(at..at + 4)?;
             Some(u32::from_ne_bytes(bytes.try_into().ok()?))
         };
-        // `what`, `cpu` and a 64-bit time stamp stand before what differs.
+        // `what`, `cpu` and a 64-bit time stamp precede the part that differs by event.
         let (Some(what), Some(a), Some(b)) = (number(0), number(16), number(20)) else { return };
         let (Some(c), Some(d)) = (number(24), number(28)) else { return };
         match what {

@@ -1,22 +1,22 @@
 //! A control group for one server.
 //!
 //! Version 2 is one tree with one `cpu.stat`; version 1 has a tree for each controller, of which
-//! `cpuacct` and `memory` are wanted. Both are used as they are mounted, under a folder of our own;
-//! nothing is mounted or reconfigured here.
+//! this module uses `cpuacct` and `memory`. It uses both as they are mounted, under a folder of its
+//! own, and neither mounts nor reconfigures anything.
 
 use super::Reading;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where control groups live.
+/// The mount point of control groups.
 const ROOT: &str = "/sys/fs/cgroup";
-/// Tells the groups of one process apart.
+/// Distinguishes the groups of one process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// The folders that make one group; removed with it.
 pub struct Group {
-    /// `cpu.stat` (version 2) or `cpuacct.usage` (version 1) lies here.
+    /// The path of `cpu.stat` (version 2) or `cpuacct.usage` (version 1).
     cpu: PathBuf,
     /// The memory controller's folder, which may be the same one or missing.
     memory: Option<PathBuf>,
@@ -49,7 +49,7 @@ impl Group {
         Some(Group { cpu, memory, version_2: false })
     }
 
-    /// The words that put what follows them into the group: a shell that moves itself and then
+    /// The command prefix that starts a command in the group: a shell that moves itself and then
     /// becomes the command.
     pub fn prefix(&self) -> Vec<String> {
         let mut folders = vec![self.cpu.clone()];
@@ -92,7 +92,8 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A group that still has processes stays; it has no cost and its name says whose it was.
+        // A group that still has processes stays; it costs nothing, and its name identifies its
+        // owner.
         for folder in self.memory.iter().chain([&self.cpu]) {
             let _ = fs::remove_dir(folder);
         }

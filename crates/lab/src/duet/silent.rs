@@ -4,9 +4,9 @@ use super::Silence;
 use crate::idle::Held;
 use crate::server::Server;
 
-/// The first connections also pay for memory that is touched only once, so they are not weighed.
+/// The first connections also pay for memory that is touched only once, so their cost is excluded.
 const FIRST: u32 = 100;
-/// Descriptors that a server needs besides connections, generously.
+/// A generous number of descriptors that a server needs besides connections.
 const RESERVE: u64 = 64;
 
 /// Connections that have been answered once.
@@ -16,7 +16,8 @@ pub(super) struct Silent {
 }
 
 impl Silent {
-    /// Opens `count` connections, says `greeting` on each if there is one, and weighs them.
+    /// Opens `count` connections, sends `greeting` on each if there is one, and measures their
+    /// cost.
     pub(super) fn hush(
         server: &Server,
         count: u32,
@@ -63,7 +64,7 @@ impl Silent {
 /// Whether process `pid` may open `needed` descriptors. A server that may raise its own limit has
 /// done so by now.
 fn allows(pid: u32, needed: u64) -> Result<(), String> {
-    // Where the file cannot be read, the attempt will tell.
+    // If the file cannot be read, the attempt shows the limit.
     let text = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
     let soft = text.lines().find_map(|line| line.strip_prefix("Max open files"));
     let soft = soft.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
@@ -84,7 +85,7 @@ mod tests {
     fn a_limit_that_is_too_low_is_named() {
         assert_eq!(allows(std::process::id(), 1), Ok(()));
         let why = allows(std::process::id(), u64::MAX).err();
-        // Without a limit there is none to be named.
+        // Without a limit the message names none.
         assert!(why.is_none_or(|why| why.contains("ulimit -n")));
     }
 }

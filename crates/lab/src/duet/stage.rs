@@ -132,7 +132,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Which one is started first is drawn too: the later one finds warmer caches.
+    /// The order of the two starts is random too: the later server finds warmer caches.
     fn start(
         &self,
         parts: [&Part; 2],
@@ -154,7 +154,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The generator's report about one pair, as far as it is read.
+/// The part of the generator's report about one pair that the laboratory reads.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 struct Report {
     schema: String,
@@ -165,7 +165,7 @@ struct Report {
     doubts: Vec<String>,
 }
 
-/// What one fresh pair brought.
+/// The result of one fresh pair.
 struct Played {
     report: Report,
     swapped: bool,

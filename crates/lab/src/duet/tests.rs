@@ -42,7 +42,7 @@ fn side(cpu_ns_per_request: f64) -> Side {
     Side { requests: 10, cpu_ns_per_request, switches_per_request, p99_ns, errors, check }
 }
 
-/// Each pairing costs what its index says; the `fail`th pair of the first pairing fails.
+/// The cost of each pairing follows from its index; the `fail`th pair of the first pairing fails.
 struct Made {
     fail: u32,
     played: Vec<(usize, usize)>,

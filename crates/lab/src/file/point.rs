@@ -1,9 +1,9 @@
-//! Load points as a plan file writes them: one entry may be a whole curve.
+//! Load points as written in a plan file: one entry may be a whole curve.
 //!
-//! A list in place of a number makes one point of each entry: `connections = [1, 2, 4, 8]` is a
-//! closed sweep, `rate = [0.25, 0.5, 0.75]` an open curve. Two lists multiply. The surprising thing
-//! is the rate below which a number is a share: `rate = 0.5` is half of what the slowest arm can
-//! do, `rate = 5000` is 5000 requests a second; shares end at [`SHARE_MAX`].
+//! A list in place of a number makes one point of each element: `connections = [1, 2, 4, 8]` is a
+//! closed sweep, `rate = [0.25, 0.5, 0.75]` an open curve. Two lists multiply. Surprisingly, a
+//! small rate is a share: `rate = 0.5` is half of the slowest arm's capacity, `rate = 5000` is 5000
+//! requests a second; shares end at [`SHARE_MAX`].
 
 use super::Span;
 use crate::plan::{Arrivals, LoadPoint, Model, Rate};
@@ -34,11 +34,11 @@ impl<T: Copy> Many<T> {
     }
 }
 
-/// One way of asking, or a curve of them.
+/// One load, or a curve of them.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PointSpec {
-    /// Short and unique; made up from what differs if absent.
+    /// Short and unique; if absent, made from the values that differ.
     pub name: Option<String>,
     /// Connections at the same time.
     pub connections: Option<Many<u32>>,
@@ -50,15 +50,15 @@ pub struct PointSpec {
     pub idle: Option<Many<u32>>,
     /// Offered rate: requests per second, or a share of capacity: makes the point open.
     pub rate: Option<Many<f64>>,
-    /// Whose capacity a share is of: `slowest` (all arms get the same load) or `own`.
+    /// The capacity that a share refers to: `slowest` (all arms get the same load) or `own`.
     pub of: Option<String>,
     /// Gaps between arrivals: `poisson` or `constant`.
     pub arrivals: Arrivals,
     /// Overload as a multiple of each arm's own capacity.
     pub overload: Option<Many<f64>>,
-    /// A promise such as `p99 < 1ms`: the highest rate that keeps it is searched for.
+    /// A promise such as `p99 < 1ms`: the trial searches for the highest rate that keeps it.
     pub promise: Option<String>,
-    /// How narrow the search ends (0.05 = 5 %).
+    /// The width at which the search ends (0.05 = 5 %).
     pub resolution: Option<f64>,
     /// The mix of requests in the generator's words.
     pub mix: Option<String>,
@@ -83,10 +83,10 @@ impl PointSpec {
         }
     }
 
-    /// The points it stands for.
+    /// The load points that this entry describes.
     ///
     /// # Errors
-    /// What cannot be, in one sentence.
+    /// The impossible value, in one sentence.
     pub fn points(&self) -> Result<Vec<LoadPoint>> {
         let models = self.models()?;
         let base = LoadPoint::default();
@@ -181,7 +181,7 @@ impl PointSpec {
         ]
     }
 
-    /// What the points of this entry are a curve over; empty for none.
+    /// The variable of the curve that this entry's points form; empty for none.
     fn curve(&self) -> &'static str {
         let names =
             ["closed sweep", "depth", "requests per connection", "idle connections", "open curve"];
@@ -192,7 +192,7 @@ impl PointSpec {
         }
     }
 
-    /// Where a point stands on its curve.
+    /// The position of a point on its curve.
     fn place(&self, point: &LoadPoint, rate: f64) -> Option<f64> {
         match self.is_list().iter().position(|&it| it)? {
             0 => Some(f64::from(point.connections)),

@@ -1,8 +1,8 @@
-//! What else the machine did while a trial ran.
+//! The other activity of the machine during a trial.
 //!
-//! Shares are counted in clock ticks of `/proc/stat` over a whole trial, so they are coarse (one
-//! tick of two cores in a second is half a percent) but they see everything. Soft interrupts are
-//! left out: on loopback they are the race's own packets.
+//! Shares come from the clock ticks of `/proc/stat` over a whole trial. They are coarse (one tick
+//! of two cores in a second is half a percent) but cover everything. Soft interrupts are excluded:
+//! on loopback they are the race's own packets.
 
 use super::Counters;
 use super::hiccups::Hiccups;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::{Duration, Instant, SystemTime};
 
-/// What the environment did while a trial ran.
+/// The environment's activity during a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
     /// Share of the machine's time that the hypervisor took, 0 to 1; unknown is absent.
@@ -19,7 +19,7 @@ pub struct Conditions {
     pub foreign: Option<f64>,
     /// Movement of the wall clock against the monotonic clock, milliseconds.
     pub clock_step_ms: f64,
-    /// How late a thread that slept was woken at worst, milliseconds.
+    /// The greatest wake-up delay of a sleeping thread, milliseconds.
     #[serde(default)]
     pub hiccup_ms: Option<f64>,
     /// Share of the time in which some task waited for a processor (PSI), 0 to 1; no gate, because

@@ -1,10 +1,10 @@
-//! A thread that only sleeps, and notes how late it is woken.
+//! A thread that only sleeps, and records how late it wakes.
 //!
-//! When the hypervisor takes the machine away, or the kernel stands still, every sleeper wakes
-//! late, and so would any measurement (after Gil Tene's *jHiccup*). It runs beside each trial at
-//! 100 Hz, which costs about a thousandth of a core. The surprising thing is where it may run: on
-//! all cores, so the scheduler puts it where it wakes soonest. Pinned to the server's core it would
-//! measure the server.
+//! When the hypervisor takes the machine away, or the kernel stalls, every sleeper wakes late, and
+//! so would any measurement (after Gil Tene's *jHiccup*). The thread runs beside each trial at 100
+//! Hz, which costs about a thousandth of a core. The surprising thing is its affinity: it may run
+//! on all cores, so the scheduler puts it where it wakes soonest. Pinned to the server's core it
+//! would measure the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Between two looks at the clock.
 const PERIOD: Duration = Duration::from_millis(10);
-/// The flag that ends the thread lies beside the greatest lateness, in its highest bit.
+/// The flag that ends the thread: the highest bit of the word that holds the greatest lateness.
 const STOP: u64 = 1 << 63;
 
 /// A running meter.
@@ -23,7 +23,7 @@ pub struct Hiccups {
 }
 
 impl Hiccups {
-    /// Starts the thread. Where none can be made, nothing is ever late.
+    /// Starts the thread. If that fails, the lateness stays 0.
     pub fn start() -> Hiccups {
         let state = Arc::new(AtomicU64::new(0));
         let mine = Arc::clone(&state);
@@ -51,7 +51,7 @@ impl Hiccups {
         self.state.fetch_or(STOP, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It does not panic, and if it did there would be nothing to add.
+            // The thread does not panic, and a panic would change no result.
             let _ = thread.join();
         }
     }

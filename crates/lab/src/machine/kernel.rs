@@ -1,4 +1,4 @@
-//! The kernel's counters of pressure and of TCP trouble, of the whole machine.
+//! The kernel's counters of pressure and of TCP faults, for the whole machine.
 //!
 //! `/proc/net/snmp` and `/proc/net/netstat` are pairs of lines, names above numbers (proc_net(5));
 //! `/proc/pressure/*` is pressure stall information (the kernel's
@@ -22,7 +22,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Reads what there is.
+    /// Reads the available counters.
     pub fn read() -> Counters {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (snmp, netstat) = (text("/proc/net/snmp"), text("/proc/net/netstat"));
@@ -39,8 +39,7 @@ impl Counters {
         }
     }
 
-    /// What was counted since an `earlier` reading, `elapsed` ago; the rest of the conditions is
-    /// left empty.
+    /// The counts since an `earlier` reading, `elapsed` ago; the other conditions stay empty.
     pub fn since(&self, earlier: &Counters, elapsed: Duration) -> Conditions {
         let gained = |now: Option<u64>, then: Option<u64>| {
             now.zip(then).map(|(now, then)| now.saturating_sub(then))

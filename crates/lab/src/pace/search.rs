@@ -1,7 +1,7 @@
-//! How many sessions a core carries: more and more until they miss the objective.
+//! The number of sessions that a core carries: it grows until they miss the objective.
 //!
-//! The knee is reported with all steps, because one number would hide how a sender behaves beyond
-//! it.
+//! The knee is reported with all steps, because one number would hide the behaviour of a sender
+//! beyond it.
 
 use super::{Reading, Trial};
 use serde::Serialize;
@@ -13,13 +13,13 @@ use std::time::Duration;
 pub struct Step {
     /// Sessions.
     pub streams: u32,
-    /// The 99.9th percentile of lateness, milliseconds; absent where it is not known.
+    /// The 99.9th percentile of lateness, milliseconds; absent where it is unknown.
     pub late_ms: Option<f64>,
     /// The fraction of the core that the sender used.
     pub share: f64,
     /// Packets that the kernel refused.
     pub failed: u64,
-    /// It met the objective.
+    /// Whether it met the objective.
     pub kept: bool,
 }
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// A destination of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sink {
-    /// The loopback device and a receiver on another core, whose kernel takes times within the
-    /// sender's call.
+    /// The loopback device and a receiver on another core, whose kernel timestamps packets within
+    /// the sender's call.
     #[default]
     Heard,
     /// An `ifb` device, which frees its packets, cut or not, as a network card with UDP
@@ -15,16 +15,16 @@ pub enum Sink {
     Freed,
     /// The same without segmentation: the kernel cuts before it.
     FreedCut,
-    /// A `veth` whose other end drops everything by a program: it accepts frames made in the
-    /// kernel, which an `ifb` does not; the cost includes the other end's work.
+    /// A `veth` whose other end drops everything by a program. Unlike an `ifb` it accepts frames
+    /// made in the kernel; the cost includes the other end's work.
     Dropped,
 }
 
 impl Sink {
-    /// Whether it can be made here.
+    /// Whether this machine can create it.
     ///
     /// # Errors
-    /// Why not: `ip` is not installed, or may not make devices.
+    /// The reason: `ip` is not installed, or may not create devices.
     pub fn can_be_made(self) -> Result<(), String> {
         Device::make(self).map(drop)
     }
@@ -43,7 +43,7 @@ impl Sink {
 /// A device that was made for a trial.
 pub(super) struct Device {
     name: String,
-    /// An unused address behind it.
+    /// An unused address reached through the device.
     pub(super) to: String,
     /// Its other end, where packets are dropped.
     pub(super) drops: Option<String>,
@@ -89,7 +89,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // It may never have been made.
+        // The device may not exist.
         let _ = run("ip", &["link", "del", &self.name]);
     }
 }

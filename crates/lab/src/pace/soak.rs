@@ -1,8 +1,9 @@
-//! The cycle soak: a loop of the lowest priority counts the cycles that a core has left.
+//! The cycle soak: a loop of the lowest priority counts the cycles that other work leaves on a
+//! core.
 //!
 //! A sender's CPU time does not include the kernel's work for it in interrupts and kernel threads.
-//! The loop (SCHED_IDLE, on the sender's core) loses rounds to all of it: lost rounds, divided by
-//! rounds of the idle core, are the share that was used.
+//! The loop (SCHED_IDLE, on the sender's core) loses rounds to all of it: the lost rounds, divided
+//! by the rounds of the idle core, are the used share.
 
 use super::trial::pinned;
 use std::io::Read;
@@ -26,7 +27,7 @@ impl Soak {
 
     /// Ends it; all its lines.
     pub(super) fn stop(mut self) -> Vec<Tick> {
-        // It ends at no other time, so it still runs.
+        // The process ends at no other time, so it still runs.
         let _ = self.0.kill();
         let mut text = String::new();
         if let Some(out) = &mut self.0.stdout {

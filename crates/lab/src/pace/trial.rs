@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the core is idle before and after, so that the soak knows its speed.
+/// The idle time of the core before and after, in which the soak measures its own speed.
 const CALM: Duration = Duration::from_millis(300);
-/// How long other processes run before the sender starts.
+/// The time for which other processes run before the sender starts.
 const SETTLE: Duration = Duration::from_millis(100);
-/// How much longer than its schedule a trial may take: overload slows everything.
+/// The factor by which a trial may exceed its schedule: overload slows everything.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// The sender's scheduling rank.
@@ -56,7 +56,7 @@ impl Rank {
 pub struct Around {
     /// The sender's core and the receiver's; `None` leaves both to the kernel.
     pub cores: Option<(usize, usize)>,
-    /// Where packets go.
+    /// The packets' destination.
     pub sink: Sink,
     /// The sender's rank.
     pub rank: Rank,
@@ -85,7 +85,7 @@ impl Trial<'_> {
     /// Runs it; ends early when `stop` becomes true.
     ///
     /// # Errors
-    /// Why it could not run.
+    /// The reason why it could not run.
     pub fn run(&self, stop: &AtomicBool) -> Result<Reading, String> {
         let Around { cores, sink, company, .. } = self.around;
         let device = Device::make(sink)?;
@@ -209,7 +209,7 @@ pub(super) fn pinned(exe: &Path, core: Option<usize>, program: &str) -> Command 
     }
 }
 
-/// Waits for the end of a child and returns what it printed.
+/// Waits for the end of a child and returns its output.
 fn finish(child: &mut Child, at_most: Duration, stop: &AtomicBool) -> Result<String, String> {
     let end = Instant::now() + at_most;
     let status = loop {

@@ -1,10 +1,10 @@
-//! What a plan promises to compare, and whether its blocks can carry that many comparisons.
+//! The comparisons that a plan promises, and whether its blocks can resolve that many.
 //!
-//! Holm's correction multiplies the smallest p by the number of pre-registered comparisons, and no
-//! data in the world make that p smaller than 2 / 2^blocks: all blocks on one side, both tails. So
-//! it is arithmetic, known before the first trial, whether a race can find anything. The surprising
-//! thing is how soon it cannot: ten metrics of three arms at two load points are 60 comparisons,
-//! which ten blocks can never resolve (60 x 2 / 1024 = 0.117). That is why a plan that names no
+//! Holm's correction multiplies the smallest p by the number of pre-registered comparisons. No data
+//! can make that p smaller than 2 / 2^blocks: all blocks on one side, both tails. So arithmetic
+//! tells before the first trial whether a race can find anything. Surprisingly few comparisons
+//! suffice to make it impossible: ten metrics of three arms at two load points are 60 comparisons,
+//! which ten blocks can never resolve (60 x 2 / 1024 = 0.117). Therefore a plan that names no
 //! metrics registers two for each load point and not all.
 
 use super::{LoadPoint, Plan};
@@ -35,14 +35,14 @@ impl Plan {
         }
     }
 
-    /// How many comparisons with the baseline are pre-registered.
+    /// The number of pre-registered comparisons with the baseline.
     pub fn family(&self) -> usize {
         let others = self.arms.len().saturating_sub(1);
         self.points.iter().map(|point| self.registered(point).len() * others).sum()
     }
 
-    /// Why no verdict, or none that survives the correction, can come out of this plan, whatever is
-    /// measured. `None` if one can.
+    /// The reason why this plan can yield no verdict, or none that survives the correction, for any
+    /// measurement. `None` if it can yield one.
     pub fn hopeless(&self) -> Option<String> {
         let (blocks, family) = (self.blocks, self.family());
         let p = p_least(blocks);

@@ -1,10 +1,10 @@
-//! Limits on the environment, decided before any outcome is looked at.
+//! Limits on the environment, decided before any outcome is known.
 //!
-//! A gate asks about the machine, never about the server: what a slow server could cause by itself
-//! is no gate. So CPU pressure is recorded but not gated (sixteen processes on one core *are* CPU
-//! pressure), retransmitted SYNs are left out of the retransmissions (a full accept queue causes
+//! A gate tests the machine, never the server: a condition that a slow server could cause is no
+//! gate. So CPU pressure is recorded but not gated (sixteen processes on one core *are* CPU
+//! pressure), retransmitted SYNs are excluded from the retransmissions (a full accept queue causes
 //! them), and a gate that cannot be read is unknown, never passed. One gate reads the report
-//! itself, [`Gate::Books`]: it asks for what no server can cause, sums that contradict each other.
+//! itself: [`Gate::Books`] tests for sums that contradict each other, which no server can cause.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,9 +16,9 @@ pub struct Gates {
     pub steal_max: f64,
     /// Share of the machine's time that processes outside the trial took, 0 to 1.
     pub foreign_max: f64,
-    /// How far the wall clock may move against the monotonic clock, milliseconds.
+    /// The limit on a step of the wall clock against the monotonic clock, milliseconds.
     pub clock_step_ms_max: f64,
-    /// How late a thread that sleeps may be woken, milliseconds.
+    /// The limit on the wake-up delay of a sleeping thread, milliseconds.
     pub hiccup_ms_max: f64,
     /// Share of the trial in which some task waited for memory (PSI), 0 to 1.
     pub memory_pressure_max: f64,
@@ -28,7 +28,7 @@ pub struct Gates {
     pub retransmits_max: u64,
     /// Attempts at one slot of a block.
     pub attempts: u32,
-    /// Repetitions in the whole race, as a share of its trials: bounds the race's length on a
+    /// Repetitions in the whole race, as a share of its trials. This bounds the race's length on a
     /// machine that is never quiet.
     pub retry_share: f64,
 }
@@ -49,7 +49,7 @@ impl Default for Gates {
     }
 }
 
-/// Which limit was passed.
+/// The limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
@@ -93,14 +93,14 @@ impl Gate {
 /// One limit that a trial passed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// Which.
+    /// The gate.
     pub gate: Gate,
-    /// What was found, in the unit of the gate's limit; absent for a generator that failed.
+    /// The measured value, in the unit of the gate's limit; absent for a generator that failed.
     #[serde(default)]
     pub found: Option<f64>,
     /// The limit.
     #[serde(default)]
     pub limit: Option<f64>,
-    /// Both in words; the same sentence stands in [`crate::trial::Trial::objections`].
+    /// Both in words; [`crate::trial::Trial::objections`] has the same sentence.
     pub text: String,
 }

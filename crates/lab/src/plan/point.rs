@@ -1,15 +1,15 @@
-//! Load points: ways of asking.
+//! Load points.
 //!
 //! A point is closed (clients wait for replies) or open (requests arrive whether the server keeps
-//! up or not). Points that belong to one curve carry the same `series` and differ in `x`. The
-//! surprising thing is that most rates cannot be written down beforehand: "half of what the slowest
-//! arm can do" is known only after a pilot, which is run and recorded before the first block, so
-//! that no outcome has a say in it.
+//! up or not). Points that belong to one curve have the same `series` and differ in `x`.
+//! Surprisingly, most rates cannot be written down beforehand: "half of the slowest arm's capacity"
+//! is known only after a pilot. The pilot is run and recorded before the first block, so no outcome
+//! can influence it.
 
 use crate::metric::Metric;
 use serde::{Deserialize, Serialize};
 
-/// One way of asking: how many connections, how deep, what, and by which model.
+/// One load: the number of connections, their depth, the requests and the arrival model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadPoint {
     /// Short and unique.
@@ -22,7 +22,7 @@ pub struct LoadPoint {
     pub requests_per_connection: u64,
     /// The mix of requests in the generator's words; empty = its default.
     pub mix: String,
-    /// What decides when a request is sent.
+    /// The rule that decides when a request is sent.
     #[serde(default)]
     pub model: Model,
     /// Name of the curve that this point belongs to; empty for a point of its own.
@@ -64,7 +64,7 @@ impl Default for LoadPoint {
     }
 }
 
-/// What decides when a request is sent.
+/// The rule that decides when a request is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Model {
@@ -79,8 +79,8 @@ pub enum Model {
         #[serde(default)]
         arrivals: Arrivals,
     },
-    /// More than the server can do for a while, then half of what it can: what is kept of the
-    /// throughput meanwhile, and how long the wait lasts afterwards.
+    /// For a while more than the server's capacity, then half of it: measures the throughput kept
+    /// meanwhile, and how long the latency stays raised afterwards.
     Overload {
         /// Offered load as a multiple of the arm's own capacity.
         factor: f64,
@@ -88,7 +88,7 @@ pub enum Model {
     /// The highest rate at which a promise is kept: doubling, then bisection, each probe with a
     /// fresh process.
     Capacity {
-        /// Which share of requests the promise covers, such as 0.99.
+        /// The share of requests that the promise covers, such as 0.99.
         quantile: f64,
         /// Within which time, nanoseconds.
         limit_ns: u64,
@@ -146,7 +146,7 @@ impl LoadPoint {
         }
     }
 
-    /// Whether a pilot has to say what the arms can do before this point can be run.
+    /// Whether this point needs a pilot to measure the arms' capacities.
     pub fn needs_pilot(&self) -> bool {
         match self.model {
             Model::Closed => false,
@@ -155,7 +155,7 @@ impl LoadPoint {
         }
     }
 
-    /// What is wrong with its model, if anything.
+    /// The fault in its model, if any.
     pub fn fault(&self) -> Option<&'static str> {
         let positive = |value: f64| value > 0.0 && value.is_finite();
         match self.model {

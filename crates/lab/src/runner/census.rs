@@ -1,8 +1,8 @@
-//! Counting system calls: `strace -c` where there is one, else `perf trace -s`.
+//! Counting system calls: `strace -c` if available, else `perf trace -s`.
 //!
-//! The tool is attached when the server is ready and asked for its table when the load has ended,
-//! so that starting and stopping are not in it. The surprising thing is what attaching misses: a
-//! process that is forked while the tool walks the tree; new ones are followed from then on.
+//! The tool is attached when the server is ready and prints its table when the load has ended, so
+//! the count excludes start and stop. Surprisingly, attaching misses a process that is forked while
+//! the tool walks the tree; later ones are followed.
 
 use super::words::Request;
 use super::{Runner, Up};
@@ -13,12 +13,12 @@ use meter::TreeCost;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How long a tool may take to attach, and to print its table.
+/// The time limit for a tool to attach, and to print its table.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Length of the load, milliseconds: counts need no precision.
 const WINDOW_MS: u64 = 500;
 
-/// What counts.
+/// The tool that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tool {
     Strace,

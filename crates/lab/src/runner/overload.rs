@@ -1,10 +1,10 @@
-//! More than a server can do, and what is left of it afterwards.
+//! Overload: a load above the server's capacity, and the recovery afterwards.
 //!
-//! Three phases against one server: half of its capacity, to know what normal is; the overload;
-//! half of its capacity again, in short probes, until the latency is normal. Each phase is a
-//! generator of its own. The surprising thing is why: a single one that changed its rate would
-//! carry its own queue of overdue requests into the last phase, and what looked like the server's
-//! recovery would be the generator's. The price is the resolution: a probe and the start of its
+//! Three phases against one server: half of its capacity, to measure the normal state; the
+//! overload; half of its capacity again, in short probes, until the latency is normal.
+//! Surprisingly, each phase needs a generator of its own: a single one that changed its rate would
+//! carry its own queue of overdue requests into the last phase, and the apparent recovery of the
+//! server would be the generator's. The price is the resolution: a probe and the start of its
 //! process.
 
 use super::words::Request;
@@ -16,7 +16,7 @@ use crate::seen::Recovery;
 use crate::slice::{Slice, sum};
 use std::path::Path;
 
-/// What the phases around the overload ask, as a share of capacity.
+/// The load of the phases around the overload, as a share of capacity.
 const BASE: f64 = 0.5;
 /// Latency counts as normal again at this multiple of its base.
 const NORMAL: f64 = 1.1;
@@ -101,7 +101,7 @@ fn is_normal(base: &Load, probe: &Load) -> bool {
     p50(probe).zip(p50(base)).is_some_and(|(now, base)| now <= NORMAL * base)
 }
 
-/// Whether the last two probes were normal: one alone may be luck.
+/// Whether the last two probes were normal: a single one may be chance.
 fn is_calm(base: &Load, probes: &[Load]) -> bool {
     matches!(probes, [.., a, b] if is_normal(base, a) && is_normal(base, b))
 }
@@ -124,7 +124,7 @@ fn recovery(
         goodput_rps: Some(storm.throughput_rps),
         kept_share: Some(storm.throughput_rps / capacity_rps),
         base_p50_ns: base.latency().p50_ns,
-        // A probe tells of its whole length, so at its end it is known to have been calm.
+        // A probe covers its whole length, so its end is a time at which the server was calm.
         recovered_ms: calm.map(|probe| begin(probe) + length(probe) - end_ms),
         watched_ms: probes.last().map_or(0.0, |probe| begin(probe) + length(probe) - end_ms),
     };

@@ -1,11 +1,11 @@
 //! The highest rate at which a promise is kept.
 //!
-//! Doubling from a quarter of the pilot's capacity until a probe fails, then bisection until the
-//! bracket is as narrow as the plan asks (after mutilate's `--search` and Nighthawk's adaptive
-//! load). Every probe has a fresh server and comes from below, because a server that has been
-//! overloaded may not be the same afterwards. The surprising thing is how often a probe fails for
-//! another reason than latency: the rate is not achieved, replies are missing, or the generator
-//! itself cannot keep up, which ends the search without blaming the server.
+//! The search doubles from a quarter of the pilot's capacity until a probe fails, then bisects
+//! until the bracket is as narrow as the plan requires (after mutilate's `--search` and Nighthawk's
+//! adaptive load). Every probe has a fresh server and approaches from below, because an overloaded
+//! server may not recover fully. Surprisingly often a probe fails for another reason than latency:
+//! the rate is not achieved, replies are missing, or the generator itself cannot keep up, which
+//! ends the search without blaming the server.
 
 use super::{Run, Runner};
 use crate::block::Slot;
@@ -23,7 +23,7 @@ const ACHIEVED_MIN: f64 = 0.99;
 const FAILED_MAX: f64 = 0.001;
 /// Probes of one search at the most.
 const PROBES_MAX: usize = 16;
-/// Where it begins, as a share of the pilot's capacity.
+/// The start of the search, as a share of the pilot's capacity.
 const BEGIN: f64 = 0.25;
 
 /// The search gives up at this fraction of where it began.
@@ -36,7 +36,7 @@ struct Bracket {
     /// Lowest rate that broke it.
     broke: Option<f64>,
     next: f64,
-    /// Below this nothing is tried.
+    /// The lowest rate of the search.
     least: f64,
     resolution: f64,
 }
@@ -65,7 +65,7 @@ impl Bracket {
             (Some(low), None) => low * 2.0,
             (None, _) => rate / 4.0,
         };
-        // Far below what the pilot saw, the promise is not a matter of load any more.
+        // Far below the pilot's capacity, a broken promise has another cause than load.
         self.next >= self.least
     }
 }
@@ -98,7 +98,7 @@ impl Runner {
             if kept || best.as_ref().is_none_or(|(_, good)| !good) {
                 best = Some((run, kept));
             }
-            // Where the generator gives out, higher rates say nothing about the server.
+            // Beyond the generator's limit, higher rates say nothing about the server.
             if !bracket.take(rate, kept) {
                 break;
             }
@@ -152,7 +152,7 @@ fn is_limited(load: &Load) -> bool {
         || load.generator.is_some_and(|generator| generator.busy > crate::verdict::BUSY_MAX)
 }
 
-/// The quantile of `times` that the promise names: the nearest of those that are kept.
+/// The quantile of `times` that the promise names: the nearest of the recorded ones.
 fn at(times: &Times, quantile: f64) -> Option<f64> {
     match quantile {
         q if q <= 0.5 => times.p50_ns,

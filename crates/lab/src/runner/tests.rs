@@ -5,7 +5,7 @@ use crate::plan::Gates;
 use crate::server::tests::Room;
 use std::os::unix::fs::PermissionsExt;
 
-/// Writes a shell script that stands in for the program with `load`.
+/// Writes a shell script that replaces the program with `load`.
 fn stand_in(room: &Room, body: &str) -> PathBuf {
     let path = room.0.join("exe");
     fs::write(&path, format!("#!/bin/sh\n{body}\n")).expect("the room is writable");

@@ -31,7 +31,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The words that pin what follows them to one core.
+/// The command prefix that pins a command to one core.
 pub(crate) fn pin(exe: &Path, core: usize) -> Vec<String> {
     [&exe.display().to_string(), "pin", &core.to_string(), "--"].map(String::from).to_vec()
 }

@@ -5,9 +5,9 @@ use super::laws;
 use crate::machine::Conditions;
 use crate::plan::{Gate, Gates, LoadPoint, Refusal};
 
-/// The gates that a trial at `point` failed. Of the outcome only this is asked: did the generator
-/// report at all, does it call its own run invalid, and do its sums agree with each other? What is
-/// unknown fails nothing, and is absent in the record.
+/// The gates that a trial at `point` failed. They test only three properties of the outcome:
+/// whether the generator reported at all, whether it calls its own run invalid, and whether its
+/// sums agree with each other. An unknown value fails no gate, and is absent in the record.
 pub fn refusals(
     gates: &Gates,
     conditions: &Conditions,
@@ -40,7 +40,7 @@ pub fn refusals(
     check(Gate::IoPressure, conditions.io_pressure, gates.io_pressure_max, &|share| {
         format!("tasks waited for a disk in {} of the time", percent(share))
     });
-    // More load than a server can take is what an overload is for.
+    // An overload exceeds the server's capacity on purpose.
     let again = conditions.retransmits.filter(|_| !point.is_overload()).map(|it| it as f64);
     check(Gate::Retransmits, again, gates.retransmits_max as f64, &|count| {
         format!("{count:.0} TCP segments were sent again")

@@ -1,16 +1,17 @@
-//! What every report must obey, whatever the server did.
+//! The laws that every report must obey, whatever the server did.
 //!
 //! Little's law (L = X W; Little, *A Proof for the Queuing Formula*, 1961) ties throughput and mean
-//! latency to the number of requests in flight, which a closed loop knows beforehand; flow balance
-//! ties what was asked to what was answered. They hold for every server, quick, slow or stuck, so a
-//! report that breaks one has counted wrongly and its trial says nothing. The surprising thing is
-//! the form: the textbook's L = X W holds for long averages, and a server that stalls at the end of
-//! a short window breaks it honestly. So the gate uses sums with their edges: each place holds one
-//! request at a time, and the last one of the window ends at most the longest latency after it.
+//! latency to the number of requests in flight, which a closed loop knows beforehand. Flow balance
+//! ties the number of requests to the number of replies. Both hold for every server, quick, slow or
+//! stuck: a report that breaks one has counted wrongly, and its trial is invalid. The surprising
+//! thing is the form. The textbook's L = X W holds for long averages, and a server that stalls at
+//! the end of a short window breaks it honestly. So the gate uses sums with their edges: each place
+//! holds one request at a time, and the last one of the window ends at most the longest latency
+//! after it.
 
 use crate::load::Load;
 
-/// Histograms keep three digits; sums of them may be wrong by so much.
+/// Histograms keep three digits; sums of them may differ by this share.
 const SLACK: f64 = 0.02;
 /// Requests that may be counted on either side of the window's ends.
 const EDGE: f64 = 2.0;
@@ -23,14 +24,14 @@ pub(super) struct Broken {
     pub(super) text: String,
 }
 
-/// Requests in flight on average, by Little's law: (seen, possible). `None` for open runs, where
-/// the number of places says nothing, and where the generator does not tell.
+/// Requests in flight on average, by Little's law: (seen, possible). `None` for open runs, whose
+/// number of places is no limit, and where the generator does not report them.
 pub fn in_flight(load: &Load) -> Option<(f64, f64)> {
     let places = places(load)?;
     Some((load.throughput_rps * load.service.mean_ns? / 1e9, places))
 }
 
-/// The laws that a report breaks; what it does not tell breaks none.
+/// The laws that a report breaks; a value that it lacks breaks none.
 pub(super) fn broken(load: &Load) -> Vec<Broken> {
     [little(load), edges(load), flow(load), rate(load)].into_iter().flatten().collect()
 }
@@ -74,7 +75,7 @@ fn edges(load: &Load) -> Option<Broken> {
     })
 }
 
-/// An open run: what was due was answered, failed, or is unanswered still.
+/// An open run: every due request was answered, failed, or is still unanswered.
 fn flow(load: &Load) -> Option<Broken> {
     let (arrived, failed) = (load.arrived? as f64, load.failed? as f64);
     if load.model != "open" {
@@ -135,7 +136,7 @@ mod tests {
         let (seen, places) = in_flight(&load(|_| {})).expect("it is closed");
         assert!((seen - 8.0).abs() < 1e-9 && places == 8.0, "{seen} of {places}");
         check(|it| it["service"]["mean_ns"] = 150_000.0.into(), &["Little's law is broken: 12.0"]);
-        // A server that stands still at the end of the window is slow, not miscounted.
+        // A server that stalls at the end of the window is slow, not miscounted.
         let stall = |it: &mut serde_json::Value| {
             it["service"]["mean_ns"] = 1_098_000.0.into();
             it["service"]["max_ns"] = 1_000_000_000.0.into();

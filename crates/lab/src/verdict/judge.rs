@@ -1,10 +1,10 @@
-//! The verdict on one comparison, and what a busy generator leaves of it.
+//! The verdict on one comparison, and the part of it that remains valid with a busy generator.
 
 use super::{Judged, Verdict};
 use crate::metric::Metric;
 use stats::{Comparison, Judgement, Terms};
 
-/// Which side the generator held back.
+/// The sides that the generator held back.
 #[derive(Clone, Copy)]
 pub(super) struct Sides {
     pub(super) arm: bool,

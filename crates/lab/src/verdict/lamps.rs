@@ -4,7 +4,7 @@ use super::{BUSY_MAX, Lamp, Light};
 use crate::load::Load;
 use crate::trial::{Ending, Trial};
 
-/// Why an arm has no result.
+/// The reason why an arm has no result.
 pub(super) fn reason(all: &[&Trial]) -> String {
     let words = all.iter().rev().find_map(|trial| match &trial.ending {
         Ending::Unavailable { reason } | Ending::Failed { reason } => Some(reason.clone()),
@@ -60,7 +60,7 @@ pub(super) fn lamps(
     found
 }
 
-/// What is wrong, not merely slow, about a trial.
+/// The fault of a trial that is wrong, not merely slow.
 pub(super) fn broken(trial: &Trial) -> Option<String> {
     let Ending::Measured { load } = &trial.ending else { return None };
     let place = format!("{}, {}, block {}", trial.arm, trial.point, trial.block + 1);

@@ -3,8 +3,8 @@
 use super::{Metric, PointSummary, Verdict};
 use crate::plan::Plan;
 
-/// One sentence: each arm against the baseline at each point, by speed and by CPU. Arms of which
-/// the same can be said share a clause.
+/// One sentence: each arm against the baseline at each point, by speed and by CPU. Arms with the
+/// same predicate share a clause.
 pub(super) fn sentence(plan: &Plan, points: &[PointSummary]) -> String {
     let mut said: Vec<(String, Vec<&str>)> = Vec::new();
     for arm in plan.arms.iter().filter(|arm| arm.name != plan.baseline) {
@@ -23,7 +23,7 @@ pub(super) fn sentence(plan: &Plan, points: &[PointSummary]) -> String {
     format!("Against {}: {}.", plan.baseline, clauses.join("; "))
 }
 
-/// What can be said of one arm, after `is` or `are`.
+/// The predicate for one arm, after `is` or `are`.
 fn predicate(points: &[PointSummary], arm: &str) -> String {
     let mut said: Vec<(String, Vec<&str>)> = Vec::new();
     for point in points {

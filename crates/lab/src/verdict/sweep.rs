@@ -37,7 +37,7 @@ pub struct Curve {
 /// One arm at one point of a series: medians over blocks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Place {
-    /// Connections, or what [`crate::plan::LoadPoint::x`] says.
+    /// Connections, or the value of [`crate::plan::LoadPoint::x`].
     pub x: f64,
     /// Name of the load point.
     pub point: String,

@@ -28,7 +28,7 @@ fn intervals_become_words() {
     check(Metric::P50, (0.80, 0.90), 0.02, "faster");
     check(Metric::Throughput, (0.98, 1.02), 0.02, "equivalent");
     check(Metric::Throughput, (0.95, 1.02), 0.02, "unresolved");
-    // The twin itself strayed by 15 %: a difference of 10 to 20 % is not one.
+    // The twin itself differs by 15 %: a difference of 10 to 20 % is not significant.
     check(Metric::Throughput, (1.10, 1.20), 0.15, "unresolved");
 }
 
@@ -167,7 +167,7 @@ fn many_comparisons_hold_a_weak_difference_back() {
     let few = race(3, 10, 1.3, 0.01);
     let judged = few.points[0].arms[1].judged(Metric::Throughput).expect("compared");
     assert!(judged.p_holm.is_some_and(|p| p < 0.05) && !judged.held_back, "{judged:?}");
-    // Six blocks have p = 0.03 at best: under another label than smoke nothing would survive.
+    // Six blocks have p = 0.03 at best: no difference would survive under a label other than smoke.
     let mut run = Run { manifest: manifest(), ..Run::default() };
     run.manifest.plan.label = "claim".to_string();
     run.manifest.plan.metrics = vec![Metric::Throughput, Metric::Cpu];
@@ -181,7 +181,7 @@ fn many_comparisons_hold_a_weak_difference_back() {
     let judged = summary.points[0].arms[1].judged(Metric::Throughput).expect("compared");
     assert_eq!((summary.family, judged.verdict, judged.held_back), (2, Verdict::Unresolved, true));
     assert_eq!(judged.forecast, Some(7));
-    // What was not pre-registered is exploratory and outside the family.
+    // A comparison without pre-registration is exploratory and outside the family.
     let other = summary.points[0].arms[1].judged(Metric::P50).expect("compared");
     assert_eq!((other.registered, other.p_holm), (false, None));
 }

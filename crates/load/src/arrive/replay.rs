@@ -23,12 +23,12 @@ pub struct Replay {
     lines: BufReader<File>,
     start: Instant,
     next: Option<Duration>,
-    /// Of several threads, thread `part` takes every `parts`-th arrival.
+    /// With several threads, thread `part` takes every `parts`-th arrival.
     parts: u64,
 }
 
 impl Replay {
-    /// Checks the whole file and rewinds; takes every `parts`-th arrival, beginning with the one at
+    /// Checks the whole file and rewinds; takes every `parts`-th arrival, beginning with number
     /// `part`.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Replay {
     }
 }
 
-/// How many arrivals the file holds.
+/// The number of arrivals in the file.
 fn check(path: &Path) -> Result<u64, Usage> {
     let mut lines = BufReader::new(open(path)?);
     let (mut count, mut number, mut last) = (0, 0u64, Duration::ZERO);

@@ -1,8 +1,8 @@
 //! The generator's own delays: when its thread ran, slept, spun, or was not scheduled.
 //!
-//! No wait of the loop is longer than 10 ms. A wait that takes a second is therefore not the
-//! server's doing: a debugger, another process or the host kept this thread from running. The same
-//! holds for work that takes milliseconds between two clock reads.
+//! No wait of the loop is longer than 10 ms. If a wait takes a second, the server is not the cause:
+//! a debugger, another process or the host kept this thread from running. The same holds for work
+//! that takes milliseconds between two clock reads.
 
 use crate::tally::nanos;
 use seam::Instant;

@@ -35,12 +35,12 @@ impl Idle {
         }
     }
 
-    /// Whether they have still to be made.
+    /// Whether the connections have still to be made.
     pub(super) fn is_unmade(&self) -> bool {
         !self.made
     }
 
-    /// How many are up.
+    /// The number of connections that are up.
     pub(super) fn up(&self) -> usize {
         self.list.iter().flatten().count()
     }

@@ -41,21 +41,21 @@ pub(super) struct Link {
     pub(super) outstanding: u32,
     /// Requests asked on this connection so far.
     pub(super) asked: u64,
-    /// When the next batch of its user is due; nothing is outstanding since then.
+    /// The due time of its user's next batch; nothing is outstanding since then.
     pub(super) due: Instant,
     /// Batches left for its user, [`u64::MAX`] if there is no end; 0: no user.
     pub(super) rounds: u64,
     /// Whether it is in the list of connections with room.
     pub(super) listed: bool,
-    /// When its alarm is set for, if one is set.
+    /// The time of its alarm, if one is set.
     pub(super) alarm: Option<Instant>,
-    /// When it was made.
+    /// The time when it was made.
     pub(super) opened: Instant,
     /// Greetings of the server that were counted.
     pub(super) greetings: u32,
     /// Whether it was counted as missing its greeting.
     pub(super) unlogged: bool,
-    /// When bytes or requests last moved on it.
+    /// The time when bytes or requests last moved on it.
     pub(super) moved: Instant,
     /// Received bytes that the script could not use yet.
     pub(super) held: Vec<u8>,
@@ -138,7 +138,7 @@ impl Link {
         Some((found, count))
     }
 
-    /// How many requests have become older than `most` since the last check.
+    /// The number of requests that have become older than `most` since the last check.
     pub(super) fn late(&mut self, now: Instant, most: Duration) -> u64 {
         // The oldest come first, so the first young one ends the search.
         let old = self.runs.iter_mut().take_while(|run| now.since(run.sent) > most);

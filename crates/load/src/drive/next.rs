@@ -1,4 +1,4 @@
-//! What a connection does next, by kind of [`Work`].
+//! A connection's next step, by kind of [`Work`].
 //!
 //! Own work: a user occupies a slot, sends a batch, waits for all replies, thinks, repeats, and
 //! leaves after the last batch. Shared work: requests take any connection with room, round robin,
@@ -65,7 +65,7 @@ impl Driver {
         None
     }
 
-    /// How many requests of shared work a connection can take now.
+    /// The number of requests of shared work that a connection can take now.
     fn room_on(&self, at: usize) -> u32 {
         let link = &self.links[at];
         if !link.is_up() {
@@ -83,7 +83,7 @@ impl Driver {
         }
     }
 
-    /// What a connection does next: wait, send, close, or connect.
+    /// Takes a connection's next step: wait, send, close, or connect.
     pub(super) fn go_on(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         match self.work {
             Work::Own { .. } => self.go_on_own(at, stop, now),
@@ -213,7 +213,7 @@ impl Driver {
         }
     }
 
-    /// How many more requests this connection may carry.
+    /// The number of further requests that this connection may carry.
     pub(super) fn left_on(&self, at: usize) -> u64 {
         let most = self.settings.requests_per_connection.unwrap_or(u64::MAX);
         most.saturating_sub(self.links[at].asked)

@@ -1,4 +1,4 @@
-//! What is recorded while a run is in progress: its timeline, and snapshots for observers.
+//! The records of a run in progress: its timeline, and snapshots for observers.
 
 use super::Driver;
 use crate::snapshot::{Board, INTERVAL, Phase, Snapshot};
@@ -6,7 +6,7 @@ use crate::timeline::Timeline;
 use crate::watch;
 use seam::Instant;
 
-/// Both, where they are wanted.
+/// The timeline and the snapshots, if requested.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     timeline: Option<Timeline>,

@@ -1,4 +1,4 @@
-//! The settings of a generator, and what it reports to an observer.
+//! The settings of a generator, and its reports to an observer.
 
 use super::{Delays, StressOptions};
 use crate::arrive::Arrive;
@@ -10,7 +10,7 @@ use seam::Instant;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// How connections are used.
+/// The use of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Connections, at least one: users of a closed loop, the pool of an open one, concurrent
@@ -20,7 +20,7 @@ pub struct Settings {
     pub requests_per_connection: Option<u64>,
     /// Give up a connection that has outstanding requests and made no progress for this long.
     pub timeout: Duration,
-    /// How long to wait for the last replies.
+    /// The longest wait for the last replies.
     pub drain: Duration,
     /// Additional connections that never send a request.
     pub idle: usize,
@@ -38,7 +38,8 @@ pub struct Settings {
     /// Top up windows as replies arrive instead of waiting for a whole batch, and keep the counts
     /// of a stress client.
     pub stress: Option<StressOptions>,
-    /// How often the function passed to [`Driver::observe`](super::Driver::observe) is called.
+    /// The interval at which the function passed to [`Driver::observe`](super::Driver::observe) is
+    /// called.
     pub interval: Duration,
 }
 
@@ -63,13 +64,13 @@ impl Default for Settings {
 /// An interval as reported to the function passed to [`Driver::observe`](super::Driver::observe).
 #[derive(Clone, Copy, Debug)]
 pub struct IntervalReport<'a> {
-    /// When it began.
+    /// Its beginning.
     pub start: Instant,
-    /// When it ended.
+    /// Its end.
     pub end: Instant,
     /// Whether it is measured: part of the window, or of the drain after it.
     pub measured: bool,
-    /// What was counted in it.
+    /// The counts of that time.
     pub tally: &'a Tally,
     /// Requests unanswered at its end, including those queued for a connection.
     pub outstanding: u64,
@@ -84,7 +85,7 @@ pub struct IntervalReport<'a> {
 /// Called with every interval.
 pub type Observer = Box<dyn FnMut(IntervalReport<'_>) + Send>;
 
-/// What a generator is made of.
+/// The parts of a generator.
 pub struct Parts {
     /// The server.
     pub address: SocketAddr,
@@ -92,13 +93,13 @@ pub struct Parts {
     pub sources: Vec<IpAddr>,
     /// Connections and their keeping.
     pub settings: Settings,
-    /// When users or requests arrive.
+    /// The arrival process of users or requests.
     pub arrive: Box<dyn Arrive>,
-    /// What each arrival does.
+    /// The work of each arrival.
     pub work: Work,
-    /// What it sends and expects.
+    /// The script: requests and expected replies.
     pub script: Box<dyn Script>,
-    /// What pauses are drawn from.
+    /// The seed of the random pauses.
     pub seed: u64,
     /// Whether arrivals follow a schedule; false for users present from the start.
     pub scheduled: bool,

@@ -22,21 +22,21 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Pause before a held connection is checked again.
 const HELD: Duration = Duration::from_millis(20);
 
-/// How connections are stressed.
+/// The settings of a stress client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StressOptions {
-    /// How often each thread closes its oldest connection and reopens it.
+    /// The interval at which each thread closes its oldest connection and reopens it.
     pub renew: Option<Duration>,
 }
 
-/// What a stress client counts, of the whole run.
+/// The counts of a stress client over the whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StressCounts {
     /// Connections begun.
     pub connects: u64,
     /// Connections that the client closed to reopen them.
     pub renewals: u64,
-    /// Packets in flight on those.
+    /// Packets in flight on renewed connections.
     pub abandoned: u64,
     /// Connections that could not be made.
     pub connect_failed: u64,
@@ -78,7 +78,7 @@ impl StressCounts {
     }
 }
 
-/// When to check, and when to renew.
+/// The times of the next check and the next renewal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
     look: Instant,
@@ -106,7 +106,7 @@ impl Driver {
         self.settings.stress.is_some()
     }
 
-    /// When the next check is due.
+    /// The time of the next check.
     pub(super) fn stress_due(&self) -> Option<Instant> {
         self.settings.stress?;
         Some(self.round.renew.map_or(self.round.look, |renew| renew.min(self.round.look)))

@@ -3,7 +3,7 @@
 use wire::rtsp::{self, Item, Lower, Response, Transport};
 use wire::sdp::Offer;
 
-/// How media are delivered.
+/// The delivery of media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// As datagrams to these ports for media and control.
@@ -54,12 +54,12 @@ struct Credentials {
     nonce: String,
 }
 
-/// What a client reports.
+/// A report of a client.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A track is set up, with the transport of its packets.
     SetUp {
-        /// Which one.
+        /// The track.
         track: &'a Offer,
         /// Its index in the description.
         index: usize,
@@ -120,7 +120,7 @@ impl Client {
         self.stage == Stage::Playing
     }
 
-    /// How often the server expects a keep-alive, in seconds.
+    /// The interval at which the server expects a keep-alive, in seconds.
     pub fn keep_alive_s(&self) -> u64 {
         (self.timeout_s / 2).max(1)
     }

@@ -14,10 +14,10 @@ use super::receiver::{BATCH, ROOM, Receiver, TICK};
 use super::report::MediaReport;
 use super::sockets::{dropped, member, receiver, watch};
 
-/// What to receive.
+/// The media to receive.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceivePlan {
-    /// Where the first receiver listens; a multicast group is joined.
+    /// The address of the first receiver; a multicast group is joined.
     pub address: SocketAddr,
     /// The interface for a multicast group, by its address; an unspecified one leaves it to the
     /// routes.
@@ -25,7 +25,7 @@ pub struct ReceivePlan {
     /// Number of receivers: members of the group, or receivers at every second port from that of
     /// the address on.
     pub receivers: u32,
-    /// For how long.
+    /// The time to receive.
     pub time: Duration,
 }
 

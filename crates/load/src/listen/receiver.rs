@@ -23,19 +23,19 @@ pub(super) const BATCH: usize = 64;
 pub(super) const ROOM: usize = 2048;
 /// Receivers report to their senders every five seconds, in this many groups.
 const PARTS: u32 = 50;
-/// How often deadlines are checked.
+/// The interval at which deadlines are checked.
 pub(super) const TICK: Duration = Duration::from_millis(10);
 /// A session that has waited longer than this when the run ends has failed.
 const AWHILE: Duration = Duration::from_secs(1);
-/// How long the last responses may take.
+/// The time that the last responses may take.
 const PARTING: Duration = Duration::from_secs(2);
-/// How long to wait for packets that the final BYE may have overtaken.
+/// The wait for packets that the final BYE may have overtaken.
 const STRAGGLERS: Duration = Duration::from_millis(100);
 /// Epoll keys of datagram sockets start here, in pairs of media and control: for sessions, and for
 /// multicast groups.
 const KEY_PAIRS: u64 = 1 << 40;
 const KEY_GROUPS: u64 = 1 << 41;
-/// How often keep-alives and reports are due to be checked.
+/// The interval of checks for due keep-alives and reports.
 const WORDS: Duration = Duration::from_millis(100);
 
 /// One session.
@@ -46,7 +46,7 @@ pub(super) struct Session {
     inbox: Vec<u8>,
     outbox: Vec<u8>,
     began_ns: u64,
-    /// When the next keep-alive is due.
+    /// The time of the next keep-alive.
     alive_ns: u64,
     first_ns: Option<u64>,
     over: bool,
@@ -57,7 +57,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// What the session still waits for, if it began a while ago and nothing arrived.
+    /// The missing part that the session waits for, if it began a while ago and nothing arrived.
     fn lacks(&self, now: u64) -> Option<String> {
         match self.stream {
             None => None,
@@ -197,7 +197,7 @@ impl Sockets {
         self.pairs.iter().map(|pair| &pair.media).chain(self.groups.iter().step_by(2))
     }
 
-    /// Receives what is still in flight: the last BYE may have overtaken the last packet.
+    /// Receives the packets still in flight: the last BYE may have overtaken the last packet.
     fn settle(&self, state: &mut Receiver, mail: &mut Mail) {
         for _ in 0..2 {
             self.media().for_each(|socket| state.receive_datagrams(socket, mail, REQUESTED, false));
@@ -408,7 +408,7 @@ impl Receiver {
         }
     }
 
-    /// Sends due keep-alives, and what could not be sent before.
+    /// Sends due keep-alives, and bytes that could not be sent before.
     fn keep_alive(&mut self, epoll: &Epoll) {
         let now = sys::clock::now_ns();
         for index in 0..self.listeners.len() {

@@ -1,4 +1,4 @@
-//! What to request, and the report on what arrived.
+//! The media to request, and the report on what arrived.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::track::TrackCounts;
 
-/// How media are delivered.
+/// The delivery of media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// As unicast datagrams.
@@ -20,29 +20,29 @@ pub enum Transport {
     Group(Ipv4Addr),
 }
 
-/// What to play, and how.
+/// The media to play, and the way to play it.
 #[derive(Clone, Debug)]
 pub struct ListenPlan {
-    /// Where the server listens.
+    /// The server's address.
     pub address: SocketAddr,
-    /// What to play.
+    /// The URL to play.
     pub url: String,
-    /// How media are delivered.
+    /// The delivery of media.
     pub lower: Transport,
-    /// How many sessions.
+    /// The number of sessions.
     pub sessions: u32,
     /// The time over which they begin.
     pub ramp: Duration,
-    /// How long to listen after the ramp; a session that has played to its end is done earlier.
+    /// The time to listen after the ramp; a session that has played to its end is done earlier.
     pub time: Duration,
-    /// Where to begin, in seconds.
+    /// The starting position, in seconds.
     pub from_s: f64,
     /// Name and password.
     pub login: Option<(String, String)>,
 }
 
 impl ListenPlan {
-    /// How many sessions should have begun after `passed_ns`.
+    /// The number of sessions that should have begun after `passed_ns`.
     pub(super) fn due(&self, passed_ns: u64) -> u32 {
         if self.ramp.is_zero() {
             return self.sessions;
@@ -52,7 +52,7 @@ impl ListenPlan {
     }
 }
 
-/// What was received.
+/// The figures of one received medium.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct MediaReport {
     /// Sessions begun.
@@ -65,7 +65,7 @@ pub struct MediaReport {
     pub failed: Vec<(String, u32)>,
     /// Senders that said goodbye (BYE) before the session was torn down.
     pub ended: u32,
-    /// How long it took, in seconds.
+    /// The duration, in seconds.
     pub seconds: f64,
     /// The sum over all senders; the jitter is the largest.
     #[serde(flatten)]
@@ -97,7 +97,7 @@ pub struct TrackReport {
     /// The counts.
     #[serde(flatten)]
     pub found: TrackCounts,
-    /// How late its packets were, in milliseconds.
+    /// The lateness of its packets, in milliseconds.
     pub late_ms: Percentiles,
 }
 

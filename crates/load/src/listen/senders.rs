@@ -15,8 +15,8 @@ use super::track::Track;
 const FEW: usize = 16;
 /// Unrequested senders that are tracked.
 const STRANGERS_MAX: usize = 100_000;
-/// A first packet up to this far after the announced number means lost packets; farther, that
-/// another number was announced.
+/// A first packet up to this far after the announced number means lost packets; a farther one means
+/// that another number was announced.
 const HEAD_MAX: u16 = 3000;
 /// Our CNAME in RTCP reports.
 const NAME: &str = "listener@roundhouse";
@@ -30,7 +30,7 @@ pub type SenderKey = (u32, u32);
 /// The receiver index for all requested media.
 pub const REQUESTED: u32 = 0;
 
-/// How many samples each of this many senders may keep.
+/// The number of samples that each of this many senders may keep.
 pub fn kept(senders: u32) -> usize {
     (KEPT_ALL / senders.max(1) as usize).clamp(KEPT.0, KEPT.1)
 }
@@ -43,7 +43,8 @@ pub struct Sender {
     pub payload: String,
     /// Its session; none for unrequested media.
     pub session: Option<usize>,
-    /// Where receiver reports go: as datagrams, or interleaved in the session's connection.
+    /// The destination of receiver reports: as datagrams, or interleaved in the session's
+    /// connection.
     pub control: Option<SocketAddr>,
     /// The interleaved channel for reports.
     pub channel: Option<u8>,

@@ -12,7 +12,7 @@ const WAITING: usize = 8 << 20;
 /// Sessions that share a pair of ports: 13,000 packets a second of 20 ms each, for which 8 MiB hold
 /// half a second.
 const SHARED: u32 = 256;
-/// Pairs at the most.
+/// The most pairs.
 const PAIRS_MAX: u32 = 64;
 /// Attempts to find two consecutive free ports.
 const TRIES: usize = 100;
@@ -73,7 +73,7 @@ impl Pair {
     }
 }
 
-/// As many pairs as this many sessions need.
+/// The number of pairs that this many sessions need.
 ///
 /// # Errors
 /// As [`Pair::new`].

@@ -4,7 +4,7 @@ use serde::Serialize;
 use wire::rtcp;
 use wire::rtp::Header;
 
-/// How many sequence numbers back a duplicate can still be told from a late packet.
+/// The distance in sequence numbers at which a duplicate can still be told from a late packet.
 const WINDOW: i64 = 1024;
 
 /// Packets of one sender.
@@ -185,7 +185,7 @@ impl Track {
         self.delays_ns.push(delay_ns);
     }
 
-    /// What was found so far.
+    /// The counts so far.
     pub fn counts(&self) -> TrackCounts {
         TrackCounts {
             packets: self.packets,

@@ -25,9 +25,9 @@ pub const SCHEMES: &str =
 /// A server to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// As it was written.
+    /// The target as written.
     pub text: String,
-    /// Which protocol is spoken.
+    /// The protocol.
     pub scheme: Scheme,
     /// The server's address; the first one if a name has several.
     pub address: SocketAddr,

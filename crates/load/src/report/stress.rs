@@ -7,7 +7,7 @@ use crate::work::{Think, Work};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 
-/// How connections were stressed, and the counts of the whole run.
+/// The settings of the stress client, and the counts of the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StressReport {
     /// Packets that each connection may have outstanding.

@@ -1,4 +1,4 @@
-//! Why there is no report.
+//! The reasons why there is no report.
 
 use crate::faults::FaultKind;
 use crate::parse::Usage;
@@ -6,14 +6,14 @@ use meter::ProcError;
 use std::fmt;
 use std::io;
 
-/// Why there is no report.
+/// The reason why there is no report.
 #[derive(Debug)]
 pub enum Failure {
     /// The flags do not fit this server.
     Usage(Usage),
     /// A request before or after the run was not answered.
     Probe {
-        /// Which server.
+        /// The server.
         target: String,
         /// The failed operation.
         doing: &'static str,
@@ -29,11 +29,11 @@ pub enum Failure {
     },
     /// The server's process tree cannot be read.
     Watch(ProcError),
-    /// The machine was too busy to calibrate the generator, and why.
+    /// The machine was too busy to calibrate the generator; the text says why.
     Busy(String),
     /// A server did not answer everything between two windows of a duet.
     Undrained {
-        /// Which server.
+        /// The server.
         target: String,
         /// Requests without a reply.
         outstanding: u64,

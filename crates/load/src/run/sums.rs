@@ -1,4 +1,4 @@
-//! Adds up what the threads counted into one report.
+//! Adds up the counts of the threads into one report.
 
 use super::thread::RunThread;
 use super::{Histograms, Plan, workload};

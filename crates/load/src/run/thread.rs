@@ -29,7 +29,7 @@ pub(super) struct RunThread {
     parts: usize,
     /// Root of the server's process tree, if this thread may take the time to read it.
     watch: Option<u32>,
-    /// Where snapshots are published.
+    /// The board for snapshots.
     pub(super) board: Option<Board>,
     /// Ends the current phase.
     pub(super) stop: Option<Arc<AtomicBool>>,
@@ -52,7 +52,7 @@ pub(super) struct RunThread {
 /// The server's process tree over the window.
 pub(super) struct Reading(Result<watch::Reading, ProcError>);
 
-/// How precisely the number of a window by precision is known.
+/// The precision of the number of a window by precision.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PrecisionResult {
     pub(super) share: Option<f64>,

@@ -11,7 +11,7 @@ use crate::script::{
 };
 use crate::work::{Think, Work};
 
-/// What to send to the server.
+/// The requests to send to the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
     /// The market's commands.
@@ -24,14 +24,14 @@ pub enum Workload {
     Line(LineOptions),
 }
 
-/// What was learned about a server before the run.
+/// Facts learned about a server before the run.
 pub(super) struct Prepared {
     /// The rows of a market; empty elsewhere.
     rows: Vec<u8>,
 }
 
 impl Prepared {
-    /// Requests what scripts need to know; fails if there is no server.
+    /// Requests the facts that scripts need; fails if there is no server.
     pub(super) fn ask(target: &Target, workload: &Workload) -> Result<Self, Failure> {
         let ask = |request: &[u8], whole: &dyn Fn(&[u8]) -> bool| {
             probe::ask(target.address, request, whole, PROBE).map_err(|error| Failure::Probe {

@@ -28,7 +28,7 @@ pub struct Echo {
     opened: u64,
 }
 
-/// What is outstanding on a connection.
+/// The outstanding requests of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Session {
     /// The number that the next request carries.

@@ -52,7 +52,7 @@ struct Memo {
     length: u64,
 }
 
-/// What is outstanding on a connection.
+/// The outstanding requests of a connection.
 struct Session {
     owed: u32,
     /// The paths of the outstanding requests, if there are several paths.
@@ -73,7 +73,7 @@ struct Reply {
     closes: bool,
 }
 
-/// What a head says.
+/// The contents of a head.
 struct Head {
     length: usize,
     status: u16,

@@ -1,4 +1,4 @@
-//! What the market's rows must be: the model that replies are checked against.
+//! The market's expected rows: the model that replies are checked against.
 //!
 //! The rows are learned from the server's own `show` before the run. From then on each stock has
 //! two sums of acknowledged orders and two of orders whose outcome is unknown. At the end this must
@@ -98,7 +98,7 @@ impl Ledger {
         Ok(Self { stocks, tails, refused: 0, alone: false, shared: false })
     }
 
-    /// How many stocks there are.
+    /// The number of stocks.
     pub(super) fn len(&self) -> usize {
         self.stocks.len()
     }
@@ -153,7 +153,7 @@ impl Ledger {
         Err(format!("at least {} were left, and it was refused", least + wanted))
     }
 
-    /// What must be left of a stock after all answered orders, if that is known.
+    /// The expected amount of a stock after all answered orders, if it is known.
     fn oracle(&self, stock: &Stock) -> Option<u64> {
         let [bought, sold] = stock.done;
         let known = self.alone && !self.shared && stock.unknown == [0; 2];
@@ -200,7 +200,7 @@ impl Ledger {
         sums.chain([self.refused]).collect()
     }
 
-    /// Adds what another thread's ledger of the same market counted.
+    /// Adds the counts of another thread's ledger of the same market.
     pub(super) fn add(&mut self, account: &[u64]) {
         for (stock, sums) in self.stocks.iter_mut().zip(account.chunks_exact(4)) {
             for side in 0..2 {

@@ -14,10 +14,10 @@ use memchr::memmem::Finder;
 pub struct LineOptions {
     /// The requests' bytes, including their ends; at least one.
     pub requests: Vec<Vec<u8>>,
-    /// What ends a reply; not empty.
+    /// The end of a reply; not empty.
     pub terminator: Vec<u8>,
-    /// How many terminators a reply has, at least one: a redis server ends a bulk reply, `$3` and
-    /// `foo`, with its second.
+    /// The number of terminators in a reply, at least one: a redis server ends a bulk reply, `$3`
+    /// and `foo`, with its second.
     pub terminators: u32,
     /// The expected beginning of a reply; empty accepts any.
     pub prefix: Vec<u8>,
@@ -33,7 +33,7 @@ pub struct Line {
     done: u64,
 }
 
-/// What is outstanding on a connection.
+/// The outstanding requests of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Session {
     owed: u32,

@@ -23,7 +23,7 @@ pub const SHOW: &[u8] = b"show\n";
 const KINDS: [&str; 3] = ["show", "buy", "sell"];
 const NOT_ENOUGH: &[u8] = b"Not enough left stocks\n";
 
-/// What to trade, and how.
+/// The stocks to trade, and the way to trade them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StockOptions {
     /// The weight of each command.
@@ -32,7 +32,7 @@ pub struct StockOptions {
     pub ids: Vec<String>,
     /// Amounts are drawn uniformly from 1 to this.
     pub amount_max: u32,
-    /// How the server marks the end of a reply.
+    /// The server's mark for the end of a reply.
     pub framing: Framing,
     /// The seed of all random streams.
     pub seed: u64,
@@ -48,7 +48,7 @@ pub struct Stock {
     wrong: u64,
 }
 
-/// What is outstanding on a connection.
+/// The outstanding requests of a connection.
 struct Session {
     asked: VecDeque<Request>,
     decoder: Decoder,

@@ -14,7 +14,7 @@ const CHUNK: usize = 16 << 10;
 const HEAD_MAX: usize = 64 << 10;
 /// The pause after a failure, so that a refusing server is not asked a million times.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long an absent guest sleeps between two clock checks.
+/// The sleep of an absent guest between two clock checks.
 const NAP: Duration = Duration::from_millis(20);
 
 /// One request that was answered; times in microseconds.
@@ -22,13 +22,13 @@ const NAP: Duration = Duration::from_millis(20);
 pub struct Row {
     /// The client's number.
     pub client: u32,
-    /// When connecting began, from the start of the run.
+    /// The beginning of connecting, from the start of the run.
     pub at_us: u64,
     /// Time to connect, with all retries.
     pub connect_us: u64,
     /// From the end of the request to the last byte of the reply.
     pub response_us: u64,
-    /// How often connecting was retried after a timeout.
+    /// The number of retries of connecting after a timeout.
     pub retries: u32,
     /// Bytes of the reply.
     pub bytes: u64,

@@ -61,7 +61,7 @@ pub struct Summary {
 /// A distribution of times, nanoseconds; a percentile beyond which fewer than ten lie is `null`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// How many.
+    /// The number of times.
     pub count: u64,
     /// Arithmetic mean.
     pub mean_ns: f64,
@@ -78,7 +78,7 @@ pub struct Times {
 /// The first failure and its circumstances.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FirstFailure {
-    /// When, from the start.
+    /// Its time, from the start.
     pub at_ms: f64,
     /// Requests answered before it.
     pub after_requests: u64,

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 use wire::framing::{Framing, Shape};
 
-/// How the server behaves.
+/// The server's behaviour.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerBehaviour {
     pub framing: Framing,
@@ -140,7 +140,7 @@ fn talk(socket: TcpStream, state: &State) {
 }
 
 impl State {
-    /// The reply, or what happens instead of replying.
+    /// The reply, or the misdeed that replaces it.
     fn answer(&self, request: &str) -> Result<(String, Shape), Misdeed> {
         let words: Vec<&str> = request.split(' ').collect();
         let mut book = self.book.lock().expect("no thread panics with it");

@@ -1,9 +1,9 @@
-//! What can be changed while workers serve: written by the supervisor, read where it counts.
+//! The settings that can change while workers serve: the supervisor writes them, workers read them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Limits in force. Each is whole by itself; who needs several reads them one after another.
+/// Limits in force. Each value is consistent by itself; readers of several read one after another.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Settings {
@@ -13,40 +13,40 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// How long nothing may move on a connection.
+    /// The time without traffic after which a connection is closed.
     #[inline]
     #[must_use]
     pub fn idle(&self) -> Duration {
         Duration::from_nanos(self.idle_ns.load(Ordering::Relaxed))
     }
 
-    /// How long a peer may take no output.
+    /// The time that a peer may take no output.
     #[inline]
     #[must_use]
     pub fn write_stall(&self) -> Duration {
         Duration::from_nanos(self.write_stall_ns.load(Ordering::Relaxed))
     }
 
-    /// Connections at one time in the whole server.
+    /// The maximum number of connections at one time in the whole server.
     #[inline]
     #[must_use]
     pub fn sessions_max(&self) -> usize {
         self.sessions_max.load(Ordering::Relaxed) as usize
     }
 
-    /// Puts the times in force.
+    /// Sets both times.
     pub fn set_times(&self, idle: Duration, write_stall: Duration) {
         self.idle_ns.store(whole_ns(idle), Ordering::Relaxed);
         self.write_stall_ns.store(whole_ns(write_stall), Ordering::Relaxed);
     }
 
-    /// Puts the number of connections in force.
+    /// Sets the maximum number of connections.
     pub fn set_sessions_max(&self, most: usize) {
         self.sessions_max.store(most as u64, Ordering::Relaxed);
     }
 }
 
-/// 584 years are as good as longer.
+/// 584 years fit; longer times are cut.
 fn whole_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

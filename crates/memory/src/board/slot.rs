@@ -1,15 +1,15 @@
-//! One slot of the scoreboard: a worker's own words about itself.
+//! One slot of the scoreboard: a worker's own account of itself.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use seam::WorkerId;
 use sys::process::Pid;
 
-/// What sits in a slot.
+/// The state of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum SlotState {
-    /// Nobody, ever.
+    /// Never used.
     Empty,
     /// A worker that does not serve yet.
     Starting,
@@ -17,7 +17,7 @@ pub enum SlotState {
     Ready,
     /// A worker that takes no new connection.
     Draining,
-    /// Nobody any more.
+    /// The worker has ended.
     Gone,
 }
 
@@ -33,20 +33,20 @@ impl SlotState {
     }
 }
 
-/// A number that one worker changes and everybody reads.
+/// A number that one worker changes and every observer reads.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Tally(AtomicU64);
 
 impl Tally {
-    /// Adds `count`. Only the slot's worker may: two at a time would lose one of their additions.
+    /// Adds `count`. Only the slot's worker may: two writers at a time would lose an addition.
     #[inline]
     pub fn add(&self, count: u64) {
         self.0.store(self.read().wrapping_add(count), Ordering::Release);
     }
 
-    /// Takes `count` away, under the same condition. Who reads the new number sees what the worker
-    /// wrote before.
+    /// Subtracts `count`, under the same condition. A reader of the new number sees
+    /// what the worker wrote before.
     #[inline]
     pub fn sub(&self, count: u64) {
         self.0.store(self.read().wrapping_sub(count), Ordering::Release);
@@ -58,7 +58,7 @@ impl Tally {
         self.0.store(count, Ordering::Release);
     }
 
-    /// What it is now.
+    /// The present value.
     #[inline]
     #[must_use]
     pub fn read(&self) -> u64 {
@@ -66,7 +66,7 @@ impl Tally {
     }
 }
 
-/// What a worker is at, for the letter that the scoreboard shows.
+/// The worker's activity, for the letter that the scoreboard shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Doing {
@@ -74,11 +74,11 @@ pub enum Doing {
     Waiting,
     /// It has one connection and waits for bytes of that.
     Reading,
-    /// It steps sessions, sends, accepts.
+    /// It steps sessions, sends or accepts.
     Working,
-    /// It has one connection and that takes no bytes at the moment.
+    /// It has one connection, and that connection takes no bytes at the moment.
     Writing,
-    /// It lets a peer finish that was told goodbye.
+    /// It waits for a peer that was told goodbye to finish.
     Closing,
 }
 
@@ -100,11 +100,12 @@ impl Doing {
 pub enum Refusal {
     /// The peer was gone before it was accepted.
     Gone,
-    /// No descriptor or memory was left; it waits in the kernel's queue and is tried again.
+    /// No descriptor or memory was left; the connection waits in the
+    /// kernel's queue for another try.
     Exhausted,
-    /// Its descriptor is more than the engine can watch.
+    /// The descriptor number is beyond what the engine can watch.
     Unwatchable,
-    /// No worker could be started or reached for it.
+    /// No worker could be started or reached for the connection.
     NoWorker,
 }
 
@@ -124,12 +125,12 @@ impl Refusal {
     }
 }
 
-/// Upper edges of the buckets in which lateness is counted, in ns; the last one has none.
+/// Upper edges of the lateness buckets, in ns; the last bucket has none.
 pub const LATE_EDGES_NS: [u64; 7] =
     [100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, 50_000_000, 500_000_000];
 
-/// One worker's slot. The tallies of a slot go on counting under its next worker, so that totals
-/// never shrink; only `open` belongs to one worker.
+/// One worker's slot. Its tallies go on counting under the next worker, so that totals never
+/// shrink; only `open` belongs to one worker.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Slot {
@@ -138,62 +139,62 @@ pub struct Slot {
     pid: AtomicI32,
     dismissed: AtomicU32,
     doing: AtomicU32,
-    /// Ended by a fault, and nobody sits here since.
+    /// The last worker ended by a fault and has no successor yet.
     failed: AtomicU32,
     /// Connections open now.
     pub open: Tally,
     /// Turns of the worker's loop.
     pub turns: Tally,
-    /// When the worker last showed that it lives, on `sys::clock`'s clock; 0: never.
+    /// The worker's last sign of life, on `sys::clock`'s clock; 0: never.
     pub beat_ns: Tally,
     /// Bytes received.
     pub bytes_in: Tally,
     /// Bytes that the kernel took for sending.
     pub bytes_out: Tally,
-    /// Requests, or whatever the service calls its messages, that were answered.
+    /// Requests, or the service's equivalent messages, that were answered.
     pub answered: Tally,
     /// Connections accepted.
     pub accepted: Tally,
-    /// Connections refused, for whatever reason.
+    /// Connections refused, for any reason.
     pub refused: Tally,
     /// Receives that found no buffer in the ring (`ENOBUFS`).
     pub enobufs: Tally,
-    /// Sends of which the kernel took a part only.
+    /// Sends of which the kernel took only a part.
     pub short_sends: Tally,
     /// Sessions that ended by a panic of their service.
     pub panics: Tally,
     /// Bytes for another session that found it gone or its output full, counted by pushes.
     pub pushes_dropped: Tally,
-    /// Connections that it attends to now, where they belong to another slot.
+    /// Connections that it attends to now but that belong to another slot.
     pub serving: Tally,
-    /// When the present worker sat down, on `sys::clock`'s clock.
+    /// When the present worker took the slot, on `sys::clock`'s clock.
     pub since_ns: Tally,
-    /// The sum of all lateness that was noted.
+    /// The sum of all recorded lateness.
     pub late_ns: Tally,
     refusals: [Tally; Refusal::ALL.len()],
-    /// How late deadlines and sweeps were noticed.
+    /// Counts of deadlines and sweeps by lateness.
     late: [AtomicU32; LATE_EDGES_NS.len() + 1],
 }
 
 impl Slot {
-    /// What sits here.
+    /// The slot's state.
     #[must_use]
     pub fn state(&self) -> SlotState {
         SlotState::of(self.state.load(Ordering::Acquire))
     }
 
-    /// Says what sits here now.
+    /// Sets the slot's state.
     pub fn set_state(&self, state: SlotState) {
         self.state.store(state as u32, Ordering::Release);
     }
 
-    /// Who sits here, or sat here last.
+    /// The present worker, or the last one.
     #[must_use]
     pub fn worker(&self) -> Option<WorkerId> {
         WorkerId::from_bits(self.worker.load(Ordering::Relaxed))
     }
 
-    /// Slots `worker` of process `pid`.
+    /// Seats `worker` of process `pid`.
     pub(super) fn take(&self, worker: WorkerId, pid: Pid) {
         self.open.set(0);
         self.serving.set(0);
@@ -207,26 +208,26 @@ impl Slot {
         self.set_state(SlotState::Starting);
     }
 
-    /// What who sits here is at; means something while it is ready or drains.
+    /// The worker's activity; meaningful while it is ready or drains.
     #[must_use]
     pub fn doing(&self) -> Doing {
         Doing::of(self.doing.load(Ordering::Relaxed))
     }
 
-    /// Says what the worker is at: one plain store.
+    /// Sets the worker's activity: one plain store.
     #[inline]
     pub fn set_doing(&self, doing: Doing) {
         self.doing.store(doing as u32, Ordering::Relaxed);
     }
 
-    /// Says that who sat here last ended by a fault.
+    /// Records that the last worker ended by a fault.
     pub fn set_failed(&self) {
         self.failed.store(1, Ordering::Relaxed);
     }
 
-    /// One letter for what is here, as servers have shown it for thirty years: `_` waits, `R`
-    /// reads, `B` is busy, `W` cannot write on, `C` closes, `S` starts, `G` leaves, `!` died and is
-    /// not replaced yet, `-` has left, `.` was never taken.
+    /// The slot's letter, as servers have shown it for thirty years: `_` waits, `R` reads, `B` is
+    /// busy, `W` cannot write on, `C` closes, `S` starts, `G` leaves, `!` died and is not replaced
+    /// yet, `-` has left, `.` was never taken.
     #[must_use]
     pub fn letter(&self) -> char {
         match self.state() {
@@ -252,13 +253,13 @@ impl Slot {
         self.refusals[why as usize].add(1);
     }
 
-    /// How often that was the reason; [`Slot::refused`] counts all.
+    /// The number of refusals for that reason; [`Slot::refused`] counts all.
     #[must_use]
     pub fn refusals(&self, why: Refusal) -> u64 {
         self.refusals[why as usize].read()
     }
 
-    /// Counts something that was due `late_ns` ago and is done now. Only the slot's worker may.
+    /// Counts an action that was due `late_ns` ago and is done now. Only the slot's worker may.
     pub fn note_late(&self, late_ns: u64) {
         let at = LATE_EDGES_NS.iter().position(|edge| late_ns <= *edge);
         let bucket = &self.late[at.unwrap_or(LATE_EDGES_NS.len())];
@@ -272,19 +273,19 @@ impl Slot {
         self.late.each_ref().map(|bucket| bucket.load(Ordering::Relaxed))
     }
 
-    /// Asks who sits here to take no new connection and to leave with the last one it has.
+    /// Asks the worker to take no new connection and to leave with its last one.
     pub fn dismiss(&self) {
         self.dismissed.store(1, Ordering::Release);
     }
 
-    /// Whether who sits here, or sat here last, was asked to leave.
+    /// Whether the present or the last worker was asked to leave.
     #[inline]
     #[must_use]
     pub fn is_dismissed(&self) -> bool {
         self.dismissed.load(Ordering::Relaxed) != 0
     }
 
-    /// The process of who sits here, or sat here last.
+    /// The process of the present worker, or of the last one.
     #[must_use]
     pub fn pid(&self) -> Option<Pid> {
         Pid::of(self.pid.load(Ordering::Relaxed))

@@ -1,30 +1,31 @@
-//! The memory behind a pool: slots of one size, with a gap on both sides where canaries may live.
+//! The memory of a pool: slots of one size, with a gap on both sides for canaries.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
 use super::Backing;
 
-/// Bytes of canary on each side of a guarded slot, at least. The larger overruns that allocators
-/// are tried with (1, 8, 32 bytes; mimalloc-bench, `bench/security`) begin inside it.
+/// The minimum size of a canary on each side of a guarded slot, in bytes. The larger
+/// overruns that test suites for allocators use (1, 8, 32 bytes; mimalloc-bench,
+/// `bench/security`) begin inside it.
 pub(super) const GAP: usize = 16;
 
 /// Slots by index. Their addresses are stable from [`Arena::carve`] on.
 pub(super) struct Arena {
     /// Address of the first slot's data, for [`Backing::Array`].
     base: NonNull<u8>,
-    /// From one slot to the next.
+    /// The distance between two slots.
     stride: usize,
-    /// From the beginning of a slot's piece of memory to its data.
+    /// The distance from a slot's piece of memory to its data.
     front: usize,
     size: usize,
-    /// Of the whole array, or of one slot's piece.
+    /// The layout of the whole array, or of one slot's piece.
     layout: Layout,
-    /// Addresses of the data, for [`Backing::List`]; `None` where a piece was given back.
+    /// Addresses of the data, for [`Backing::List`]; `None` if the piece was returned.
     pieces: Option<Vec<Option<NonNull<u8>>>>,
 }
 
-// SAFETY: an arena owns its memory like a `Vec<u8>` does; who uses the pointers answers for that.
+// SAFETY: an arena owns its memory like a `Vec<u8>` does; users of the pointers uphold their use.
 unsafe impl Send for Arena {}
 // SAFETY: `&Arena` gives addresses only.
 unsafe impl Sync for Arena {}
@@ -33,7 +34,7 @@ impl Arena {
     /// Room for `capacity` objects of `object`, with gaps if `guarded`.
     ///
     /// # Panics
-    /// If that is more memory than there can be.
+    /// If that exceeds the address space.
     pub(super) fn new(object: Layout, capacity: u32, backing: Backing, guarded: bool) -> Arena {
         let align = object.align();
         let round = |bytes: usize| bytes.next_multiple_of(align);
@@ -62,8 +63,8 @@ impl Arena {
         unsafe { start.add(self.front) }
     }
 
-    /// Makes slot `index` usable, where that costs memory. Indices come in ascending order, or are
-    /// those that [`Arena::give_back`] was called with.
+    /// Makes slot `index` usable, which may allocate. Indices come in ascending order, or are those
+    /// that [`Arena::give_back`] got.
     pub(super) fn carve(&mut self, index: u32) {
         if self.pieces.is_none() {
             return;
@@ -79,7 +80,7 @@ impl Arena {
         }
     }
 
-    /// Gives the memory of slot `index` back to the heap; says whether there was any to give.
+    /// Returns the memory of slot `index` to the heap; returns whether there was any.
     pub(super) fn give_back(&mut self, index: u32) -> bool {
         let Some(data) = self.pieces.as_mut().and_then(|all| all[index as usize].take()) else {
             return false;
@@ -90,7 +91,7 @@ impl Arena {
         true
     }
 
-    /// Where the data of slot `index` lies, which must have been carved.
+    /// The address of the data of slot `index`, which must have been carved.
     #[inline]
     pub(super) fn at(&self, index: u32) -> NonNull<u8> {
         match &self.pieces {
@@ -100,8 +101,8 @@ impl Arena {
         }
     }
 
-    /// Nobody may touch slot `index` from now on, whose object is gone: AddressSanitizer sees to
-    /// it, where there is one.
+    /// Marks slot `index`, whose object is gone, as off limits for
+    /// AddressSanitizer, if it is enabled.
     #[inline]
     pub(super) fn hide(&self, index: u32) {
         #[cfg(feature = "asan")]
@@ -109,7 +110,7 @@ impl Arena {
         let _ = index;
     }
 
-    /// Slot `index` gets an object.
+    /// Marks slot `index` as in use.
     #[inline]
     pub(super) fn show(&self, index: u32) {
         #[cfg(feature = "asan")]
@@ -117,18 +118,18 @@ impl Arena {
         let _ = index;
     }
 
-    /// Bytes of an object.
+    /// The size of an object in bytes.
     pub(super) fn size(&self) -> usize {
         self.size
     }
 
-    /// The bytes before and behind the data that belong to nobody: `(before, behind)`, in bytes.
+    /// The bytes of the gaps before and after the data, `(before, behind)`; no object owns them.
     pub(super) fn gaps(&self) -> (usize, usize) {
         (self.front, self.stride - self.front - self.size)
     }
 
-    /// The slot, of the first `carved`, whose piece of memory holds `address`, and where in it
-    /// the address lies, counted from the data.
+    /// The slot, of the first `carved`, whose piece of memory holds `address`, and the offset of
+    /// the address from the slot's data.
     pub(super) fn find(&self, address: usize, carved: u32) -> Option<(u32, isize)> {
         let within = |data: usize| {
             let piece = data - self.front;

@@ -1,8 +1,8 @@
-//! Boxes from a pool of one owner: a pointer each, as from an allocator, and nothing is checked
-//! because nothing can go wrong: a box is its object's only name, and cannot outlive the pool.
+//! Boxes from a pool of one owner: each is a pointer, as from an allocator. Nothing is checked
+//! because nothing can go wrong: a box is its object's only name and cannot outlive the pool.
 //!
-//! Here alone the link of a free slot lies in the slot, so that a pair of calls touches one line
-//! of memory besides the pool's own. Who hands addresses to the kernel takes a guarded
+//! Only here does the link of a free slot lie in the slot, so that a pair of calls touches one line
+//! of memory besides the pool's own. A caller that hands addresses to the kernel needs a guarded
 //! [`super::Pool`] instead.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -34,9 +34,9 @@ union Slot<T> {
 /// assert!(boxes.lend([0, 0]).is_ok());
 /// ```
 pub struct Boxes<T> {
-    /// The first free slot that was used before; null if there is none.
+    /// The first used slot that is free; null if there is none.
     head: Cell<*mut Slot<T>>,
-    /// Slots that were used so far.
+    /// The number of slots used so far.
     carved: Cell<usize>,
     capacity: usize,
     start: NonNull<Slot<T>>,
@@ -44,11 +44,11 @@ pub struct Boxes<T> {
 }
 
 impl<T> Boxes<T> {
-    /// An empty pool of `capacity` slots. The address range is reserved at once, memory is touched
-    /// as it is used.
+    /// An empty pool of `capacity` slots. The address range is reserved at
+    /// once; memory is touched on use.
     ///
     /// # Panics
-    /// If so many objects are more than memory can hold.
+    /// If memory cannot hold `capacity` objects.
     #[must_use]
     pub fn new(capacity: usize) -> Boxes<T> {
         let layout = layout::<T>(capacity);
@@ -62,7 +62,7 @@ impl<T> Boxes<T> {
     /// Puts `value` into a free slot.
     ///
     /// # Errors
-    /// The value, if there is none.
+    /// The value, if no slot is free.
     #[inline(always)]
     pub fn lend(&self, value: T) -> Result<Boxed<'_, T>, Full<T>> {
         let mut slot = self.head.get();
@@ -82,7 +82,7 @@ impl<T> Boxes<T> {
         Ok(Boxed { slot, pool: self })
     }
 
-    /// How many objects there are. The free slots are counted for that, one by one.
+    /// The number of objects, found by counting the free slots one by one.
     #[must_use]
     pub fn len(&self) -> usize {
         let (mut slot, mut free) = (self.head.get(), 0);
@@ -115,7 +115,7 @@ impl<T> Boxes<T> {
 
     #[inline(always)]
     fn free(&self, slot: NonNull<Slot<T>>) {
-        // SAFETY: its object is gone and its box with it, so the slot is ours.
+        // SAFETY: its object is gone and its box with it, so no reference to the slot is left.
         unsafe { (*slot.as_ptr()).next = self.head.get() };
         self.head.set(slot.as_ptr());
     }
@@ -127,8 +127,8 @@ fn layout<T>(capacity: usize) -> Layout {
 
 impl<T> Drop for Boxes<T> {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout; no box is left, since each borrows the pool. What a
-        // forgotten one held is forgotten with it.
+        // SAFETY: allocated with this layout; no box is left, since each borrows the pool. The
+        // object of a forgotten box is leaked.
         unsafe { dealloc(self.start.as_ptr().cast(), layout::<T>(self.capacity)) };
     }
 }
@@ -146,11 +146,11 @@ pub struct Boxed<'p, T> {
 }
 
 impl<T> Boxed<'_, T> {
-    /// The object; its slot is free from then on.
+    /// Takes the object out and frees its slot.
     #[inline(always)]
     pub fn take(self) -> T {
         let this = ManuallyDrop::new(self);
-        // SAFETY: the slot holds a T, which nobody reads after this: the box is not dropped.
+        // SAFETY: the slot holds a T that is not read again: the box is not dropped.
         let value = unsafe { this.slot.cast::<T>().read() };
         this.pool.free(this.slot);
         value
@@ -178,7 +178,7 @@ impl<T> DerefMut for Boxed<'_, T> {
 impl<T> Drop for Boxed<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the slot holds a T, which nobody reads after this.
+        // SAFETY: the slot holds a T that is not read again.
         unsafe { self.slot.cast::<T>().drop_in_place() };
         self.pool.free(self.slot);
     }

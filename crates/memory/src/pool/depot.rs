@@ -1,7 +1,7 @@
 //! Magazines of free slots, and the depot where workers exchange full ones for empty ones.
 //!
-//! A worker touches the depot once in [`ROUNDS`] objects at most: one compare-and-swap there is
-//! paid by sixty-four that need none (Bonwick and Adams, USENIX 2001, section 3).
+//! A worker touches the depot at most once in [`ROUNDS`] objects: one compare-and-swap there serves
+//! sixty-four objects (Bonwick and Adams, USENIX 2001, section 3).
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -9,20 +9,20 @@ use super::NONE;
 use super::stack::Stack;
 use crate::Padded;
 
-/// Indices in a magazine. Under loom it is small, so that all of a magazine's life is seen.
+/// Indices in a magazine. Small under loom, so that the model covers a magazine's whole life.
 #[cfg(not(loom))]
 pub(crate) const ROUNDS: usize = 64;
 /// See above.
 #[cfg(loom)]
 pub(crate) const ROUNDS: usize = 1;
 
-/// A list of free slots that is in one pair of hands at a time: a worker's, or the depot's.
+/// A list of free slots with one holder at a time: a worker, or the depot.
 ///
 /// Its words are atomics only so that handing it over needs no `unsafe`: the stacks order the
 /// accesses of one holder before those of the next, so relaxed ones are enough.
 #[derive(Debug)]
 pub(crate) struct Magazine {
-    /// Its place among all.
+    /// Its index among all magazines.
     number: u32,
     link: AtomicU32,
     count: AtomicU32,
@@ -30,7 +30,7 @@ pub(crate) struct Magazine {
 }
 
 impl Magazine {
-    /// Takes the index on top. Only who holds the magazine may.
+    /// Takes the index on top. Only the magazine's holder may.
     #[inline]
     pub(crate) fn unload(&self) -> Option<u32> {
         let count = self.count.load(Ordering::Relaxed).checked_sub(1)?;
@@ -39,7 +39,7 @@ impl Magazine {
         Some(index)
     }
 
-    /// Puts `index` on top; says whether there was room. Only who holds the magazine may.
+    /// Puts `index` on top; returns whether there was room. Only the magazine's holder may.
     #[inline]
     pub(crate) fn load(&self, index: u32) -> bool {
         let count = self.count.load(Ordering::Relaxed);
@@ -50,7 +50,7 @@ impl Magazine {
     }
 }
 
-/// All magazines: the full, the empty, and those that workers hold.
+/// All magazines: full ones, empty ones, and those that workers hold.
 #[derive(Debug)]
 pub(crate) struct Depot {
     magazines: Box<[Magazine]>,
@@ -60,7 +60,7 @@ pub(crate) struct Depot {
 
 impl Depot {
     /// A depot whose magazines hold the indices `0..slots`, with four more for each of `workers`:
-    /// two that it holds, one in its hands while it exchanges, and one that is always there.
+    /// two that it holds, one that it holds during an exchange, and one that is always available.
     pub(crate) fn new(slots: u32, workers: usize) -> Depot {
         let filled = (slots as usize).div_ceil(ROUNDS);
         let magazine = |number: usize| {
@@ -95,7 +95,7 @@ impl Depot {
         self.take(&self.empty)
     }
 
-    /// Gives a magazine back, whatever is in it.
+    /// Returns a magazine, full or not.
     pub(crate) fn give(&self, magazine: &Magazine) {
         let is_empty = magazine.count.load(Ordering::Relaxed) == 0;
         let stack = if is_empty { &self.empty } else { &self.full };
@@ -135,7 +135,7 @@ mod loom_models {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Takes a slot, and brings it back through an empty magazine, as a worker does.
+    /// Takes a slot, and returns it through an empty magazine, as a worker does.
     fn turn(depot: &Depot) -> Option<u32> {
         let magazine = depot.take_filled()?;
         let index = magazine.unload().expect("a filled magazine has an index");

@@ -1,12 +1,12 @@
-//! What goes wrong with objects in pools, by name.
+//! The faults of objects in pools, by name.
 
 use std::fmt;
 use std::panic::Location;
 
-/// A misuse of a pool or a write where none may be, as it was found.
+/// A misuse of a pool, or a write outside an object, as it was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The object was given back before, and its slot has not been used since.
+    /// The object was returned before, and its slot has not been used since.
     DoubleFree {
         /// The slot.
         index: u32,
@@ -35,24 +35,24 @@ pub enum Fault {
     Inside {
         /// The slot.
         index: u32,
-        /// How many bytes from the object's beginning; negative in front of it.
+        /// Bytes from the object's beginning; negative in front of it.
         offset: isize,
     },
-    /// Something wrote in front of the object.
+    /// Something wrote before the object.
     Underrun {
         /// The slot.
         index: u32,
-        /// How many bytes in front of the object the nearest damage is, from 1.
+        /// Bytes from the nearest damage to the object's beginning, from 1.
         distance: usize,
     },
-    /// Something wrote behind the object.
+    /// Something wrote past the end of the object.
     Overrun {
         /// The slot.
         index: u32,
-        /// How many bytes behind the object's end the nearest damage is, from 0.
+        /// Bytes from the object's end to the nearest damage, from 0.
         distance: usize,
     },
-    /// Something wrote into the slot after its object was given back.
+    /// Something wrote into the slot after its object was returned.
     WriteAfterFree {
         /// The slot.
         index: u32,
@@ -135,9 +135,9 @@ impl std::error::Error for Fault {}
 /// A fault with the line that put the object there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// What was found.
+    /// The fault.
     pub fault: Fault,
-    /// Who put the slot's last object there; `None` if that object was not watched.
+    /// The line that put the slot's last object there; `None` if that object was not watched.
     pub put_by: Option<&'static Location<'static>>,
 }
 

@@ -1,4 +1,4 @@
-//! Canaries and poison: bytes that nobody may change, and the look that finds who did.
+//! Canaries and poison: bytes that no code may change, and the checks that find damage.
 //!
 //! All functions take a slot of an [`Arena`] and touch only bytes that belong to no living object:
 //! the gaps on both sides, or the data while there is none.
@@ -10,15 +10,15 @@ use std::slice;
 use super::arena::Arena;
 use super::{Fault, Guard, Plan, Report};
 
-/// What freed bytes are filled with: as in the debug heaps of Microsoft's C runtime and in
-/// foonathan/memory, where an address made of it faults at once.
+/// The fill byte of freed memory. The debug heaps of Microsoft's C runtime and foonathan/memory use
+/// it too; an address made of it faults at once.
 pub(super) const POISON: u8 = 0xdd;
 /// Faults that are kept by value; all are counted.
 const KEPT_MAX: usize = 64;
 
-/// The canary of slot `index` on one side, repeated over its gap. It differs from slot to slot, so
-/// that a block of memory copied over it is seen too, and has no byte 0 or 0xff, which overruns
-/// like best to write.
+/// The canary of slot `index` on one side, repeated over its gap. It differs from slot
+/// to slot, so a block of memory copied over it is seen too. It has no byte 0 or 0xff,
+/// which overruns write most often.
 fn canary(index: u32, side: Side) -> u64 {
     let mixed = (u64::from(index) << 1 | side as u64).wrapping_add(1);
     let mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -31,7 +31,7 @@ enum Side {
     Back,
 }
 
-/// The gaps of a slot: where each begins, how long it is, and what it is filled with.
+/// The gaps of a slot: the beginning, the length and the fill of each.
 fn gaps(arena: &Arena, index: u32) -> [(*mut u8, usize, u64); 2] {
     let (front, back) = arena.gaps();
     let data = arena.at(index).as_ptr();
@@ -52,7 +52,7 @@ pub(super) fn fence(arena: &Arena, index: u32) {
     }
 }
 
-/// Looks at the canaries around slot `index`; the damage nearest to the object counts.
+/// Checks the canaries around slot `index`; the damage nearest to the object counts.
 #[inline]
 pub(super) fn look_around(arena: &Arena, index: u32) -> Result<(), Fault> {
     let whole = |(start, len, word): (*mut u8, usize, u64)| {
@@ -63,7 +63,7 @@ pub(super) fn look_around(arena: &Arena, index: u32) -> Result<(), Fault> {
     if gaps(arena, index).into_iter().all(whole) { Ok(()) } else { Err(damage(arena, index)) }
 }
 
-/// Where the canaries of slot `index`, which are not whole, are damaged.
+/// The position of the damage in the canaries of slot `index`.
 #[cold]
 fn damage(arena: &Arena, index: u32) -> Fault {
     let [front, back] = gaps(arena, index).map(|(start, len, word)| {
@@ -84,11 +84,11 @@ fn damage(arena: &Arena, index: u32) -> Fault {
 
 /// Fills the data of slot `index`, whose object is gone, with poison.
 pub(super) fn poison(arena: &Arena, index: u32) {
-    // SAFETY: the slot holds no object, so its `size` bytes are nobody's.
+    // SAFETY: the slot holds no object, so no object owns its `size` bytes.
     unsafe { arena.at(index).as_ptr().write_bytes(POISON, arena.size()) };
 }
 
-/// Looks whether the poison of slot `index` and the canaries around it are as they were written.
+/// Checks that the poison of slot `index` and the canaries around it are unchanged.
 pub(super) fn look_inside(arena: &Arena, index: u32) -> Result<(), Fault> {
     // SAFETY: the bytes were filled by `poison` and hold no object.
     let bytes = unsafe { slice::from_raw_parts(arena.at(index).as_ptr(), arena.size()) };
@@ -99,8 +99,8 @@ pub(super) fn look_inside(arena: &Arena, index: u32) -> Result<(), Fault> {
     look_around(arena, index)
 }
 
-/// Whether `bytes` are `word` again and again, in little-endian order. All are looked at before
-/// the answer is, which lets the compiler take many at a time.
+/// Whether `bytes` repeat `word`, in little-endian order. The loop compares all bytes before it
+/// decides, which lets the compiler vectorise it.
 #[inline]
 fn is_filled(bytes: &[u8], word: u64) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
@@ -108,14 +108,14 @@ fn is_filled(bytes: &[u8], word: u64) -> bool {
     differ == 0 && *rest == word.to_le_bytes()[..rest.len()]
 }
 
-/// The memory of a guarded pool for faults, and who put what.
+/// A guarded pool's record of faults, and of the lines that put the objects there.
 pub(super) struct Watch {
     pub(super) guard: Guard,
     on_fault: Option<fn(&Report)>,
-    /// By slot, for the last object in it that was guarded.
+    /// By slot, for its last guarded object.
     sites: Vec<Option<&'static Location<'static>>>,
     kept: Vec<Report>,
-    /// Faults found, those kept and those not.
+    /// The number of faults found, kept or not.
     found: u64,
 }
 
@@ -125,7 +125,7 @@ impl Watch {
         Watch { guard, on_fault, sites: Vec::new(), kept: Vec::new(), found: 0 }
     }
 
-    /// Remembers who put the object in slot `index`.
+    /// Records the line that put the object in slot `index`.
     pub(super) fn sign(&mut self, index: u32, by: &'static Location<'static>) {
         let index = index as usize;
         if self.sites.len() <= index {
@@ -134,7 +134,7 @@ impl Watch {
         self.sites[index] = Some(by);
     }
 
-    /// Keeps and tells what was found.
+    /// Keeps and reports a fault.
     pub(super) fn tell(&mut self, report: Report) {
         self.found += 1;
         if self.kept.len() < KEPT_MAX {

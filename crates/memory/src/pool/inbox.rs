@@ -1,4 +1,5 @@
-//! Where others leave slots that a worker lent: chains pushed by one exchange, taken all at once.
+//! Inboxes for returned slots: other workers push chains by one
+//! exchange, the owner takes all at once.
 //!
 //! The owner takes the whole list by a swap and never pops, so there is no ABA problem and no tag
 //! (the `TransferStack` of sharded-slab, the `thread_free` list of mimalloc).
@@ -19,12 +20,12 @@ impl Inbox {
         Inbox { head: AtomicU32::new(NONE) }
     }
 
-    /// Leaves a chain from `first` to the slot whose link is `last`.
+    /// Pushes a chain from `first` to the slot whose link is `last`.
     pub(crate) fn push(&self, first: u32, last: &AtomicU32) {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
             last.store(head, Ordering::Relaxed);
-            // Release: the owner sees the chain, and all that was done to its slots before.
+            // Release: the owner sees the chain, and all earlier writes to its slots.
             match self.head.compare_exchange_weak(head, first, Ordering::Release, Ordering::Relaxed)
             {
                 Ok(_) => return,
@@ -33,7 +34,7 @@ impl Inbox {
         }
     }
 
-    /// Takes all that is there: the first slot of a chain, or [`NONE`].
+    /// Takes the whole list: the first slot of a chain, or [`NONE`].
     pub(crate) fn take_all(&self) -> u32 {
         if self.head.load(Ordering::Relaxed) == NONE {
             return NONE;

@@ -1,4 +1,4 @@
-//! What a worker has lent, as a value that owns it.
+//! An object that a worker has lent, as a value that owns it.
 
 use std::mem::forget;
 use std::ops::{Deref, DerefMut};
@@ -10,7 +10,7 @@ use super::shared::Shared;
 
 /// An object lent from a [`Shared`] pool: the only way to it, like a `Box`.
 ///
-/// [`crate::Worker::take`] is the quick way to give it back. Dropping it anywhere works too and
+/// [`crate::Worker::take`] is the fastest way to return it. Dropping it anywhere works too and
 /// costs one compare-and-swap.
 pub struct Lent<'p, T> {
     pub(super) index: u32,
@@ -30,14 +30,14 @@ impl<T> Lent<'_, T> {
     }
 
     /// Leaves the object in the pool under a handle, which can travel as a number: through the
-    /// kernel, or in a packet. [`Shared::claim`] gets it back, once.
+    /// kernel, or in a packet. [`Shared::claim`] gets the object back, once.
     #[must_use = "an object whose handle is lost stays in the pool until its end"]
     pub fn detach(self) -> Handle<T> {
         let (pool, index) = (self.pool, self.index);
         forget(self);
         let word = &pool.meta(index).life;
         let life = word.load(Ordering::Relaxed) + 1;
-        // Release: who claims it sees the object.
+        // Release: the claimer sees the object.
         word.store(life, Ordering::Release);
         Handle::new(pool.tag, index, life)
     }
@@ -81,7 +81,7 @@ impl<T: AsMut<[u8]>> AsMut<[u8]> for Lent<'_, T> {
 
 impl<T> Drop for Lent<'_, T> {
     fn drop(&mut self) {
-        // SAFETY: the slot holds a T, which nobody reaches after this.
+        // SAFETY: the slot holds a T that is not reached again.
         unsafe { self.place().drop_in_place() };
         self.pool.strayed.fetch_add(1, Ordering::Relaxed);
         if self.pool.end(self.index) {

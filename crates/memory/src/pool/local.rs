@@ -1,10 +1,9 @@
 //! The pool of one owner: no atomics, no lock, one link to follow for each object.
 //!
-//! What an object costs is decided before it comes. Slots that nobody has to look at wait in a
-//! chain of their own, and the life of an object that has to be looked at carries a bit that no
-//! handle has: so the tests that have to be there, for an empty chain and for a wrong handle, are
-//! also those for order, for slots without memory and for canaries. A count that seldom ends is all
-//! that guards add to objects that have none.
+//! Most decisions are made before an object comes. Slots that need no check wait in a chain of
+//! their own, and the life of an object that needs a check carries a bit that no handle has. So the
+//! two tests that are always needed, for an empty chain and for a wrong handle, also cover order,
+//! slots without memory, and canaries. Guards add only a countdown to objects that have none.
 
 mod care;
 mod table;
@@ -21,17 +20,17 @@ use super::guard::Watch;
 use super::{Fault, Full, Guard, Handle, NONE, Order, Plan, Report, SLOTS_MAX, Usage, new_tag};
 use table::{Chain, EACH, LIVE, Meta, Table};
 
-/// The present object has canaries that are looked at when it ends.
+/// The present object has canaries that are checked when it ends.
 const GUARDED: u8 = 1;
 /// The slot is free and filled with poison.
 const POISONED: u8 = 2;
-/// The slot's memory was given back; it is taken anew when it is needed.
+/// The slot's memory was returned to the heap; the pool allocates it again when needed.
 const BARE: u8 = 4;
 
-/// Objects of type `T` in slots that are used again, for one owner.
+/// A pool of objects of type `T` with one owner.
 ///
-/// Memory is taken as slots are first needed and an object never moves. [`Pool::put`] on a full
-/// pool hands the value back.
+/// Memory is taken when slots are first needed, and an object never moves. [`Pool::put`] on a full
+/// pool returns the value.
 ///
 /// ```
 /// use memory::{Plan, Pool};
@@ -44,8 +43,8 @@ const BARE: u8 = 4;
 /// ```
 pub struct Pool<T> {
     table: Table,
-    /// Free slots, the one freed last in front, which can be used without a look: they have memory,
-    /// and nobody has watched what was in them. Empty for ever where the order is not this one.
+    /// Free slots that can be used without a check, the one freed last in front: they have memory,
+    /// and their last object was not watched. Always empty with another order than LIFO.
     quick: *mut Meta,
     /// The other free slots.
     chain: Chain,
@@ -54,17 +53,17 @@ pub struct Pool<T> {
     arena: Arena,
     retired: u32,
     capacity: u32,
-    /// Tells this pool's handles from those of any other.
+    /// Distinguishes this pool's handles from those of any other.
     tag: u32,
     order: Order,
-    /// Objects until the next that is guarded; more than there will ever be where none is. One less
-    /// than nothing if that one is due.
+    /// Objects until the next guarded one; more than there will ever be if none is guarded. One
+    /// less than zero (wrapped) if that one is due.
     unwatched: u64,
-    /// Whether a slot that was never used goes before those in the chain.
+    /// Whether never-used slots go before those in the chain.
     fresh_first: bool,
     refused: u64,
     watch: Option<Box<Watch>>,
-    /// Free slots that are not used yet, and how many of them there may be.
+    /// Free slots that are held back, and their maximum number.
     quarantine: VecDeque<u32>,
     quarantine_max: usize,
     values: PhantomData<T>,
@@ -108,11 +107,11 @@ impl<T> Pool<T> {
     /// Puts `value` into a free slot.
     ///
     /// # Errors
-    /// The value, if there is none.
+    /// The value, if no slot is free.
     #[inline(always)]
     #[track_caller]
     pub fn put(&mut self, value: T) -> Result<Handle<T>, Full<T>> {
-        // The slot is found before the value is touched, so that it is copied once on every path.
+        // The slot is found before the value is touched, so that every path copies the value once.
         let (meta, life) = match self.quick_slot() {
             Some(found) => found,
             None => match self.find_slot(Location::caller()) {
@@ -124,7 +123,7 @@ impl<T> Pool<T> {
         // SAFETY: a slot of the table, which is in no chain any more.
         let (data, place) = unsafe { ((*slot).data, (*slot).place) };
         self.arena.show(place.index());
-        // SAFETY: the slot has memory for a T and its life was over: nobody else knows the place.
+        // SAFETY: the slot has memory for a T and its life was over: no handle names the place.
         unsafe { data.cast::<T>().write(value) };
         // SAFETY: as above.
         unsafe { (*slot).next = LIVE };
@@ -153,19 +152,19 @@ impl<T> Pool<T> {
         Some(unsafe { self.place(handle.index()).as_mut() })
     }
 
-    /// The address of the object of `handle`, if it lives: for the kernel, or a C library. It is
-    /// valid for reads and writes of one `T` until the object is taken; what is written elsewhere
-    /// by it is what guards are for.
+    /// The address of the object of `handle`, if it lives: for the kernel, or a C
+    /// library. It is valid for reads and writes of one `T` until the object is taken.
+    /// Guards find writes outside it.
     #[must_use]
     pub fn pointer(&mut self, handle: Handle<T>) -> Option<NonNull<T>> {
         self.knows(handle).then(|| self.place(handle.index()))
     }
 
-    /// Takes the object of `handle` out; its slot is free from then on.
+    /// Takes the object of `handle` out and frees its slot.
     ///
     /// # Errors
     /// A handle whose object does not live here, or damaged canaries. In the second case the value
-    /// is forgotten, because its bytes cannot be trusted, and the slot is never used again.
+    /// is leaked, because its bytes cannot be trusted, and the slot is retired.
     #[inline(always)]
     pub fn take(&mut self, handle: Handle<T>) -> Result<T, Fault> {
         if let Some(meta) = self.plain(handle) {
@@ -175,7 +174,7 @@ impl<T> Pool<T> {
                 (*slot).life = handle.life + EACH;
                 (*slot).data
             };
-            // SAFETY: the slot held a T, whose life has just ended: nobody reads it again.
+            // SAFETY: the slot held a T, whose life has just ended: it is not read again.
             let value = unsafe { data.cast::<T>().read() };
             self.free(meta);
             return Ok(value);
@@ -187,7 +186,7 @@ impl<T> Pool<T> {
         Ok(value)
     }
 
-    /// Drops the object of `handle` where it lies; else as [`Pool::take`].
+    /// Drops the object of `handle` in place; otherwise like [`Pool::take`].
     ///
     /// # Errors
     /// Those of [`Pool::take`].
@@ -195,15 +194,15 @@ impl<T> Pool<T> {
     pub fn discard(&mut self, handle: Handle<T>) -> Result<(), Fault> {
         let plain = self.plain(handle);
         match plain {
-            // SAFETY: a slot of the table, and `self` is borrowed for writing. Its object is gone
-            // for the pool before it is dropped.
+            // SAFETY: a slot of the table, and `self` is borrowed for writing. The pool forgets the
+            // object before dropping it.
             Some(meta) => unsafe {
                 (*meta.as_ptr()).life = handle.life + EACH;
                 (*meta.as_ptr()).next = ptr::null_mut();
             },
             None => self.end_watched(handle)?,
         }
-        // SAFETY: as in `take`. Should its drop panic, the slot is in no chain: lost, no danger.
+        // SAFETY: as in `take`. If the drop panics, the slot is in no chain: lost, not dangerous.
         unsafe { self.place(handle.index()).drop_in_place() };
         match plain {
             Some(meta) => self.free(meta),
@@ -212,10 +211,10 @@ impl<T> Pool<T> {
         Ok(())
     }
 
-    /// Takes the object at `address` out, for who has kept no handle.
+    /// Takes the object at `address` out, for callers without a handle.
     ///
     /// # Errors
-    /// An address at which no object of this pool begins, or lives; else as [`Pool::take`].
+    /// An address at which no object of this pool begins or lives; otherwise like [`Pool::take`].
     pub fn take_at(&mut self, address: *const T) -> Result<T, Fault> {
         let address = address.addr();
         let Some((index, offset)) = self.arena.find(address, self.table.len()) else {
@@ -236,20 +235,20 @@ impl<T> Pool<T> {
         living.map(|meta| Handle::of(meta.place, meta.life()))
     }
 
-    /// How many objects there are. They are counted for that, slot by slot, so that no object
-    /// pays for a count that is seldom asked for.
+    /// The number of objects. They are counted slot by slot on demand, so that no object pays for a
+    /// count that is seldom needed.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.iter().filter(|meta| meta.is_live()).count()
     }
 
-    /// Whether there is no object.
+    /// Whether the pool is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.table.iter().any(Meta::is_live)
     }
 
-    /// How the pool is used. Its objects are counted for that, as by [`Pool::len`].
+    /// The pool's usage. The objects are counted on demand, as by [`Pool::len`].
     #[must_use]
     pub fn usage(&self) -> Usage {
         Usage {
@@ -261,8 +260,8 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Changes how closely objects are watched from now on; says whether the pool can be watched,
-    /// which one that began with [`Guard::Off`] cannot.
+    /// Changes how closely objects are watched from now on; returns whether the pool can be
+    /// watched. A pool that began with [`Guard::Off`] cannot.
     pub fn set_guard(&mut self, guard: Guard) -> bool {
         let can = self.watch.is_some() || guard == Guard::Off;
         if can {
@@ -280,14 +279,14 @@ impl<T> Pool<T> {
         self.watch.as_ref().map_or(&[], |watch| watch.kept())
     }
 
-    /// How many faults a guarded pool has found.
+    /// The number of faults that a guarded pool has found.
     #[must_use]
     pub fn faults_found(&self) -> u64 {
         self.watch.as_ref().map_or(0, |watch| watch.found())
     }
 
-    /// The objects that are there, each with the line that put it there if it was watched: what
-    /// has leaked, if the pool should be empty by now.
+    /// The present objects, each with the line that put it there if it was watched: the leaks, if
+    /// the pool should be empty by now.
     #[must_use]
     pub fn leaks(&self) -> Vec<Report> {
         let report = |handle: Handle<T>| Report {
@@ -302,30 +301,30 @@ impl<T> Pool<T> {
         self.table.get(handle.index()).is_some_and(|meta| meta.life() == handle.life)
     }
 
-    /// Where the data of slot `index` lies, which is carved.
+    /// The address of the data of slot `index`, which must have been carved.
     #[inline]
     fn place(&self, index: u32) -> NonNull<T> {
         self.table.get(index).expect("expected a slot that was carved").data.cast()
     }
 
-    /// A slot that can be used without a look, and the life that begins there, unless the next
-    /// object is to be guarded.
+    /// A slot that can be used without a check, and the life that begins there; `None` if the next
+    /// object must be guarded.
     #[inline(always)]
     fn quick_slot(&mut self) -> Option<(NonNull<Meta>, u64)> {
         let meta = NonNull::new(self.quick)?;
-        // In this form it is one instruction that counts and compares.
+        // This form counts and compares in one instruction.
         let (unwatched, is_due) = self.unwatched.overflowing_sub(1);
         self.unwatched = unwatched;
         if is_due {
             return None;
         }
-        // SAFETY: what is in the chain are slots of the table.
+        // SAFETY: the chain holds slots of the table.
         let free = unsafe { meta.as_ref() };
         self.quick = free.next;
         Some((meta, free.life))
     }
 
-    /// The slot of a handle whose object lives and needs no look.
+    /// The slot of a handle whose object lives and needs no check.
     #[inline(always)]
     fn plain(&self, handle: Handle<T>) -> Option<NonNull<Meta>> {
         let meta = self.table.at(handle.place)?;
@@ -333,7 +332,7 @@ impl<T> Pool<T> {
         (unsafe { meta.as_ref() }.life == handle.life).then_some(meta)
     }
 
-    /// Makes a slot free that needs no look, and whose object is gone.
+    /// Frees a slot that needs no check and whose object is gone.
     #[inline(always)]
     fn free(&mut self, meta: NonNull<Meta>) {
         let slot = meta.as_ptr();
@@ -346,7 +345,7 @@ impl<T> Pool<T> {
     }
 }
 
-/// Objects until one is guarded: see [`Pool::unwatched`].
+/// The number of objects until a guarded one: see [`Pool::unwatched`].
 fn unwatched(guard: Guard) -> u64 {
     match guard {
         Guard::Off => u64::MAX / 2,

@@ -1,4 +1,4 @@
-//! The pool of many workers: each has two magazines, and all of them one depot.
+//! The pool of many workers: each has two magazines, and all share one depot.
 
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -15,27 +15,27 @@ use crate::Padded;
 /// Where a slot goes that one worker lent and another gets back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Home {
-    /// It stays with who got it back, and finds its way through the depot by full magazines.
+    /// It stays with the worker that got it back, and moves through the depot in full magazines.
     #[default]
     Depot,
-    /// It is sent to the worker that lent it, [`crate::Worker::BATCH`] at a time, so that a
+    /// It is returned to the worker that lent it, [`crate::Worker::BATCH`] at a time, so that a
     /// worker's slots stay in its own cache and on its own memory node.
     Lender,
 }
 
-/// What is known of a slot, apart from its data. All but `life` is written by who has the slot to
-/// himself; the words are atomics so that handing it over needs no `unsafe`.
+/// The metadata of a slot. The worker that owns the slot at the time writes all fields but `life`;
+/// the words are atomics so that handing the slot over needs no `unsafe`.
 #[derive(Default)]
 pub(super) struct Meta {
-    /// Odd while an object is detached: it grows by one when one is, and when it is claimed. An
-    /// object that is only lent leaves it alone, and so the line of another processor.
+    /// Odd while an object is detached: detaching and claiming each add one. An object that is only
+    /// lent leaves it alone, and so leaves another processor's line alone.
     pub(super) life: AtomicU64,
     pub(super) link: AtomicU32,
-    /// The worker slot of the worker that lent it, and above it the marks.
+    /// The worker slot of the lender, and above it the marks.
     pub(super) lender: AtomicU32,
 }
 
-/// The present object has canaries that are looked at when it ends.
+/// The present object has canaries that are checked when it ends.
 pub(super) const GUARDED: u32 = 1 << 16;
 /// The slot is free and filled with poison.
 pub(super) const POISONED: u32 = 1 << 17;
@@ -51,22 +51,22 @@ impl Meta {
     }
 }
 
-/// One worker's part of the pool's words, apart from the others'.
+/// One worker's part of the pool's words, on lines of its own.
 #[derive(Default)]
 pub(super) struct Slot {
     pub(super) taken: AtomicBool,
-    /// Objects that its worker lent and got back. It alone writes them.
+    /// Counts of its worker's loans, returns and refusals. Only that worker writes them.
     pub(super) lent: AtomicU64,
     pub(super) returned: AtomicU64,
     pub(super) refused: AtomicU64,
 }
 
-/// Objects of type `T` in slots that are used again, for up to a fixed number of workers.
+/// A pool of objects of type `T` for up to a fixed number of workers.
 ///
 /// Each worker may keep two magazines of free slots to itself and a third on their way home, so
-/// there are that many more slots than `capacity`: as many objects as planned fit, but for the
-/// instant in which another worker moves what came back, and at most `3 * BATCH` more for each
-/// worker. Slots are used last in, first out, whatever the plan says of order.
+/// there are that many more slots than `capacity`. As many objects as planned fit, except for the
+/// instant in which another worker moves returned slots, and at most `3 * BATCH` more for each
+/// worker. Slots are used last in, first out, whatever order the plan asks for.
 ///
 /// ```
 /// use memory::{Home, Plan, Shared};
@@ -85,23 +85,23 @@ pub struct Shared<T> {
     pub(super) arena: Arena,
     meta: Box<[Meta]>,
     pub(super) depot: Depot,
-    /// One for each worker slot, and the last for slots that nobody gave back to a worker.
+    /// One for each worker slot; the last is for slots returned without a worker.
     pub(super) inboxes: Box<[Padded<Inbox>]>,
     pub(super) worker_slots: Box<[Padded<Slot>]>,
     pub(super) home: Home,
     capacity: u32,
     pub(super) tag: u32,
-    /// Every so-many-th object is guarded; 0 for none.
+    /// Every `sampling`-th object is guarded; 0 for none.
     pub(super) sampling: AtomicU32,
     retired: AtomicU32,
-    /// Slots that came back by a dropped [`Lent`].
+    /// The number of slots returned by a dropped [`Lent`].
     pub(super) strayed: AtomicU64,
     pub(super) watch: Option<Mutex<Watch>>,
     values: PhantomData<T>,
 }
 
-// SAFETY: an object is reached only through the one `Lent` that holds it, which is handed from
-// thread to thread as the T itself could be; all else are atomics and a lock.
+// SAFETY: an object is reached only through the one `Lent` that holds it, which passes between
+// threads as the T itself could; all other fields are atomics and a lock.
 unsafe impl<T: Send> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Shared<T> {}
@@ -141,10 +141,10 @@ impl<T> Shared<T> {
         }
     }
 
-    /// The object that was detached under `handle`. Of several who ask one gets it.
+    /// The object that was detached under `handle`. If several callers ask, one gets it.
     ///
     /// # Errors
-    /// A handle that is not, or no longer, that of a detached object of this pool.
+    /// A handle that does not name a detached object of this pool, or no longer does.
     pub fn claim(&self, handle: Handle<T>) -> Result<Lent<'_, T>, Fault> {
         let index = handle.index();
         let fault = match self.meta.get(index as usize) {
@@ -168,7 +168,7 @@ impl<T> Shared<T> {
         Err(self.tell(fault, index))
     }
 
-    /// How the pool is used: exact while nobody uses it, else of some time close to now.
+    /// The pool's usage: exact while no worker uses it, else approximate.
     #[must_use]
     pub fn usage(&self) -> Usage {
         let sum = |count: fn(&Slot) -> &AtomicU64| {
@@ -177,7 +177,7 @@ impl<T> Shared<T> {
                 .map(|worker_slot| count(worker_slot).load(Ordering::Relaxed))
                 .sum::<u64>()
         };
-        // What came back is read first, so that there are never fewer objects than none.
+        // Returns are read first, so that the difference is never negative.
         let back = sum(|worker_slot| &worker_slot.returned) + self.strayed.load(Ordering::Relaxed);
         let live = sum(|worker_slot| &worker_slot.lent).saturating_sub(back) as u32;
         Usage {
@@ -189,8 +189,8 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Changes how closely objects are watched, soon for all workers; says whether the pool can
-    /// be watched, which one that began with [`Guard::Off`] cannot.
+    /// Changes how closely objects are watched, soon for all workers; returns whether the pool can
+    /// be watched. A pool that began with [`Guard::Off`] cannot.
     pub fn set_guard(&self, guard: Guard) -> bool {
         let can = self.watch.is_some() || guard == Guard::Off;
         if can {
@@ -206,7 +206,7 @@ impl<T> Shared<T> {
     }
 
     /// The objects that are detached now, and those lent that are watched, with the line that lent
-    /// them: what has leaked, if all should be back. [`Shared::usage`] counts all.
+    /// them: the leaks, if all objects should be back. [`Shared::usage`] counts all.
     #[must_use]
     pub fn leaks(&self) -> Vec<Report> {
         let all = self.meta.iter().enumerate().filter(|(_, meta)| meta.is_out());
@@ -215,7 +215,7 @@ impl<T> Shared<T> {
         all.map(|(index, _)| report(index as u32)).collect()
     }
 
-    /// Who lent the last object of slot `index`, if that object was watched.
+    /// The line that lent the last object of slot `index`, if that object was watched.
     fn put_by(&self, index: u32) -> Option<&'static Location<'static>> {
         let marks = self.meta.get(index as usize)?.lender.load(Ordering::Relaxed);
         if marks & (GUARDED | POISONED) == 0 { None } else { self.watched()?.put_by(index) }
@@ -237,7 +237,7 @@ impl<T> Shared<T> {
         &self.meta[index as usize]
     }
 
-    /// Looks after a slot whose object is gone; says whether it may be used again.
+    /// Checks a slot whose object is gone; returns whether it may be used again.
     #[inline]
     pub(super) fn end(&self, index: u32) -> bool {
         if self.watch.is_some() && self.meta(index).lender.load(Ordering::Relaxed) > SLOT {
@@ -269,7 +269,7 @@ impl<T> Shared<T> {
         lender.store(lender.load(Ordering::Relaxed) & SLOT, Ordering::Relaxed);
     }
 
-    /// Leaves a free slot that came back without a worker where one will find it.
+    /// Puts a slot that was freed without a worker into an inbox, where a worker will find it.
     pub(super) fn stray(&self, index: u32) {
         let meta = self.meta(index);
         let to = match self.home {
@@ -298,7 +298,7 @@ impl<T> Drop for Shared<T> {
         }
         for index in 0..self.meta.len() as u32 {
             if self.meta(index).is_detached() {
-                // SAFETY: a detached object lives and nobody holds it; nobody will claim it.
+                // SAFETY: a detached object lives, and no `Lent` holds it or will claim it.
                 unsafe { self.arena.at(index).cast::<T>().drop_in_place() };
             }
         }

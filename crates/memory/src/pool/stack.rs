@@ -2,8 +2,8 @@
 //!
 //! Treiber's stack (IBM RJ 5118, 1986). A pop that reads `next` and is overtaken by a pop and a
 //! push of the same index would put a stale link at the head (the ABA problem); the tag in the
-//! head's upper half counts changes and makes its exchange fail. It would have to wrap, 2^32
-//! changes between two instructions, to do harm.
+//! head's upper half counts changes and makes its exchange fail. Only a wrap of the tag, 2^32
+//! changes between two instructions, could do harm.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -27,7 +27,7 @@ impl Stack {
         loop {
             link.store(head as u32, Ordering::Relaxed);
             let new = next_tag(head) | u64::from(index);
-            // Release: who pops it sees the link, and what was written before the push.
+            // Release: a thread that pops it sees the link, and all writes before the push.
             match self.head.compare_exchange_weak(head, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
@@ -43,7 +43,7 @@ impl Stack {
             if top == NONE {
                 return None;
             }
-            // It may be stale, if somebody took `top` meanwhile; then the tag has changed.
+            // It may be stale if another thread took `top` meanwhile; then the tag has changed.
             let below = link_of(top).load(Ordering::Relaxed);
             let new = next_tag(head) | u64::from(below);
             match self.head.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire) {

@@ -10,16 +10,16 @@ use super::{Fault, Full, Lent, NONE, guard};
 use crate::Padded;
 
 impl<T> Shared<T> {
-    /// A place to lend from, until it is dropped; `None` if all are taken.
+    /// Takes a worker slot to lend from, until it is dropped; `None` if all are taken.
     #[must_use]
     pub fn worker(&self) -> Option<Worker<'_, T>> {
-        // Acquire: what the former worker in that worker slot counted is seen.
+        // Acquire: we see the counts of the former worker in that worker slot.
         let free = |worker_slot: &&Padded<Slot>| !worker_slot.taken.swap(true, Ordering::AcqRel);
         let mut all = self.worker_slots.iter().enumerate();
         let (number, worker_slot) = all.find(|(_, worker_slot)| free(worker_slot))?;
         let none = || Batch { first: NONE, last: NONE, count: 0 };
         let batches = if self.home == Home::Lender { self.worker_slots.len() } else { 0 };
-        // There is always one; it may change its kind between the two looks.
+        // There is always one; it may change its kind between the two attempts.
         let held = || loop {
             let empty = self.depot.take_empty();
             if let Some(magazine) = empty.or_else(|| self.depot.take_filled()) {
@@ -54,12 +54,12 @@ pub struct Worker<'p, T> {
     pool: &'p Shared<T>,
     worker_slot: &'p Slot,
     number: u32,
-    /// The magazine that is used, and the one behind it: full or empty.
+    /// The magazine in use, and the spare one, which is full or empty.
     loaded: &'p Magazine,
     spare: &'p Magazine,
-    /// Whether a slot from a magazine needs no look and no name of who lent it.
+    /// Whether a slot from a magazine needs no check and no lender's name.
     is_plain: bool,
-    /// Slots in all batches, at most one less than [`Worker::BATCH`].
+    /// The number of slots in all batches, at most one less than [`Worker::BATCH`].
     waiting: usize,
     /// Objects until the next that is guarded.
     countdown: u32,
@@ -67,17 +67,17 @@ pub struct Worker<'p, T> {
 }
 
 impl<'p, T> Worker<'p, T> {
-    /// Slots that are exchanged at a time, with the depot or with the worker that lent them.
+    /// The number of slots exchanged at a time, with the depot or with the lending worker.
     pub const BATCH: usize = ROUNDS;
 
     /// Puts `value` into a free slot.
     ///
     /// # Errors
-    /// The value, if this worker can find none.
+    /// The value, if this worker finds no free slot.
     #[inline(always)]
     #[track_caller]
     pub fn lend(&mut self, value: T) -> Result<Lent<'p, T>, Full<T>> {
-        // The slot is found before the value is touched, so that it is copied once on every path.
+        // The slot is found before the value is touched, so that every path copies the value once.
         let found = match self.loaded.unload() {
             Some(index) if self.is_plain => Some(index),
             found => self.find_slot(found, Location::caller()),
@@ -86,13 +86,14 @@ impl<'p, T> Worker<'p, T> {
         count(&self.worker_slot.lent);
         self.pool.arena.show(index);
         let lent = Lent { index, pool: self.pool };
-        // SAFETY: the slot came out of a magazine or a chain, so it is ours alone and holds no T.
+        // SAFETY: the slot came out of a magazine or a chain, so only
+        // we hold it, and it holds no T.
         unsafe { lent.place().write(value) };
         Ok(lent)
     }
 
-    /// Takes the value out of `lent`, whoever lent it; its slot is free from then on. Damage around
-    /// it is told as a fault, and the value is as it is.
+    /// Takes the value out of `lent`, whichever worker lent it, and frees its slot. Damage around
+    /// it is reported as a fault; the value is returned unchanged.
     #[inline(always)]
     pub fn take(&mut self, lent: Lent<'p, T>) -> T {
         // SAFETY: `lent` is the only way to the value and is forgotten by the next line.
@@ -101,12 +102,12 @@ impl<'p, T> Worker<'p, T> {
         value
     }
 
-    /// Drops the object where it lies; quicker than dropping `lent`, which has no worker at hand.
+    /// Drops the object in place; faster than dropping `lent`, which has no worker at hand.
     #[inline]
     pub fn discard(&mut self, lent: Lent<'p, T>) {
         let lent = ManuallyDrop::new(lent);
-        // SAFETY: the slot holds a T, and nobody reaches it after this: `lent` is not dropped, also
-        // if the value's drop panics.
+        // SAFETY: the slot holds a T that is not reached after this: `lent` is not dropped, even if
+        // the value's drop panics.
         unsafe { lent.place().drop_in_place() };
         self.end(ManuallyDrop::into_inner(lent));
     }
@@ -125,7 +126,7 @@ impl<'p, T> Worker<'p, T> {
         }
     }
 
-    /// An object of another pool that lives as long finds its way home by itself.
+    /// An object of another pool with the same lifetime finds its way home by itself.
     #[cold]
     #[inline(never)]
     fn send_home(&self, pool: &Shared<T>, index: u32) {
@@ -136,7 +137,7 @@ impl<'p, T> Worker<'p, T> {
         }
     }
 
-    /// A slot that is sound and signed: `found`, or another.
+    /// Returns a sound and signed slot: `found`, or another.
     #[cold]
     #[inline(never)]
     fn find_slot(&mut self, found: Option<u32>, by: &'static Location<'static>) -> Option<u32> {
@@ -153,8 +154,8 @@ impl<'p, T> Worker<'p, T> {
         found
     }
 
-    /// Sends home what waits for a full batch; a worker that goes to sleep should. Dropping it
-    /// does.
+    /// Sends home the slots that wait for a full batch; a worker should call it before it sleeps.
+    /// Dropping the worker does so too.
     pub fn flush(&mut self) {
         for owner in 0..self.batches.len() {
             self.send(owner);
@@ -187,7 +188,7 @@ impl<'p, T> Worker<'p, T> {
         if self.loaded.load(index) {
             return;
         }
-        // A depot without an empty magazine has half-full ones that workers left behind.
+        // A depot without an empty magazine has half-full ones that former workers left.
         let Some(empty) = depot.take_empty() else { return pool.stray(index) };
         depot.give(self.loaded);
         self.loaded = empty;
@@ -213,12 +214,12 @@ impl<'p, T> Worker<'p, T> {
             self.loaded = filled;
             return filled.unload();
         }
-        // What others left: strays first, then what was sent to workers that may sleep.
+        // Slots in inboxes: strays first, then those sent to workers that may sleep.
         let mut inboxes = pool.inboxes.iter().rev();
         inboxes.find_map(|inbox| self.sort(inbox.take_all()))
     }
 
-    /// Puts a chain of free slots into magazines, ours first; returns one of them.
+    /// Puts a chain of free slots into magazines, ours first; returns one of the slots.
     fn sort(&mut self, mut chain: u32) -> Option<u32> {
         let pool = self.pool;
         let mut next = || {
@@ -286,7 +287,7 @@ impl<'p, T> Worker<'p, T> {
     }
 }
 
-/// Counts in a word that one worker writes and others read: no exchange is needed.
+/// Counts in a word that one worker writes and others read, so no exchange is needed.
 #[inline]
 fn count(word: &AtomicU64) {
     word.store(word.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

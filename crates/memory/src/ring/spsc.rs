@@ -7,14 +7,14 @@ use std::sync::atomic::{Ordering, fence};
 
 use super::{Lane, RingError, at_most, checked, copy_in, copy_out, spans};
 
-/// What both sides see.
+/// The state that both sides share.
 struct Shared {
     lane: Lane,
     bytes: Box<[UnsafeCell<u8>]>,
 }
 
 // SAFETY: the producer touches only bytes from `tail` to `head + capacity`, the consumer only those
-// from `head` to `tail`, and each index is moved by one side, with release, after its accesses.
+// from `head` to `tail`, and one side moves each index, with release, after its accesses.
 unsafe impl Sync for Shared {}
 
 impl Shared {
@@ -24,19 +24,19 @@ impl Shared {
     }
 }
 
-/// The side that writes.
+/// The writing side.
 pub struct Producer {
     shared: Arc<Shared>,
     tail: u32,
-    /// The consumer's index as it was last looked at: it can only have moved on.
+    /// The last known consumer index: the real one can only be further.
     head_seen: u32,
 }
 
-/// The side that reads.
+/// The reading side.
 pub struct Consumer {
     shared: Arc<Shared>,
     head: u32,
-    /// The producer's index as it was last looked at.
+    /// The last known producer index.
     tail_seen: u32,
 }
 
@@ -51,8 +51,8 @@ pub fn spsc(capacity: usize) -> Result<(Producer, Consumer), RingError> {
     Ok((producer, Consumer { shared, head: 0, tail_seen: 0 }))
 }
 
-/// Whether the other side was dropped. What it did before is seen from then on: its end of the
-/// count is a release, which the fence turns into an order.
+/// Whether the other side was dropped. All its earlier writes are visible then: its decrement of
+/// the count is a release, and the fence orders ours after it.
 fn is_alone(shared: &Arc<Shared>) -> bool {
     let alone = Arc::strong_count(shared) == 1;
     if alone {
@@ -62,7 +62,7 @@ fn is_alone(shared: &Arc<Shared>) -> bool {
 }
 
 impl Producer {
-    /// Bytes that fit, asked of the consumer only if fewer than `wanted` were known to.
+    /// Bytes that fit; loads the consumer's index only if fewer than `wanted` were known to fit.
     fn room(&mut self, wanted: usize) -> usize {
         let capacity = self.shared.bytes.len();
         let known = capacity - self.tail.wrapping_sub(self.head_seen) as usize;
@@ -73,8 +73,8 @@ impl Producer {
         capacity - self.tail.wrapping_sub(self.head_seen) as usize
     }
 
-    /// What is free now, in the order in which it will be read; the second slice is what lies
-    /// behind the wrap.
+    /// The free bytes, in the order in which they will be read; the
+    /// second slice lies past the wrap.
     pub fn writable(&mut self) -> [&mut [u8]; 2] {
         let room = self.room(usize::MAX);
         self.free(room)
@@ -104,7 +104,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Copies as much of `from` as fits; returns how much.
+    /// Copies as much of `from` as fits; returns the number of bytes.
     pub fn write(&mut self, from: &[u8]) -> usize {
         let room = self.room(from.len());
         let count = copy_in(from, self.free(room));
@@ -113,7 +113,7 @@ impl Producer {
         count
     }
 
-    /// Whether the consumer is gone, so that nobody will read what is written.
+    /// Whether the consumer is gone, so that written bytes are never read.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         is_alone(&self.shared)
@@ -121,7 +121,8 @@ impl Producer {
 }
 
 impl Consumer {
-    /// Bytes that are there, asked of the producer only if fewer than `wanted` were known to be.
+    /// Bytes that are filled; loads the producer's index only if fewer
+    /// than `wanted` were known to be.
     fn filled(&mut self, wanted: usize) -> usize {
         let known = self.tail_seen.wrapping_sub(self.head) as usize;
         if known >= wanted {
@@ -131,7 +132,7 @@ impl Consumer {
         self.tail_seen.wrapping_sub(self.head) as usize
     }
 
-    /// What is there now, oldest first; the second slice is what lies behind the wrap.
+    /// The filled bytes, oldest first; the second slice lies past the wrap.
     pub fn readable(&mut self) -> [&[u8]; 2] {
         let filled = self.filled(usize::MAX);
         self.there(filled)
@@ -145,7 +146,7 @@ impl Consumer {
                 return &[][..];
             }
             // SAFETY: the producer has written these bytes (`tail` was loaded with acquire) and
-            // does not touch them before `head` passes them, for which `self` is needed.
+            // does not touch them before `head` passes them, which needs `self`.
             unsafe { slice::from_raw_parts(shared.start(span.start), span.len()) }
         })
     }
@@ -161,7 +162,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Takes as much as there is and fits into `to`; returns how much.
+    /// Moves as much as fits into `to`; returns the number of bytes.
     pub fn read(&mut self, to: &mut [u8]) -> usize {
         let filled = self.filled(to.len());
         let count = copy_out(self.there(filled), to);
@@ -170,7 +171,7 @@ impl Consumer {
         count
     }
 
-    /// Whether the producer is gone, so that nothing more than what is there will come.
+    /// Whether the producer is gone, so that no more bytes will come.
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         is_alone(&self.shared)

@@ -1,19 +1,19 @@
-//! Who sends: at most one send of a session is in flight, and no wake-up is lost.
+//! The choice of the sender: at most one send of a session is in flight, and no wake-up is lost.
 //!
-//! With a mere flag one loses it: the sender sees an empty queue; another thread puts a message
-//! there and sees the flag still set; the sender clears the flag; the message lies there until the
-//! next one comes. A third state, *dirty*, is what the other thread leaves in that gap.
+//! A mere flag would lose one. The sender sees an empty queue; another thread queues a message and
+//! sees the flag still set; the sender clears the flag; the message stays there until the next one
+//! comes. The other thread marks that gap with a third state, *dirty*.
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// Nobody sends.
+/// No thread sends.
 const IDLE: u32 = 0;
-/// Somebody sends, and has seen all there is.
+/// A thread sends and has seen all messages.
 const SENDING: u32 = 1;
-/// Somebody sends, and must look again before it stops.
+/// A thread sends and must look again before it stops.
 const DIRTY: u32 = 2;
 
-/// The state after something was queued, and whether its bringer must send.
+/// The state after a message was queued, and whether the queueing thread must send.
 const fn queued(state: u32) -> (u32, bool) {
     match state {
         IDLE => (SENDING, true),
@@ -29,15 +29,15 @@ const fn drained(state: u32) -> (u32, bool) {
     }
 }
 
-/// Whether a session is being sent for; for one thread, where queueing may happen in the middle of
-/// a send that completes later.
+/// The send state of a session, for one thread. Messages may be queued while a send that
+/// completes later is in progress.
 #[derive(Debug, Default)]
 pub struct Outbox {
     state: u32,
 }
 
 impl Outbox {
-    /// Something was queued. Says whether the caller must begin to send.
+    /// A message was queued. Returns whether the caller must begin to send.
     #[must_use]
     pub fn queued(&mut self) -> bool {
         let (state, begin) = queued(self.state);
@@ -45,7 +45,7 @@ impl Outbox {
         begin
     }
 
-    /// The sender found nothing more. Says whether it must look again.
+    /// The sender found nothing more. Returns whether it must look again.
     #[must_use]
     pub fn drained(&mut self) -> bool {
         let (state, again) = drained(self.state);
@@ -53,17 +53,19 @@ impl Outbox {
         again
     }
 
-    /// Whether somebody sends.
+    /// Whether a send is in progress.
     #[must_use]
     pub fn is_sending(&self) -> bool {
         self.state != IDLE
     }
 }
 
-/// The same for several threads. Who is told to send is the only sender until it is told to stop.
+/// The same for several threads. A thread that is told to send is the only
+/// sender until it is told to stop.
 ///
-/// Protocol: put the message into the queue, then [`SharedOutbox::queued`]; if that says so, send
-/// until the queue is empty, then [`SharedOutbox::drained`], and while that says so, again.
+/// Protocol: put the message into the queue, then call [`SharedOutbox::queued`]. If it
+/// returns true, send until the queue is empty, then call [`SharedOutbox::drained`];
+/// while that returns true, repeat.
 #[derive(Debug)]
 pub struct SharedOutbox {
     state: AtomicU32,
@@ -76,27 +78,27 @@ impl Default for SharedOutbox {
 }
 
 impl SharedOutbox {
-    /// Something was queued. Says whether the caller must begin to send.
+    /// A message was queued. Returns whether the caller must begin to send.
     #[must_use]
     pub fn queued(&self) -> bool {
         self.change(queued)
     }
 
-    /// The sender found nothing more. Says whether it must look again.
+    /// The sender found nothing more. Returns whether it must look again.
     #[must_use]
     pub fn drained(&self) -> bool {
         self.change(drained)
     }
 
-    /// Whether somebody sends; true or false only at the instant of asking.
+    /// Whether a send is in progress; exact only at the instant of asking.
     #[must_use]
     pub fn is_sending(&self) -> bool {
         self.state.load(Ordering::Relaxed) != IDLE
     }
 
-    /// Acquire and release, both ways: who becomes the sender sees all that was queued before,
-    /// and who leaves `DIRTY` behind is seen by the sender that finds it. It is an exchange also
-    /// where the state stays `DIRTY`, since a mere look would order nothing.
+    /// Acquire and release in both directions: a new sender sees all that was queued before, and
+    /// the sender that finds `DIRTY` sees the writes of the thread that set it. An unchanged
+    /// `DIRTY` needs the exchange too, because a mere load would order nothing.
     fn change(&self, step: fn(u32) -> (u32, bool)) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
         loop {
@@ -136,11 +138,11 @@ mod loom_models {
         outbox: SharedOutbox,
         /// Messages in the queue.
         queue: AtomicU32,
-        /// Messages sent: only a sender touches it.
+        /// Messages sent: only the sender touches it.
         sent: UnsafeCell<u32>,
     }
 
-    // SAFETY: `sent` is touched by the sender alone, which is what the model checks.
+    // SAFETY: only the sender touches `sent`; the model checks that.
     unsafe impl Sync for Session {}
     // SAFETY: as above.
     unsafe impl Send for Session {}
@@ -152,7 +154,7 @@ mod loom_models {
         }
         loop {
             let taken = session.queue.swap(0, Ordering::Relaxed);
-            // SAFETY: loom reports it if two senders meet here.
+            // SAFETY: loom reports it if two senders overlap here.
             session.sent.with_mut(|sent| unsafe { *sent += taken });
             if taken == 0 && !session.outbox.drained() {
                 return;
@@ -179,12 +181,12 @@ mod loom_models {
             bring(&session);
             others.into_iter().for_each(|it| it.join().unwrap());
             assert!(!session.outbox.is_sending());
-            // SAFETY: the others have ended.
+            // SAFETY: the other threads have ended.
             assert_eq!(session.sent.with(|sent| unsafe { *sent }), 3, "a message lies there");
         });
     }
 
-    /// The flag that the machine replaces: loom finds the message that stays behind.
+    /// The mere flag that the state machine replaces: loom finds the message that stays queued.
     #[test]
     #[should_panic(expected = "a message lies there")]
     fn loom_a_mere_flag_loses_a_wake_up() {

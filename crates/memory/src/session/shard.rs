@@ -7,14 +7,14 @@ use seam::SessionId;
 use super::Closing;
 use crate::pool::{Full, NONE, Order};
 
-/// Set in a name that no id can have: of a free slot, and of a closing session.
+/// Set in the name of a free slot or a closing session; no id has it.
 const FREE: u64 = 1 << 63;
 const CLOSING: u64 = 1 << 62;
-/// The bits of an id. One that was made up may have others, which must not meet [`FREE`].
+/// The bits of an id. A forged id may have others, which must not match [`FREE`].
 const ID: u64 = u64::MAX >> 4;
 
 struct Slot<T> {
-    /// The id of the session in it, or of the next one with [`FREE`].
+    /// The id of the slot's session, or of the next one with [`FREE`].
     name: u64,
     /// Operations in flight; in a free slot the next free one.
     flight: u32,
@@ -22,7 +22,7 @@ struct Slot<T> {
 }
 
 /// Values named by [`SessionId`]s of one shard, for one thread. A value does not move while its
-/// session lives, so the kernel may be given addresses in it.
+/// session lives, so the kernel may hold addresses in it.
 pub struct ShardTable<T> {
     shard: usize,
     capacity: usize,
@@ -33,23 +33,23 @@ pub struct ShardTable<T> {
     live: usize,
 }
 
-/// To whom a completion of the kernel belongs.
+/// The owner of a completion from the kernel.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Landing<'a, T> {
-    /// A session that lives.
+    /// A live session.
     Live(&'a mut T),
-    /// A session that was closed and has more in flight.
+    /// A closed session with more operations in flight.
     Closing(&'a mut T),
-    /// A session that was closed; this was the last, its slot is free, and here is its value.
+    /// A closed session whose last operation this was: its slot is free, and here is its value.
     Last(T),
-    /// Nobody: the session is gone, or has nothing in flight.
+    /// No session: it is gone, or has nothing in flight.
     Stray,
 }
 
 impl<T> ShardTable<T> {
     /// An empty table of the worker in slot `shard` for at most `capacity` sessions at one time.
-    /// [`Order::Lifo`] uses the slot that is still in the cache; [`Order::Fifo`] spreads sessions
-    /// over all slots, which puts off the end of their generations by that factor.
+    /// [`Order::Lifo`] uses the slot that is still in the cache. [`Order::Fifo`] spreads sessions
+    /// over all slots, so their generations last longer by that factor.
     ///
     /// # Panics
     /// If `shard` is not below [`seam::SHARDS_MAX`].
@@ -57,7 +57,7 @@ impl<T> ShardTable<T> {
     pub fn new(shard: usize, capacity: usize, order: Order) -> ShardTable<T> {
         assert!(shard < seam::SHARDS_MAX, "expected a worker slot below 4096, found {shard}");
         let capacity = capacity.min(SessionId::INDEX_MAX as usize);
-        // Reserved at once, so that it never moves; memory that is not touched costs nothing.
+        // Reserved at once, so that it never moves; untouched memory costs nothing.
         let slots = Vec::with_capacity(capacity);
         ShardTable { shard, capacity, order, slots, head: NONE, tail: NONE, live: 0 }
     }
@@ -73,8 +73,8 @@ impl<T> ShardTable<T> {
         }
     }
 
-    /// Keeps what `make` returns under the new name that it is told; `None` if there is no slot,
-    /// and then `make` is not called.
+    /// Keeps the result of `make`, which gets the new name; `None` without a call
+    /// of `make` if there is no slot.
     pub fn open_with(&mut self, make: impl FnOnce(SessionId) -> T) -> Option<SessionId> {
         self.claim().map(|index| self.settle(index, make))
     }
@@ -103,8 +103,8 @@ impl<T> ShardTable<T> {
         Some(unsafe { slot.value.assume_init_mut() })
     }
 
-    /// Counts an operation that the kernel is given for `id`; `None`, and not counted, if the
-    /// session is gone or closing.
+    /// Counts an operation for `id` before the caller passes it to the kernel; `None`, and not
+    /// counted, if the session is gone or closing.
     pub fn launch(&mut self, id: SessionId) -> Option<&mut T> {
         let slot = self.slots.get_mut(id.index() as usize)?;
         if slot.name != id.bits() & ID {
@@ -115,7 +115,7 @@ impl<T> ShardTable<T> {
         Some(unsafe { slot.value.assume_init_mut() })
     }
 
-    /// A completion of an operation that was launched for `id`. Each launch has one.
+    /// Completes an operation that was launched for `id`. Each launch has one completion.
     pub fn land(&mut self, id: SessionId) -> Landing<'_, T> {
         let index = id.index() as usize;
         let Some(slot) = self.slots.get_mut(index) else { return Landing::Stray };
@@ -132,7 +132,7 @@ impl<T> ShardTable<T> {
         if is_closing { Landing::Closing(value) } else { Landing::Live(value) }
     }
 
-    /// Operations in flight for `id`, also of a closing session; 0 for one that is gone.
+    /// Operations in flight for `id`, even if the session is closing; 0 if it is gone.
     #[must_use]
     pub fn in_flight(&self, id: SessionId) -> u32 {
         let slot = self.slots.get(id.index() as usize);
@@ -140,8 +140,8 @@ impl<T> ShardTable<T> {
         slot.filter(its).map_or(0, |slot| slot.flight)
     }
 
-    /// Ends a session: its name finds nothing from now on, and its slot is free as soon as nothing
-    /// is in flight.
+    /// Ends a session: its name finds nothing from now on, and its slot becomes
+    /// free when nothing is in flight.
     #[inline]
     pub fn close(&mut self, id: SessionId) -> Closing<T> {
         let index = id.index() as usize;
@@ -157,14 +157,14 @@ impl<T> ShardTable<T> {
         }
     }
 
-    /// The names of all sessions that live and are not closing, in the order of their slots.
+    /// The names of all live sessions that are not closing, in the order of their slots.
     pub fn ids(&self) -> impl Iterator<Item = SessionId> + '_ {
         let open = self.slots.iter();
         open.filter(|slot| slot.name & (FREE | CLOSING) == 0)
             .map(|slot| SessionId::from_bits(slot.name))
     }
 
-    /// How many sessions have a value, closing ones included.
+    /// The number of sessions with a value, closing ones included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.live
@@ -192,7 +192,7 @@ impl<T> ShardTable<T> {
         Some(index)
     }
 
-    /// A slot that was never used, while there is one.
+    /// A slot that was never used, if there is one.
     fn carve(&mut self) -> Option<usize> {
         let index = self.slots.len();
         if index == self.capacity {
@@ -207,7 +207,7 @@ impl<T> ShardTable<T> {
     fn settle(&mut self, index: usize, make: impl FnOnce(SessionId) -> T) -> SessionId {
         let slot = &mut self.slots[index];
         let id = SessionId::from_bits(slot.name & ID);
-        // Should `make` panic, the slot stays free but in no chain: it is lost, not dangerous.
+        // If `make` panics, the slot stays free but in no chain: it is lost, not dangerous.
         slot.value.write(make(id));
         (slot.name, slot.flight) = (id.bits(), 0);
         self.live += 1;

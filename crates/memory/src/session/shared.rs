@@ -1,9 +1,9 @@
-//! Sessions that several workers step: who looks inside holds a reference.
+//! Sessions that several workers step: a worker that looks inside holds a reference.
 //!
-//! One word a slot says everything: generation, whether a session lives, whether it is closing,
-//! how many operations are in flight and how many references are held. A reference is taken by
-//! compare-and-swap on all of it: an increment that is checked afterwards would revive, for an
-//! instant, a session that another worker is taking apart.
+//! One word a slot holds the whole state: generation, liveness, closing, the number of
+//! operations in flight and the number of references. A reference is taken by compare-and-swap
+//! on the whole word. An increment with a later check would revive, for an instant, a session
+//! that another worker is destroying.
 
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -25,7 +25,7 @@ const LIVE: u64 = 1 << 38;
 const CLOSING: u64 = 1 << 39;
 const GENERATION_SHIFT: u32 = 40;
 
-/// A slot on lines of its own, since neighbours belong to different workers.
+/// A slot on lines of its own, because neighbours belong to different workers.
 #[repr(align(64))]
 struct Slot<T> {
     word: AtomicU64,
@@ -34,7 +34,7 @@ struct Slot<T> {
 }
 
 /// Values named by [`SessionId`]s of one shard, for many threads. Slots are used last in, first
-/// out. A value is given up by whoever lets go last, and never moves before.
+/// out. The last holder gives a value up; the value never moves before.
 pub struct SharedTable<T> {
     shard: usize,
     slots: Box<[Slot<T>]>,
@@ -81,7 +81,7 @@ impl<T> SharedTable<T> {
         let word = slot.word.load(Ordering::Relaxed);
         // SAFETY: the slot came from the stack, so it is ours alone until LIVE is seen.
         unsafe { (*slot.value.get()).write(value) };
-        // Release: who finds it live sees the value.
+        // Release: a thread that finds it live sees the value.
         slot.word.store(word | LIVE, Ordering::Release);
         self.live.fetch_add(1, Ordering::Relaxed);
         Ok(SessionId::new(self.shard, index, generation(word)))
@@ -94,15 +94,15 @@ impl<T> SharedTable<T> {
         self.enter(id, open, |word| word + REF)
     }
 
-    /// A completion of an operation that was launched for `id`: a reference to its session, which
-    /// may be closing; `None` if it has nothing in flight or is gone.
+    /// Completes an operation that was launched for `id`: a reference to its session, which may be
+    /// closing; `None` if it has nothing in flight or is gone.
     pub fn land(&self, id: SessionId) -> Option<Ref<'_, T>> {
         let in_flight = |word: u64| word & FLIGHTS > 0 && word & REFS < REFS;
         self.enter(id, in_flight, |word| word - FLIGHT + REF)
     }
 
-    /// Ends a session: nobody new finds it, and its slot is free as soon as no reference is held
-    /// and nothing is in flight.
+    /// Ends a session: no later look-up finds it, and its slot becomes free when no reference is
+    /// held and nothing is in flight.
     pub fn close(&self, id: SessionId) -> Closing<T> {
         let Some(held) = self.enter(
             id,
@@ -114,7 +114,7 @@ impl<T> SharedTable<T> {
         held.release().map_or(Closing::Waits, Closing::Freed)
     }
 
-    /// How many sessions have a value, closing ones included; of some time close to now.
+    /// The number of sessions with a value, closing ones included; approximate while threads run.
     #[must_use]
     pub fn len(&self) -> usize {
         self.live.load(Ordering::Relaxed) as usize
@@ -126,7 +126,7 @@ impl<T> SharedTable<T> {
         self.len() == 0
     }
 
-    /// The names of the sessions that live and are not closing; others may come and go meanwhile.
+    /// The names of the live sessions that are not closing; others may come and go meanwhile.
     pub fn ids(&self) -> impl Iterator<Item = SessionId> + '_ {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {
             let word = slot.word.load(Ordering::Relaxed);
@@ -135,8 +135,8 @@ impl<T> SharedTable<T> {
         })
     }
 
-    /// Changes the word of `id`'s slot, if it is its session's and `may` agrees, to one with a
-    /// reference more.
+    /// Applies `change`, which adds a reference, to the word of `id`'s slot, if the word is its
+    /// session's and `may` agrees.
     #[inline]
     fn enter(
         &self,
@@ -150,7 +150,7 @@ impl<T> SharedTable<T> {
             if generation(word) != id.generation() || word & LIVE == 0 || !may(word) {
                 return None;
             }
-            // Acquire: the value as it was when the session was opened or the others let go.
+            // Acquire: the value as it was when the session was opened or the other holders let go.
             let new = change(word);
             match slot.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Some(Ref { table: self, slot, index: id.index() }),
@@ -159,18 +159,18 @@ impl<T> SharedTable<T> {
         }
     }
 
-    /// Makes the slot free, whose value is gone; only who let go last does.
+    /// Frees a slot whose value is gone; only the last holder does so.
     fn vacate(&self, index: u32) {
         let slot = &self.slots[index as usize];
         let generation = generation(slot.word.load(Ordering::Relaxed));
         self.live.fetch_sub(1, Ordering::Relaxed);
         if generation == SessionId::GENERATION_MAX {
-            // Retired: without LIVE it is found by no name, and it is on no stack.
+            // Retired: no name finds it without LIVE, and it is on no stack.
             slot.word.store(u64::from(generation) << GENERATION_SHIFT, Ordering::Relaxed);
             return;
         }
         slot.word.store(u64::from(generation + 1) << GENERATION_SHIFT, Ordering::Relaxed);
-        // Its release makes the store above seen by who pops the slot.
+        // Its release makes the store above visible to the thread that pops the slot.
         self.free.push(index, &slot.link);
     }
 }
@@ -190,8 +190,8 @@ impl<T> Drop for SharedTable<T> {
     }
 }
 
-/// Proof that a session's value stays where it is. Whoever drops the last one of a closed session
-/// with nothing in flight drops the value, before its slot is free again.
+/// Proof that a session's value stays where it is. Dropping the last one of a closed session with
+/// nothing in flight drops the value, before its slot is free again.
 pub struct Ref<'t, T> {
     table: &'t SharedTable<T>,
     slot: &'t Slot<T>,
@@ -199,8 +199,9 @@ pub struct Ref<'t, T> {
 }
 
 impl<T> Ref<'_, T> {
-    /// Counts an operation that the kernel is given for the session; says whether it was, which
-    /// is not so if the session is closing. [`SharedTable::land`] is its end.
+    /// Counts an operation for the session before the caller passes it to the kernel;
+    /// returns false, and counts nothing, if the session is closing.
+    /// [`SharedTable::land`] completes the operation.
     #[must_use = "an operation that is not counted may not be given to the kernel"]
     pub fn launch(&self) -> bool {
         let mut word = self.slot.word.load(Ordering::Relaxed);
@@ -234,23 +235,25 @@ impl<T> Ref<'_, T> {
         self.slot.word.load(Ordering::Relaxed) & CLOSING != 0
     }
 
-    /// Lets go; returns the value if the session was closed and this was the last that held it.
+    /// Drops the reference; returns the value if the session was closed
+    /// and this was its last holder.
     pub fn release(self) -> Option<T> {
         let this = ManuallyDrop::new(self);
         this.let_go().then(|| {
-            // SAFETY: this was the last way to the value (`let_go`), and nobody drops it there.
+            // SAFETY: this was the last way to the value (`let_go`), and
+            // `release` does not drop it there.
             let value = unsafe { (*this.slot.value.get()).assume_init_read() };
             this.table.vacate(this.index);
             value
         })
     }
 
-    /// Takes one reference back; says whether that was the last way to the value.
+    /// Drops one reference; returns whether that was the last way to the value.
     fn let_go(&self) -> bool {
-        // Release: what was done to the value is done before another takes it apart; acquire: what
-        // all others did is seen by the one who does.
+        // Release: our accesses precede the destruction of the value by another thread. Acquire:
+        // the destroying thread sees all accesses of the others.
         let word = self.slot.word.fetch_sub(REF, Ordering::AcqRel) - REF;
-        // A closing session's counts only fall, so just one of those who let go sees this.
+        // A closing session's counts only fall, so exactly one holder sees this.
         word & CLOSING != 0 && word & (REFS | FLIGHTS) == 0
     }
 }
@@ -371,17 +374,17 @@ mod loom_models {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// A value whose reading and whose end loom holds against each other.
+    /// A value for which loom checks that no read overlaps its destruction.
     struct Value(Watched<u32>, Arc<AtomicU32>);
 
-    // SAFETY: that accesses do not meet is what the model checks.
+    // SAFETY: the model checks that accesses do not overlap.
     unsafe impl Sync for Value {}
     // SAFETY: as above.
     unsafe impl Send for Value {}
 
     impl Drop for Value {
         fn drop(&mut self) {
-            // SAFETY: loom reports it if anybody reads meanwhile.
+            // SAFETY: loom reports any concurrent read.
             self.0.with_mut(|value| unsafe { *value = 0 });
             self.1.fetch_add(1, Ordering::Relaxed);
         }
@@ -389,7 +392,7 @@ mod loom_models {
 
     fn read(table: &SharedTable<Value>, id: SessionId) {
         if let Some(held) = table.acquire(id) {
-            // SAFETY: loom reports it if the value ends meanwhile.
+            // SAFETY: loom reports a concurrent destruction of the value.
             assert_eq!(held.0.with(|value| unsafe { *value }), 7);
         }
     }
@@ -431,7 +434,7 @@ mod loom_models {
                 let table = table.clone();
                 thread::spawn(move || {
                     let landed = table.land(id).expect("what was launched lands");
-                    // SAFETY: loom reports it if the value ends meanwhile.
+                    // SAFETY: loom reports a concurrent destruction of the value.
                     assert_eq!(landed.0.with(|value| unsafe { *value }), 7);
                 })
             };

@@ -101,7 +101,7 @@ fn a_death_in_between_is_reported() {
     assert!(killed.is_ok_and(|status| status.success()));
     let killed = Command::new("kill").args(["-9", &child.to_string()]).status();
     assert!(killed.is_ok_and(|status| status.success()));
-    // Stopped, the shell cannot reap: the child stays as a zombie until it goes on.
+    // A stopped shell cannot reap: the child stays as a zombie until the shell continues.
     let zombie = TreeCost::read(shell.id()).expect("the shell is stopped");
     assert_eq!(zombie.processes.len(), 2);
     let mut after = zombie.clone();
@@ -150,7 +150,7 @@ fn differences() {
     // A new thread and a new process count whole.
     let (a, b) = (process(1, 0, 0, &[(1, 10)]), process(1, 0, 0, &[(1, 11), (2, 7)]));
     check(vec![a], vec![b, process(9, 0, 0, &[(9, 3)])], 11, &[]);
-    // An ended thread: the ticks know better than the sum of the living.
+    // An ended thread: the ticks are more complete than the sum of the living.
     let (a, b) = (process(1, 10, 0, &[(1, 0), (2, 0)]), process(1, 30, 0, &[(1, 5)]));
     check(vec![a], vec![b], 200 * MS, &["1 threads of process 1 ended"]);
     // Threads that no sample caught, as with one thread per connection.

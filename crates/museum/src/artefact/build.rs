@@ -1,14 +1,14 @@
 //! A compiler that may not optimise, as a parameter of the code it builds.
 //!
 //! The published programs were built with optimisation off, where every accessor is a call and
-//! every value goes through memory. A program cannot be built both ways at once, so code that is to
-//! be seen both ways sends its accessors through [`Build::call`]: [`Optimised`] lets them vanish,
-//! [`Plain`] makes each a call whose result is stored and loaded. It is a model: it leaves out the
-//! loop counters and temporaries that such a compiler also keeps in memory, so it is kinder.
+//! every value goes through memory. A program cannot be built both ways at once, so code that runs
+//! in both ways sends its accessors through [`Build::call`]: [`Optimised`] inlines them, [`Plain`]
+//! makes each a call whose result is stored and loaded. It is a model: it leaves out the loop
+//! counters and temporaries that such a compiler also keeps in memory, so it understates the cost.
 
 use std::hint::black_box;
 
-/// How accessors are compiled.
+/// The compilation of accessors.
 pub trait Build: 'static {
     /// An accessor.
     fn call<T>(make: impl FnOnce() -> T) -> T;

@@ -1,6 +1,6 @@
 //! A list and a plain tree as published: a node from the heap for each key.
 //!
-//! The list is not sorted, and erasing from it goes on to the end after it has found its key.
+//! The list is not sorted, and erase continues to the end after it has found its key.
 
 use std::collections::LinkedList;
 
@@ -34,7 +34,7 @@ impl Chain {
         found
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -66,7 +66,7 @@ pub struct Boxed {
 }
 
 impl Boxed {
-    /// Puts a new key in; one that is there stays as it is.
+    /// Inserts a new key; an existing one stays unchanged.
     pub fn insert(&mut self, key: u64) {
         let link = Boxed::link(&mut self.root, key);
         if link.is_none() {
@@ -75,7 +75,7 @@ impl Boxed {
         }
     }
 
-    /// Where a key is, or would be.
+    /// The link to a key, or the place where it belongs.
     fn link(mut at: &mut Link, key: u64) -> &mut Link {
         while at.as_ref().is_some_and(|leaf| leaf.key != key) {
             let Some(leaf) = at else { unreachable!("it was looked at") };
@@ -122,7 +122,7 @@ impl Boxed {
         true
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub fn len(&self) -> usize {
         self.len
     }

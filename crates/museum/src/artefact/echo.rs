@@ -9,12 +9,12 @@
 //!   lines     a session's words side by side, or on cache lines of their own
 //! ```
 //!
-//! Its shape is the original's on completion ports: several workers wait at one queue (an epoll set
-//! whose events come once), the worker that gets an event receives everything, and the packets of
-//! that reception travel as one message. Packets are ten bytes: a length of 8, little endian, and
-//! eight bytes that come back. Each client is greeted with a login packet. Two faults of the
-//! original are not repeated, because they decide no time: a packet that arrives in two pieces is
-//! put together, and what is queued while another worker sends is sent too.
+//! Its structure follows the original's on completion ports: several workers wait at one queue (an
+//! epoll set whose events come once), the worker that gets an event receives everything, and the
+//! packets of that reception travel as one message. Packets are ten bytes: a length of 8, little
+//! endian, and eight bytes that the server returns. Each client first receives a login packet. Two
+//! faults of the original are not repeated, because they decide no time: here a packet that arrives
+//! in two pieces is joined, and bytes queued while another worker sends are sent too.
 
 use memory::Padded;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -31,7 +31,7 @@ use std::thread::{self, ThreadId};
 
 /// Bytes of a packet, and of its payload.
 pub const PACKET: usize = 10;
-/// What stands in a packet's first two bytes.
+/// The value of a packet's first two bytes.
 pub const PAYLOAD: u16 = 8;
 /// The payload of the first packet that a client gets.
 pub const LOGIN: u64 = 0x7fff_ffff_ffff_ffff;
@@ -53,7 +53,7 @@ pub const SWITCHES: [&str; 5] = [
     "cache lines apart",
 ];
 
-/// Which of the five optimisations are on.
+/// The enabled ones of the five optimisations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switches(pub u32);
 
@@ -87,7 +87,7 @@ impl FromStr for Switches {
     }
 }
 
-/// How a session's parts lie.
+/// The memory layout of a session's parts.
 trait Lie: Send + Sync + 'static {
     type Of<T: Send + Sync + 'static>: Deref<Target = T> + From<T> + Send + Sync;
 }
@@ -137,7 +137,7 @@ impl Lie for Apart {
     type Of<T: Send + Sync + 'static> = Lined<T>;
 }
 
-/// Waits for a lock whose last holder may have panicked: what it protects is bytes.
+/// Waits for a lock whose last holder may have panicked: it protects only bytes.
 fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -176,7 +176,7 @@ impl Recursive {
     }
 }
 
-/// What comes in, and what goes out.
+/// A buffer of received or outgoing bytes.
 #[derive(Default)]
 struct Buffer {
     bytes: Vec<u8>,
@@ -189,7 +189,7 @@ struct Session<L: Lie> {
     in_flight: L::Of<AtomicU32>,
     sends: L::Of<AtomicU64>,
     section: Recursive,
-    /// The client, and the id under which it is known; none between two clients.
+    /// The client and its id; `None` between two clients.
     client: Mutex<Option<Arc<TcpStream>>>,
     id: AtomicU64,
 }
@@ -219,7 +219,7 @@ struct Server<L: Lie> {
     gate: Mutex<()>,
     map: Mutex<HashMap<u64, Held<L>>>,
     places: Box<[Held<L>]>,
-    /// By place: the session whose events bear its number, as a completion bears its key.
+    /// By place: the session whose number the events carry, as a completion carries its key.
     keys: Box<[Mutex<Option<Held<L>>>]>,
     free: Mutex<Vec<usize>>,
     messages: Mutex<Vec<Vec<u8>>>,
@@ -276,7 +276,7 @@ impl<L: Lie> Server<L> {
         held(&self.free).push(place);
     }
 
-    /// A worker: event after event, for as long as the process lives.
+    /// A worker: handles events for as long as the process lives.
     fn work(&self) {
         let mut events: Vec<Event> = Vec::with_capacity(1);
         loop {
@@ -294,7 +294,7 @@ impl<L: Lie> Server<L> {
         }
     }
 
-    /// What a session's event asks for; says whether the client is still there.
+    /// Handles a session's event; returns whether the client is still there.
     fn event(&self, place: usize) -> io::Result<bool> {
         let Some(session) = held(&self.keys[place]).clone() else { return Ok(true) };
         let Some(client) = held(&session.client).clone() else { return Ok(true) };
@@ -328,7 +328,7 @@ impl<L: Lie> Server<L> {
         }
     }
 
-    /// Receives once and puts whole packets into the message; says whether the client is there.
+    /// Receives once and moves whole packets into the message; returns whether the client is there.
     fn receive(
         &self,
         session: &Session<L>,
@@ -383,7 +383,7 @@ impl<L: Lie> Server<L> {
         sent.map(|_| ())
     }
 
-    /// Sends what is queued; says whether something is left.
+    /// Sends the queued bytes; returns whether some remain.
     fn send(&self, session: &Session<L>, mut client: &TcpStream) -> io::Result<bool> {
         let mut queued = held(&session.queued);
         while !queued.bytes.is_empty() {
@@ -411,10 +411,10 @@ pub fn packet(payload: u64) -> [u8; PACKET] {
     bytes
 }
 
-/// Serves on a port of the kernel's choice, which is printed, until the standard input ends.
+/// Serves on a port that the kernel chooses and the server prints, until the standard input ends.
 ///
 /// # Errors
-/// In words: bad switches, or a socket that cannot be had.
+/// A sentence: bad switches, or no socket.
 pub fn serve(switches: &str) -> Result<(), String> {
     let switches: Switches = switches.parse()?;
     let served = match switches.is_on(4) {

@@ -1,15 +1,15 @@
 //! The same A*, one repair of its bookkeeping at a time.
 //!
-//! Every rung looks at the same cells in nearly the same order and finds a shortest path. What
-//! changes is where nodes live, how the best of them is found, and how a cell's node is: gone
-//! through (lists), searched (a map, a hash), or simply there (an array by cell).
+//! Every rung visits the same cells in nearly the same order and finds a shortest path. The rungs
+//! differ in the storage of nodes, the way to find the best of them, and the way to find a cell's
+//! node: by traversal (lists), by look-up (a map, a hash), or by index (an array by cell).
 
 use super::search::{ALL, Estimate, Found, neighbour, price};
 use grid::{Cell, Corners, Grid};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, LinkedList};
 
-/// What a rung knows of a cell.
+/// A search node: the state of a cell in a rung.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     cell: Cell,
@@ -144,7 +144,7 @@ pub fn hashed(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
     Found { cells: Vec::new(), expanded }
 }
 
-/// A binary heap, nodes in an array by cell that is kept from search to search.
+/// A binary heap, with nodes in an array by cell that persists from search to search.
 #[derive(Debug)]
 pub struct Dense {
     nodes: Vec<(u32, Known)>,

@@ -1,11 +1,10 @@
-//! The pool of the published experiments: one lock, taken for every object in and out.
+//! The pool of the published experiments: one lock, taken for every allocation and release.
 //!
 //! Each node has its data between two guards, then the link to the next free node and a mark that
-//! it is in use; that order is the original's, and so an overrun of eight bytes meets the link and
-//! not the guard. Nodes lie in one array or each in a piece of its own, and free ones are used last
-//! in first out or first in first out: four pools. All words are atomics that are read and written
-//! without order, which costs what plain words cost and lets threads share the nodes as the
-//! original's did.
+//! it is in use. That order is the original's, so an overrun of eight bytes hits the link and not
+//! the guard. Nodes are in one array or each in an allocation of its own, and free ones are reused
+//! last in first out or first in first out: four pools. All words are atomics with relaxed order,
+//! which cost the same as plain words and let threads share the nodes as the original's did.
 
 use super::build::Build;
 use std::cell::RefCell;
@@ -41,9 +40,9 @@ impl<const W: usize> Node<W> {
     }
 }
 
-/// Where nodes lie.
+/// The storage of nodes.
 pub trait Backing<const W: usize>: Sync {
-    /// So many nodes, each linked to the next.
+    /// Makes `count` nodes, each linked to the next.
     fn new(count: u32) -> Self;
     /// A node.
     fn node(&self, index: u32) -> &Node<W>;
@@ -83,7 +82,7 @@ impl<const W: usize> Backing<W> for List<W> {
     }
 }
 
-/// Which free nodes there are.
+/// The ends of the list of free nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
     first: u32,
@@ -91,11 +90,11 @@ pub struct Ends {
     used: u32,
 }
 
-/// How access to the free list is locked.
+/// The lock of the free list.
 pub trait Gate {
     /// A gate around `ends`.
     fn new(ends: Ends) -> Self;
-    /// Lets `change` through.
+    /// Runs `change` under the lock.
     fn pass<T>(&self, change: impl FnOnce(&mut Ends) -> T) -> T;
 }
 
@@ -114,7 +113,7 @@ impl Gate for Locked {
     }
 }
 
-/// Nothing: for one thread.
+/// No lock: for one thread.
 #[derive(Debug)]
 pub struct Open(RefCell<Ends>);
 
@@ -129,7 +128,7 @@ impl Gate for Open {
     }
 }
 
-/// Which free node is used next.
+/// The order in which free nodes are reused.
 pub trait Turn {
     /// First in, first out.
     const QUEUE: bool;
@@ -167,7 +166,7 @@ impl<const W: usize, S: Backing<W>, G: Gate, O: Turn, B: Build> Pool<W, S, G, O,
         Pool { nodes: S::new(count), gate: G::new(ends), how: PhantomData }
     }
 
-    /// Takes a free node, if there is one.
+    /// Takes a free node, if any.
     #[inline]
     pub fn take(&self) -> Option<u32> {
         self.gate.pass(|ends| {
@@ -185,7 +184,7 @@ impl<const W: usize, S: Backing<W>, G: Gate, O: Turn, B: Build> Pool<W, S, G, O,
         })
     }
 
-    /// Gives a node back; says whether it was in use and its guards were as they should be.
+    /// Returns a node; the result says whether it was in use and its guards were intact.
     #[inline]
     pub fn give(&self, index: u32) -> bool {
         let node = B::call(|| self.nodes.node(index));
@@ -224,7 +223,7 @@ impl<const W: usize, S: Backing<W>, G: Gate, O: Turn, B: Build> Pool<W, S, G, O,
     }
 }
 
-/// What a plain word would do: read, then write.
+/// The behaviour of a plain word: read, then write.
 trait SwapRelaxed {
     fn swap_relaxed(&self, value: bool) -> bool;
 }

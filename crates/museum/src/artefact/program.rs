@@ -1,8 +1,8 @@
-//! Arms that need a process of their own, and the other end of their pipes.
+//! Arms that need a process of their own, and the parent's end of their pipes.
 //!
-//! A heap has a history: what was allocated before decides what an allocation costs. And it is
-//! chosen when a program starts. So a cold heap is a fresh process for each measurement, and a heap
-//! without its caches is a process that was started with other settings.
+//! A heap has a history: earlier allocations decide the cost of a later one. And the heap is chosen
+//! when a program starts. So a cold heap is a fresh process for each measurement, and a heap
+//! without its caches is a process started with other settings.
 
 use super::echo;
 use crate::contest::{Rng, each, ns_each, thread_time};
@@ -13,13 +13,13 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// What an artefact is asked for on the command line.
+/// The commands of an artefact.
 const KNOWN: &str = "heap, cold BYTES COUNT or echo SWITCHES";
 
-/// Runs the artefact that `words` name: what a hidden command of the program does.
+/// Runs the artefact that `words` name, for a hidden command of the program.
 ///
 /// # Errors
-/// In words: an unknown name, or what kept it from running.
+/// A sentence: an unknown name, or the reason why it did not run.
 pub fn run(words: &[String]) -> Result<(), String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse::<usize>().map_err(|_| format!("no number: {text}"));
@@ -67,8 +67,8 @@ pub fn replaced(bytes: usize, live: usize, operations: u64) -> f64 {
     })
 }
 
-/// Allocates `count` objects in a process that has allocated next to nothing, and again after all
-/// were freed: prints nanoseconds each for both, and page faults for both.
+/// Allocates `count` objects in a process that has allocated next to nothing, and again after
+/// freeing all of them. Prints nanoseconds each and page faults for both.
 fn cold(bytes: usize, count: usize) -> Result<(), String> {
     let mut held = Vec::with_capacity(count);
     held.resize_with(count, || None);
@@ -102,7 +102,7 @@ pub struct Subprocess {
 }
 
 impl Subprocess {
-    /// Starts `artefact` of the program `exe` with settings of the environment.
+    /// Starts `artefact` of the program `exe` with these environment variables.
     ///
     /// # Errors
     /// [`Fault::Server`] if it cannot be started.
@@ -126,10 +126,10 @@ impl Subprocess {
         self.child.id()
     }
 
-    /// Writes a line, if it is to be asked, and reads the answer.
+    /// Writes a line, unless it is empty, and reads the answer.
     ///
     /// # Errors
-    /// [`Fault::Server`] if it is gone.
+    /// [`Fault::Server`] if the process has ended.
     pub fn ask(&mut self, line: &str) -> Result<String, Fault> {
         let gone = |why: String| Fault::Server(format!("the artefact is gone: {why}"));
         if let Some(asks) = self.asks.as_mut().filter(|_| !line.is_empty()) {
@@ -143,10 +143,10 @@ impl Subprocess {
         Ok(answer.trim().to_string())
     }
 
-    /// Asks for numbers.
+    /// Requests numbers.
     ///
     /// # Errors
-    /// [`Fault::Server`] if it is gone or says anything else.
+    /// [`Fault::Server`] if the process has ended or its answer has no numbers.
     pub fn numbers(&mut self, line: &str) -> Result<Vec<f64>, Fault> {
         let answer = self.ask(line)?;
         let numbers: Result<Vec<f64>, _> = answer.split(' ').map(str::parse).collect();

@@ -1,11 +1,12 @@
 //! A* and jump point search as published: over linked lists, with an estimate that is too high.
 //!
 //! Steps cost 1 and the root of two, but the estimate counts a diagonal step as two (Manhattan), so
-//! it may say more than remains; a search that trusts it can go round. It ends when the goal is
-//! first seen, not when it is the best of what is open. A cell that is found again on a shorter way
-//! gets the new cost but keeps its old place in the order (A*), or is left as it was (JPS). Open
-//! and closed cells are linked lists that are gone through for every neighbour, and each node comes
-//! from the heap. All of that is here, and for A* each can be repaired by itself ([`Repairs`]).
+//! it may exceed the remaining cost, and the search may take a detour. The search ends when it
+//! first sees the goal, not when the goal is the best open cell. A cell that is found again on a
+//! shorter path gets the new cost but keeps its old place in the order (A*), or stays unchanged
+//! (JPS). Open and closed cells are linked lists that are traversed for every neighbour, and each
+//! node comes from the heap. All of this is reproduced here, and for A* each part can be repaired
+//! by itself ([`Repairs`]).
 
 use grid::{Cell, Corners, Grid, oracle};
 use std::cell::{Cell as Changing, RefCell};
@@ -40,13 +41,13 @@ pub fn neighbour(grid: &Grid, corners: Corners, from: Cell, direction: usize) ->
     fits.then_some(to)
 }
 
-/// What a step in a direction costs.
+/// The cost of a step in a direction.
 #[inline]
 pub fn price(direction: usize) -> f64 {
     if direction.is_multiple_of(2) { 1.0 } else { std::f64::consts::SQRT_2 }
 }
 
-/// How far a goal seems.
+/// The estimated distance to a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Estimate {
     /// Columns and rows together: more than remains where diagonal steps are allowed.
@@ -67,12 +68,13 @@ impl Estimate {
     }
 }
 
-/// What of the published A* is repaired.
+/// The repaired parts of the published A*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repairs {
     /// The estimate.
     pub estimate: Estimate,
-    /// It ends when the goal is taken out, and a better way changes a cell's place in the order.
+    /// The search ends when the goal is taken out, and a better path changes a cell's place in the
+    /// order.
     pub exact: bool,
 }
 
@@ -81,7 +83,7 @@ pub const NONE: Repairs = Repairs { estimate: Estimate::Manhattan, exact: false 
 /// Right, and as slow as before.
 pub const ALL: Repairs = Repairs { estimate: Estimate::Octile, exact: true };
 
-/// A path and what it took.
+/// A path and its cost.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
     /// Turning points or cells, from start to goal; empty if there is no path.
@@ -222,7 +224,7 @@ pub fn jps(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
         closed.push_back(node.clone());
         for direction in jumper.directions(node.cell, node.direction) {
             let Some(cell) = jumper.jump(node.cell, direction) else { continue };
-            // Found before: left as it is, whatever the new way costs.
+            // Found before: it stays unchanged, whatever the cost of the new path.
             if open.iter().chain(&closed).any(|it| it.cell == cell) {
                 continue;
             }
@@ -284,7 +286,7 @@ impl Jumper<'_> {
         all
     }
 
-    /// The next cell in a direction from which the search must go on.
+    /// The next cell in a direction from which the search must continue.
     fn jump(&self, from: Cell, direction: usize) -> Option<Cell> {
         let mut at = from;
         loop {

@@ -1,11 +1,11 @@
 //! Four threads and one pool: the published effect was one lock, not false sharing.
 //!
-//! The published experiment lets four threads take, write and give back objects of one pool, and
-//! reads the effect of shared cache lines from the difference between objects of 16, 32 and 128
-//! bytes. But every operation takes the same lock, the lock shares its line with what it protects,
-//! and objects of 128 bytes lie 136 apart, so that neighbours share lines as well. Here lines are
-//! shared deliberately: two threads on separate cores write words at a chosen distance, with
-//! nothing else in the loop. Then the lock is added, and removed again.
+//! The published experiment lets four threads take, write and return objects of one pool, and
+//! derives the effect of shared cache lines from the difference between objects of 16, 32 and 128
+//! bytes. But every operation takes the same lock, the lock shares its line with the data that it
+//! protects, and objects of 128 bytes are 136 apart, so that neighbours share lines as well. Here
+//! lines are shared deliberately: two threads on separate cores write words at a chosen distance,
+//! with nothing else in the loop. Then the lock is added, and removed again.
 
 use super::{Object, Source, plan, range};
 use crate::artefact::build::{Build, Optimised, Plain};
@@ -30,11 +30,11 @@ const STRIDES: [usize; 7] = [8, 16, 24, 40, 64, 128, 136];
 const WORDS: usize = 64;
 /// A line, and the pair of lines that some processors fetch together.
 const PAIR_OF_LINES: usize = 128;
-/// Threads of the published run, and what each did.
+/// Threads of the published run, and the operations of each.
 const THREADS: usize = 4;
 const ROUNDS: u64 = 1_000;
-/// How often each does it, so that the threads are at it together: one turn takes less time than a
-/// thread needs to begin.
+/// The number of turns of each thread, so that the threads run at the same time: one turn takes
+/// less time than the start of a thread.
 const TURNS: u64 = 40;
 const ALONE: &str = "one thread";
 const INTERLEAVED: &str = "two, taking turns";
@@ -76,7 +76,7 @@ impl Exhibit for FalseSharing {
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
     published: Vec<(u32, Costs)>,
@@ -85,7 +85,7 @@ struct Measured {
     cores: Option<Placement>,
 }
 
-/// Keeps this thread on one core; where that is refused it stays where it is.
+/// Pins this thread to one core; if that is refused, the thread is not pinned.
 fn pin(core: Option<usize>) {
     if let Some(core) = core {
         let mut set = CpuSet::new();

@@ -1,10 +1,10 @@
-//! What a session's number should be: a key to a map, a place in an array, or both.
+//! Schemes of session ids: a key to a map, a place in an array, or both.
 //!
-//! The portfolio's server first kept sessions in a hash map with one lock, and then in an array:
-//! the id has the place in one half and a counter in the other, and this was published as the
-//! reason for quick look-ups. Here the schemes are compared alone: the cost of a look-up, how much
-//! two threads slow each other, the cost of opening and closing; and, not in the figure, how many
-//! late ids are taken for another session's.
+//! The portfolio's server first kept sessions in a hash map with one lock, and then in an array
+//! whose ids hold the place in one half and a counter in the other. This was published as the
+//! reason for quick look-ups. Here the schemes are compared alone: the cost of a look-up, the
+//! mutual slow-down of two threads, and the cost of opening and closing. Outside the figure they
+//! are compared by the number of late ids that resolve to another session.
 
 use super::false_sharing::paired;
 use super::ratios;
@@ -26,11 +26,11 @@ use std::time::Duration;
 
 /// Living sessions.
 const LIVE: [usize; 3] = [100, 10_000, 100_000];
-/// Look-ups in the prepared order, gone through again and again.
+/// Look-ups in the prepared order, repeated in a cycle.
 const ORDER: usize = 1 << 14;
 /// Multiplications with a session that was found, about half a microsecond.
 const WORK: u32 = 1_000;
-/// Sessions closed and opened again to see what late ids find.
+/// Sessions closed and reopened to test late ids.
 const LATE: usize = 10_000;
 const SHARDS: usize = 16;
 
@@ -78,7 +78,7 @@ impl Exhibit for IdSchemes {
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
     found: Vec<(usize, Costs)>,

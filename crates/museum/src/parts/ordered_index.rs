@@ -1,10 +1,11 @@
 //! A list, a binary search tree, a red-black tree: the order of arrival decides.
 //!
 //! The published test shuffles its keys, and then a plain tree is as good as a balanced one. But
-//! session numbers arrive in ascending order, which turns a plain tree into a list. And the list
-//! was timed with a loop that continues to the end after it has erased its key. Here the orders of
-//! arrival and the operations are taken one by one, with an array, a B-tree and a hash table beside
-//! the trees, and the worst single insertion, which no mean shows.
+//! session numbers arrive in ascending order, which turns a plain tree into a list. And the
+//! published list was timed with a loop that continues to the end after it has erased its key. Here
+//! each order of arrival and each operation is measured separately, with an array, a B-tree and a
+//! hash table beside the trees. The worst single insertion is measured too, because no mean shows
+//! it.
 
 use super::{range, ratios};
 use crate::contest::{Contest, Costs, Rng, ns_each};
@@ -25,7 +26,7 @@ const COUNTS: [usize; 3] = [100, 2_000, 100_000];
 /// Keys of the jobs and of the worst single insertion.
 const JOB: usize = 2_000;
 
-/// In what order keys arrive.
+/// The order in which keys arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arrival {
     Random,
@@ -51,7 +52,7 @@ impl Arrival {
     }
 }
 
-/// What is done with a map that is full.
+/// The operation on a full map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Job {
     /// Erase every key, in random order.
@@ -62,7 +63,7 @@ enum Job {
     Walk,
     /// Read sixteen keys from a random one on.
     Range,
-    /// Find keys of which a few are wanted most of the time (Zipf).
+    /// Find keys with a skewed popularity (Zipf).
     Zipf,
 }
 
@@ -120,7 +121,7 @@ impl Exhibit for OrderedIndex {
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
     published: Vec<(&'static str, Costs)>,
@@ -202,7 +203,7 @@ fn sought(stage: &mut Stage<'_>, count: usize) -> Result<Option<Costs>, Fault> {
     stage.contest(contest)
 }
 
-/// Ranks that are wanted in proportion to 1 / rank (Zipf), by the inverse of their sum.
+/// Ranks with a frequency in proportion to 1 / rank (Zipf), by the inverse of their sum.
 fn zipf(keys: &[u64], times: usize) -> Vec<u64> {
     let mut sums: Vec<f64> = Vec::with_capacity(keys.len());
     for rank in 1..=keys.len() {

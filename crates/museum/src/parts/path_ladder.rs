@@ -45,7 +45,7 @@ const TILES: [u16; 9] = [1, 2, 3, 5, 7, 10, 15, 20, 30];
 const STRAIGHT: [&str; 4] = ["A* as published", "JPS as published", "our A*", "our JPS"];
 /// Queries of a map from a set, spread over its scenario.
 const SAMPLE: usize = 12;
-/// Where maps of a set are, if anywhere.
+/// The variable that names the folder of maps.
 const MAPS_AT: &str = "ROUNDHOUSE_MAPS";
 
 /// The exhibit.
@@ -86,7 +86,7 @@ impl Exhibit for PathLadder {
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
     climbed: Vec<Climbed>,
@@ -107,7 +107,7 @@ struct Course {
     name: String,
     queries: usize,
     costs: Costs,
-    /// Queries whose length is the published one, by arm.
+    /// Queries with the published length, by arm.
     optimal: [usize; 4],
 }
 
@@ -131,7 +131,7 @@ fn ours<R: Rule>(
     Found { cells, expanded: searcher.stats().expanded }
 }
 
-/// A search that is kept from query to query.
+/// A search that persists from query to query.
 type Find<'g> = Box<dyn FnMut(Cell, Cell) -> Found + 'g>;
 
 fn rungs<'g>(grid: &'g Grid, table: &'g Jumps<OneObstacle>) -> Vec<Find<'g>> {
@@ -265,7 +265,7 @@ impl Measured {
         climbed.chain(straight).chain(self.courses.iter().map(|it| &it.costs)).collect()
     }
 
-    /// A* over JPS, at every query, for two rungs.
+    /// The factor of A* over JPS at every query, for two rungs.
     fn factors(&self, astar: usize, jps: usize) -> (f64, f64) {
         range(
             self.climbed
@@ -274,7 +274,7 @@ impl Measured {
         )
     }
 
-    /// How many queries an arm answers with more than the shortest, and by how much at worst.
+    /// The number of queries that an arm answers with too long a path, and the worst excess.
     fn too_long(&self, rung: usize) -> (usize, f64) {
         let over = self.climbed.iter().filter_map(|it| {
             let factor = it.found[rung].0? / it.query.shortest;

@@ -1,10 +1,10 @@
 //! A pool is three to five times as fast as the heap: if it is unlocked, or the heap has no cache.
 //!
-//! The published pool takes a lock for every object in and out, without optimisation, and has one
-//! object at a time. Repeated here it loses to the C library, whose threads have had caches since
-//! 2017 (glibc 2.26, `tcache`). The published figure had compared two locks. Varying the four
-//! circumstances separately (compiler, lock, order, live objects) shows what each costs, and a pool
-//! without the lock does win. A cold heap is another matter: its price is page faults.
+//! The published pool takes a lock for every allocation and release, is built without optimisation,
+//! and has one object at a time. Repeated here it loses to the C library, whose threads have had
+//! caches since 2017 (glibc 2.26, `tcache`): the published figure compared two locks. Varying the
+//! four circumstances separately (compiler, lock, order, live objects) shows the cost of each, and
+//! a pool without the lock does win. A cold heap is another matter: its price is page faults.
 
 use super::{Heap, Object, Source, at_once, medians, plan, range, replaced};
 use crate::artefact::build::{Build, Optimised, Plain};
@@ -22,7 +22,8 @@ use stats::Comparison;
 use stats::words;
 use std::time::Duration;
 
-/// Live objects of the corrected run: one, what the nearest cache holds, what the next does, more.
+/// Live objects of the corrected run: one, the content of the nearest cache, that of the next,
+/// more.
 const LIVE: [usize; 4] = [1, 64, 4_096, 32_768];
 /// Names of the four circumstances, as they are when switched on.
 const FACTORS: [&str; 4] =
@@ -70,7 +71,7 @@ impl Exhibit for PoolHeap {
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
     published: Vec<(u32, Costs)>,

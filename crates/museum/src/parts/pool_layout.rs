@@ -1,9 +1,9 @@
-//! Array or list: differences within the noise, until memory is walked through.
+//! Array or list: differences within the noise, except for walks through memory.
 //!
-//! The published pools keep their nodes in one array or each in a piece of its own, and times to
-//! free half of them jump by 45 % from one size to the next. Run twice, the same pool differs from
-//! itself by as much as the pools differ, as one would expect: a free touches one node. Layout
-//! shows where a program walks through its objects: with the same free list and no lock, the
+//! The published pools keep their nodes in one array or each in an allocation of its own, and the
+//! times to free half of them jump by 45 % from one size to the next. Run twice, the same pool
+//! differs from itself by as much as the pools differ, as expected: a free touches one node. Layout
+//! matters where a program walks through its objects. With the same free list and no lock, the
 //! corrected run compares an array in order, pieces from the heap, and an array in a shuffled
 //! order.
 
@@ -61,14 +61,14 @@ impl Exhibit for PoolLayout {
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
     published: Vec<(u32, Costs)>,
     walked: Vec<(usize, Costs)>,
     freed: Vec<(usize, Costs)>,
-    /// Of each layout: the median distance of objects that follow each other, bytes, and the share
-    /// that lies within a page of the one before.
+    /// For each layout: the median distance of successive objects, bytes, and the share within a
+    /// page of the previous one.
     strides: [(&'static str, (f64, f64)); 3],
 }
 
@@ -170,8 +170,8 @@ impl Filled {
     }
 }
 
-/// How far apart objects lie that were taken one after another: the median, and the share within a
-/// page.
+/// The distances between objects that were taken one after another: the median, and the share
+/// within a page.
 fn steps(filled: &mut Filled) -> (f64, f64) {
     let held = filled.held.clone();
     let mut at = |handle| filled.pool.pointer(handle).map_or(0, |it| it.addr().get());

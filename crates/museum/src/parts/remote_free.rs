@@ -1,11 +1,11 @@
-//! Memory that one thread takes and another frees: the real case for a pool.
+//! Memory that one thread allocates and another frees: the real case for a pool.
 //!
 //! One thread of a server receives a message and another frees it. In a published race general
-//! allocators are 226 times apart at that, because memory has to return to its owner: by a lock, by
-//! an exchange for every object, or in whole batches. The portfolio's pool takes one lock for each
-//! object, wherever it comes from. Three workloads are run: a producer and a consumer; threads that
-//! inherit each other's objects and end (bleeding, after Larson and Krishnan); and the worst single
-//! allocations meanwhile.
+//! allocators differ by a factor of 226 in this case, because memory has to return to its owner: by
+//! a lock, by an exchange for every object, or in whole batches. The portfolio's pool takes one
+//! lock for each object, wherever it comes from. There are three workloads: a producer and a
+//! consumer; threads that inherit each other's objects and end (bleeding, after Larson and
+//! Krishnan); and the worst single allocations meanwhile.
 
 use super::{Heap, Object, Source, plan};
 use crate::artefact::build::Optimised;
@@ -76,7 +76,7 @@ impl Exhibit for RemoteFree {
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
     handed: Vec<(usize, Costs)>,
@@ -126,7 +126,7 @@ where
     each(process_time().saturating_sub(start), count)
 }
 
-/// A heap for either side, and pools with room for all that is on its way.
+/// A heap for either side, and pools with room for all objects in transit.
 struct Pools {
     locked: Messages,
     depot: Shared<Object<7>>,
@@ -245,7 +245,7 @@ fn resident_kb() -> f64 {
     line.and_then(|it| it.split_whitespace().next()?.parse().ok()).unwrap_or(0.0)
 }
 
-/// A source whose every allocation is timed.
+/// A source that times every allocation.
 struct Timed<S> {
     source: S,
     times: Vec<u64>,

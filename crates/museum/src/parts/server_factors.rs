@@ -1,11 +1,11 @@
-//! Five optimisations at once made a server twice as fast; what is each worth by itself?
+//! Five optimisations at once made a server twice as fast: the effect of each by itself.
 //!
 //! The portfolio's echo server changed five things between two measurements and credits memory,
-//! alignment and "fewer synchronisation objects". It does not name the lock of the whole server
-//! that was held from finding a session until its answer was sent. Here each change is a switch of
-//! one server ([`crate::artefact::echo`]), and half of all combinations are run, chosen so that
-//! each switch is on in one half of them and off in the other: the effect of each is known by
-//! itself, with an interval. The client verifies every byte, which the original's did not.
+//! alignment and "fewer synchronisation objects". It does not name the lock of the whole server,
+//! held from finding a session until its answer was sent. Here each change is a switch of one
+//! server ([`crate::artefact::echo`]). Half of all combinations run, chosen so that each switch is
+//! on in one half of them and off in the other; this yields the effect of each by itself, with an
+//! interval. The client verifies every byte, which the original's did not.
 
 use crate::artefact::echo::{SWITCHES, Switches};
 use crate::artefact::program::Subprocess;
@@ -27,18 +27,18 @@ use std::time::Duration;
 
 mod client;
 
-/// Clients of each server, and packets that each keeps on its way. Published were 100 and 100; with
-/// fewer packets in a batch the server has more to do than the client that verifies them, and is
-/// what is measured.
+/// Clients of each server, and packets in flight for each. The published run had 100 and 100. With
+/// fewer packets in a batch the server has more work than the client that verifies them, so the
+/// server is the limit.
 const CLIENTS: u32 = 32;
 const WINDOW: usize = 10;
 /// A client thread that is busier than this may be the limit itself.
 const BUSY_MAX: f64 = 0.9;
-/// How long each server is loaded in a block.
+/// The time for which each server is loaded in a block.
 const LOADED: Duration = Duration::from_millis(60);
-/// How much slower or faster may still be none of a switch's doing, for its finding.
+/// The largest factor of cost that counts as no effect of a switch, for its finding.
 const SMALL: f64 = 1.25;
-/// So many processors let several workers meet at a lock while the clients keep one busy.
+/// With this many processors, several workers contend for a lock while the clients keep one busy.
 const MANY: usize = 4;
 const COPIED: &str = "bytes copied";
 const STREAMED: &str = "streamed, new buffer";
@@ -91,7 +91,7 @@ fn clients(settings: &Settings) -> u32 {
     settings.clients(&[usual]).first().copied().unwrap_or(usual)
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Measured {
     race: Option<Race>,
@@ -117,8 +117,8 @@ struct Race {
 const NONE_ON: u32 = 0;
 const ALL_ON: u32 = 0b11111;
 
-/// Arms: nothing optimised, everything, and the balanced half. A quick look has the two ends and
-/// each switch by itself.
+/// The arms: nothing optimised, everything, and the balanced half. A quick look has the two ends
+/// and each switch by itself.
 fn arms(settings: &Settings) -> Vec<u32> {
     let mut arms = vec![NONE_ON];
     match settings.quick {
@@ -136,7 +136,7 @@ fn name(switches: u32) -> String {
     }
 }
 
-/// What the arms of a race record beside their cost.
+/// The values that the arms of a race record beside their cost.
 #[derive(Default)]
 struct Notes {
     cpu: HashMap<String, Vec<f64>>,
@@ -270,7 +270,7 @@ impl Race {
         }
     }
 
-    /// Throughput of everything against nothing.
+    /// The throughput of everything optimised against nothing.
     fn whole(&self) -> Option<Comparison> {
         self.costs.against("none", "all five")
     }
@@ -355,7 +355,7 @@ fn is_sure(it: &Comparison) -> bool {
     it.interval.as_ref().is_some_and(|it| it.low > 1.0 || it.high < 1.0)
 }
 
-/// Processors of this machine that may be used.
+/// The number of processors that this process may use.
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -396,8 +396,8 @@ fn findings(
     race: &Race,
     largest: Option<&(&'static str, Comparison)>,
 ) {
-    // A lock that is held makes other processors wait: with one for the clients and one for the
-    // server there is hardly another to wait.
+    // A held lock makes other processors wait: with one for the clients and one for the server
+    // there is hardly another that could wait.
     let many = processors() >= MANY;
     if let Some(whole) = race.whole() {
         let holds = if many { whole.ratio > 1.3 } else { whole.ratio < 1.3 };

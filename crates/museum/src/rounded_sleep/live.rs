@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// One program of the exhibit.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// How it waits.
+    /// The way in which it waits.
     pub rule: Rule,
     /// Packets that it sends.
     pub packets: u32,
@@ -27,8 +27,8 @@ pub struct Program {
 pub struct Session {
     /// From its first packet to its end.
     pub elapsed: Duration,
-    /// How late each packet was sent after its moment, which is a gap after the one before; early
-    /// counts as not late.
+    /// The lateness of each packet against its due time, which is a gap after the one before; early
+    /// packets count as not late.
     pub late: Vec<Duration>,
 }
 
@@ -43,7 +43,7 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Vec<(Rule, Vec<Session>)>, Fault> {
     let cannot = |why: std::io::Error| Fault::Clients(format!("no datagrams here: {why}"));
-    // The socket is never read: the kernel drops what does not fit, and the sender does not notice.
+    // No thread reads the socket: the kernel drops the excess, and the sender does not notice.
     let sink = UdpSocket::bind("127.0.0.1:0").map_err(cannot)?;
     let to = sink.local_addr().map_err(cannot)?;
     let over = AtomicBool::new(false);

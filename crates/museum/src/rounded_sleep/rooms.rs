@@ -1,6 +1,6 @@
-//! Further runs: the paper's three tables beside ours, which are the same ten sessions by every
-//! sender, idle and under overload, and what a packet takes by each; then packets and rates that
-//! grow until copies matter.
+//! Further runs: the paper's three tables beside ours, from the same ten sessions by every sender,
+//! idle and under overload, and the cost of a packet by each; then growing packets and rates until
+//! copies matter.
 
 mod copies;
 mod overload;
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Senders that a quick visit looks at, if they work.
 const QUICK: [&str; 4] = ["plain", "plain-abs", "sendmmsg", "uring-chain"];
 
-/// How much the rooms have to do, by the number of senders of today.
+/// The effort of the rooms, by the number of present senders.
 pub fn effort(settings: &Settings) -> Effort {
     let senders = if settings.quick { QUICK.len() as u32 } else { 20 };
     let each = time(settings) + Duration::from_millis(700);
@@ -27,7 +27,7 @@ pub fn effort(settings: &Settings) -> Effort {
     tables.and(price::effort(senders)).and(copies::effort(settings))
 }
 
-/// How long a paced run lasts.
+/// The duration of a paced run.
 fn time(settings: &Settings) -> Duration {
     let whole = settings.scale.of(Duration::from_secs(3)).max(Duration::from_millis(1_200));
     if settings.quick { Duration::from_millis(300) } else { whole }

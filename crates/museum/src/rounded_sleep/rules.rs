@@ -1,26 +1,26 @@
-//! How a program waits between two packets, and how a kernel rounds the wait: pure arithmetic over
-//! the time since boot.
+//! The ways in which a program waits between two packets and a kernel rounds the wait: pure
+//! arithmetic over the time since boot.
 //!
-//! A kernel of 2001 wakes sleepers at the ticks of its clock, a hundred a second, and rounds the
-//! wait to ticks first. Which way it rounds depends on the call (Linux 2.2, kernel/sched.c and
-//! fs/select.c): `nanosleep` adds a tick so that no sleep is too short, `select` does not.
+//! A kernel of 2001 wakes sleepers at the ticks of its clock, a hundred a second, and first rounds
+//! the wait to ticks. The direction of the rounding depends on the call (Linux 2.2, kernel/sched.c
+//! and fs/select.c): `nanosleep` adds a tick so that no sleep is too short, `select` does not.
 
 use std::time::Duration;
 
 /// Ticks a second of the published machine.
 pub const HZ: u32 = 100;
 
-/// How a program waits after a packet.
+/// The way in which a program waits after a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// `nanosleep(2)` of Linux 2.2, under `usleep(3)`: the wait in ticks, rounded up, and one more.
     Nanosleep,
     /// `select(2)` of Linux 2.2: the wait in ticks, rounded up.
     Select,
-    /// Three and four ticks in turn: what a carried remainder gives, and the only plain reading of
-    /// 35.0 s.
+    /// Three and four ticks in turn: the result of a carried remainder, and the only plain reading
+    /// of 35.0 s.
     Alternating,
-    /// A wait that is not rounded, counted from where the last one ended.
+    /// A wait that is not rounded, counted from the end of the last one.
     Relative,
     /// A wait until a moment that was fixed before the first packet.
     Absolute,
@@ -42,8 +42,8 @@ impl Rule {
         }
     }
 
-    /// When a program goes on that has sent packet `index` (from 0) and calls at `now`, having sent
-    /// the first at `began`; `gap` is the wait it asks for.
+    /// The time at which a program continues after it sent packet `index` (from 0) and called at
+    /// `now`; it sent the first packet at `began`, and `gap` is the wait that it requests.
     pub fn wakes(self, index: u32, now: Duration, began: Duration, gap: Duration) -> Duration {
         let tick = Duration::from_secs(1) / HZ;
         let ticks = |time: Duration| (time.as_nanos() / tick.as_nanos()) as u32;
@@ -57,9 +57,9 @@ impl Rule {
         }
     }
 
-    /// How long a program takes for `packets` packets, in virtual time: each costs `work`, and the
-    /// first is sent at `phase` of a tick. A program that sleeps does so after its last packet too,
-    /// as loops do; one that waits for a moment has no moment left to wait for.
+    /// The duration of `packets` packets, in virtual time: each costs `work`, and the first is sent
+    /// at `phase` of a tick. A program that sleeps does so after its last packet too, as loops do;
+    /// one that waits for a point in time has none left to wait for.
     pub fn elapsed(self, packets: u32, gap: Duration, work: Duration, phase: Duration) -> Duration {
         let began = phase;
         let mut now = began;

@@ -11,13 +11,14 @@ use stats::words;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What `multiclient` needs beyond its orders and pauses: a thousand forks on a busy machine, and
-/// handshakes that were begun six times.
+/// The time that `multiclient` needs beyond its orders and pauses: a thousand forks on a busy
+/// machine, and handshakes with up to six attempts.
 const SLACK: Duration = Duration::from_secs(60);
-/// How often to check whether the clients have ended; coarse, because the check shares the cores
-/// with the measurement.
+/// The interval of the check whether the clients have ended; coarse, because the check shares the
+/// cores with the measurement.
 const GLANCE: Duration = Duration::from_millis(2);
-/// How often to check whether a held server may continue: a list of a thousand sockets is long.
+/// The interval of the check whether a held server may continue: a list of a thousand sockets is
+/// long.
 const LOOK: Duration = Duration::from_millis(10);
 /// A hold takes at most this many times its own length.
 const HOLD_MAX: u32 = 10;
@@ -25,37 +26,38 @@ const HOLD_MAX: u32 = 10;
 /// A server and its crowd of clients.
 #[derive(Clone, Debug)]
 pub struct Crowd {
-    /// What it is called in tables.
+    /// The name in tables.
     pub name: String,
     /// The server's flags, `--engine` among them.
     pub server: String,
-    /// How many clients.
+    /// The number of clients.
     pub clients: u32,
-    /// Orders of each.
+    /// The orders of each client.
     pub orders: u32,
-    /// What each does after an order.
+    /// The pause of each client after an order.
     pub pause: Duration,
-    /// What they order, in the words of `multiclient --mix`.
+    /// The mix of their orders, in the words of `multiclient --mix`.
     pub mix: &'static str,
-    /// For how long the server is stopped while they come.
+    /// The time for which the server is stopped while they connect.
     pub hold: Option<Hold>,
 }
 
-/// The server is stopped (SIGSTOP) before the first client comes, and goes on after this time; on a
-/// machine so busy that the clients need longer to begin, when the last of them has knocked.
+/// The server is stopped (SIGSTOP) before the first client starts, and continues after this time.
+/// On a machine so busy that the clients need longer, it continues when the last of them has
+/// connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Hold(pub Duration);
 
-/// What a crowd came to.
+/// The outcome of a crowd.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CrowdRun {
     /// Clients that were started.
     pub clients: u32,
     /// Clients that got a connection.
     pub connected: u32,
-    /// From the first fork until the last of them had it, seconds.
+    /// From the first fork until the last of them was connected, seconds.
     pub connected_after_s: f64,
-    /// How long each client's connect(2) took: counts in steps of 50 ms, from 0 on. The last step
+    /// The durations of the clients' connect(2): counts in steps of 50 ms, from 0 on. The last step
     /// holds everything above.
     #[serde(default)]
     pub connect_50ms: Vec<u32>,
@@ -67,7 +69,7 @@ pub struct CrowdRun {
     pub orders_per_s: f64,
     /// Clients that could not finish.
     pub clients_failed: u32,
-    /// For how long the server was held, seconds.
+    /// The time for which the server was held, seconds.
     #[serde(default)]
     pub held_s: f64,
 }
@@ -91,7 +93,7 @@ impl CrowdRun {
     pub fn repeats(&self, linear: u32) -> Vec<u32> {
         let mut found = vec![0];
         for (edge, clients) in self.connects() {
-            // The middle of the step: an edge of 1.00 s holds what took 1.00 to 1.05 s.
+            // The middle of the step: an edge of 1.00 s covers 1.00 to 1.05 s.
             let at = crate::law::syn_repeats(edge + Duration::from_millis(25), linear) as usize;
             found.resize(found.len().max(at + 1), 0);
             found[at] += clients;
@@ -101,7 +103,7 @@ impl CrowdRun {
 }
 
 impl Stage<'_> {
-    /// Runs a crowd against a fresh server. `None` when the visitor has asked to stop.
+    /// Runs a crowd against a fresh server. `None` if the visitor stopped the run.
     ///
     /// # Errors
     /// If the server does not start or the clients do not finish.
@@ -151,8 +153,8 @@ impl Stage<'_> {
         Process::start(&command, server.process.folder(), "clients").map_err(Fault::Clients)
     }
 
-    /// Waits for the clients and lets the server go on when its time has come. Returns for how
-    /// long it was held, in seconds; `None` when the visitor has asked to stop.
+    /// Waits for the clients and continues the server after its hold. Returns the time for which it
+    /// was held, in seconds; `None` if the visitor stopped the run.
     fn attend(
         &self,
         crowd: &Crowd,
@@ -195,7 +197,7 @@ impl Stage<'_> {
     }
 }
 
-/// A server that is stopped; it goes on when this is dropped.
+/// A stopped server; dropping this continues it.
 struct Held {
     group: Option<Pid>,
     port: u16,
@@ -222,7 +224,7 @@ impl Held {
         since >= self.hold.0 && (late || here)
     }
 
-    /// Lets the server go on; for how long it was held, seconds.
+    /// Continues the server; returns the time for which it was held, seconds.
     fn end(self) -> f64 {
         self.since.elapsed().as_secs_f64()
     }
@@ -235,7 +237,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // This fails only if the server is gone, and then there is nothing to continue.
+        // This fails only if the server has ended, and then there is nothing to continue.
         let _ = self.signal(Signal::CONT);
     }
 }

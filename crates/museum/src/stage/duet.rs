@@ -5,18 +5,17 @@ use crate::exhibit::{Effort, Fault};
 use lab::duet::{Fresh, Outcome, Plan};
 use std::time::Duration;
 
-/// What a fresh pair needs beside its windows.
+/// The time that a fresh pair needs beside its windows.
 const OVERHEAD: Duration = Duration::from_millis(600);
 
-/// About how long a plan takes.
+/// The approximate duration of a plan.
 pub fn duration(plan: &Plan) -> Effort {
     let load = Duration::from_millis(plan.warmup_ms + u64::from(plan.windows) * plan.window_ms);
     Effort::new(plan.fresh_pairs * plan.pairings().len() as u32, load * 2 + OVERHEAD)
 }
 
 impl Stage<'_> {
-    /// Plays all pairs. `None` when the visitor has asked to stop before there was anything to
-    /// tell.
+    /// Plays all pairs. `None` if the visitor stopped the run before there was a result.
     ///
     /// # Errors
     /// If the plan cannot be played.

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 /// Bytes of a packet's head.
 const HEAD: u32 = 12;
 
-/// What one sender asked of the kernel for each packet.
+/// A sender's use of the kernel for each packet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Census {
     /// System calls by name.
@@ -59,7 +59,7 @@ impl Stage<'_> {
         self.placement.map(|it| it.cores(false))
     }
 
-    /// Runs `sender`; `None` if it could not, which becomes a doubt, or was stopped.
+    /// Runs `sender`; `None` if it failed, which becomes a doubt, or was stopped.
     ///
     /// # Errors
     /// If the raw file cannot be written.
@@ -89,8 +89,8 @@ impl Stage<'_> {
         }
     }
 
-    /// What `sender` asks of the kernel for each packet of `work`: all packets less a tenth of
-    /// them, so that its beginning and its end do not count. `None` where nothing counts (strace).
+    /// The system calls of `sender` for each packet of `work`: those of all packets minus those of
+    /// a tenth of them, so that start and end do not count. `None` without a counter (strace).
     ///
     /// # Errors
     /// If the raw file cannot be written.
@@ -125,7 +125,8 @@ impl Stage<'_> {
     }
 }
 
-/// What strace(1) wrote: `PID NAME(ARGUMENTS) = RESULT`, and in two parts where threads met.
+/// Counts the calls in strace(1)'s output: `PID NAME(ARGUMENTS) = RESULT`, in two parts where
+/// threads interleave.
 fn counted(text: &str) -> Counted {
     let (mut calls, mut copied) = (BTreeMap::new(), 0.0);
     for line in text.lines() {

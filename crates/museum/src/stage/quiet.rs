@@ -1,18 +1,18 @@
-//! Whether the machine was quiet while a server was asked, and what is done if it was not.
+//! Tests whether the machine was quiet during a run, and repeats the run if it was not.
 //!
 //! The laboratory's gates on the environment (lab's `plan/gates.rs`): a run during which other
 //! programs or the hypervisor took too much is repeated before its outcome is known, and counts
-//! anyway when the repetitions are used up. Noise does not hit all servers alike. A sleeping thread
-//! gets the core only after the other program's turn, and every thread has turns of its own: on a
-//! core shared with a compiler, one thread with epoll answered 79 requests a second
-//! where a thread for each connection answered 733; with the core to themselves the same two
-//! answered 28,026 and 11,850. A busy machine can reverse a comparison.
+//! anyway when the repetitions are used up. Noise does not affect all servers equally. A sleeping
+//! thread gets the core only after the other program's turn, and every thread has turns of its own.
+//! On a core shared with a compiler, one thread with epoll answered 79 requests a second where a
+//! thread for each connection answered 733; on an otherwise idle core the same two answered 28,026
+//! and 11,850. A busy machine can reverse a comparison.
 
 use lab::machine::Conditions;
 use lab::plan::Gates;
 use stats::words;
 
-/// How often it was not.
+/// The numbers of quiet and noisy runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quiet {
     /// Runs that count.
@@ -21,11 +21,11 @@ pub struct Quiet {
     repeated: u32,
     /// Runs that count although a gate refused them.
     loud: u32,
-    /// The largest share of the machine that other programs had in one of those.
+    /// The largest share of the machine that other programs took in one of those.
     worst: f64,
 }
 
-/// The share of the machine that others had, where it is more than the gates allow.
+/// The share of the machine that other programs took, if it exceeds the gates.
 fn refused(gates: &Gates, conditions: &Conditions) -> Option<f64> {
     let above = |share: Option<f64>, most: f64| share.filter(|share| *share > most);
     let steal = above(conditions.steal, gates.steal_max);
@@ -52,7 +52,7 @@ impl Quiet {
         false
     }
 
-    /// What has to be said beside the figures, if anything.
+    /// The doubt about the figures, if there is one.
     pub fn doubt(&self) -> Option<String> {
         (self.loud > 0).then(|| {
             format!(

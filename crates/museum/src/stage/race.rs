@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// Resamples for the second opinion on an interval.
 const RESAMPLES: usize = 2_000;
-/// What a trial needs beside its load: start and end of server and generator.
+/// The time of a trial beside its load: start and end of server and generator.
 const OVERHEAD: Duration = Duration::from_millis(250);
 
 /// A race that was run, and its conclusions.
@@ -27,7 +27,7 @@ pub struct Race {
     summary: Summary,
 }
 
-/// About how long a plan takes.
+/// The approximate duration of a plan.
 pub fn duration(plan: &Plan) -> crate::Effort {
     let load = Duration::from_millis(plan.warmup_ms + plan.window_ms);
     crate::Effort::new(plan.trials(), load + OVERHEAD)
@@ -45,8 +45,8 @@ impl Race {
         self.arm(point, arm)?.judged(metric)
     }
 
-    /// One arm at one load point against itself at another, block by block: what the request
-    /// costs, not what the server costs.
+    /// One arm at one load point against itself at another, block by block: the cost of the
+    /// request, not that of the server.
     pub fn across(&self, arm: &str, points: [&str; 2], metric: Metric) -> Option<Comparison> {
         let value = |point: &str, block: u32| {
             let same = |it: &&Trial| it.arm == arm && it.point == point && it.block == block;
@@ -58,7 +58,7 @@ impl Race {
         compare(&pairs, RESAMPLES, self.run.manifest.plan.seed)
     }
 
-    /// What the laboratory itself has to say against the race.
+    /// The laboratory's own doubts about the race.
     pub fn doubts(&self) -> Vec<String> {
         let mut found: Vec<String> = self.summary.broken.clone();
         if self.summary.objected > 0 {
@@ -84,7 +84,7 @@ impl Race {
 }
 
 impl Stage<'_> {
-    /// Runs a race. `None` when the visitor has asked to stop before there was anything to tell.
+    /// Runs a race. `None` if the visitor stopped the run before there was a result.
     ///
     /// # Errors
     /// If the plan cannot be run.
@@ -128,7 +128,7 @@ impl Stage<'_> {
     }
 }
 
-/// Tells the visitor's listener what the race tells its observer.
+/// Forwards the race's progress to the visitor's listener.
 struct Ear<'a>(&'a mut dyn super::Listener);
 
 impl Observer for Ear<'_> {

@@ -1,10 +1,11 @@
 //! A server's process tree over time: processes and threads that started and ended.
 //!
-//! The count is made from outside: the tree below one pid is read ten times a second from `/proc`,
-//! and a thread that was not there before has started. That is the same for every server, and costs
-//! only the reader's time on another core. A thread that lives for less than the time between two
-//! reads is never seen, so the count does not fit servers that fork for each connection; spare
-//! workers live for at least a second, because their supervisors check once a second.
+//! The count is made from outside: a thread reads the tree below one pid ten times a second from
+//! `/proc`, and a thread that was not there before has started. This works the same for every
+//! server, and costs only the reader's time on another core. A thread that lives for less than the
+//! time between two reads is never seen, so the count does not fit servers that fork for each
+//! connection. Spare workers live for at least a second, because their supervisors check once a
+//! second.
 
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Between two reads.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// What was seen.
+/// The observed churn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Churn {
     /// Threads that came, those of new processes among them; the main thread of a process is one.
@@ -28,13 +29,14 @@ pub struct Churn {
     pub processes_started: u32,
     /// Processes that went.
     pub processes_ended: u32,
-    /// For how long they were counted, seconds.
+    /// The time of observation, seconds.
     pub watched_s: f64,
     /// Each look: seconds since the first, processes, threads; those too before it was counted.
     pub looks: Vec<(f64, u32, u32)>,
 }
 
-/// Context switches of a tree by who was switched away from, since those threads began.
+/// Context switches of a tree since its threads began, by the kind of the thread switched away
+/// from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Switches {
     /// Of the main threads, one a process.
@@ -118,7 +120,7 @@ impl Watcher {
         Watcher { over, thread }
     }
 
-    /// What was seen.
+    /// The observed churn.
     pub fn end(self) -> Churn {
         self.over.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -171,7 +173,7 @@ impl Switches {
         self.processes + self.threads
     }
 
-    /// What was added since an `earlier` reading; threads that ended meanwhile are lost.
+    /// The increase since an `earlier` reading; threads that ended meanwhile are lost.
     pub fn since(self, earlier: Switches) -> Switches {
         Switches {
             processes: self.processes.saturating_sub(earlier.processes),

@@ -1,9 +1,9 @@
 //! A web server and its clients: started fresh, watched, loaded, stopped.
 //!
-//! The clients are those of a published study (`roundhouse load --profile simulator`), on the
-//! other core where there are two. Beside their own figures stands what can be seen of the server
-//! from outside: CPU time, processes and threads that came and went, context switches, what the
-//! kernel counted, and how long requests took inside the server by its own log.
+//! The clients are those of a published study (`roundhouse load --profile simulator`), on the other
+//! core where there are two. Beside their own figures the run records what is visible of the server
+//! from outside: CPU time, started and ended processes and threads, context switches, the kernel's
+//! counts, and the times of requests inside the server by its own log.
 
 use super::tree::{self, Churn, Switches, Watcher};
 use super::{PATIENCE, Stage};
@@ -20,23 +20,23 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The simulator may take this long beyond its own time: a reply stands still for its timeout.
+/// The simulator's time limit beyond its own duration: a reply may stall for its timeout.
 const SLACK: Duration = Duration::from_secs(40);
-/// How often the clients' own context switches are read.
+/// The interval between two readings of the clients' own context switches.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often to check whether the clients have ended.
+/// The interval of the check whether the clients have ended.
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// A server of an exhibit.
 #[derive(Clone, Debug)]
 pub struct Web {
-    /// What tables call it.
+    /// The name in tables.
     pub name: String,
-    /// How it is started.
+    /// The server's command and settings.
     pub arm: Arm,
-    /// A file of the arm that is a program.
+    /// The file of the arm that is a program.
     pub program: Option<String>,
-    /// The file in which it notes how long requests took inside, one a line, if it does.
+    /// The file in which it logs the time of each request inside, one a line, if it does.
     pub took: Option<String>,
 }
 
@@ -45,30 +45,30 @@ pub struct Web {
 pub struct Clients {
     /// The path that they request.
     pub path: String,
-    /// Several files with weights, as `/=9,/cgi/page=1`, in place of the one. Our usual
-    /// generator requests them: it is one thread, which disturbs the count least.
+    /// Several files with weights, as `/=9,/cgi/page=1`, in place of the one. Our usual generator
+    /// requests them: it is one thread, which disturbs the count least.
     pub mix: Option<String>,
     /// Clients that stay.
     pub clients: u32,
     /// Clients that come and go.
     pub guests: u32,
-    /// How long guests stay.
+    /// The length of a guest's stay.
     pub stay: Duration,
     /// Clients come at this rate, until the first failure.
     pub ramp: Option<f64>,
-    /// How long.
+    /// The duration.
     pub span: Duration,
-    /// What is answered before is not counted; nor are threads that come or go.
+    /// The warm-up: replies within it do not count, nor do threads that begin or end.
     pub warmup: Duration,
-    /// How long connecting or a reply may stand still.
+    /// The limit on a stall of a connect or a reply.
     pub timeout: Duration,
     /// Descriptors that the client program may open.
     pub descriptors: Option<u32>,
-    /// How long the server is watched after the clients have gone.
+    /// The time for which the server is watched after the clients have left.
     pub linger: Duration,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct WebRun {
     /// The clients' own figures.
@@ -77,32 +77,32 @@ pub struct WebRun {
     pub cpu_ns: u64,
     /// Processes and threads that came and went, also after the clients had gone.
     pub churn: Churn,
-    /// When the clients had gone, seconds from the first look.
+    /// The time at which the clients had left, seconds from the first reading.
     pub gone_s: f64,
     /// Context switches of threads that lived from beginning to end.
     pub switches: Switches,
     /// Context switches of the rest of the machine meanwhile, clients left out: other programs,
     /// and short-lived processes of the server.
     pub rest_switches: u64,
-    /// What the kernel counted.
+    /// The kernel's counts.
     pub kernel: Counters,
-    /// How long requests took inside the server, by its own log.
+    /// The times of requests inside the server, by its own log.
     pub inside: Option<Inside>,
-    /// What else the machine did, from the server's start to its end.
+    /// The other activity of the machine, from the server's start to its end.
     pub conditions: Conditions,
 }
 
 /// Times inside the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Inside {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// Their mean, nanoseconds.
     pub mean_ns: f64,
 }
 
 /// A run of the clients, as far as exhibits read it (schemas `roundhouse.simulator/1` and
-/// `roundhouse.load/1`; what one of them has not stays empty).
+/// `roundhouse.load/1`; fields that one of them lacks stay empty).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SimulatorRun {
@@ -134,7 +134,7 @@ pub struct SimulatorRun {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spread {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// Their mean.
     pub mean_ns: f64,
@@ -153,7 +153,7 @@ pub struct Spread {
 pub struct Trouble {
     /// Its name, as `timeout`.
     pub kind: String,
-    /// How often.
+    /// Their number.
     pub count: u64,
     /// The first, in words.
     pub example: String,
@@ -162,7 +162,7 @@ pub struct Trouble {
 /// The first failure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct First {
-    /// When.
+    /// The time.
     pub at_ms: f64,
     /// Requests answered before it.
     pub after_requests: u64,
@@ -250,7 +250,7 @@ impl WebRun {
     }
 }
 
-/// A server that is up, with the directory of its files.
+/// A running server, with the directory of its files.
 pub struct Up {
     /// Its process and address.
     pub server: Server,
@@ -281,11 +281,11 @@ impl Stage<'_> {
         Ok(Up { server, dir })
     }
 
-    /// Lets the clients meet a fresh server, and again if the machine was not quiet meanwhile.
-    /// `None` when the visitor has asked to stop.
+    /// Runs the clients against a fresh server, and repeats the run if the machine was not quiet
+    /// meanwhile. `None` if the visitor stopped the run.
     ///
     /// # Errors
-    /// If the server does not start, or the clients do not come to an end.
+    /// If the server does not start, or the clients do not finish.
     pub fn meet(&mut self, web: &Web, clients: &Clients) -> Result<Option<WebRun>, Fault> {
         let quick = self.settings.quick;
         for attempt in 1.. {
@@ -313,15 +313,15 @@ impl Stage<'_> {
         let Up { server, dir } = up;
         server.process.stop(PATIENCE);
         run.inside = web.took.as_ref().and_then(|file| inside(&dir.join(file)));
-        // Logs of a server that was asked a million times are long.
+        // A server's logs after a million requests are long.
         let _ = fs::remove_dir_all(&dir);
         Ok(Some(run))
     }
 
-    /// Lets the clients ask a server that is up, and watches it meanwhile.
+    /// Runs the clients against a running server, and watches it meanwhile.
     ///
     /// # Errors
-    /// If the clients do not come to an end, or the server has ended.
+    /// If the clients do not finish, or the server has ended.
     pub fn ask(&mut self, up: &Up, clients: &Clients) -> Result<Option<WebRun>, Fault> {
         let root = up.server.process.id();
         let gone = |why| Fault::Server(format!("it ended: {why}"));

@@ -1,9 +1,9 @@
 //! The band of spare threads against the size of a process.
 //!
 //! Apache counts spare workers one by one but starts and ends them by the process. The published
-//! setting has a band of 50 (25 to 75) and processes of 50 threads: as wide as the quantum. Three
-//! questions are kept apart here: how many threads come and go (churn), what triggers it (a load
-//! that wobbles, not the number of clients), and what it costs.
+//! setting has a band of 50 (25 to 75) and processes of 50 threads: as wide as the quantum. The
+//! exhibit separates three questions: how many threads start and end (churn), what triggers it (a
+//! load that wobbles, not the number of clients), and its cost.
 
 mod report;
 
@@ -36,8 +36,8 @@ const APACHE: &str = "apache";
 const DAMPED: &str = "damped";
 const FIXED: &str = "static";
 const REAL: &str = "Apache 2.4 worker";
-/// How long the last servers are watched after the last client has left: Apache's rule ends a
-/// process a second, ours waits ten seconds, and at most thirty.
+/// The time for which the last servers are watched after the last client has left: Apache's rule
+/// ends a process a second, ours waits ten seconds, and at most thirty.
 const DROP: [(&str, Duration); 2] =
     [(APACHE, Duration::from_secs(8)), (DAMPED, Duration::from_secs(35))];
 /// The same where it has to be quick.
@@ -139,7 +139,7 @@ impl Terms {
 
     fn steady(&self, path: &str) -> Clients {
         let clients = Clients::new(path, STAYING + GUESTS / 2, self.steady);
-        // Apache checks once a second: two checks find its size, which is not what is counted.
+        // Apache checks once a second: it needs two checks to find its size, and they do not count.
         Clients { warmup: self.steady / 8 * 5, ..clients }
     }
 }
@@ -184,7 +184,7 @@ fn drops(stage: &mut Stage<'_>, terms: &Terms, toil: Toil) -> Result<Vec<Drop>, 
         let web = servers::ours(stage, policy, &it.flags(policy));
         let what = format!("{policy}, after the last client");
         stage.begin(&what);
-        // A hundred busy at first, so that there is something to give back.
+        // At first a hundred are busy, so that workers can end later.
         let clients = Clients { linger, ..Clients::new(&toil.ours(terms.work), 100, terms.steady) };
         let Some(run) = stage.meet(&web, &clients)? else { break };
         let WebRun { churn, gone_s, .. } = run;

@@ -1,5 +1,5 @@
-//! Cases: a server and its clients, run in blocks, so that disturbances of the machine hit all
-//! cases alike.
+//! Cases: a server and its clients, run in blocks, so that disturbances of the machine affect all
+//! cases equally.
 
 use crate::contest::Rng;
 use crate::exhibit::{Effort, Fault};
@@ -85,7 +85,7 @@ pub fn blocks(settings: &Settings) -> u32 {
     settings.blocks(if settings.quick { 1 } else { VALUES_MIN as u32 })
 }
 
-/// How long `cases` of `span` take in this many blocks.
+/// The duration of `cases` of `span` in this many blocks.
 pub fn effort(cases: u32, span: Duration, blocks: u32) -> Effort {
     Effort::new(cases * blocks, span + OVERHEAD)
 }

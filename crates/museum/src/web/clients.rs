@@ -2,8 +2,8 @@
 //!
 //! The study finds threads ahead of processes in response time and throughput at every number of
 //! clients, "because a switch costs less". But on one processor that only computes neither can be
-//! ahead: with N clients and a computing time of W each waits N x W, and 1 / W requests a second
-//! are answered, by processes and threads alike. The architecture can only change the CPU of a
+//! ahead: with N clients and a computing time of W each waits N x W, and the server answers 1 / W
+//! requests a second, with processes or threads. The architecture can only change the CPU of a
 //! request beyond its computing, which is measured by itself.
 
 use super::cases::{self, Case, Results, cpu_ms, inside_ms, response_ms, rps, whole_ms};
@@ -16,7 +16,7 @@ use document::Series;
 use stats::words;
 use std::time::Duration;
 
-/// By how much computing is shorter than in the study, beside `--scale`.
+/// The factor by which computing is shorter than in the study, beside `--scale`.
 const SHORTER: u32 = 50;
 /// The path of the run without computing: a fixed text.
 const PLAIN: &str = "/index.html";

@@ -1,9 +1,9 @@
 //! Computing time: fifty clients, each request computes for 2 to 10 s.
 //!
 //! The study lets requests compute longer and longer and counts the answers in twenty minutes: 600,
-//! 300, 200, 150, 100, by processes and by threads alike. No server is needed for these numbers:
-//! they are 1200 s divided by the computing time. Only the last, 100 where 120 fit, carries
-//! information, and it is about the end of the run.
+//! 300, 200, 150, 100, the same for processes and threads. These numbers need no server: they are
+//! 1200 s divided by the computing time. Only the last, 100 where 120 fit, carries information, and
+//! it concerns the end of the run.
 
 use super::cases::{self, Case, Results, cpu_ms, inside_ms, response_ms, whole_ms};
 use super::servers::{self, OURS, REAL, Toil, names};
@@ -15,7 +15,7 @@ use document::{Mark, Series};
 use stats::words;
 use std::time::Duration;
 
-/// By how much computing and run are shorter than in the study, beside `--scale`.
+/// The factor by which computing and run are shorter than in the study, beside `--scale`.
 const SHORTER: u32 = 1_000;
 
 /// The exhibit.
@@ -41,7 +41,7 @@ impl Terms {
         });
         Terms {
             works: works.collect(),
-            // Few enough for a busy machine to answer some of them in a quarter of the run.
+            // A number so small that a busy machine answers some of them in a quarter of the run.
             clients: settings.clients(&[study::WORK_CLIENTS / if settings.quick { 5 } else { 1 }])
                 [0],
             span: scaled(run).max(Duration::from_millis(300)),
@@ -50,7 +50,7 @@ impl Terms {
         }
     }
 
-    /// How often the computing fits into the run.
+    /// The number of times that the computing fits into the run.
     fn fits(&self, work: Duration) -> f64 {
         self.span.as_secs_f64() / work.as_secs_f64()
     }

@@ -27,9 +27,9 @@ const STEADY: [u32; 1] = [50];
 /// Clients that stay, and guests, of the load that wobbles.
 const STAYING: u32 = 19;
 const GUESTS: u32 = 12;
-/// How long guests stay: longer than the second between two checks of Apache.
+/// The length of a guest's stay: longer than the second between two checks of Apache.
 const STAY: Duration = Duration::from_millis(1_250);
-/// The families of servers. Prefork knows no threads, so it is in the tables as processes only.
+/// The families of servers. Prefork has no threads, so it is in the tables as processes only.
 const WORKER: &str = "Apache worker";
 const EVENT: &str = "Apache event";
 const PREFORK: &str = "Apache prefork";
@@ -37,7 +37,7 @@ const OURS: &str = "ours";
 const FAMILIES: [&str; 4] = [WORKER, EVENT, PREFORK, OURS];
 /// Those with both settings.
 const HYBRIDS: [&str; 3] = [WORKER, EVENT, OURS];
-/// What the wobbling load is called.
+/// The name of the wobbling load.
 const WOBBLING: &str = "wobbling";
 
 /// The exhibit.
@@ -89,7 +89,8 @@ impl Terms {
     fn loads(&self, path: &str) -> Vec<(String, Clients)> {
         let steady = self.steady.iter().map(|&clients| {
             let load = Clients::new(path, clients, self.span);
-            // Apache checks once a second: two checks find its size, which is not what is counted.
+            // Apache checks once a second: it needs two checks to find its size, and they do not
+            // count.
             (steady(clients), Clients { warmup: self.span / 8 * 5, ..load })
         });
         let wobbling = Clients {

@@ -9,19 +9,19 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// What the swarm does.
+/// The script of the swarm.
 const FILE: &str = include_str!("../../artefact/ramp.py");
 /// Starting Python and its packages takes a while on a busy machine.
 const SLACK: Duration = Duration::from_secs(60);
-/// How often to check whether it has ended.
+/// The interval of the check whether it has ended.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// What the swarm measured.
+/// The swarm's measurements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Swarm {
     /// Requests, failed ones too.
     pub requests: u64,
-    /// Those that failed.
+    /// Failed requests.
     pub failures: u64,
     /// Mean of the response times, milliseconds.
     pub mean_ms: f64,
@@ -42,8 +42,8 @@ pub struct FirstError {
     pub words: String,
 }
 
-/// The program: the last of those that `ROUNDHOUSE_LOCUST` names, with colons between them, or the
-/// one on the path.
+/// The program: the last of those that `ROUNDHOUSE_LOCUST` names, separated by colons, or the one
+/// on the path.
 pub fn program() -> Option<PathBuf> {
     let named = std::env::var("ROUNDHOUSE_LOCUST").unwrap_or_default();
     let named = named.rsplit(':').find(|it| !it.is_empty()).map(PathBuf::from);

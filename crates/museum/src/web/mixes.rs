@@ -1,10 +1,10 @@
-//! Static and dynamic documents: whose context switches were counted, and what a switch may cost.
+//! Static and dynamic documents: the origin of the counted context switches, and their cost.
 //!
 //! The study begins with a table of another paper: context switches of Apache 1.3 (processes) and
 //! 2.0 (processes of threads) from all documents dynamic to all static, and the *equivalence
-//! ratio*, the share of a process's switch that a thread's may cost if both servers are to spend
-//! the same on switching. But a dynamic document was a program, started for each request, so most
-//! of the "processes" in the table belong to neither server.
+//! ratio*. This is the cost of a thread's switch, as a share of a process's switch, at which both
+//! servers spend the same on switching. But a dynamic document was a program, started for each
+//! request, so most of the "processes" in the table belong to neither server.
 
 use super::cases::{self, Case, Results, cpu_ms, rps};
 use super::servers::{self, apache_lacks};
@@ -140,9 +140,9 @@ fn rest(run: &WebRun) -> Option<f64> {
     each(run, run.rest_switches)
 }
 
-/// The ratio for a pair of servers at one share, block by block, with the programs' switches among
-/// the processes' as the published counts had them. A block in which the threads' server had more
-/// switches of processes alone has none.
+/// The ratio for a pair of servers at one share, block by block. The programs' switches count as
+/// processes' switches, as in the published counts. A block in which the threads' server had more
+/// process switches has no ratio.
 fn ratios(results: &Results, pair: [&str; 2], dynamic: &str, share: u32) -> Vec<f64> {
     let group = group(dynamic, share);
     let [Some(one), Some(two)] = pair.map(|name| results.find(name, &group)) else {

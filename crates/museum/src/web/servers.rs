@@ -1,11 +1,11 @@
-//! The servers that compute: ours and real Apache, which differ in nothing but their name.
+//! The servers that compute: ours and real Apache, with the same interface.
 
 use crate::exhibit::Fault;
 use crate::stage::{Clients, Stage, Up, Web};
 use lab::plan::{Arm, Provision};
 use std::time::Duration;
 
-/// Where every server finds its static page.
+/// The static page of every server.
 const INDEX: &str = "<!doctype html>\n<title>Hello</title>\n<p>Hello, World!\n";
 /// The two lengths of the loop from which its cost is calibrated.
 const ROUNDS: [u64; 2] = [50_000, 550_000];
@@ -13,7 +13,7 @@ const ROUNDS: [u64; 2] = [50_000, 550_000];
 /// Directives about processes and threads, in Apache's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directives {
-    /// What the study calls them.
+    /// The name in the study.
     pub name: &'static str,
     /// `ServerLimit`.
     pub processes_max: u32,
@@ -89,7 +89,7 @@ pub fn ours(stage: &Stage<'_>, name: &str, flags: &str) -> Web {
 /// Apache with the processing module `module` and these directives on top of its defaults.
 ///
 /// # Errors
-/// Only if a directive is none, which is a fault of the exhibit.
+/// Only if a directive is invalid, which is a fault of the exhibit.
 pub fn apache(name: &str, module: &str, directives: toml::Table) -> Result<Web, Fault> {
     let arm = peers::apache::computing(module, &directives)
         .map_err(|why| Fault::Server(format!("{name}: {why}")))?;
@@ -153,16 +153,16 @@ pub fn fixed(name: &str, module: &str, workers: u32) -> Result<Web, Fault> {
     apache(name, module, table(rows))
 }
 
-/// Why Apache is left out, if it is.
+/// The reason why Apache is left out, if it is.
 pub fn apache_lacks() -> Option<String> {
     peers::apache::is_here().err().map(|why| format!("Apache is left out: {why}."))
 }
 
-/// How often it is tried to calibrate, each time for longer: on a busy machine a short run may
-/// hold no request at all.
+/// The number of calibration attempts, each longer than the last: on a busy machine a short run may
+/// contain no request at all.
 const ATTEMPTS: u32 = 3;
 
-/// What a round costs, from a short and a long loop.
+/// The cost of a round, from a short and a long loop.
 fn slope(stage: &mut Stage<'_>, up: &Up, span: Duration) -> Result<Option<f64>, Fault> {
     let mut costs = Vec::new();
     for rounds in ROUNDS {
@@ -175,19 +175,19 @@ fn slope(stage: &mut Stage<'_>, up: &Up, span: Duration) -> Result<Option<f64>, 
     Ok((round_ns > 0.0).then_some(round_ns))
 }
 
-/// How the same computing is asked of both.
+/// The calibration that lets both servers compute for the same time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Toil {
-    /// Nanoseconds of CPU that Apache's loop takes for one round; `None` where there is no Apache.
+    /// Nanoseconds of CPU for one round of Apache's loop; `None` without an Apache.
     pub round_ns: Option<f64>,
 }
 
 impl Toil {
-    /// Measures Apache's loop on this machine: the slope between a short and a long one, so that
-    /// what a request costs anyhow is not in it.
+    /// Measures Apache's loop on this machine: the slope between a short and a long one excludes
+    /// the fixed cost of a request.
     ///
     /// # Errors
-    /// If Apache is there and does not start.
+    /// If Apache is installed and does not start.
     pub fn calibrate(stage: &mut Stage<'_>) -> Result<Toil, Fault> {
         if let Some(why) = apache_lacks() {
             stage.doubt(why);
@@ -211,12 +211,12 @@ impl Toil {
         Ok(Toil { round_ns })
     }
 
-    /// What to ask ours for.
+    /// The path for our server.
     pub fn ours(self, work: Duration) -> String {
         format!("/work?ms={}", work.as_millis())
     }
 
-    /// What to ask Apache for; `None` where there is none.
+    /// The path for Apache; `None` without an Apache.
     pub fn apache(self, work: Duration) -> Option<String> {
         let rounds = work.as_nanos() as f64 / self.round_ns?;
         Some(format!("/work?rounds={rounds:.0}"))

@@ -8,7 +8,7 @@ use super::servers::Directives;
 use crate::draft::Part;
 use std::time::Duration;
 
-/// Where it stands.
+/// The source.
 pub const SOURCE: &str = "H. S. Jeon, S. W. Lee, H. K. Kang: Analysis of Multi-thread Pool \
     Utilization Scheme on the Apache Web Server, Journal of KISS 32(1), 2005 (Apache 2.0.45, \
     Pentium III 1 GHz, Red Hat 8.0; two machines)";
@@ -23,7 +23,7 @@ pub const WORKS_S: [u32; 5] = [2, 4, 6, 8, 10];
 pub const WORK_CLIENTS: u32 = 50;
 /// Its length.
 pub const WORK_SPAN: Duration = Duration::from_secs(1_200);
-/// Requests answered at each of [`WORKS_S`], by processes and by threads alike (table 4).
+/// Requests answered at each of [`WORKS_S`], the same for processes and threads (table 4).
 pub const ANSWERED: [u32; 5] = [600, 300, 200, 150, 100];
 
 /// Table 5, mostly threads.
@@ -46,10 +46,10 @@ pub const PROCESSES: Directives = Directives {
     spare_max: 75,
     threads: 1,
 };
-/// Table 6: the same without anything to maintain.
+/// Table 6: the same without maintenance of spares.
 pub const THREADS_FIXED: Directives =
     Directives { name: "threads, fixed", start: 3, spare_min: 150, spare_max: 150, ..THREADS };
-/// Table 6: the same without anything to maintain.
+/// Table 6: the same without maintenance of spares.
 pub const PROCESSES_FIXED: Directives = Directives {
     name: "processes, fixed",
     start: 150,
@@ -74,9 +74,9 @@ pub const SWITCHES: [(u32, u32, u32, u32, Option<f64>); 11] = [
     (0, 43_842, 13_965, 40_377, Some(0.74)),
 ];
 
-/// What a switch of a thread may cost, as a share of a process's, for both servers to spend the
-/// same on switching: the published equivalence ratio. `None` where the threads' server has more
-/// switches of processes alone.
+/// The published equivalence ratio: the cost of a thread switch, as a share of a process switch, at
+/// which both servers spend the same on switching. `None` if the threaded server has more process
+/// switches than the other.
 pub fn equivalence(processes: f64, hybrid_processes: f64, hybrid_threads: f64) -> Option<f64> {
     let left = processes - hybrid_processes;
     (left >= 0.0 && hybrid_threads > 0.0).then(|| left / hybrid_threads)

@@ -1,13 +1,13 @@
 //! Three servers under a swarm that grows until something fails.
 //!
-//! A report of a networks course has three servers in Python, one connection after the other, a
-//! process for each, a thread for each, and lets a swarm grow by 100 users a second until the first
-//! failure, which it takes for the server's limit. The listings show more: both servers that are
-//! called concurrent wait for each worker right after starting it, none sends a valid reply, and
-//! one cannot end a reply at all. And the first failure need not be a server's: here the client has
-//! as few descriptors as a laptop gives it.
+//! A report of a networks course has three servers in Python: one connection after the other, a
+//! process for each, a thread for each. Its swarm grows by 100 users a second until the first
+//! failure, which the report takes for the server's limit. The listings show more. Both
+//! "concurrent" servers wait for each worker right after starting it, none sends a valid reply, and
+//! one cannot end a reply at all. And the first failure need not be the server's: here the client
+//! has as few descriptors as on a laptop.
 //!
-//! Three groups of servers serve the swarm in every block: as listed, without a flaw, and with one
+//! In every block the swarm loads three groups of servers: as listed, without a flaw, and with one
 //! flaw at a time, so that the cost of each is a ratio and not a guess.
 
 mod cause;
@@ -33,7 +33,7 @@ const RATE: u32 = 100;
 const DESCRIPTORS: u32 = 256;
 /// Users at the most where the client has enough.
 const USERS: u32 = 250;
-/// How long a reply may stand still, from servers as listed, and from others.
+/// The limit on a stalled reply, for servers as listed, and for others.
 const PATIENCE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(5)];
 /// The groups that are not one flaw.
 const LISTED: &str = "as listed";
@@ -94,7 +94,7 @@ struct Terms {
     users: u32,
     descriptors: u32,
     blocks: u32,
-    /// How many of each group.
+    /// The number in each group.
     sound: usize,
     flaws: usize,
 }
@@ -110,8 +110,8 @@ impl Terms {
         Terms { span, users, descriptors, blocks, sound, flaws }
     }
 
-    /// Users come until something fails, or all of them are there. With few descriptors twice as
-    /// many come, so that the descriptors run out.
+    /// The number of users grows until a request fails, or all of them are there. With few
+    /// descriptors it is doubled, so that the descriptors run out.
     fn swarm(&self, is_listed: bool) -> Clients {
         let users = if is_listed { self.users * 2 } else { self.users };
         Clients {

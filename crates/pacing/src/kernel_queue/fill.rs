@@ -1,5 +1,5 @@
-//! Fills a window of the queue: every stream is asked for one part of it after the other, and their
-//! packets leave together.
+//! Fills a window of the queue: asks every stream in turn for one part of it, and hands their
+//! packets over together.
 
 use std::io;
 

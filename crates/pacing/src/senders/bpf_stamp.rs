@@ -3,14 +3,14 @@
 //! will cut one message into many.
 //!
 //! The headers of a stream differ by one in the sequence number and by a constant in the timestamp
-//! (RFC 3550, section 5.1), as long as it continues evenly. Such a run has a row in a table from
-//! which the program counts: it writes what the source would have sent, or leaves the packet as it
-//! is (run 0). It is the kernel's part of the published in-kernel streaming (build the header,
-//! send, wait), on a stock kernel.
+//! (RFC 3550, section 5.1), as long as the stream continues evenly. Such a run has a row in a table
+//! from which the program counts: it writes the header that the source would have sent, or leaves
+//! the packet as it is (run 0). This is the kernel's part of the published in-kernel streaming
+//! (build the header, send, wait), on a stock kernel.
 //!
-//! The surprising thing: a message that will still be cut, or summed by the device, needs no repair
-//! of its checksum, because there the field holds the addresses' sum alone. The same call repairs
-//! the checksum where it is complete, and does nothing where it is not.
+//! A message that will still be cut, or whose checksum the device computes, needs no repair of its
+//! checksum, because there the field holds only the sum of the addresses. The same call repairs the
+//! checksum where it is complete, and does nothing where it is not.
 
 use std::collections::HashMap;
 use std::io;
@@ -136,8 +136,8 @@ const TIME: i16 = -12;
 const STRIDE: i16 = -24;
 
 /// Assembles the stamping part of the program: register 6 has the packet, 7 its mark. It jumps to
-/// `done` for packets that are not stamped, or not yet: a packet that has waited in the queue came
-/// to its device from another device.
+/// `done` for packets that are not stamped, or not yet: a packet that has waited in the queue has
+/// come to its device from another device.
 pub fn write(code: &mut Assembly, stamps: &HeadStamps, done: Label) {
     code.math(Math::And, 7, 0xffff);
     code.jump_if(When::Equal, 7, 0, done);

@@ -1,15 +1,15 @@
 //! Shared by `sendfile` and `splice`: a header sent with `MSG_MORE`, to which the kernel adds pages
 //! of a file.
 //!
-//! It is the path of MARS (Buddhikot et al., ICMCS 1998) and of splice (Fall and Pasquale, ICMCS
+//! This is the path of MARS (Buddhikot et al., ICMCS 1998) and of splice (Fall and Pasquale, ICMCS
 //! 1994) in today's Linux: the payload goes from the page cache to the socket inside the kernel. It
 //! takes one call more for each packet than a copy, so the length of a payload decides whether it
 //! pays.
 //!
-//! The surprising thing: data that waits for more belongs to the socket, and so to every thread
-//! that sends from it; only the single streaming worker may use these senders. And the kernel
-//! computes a wrong checksum where a page ends at an odd place of the payload
-//! ([`sys::splice::odd_part`]): `sendfile` copies such a payload, `splice` sends it in two parts.
+//! Data that waits for more belongs to the socket, and so to every thread that sends from it; only
+//! a single streaming worker may use these senders. And the kernel computes a wrong checksum where
+//! a page ends at an odd place of the payload ([`sys::splice::odd_part`]): `sendfile` copies such a
+//! payload, `splice` sends it in two parts.
 
 use std::io;
 

@@ -2,8 +2,8 @@
 //! done with them.
 //!
 //! The notice costs about as much as copying 10 kB (Documentation/networking/msg_zerocopy.rst), and
-//! on the loopback device the kernel copies after all. So it loses for packets of media; it is here
-//! to be measured, which only a real device does fairly.
+//! on the loopback device the kernel copies after all. So this sender loses for packets of media.
+//! It exists to be measured; only a real device gives a fair result.
 
 //!
 //! Pages stay pinned as long as a queue on the way holds them: packets for a receiver whose
@@ -29,7 +29,7 @@ pub(super) const ROW: Row = Row {
     start: |sockets| Ok(Start::wheel(MsgZerocopy::new(sockets)?)),
 };
 
-/// How long to wait for the notices of a burst, whose memory is reused for the next.
+/// The wait for the notices of a burst, whose memory is reused for the next.
 const NOTICE_WAIT: Duration = Duration::from_millis(20);
 
 /// sendmsg with `MSG_ZEROCOPY` for each packet, and the notices of all at its end.

@@ -1,4 +1,4 @@
-//! What senders send from (sockets and files), and the counts of sent packets.
+//! The sockets and files that senders send from, and the counts of sent packets.
 
 use std::io;
 use std::ops::Range;
@@ -14,8 +14,8 @@ use sys::udp::{Filling, Sent, Udp};
 use crate::sockets::StreamSockets;
 use engines::Assets;
 
-/// How long a worker waits for room in a full send buffer before it drops the packet: one slot. A
-/// later packet is better not sent.
+/// The time that a worker waits for room in a full send buffer before it drops the packet: one
+/// slot. A packet that is later than that is better not sent.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 
 /// The files of a server, mapped at first use.
@@ -112,8 +112,8 @@ impl Outlet<'_> {
         }
     }
 
-    /// How many of the first packets leave from one socket and have all their bytes; 0 if the first
-    /// has not.
+    /// The number of first packets that leave from one socket and have all their bytes; 0 if the
+    /// first has not.
     pub fn run(&self, packets: &[Packet]) -> usize {
         let Some(first) = packets.first() else { return 0 };
         let fits = |packet: &&Packet| packet.channel == first.channel && self.has(packet);

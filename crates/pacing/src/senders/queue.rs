@@ -1,4 +1,4 @@
-//! Queues in the kernel that hold packets ahead of their moments, and the record of what they hold.
+//! Queues in the kernel that hold packets ahead of their moments, and the record of their contents.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -26,7 +26,7 @@ pub trait Queue {
         count: &mut Count,
     ) -> io::Result<Vec<Handed>>;
 
-    /// How many messages have left since it was opened.
+    /// The number of messages that have left since it was opened.
     ///
     /// # Errors
     /// As [`Queue::hand_over`].
@@ -38,8 +38,8 @@ pub trait Queue {
     /// As [`Queue::hand_over`].
     fn purge(&mut self) -> io::Result<()>;
 
-    /// How far ahead packets are handed over at most: waiting packets take memory, and a stream
-    /// that changes its mind discards them.
+    /// The longest time by which packets are handed over ahead: waiting packets take memory, and a
+    /// stream that changes discards them.
     fn window(&self) -> Duration {
         Duration::from_millis(400)
     }
@@ -109,7 +109,7 @@ impl Waiting {
     /// new ones.
     pub fn land(&mut self, left: u64, mut each: impl FnMut(u32, usize)) -> Count {
         let mut count = Count::default();
-        // A surplus comes from packets of others, or from a message that was cut on its way.
+        // A surplus comes from packets of other senders, or from a message that was cut on its way.
         while self.left < left {
             self.left += 1;
             let Some(message) = self.messages.pop_front() else { continue };
@@ -120,8 +120,8 @@ impl Waiting {
         count
     }
 
-    /// The queue was discarded when `left` messages had left: returns the count of them, and how
-    /// many packets of each owner never left. Packets due before `lost` failed.
+    /// The queue was discarded when `left` messages had left: returns the count of them, and the
+    /// number of packets of each owner that never left. Packets due before `lost` failed.
     pub fn clear(&mut self, left: u64, lost: Instant) -> (Count, HashMap<u32, usize>) {
         let mut count = self.land(left, |_, _| {});
         let mut unsent = HashMap::new();
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!((count.packets, count.failed), (4, 4));
         assert_eq!(unsent, HashMap::from([(0, 2), (1, 4), (2, 2)]));
         assert!(waiting.is_empty() && waiting.span().is_none());
-        // What others sent counts for nobody.
+        // Packets of other senders are not counted.
         assert_eq!(waiting.land(9, |_, _| panic!("of nobody")), Count::default());
     }
 }

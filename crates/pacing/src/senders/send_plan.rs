@@ -1,5 +1,5 @@
-//! Packets of many streams in the order of their moments, with the pauses between them: what is
-//! handed to a kernel queue at a time.
+//! The plan of one handover to a kernel queue: packets of many streams in the order of their
+//! moments, with the pauses between them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,12 +11,12 @@ use super::bpf_stamp::{HeadStamps, STAMPED};
 use super::outlet::Outlet;
 use super::queue::Handed;
 
-/// Most bytes of a message: the bucket would cut one that costs more than it holds.
+/// Most bytes of a message: the bucket would cut a message that costs more than it holds.
 const MESSAGE_MAX: usize = 60_000;
 /// Placeholder in a header where the kernel stamps.
 const BLANK: [u8; STAMPED.end - STAMPED.start] = [0; STAMPED.end - STAMPED.start];
 
-/// What is sent next.
+/// The next step of a plan.
 #[derive(Debug)]
 pub enum Step {
     /// A datagram of this many bytes that goes nowhere.
@@ -59,7 +59,7 @@ pub struct Run {
 /// Packets, and the steps that send them.
 pub struct SendPlan {
     burst: Burst,
-    /// Where the packets of each owner begin.
+    /// The position of each owner's first packet.
     owners: Vec<(usize, u32)>,
     /// The packets by their moments: position in the burst, owner, run.
     order: Vec<(usize, u32, u16)>,
@@ -82,7 +82,7 @@ impl SendPlan {
         }
     }
 
-    /// Where `owner` appends its packets.
+    /// The burst to which `owner` appends its packets.
     pub fn burst(&mut self, owner: u32) -> &mut Burst {
         self.owners.push((self.burst.len(), owner));
         &mut self.burst
@@ -92,14 +92,14 @@ impl SendPlan {
         self.burst.is_empty()
     }
 
-    /// How many packets the last owner added.
+    /// The number of packets that the last owner added.
     pub fn owned(&self) -> usize {
         self.owners.last().map_or(0, |(from, _)| self.burst.len() - from)
     }
 
-    /// Sorts the packets, gathers up to `cut` that leave together, and plans when. `has` tells
-    /// whether a packet's bytes exist. `plan` gets the moment and the bytes of a message, appends
-    /// the pauses before it, and returns when it leaves.
+    /// Sorts the packets, gathers up to `cut` that leave together, and plans their moments. `has`
+    /// tells whether a packet's bytes exist. `plan` gets the moment and the bytes of a message,
+    /// appends the pauses before it, and returns the moment at which it leaves.
     pub fn arrange(
         &mut self,
         cut: usize,
@@ -147,8 +147,8 @@ impl SendPlan {
         }
     }
 
-    /// How many packets from `from` on can leave as one message: they have the same stream, moment
-    /// and receiver, and the same length, except the last.
+    /// The number of packets from `from` on that can leave as one message: they have the same
+    /// stream, moment and receiver, and the same length, except the last.
     fn together(&self, from: usize, cut: usize) -> usize {
         let packet = |at: usize| &self.burst.packets()[self.order[at].0];
         let first = packet(from);
@@ -222,8 +222,8 @@ impl SendPlan {
         }
     }
 
-    /// The message at `at` was refused: the program would miscount later messages of its run, so
-    /// these keep the headers that they have.
+    /// The message at `at` was refused. The program would miscount later messages of its run, so
+    /// these keep their own headers.
     pub fn refused(&mut self, at: usize) {
         let Some(Step::Send(Message { owner, packets, run, .. })) = self.steps.get(at) else {
             return;

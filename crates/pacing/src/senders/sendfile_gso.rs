@@ -1,14 +1,13 @@
 //! `sendfile-gso`: packets to one receiver as one message of file pages, cut by the kernel. The
 //! payload is not copied, and the message passes the stack once.
 //!
-//! Where packets lie in a file one after the other, headers included, one sendfile(2) sends them:
-//! what QuickTime's hint tracks were made for, and MARS's path with segmentation. Where each header
-//! is made at run time, headers and file pages alternate in a pipe.
+//! Where packets lie in a file one after the other, headers included, one sendfile(2) sends them.
+//! QuickTime's hint tracks were made for this; it is MARS's path with segmentation. Where each
+//! header is made at run time, headers and file pages alternate in a pipe.
 //!
-//! The surprising thing: a message has room for 17 page fragments, so headers in between end it
-//! after seven packets of 1316 bytes. Naming a page to the kernel also takes as long as copying
-//! 1316 bytes of it. So the first form costs half as much as copying fifty packets, and the second
-//! four times as much.
+//! A message has room for 17 page fragments, so headers in between end it after seven packets of
+//! 1316 bytes. Passing a page to the kernel also takes as long as copying 1316 bytes of it. So the
+//! first form costs half as much as copying fifty packets, and the second four times as much.
 
 mod maps;
 
@@ -38,13 +37,13 @@ pub(super) const ROW: Row = Row {
 pub struct SendfileGso {
     pages: Pages,
     maps: Maps,
-    /// For packets in memory.
+    /// The sender for packets in memory.
     copied: Gso,
-    /// For single packets of files, and those that cannot leave as pages.
+    /// The sender for single packets of files, and for packets that cannot leave as pages.
     alone: WheelSendto,
 }
 
-/// How the first packets of a run can leave together.
+/// The way in which the first packets of a run can leave together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Complete packets one after the other in a file.
@@ -174,7 +173,7 @@ fn has(maps: &Maps, outlet: &Outlet<'_>, packet: &Packet) -> bool {
     mapped.is_some_and(|(file, range)| range.end <= file.len())
 }
 
-/// How the first of `packets` leave; `has` tells whether a packet's file is mapped.
+/// The way in which the first of `packets` leave; `has` tells whether a packet's file is mapped.
 fn form(packets: &[Packet], burst: &Burst, has: impl Fn(&Packet) -> bool) -> Form {
     let first = &packets[0];
     let Some((source, range)) = part(first) else {
@@ -218,7 +217,8 @@ mod tests {
     use seam::{AssetId, Body, Channel, Instant};
     use std::net::SocketAddr;
 
-    /// A packet: its receiver's port, its head, and where its payload lies in a file, if it does.
+    /// A packet: its receiver's port, its head, and the place of its payload in a file, if it has
+    /// one.
     type Sketch<'a> = (u16, &'a [u8], Option<Range<u64>>);
 
     fn forms(packets: &[Sketch<'_>]) -> Vec<Form> {
@@ -263,7 +263,7 @@ mod tests {
         // With heads, pieces are counted: two in each, and one more where a page ends.
         let packets: Vec<_> = (0..17).map(leaf).collect();
         assert_eq!(forms(&packets), [Form::Pages(8), Form::Pages(7), Form::Pages(2)]);
-        // What is in memory is copied, what is not mapped is read.
+        // Packets in memory are copied; packets that are not mapped are read.
         let mut packets: Vec<_> = (0..5).map(leaf).collect();
         packets[1] = (1, &[], None);
         packets[2] = (1, &[], None);

@@ -1,5 +1,5 @@
-//! `sendmmsg`: one sendmmsg(2) for all packets that are due, from where their bytes lie: no read,
-//! one copy.
+//! `sendmmsg`: one sendmmsg(2) for all due packets, directly from the memory of their bytes: no
+//! read, one copy.
 
 use seam::{Burst, Packet};
 use sys::udp::Batch;
@@ -17,7 +17,7 @@ pub(super) const ROW: Row = Row {
     start: |_| Ok(Start::wheel(Sendmmsg::default())),
 };
 
-/// One call for all that is due, over all streams.
+/// One call for all due packets, over all streams.
 #[derive(Default)]
 pub struct Sendmmsg(Batch);
 

@@ -20,7 +20,7 @@ pub(super) const ROW: Row = Row {
     start: |_| Ok(Start::wheel(Splice::new()?)),
 };
 
-/// splice from the file into a pipe, and from there behind a head that was sent with `MSG_MORE`.
+/// splice from the file into a pipe, and from there after a head that was sent with `MSG_MORE`.
 pub struct Splice(Pipe);
 
 impl Splice {

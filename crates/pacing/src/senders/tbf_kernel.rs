@@ -30,11 +30,11 @@ pub(super) const ROW: Row = Row {
     start: |sockets| Ok(Start::queue(TbfKernel::open(sockets, false)?)),
 };
 
-/// The longest call that tells precisely enough when the bucket was emptied.
+/// The longest call that shows precisely enough when the bucket was emptied.
 const SURE: Duration = Duration::from_micros(200);
 /// Attempts to empty it within such a call.
 const TRIES: usize = 8;
-/// How long each wait for room in the send buffer lasts.
+/// The length of each wait for room in the send buffer.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 /// Bytes of pauses.
 static NOTHING: [u8; PAUSES] = [0; PAUSES];
@@ -50,7 +50,7 @@ impl TbfKernel {
     /// With `stamping` the kernel writes sequence numbers and timestamps.
     ///
     /// # Errors
-    /// What the machine lacks, and what to do.
+    /// The missing feature of the machine, and the remedy.
     pub fn open(sockets: &StreamSockets, stamping: bool) -> io::Result<TbfKernel> {
         let device = PacedDevice::open(sockets, stamping)?;
         Ok(TbfKernel { device, bucket: Bucket::emptied_at(0), batch: Batch::default() })
@@ -71,7 +71,7 @@ impl TbfKernel {
         })
     }
 
-    /// Empties the bucket, so that the moment it was empty is known.
+    /// Empties the bucket, so that the moment when it was empty is known.
     fn drain(&mut self, outlet: &Outlet<'_>, count: &mut Count) -> io::Result<()> {
         for tried in 1.. {
             let before = sys::clock::now_ns();
@@ -81,14 +81,15 @@ impl TbfKernel {
             });
             count.calls += sent.calls;
             sent.error.map_or(Ok(()), Err)?;
-            // The bucket was empty at `before` at the earliest, so nothing planned from there is
-            // early.
+            // The bucket was empty at `before` at the earliest, so a plan that starts there sends
+            // nothing early.
             self.bucket = Bucket::emptied_at(before);
             let took = sys::clock::now_ns() - before;
             if took <= SURE.as_nanos() as u64 || tried == TRIES {
                 break;
             }
-            // The processor was taken away in between, and every packet would be late by as much.
+            // The scheduler took the processor away in between, and every packet would be late by
+            // that time.
             self.device.purge()?;
         }
         Ok(())

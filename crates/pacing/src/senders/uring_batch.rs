@@ -1,8 +1,8 @@
-//! `uring-batch`, `uring-zc`: one io_uring_enter(2) for all packets that are due, as sendmmsg(2)
-//! does, with or without a copy.
+//! `uring-batch`, `uring-zc`: one io_uring_enter(2) for all due packets, as sendmmsg(2) does, with
+//! or without a copy.
 //!
 //! A send to a UDP socket completes while it is submitted, so not waiting gains nothing; the ring
-//! adds work for each entry. It is here so that this is measured.
+//! adds work for each entry. The sender exists so that this can be measured.
 
 use std::io;
 

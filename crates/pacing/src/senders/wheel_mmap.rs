@@ -1,4 +1,5 @@
-//! `wheel-mmap`: sendmsg(2) for each packet, from where its bytes lie: no read, one copy.
+//! `wheel-mmap`: sendmsg(2) for each packet, directly from the memory of its bytes: no read, one
+//! copy.
 
 use seam::Burst;
 use sys::udp::Batch;

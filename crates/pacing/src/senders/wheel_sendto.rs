@@ -50,7 +50,7 @@ impl Transmit for WheelSendto {
 }
 
 impl WheelSendto {
-    /// Returns how many calls it took.
+    /// Returns the number of its calls.
     pub(super) fn send(
         &mut self,
         outlet: &Outlet<'_>,

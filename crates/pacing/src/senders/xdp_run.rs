@@ -1,13 +1,13 @@
-//! `xdp-run`: frames made in the kernel. All packets that are due are written into a table, and one
-//! bpf(2) runs a program for each row, which makes the frame and sends it. No packet passes the
-//! stack on its way out.
+//! `xdp-run`: frames made in the kernel. All due packets are written into a table, and one bpf(2)
+//! runs a program for each row, which makes the frame and sends it. No packet passes the stack on
+//! its way out.
 //!
-//! The other packets leave by the socket: to groups and broadcasts, by IPv6, longer than an
+//! Some packets leave by the socket instead: to groups and broadcasts, by IPv6, longer than an
 //! ordinary frame, to receivers after devices that take no frames, and to neighbours whose address
 //! is not known yet.
 //!
-//! The surprising thing: the receiver's kernel charges a frame as the page that it lies in, so a
-//! receive buffer of the usual 212,992 bytes holds fifty packets on this machine, however short.
+//! The receiver's kernel charges a frame as the page that it lies in. So a receive buffer of the
+//! usual 212,992 bytes holds fifty packets on this machine, however short they are.
 
 mod jobs;
 mod program;
@@ -59,7 +59,7 @@ pub struct XdpRun {
 
 impl XdpRun {
     /// # Errors
-    /// What the machine lacks, and what to do.
+    /// The missing feature of the machine, and the remedy.
     pub fn open(sockets: &StreamSockets) -> io::Result<XdpRun> {
         let from = [source(sockets, Channel::Rtp)?, source(sockets, Channel::Rtcp)?];
         let device = VethPair::make()?;
@@ -85,7 +85,7 @@ impl XdpRun {
         Ok(frames)
     }
 
-    /// Makes a frame without a receiver: only so does it show whether the kernel knows the call.
+    /// Makes a frame without a receiver: only this shows whether the kernel knows the call.
     fn try_once(&mut self) -> io::Result<()> {
         let nobody = (Ipv4Addr::UNSPECIFIED, 9);
         let (service, hops, number) = (0, 1, 0);
@@ -140,7 +140,7 @@ impl XdpRun {
             return;
         }
         count.calls += 1;
-        // Rows that an error kept from being taken have a fate of their own.
+        // Rows that were not taken because of an error have a fate of their own.
         let _ = self.run(taken.len(), longest);
         for (index, (packet, _)) in taken.into_iter().enumerate() {
             match jobs::fate(&self.table, index) {

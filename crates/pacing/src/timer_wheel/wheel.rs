@@ -1,8 +1,8 @@
 //! A hashed timer wheel with slots of a millisecond.
 //!
-//! Setting a timer costs the same however many there are (Varghese and Lauck, "Hashed and
-//! Hierarchical Timing Wheels", SOSP 1987), and the timers of one slot expire together, which makes
-//! a batch. A timer is never early: its slot begins at or after its moment.
+//! The cost of setting a timer does not grow with the number of timers (Varghese and Lauck, "Hashed
+//! and Hierarchical Timing Wheels", SOSP 1987), and the timers of one slot expire together, which
+//! makes a batch. A timer is never early: its slot begins at or after its moment.
 
 use seam::Instant;
 
@@ -79,8 +79,8 @@ impl Wheel {
         }
     }
 
-    /// When to advance next: the beginning of the next non-empty slot. It may hold only timers of a
-    /// later round.
+    /// The time to advance next: the beginning of the next non-empty slot. The slot may hold only
+    /// timers of a later round.
     pub fn next(&self) -> Option<Instant> {
         let start = (self.served + 1) as usize % SLOTS;
         // Words from the next slot's on, and that word again at the end for the bits before.

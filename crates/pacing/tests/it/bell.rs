@@ -1,18 +1,17 @@
-//! A service whose sessions give orders to a paced source: what is stream ends with the first of
-//! them.
+//! A service whose sessions give orders to a paced source: all streams end with the first session.
 
 use std::sync::atomic::Ordering;
 
 use pacing::cbr::CbrOrders;
 use seam::{Closed, Cx, Event, Limits, Out, Peer, Service, Step};
 
-/// Greets, ends the session at its first bytes, and with it what is stream.
+/// Greets, and ends the session and all streams at the session's first bytes.
 pub struct Bell;
 
-/// What a session hears.
+/// The first bytes that a session sends.
 pub const GREETING: &[u8] = b"HELLO\n";
 
-/// No slow work leaves a `Bell`.
+/// `Bell` offloads no slow work.
 pub enum Never {}
 
 impl Service for Bell {

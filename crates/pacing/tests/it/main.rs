@@ -1,5 +1,5 @@
-//! Streams without a server, and in one whose workers are threads. Where workers are processes they
-//! are tried by a program of its own (`processes`), since a process with threads may not fork.
+//! Streams without a server, and in a server whose workers are threads. A separate program
+//! (`processes`) tests workers that are processes, since a process with threads may not fork.
 
 mod bell;
 mod senders;

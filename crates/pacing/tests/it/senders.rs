@@ -21,7 +21,7 @@ use crate::server::{serve_paced, talk};
 const STREAMS: u32 = 3;
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Bytes that tell every place of a payload apart from its neighbours.
+/// Bytes in which every position differs from its neighbours.
 fn contents(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
 }
@@ -40,7 +40,7 @@ fn asset(bytes: &[u8], assets: &mut Assets) -> AssetId {
     assets.add(scratch(bytes))
 }
 
-/// The senders that this machine has.
+/// The senders that work on this machine.
 fn senders() -> Vec<Sender> {
     let works = |sender: &Sender| match probe(*sender) {
         Ok(_) => true,
@@ -65,7 +65,7 @@ fn receiver() -> (Udp, SocketAddr) {
     (socket, address)
 }
 
-/// Receives until nothing more is there.
+/// Receives until no datagram is left.
 fn collect(socket: &Udp) -> BTreeMap<u32, Vec<Vec<u8>>> {
     let mut mail = Mail::new(64, 2048);
     let mut heard: BTreeMap<u32, Vec<Vec<u8>>> = BTreeMap::new();
@@ -126,7 +126,7 @@ fn check(
     assert!(stats.calls.read() > 0, "{sender}");
 }
 
-/// Tries something with every sender; with those that set up queues in a network of its own.
+/// Runs a test with every sender; senders that set up queues run in a network namespace.
 fn each(act: impl Fn(Sender) + Sync) {
     for sender in senders() {
         if sender.sets_up_queues() {
@@ -167,7 +167,7 @@ fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end
     each(|sender| {
         let (socket, to) = receiver();
         let bytes = contents(4096);
-        // So slow that a reader which is held up for two seconds loses nothing.
+        // The rate is low, so that a reader that is held up for two seconds loses nothing.
         let gap = Duration::from_millis(10);
         let contents = Contents::Shared(Arc::from(&bytes[..]));
         let (streams, packets, payload, ahead) = (2, 100_000, 64, gap * 200);
@@ -205,7 +205,8 @@ fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end
             for _ in 0..5 {
                 assert!(hear(20_000), "{sender}: it streams");
             }
-            // Not before: while queues are set up the device may drop what passes it.
+            // The report is sent only now: while queues are set up, the device may drop passing
+            // packets.
             let report = SocketAddr::new(LOCAL, rtcp);
             socket.send_to(b"report", report, false).expect("it is near");
             state.paused.store(1, Ordering::Release);
@@ -232,7 +233,8 @@ fn in_a_server_the_sessions_order_and_the_caster_hears_the_bell() {
     for engine in ["thread", "pool", "poll", "epoll", "uring", "event"] {
         let shape = Shape::preset(engine, 2).expect("a preset");
         if shape.container.is_processes() {
-            // A process with threads may not fork; what has processes is tried on the binary.
+            // A process with threads may not fork; workers that are processes are tested on the
+            // binary.
             continue;
         }
         let (socket, to) = receiver();

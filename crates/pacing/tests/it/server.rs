@@ -12,7 +12,7 @@ use engines::{
 use pacing::PacedRunner;
 use seam::{PacedSource, Service};
 
-/// How long anything may take.
+/// The limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Stops the server when it goes out of scope, also by a panic.
@@ -27,8 +27,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Runs a server with a streaming worker while `visit` has its address, and returns how it was
-/// left.
+/// Runs a server with a streaming worker while `visit` has its address, and returns its report.
 pub fn serve_paced<S: Service, C: PacedSource<State = S::State>>(
     (service, state, runner): (&S, &S::State, &PacedRunner<'_, C>),
     shape: &Shape,
@@ -62,7 +61,7 @@ fn serve_by<S: Service>(
     thread::scope(|scope| {
         let (ready, address) = mpsc::channel();
         let served = scope.spawn(|| {
-            // The server is gone when this is dropped, so that nobody waits for it in vain.
+            // Dropping the sender on exit tells a waiting test that the server is gone.
             let ready = ready;
             live(&server, &mut |decided| {
                 let _ = ready.send(decided.listening);
@@ -89,7 +88,7 @@ pub fn talk(address: SocketAddr, pieces: &[Vec<u8>]) -> io::Result<Vec<u8>> {
             reader.read_to_end(&mut heard).map(|_| heard)
         });
         for piece in pieces {
-            // A conversation may end before all is sent.
+            // The server may end a conversation before all is sent.
             if stream.write_all(piece).is_err() {
                 break;
             }

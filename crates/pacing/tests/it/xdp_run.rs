@@ -1,4 +1,5 @@
-//! Frames that the kernel makes: on this machine, to a neighbour, and what cannot go by them.
+//! Frames that the kernel makes: on this machine, to a neighbour, and the packets that cannot go as
+//! frames.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,7 +19,7 @@ use sys::xdp::{Attached, Verdict};
 const SENDER: Sender = Sender::XdpRun;
 const PACKETS: u32 = 40;
 
-/// Does it where the sender works, in a network of its own.
+/// Runs a test in a network namespace, if the sender works here.
 fn tried(act: impl FnOnce() -> io::Result<()> + Send) {
     match probe(SENDER) {
         Ok(_) => apart(act).expect("as its probe was"),
@@ -31,7 +32,7 @@ fn receiver(ip: IpAddr) -> io::Result<Udp> {
     Udp::bind(SocketAddr::new(ip, 0), &options)
 }
 
-/// Sends a stream to each receiver; says how many datagrams left by sockets.
+/// Sends a stream to each receiver; returns the number of datagrams that left by sockets.
 fn send(sockets: &StreamSockets, payload: u32, to: Vec<SocketAddr>) -> io::Result<u64> {
     let contents =
         Contents::Shared(Arc::from((0..60_000).map(|at| (at / 7) as u8).collect::<Vec<u8>>()));
@@ -46,7 +47,7 @@ fn send(sockets: &StreamSockets, payload: u32, to: Vec<SocketAddr>) -> io::Resul
     Ok(by_sockets()? - before)
 }
 
-/// Datagrams that left by the sockets of this network so far: what the stack counts.
+/// Datagrams that left by the sockets of this network so far, as the stack counts them.
 fn by_sockets() -> io::Result<u64> {
     let mut sum = 0;
     for (file, name) in [("snmp", "OutDatagrams"), ("snmp6", "Udp6OutDatagrams")] {
@@ -63,7 +64,7 @@ fn by_sockets() -> io::Result<u64> {
     Ok(sum)
 }
 
-/// What came: the numbers of the packets in their order, and whom they came from.
+/// The packets that arrived: their numbers in order, and their source address.
 fn came(socket: &Udp, payload: u32) -> (Vec<u32>, SocketAddr) {
     let (mut numbers, mut buffer) = (Vec::new(), vec![0; 70_000]);
     let mut from = BTreeMap::new();
@@ -140,8 +141,8 @@ fn frames_for_a_neighbour_leave_by_the_device_of_the_route() {
     tried(|| {
         let neighbour = neighbour()?;
         let to = neighbour.socket.local_addr()?;
-        // Nobody has asked yet where it is: the socket does, and frames follow. What waited for the
-        // answer may be overtaken by them.
+        // The receiver's link address is not known yet. The socket resolves it, and frames follow;
+        // they may overtake packets that waited for the answer.
         let sockets = StreamSockets::bind(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)?;
         let others = send(&sockets, 160, vec![to])?;
         assert!(others > 0, "the first are sent by the socket");

@@ -1,4 +1,4 @@
-//! Where the time goes: CPU per request, in the kernel and outside it, and the system calls.
+//! The use of time: CPU per request, in the kernel and outside it, and the system calls.
 
 use super::{Chart, chart, legend, look, short};
 use crate::words;
@@ -7,10 +7,10 @@ use lab::record::Run;
 use lab::verdict::{ArmSummary, Metric, PointSummary, Summary};
 use serde_json::{Value, json};
 
-/// How many system calls a census chart tells apart; the rest is one bar.
+/// The number of system calls with a bar of their own; one bar holds the rest.
 const CALLS_MAX: usize = 7;
 
-/// CPU per request: one chart for each load point that is no part of a curve.
+/// CPU per request: one chart for each load point outside curves.
 pub fn costs(run: &Run, summary: &Summary) -> Vec<Chart> {
     let plan = &run.manifest.plan;
     let any = summary.points.iter().any(|point| words::is_alone(plan, &point.point));

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// Steps of a fitted curve between its ends.
 const STEPS: usize = 60;
 
-/// One series: its charts and what the scalability law says in words.
+/// One series: its charts and the scalability law in words.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
     /// Its name.
@@ -35,11 +35,11 @@ pub struct Law {
     pub sigma: String,
     /// κ with its interval.
     pub kappa: String,
-    /// Where more clients begin to get less.
+    /// The number of clients beyond which throughput falls.
     pub peak: String,
-    /// How well it fits.
+    /// The quality of the fit.
     pub error: String,
-    /// What that means.
+    /// The meaning of these parameters.
     pub words: String,
 }
 
@@ -166,7 +166,7 @@ fn latency(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
     Some(chart(&format!("latency-{at}"), title.to_string(), caption, 360, &figure, table))
 }
 
-/// What was answered of what was asked.
+/// The answered share of the offered requests.
 fn answered(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
     let mut data = Vec::new();
     let mut table = Table::new(&["Arm", "Offered", "Answered", "Share"]);
@@ -207,7 +207,7 @@ fn answered(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
     drawn.then(|| chart(&format!("answered-{at}"), title, caption, 280, &figure, table))
 }
 
-/// Where a place stands on the horizontal axis: its offered rate, or its connections.
+/// The position of a place on the horizontal axis: its offered rate, or its connections.
 fn across(sweep: &Sweep, place: &Place) -> f64 {
     if sweep.open { short(place.offered_rps.unwrap_or(place.x)) } else { place.x }
 }

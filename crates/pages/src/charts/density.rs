@@ -1,8 +1,8 @@
-//! Latency over time: how many of a moment's requests took how long, one picture for each arm.
+//! Latency over time: the distribution of each moment's latencies, one picture for each arm.
 //!
-//! A percentile is one number; a server with a quick and a slow way has two humps, and only a
-//! picture of all latencies shows them (Gregg, *Visualizing System Latency*, CACM 2010). Shares are
-//! coloured by their logarithm, because the one request in ten thousand is what one looks for.
+//! A percentile is one number. A server with a fast and a slow path has two humps, and only a
+//! picture of all latencies shows them (Gregg, *Visualizing System Latency*, CACM 2010). The colour
+//! is the logarithm of the share, because one request in ten thousand matters too.
 
 use super::heat::alike;
 use super::{Chart, chart, short};
@@ -25,7 +25,7 @@ pub fn densities(run: &Run) -> Vec<Chart> {
     points.filter_map(|(at, point)| density(run, point, at)).collect()
 }
 
-/// What all trials of an arm saw in each slice of time.
+/// The latencies of all trials of an arm in each slice of time.
 struct Picture<'a> {
     arm: &'a str,
     slices: Vec<Slice>,
@@ -115,7 +115,7 @@ fn edges(low: u64, high: u64) -> Vec<u64> {
     found
 }
 
-/// Where a time stands on the axis.
+/// The position of a time on the axis.
 fn place(ns: u64) -> f64 {
     short((ns.max(1) as f64).log10())
 }

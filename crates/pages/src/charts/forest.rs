@@ -29,7 +29,7 @@ fn shows(plan: &Plan, point: &PointSummary, metric: Metric) -> bool {
     metric == Metric::Cpu || metric == point.lead || plan.metrics.contains(&metric)
 }
 
-/// Rows from top to bottom, and what is drawn at them.
+/// Rows from top to bottom, and their marks.
 #[derive(Default)]
 struct Rows {
     at: f64,
@@ -153,8 +153,7 @@ const ROUND: [f64; 25] = [
     2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0,
 ];
 
-/// Ticks of an axis from `low` to `high` (log-ratios): 1, and to both sides what leaves room for
-/// its words.
+/// Ticks of an axis from `low` to `high` (log-ratios): 1, and on both sides those whose labels fit.
 fn ratio_ticks(low: f64, high: f64) -> Vec<f64> {
     let room = (high - low) / 7.0;
     let mut ticks = vec![1.0];

@@ -85,8 +85,8 @@ fn sliced<'a>(run: &'a Run, point: &str, arm: &str) -> Vec<&'a Trial> {
     found
 }
 
-/// The trials whose slices are as long and as many as most have them. A window that the machine
-/// stretched has slices of another length, which lie across those of the others.
+/// The trials with the most common length and number of slices. A window that the machine stretched
+/// has slices of another length, which overlap those of the others.
 pub(super) fn alike(trials: Vec<&Trial>) -> Vec<&Trial> {
     let shape = |trial: &Trial| {
         let slices = trial.result().map(|load| load.timeline.as_slice()).unwrap_or_default();

@@ -5,7 +5,7 @@ use crate::words;
 use document::{Axis, Mark, Plot, Point, Series, Table};
 use serde_json::{Value, json};
 
-/// What stands at a position of an axis.
+/// The label of a position on an axis.
 fn label(axis: &Axis, at: f64) -> String {
     let name = axis.names.get((at.max(1.0) as usize) - 1);
     name.cloned().unwrap_or_else(|| number(at))
@@ -52,7 +52,7 @@ pub fn plot(id: &str, plot: &Plot) -> Chart {
         x["range"] = json!([0.5, plot.x.names.len() as f64 + 0.5]);
         x["showgrid"] = json!(false);
     }
-    // Names under an axis may stand aslant and need the legend's place.
+    // Slanted names under an axis need the legend's place.
     let legend = match plot.x.names.is_empty() {
         true => legend(),
         false => json!({"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}),
@@ -70,7 +70,7 @@ fn ends(it: &Point) -> impl Iterator<Item = f64> {
     [it.y].into_iter().chain(it.range.into_iter().flat_map(|(low, high)| [low, high]))
 }
 
-/// An axis on which `values` stand.
+/// An axis that covers `values`.
 fn axis(it: &Axis, title: &str, values: &[f64]) -> Value {
     let kind = if it.log { "log" } else { "linear" };
     let mode = if it.log { "normal" } else { "tozero" };
@@ -87,9 +87,9 @@ fn axis(it: &Axis, title: &str, values: &[f64]) -> Value {
     axis
 }
 
-/// Ticks of an axis of factors from `low` to `high`: powers of ten alone where there are several,
-/// else steps between them, so that at least three numbers can be read. The drawing library's own
-/// ticks left one where all values lay between 1 and 2, and wrote `500m` for a half.
+/// Ticks of an axis of factors from `low` to `high`: only powers of ten if there are several, else
+/// steps between them too, so that at least three numbers are visible. The drawing library's own
+/// ticks left one when all values lay between 1 and 2, and wrote `500m` for a half.
 fn factor_ticks(low: f64, high: f64) -> Vec<f64> {
     if high / low < 1.4 && high / low > 1.000_01 {
         return even_ticks(low, high);
@@ -110,8 +110,8 @@ fn factor_ticks(low: f64, high: f64) -> Vec<f64> {
     all.filter(|it| *it >= low / 1.6 && *it <= high * 1.6).collect()
 }
 
-/// Ticks at equal distances, for an axis so short that factors and differences look alike: at least
-/// two of them lie between its ends.
+/// Ticks at equal distances, for an axis so short that factors and differences look similar: at
+/// least two of them lie between its ends.
 fn even_ticks(low: f64, high: f64) -> Vec<f64> {
     let third = (high - low) / 3.0;
     let decade = 10_f64.powf(third.log10().floor());
@@ -145,7 +145,7 @@ fn measured_ticks(mut places: Vec<f64>) -> Option<Vec<f64>> {
     Some(kept)
 }
 
-/// A title that is longer than the axis is broken in two.
+/// Breaks a title in two if it is longer than the axis.
 fn wrapped(title: &str) -> String {
     /// Letters beside a plot of usual height.
     const FITS: usize = 32;

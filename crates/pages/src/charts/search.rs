@@ -1,4 +1,4 @@
-//! How much a server can take: the search for its capacity, and what overload does to it.
+//! Capacity: the search for it, and the effect of overload.
 
 use super::{Chart, chart, heat, legend, look, micros, short, time_axis};
 use crate::words;

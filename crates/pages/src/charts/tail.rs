@@ -22,7 +22,7 @@ fn place(quantile: f64) -> f64 {
     -(1.0 - quantile).log10()
 }
 
-/// One chart for each load point that is no part of a curve; for every point if all are.
+/// One chart for each load point outside curves; for every point if all are on curves.
 pub fn tails(run: &Run, summary: &Summary) -> Vec<Chart> {
     let plan = &run.manifest.plan;
     let alone = plan.points.iter().any(|point| point.series.is_empty());

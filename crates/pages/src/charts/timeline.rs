@@ -93,7 +93,7 @@ fn dots(plan: &Plan, summary: &Summary, arm: &str, counted: bool, trials: Vec<&T
     })
 }
 
-/// What other processes and the hypervisor took, as bars.
+/// The CPU shares of other processes and the hypervisor, as bars.
 fn noise(run: &Run) -> Vec<Value> {
     let share = |pick: fn(&Trial) -> Option<f64>| -> Vec<f64> {
         run.trials.iter().map(|trial| short(pick(trial).unwrap_or(0.0) * 100.0)).collect()
@@ -128,7 +128,7 @@ fn blocks(run: &Run) -> Vec<Value> {
         .collect()
 }
 
-/// What the gates saw, gate by gate.
+/// The findings of the gates, gate by gate.
 fn gates(run: &Run) -> Table {
     let mut table = Table::new(&["Noise", "median", "worst", "trials that saw it"]);
     let mut line = |name: &str, pick: &dyn Fn(&Trial) -> Option<f64>, say: fn(f64) -> String| {

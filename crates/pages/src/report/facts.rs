@@ -1,4 +1,4 @@
-//! What stands beside the verdicts: validity at a glance, numbers, manifest, every trial.
+//! The facts beside the verdicts: validity at a glance, numbers, manifest, every trial.
 
 use super::verdicts::what;
 use crate::words;
@@ -23,7 +23,7 @@ pub(super) struct Fact {
 pub(super) struct Numbers {
     point: String,
     what: String,
-    /// Heading and the term that explains it, if there is one.
+    /// Heading and the term that explains it, if any.
     head: Vec<(&'static str, Option<&'static str>)>,
     rows: Vec<NumberRow>,
 }
@@ -149,8 +149,8 @@ const COLUMNS: &[Column] = &[
     ("generator busy", Some("busy"), |it| it.busy.map(words::percent)),
 ];
 
-/// The numbers of load points that stand for themselves, and those of places on curves. Where all
-/// belong to curves, all stand in front.
+/// The numbers of the separate load points, and those of points on curves. If all belong to curves,
+/// all go into the first part.
 pub(super) fn all_numbers(run: &Run, summary: &Summary) -> (Vec<Numbers>, Vec<Numbers>) {
     let plan = &run.manifest.plan;
     let (own, more): (Vec<&PointSummary>, Vec<&PointSummary>) =
@@ -183,7 +183,7 @@ fn numbers(run: &Run, point: &PointSummary) -> Numbers {
     }
 }
 
-/// What each arm's process tree did beside computing, where that was seen.
+/// The activity of each arm's process tree beside computing, where it was observed.
 pub(super) fn trees(summary: &Summary) -> Vec<(String, Table)> {
     let mut found = Vec::new();
     for point in &summary.points {
@@ -218,7 +218,7 @@ pub(super) fn trees(summary: &Summary) -> Vec<(String, Table)> {
     found
 }
 
-/// Why system calls of an arm could not be counted.
+/// The reasons why system calls of arms could not be counted.
 pub(super) fn uncounted(run: &Run) -> Vec<String> {
     let missing = run.census.iter().filter_map(|it| Some((it, it.missing.as_ref()?)));
     missing.map(|(it, why)| format!("{}, {}: {why}", it.arm, it.point)).collect()
@@ -247,7 +247,7 @@ pub(super) fn arms(run: &Run) -> Vec<ArmRow> {
         .collect()
 }
 
-/// What is needed to judge or repeat the run.
+/// The data needed to judge or repeat the run.
 pub(super) fn manifest(run: &Run) -> Vec<(String, String)> {
     let it = &run.manifest;
     let plan = &it.plan;

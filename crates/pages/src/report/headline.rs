@@ -1,11 +1,11 @@
-//! One sentence for a newcomer: what was found, how large it is, how sure that is.
+//! One sentence for a newcomer: the finding, its size and its certainty.
 
 use crate::words;
 use lab::plan::Plan;
 use lab::verdict::{Judged, Metric, PointSummary, Summary, Verdict};
 
-/// The sentence that stands first on the page. It names the largest settled difference in what the
-/// load points ask about, in percent and with its interval; what is not settled is never ranked.
+/// The first sentence of the page. It names the largest settled difference in the load points' lead
+/// metrics, in percent and with its interval; an unsettled difference is never ranked.
 pub fn headline(plan: &Plan, summary: &Summary) -> String {
     // A number and its sign stay on one line.
     found(plan, summary).replace(" %", "\u{a0}%")
@@ -73,7 +73,7 @@ fn is_limited(judged: &Judged) -> bool {
     judged.verdict == Verdict::GeneratorLimited
 }
 
-/// What can be said where the generator was the limit everywhere: what a request costs.
+/// The headline if the generator was the limit everywhere: the cost of a request.
 fn cost(base: &str, summary: &Summary) -> String {
     let leads: Vec<Lead<'_>> = comparisons(summary, |_| Metric::Cpu);
     let best = largest(&leads, Verdict::Better);
@@ -92,7 +92,7 @@ fn settled(judged: &Judged) -> bool {
     !matches!(judged.verdict, Verdict::Unresolved | Verdict::GeneratorLimited)
 }
 
-/// The comparison with this verdict that lies farthest from 1.
+/// The comparison with this verdict that is farthest from 1.
 fn largest<'a>(leads: &[Lead<'a>], verdict: Verdict) -> Option<Lead<'a>> {
     let size = |it: &Lead<'_>| it.judged.comparison.ratio.ln().abs();
     let mine = leads.iter().filter(|it| it.judged.verdict == verdict);

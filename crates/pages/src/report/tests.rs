@@ -1,4 +1,4 @@
-//! Facts about the page: what it says, what it escapes, how large it is.
+//! Tests of the page: its text, its escapes, its size.
 
 use super::*;
 use crate::sample;

@@ -46,7 +46,7 @@ struct Cell {
     aside: String,
 }
 
-/// A comparison that is in no group.
+/// A comparison outside the groups.
 #[derive(Serialize)]
 pub(super) struct Further {
     arm: String,
@@ -68,8 +68,7 @@ pub(super) struct Example {
     text: &'static str,
 }
 
-/// The metrics of a group: the one that its load point asks about, and CPU; where that is CPU,
-/// speed.
+/// The metrics of a group: the load point's lead metric and CPU; if the lead metric is CPU, speed.
 fn metrics(point: &PointSummary) -> Vec<Metric> {
     let has = |metric: &Metric| point.arms.iter().any(|arm| arm.judged(*metric).is_some());
     let second = if point.lead == Metric::Cpu { Metric::Throughput } else { Metric::Cpu };
@@ -91,8 +90,8 @@ pub(super) fn axis(_plan: &Plan, summary: &Summary) -> Axis {
     }))
 }
 
-/// The load points that stand for themselves, and after them those of each curve, by its name.
-/// Where all belong to curves, all stand in front.
+/// The separate load points, then those of each curve, by its name. If all belong to curves, all go
+/// into the first part.
 pub(super) fn groups(
     run: &Run,
     summary: &Summary,
@@ -171,7 +170,7 @@ fn cell(point: &PointSummary, arm: &ArmSummary, metric: Metric, axis: Axis) -> O
     let strip = strip::draw(axis, class, point.floor(metric), &judged.comparison);
     let ratio = words::ratio(judged.comparison.ratio);
     if arm.twin {
-        // The twin need not settle: it is there to show the noise.
+        // The twin need not settle: its purpose is to show the noise.
         let (word, term, aside) = ("noise", "floor", String::new());
         return Some(Cell { class: "open", word, term, bound, ratio, interval, strip, aside });
     }

@@ -63,7 +63,7 @@ pub const PROGRAM: &str = "www/cgi/page";
 /// per line.
 pub const TOOK: &str = "took.log";
 
-/// What a computing arm serves besides files. `/work?rounds=N` runs N rounds of the loop that our
+/// The routes of a computing arm beside files. `/work?rounds=N` runs N rounds of the loop that our
 /// `/work` repeats until its time is up (Knuth's multiplicative congruential generator), so that
 /// both can be calibrated against each other; `/dynamic` builds the page of our `/dynamic`.
 const WORK: &str = "\
@@ -143,7 +143,7 @@ pub fn computing(module: &str, directives: &toml::Table) -> Result<Arm> {
 /// Checks that Apache and the modules of [`computing`] are installed.
 ///
 /// # Errors
-/// What was searched for.
+/// The missing program or module, with the places that were searched.
 pub fn is_here() -> Result<()> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let exists =
@@ -171,7 +171,7 @@ pub(super) fn arm(module: &str, directives: &toml::Table) -> Result<Arm> {
         let _ = writeln!(text, "LoadModule {name}_module {folder}/mod_{name}.so");
     }
     text.push_str("TypesConfig /dev/null\nAddType text/html .html\nDirectoryIndex index.html\n");
-    // A limit must precede what it limits.
+    // A limit must precede the directive that it limits.
     for (name, value) in merged(&defaults, directives)? {
         let _ = writeln!(text, "{name} {value}");
     }

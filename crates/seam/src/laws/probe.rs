@@ -1,13 +1,13 @@
-//! Services for the suites of all engines: small, nasty, and with a known answer.
+//! Services for the tests of all engines: small, nasty, and with a known answer.
 //!
-//! [`Probe`] walks through every door of the seam on request; its reply is a pure function of what
-//! was sent, given by [`expected`], which shares nothing with the service but the table of
-//! requests. Lines that begin with `#` or `~` are news: what depends on time, on other sessions
-//! or on the engine's abilities. [`plain`] strips them before the comparison.
+//! [`Probe`] uses every part of the seam on request. Its reply is a pure function of its input,
+//! given by [`expected`], which shares only the table of requests with the service. Lines that
+//! begin with `#` or `~` are news: they depend on time, on other sessions or on the engine's
+//! abilities. [`plain`] strips them before the comparison.
 //!
-//! A request is a line of at most [`LINE_MAX`] bytes, its newline included:
+//! A request is a line of at most [`LINE_MAX`] bytes, including its newline:
 //!
-//! | request | reply | door |
+//! | request | reply | tests |
 //! |---|---|---|
 //! | `echo TEXT` | `= TEXT` | |
 //! | `much N` | N lines at once | back-pressure: far beyond `output_high` |
@@ -15,11 +15,11 @@
 //! | `shy N` | N lines | input that is not used while the output is full |
 //! | `shared N` | N lines | [`Out::shared`] |
 //! | `file N` | N lines of asset 0 | [`Out::file`] |
-//! | `wait MS` | `waited` | a pause that [`Event::Deadline`] ends; input behind it waits |
-//! | `nudge MS` | `#nudge` later | a deadline that input does not wait for |
+//! | `wait MS` | `waited` | a pause that [`Event::Deadline`] ends; later input waits |
+//! | `nudge MS` | `#nudge` later | a deadline that does not delay input |
 //! | `job TEXT` | TEXT reversed | [`crate::Then::Offload`] and [`Event::Outcome`] |
-//! | `toil N` | N lines, then `toiled` | a job that leaves behind much output |
-//! | `pause` | `paused` | a pause that only the output's fall can end |
+//! | `toil N` | N lines, then `toiled` | a job with much output |
+//! | `pause` | `paused` | a pause that ends only when the output falls |
 //! | `linger` | `lingers`; at the end also `left` | a session that outlives its end or a drain |
 //! | `count` | `#total N` | a number that all workers share |
 //! | `ticks` | `#ticks N` | [`Service::tick`] |
@@ -28,8 +28,8 @@
 //! | `bye` | `bye` | [`crate::Then::Close`] |
 //! | else | `? N`, N its length | |
 //!
-//! A longer line is answered by `long` and closed; the end of input by `end N`, N the bytes after
-//! the last newline, and closed; a drain by `#drain`, a peer too slow to begin by `#late`.
+//! A longer line gets `long` and a close. The end of input gets `end N`, N the bytes after the last
+//! newline, and a close. A drain gets `#drain`, and a peer that begins too late `#late`.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -47,14 +47,14 @@ mod small;
 pub use plain::{Menu, expected, plain, requests};
 pub use small::{Deaf, Echo, Never};
 
-/// The longest request, its newline included, in bytes.
+/// The longest request in bytes, including its newline.
 pub const LINE_MAX: usize = 256;
-/// How many lines `shared` and `file` can give at most.
+/// The maximum number of lines from `shared` and `file`.
 pub const SHARED_MAX: usize = 4096;
-/// How many bytes a numbered line has, its newline included.
+/// The length of a numbered line in bytes, including its newline.
 pub const NUMBERED: usize = 16;
 
-/// How long a session stays that lingers.
+/// The time that a lingering session stays.
 const LINGER: Duration = Duration::from_millis(5);
 
 /// The `at`-th of the lines that `much`, `flow`, `shared` and `file` reply.
@@ -68,12 +68,12 @@ pub fn numbered(at: usize) -> [u8; NUMBERED] {
     line
 }
 
-/// What the engine should find in asset 0, whole: [`SHARED_MAX`] numbered lines.
+/// The whole content that the engine needs as asset 0: [`SHARED_MAX`] numbered lines.
 pub fn asset() -> Vec<u8> {
     (0..SHARED_MAX).flat_map(numbered).collect()
 }
 
-/// A request, parsed; the one table of the protocol.
+/// A parsed request; the only table of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request<'a> {
     Echo(&'a [u8]),
@@ -128,7 +128,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The first word, and what follows the blank behind it.
+/// The first word, and the text after the blank that follows it.
 fn cut(line: &[u8]) -> (&[u8], &[u8]) {
     match line.iter().position(|&byte| byte == b' ') {
         Some(blank) => (&line[..blank], &line[blank + 1..]),
@@ -142,7 +142,7 @@ fn number(text: &[u8], max: u64) -> Option<u64> {
     text.parse().ok().filter(|number| *number <= max)
 }
 
-/// What all workers of a [`Probe`] share.
+/// The state that all workers of a [`Probe`] share.
 #[derive(Debug, Default)]
 pub struct World {
     /// Sessions opened.
@@ -165,15 +165,15 @@ unsafe impl Share for World {
 /// The nasty service.
 #[derive(Clone)]
 pub struct Probe {
-    /// The bounds it lives in; `input_max` is at least [`LINE_MAX`].
+    /// The limits of each connection; `input_max` is at least [`LINE_MAX`].
     pub limits: Limits,
-    /// Handles one request a step instead of all that are there.
+    /// Handles one request a step instead of all that have arrived.
     pub one_by_one: bool,
     /// How long a peer may take to begin.
     pub patience: Option<Duration>,
-    /// How long the world waits between two ticks; none if it stands still.
+    /// The time between two ticks; `None`: no ticks.
     pub tick: Option<Duration>,
-    /// What `shared` replies with, from its start: what [`asset`] makes.
+    /// The bytes that `shared` replies with, from their start: those of [`asset`].
     pub lines: Arc<[u8]>,
 }
 
@@ -201,7 +201,7 @@ impl Default for Probe {
 }
 
 impl Probe {
-    /// One whose limits are so narrow that a handful of requests meets all of them.
+    /// A probe with limits so narrow that a handful of requests reaches all of them.
     pub fn narrow() -> Probe {
         let limits =
             Limits { input_max: LINE_MAX, output_high: 96, output_low: 40, sessions_max: 64 };
@@ -209,7 +209,7 @@ impl Probe {
     }
 }
 
-/// What a session is in the middle of.
+/// A session's unfinished request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Doing {
     #[default]
@@ -225,18 +225,18 @@ pub struct Talk {
     begun: bool,
     doing: Doing,
     nudge: Option<Instant>,
-    /// How many lines of a `shy` request are written.
+    /// The number of lines written for a `shy` request.
     shown: usize,
-    /// Input that was seen and not used, in bytes.
+    /// Input that was offered and not used, in bytes.
     tail: usize,
-    /// It does not close at once at an end or a drain.
+    /// It stays open for a while after an end or a drain.
     lingers: bool,
-    /// When it closes, whatever comes before.
+    /// When it closes, whatever events come before.
     leave: Option<Instant>,
 }
 
 impl Talk {
-    /// The earliest of all it waits for.
+    /// The earliest moment that it waits for.
     fn wake(&self) -> Option<Instant> {
         let wait = match self.doing {
             Doing::Wait(until) => Some(until),
@@ -254,7 +254,7 @@ impl Talk {
         Step { wake: self.wake(), ..step }
     }
 
-    /// Goes on with a flow until the output is full.
+    /// Continues a flow until the output is full.
     fn flow(&mut self, out: &mut Out) {
         let Doing::Flow(mut at, end) = self.doing else { return };
         while at < end && !out.is_full() {
@@ -286,7 +286,7 @@ impl Talk {
         self.rest(0)
     }
 
-    /// Tells what is due; returns true if the session is to close.
+    /// Reports what is due; returns true if the session must close.
     fn deadline(&mut self, now: Instant, out: &mut Out) -> bool {
         if self.nudge.is_some_and(|nudge| nudge <= now) {
             self.nudge = None;
@@ -304,7 +304,7 @@ impl Talk {
     }
 }
 
-/// What a request leads to beyond its reply.
+/// The consequence of a request beyond its reply.
 enum Next {
     More,
     Stop,

@@ -1,8 +1,8 @@
-//! A service around another that sees from inside what the engine does to it.
+//! A wrapper around a service that observes the engine from inside.
 //!
-//! Everything observed is kept with the session, so watching needs no agreement between workers;
-//! only the names of those who are inside a session lie in one table. With processes each has a
-//! ledger of its own: there the hook must speak, for nobody sees the list.
+//! All observations stay with the session, so watching needs no agreement between workers; only the
+//! names of the workers inside a session lie in one table. Each process has a table of its own:
+//! there the hook must report, because no caller reads the list.
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -13,12 +13,12 @@ use crate::{
     Closed, Cx, Event, Instant, Limits, Out, Peer, Service, SessionId, Step, Then, WorkerId,
 };
 
-/// How many bytes of one session an engine may feed in one turn unless [`Watched::turn_max`] says
-/// otherwise: four times the largest receive buffer that is sensible (64 KiB).
+/// The maximum number of bytes of one session that an engine may feed in one turn unless
+/// [`Watched::turn_max`] changes it: four times the largest sensible receive buffer (64 KiB).
 pub const TURN_BYTES_MAX: usize = 256 * 1024;
 
-/// How many bytes of unused input are kept to be recognised when they are offered again. A bound,
-/// because a service that takes one message a step leaves nearly everything each time.
+/// Bytes of unused input that are kept to recognise them when they are offered again. The bound
+/// exists because a service that takes one message a step leaves nearly all input each time.
 const TAIL_KEPT: usize = 1024;
 
 /// A service that behaves like `S` and reports each breach of a law that it sees.
@@ -30,7 +30,7 @@ pub struct Watched<S> {
 }
 
 impl<S: Service> Watched<S> {
-    /// Watches `inner`; `on_violation` is called for each breach, in the worker that saw it (see
+    /// Watches `inner`; calls `on_violation` for each breach, in the worker that saw it (see
     /// [`super::panicking`] and [`super::listing`]).
     pub fn new(inner: S, on_violation: fn(&Violation)) -> Watched<S> {
         let ledger = Ledger {
@@ -42,13 +42,13 @@ impl<S: Service> Watched<S> {
         Watched { inner, turn_max: TURN_BYTES_MAX, ledger: Arc::new(ledger) }
     }
 
-    /// Sets how many bytes of one session may be used at one `now`, [`Limits::input_max`] not
-    /// counted.
+    /// Sets how many bytes of one session may be used at one `now`,
+    /// [`Limits::input_max`] not counted.
     pub fn turn_max(self, bytes: usize) -> Watched<S> {
         Watched { turn_max: bytes, ..self }
     }
 
-    /// What is watched.
+    /// The watched service.
     pub fn inner(&self) -> &S {
         &self.inner
     }
@@ -58,26 +58,27 @@ impl<S: Service> Watched<S> {
         lock(&self.ledger.violations).clone()
     }
 
-    /// How many sessions are open in this process.
+    /// The number of open sessions in this process.
     pub fn open_now(&self) -> usize {
         lock(&self.ledger.inside).len()
     }
 }
 
-/// What a watched service has seen.
+/// The observations of a watched service.
 #[derive(Debug)]
 pub struct Ledger {
     on_violation: fn(&Violation),
     violations: Mutex<Vec<Violation>>,
-    /// The open sessions, and who is inside.
+    /// The open sessions, and the worker inside each.
     inside: Mutex<HashMap<SessionId, Option<WorkerId>>>,
     tick: Mutex<Tick>,
 }
 
-/// What is known of [`Service::tick`].
+/// The record of [`Service::tick`].
 #[derive(Debug, Default)]
 struct Tick {
-    /// Who ticked last, and when it asked to tick again. A successor ticks at its own start.
+    /// The worker that ticked last, and the tick that it asked for. A
+    /// successor ticks at its own start.
     due: Option<(WorkerId, Instant)>,
     inside: Option<WorkerId>,
 }
@@ -116,12 +117,12 @@ impl Ledger {
     }
 }
 
-/// Locks, whoever panicked in between: what lies inside is valid after every single change.
+/// Locks even after a panic: the content is valid after every single change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Marks a worker as inside a session for as long as it lives, panics included.
+/// Marks a worker as inside a session during the visit, even if it panics.
 struct Visit<'a> {
     ledger: &'a Ledger,
     me: SessionId,
@@ -133,7 +134,7 @@ impl Drop for Visit<'_> {
     }
 }
 
-/// A session of the watched service, and what was seen of it.
+/// A session of the watched service, and its record.
 #[derive(Debug)]
 pub struct Seen<T> {
     /// Empty once `close` was called.
@@ -152,15 +153,15 @@ impl<T> Drop for Seen<T> {
     }
 }
 
-/// What was seen of one session.
+/// The record of one session.
 #[derive(Debug)]
 struct Record {
     me: SessionId,
     now: Instant,
     wake: Option<Instant>,
-    /// How much input was offered and not used.
+    /// The number of input bytes offered and not used.
     tail_len: usize,
-    /// Its first bytes, at most [`TAIL_KEPT`].
+    /// The first of those bytes, at most [`TAIL_KEPT`].
     tail: Vec<u8>,
     full: bool,
     paused: bool,
@@ -192,7 +193,7 @@ impl Record {
         }
     }
 
-    /// Judges that `event` comes now; returns each law broken and how.
+    /// Judges the arrival of `event` now; returns each law broken and how.
     fn before<O>(&mut self, now: Instant, event: &Event<'_, O>, out: &Out) -> Vec<(Law, String)> {
         let mut broken = self.moment(now);
         let mut breach = |law: Law, how: String| broken.push((law, how));
@@ -230,7 +231,7 @@ impl Record {
                     breach(Law::Order, "`Drain` twice".into());
                 }
             }
-            // Room is not told while a job is out, so only what is visible counts from here.
+            // Room is not reported while a job is out, so only the visible state counts from here.
             Event::Outcome(_) => (self.away, self.full) = (false, out.is_full()),
         }
         broken
@@ -269,7 +270,7 @@ impl Record {
         }
     }
 
-    /// Judges what the step did; `offered` is what it could use, if that was its event.
+    /// Judges the step's result; `offered` is the input that it could use, if that was its event.
     fn after<J>(
         &mut self,
         step: &Step<J>,
@@ -285,7 +286,7 @@ impl Record {
         }
         let pause = matches!(step.then, Then::Pause);
         self.wake = step.wake;
-        // A pause that neither room nor a deadline would end is none.
+        // A pause that neither room nor a deadline would end does not count.
         self.paused = pause && (step.wake.is_some() || !out.is_low());
         self.away = matches!(step.then, Then::Offload(_));
         self.said_close = matches!(step.then, Then::Close);
@@ -408,7 +409,7 @@ impl<S: Service> Service for Watched<S> {
     }
 }
 
-/// A borrowed service is a service, so that a suite can watch what it also keeps.
+/// A borrowed service is a service, so a test can watch it and keep it.
 impl<S: Service> Service for &S {
     type State = S::State;
     type Session = S::Session;

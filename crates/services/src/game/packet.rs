@@ -38,9 +38,9 @@ pub enum Ask {
     Join {
         /// [`VERSION`].
         version: u8,
-        /// As what.
+        /// The role.
         role: Role,
-        /// Under which name.
+        /// The name.
         name: String,
     },
     /// Asks for a path to a place.
@@ -51,17 +51,17 @@ pub enum Ask {
     Say {
         /// The receiver; 0: all.
         to: u64,
-        /// What.
+        /// The text.
         text: String,
     },
     /// Asks for rows of the map.
     Rows {
-        /// From this one on.
+        /// The first row.
         first: u16,
-        /// So many.
+        /// The number of rows.
         count: u16,
     },
-    /// Asks who is here.
+    /// Requests the list of sessions.
     Who,
     /// Asks for a PONG.
     Ping(u64),
@@ -96,7 +96,7 @@ pub enum NoWay {
 pub struct Moved {
     /// The session.
     pub id: u64,
-    /// Where to.
+    /// The new position.
     pub at: Place,
 }
 
@@ -107,7 +107,7 @@ pub enum Tell {
     Welcome {
         /// [`VERSION`].
         version: u8,
-        /// As what.
+        /// The role.
         role: Role,
         /// The session's id, to which others can send.
         id: u64,
@@ -120,7 +120,7 @@ pub enum Tell {
     },
     /// A row of the map: one bit a column, lowest first; 1 is free.
     Row {
-        /// Which.
+        /// The index of the row.
         row: u16,
         /// The bits.
         bits: Vec<u8>,
@@ -129,11 +129,11 @@ pub enum Tell {
     Enter {
         /// The session.
         id: u64,
-        /// As what.
+        /// The role.
         role: Role,
-        /// Where.
+        /// The position.
         at: Place,
-        /// Under which name.
+        /// The name.
         name: String,
     },
     /// A session has left.
@@ -162,9 +162,9 @@ pub enum Tell {
     Said {
         /// The session.
         from: u64,
-        /// To whom; 0: to all.
+        /// The receiver; 0: all.
         to: u64,
-        /// What.
+        /// The text.
         text: String,
     },
     /// The answer to a PING.

@@ -67,7 +67,7 @@ pub struct Session {
     search: Option<(PathSearch, Instant)>,
 }
 
-/// What follows a packet.
+/// The next step after a packet.
 enum Next {
     GoOn,
     Search(PathSearch),

@@ -1,4 +1,4 @@
-//! What each method does (RFC 2326 section 10).
+//! The RTSP methods (RFC 2326 section 10).
 
 use core::net::IpAddr;
 use seam::Out;

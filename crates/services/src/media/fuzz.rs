@@ -112,8 +112,8 @@ const SETUPS: [&str; 3] = [
     "RTP/AVP/TCP;unicast;interleaved=0-1",
 ];
 
-/// Somebody listens, and from all sides come reports: of what he hears, of what others hear, and
-/// broken ones. What is noted is what one of them said who may.
+/// A client plays, and reports arrive from all sides: about its stream, about other streams, and
+/// broken ones. The service records only reports from permitted senders.
 fn report(rng: &mut Rng, at: &str) {
     let groups = Some(Groups { first: [239, 1, 2, 3].into(), port: 5004, ttl: 1, only: false });
     let orders = orders();

@@ -1,10 +1,9 @@
 //! Multicast groups: a title is sent once, to an address that many clients listen to.
 //!
-//! A title gets a group at the first request for it, and keeps it; so two sessions that ask at the
-//! same time get the same group, and a player can use an address again. It is sent from the first
-//! `PLAY` until the last session has gone. The surprising thing is the member: a slot from which
-//! nothing is sent. It stands for a session, so that the members of a dead worker are known to have
-//! left.
+//! A title gets a group at the first request for it, and keeps it. So two simultaneous sessions get
+//! the same group, and a player can use an address again. The title is sent from the first `PLAY`
+//! until the last session has ended. A member is a slot that sends nothing: it represents a
+//! session, so that the members of a dead worker can be recognised as gone.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -87,7 +86,7 @@ impl Groups {
 pub type Began = (u64, Instant);
 
 impl Orders {
-    /// The group of the title that `key` stands for; `None` if all are taken by others.
+    /// The group of the title with this key; `None` if all are taken by others.
     pub fn group(&self, key: u64) -> Option<usize> {
         let key = key.max(1);
         (0..GROUPS).find(|group| {
@@ -190,7 +189,7 @@ impl Orders {
         (began, rings)
     }
 
-    /// The slot that sends what the session of a member listens to.
+    /// The slot that sends the stream of a member's session.
     pub(super) fn listened_to(&self, member: usize) -> Option<usize> {
         let is_member = self.members[member / 64].load(Relaxed) & 1 << (member % 64) != 0;
         let slot = self.slots[member].begin.load(Relaxed).checked_sub(1).filter(|_| is_member)?;

@@ -34,7 +34,7 @@ use super::title::{Title, locked};
 pub const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Bytes of one read.
 const PIECE: usize = 64 * 1024;
-/// Most bytes of one turn: streams wait meanwhile.
+/// Most bytes of one turn, because streams wait during it.
 const TURN: usize = 4 * PIECE;
 
 /// Where the bytes of a source come from.

@@ -14,7 +14,7 @@ pub struct Options {
     pub ports: Option<(u16, u16)>,
     /// Multicast groups, if there are any.
     pub groups: Option<Groups>,
-    /// What clients must prove, if anything.
+    /// The credentials that clients must prove, if any.
     pub credentials: Option<Credentials>,
     /// Session names, SSRCs and nonces are derived from it; it must be known to this server only.
     pub secret: [u8; 16],
@@ -46,7 +46,7 @@ pub struct Options {
     pub memory_max: u64,
 }
 
-/// What a client must prove by Digest.
+/// The credentials that a client must prove by Digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// The name.

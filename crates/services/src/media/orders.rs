@@ -6,10 +6,10 @@
 //! its progress and receivers' reports. The owner of a slot is one word, changed by exchange:
 //!
 //! ```text
-//!   free -> held -> ordered -> taken -> held (the stream ended) | free (and nobody wants it)
+//!   free -> held -> ordered -> taken -> held (the stream ended) | free (no session wants it)
 //! ```
 //!
-//! The surprising thing is how a report finds its slot: the lower bits of an SSRC are the slot's
+//! A report finds its slot by the SSRC: the lower bits of an SSRC are the slot's
 //! number, masked by a secret. The upper bits are random, as RFC 3550 wants all of them to be.
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -112,7 +112,7 @@ pub struct Destination {
 pub struct Order {
     /// Its number.
     pub epoch: u32,
-    /// What to play.
+    /// The segment to play.
     pub segment: Segment,
     /// Whether to play it.
     pub goes: bool,
@@ -120,7 +120,7 @@ pub struct Order {
     pub leaves: bool,
 }
 
-/// What receivers report about one stream.
+/// The receivers' reports about one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reception {
     /// When the last report arrived, if one did.
@@ -137,7 +137,7 @@ pub struct Reception {
     pub round_trip: Option<Duration>,
 }
 
-/// What receivers report about all streams.
+/// The receivers' reports about all streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceptionTotals {
     /// Streams with reports.
@@ -250,7 +250,7 @@ impl Orders {
         Some((slot, ssrc))
     }
 
-    /// A slot that stands for a member of a group, for one track.
+    /// A slot that represents a member of a group, for one track.
     pub(super) fn set_up_member(
         &self,
         me: WorkerId,
@@ -318,7 +318,7 @@ impl Orders {
         if next >> INDEX_BITS == u64::from(epoch) & EPOCH { stop.max(next & INDEX) } else { stop }
     }
 
-    /// Gives the slot back; a stream that runs from it says bye.
+    /// Releases the slot; a running stream from it sends a BYE.
     pub fn release(&self, slot: usize) {
         let it = &self.slots[slot];
         it.session.store(0, Relaxed);
@@ -360,7 +360,7 @@ impl Orders {
         self.slots[slot].packets.load(Relaxed)
     }
 
-    /// What receivers report about all unicast streams.
+    /// The receivers' reports about all unicast streams.
     pub fn heard(&self) -> ReceptionTotals {
         let used = self.slots.iter().filter(|slot| slot.phase.load(Relaxed) != FREE);
         let told = used.filter(|slot| slot.heard_at.load(Relaxed) > 0);

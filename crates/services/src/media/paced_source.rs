@@ -17,7 +17,7 @@ use crate::web::Platform;
 
 /// Most streams of one worker; a slot each.
 const STREAMS_MAX: usize = super::orders::SLOTS;
-/// How often to read an order that changes meanwhile.
+/// The number of tries to read an order that changes during the read.
 const LOOKS: usize = 64;
 
 /// A stream of the streaming worker.
@@ -42,9 +42,9 @@ pub struct Sending<F> {
     window: Window,
     /// Its first order is its last.
     alone: bool,
-    /// The session has gone; only a BYE is left to send.
+    /// The session has ended; only a BYE is left to send.
     leaves: bool,
-    /// When the session's end was seen: the moment of the BYE, however often it is withdrawn.
+    /// When the session's end was seen: the moment of the BYE, even if the BYE is withdrawn.
     left_at: Option<Instant>,
     /// No packet can be made: the file has changed or is unreadable.
     broken: bool,

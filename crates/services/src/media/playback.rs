@@ -50,7 +50,7 @@ enum Stand {
     Paused { at_ns: u64 },
 }
 
-/// What to play next.
+/// The next segment to play.
 #[derive(Clone, Copy, Debug)]
 struct Course {
     from_ns: u64,
@@ -244,7 +244,7 @@ impl<B: Platform> Media<B> {
         Playing { range, info: info_together(cx, presentation) }
     }
 
-    /// What to play, given the requested range.
+    /// The segment to play for the requested range.
     fn course(
         &self,
         now: Instant,

@@ -1,7 +1,7 @@
 //! An RTP stream: packets of media and reports, in the order of their moments.
 //!
-//! The output depends on moments alone, never on when or how often it is asked for; so an engine
-//! may ask for what is due now or for seconds ahead, and take back what never left.
+//! The output depends on moments alone, not on the times or the number of the calls. So an engine
+//! may request the due packets or seconds ahead, and withdraw packets that never left.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub struct RtpStream<F> {
     grace: Duration,
 }
 
-/// What comes next.
+/// The next event of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// A packet of media.

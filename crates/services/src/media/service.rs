@@ -80,7 +80,7 @@ enum Back<F> {
     Window(usize, io::Result<Window>),
 }
 
-/// What to do after a request.
+/// The action after a request.
 pub(super) enum After<F> {
     /// The next one.
     Next,
@@ -171,7 +171,7 @@ impl<B: Platform> Media<B> {
         Step::read(used)
     }
 
-    /// Sends the packets that are due, and returns what to do next.
+    /// Sends the due packets, and returns the next action.
     fn go_on(
         &self,
         cx: &At<'_>,

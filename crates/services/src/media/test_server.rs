@@ -150,7 +150,7 @@ impl<'a> Guest<'a> {
         String::from_utf8_lossy(&self.send(text.as_bytes())).into_owned()
     }
 
-    /// Lets time pass, a millisecond at a time, and takes what arrives.
+    /// Advances the time in steps of a millisecond, and takes the output.
     pub fn pass(&mut self, time: Duration) -> Vec<u8> {
         let end = self.now + time;
         let mut heard = Vec::new();

@@ -182,7 +182,7 @@ fn within_a_session_too() {
         let answer = guest.ask(method, url, &format!("{session}{fields}"));
         assert_eq!(code(&answer), want, "{method} {url} {fields}: {answer}");
     };
-    // The same track another way, which may be asked for until it plays.
+    // The same track over another transport, which a client may request until it plays.
     check("SETUP", URL, TCP, "200");
     check("SETUP", "rtsp://10.0.0.1/l.wav", TCP, "459");
     check("PLAY", URL, "Range: npt=1.5-\r\n", "457");
@@ -323,13 +323,13 @@ fn a_cast_is_what_was_told_and_ends_with_a_bye() {
         .filter(|it| it.bytes.windows(2).any(|it| it == [0x81, 203]))
         .map(|it| it.at)
         .collect();
-    // A little behind the end, so that it overtakes no packet.
+    // A little after the end, so that the BYE overtakes no packet.
     assert_eq!(byes, [Duration::from_millis(1_700)], "one bye, also when it is torn down");
     guest.leave();
     assert_eq!(orders.count(), 0);
 }
 
-/// A region, for who wants what is in it.
+/// A region with the orders.
 struct Lent(memory::Region<super::Orders>);
 
 impl std::borrow::Borrow<super::Orders> for Lent {
@@ -363,7 +363,7 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
     };
     let deeds = [Deed { at: Duration::from_millis(1_990), act: &pause }];
     paced_laws(&media, fresh, (2, &deeds), Duration::from_secs(6), 20);
-    // One that is torn down says bye at once.
+    // A stream that is torn down sends a BYE at once.
     let orders = fresh();
     let end = |orders: &super::Orders| orders.release(slots[1]);
     let deeds = [Deed { at: Duration::from_millis(3_333), act: &end }];
@@ -394,7 +394,7 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
 #[test]
 fn numbers_go_on_however_late_a_caster_hears_of_a_pause() {
     let media = media(options());
-    // A seek in the middle of the second packet's time, heard of late, in time, and too early.
+    // A seek in the middle of the second packet's time, received late, in time, and early.
     for (heard_at, stop) in [(50, 4), (45, 3), (41, 5), (45, 20)] {
         let orders = orders();
         let mut guest = Guest::new(&media, &orders);

@@ -1,4 +1,4 @@
-//! Negotiates the transport of a track: what a client offers, and what it gets.
+//! Negotiates the transport of a track: the client's offers and the server's choice.
 
 use core::net::{IpAddr, SocketAddr};
 use seam::Peer;
@@ -44,7 +44,7 @@ pub enum Way<F> {
     },
     /// To a group, by the streaming worker.
     Group {
-        /// The slot that stands for this session.
+        /// The slot that represents this session.
         member: usize,
         /// Which group.
         group: usize,

@@ -73,7 +73,7 @@ pub enum Session {
 #[derive(Debug)]
 pub enum Never {}
 
-/// What follows a request.
+/// The next step after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     Ask,

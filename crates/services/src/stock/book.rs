@@ -38,11 +38,11 @@ pub struct BadBook {
     pub line: usize,
     /// Counted from 1, in characters; a tab is one.
     pub column: usize,
-    /// What is wrong there.
+    /// The fault at that place.
     pub fault: Fault,
 }
 
-/// What is wrong with a book.
+/// A fault in a book.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// The bytes are not text.

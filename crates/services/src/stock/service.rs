@@ -1,4 +1,4 @@
-//! Bytes to requests to replies: the stock market behind the seam.
+//! Bytes to requests to replies: the stock market as a service.
 //!
 //! A step handles all requests in its input. The common shape, `buy ID N` or `sell ID N` with
 //! single blanks and short numbers, is parsed directly; everything else goes through the command

@@ -42,7 +42,7 @@ impl<F> Transfer<F> {
 }
 
 impl<B: Platform> Web<B> {
-    /// Answers with what the path names.
+    /// Answers with the object that the path names.
     pub(super) fn answer(
         &self,
         cx: &At<'_>,

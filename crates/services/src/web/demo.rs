@@ -1,4 +1,4 @@
-//! The demonstration routes: what conformance suites, load generators and people with curl request.
+//! The demonstration routes for conformance suites, load generators and users of curl.
 //!
 //! | route | answer |
 //! |---|---|

@@ -23,16 +23,16 @@ const ALLOW_DEMO: &str = "GET, HEAD, POST, OPTIONS";
 pub struct Dispatch {
     /// The action.
     pub act: Action,
-    /// What the reply needs besides.
+    /// The facts of the request that the reply needs.
     pub context: ReplyContext,
 }
 
-/// What a reply needs to know about its request.
+/// The facts of a request that its reply needs.
 #[derive(Debug)]
 pub struct ReplyContext {
     /// The form of the reply.
     pub mode: ReplyMode,
-    /// What the access log needs, if there is a log.
+    /// The request line for the access log, if there is a log.
     pub request_line: Option<RequestLine>,
 }
 
@@ -47,7 +47,7 @@ pub struct ReplyMode {
     pub keep_alive: bool,
 }
 
-/// What to do with a request.
+/// The action for a request.
 #[derive(Debug)]
 pub enum Action {
     /// Reply with this content of this media type.

@@ -16,7 +16,7 @@ const CODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
 /// The index file of a folder.
 const INDEX: &str = "index.html";
 
-/// What a path names.
+/// The object that a path names.
 #[derive(Debug)]
 pub enum Target<F> {
     /// A file, its coding if it is precompressed, and its media type.

@@ -1,5 +1,5 @@
-//! What the service needs from its platform, implemented by the launcher: files beneath a root, CPU
-//! time and sleep.
+//! The platform that the service needs, implemented by the launcher: files beneath a root, CPU time
+//! and sleep.
 //!
 //! Each file operation comes in two kinds. The quick one may be called in a step, because it never
 //! blocks: it answers from the kernel's memory or returns `None`. The other runs as a job
@@ -73,7 +73,7 @@ pub trait Platform: Sync {
     fn sleep(&self, time: Duration);
 }
 
-/// What a path names.
+/// The object that a path names.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Resource<F> {
     /// A regular file.

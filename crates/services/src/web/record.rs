@@ -40,7 +40,7 @@ impl std::fmt::Display for Format {
     }
 }
 
-/// What is known of a request when it arrives.
+/// The facts of a request that are known when it arrives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestLine {
     /// When its head was whole.

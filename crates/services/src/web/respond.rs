@@ -44,7 +44,7 @@ pub struct Responder<'a> {
     pub mode: ReplyMode,
 }
 
-/// What was sent, for the access log.
+/// The result of a reply, for the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Summary {
     /// The status.

@@ -84,7 +84,7 @@ enum Back<F> {
     Done,
 }
 
-/// What follows an action.
+/// The next step after an action.
 pub(super) enum Next<F> {
     /// The next request.
     Request,
@@ -304,7 +304,7 @@ impl<B: Platform> Web<B> {
         Dispatch { act, context: ReplyContext { mode, request_line } }
     }
 
-    /// What the access log needs of a request, if there is a log.
+    /// The request line for the access log, if there is a log.
     fn request_line(&self, cx: &At<'_>, head: &Head<'_>) -> Option<RequestLine> {
         let line = || format!("{} {} {}", head.method, head.target, words(head.version));
         self.options.record.map(|_| RequestLine { at: cx.now, text: line() })
@@ -462,7 +462,7 @@ impl<B: Platform> Web<B> {
         Step::close(0)
     }
 
-    /// The client sends no more. One that stops inside a request is told so.
+    /// The client sends no more. A client that stops inside a request gets an error reply.
     fn end(
         &self,
         cx: &At<'_>,

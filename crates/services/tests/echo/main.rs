@@ -1,5 +1,5 @@
-//! The echo service under the nine laws: whatever the network cuts, joins, delays or breaks, each
-//! packet comes back as it was sent, once and in order, after one login packet.
+//! The echo service under the nine laws. The network cuts, joins, delays and breaks; each packet
+//! still comes back as it was sent, once and in order, after one login packet.
 
 use memory::{Placement, Region};
 use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};

@@ -86,7 +86,7 @@ fn case(seed: u64, faults: Faults) -> Case {
     Case { script: Script { clients: clients.collect() }, faults: weather(faults), seed }
 }
 
-/// Checks that what each client was told is consistent.
+/// Checks that the packets that each client received are consistent.
 fn judge(case: &Case, transcript: &Transcript) -> Result<(), String> {
     let grid = grid();
     for (at, heard) in transcript.clients.iter().enumerate() {
@@ -161,7 +161,7 @@ fn any_split_is_the_same_to_the_world() {
     sim::determinism(&game, founded, 20, |seed| case(seed, Faults::wild(seed)));
 }
 
-/// Two walkers and a spectator: all are told every step of a walk, and the messages sent to them.
+/// Two walkers and a spectator: all receive every step of a walk, and their messages.
 #[test]
 fn everybody_hears_of_everybody() {
     let game = game(100_000);

@@ -1,4 +1,4 @@
-//! `show` and the saver see one instant, whatever other workers do meanwhile.
+//! `show` and the saver see one instant, regardless of concurrent workers.
 
 use crate::client::Client;
 use seam::{Share, WorkerId};

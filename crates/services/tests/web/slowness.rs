@@ -1,4 +1,4 @@
-//! The replies that slow clients get, and what they cost.
+//! The replies to slow clients, and their cost.
 
 use super::memory_files::MemoryFiles;
 use super::talk::{Talk, body, journal, options, request};

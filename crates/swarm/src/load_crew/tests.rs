@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// How long anything may take that takes less than a second on an idle machine.
+/// The limit for steps that take less than a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Answers every line; counts them.

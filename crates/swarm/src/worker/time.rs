@@ -1,4 +1,4 @@
-//! What a worker does as time passes: heartbeats and reports, retries, and giving up.
+//! The worker's timed tasks: heartbeats and reports, retries, and giving up.
 
 use super::{
     ALONE, Action, BEAT, Exit, GRACE, LINGER, LOGS, Now, PAUSE, ProcessUsage, REPORT, TRIES,
@@ -9,7 +9,7 @@ use crate::message::WorkerMessage;
 use std::time::Duration;
 
 impl Worker {
-    /// When to call [`Worker::tick`] if nothing else happens.
+    /// The time to call [`Worker::tick`] if no event comes before.
     pub fn wake(&self) -> Duration {
         let connection = match self.connection {
             Connection::Away { again, .. } | Connection::Introduced { again } => Some(again),
@@ -107,7 +107,8 @@ impl Worker {
     }
 
     fn tick_known(&mut self, now: Now) {
-        // A master that has forgotten this worker on its own word owes it no answer.
+        // A resting worker has sent `client_stopped`: the master has forgotten it and owes it no
+        // answer.
         if matches!(self.test, Test::Resting { .. }) {
             self.heard = now.run;
         }

@@ -29,7 +29,7 @@ impl Netlink {
         link.put(&[0; 16]).text(libc::IFLA_IFNAME, names[0]);
         link.attribute(libc::IFLA_ADDRESS, &own);
         let info = link.open(libc::IFLA_LINKINFO);
-        // IFLA_INFO_KIND, IFLA_INFO_DATA, VETH_INFO_PEER: an ifinfomsg and what belongs to it.
+        // IFLA_INFO_KIND, IFLA_INFO_DATA, VETH_INFO_PEER: an ifinfomsg and its attributes.
         link.text(1, c"veth");
         let data = link.open(2);
         let peer = link.open(1);
@@ -110,7 +110,7 @@ impl Netlink {
     /// The attribute of a kind in a reply of generic netlink.
     fn value(&self, ask: Message, kind: u16) -> io::Result<Vec<u8>> {
         let answers = self.list(ask)?;
-        // Behind the 4 bytes of a genlmsghdr.
+        // After the 4 bytes of a genlmsghdr.
         let body = answers.first().and_then(|body| body.get(4..)).unwrap_or_default();
         let found = attributes(body).find(|(found, _)| *found == kind);
         found.map(|(_, value)| value.to_vec()).ok_or_else(|| io::ErrorKind::InvalidData.into())

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use super::{Message, Netlink, attributes};
 
-/// Where an address is.
+/// The location of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// This machine.
@@ -18,10 +18,10 @@ pub enum Reach {
     Nowhere,
 }
 
-/// How packets to an address leave.
+/// The route of packets to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Where it is.
+    /// The location of the address.
     pub reach: Reach,
     /// The device that they leave by.
     pub device: u32,

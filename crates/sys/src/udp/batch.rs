@@ -23,7 +23,7 @@ const CONTROL: usize = 24;
 /// Most control messages of a datagram: one length, one moment or one mark.
 const CONTROLS: usize = 2;
 
-/// Control messages, and how many.
+/// Control messages, and their number.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; CONTROL * CONTROLS], usize);
@@ -32,14 +32,14 @@ struct Control([u8; CONTROL * CONTROLS], usize);
 #[derive(Default)]
 pub struct Batch {
     headers: Vec<libc::mmsghdr>,
-    /// Where the pieces of each datagram begin; they end where the next one's begin.
+    /// The first piece of each datagram; its pieces end where the next one's begin.
     firsts: Vec<usize>,
     pieces: Vec<libc::iovec>,
     addresses: Vec<Address>,
     controls: Vec<Control>,
 }
 
-// SAFETY: the pointers inside are used within one call only, by whoever holds the batch then.
+// SAFETY: the pointers inside are used within one call only, by the thread that holds the batch.
 unsafe impl Send for Batch {}
 
 /// Collects the datagrams of a call.
@@ -115,9 +115,9 @@ impl<'d> Filling<'_, 'd> {
 /// The outcome of a call.
 #[derive(Debug, Default)]
 pub struct Sent {
-    /// How many datagrams the kernel accepted, from the front.
+    /// The number of datagrams that the kernel accepted, from the front.
     pub count: usize,
-    /// Why it refused the next one, if it did.
+    /// The error of the next one, if the kernel refused it.
     pub error: Option<io::Error>,
     /// Calls made.
     pub calls: usize,
@@ -134,8 +134,8 @@ impl Batch {
             sent.calls += 1;
             let fd = socket.as_fd().as_raw_fd();
             let took = uninterrupted(|| {
-                // SAFETY: the headers point to what `fill` borrowed for longer than this call, to
-                // our own vectors, which stay as they are, and there are `len` of them.
+                // SAFETY: the headers point to data that `fill` borrowed for longer than this call,
+                // and to our own vectors, which stay as they are; there are `len` headers.
                 check(unsafe { libc::sendmmsg(fd, rest.as_mut_ptr(), len, libc::MSG_NOSIGNAL) })
             });
             match took {
@@ -150,7 +150,7 @@ impl Batch {
         sent
     }
 
-    /// Sends each datagram by a sendmsg(2) of its own; with `zerocopy` from where its bytes lie
+    /// Sends each datagram by a sendmsg(2) of its own; with `zerocopy` directly from its bytes
     /// (`MSG_ZEROCOPY`), which must not change until [`Udp::reap_zerocopy`] reports them.
     pub fn send_each<'d>(
         &mut self,
@@ -165,8 +165,9 @@ impl Batch {
             sent.calls += 1;
             let fd = socket.as_fd().as_raw_fd();
             let took = uninterrupted(|| {
-                // SAFETY: as in `send`. Without a copy the kernel goes on reading after the call,
-                // from pages that it holds by itself: who changes them too early sends others.
+                // SAFETY: as in `send`. Without a copy the kernel continues to read after the call,
+                // from pages that it holds itself: a caller that changes them too early sends the
+                // changed bytes.
                 check_count(unsafe { libc::sendmsg(fd, &header.msg_hdr, flags) })
             });
             match took {
@@ -181,7 +182,7 @@ impl Batch {
         sent
     }
 
-    /// What was written down, ready for the kernel.
+    /// The recorded headers, ready for the kernel.
     pub(super) fn headers(&self) -> &[libc::mmsghdr] {
         &self.headers
     }
@@ -189,7 +190,7 @@ impl Batch {
     pub(super) fn fill<'d>(&mut self, socket: &Udp, fill: impl FnOnce(&mut Filling<'_, 'd>)) {
         self.clear();
         fill(&mut Filling { batch: self, socket, data: PhantomData });
-        // Pointers into our own vectors are taken only now that these grow no more.
+        // Pointers into our own vectors are taken only after these have stopped growing.
         for at in 0..self.firsts.len() {
             let first = self.firsts[at];
             let last = self.firsts.get(at + 1).copied().unwrap_or(self.pieces.len());
@@ -228,15 +229,15 @@ pub(super) fn reap(socket: &Udp) -> io::Result<(u32, u32)> {
         message.msg_controllen = NOTICE;
         let (fd, flags) = (socket.as_fd().as_raw_fd(), libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT);
         let read = uninterrupted(|| {
-            // SAFETY: the message names our control buffer alone, with the size that it has.
+            // SAFETY: the message names only our control buffer, with its size.
             check_count(unsafe { libc::recvmsg(fd, &mut message, flags) })
         });
         match read {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok((done, copied)),
             other => other?,
         };
-        // Behind the 16 bytes of a cmsghdr lies a sock_extended_err: errno (4), origin, type, code,
-        // a spare byte, then the first and the last number of a range.
+        // After the 16 bytes of a cmsghdr follows a sock_extended_err: errno (4), origin, type,
+        // code, a spare byte, then the first and the last number of a range.
         let word =
             |at: usize| u32::from_ne_bytes(control.0[at..at + 4].try_into().expect("four bytes"));
         if control.0[20] != ZEROCOPY {
@@ -248,7 +249,7 @@ pub(super) fn reap(socket: &Udp) -> io::Result<(u32, u32)> {
     }
 }
 
-/// Room for a notice: a header, the error, and an address that we do not read.
+/// Room for a notice: a header, the error, and an address that is not read.
 const NOTICE: usize = 128;
 /// The origin of a notice about a send without a copy (`SO_EE_ORIGIN_ZEROCOPY`).
 const ZEROCOPY: u8 = 5;

@@ -12,7 +12,7 @@ use super::Udp;
 use super::address::Address;
 use crate::eventfd::EventFd;
 
-/// When a packet of a [`Chain`] leaves, and what it is.
+/// A packet of a [`Chain`], with its moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Link<'a> {
     /// Its moment on `crate::clock`'s clock.
@@ -21,13 +21,13 @@ pub struct Link<'a> {
     pub socket: &'a Udp,
     /// The receiver.
     pub to: SocketAddr,
-    /// Its bytes, but for those of the file.
+    /// Its bytes, except those of the file.
     pub front: &'a [u8],
     /// Bytes that follow the front.
     pub body: LinkBody<'a>,
 }
 
-/// What follows the front of a packet.
+/// The rest of a packet, after its front.
 #[derive(Clone, Copy, Debug)]
 pub enum LinkBody<'a> {
     /// Nothing more.
@@ -38,19 +38,18 @@ pub enum LinkBody<'a> {
     File(BorrowedFd<'a>, u64, u32),
 }
 
-/// One submission after which the kernel waits, reads and sends by itself: for each packet a
-/// timeout until its moment, a read of the file, a send, each begun when the one before is done
+/// One submission after which the kernel waits, reads and sends by itself. Each packet has a
+/// timeout until its moment, a read of the file and a send, each begun when the one before is done
 /// (`IOSQE_IO_LINK`).
 ///
 /// Only the end of a chain is reported. A chain that is cancelled, or whose file is too short,
 /// reports how many of its packets have left; a packet that its receiver or a filter refuses counts
 /// as sent.
 ///
-/// The surprising thing: a wait for the ring itself (`io_uring_enter`) returns at every timeout,
-/// silent ones too, so it must be waited for in another call: [`ChainRing::watched`] becomes
-/// readable when a chain has ended. The timers fire in the kernel, but the sends are made in the
-/// context of the thread that submitted them, or of the ring's own thread where it has one
-/// (`IORING_SETUP_SQPOLL`).
+/// A wait for the ring itself (`io_uring_enter`) returns at every timeout, silent ones too, so
+/// callers wait by another call: [`ChainRing::watched`] becomes readable when a chain has ended.
+/// The timers fire in the kernel, but the sends are made in the context of the thread that
+/// submitted them, or of the ring's own thread where it has one (`IORING_SETUP_SQPOLL`).
 pub struct ChainRing {
     ring: IoUring,
     ended: EventFd,
@@ -59,7 +58,7 @@ pub struct ChainRing {
     pub calls: usize,
 }
 
-/// What the kernel reads and writes while a chain lasts.
+/// The memory that the kernel reads and writes while a chain lasts.
 struct Chain {
     headers: Vec<libc::msghdr>,
     pieces: Vec<libc::iovec>,
@@ -67,7 +66,8 @@ struct Chain {
     _addresses: Vec<Address>,
     times: Vec<types::Timespec>,
     bytes: Vec<u8>,
-    /// The socket and the files; open until it ends, for the kernel looks them up one by one.
+    /// The socket and the files; open until the chain ends, because the kernel looks them up one by
+    /// one.
     open: Vec<OwnedFd>,
     sent: Option<usize>,
     /// The packets that wait for a moment of their own, and that moment.
@@ -77,11 +77,11 @@ struct Chain {
 // SAFETY: the pointers inside point into the chain's own vectors, which do not change.
 unsafe impl Send for Chain {}
 
-/// What one packet of a chain needs at the most: timeout, read, send.
+/// The most entries that one packet of a chain needs: timeout, read, send.
 const STEPS: usize = 3;
 /// Entries of a chain ring: the kernel's most.
 const CHAIN_ENTRIES: u32 = 32_768;
-/// Packets of one chain at the most.
+/// Most packets of one chain.
 pub const CHAIN_MAX: usize = CHAIN_ENTRIES as usize / STEPS - 1;
 
 /// The kinds of operation, in the lowest bits of a token.
@@ -131,10 +131,10 @@ impl ChainRing {
             self.chains.push(None);
         }
         self.chains[index] = Some(chain);
-        // SAFETY: what the entries point to lies in the chain's vectors, which stay as they are
-        // until the chain has ended and the kernel has let go of it.
+        // SAFETY: the entries point into the chain's vectors, which stay as they are until the
+        // chain has ended and the kernel has let go of it.
         while unsafe { self.ring.submission().push_multiple(&entries) }.is_err() {
-            // Room comes when the ring's own thread has taken what is there.
+            // The ring's own thread makes room by taking the queued entries.
             self.enter()?;
             self.ring.submitter().squeue_wait()?;
         }
@@ -158,11 +158,11 @@ impl ChainRing {
 
     /// Cancels chain `index`: packets that have not left never will. Its end is reported as usual.
     ///
-    /// The kernel does not tell which timeout waits, and while a packet is being sent none does: so
+    /// The kernel does not tell which timeout waits, and none does while a packet is being sent. So
     /// timeouts around the present are tried until one is found.
     ///
     /// # Errors
-    /// The kernel has no memory; `TimedOut` if the chain does not end, and goes on.
+    /// The kernel has no memory; `TimedOut` if the chain does not end and continues.
     pub fn cancel(&mut self, index: usize) -> io::Result<()> {
         let until = crate::clock::now_ns() + SETTLE_NS;
         while !self.is_over(index) {
@@ -216,7 +216,7 @@ impl ChainRing {
         false
     }
 
-    /// The chains that have ended, and how many packets of each have left.
+    /// The chains that have ended, and the number of packets of each that have left.
     pub fn reap(&mut self) -> Vec<(usize, usize)> {
         self.ended.clear();
         self.look();
@@ -230,7 +230,7 @@ impl ChainRing {
         ended
     }
 
-    /// Reads what the kernel has told; the answer to a cancellation, if one is among it.
+    /// Reads the kernel's reports; returns the answer to a cancellation, if there is one.
     fn look(&mut self) -> Option<i32> {
         let mut answered = None;
         for entry in self.ring.completion() {
@@ -243,10 +243,10 @@ impl ChainRing {
             let Some(Some(chain)) = self.chains.get_mut(index) else { continue };
             let is_last = packet + 1 == chain.headers.len();
             if token & 3 == SEND && result != -libc::ECANCELED && !is_last {
-                // It could not be sent, and the chain goes on.
+                // The packet could not be sent, and the chain continues.
                 continue;
             }
-            // A wait or a read that failed ends the chain in silence behind it.
+            // A failed wait or read silently ends the rest of the chain.
             let is_sent = token & 3 == SEND && is_last && result != -libc::ECANCELED;
             let sent = if is_sent { packet + 1 } else { packet };
             chain.sent.get_or_insert(sent);
@@ -255,9 +255,9 @@ impl ChainRing {
     }
 }
 
-/// How far back an unexpired timeout may lie: a stall of the whole machine.
+/// The age that an unexpired timeout may have: a stall of the whole machine.
 const LATE_NS: u64 = 2_000_000_000;
-/// How long a cancellation may take.
+/// The time that a cancellation may take.
 const SETTLE_NS: u64 = 10_000_000_000;
 /// The pause between two attempts. A yield would not help under real-time priority (SCHED_FIFO):
 /// the threads it waits for may have a lower one.
@@ -265,7 +265,8 @@ const NAP: Duration = Duration::from_micros(20);
 
 impl Drop for ChainRing {
     fn drop(&mut self) {
-        // The memory of a chain must outlive it: cancel, and keep what does not end.
+        // The memory of a chain must outlive it: cancel the chain, and keep the memory of a chain
+        // that does not end.
         for index in 0..self.chains.len() {
             let _ = self.cancel(index);
         }
@@ -323,7 +324,7 @@ impl Chain {
             let flags = (libc::MSG_WAITALL | libc::MSG_NOSIGNAL).cast_unsigned();
             let send = opcode::SendMsg::new(fd, &raw const chain.headers[packet]).flags(flags);
             let is_last = packet + 1 == links.len();
-            // A receiver that cannot be reached must not end the packets of all others.
+            // An unreachable receiver must not end the packets of all others.
             let hard = squeue::Flags::IO_HARDLINK | squeue::Flags::SKIP_SUCCESS;
             let how = if is_last { squeue::Flags::empty() } else { hard };
             entries.push(send.build().flags(how).user_data(token(index, packet, SEND)));
@@ -340,7 +341,7 @@ impl Chain {
         Ok(fd)
     }
 
-    /// The vectors, filled but for what the kernel reads from files.
+    /// The vectors, complete except for the bytes that the kernel reads from files.
     fn with_room(links: &[Link<'_>]) -> Chain {
         let mut bytes = Vec::new();
         let mut lengths = Vec::with_capacity(links.len());
@@ -476,7 +477,7 @@ mod tests {
             return;
         };
         let (sender, receiver, to) = pair();
-        // Nobody may send to all without having asked for it (EACCES).
+        // A socket may not broadcast without having asked for it (EACCES).
         let all = SocketAddr::from(([255, 255, 255, 255], 9));
         let link = |packet: u64| Link {
             at_ns: now_ns(),

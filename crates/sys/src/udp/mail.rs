@@ -1,9 +1,8 @@
 //! Datagrams received many at a time (recvmmsg(2)), each with the kernel's time of arrival
 //! (`SO_TIMESTAMPNS`).
 //!
-//! The surprising thing: these times are of the wall clock, and on the loopback device and a `veth`
-//! pair they are taken within the sender's call. So they say when a datagram left, whenever the
-//! receiver runs.
+//! These times are of the wall clock, and on the loopback device and a `veth` pair they are taken
+//! within the sender's call. So they show when a datagram left, whenever the receiver runs.
 
 use std::io;
 use std::mem;
@@ -15,8 +14,8 @@ use socket2::{SockAddr, SockAddrStorage};
 use super::{Udp, read_address};
 use crate::call::{check, uninterrupted};
 
-/// Bytes for the control message of a time: 16 of header, 16 of value; twice that, for the kernel
-/// may have more to say.
+/// Bytes for the control message of a time: 16 of header, 16 of value; twice that, because the
+/// kernel may add messages.
 const CONTROL: usize = 64;
 
 #[derive(Clone, Copy)]
@@ -44,7 +43,7 @@ pub struct Mail {
     controls: Vec<Control>,
 }
 
-// SAFETY: the pointers inside are used within one call only, by whoever holds the mail then.
+// SAFETY: the pointers inside are used within one call only, by the thread that holds the mail.
 unsafe impl Send for Mail {}
 
 impl Mail {
@@ -92,8 +91,8 @@ impl Mail {
         let (fd, len) = (socket.as_fd().as_raw_fd(), self.headers.len() as libc::c_uint);
         let (start, flags) = (self.headers.as_mut_ptr(), libc::MSG_DONTWAIT);
         let count = uninterrupted(|| {
-            // SAFETY: each header points to memory of ours, of the size that it says, which is not
-            // touched elsewhere while the call lasts.
+            // SAFETY: each header points to memory of ours, with its size, which is not touched
+            // elsewhere while the call lasts.
             check(unsafe { libc::recvmmsg(fd, start, len, flags, std::ptr::null_mut()) })
         })?;
         Ok((0..count as usize).filter_map(|at| self.letter(at)))
@@ -106,14 +105,14 @@ impl Mail {
         let mut storage = SockAddrStorage::zeroed();
         // SAFETY: the storage of socket2 is a sockaddr_storage, whatever the name.
         *unsafe { storage.view_as::<libc::sockaddr_storage>() } = self.addresses[at];
-        // SAFETY: the kernel has filled the address and said how long it is.
+        // SAFETY: the kernel has filled the address and set its length.
         let from = unsafe { SockAddr::new(storage, header.msg_hdr.msg_namelen) };
         let from = read_address(&from).ok()?;
         Some(Letter { bytes, from, came_ns: time(&self.controls[at], header) })
     }
 }
 
-/// The time in a control message, if that is what it holds.
+/// The time in a control message, if it holds one.
 fn time(control: &Control, header: &libc::mmsghdr) -> u64 {
     let word = |at: usize| {
         let bytes = control.0[at..at + 8].try_into().expect("eight bytes");

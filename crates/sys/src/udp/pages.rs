@@ -5,8 +5,8 @@
 //! at run time, vmsplice(2) adds headers and mapped payloads to a pipe in turn, and splice(2) sends
 //! the pipe ([`Pages`]).
 //!
-//! The surprising thing: a message holds at most 17 page fragments (`MAX_SKB_FRAGS`), so headers
-//! between payloads fill it after seven packets of 1316 bytes, where a copy holds fifty.
+//! A message holds at most 17 page fragments (`MAX_SKB_FRAGS`), so headers between payloads fill it
+//! after seven packets of 1316 bytes, where a copy holds fifty.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,13 +20,13 @@ use crate::call::{check_count, uninterrupted};
 use crate::mapped::MappedFile;
 use crate::splice::{Pipe, sendfile};
 
-/// Pieces of pages in one message at the most (`MAX_SKB_FRAGS` as kernels are built as a rule).
+/// Most pieces of pages in one message (the usual `MAX_SKB_FRAGS`).
 pub const PIECES_MAX: usize = 17;
 /// The longest header that is passed by reference.
 pub const FRONT_MAX: usize = 512;
-/// The least page there is; where pages are longer, fewer pieces are needed than are counted.
+/// The smallest page size; with larger pages, fewer pieces are needed than are counted.
 const PAGE: u64 = 4096;
-/// Memory for headers: given away when it is used up, which costs as much as two packets.
+/// Memory for headers. It is given away when it is used up, which costs as much as two packets.
 const HEADS: usize = 16 * PAGE as usize;
 
 /// One datagram: a front, then a range of a mapped file.
@@ -76,8 +76,8 @@ impl Pages {
         }
     }
 
-    /// Sends `leaves` as one message to `to`, cut into datagrams of `segment` bytes; says how many
-    /// calls it took. Heads and ranges have [`PIECES_MAX`] pieces at the most.
+    /// Sends `leaves` as one message to `to`, cut into datagrams of `segment` bytes; returns the
+    /// number of calls. Heads and ranges have at most [`PIECES_MAX`] pieces.
     ///
     /// # Errors
     /// None of it has left then. `WouldBlock` while the send buffer is full; `EFAULT` for a file
@@ -105,7 +105,7 @@ impl Pages {
         match sent.and_then(|()| self.pipe.drain(socket, len)) {
             Ok(()) => Ok(3),
             Err(error) => {
-                // What is left in the pipe goes with it, and what waits at the socket as well.
+                // The rest in the pipe goes with it, and so does the data that waits at the socket.
                 discard(socket);
                 self.pipe = pipe()?;
                 Err(error)
@@ -117,7 +117,7 @@ impl Pages {
     fn put_head(&mut self, front: &[u8]) -> io::Result<()> {
         assert!(front.len() <= FRONT_MAX, "a head of {} bytes", front.len());
         let room = PAGE as usize - self.used % PAGE as usize;
-        // A head does not lie in two pages.
+        // A head must not cross a page boundary.
         let at = self.used + if front.len() > room { room } else { 0 };
         if at + front.len() > HEADS {
             return self.give_away().and_then(|()| self.put_head(front));
@@ -140,13 +140,13 @@ impl Pages {
         // Heads of this message would be lost: they go into new pages as well.
         let range = self.heads.as_ptr().addr()..self.heads.as_ptr().addr() + HEADS;
         let mine = self.parts.iter().filter(|part| range.contains(&part.iov_base.addr()));
-        // SAFETY: the parts point into our memory and have the lengths that they were given.
+        // SAFETY: the parts point into our memory with the lengths that they were given.
         let kept: Vec<Vec<u8>> = mine
             .map(|part| unsafe {
                 std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len).to_vec()
             })
             .collect();
-        // SAFETY: our own private mapping, whose pages read as nought from here on.
+        // SAFETY: our own private mapping, whose pages read as zero from here on.
         let done = unsafe { libc::madvise(self.heads.as_ptr().cast(), HEADS, libc::MADV_DONTNEED) };
         if done != 0 {
             return Err(io::Error::last_os_error());
@@ -175,8 +175,8 @@ impl Pages {
     fn fill(&self, len: usize) -> io::Result<()> {
         let to = self.pipe.writer().as_raw_fd();
         let put = uninterrupted(|| {
-            // SAFETY: heads are ours, ranges are inside their mappings, and there are as many parts
-            // as is said. The kernel holds the pages by itself.
+            // SAFETY: heads are ours, ranges are inside their mappings, and the number of parts is
+            // right. The kernel holds the pages by itself.
             check_count(unsafe {
                 let (parts, count) = (self.parts.as_ptr(), self.parts.len());
                 libc::vmsplice(to, parts, count, libc::SPLICE_F_NONBLOCK)
@@ -184,7 +184,7 @@ impl Pages {
         })?;
         match put == len {
             true => Ok(()),
-            // The range behind ends where the file does now, or it has more pieces than we thought.
+            // The next range ends at the new end of the file, or it has more pieces than expected.
             false => Err(io::Error::from_raw_os_error(libc::EFAULT)),
         }
     }
@@ -197,12 +197,12 @@ impl Drop for Pages {
     }
 }
 
-/// Sends datagrams that lie one after the other in `range` of `file`, each of `segment` bytes but
-/// for a shorter last, as one message; says how many calls it took.
+/// Sends datagrams that lie one after the other in `range` of `file`, each of `segment` bytes
+/// except for a shorter last one, as one message; returns the number of calls.
 ///
 /// # Errors
-/// As [`Pages::send`]. With `UnexpectedEof`, for a file that is shorter, what there was has left;
-/// with any other nothing has.
+/// As [`Pages::send`]. With `UnexpectedEof`, for a shorter file, the existing part has left; with
+/// any other error nothing has.
 pub fn send_records(
     socket: &Udp,
     to: SocketAddr,
@@ -253,8 +253,8 @@ fn begin(socket: &Udp, front: &[u8], to: SocketAddr, segment: u16) -> io::Result
 #[repr(C, align(8))]
 struct Control([u8; 24]);
 
-/// Throws away what waits at a socket for more: a send from where no memory is fails, and takes
-/// with it what came before.
+/// Discards data that waits at a socket for more: a send from an invalid address fails, and takes
+/// the waiting data with it.
 fn discard(socket: &Udp) {
     // SAFETY: the address is that of no memory, which is what the kernel is to find out.
     unsafe {
@@ -290,7 +290,7 @@ mod tests {
         let bytes = bytes();
         let mapped = MappedFile::new(&file(&bytes)).expect("a map");
         let mut pages = Pages::new().expect("a pipe");
-        // More than the memory for heads holds, and none of them is changed by those behind it.
+        // More headers than the memory for heads holds; later ones do not change earlier ones.
         for turn in 0..900_u64 {
             let at = |number: u64| (turn * 7 + number) % 150 * 1316;
             let heads: Vec<[u8; 12]> =

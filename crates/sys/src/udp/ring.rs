@@ -1,7 +1,7 @@
 //! Datagrams sent through a ring (io_uring(7)): all by one call, with or without a copy.
 //!
-//! The surprising thing: a send to a UDP socket completes while it is submitted, so a ring saves
-//! calls and nothing else, and sendmmsg(2) saves the same calls for less work each.
+//! A send to a UDP socket completes while it is submitted, so a ring saves only calls, and
+//! sendmmsg(2) saves the same calls for less work each.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,7 +13,7 @@ use super::{Batch, Filling, Udp};
 /// Sends that the ring holds at a time.
 const ENTRIES: u32 = 1024;
 
-/// A ring for sends that are waited for at once.
+/// A ring for sends; each call waits until its sends are over.
 pub struct SendRing {
     ring: IoUring,
     zerocopy: bool,
@@ -39,8 +39,8 @@ impl SendRing {
         Ok(SendRing { ring, zerocopy, results: Vec::new() })
     }
 
-    /// Sends the datagrams that `fill` adds; returns for each, in order, whether it left, and how
-    /// many calls it took. A failed one does not delay later ones.
+    /// Sends the datagrams that `fill` adds; returns for each, in order, whether it left, and the
+    /// number of calls. A failed datagram does not delay later ones.
     ///
     /// # Errors
     /// The ring itself fails, which leaves nothing in flight.
@@ -64,7 +64,7 @@ impl SendRing {
         Ok((&self.results, calls))
     }
 
-    /// Fills the queue; says how many sends are in it, and how many completions they will bring.
+    /// Fills the queue; returns the number of sends in it, and the number of their completions.
     fn push(&mut self, socket: &Udp, headers: &[libc::mmsghdr], first: usize) -> (usize, usize) {
         let fd = types::Fd(socket.as_fd().as_raw_fd());
         let flags = (libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT).cast_unsigned();
@@ -77,7 +77,7 @@ impl SendRing {
                 false => opcode::SendMsg::new(fd, message).flags(flags).build(),
             };
             // SAFETY: header, pieces and addresses stay where they are until `finish` has seen the
-            // completion, for `send` returns to nobody before.
+            // completion, because `send` does not return before.
             if unsafe { queue.push(&entry.user_data(at as u64)) }.is_err() {
                 break;
             }
@@ -94,7 +94,7 @@ impl SendRing {
             match self.ring.submit_and_wait(open) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What is in flight still reads the caller's memory: there is no way to go on.
+                // Sends in flight still read the caller's memory, so this function cannot return.
                 Err(error) => panic!("a ring failed with {open} sends in flight: {error}"),
             }
             for entry in self.ring.completion() {

@@ -10,7 +10,7 @@ use io_uring::{EnterFlags, IoUring};
 use super::setup::{Flag, Flags};
 use crate::call::check_long;
 
-/// How a ring is entered.
+/// The settings for entering a ring.
 #[derive(Clone, Copy)]
 pub(super) struct Enter {
     /// The ring's descriptor, or its index among this thread's registered ones.

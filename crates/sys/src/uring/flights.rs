@@ -143,7 +143,7 @@ pub(super) struct Spare {
 pub const OWN_SMALL: usize = 1024;
 /// The buffer for a connection whose input is known to be pending.
 pub const OWN_LARGE: usize = 16 * 1024;
-/// How many of each are kept; a turn rarely needs more.
+/// The number of each that is kept; a turn rarely needs more.
 const SPARE: usize = 256;
 
 impl Spare {

@@ -1,4 +1,4 @@
-//! Why there is no ring, and what to do about it.
+//! The reasons why there is no ring, and the remedies.
 //!
 //! One error number has several causes: `EPERM` is a sysctl, a seccomp filter or a security module;
 //! `ENOMEM` is a limit or the machine. `/proc` is read afterwards to tell them apart.
@@ -7,7 +7,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 
-/// Why a ring could not be made.
+/// The reason why a ring could not be made.
 #[derive(Debug)]
 pub enum Refusal {
     /// The value of `kernel.io_uring_disabled`: 1 for unprivileged processes, 2 for all.
@@ -54,7 +54,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// What tells the causes apart.
+/// The facts that tell the causes apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Facts {
     /// `kernel.io_uring_disabled`; kernels before 6.6 and those without io_uring have none.
@@ -101,7 +101,7 @@ fn locked_memory(limits: &str) -> Option<u64> {
 }
 
 impl Refusal {
-    /// What an error of `call` means on this machine, in this process.
+    /// The meaning of an error of `call` on this machine, in this process.
     pub(super) fn of(call: Call, error: io::Error) -> Refusal {
         Refusal::find(call, error, Facts::read())
     }

@@ -1,4 +1,4 @@
-//! How a ring is made: each flag is a switch, with a fallback where the kernel lacks it.
+//! Making a ring: each flag is a switch, with a fallback where the kernel lacks it.
 //!
 //! A kernel that does not know a setup flag answers `EINVAL` without naming it. Newer kernels only
 //! add flags, so the newest requested one is dropped, then the next newest, until the kernel
@@ -73,7 +73,7 @@ const SETUP: &[Flag] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(u16);
 
-/// Why a list of switches is invalid, in words.
+/// The reason why a list of switches is invalid, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadFlags(String);
 
@@ -123,7 +123,7 @@ impl Flags {
     /// is switched on, and `-all` and `+all` stand for every flag.
     ///
     /// # Errors
-    /// A word that is no flag, with those that are; a flag without the one it needs.
+    /// A word that is no flag, with the list of flags; a flag without the one it needs.
     pub fn switched(self, list: &str) -> Result<Flags, BadFlags> {
         let mut flags = self;
         for item in list.split(',').map(str::trim).filter(|item| !item.is_empty()) {
@@ -172,8 +172,8 @@ impl fmt::Display for Flags {
     }
 }
 
-/// How to make a ring. Requested flags that the kernel lacks are left out; [`super::Uring::flags`]
-/// and [`super::Uring::refused`] list them.
+/// The settings of a ring. Requested flags that the kernel lacks are left out;
+/// [`super::Uring::flags`] and [`super::Uring::refused`] list them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// Submission queue entries, 1 to 32768; the kernel rounds up to a power of two.
@@ -219,7 +219,7 @@ pub(super) fn build(setup: &Setup) -> Result<(IoUring, Flags), Refusal> {
     if !ring.params().is_feature_no_iowait() {
         flags = flags.without(Flag::NoIowait);
     }
-    // It came with the same kernel.
+    // That feature came with the same kernel.
     let skilled = Feature::MultishotAccept.is_there(&ring);
     if !skilled.map_err(|error| Refusal::of(Call::Register, error))? {
         flags = flags.without(Flag::PollFirst);
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn the_newest_flags_are_dropped_until_the_kernel_agrees() {
-        // What each kernel knows, as it would answer.
+        // The features that each kernel knows, as it would answer.
         let known = |flags: &[Flag]| flags.iter().fold(Flags::NONE, |set, flag| set.with(*flag));
         for upto in 0..=SETUP.len() {
             let kernel = known(&SETUP[..upto]);

@@ -1,4 +1,4 @@
-//! Which framing a server uses, told from its reply to `show`.
+//! Detects the framing of a server from its reply to `show`.
 //!
 //! `show` is the one request that every server of this protocol knows and that changes nothing.
 //! Its reply differs in each framing: padding begins with a NUL, which no text holds; a block ends
@@ -19,13 +19,13 @@ const QUIET: Duration = Duration::from_millis(500);
 const STUCK: Duration = Duration::from_secs(3);
 /// How long the first byte may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A reply that is longer than this is none to `show`.
+/// A longer reply does not answer `show`.
 const REPLY_MAX: usize = 64 << 20;
 
 /// Asks for the book, and returns the framing and the book's text.
 ///
 /// # Errors
-/// If the server goes away, is silent, or answers in no framing that we know.
+/// The server closes, is silent, or answers in an unknown framing.
 pub fn framing(stream: &mut TcpStream) -> Result<(Framing, Vec<u8>)> {
     stream.write_all(b"show\n").context("the connection is broken")?;
     let begin = Instant::now();
@@ -69,7 +69,7 @@ fn is_silence(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// The framing, if what was heard is a whole reply.
+/// The framing, if the received bytes are a whole reply.
 fn by_end(heard: &[u8]) -> Option<Framing> {
     if heard.contains(&0) {
         return (heard.len() == COURSE).then_some(Framing::Fixed(COURSE));
@@ -83,7 +83,7 @@ fn by_end(heard: &[u8]) -> Option<Framing> {
     }
 }
 
-/// The framing of a reply that nothing follows: a block of another size than the course's.
+/// The framing of a reply without further bytes: a block of another size than the course's.
 fn by_silence(heard: &[u8]) -> Option<Framing> {
     (heard.contains(&0) && heard.len() >= 2).then_some(Framing::Fixed(heard.len()))
 }
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// What is told from a server that sends these pieces, one after the other, and stays.
+    /// The detected protocol of a server that sends these pieces in order and does not close.
     fn told(pieces: &'static [&'static [u8]]) -> Result<(String, String), String> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let mut near = TcpStream::connect(listener.local_addr().expect("ours")).expect("a server");

@@ -231,7 +231,7 @@ mod tests {
         assert!(address("a:b:c").expect_err("refused").contains("expected HOST:PORT"));
     }
 
-    /// What a client hears from a server that answers the first request so and closes.
+    /// The reply that a client reads from a server that sends `reply` once and closes.
     fn hear(reply: &'static [u8], framing: Framing) -> Result<String, String> {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let at = listener.local_addr().expect("an address");

@@ -45,7 +45,7 @@ impl Prompter {
         self.stocks.sort_by_key(|stock| (stock.id.len(), stock.id.clone()));
     }
 
-    /// Where the word at the end of `before` begins, and what it could become.
+    /// The beginning of the word at the end of `before`, and its completions.
     fn candidates(&self, before: &str) -> (usize, Vec<Pair>) {
         let start = before.rfind([' ', '\t']).map_or(0, |at| at + 1);
         let (words, begun) = (before[..start].split_whitespace(), &before[start..]);

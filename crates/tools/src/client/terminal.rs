@@ -1,7 +1,7 @@
 //! The conversation on a terminal.
 //!
-//! A server that goes away does not end it: the next line connects again. A request is never sent
-//! twice by itself, because nobody knows whether the first one was carried out.
+//! The conversation survives the end of a server: the next line connects again. The client never
+//! repeats a request by itself, because it cannot know whether the server executed the first one.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -69,7 +69,7 @@ fn editor(paint: Paint) -> Result<Editor<Prompter, FileHistory>> {
 struct Talk {
     at: SocketAddr,
     framing: Option<Framing>,
-    /// None after the server has gone.
+    /// `None` after the server has closed.
     link: Option<Link>,
     paint: Paint,
     editor: Editor<Prompter, FileHistory>,
@@ -107,7 +107,7 @@ impl Talk {
         }
     }
 
-    /// Loads the history; without a file the client goes on without.
+    /// Loads the history; without a file the client works without one.
     fn remember(&mut self) {
         let Some(file) = history::file() else { return };
         let loaded = history::make_room(&file).map_err(ReadlineError::Io).and_then(|()| match self

@@ -200,8 +200,8 @@ impl Crowd {
         Ok(())
     }
 
-    /// Sends a signal to all. Those that have ended keep their numbers until they are collected,
-    /// so that it reaches nobody else.
+    /// Sends a signal to all children. Ended ones keep their process ids until they are collected,
+    /// so the signal reaches no other process.
     fn end(&self, signal: Signal) {
         for &pid in &self.pids {
             let _ = process::kill(pid, signal);

@@ -69,7 +69,7 @@ fn link(dir: &Path, program: &Path) -> Result<Vec<String>> {
 /// Looks at a link's path.
 ///
 /// # Errors
-/// A file of another program is there.
+/// The name belongs to a file of another program.
 fn look(at: &Path, program: &Path) -> Result<Found> {
     let refuse = |what: String| {
         bail!("{} is {what}, which is not ours to replace; move it away first", at.display())
@@ -93,7 +93,7 @@ fn look(at: &Path, program: &Path) -> Result<Found> {
     }
 }
 
-/// Puts a new link in the place of an old one. At every instant one of them is there.
+/// Replaces an old link by a new one. At every instant one of them exists.
 fn replace(at: &Path, program: &Path) -> std::io::Result<()> {
     let mut beside = at.as_os_str().to_owned();
     beside.push(format!(".{}", std::process::id()));

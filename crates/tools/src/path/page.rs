@@ -61,7 +61,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// The page's first map.
 pub struct Given {
-    /// A map besides those of the portfolio.
+    /// A map in addition to those of the portfolio.
     pub map: Option<Map>,
     /// Where its path begins; else the first free cell.
     pub from: Option<Cell>,

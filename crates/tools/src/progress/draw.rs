@@ -235,7 +235,7 @@ fn generator(frame: &mut Frame<'_>, area: Rect, view: &View) {
     frame.render_widget(text.block(Block::bordered().title(heading)), area);
 }
 
-/// What a stress client counts; what is no error of the connection stands among the faults.
+/// The counts of a stress client; errors other than those of the connection are among the faults.
 fn strain(strain: &StressCounts) -> Line<'static> {
     let StressCounts { logins, logins_missing, logins_twice, echoes_late, .. } = strain;
     let StressCounts { renewals, abandoned, closed_by_server, .. } = strain;

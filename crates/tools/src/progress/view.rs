@@ -38,7 +38,7 @@ pub struct View {
     pub sum: Sum,
     /// Everything that went wrong.
     pub faults: Faults,
-    /// What a stress client counts, where there is one.
+    /// The counts of a stress client, if there is one.
     pub strain: Option<StressCounts>,
     warmup: Duration,
     window: Window,
@@ -116,7 +116,7 @@ impl View {
         }
     }
 
-    /// Adds what came in.
+    /// Adds new snapshots.
     pub fn add(&mut self, snapshots: Vec<Snapshot>) {
         for snapshot in snapshots {
             let start = *self.start.get_or_insert(snapshot.start);

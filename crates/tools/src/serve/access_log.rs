@@ -52,7 +52,7 @@ impl AccessLog {
         Ok(AccessLog { place, lines: Vec::new(), dropped: 0 })
     }
 
-    /// Writes the waiting lines; what cannot be written keeps waiting.
+    /// Writes the waiting lines; lines that cannot be written keep waiting.
     fn write(&mut self) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         let out: &mut dyn Write = match &mut self.place {

@@ -41,7 +41,7 @@ const SERVER_LIMIT: (usize, usize) = (16, 256);
 const THREAD_LIMIT: usize = 64;
 const THREADS: usize = 25;
 
-/// The processing module that an engine stands for.
+/// The processing module that corresponds to an engine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Module {
     Worker,
@@ -103,7 +103,7 @@ pub struct Directives {
     pub is_locked: bool,
     /// The most connections at one time.
     pub max_connections: Option<usize>,
-    /// What was corrected and what was ignored, for the user.
+    /// Notes for the user about corrected and ignored values.
     pub notes: Vec<String>,
 }
 

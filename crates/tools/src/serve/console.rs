@@ -53,7 +53,7 @@ impl Drop for Console {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(before) = &self.before {
-            // Keys typed meanwhile are not for the shell.
+            // Keys typed during the run are not for the shell.
             let _ = tcsetattr(stdin(), OptionalActions::Flush, before);
         }
     }

@@ -108,7 +108,7 @@ impl Platform for Site {
     }
 
     fn lend(&self, file: &Arc<OwnedFd>, range: Range<u64>) -> Option<Source> {
-        // If the kernel does not tell what it has in memory, sending might block: read instead.
+        // If the kernel does not report its cached pages, sending might block: read instead.
         let is_ready = self.lends && is_resident(file, range).is_ok_and(|is| is);
         is_ready.then(|| Arc::clone(file).into())
     }
@@ -144,7 +144,7 @@ impl Platform for Site {
         let list = || -> io::Result<Vec<Entry>> {
             let root = self.root.as_ref().ok_or(io::ErrorKind::NotFound)?;
             let folder = root.find(path, Wait::May)?;
-            // The folder that was opened, even if its name has changed meanwhile.
+            // The folder that was opened, even if its name has changed since.
             let entries = std::fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
             let mut found = Vec::new();
             for entry in entries.take(ENTRIES_MAX) {

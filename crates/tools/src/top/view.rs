@@ -351,7 +351,7 @@ pub(super) mod tests {
             ..Worker::default()
         };
         let mut sample = Sample { schema: 2, at_ns: second * 1_000_000_000, ..Sample::default() };
-        // Nobody has this number, so that nothing is read of us.
+        // No process has this number, so the view reads nothing about this one.
         sample.pid = i32::MAX;
         sample.phase = "ready".to_owned();
         sample.totals.answered = answered;

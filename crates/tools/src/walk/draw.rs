@@ -64,7 +64,7 @@ pub fn screen(frame: &mut Frame<'_>, scene: &Scene, desk: &mut Desk) {
     };
     let line = format!("{title} · {walkers} walking, {watchers} looking on · tick {}", scene.tick);
     frame.render_widget(Line::from(line).bold(), head);
-    // Below the map there is room for it, however long the line above becomes.
+    // There is room below the map, even if the line above is long.
     let room = usize::from(map.width.saturating_sub(2));
     let hint = HINTS.into_iter().find(|hint| hint.chars().count() <= room).unwrap_or_default();
     let block = Block::bordered().title_bottom(Line::from(hint).dim());
@@ -195,7 +195,7 @@ mod tests {
         {
             assert!(text.contains(part), "expected {part:?} in {text:?}");
         }
-        // The map begins behind the title and the border: cell 2,2 is the upper half there.
+        // The map begins after the title and the border: cell 2,2 is the upper half there.
         assert_eq!(buffer[(3, 3)].fg, Look::Me.hue());
         assert_eq!(buffer[(10, 4)].bg, Look::Mark.hue());
         assert_eq!(buffer[(16, 2)].fg, Look::Wall.hue());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// How long joining may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Rows that one packet asks for.
+/// Rows that one packet requests.
 const ROWS: u16 = 64;
 /// Lines of talk that are kept.
 const TALK_MAX: usize = 100;

@@ -1,4 +1,4 @@
-//! What is wrong with a settings file, where, and what to do about it.
+//! Faults of a settings file: the place, the cause and the remedy.
 
 use super::{FILE_MAX, NAME_MAX};
 use crate::text::Undecodable;
@@ -12,11 +12,11 @@ pub struct BadConf {
     pub line: usize,
     /// Counted from 1, in characters (in bytes if the file is not text); a tab counts as one.
     pub column: usize,
-    /// What is wrong there.
+    /// The fault at that place.
     pub fault: Fault,
 }
 
-/// What is wrong. Quoted text is shortened and its control characters are escaped.
+/// A fault. Quoted text is shortened and its control characters are escaped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// The bytes are not text.
@@ -80,7 +80,7 @@ pub enum Fault {
     },
 }
 
-/// What a value is expected to be.
+/// The expected kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// 1, true, yes, on; 0, false, no, off.

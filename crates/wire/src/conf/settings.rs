@@ -187,7 +187,7 @@ mod tests {
     use super::{NAME_MAX, Settings};
     use crate::conf::FILE_MAX;
 
-    /// What the portfolio's server is started with.
+    /// The settings file of the portfolio's server.
     const SERVER: &str = "// \u{c11c}\u{bc84} \u{c124}\u{c815}\r\n\
         ipAddress = \"0.0.0.0\"\r\n\
         serverPort = 6000 // one port\r\n\

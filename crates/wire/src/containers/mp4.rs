@@ -357,7 +357,7 @@ struct Packets {
 }
 
 impl Packets {
-    /// Appends a packet; due times never decrease, whatever the tables say.
+    /// Appends a packet; due times never decrease, regardless of the tables.
     fn push(&mut self, at_ns: u64, ticks: u64, cut: &Cut, flags: u8) -> Result<(), Unplayable> {
         let len = cut.range.end - cut.range.start;
         if self.listed.len() == PACKETS_MAX || len > PAYLOAD_MAX as u64 {

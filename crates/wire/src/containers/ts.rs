@@ -39,7 +39,7 @@ const TABLES: u64 = PCR_HZ / 2;
 /// How much of the file is read at once.
 const READ: usize = PACKET * GROUP * 256;
 
-/// What the header of one packet says.
+/// The header of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketInfo {
     /// The PID, 13 bits; 0 is the program association table.

@@ -1,4 +1,4 @@
-//! What a client prefers: content codings (RFC 9110 section 12.5.3) and entity tags (section 13.1).
+//! Client preferences: content codings (RFC 9110 section 12.5.3) and entity tags (section 13.1).
 
 /// The client's weight for a content coding, in thousandths; 0 means not acceptable. Without the
 /// field every coding is allowed but none is requested, so the weight is 0.

@@ -3,7 +3,7 @@
 
 use md5::{Digest, Md5};
 
-/// What the server asks: digest_response that you know the password, with this nonce.
+/// The challenge of the server: compute `digest_response` from the password and this nonce.
 #[derive(Clone, Copy, Debug)]
 pub struct Challenge<'a> {
     /// The name of the protected area.
@@ -22,7 +22,7 @@ impl Challenge<'_> {
     }
 }
 
-/// What a client sends in `Authorization`.
+/// The `Authorization` field of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Authorization {
     /// The user name.

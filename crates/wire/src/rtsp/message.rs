@@ -115,7 +115,7 @@ fn data(bytes: &[u8]) -> Option<(Item<'_>, usize)> {
     Some((Item::Data { channel: head[1], packet }, len))
 }
 
-/// The four bytes in front of an interleaved packet of `len` bytes.
+/// The four bytes before an interleaved packet of `len` bytes.
 #[inline]
 pub fn frame(channel: u8, len: usize) -> [u8; 4] {
     let [high, low] = u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();

@@ -14,7 +14,7 @@ pub struct Range {
 
 /// Reads `npt=FROM-TO`; `None` if it is malformed or in another unit.
 pub fn parse_range(value: &str) -> Option<Range> {
-    // `;time=` asks for a later start; we start at once.
+    // `;time=` requests a later start; the server starts at once.
     let value = value.split(';').next().unwrap_or("").trim();
     let (unit, range) = value.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("npt") {

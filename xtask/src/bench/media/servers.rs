@@ -13,10 +13,10 @@ const GSTREAMER: &str = include_str!("gst_server.py");
 /// be closing.
 const PORT: u16 = 15_804;
 static STARTED: AtomicU16 = AtomicU16::new(0);
-/// How long a server may take to be there.
+/// The time limit for a server's start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Whose server.
+/// The servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Ours,
@@ -38,14 +38,14 @@ impl Kind {
         }
     }
 
-    /// Whether all clients get what one source says at the moment.
+    /// Whether all clients receive one source's current output.
     pub fn is_live(self) -> bool {
         matches!(self, Kind::OursLive | Kind::GstreamerLive)
     }
 }
 
-/// A network of its own for server and receivers, where it can be made (root): there the loopback
-/// device can be told to drop everything, so that what is left is the server's own work.
+/// A network namespace for server and receivers, where it can be created (root). There the loopback
+/// device can drop everything, so that only the server's own work remains.
 pub struct Net {
     name: Option<String>,
 }
@@ -79,10 +79,10 @@ impl Net {
         command
     }
 
-    /// From now on the device drops whatever is sent, after its queue.
+    /// Makes the device drop all packets after its queue.
     ///
     /// # Errors
-    /// There is no network of its own.
+    /// If there is no network namespace.
     pub fn free(&self) -> anyhow::Result<()> {
         let name = self.name.as_ref().context("to free packets needs root and `ip netns`")?;
         let queue = ["tc", "qdisc", "add", "dev", "lo", "root", "pfifo", "limit", "0"];
@@ -94,7 +94,7 @@ impl Net {
     /// Packets arrive again.
     pub fn deliver(&self) {
         if let Some(name) = &self.name {
-            // Without a queue there is nothing to take away.
+            // Without a queue there is nothing to delete.
             ip(&["netns", "exec", name, "tc", "qdisc", "del", "dev", "lo", "root"]);
         }
     }
@@ -108,7 +108,7 @@ impl Drop for Net {
     }
 }
 
-/// Whether ip(8) did as it was told.
+/// Whether ip(8) succeeded.
 fn ip(words: &[&str]) -> bool {
     let ran = Command::new("ip").args(words).stderr(Stdio::null()).status();
     ran.is_ok_and(|status| status.success())
@@ -122,10 +122,10 @@ pub struct Server {
     pub url: String,
 }
 
-/// The film: half a minute of constant 3 Mbit/s, made once.
+/// The film: half a minute of constant 3 Mbit/s, encoded once.
 ///
 /// # Errors
-/// If there is no ffmpeg, or it cannot make it.
+/// If ffmpeg is missing or fails.
 pub fn film(room: &Path) -> anyhow::Result<PathBuf> {
     let film = room.join("film.ts");
     if film.is_file() {
@@ -137,16 +137,16 @@ pub fn film(room: &Path) -> anyhow::Result<PathBuf> {
                  -muxrate 3000k -f mpegts";
     let ended = Command::new("ffmpeg").args(words.split_whitespace()).arg(&rough).status();
     ensure!(ended.context("start ffmpeg (apt install ffmpeg)")?.success(), "ffmpeg made no film");
-    // Whole or not at all: what was broken off must not be taken for it.
+    // The rename is atomic, so a partial file is never mistaken for the film.
     std::fs::rename(&rough, &film)?;
     Ok(film)
 }
 
 impl Server {
-    /// Starts one on core 0 and waits until it can be asked.
+    /// Starts one on core 0 and waits until it accepts requests.
     ///
     /// # Errors
-    /// If it is not installed or does not come up.
+    /// If it is not installed or does not start.
     pub fn start(
         kind: Kind,
         net: &Net,
@@ -199,7 +199,7 @@ impl Server {
                     server.children.push(quiet(&mut command)?);
                 }
                 server.url = format!("rtp://127.0.0.1:{number}");
-                // What they begin with takes some tenths of a second of the core each.
+                // Their initialisation takes some tenths of a second of the core each.
                 std::thread::sleep(
                     Duration::from_millis(500) + Duration::from_millis(250) * sessions,
                 );
@@ -234,8 +234,8 @@ impl Server {
         Ok(after.saturating_sub(before).as_secs_f64() / took.as_secs_f64())
     }
 
-    /// CPU time of all its processes with their children, exact (`/proc/PID/task/TID/schedstat`);
-    /// threads that have ended are not in it.
+    /// CPU time of all its processes with their children, exact (`/proc/PID/task/TID/schedstat`).
+    /// It excludes ended threads.
     ///
     /// # Errors
     /// If one of them has ended.
@@ -270,7 +270,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         let mut source = self.source.take();
         if let Some(source) = &mut source {
-            // It may have ended with its reader.
+            // The source may have ended with its reader.
             let _ = source.kill();
             let _ = source.wait();
         }

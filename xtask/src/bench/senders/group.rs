@@ -1,4 +1,4 @@
-//! The arms of a group, and what they came to block by block.
+//! The arms of a group, and their results block by block.
 
 use super::super::goals::Values;
 use super::rows::Group;
@@ -19,7 +19,7 @@ pub struct Tools {
 /// One way to send in one rank, ours or bare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arm {
-    /// What rows call it.
+    /// The name in rows.
     pub label: String,
     pub sender: String,
     pub is_bare: bool,
@@ -43,10 +43,10 @@ impl Arm {
 }
 
 impl Tools {
-    /// The senders that work here, and a doubt for each that does not.
+    /// The senders that work here, and a doubt for each one that does not.
     ///
     /// # Errors
-    /// If the table cannot be had.
+    /// If the table is not available.
     pub fn senders(&self) -> anyhow::Result<(Vec<String>, Vec<String>)> {
         let output = Command::new(&self.roundhouse).args(["senders", "--json"]).output()?;
         let table: Value = serde_json::from_slice(&output.stdout).context("a table in JSON")?;
@@ -80,7 +80,7 @@ impl Tools {
     }
 }
 
-/// What the arms of a group came to.
+/// The outcome of a group's arms.
 #[derive(Default)]
 pub struct Taken {
     /// By label, a reading for each block.
@@ -134,7 +134,7 @@ impl Taken {
     /// Left divided by right, block by block.
     pub fn ratio(&self, left: &str, right: &str, metric: Metric) -> Result<Values, String> {
         let (above, below) = (self.values(left, metric)?, self.values(right, metric)?);
-        // Differences below a nanosecond mean nothing.
+        // Differences below a nanosecond are meaningless.
         let each = above.blocks.iter().zip(&below.blocks);
         let blocks = each.map(|(left, right)| left.max(1.0) / right.max(1.0)).collect();
         let [left, right] = [above, below].map(|it| short(it.middle() / metric.unit));
@@ -142,12 +142,12 @@ impl Taken {
     }
 }
 
-/// What is read from a run.
+/// The quantity that is read from a run.
 #[derive(Clone, Copy)]
 pub struct Metric {
     pub name: &'static str,
     pub of: fn(&Value) -> Option<f64>,
-    /// How many of the value's nanoseconds are one of `unit_name`.
+    /// The number of the value's nanoseconds in one `unit_name`.
     pub unit: f64,
     pub unit_name: &'static str,
 }
@@ -160,7 +160,7 @@ pub const COST: Metric = Metric {
     unit_name: "us",
 };
 
-/// The same of the whole core, which a core that is not quiet does not tell.
+/// The same for the whole core; a core that is not quiet gives no such figure.
 pub const CORE: Metric =
     Metric { name: "core a packet (soak)", of: |it| it["soak_ns"].as_f64(), ..COST };
 

@@ -8,12 +8,12 @@ use stats::words::short;
 /// A load under which arms are compared.
 pub struct Group {
     pub name: &'static str,
-    /// The load and the sink as a reader says them.
+    /// The load and the sink in words.
     load: &'static str,
     /// The same for `roundhouse senders cast`.
     pub flags: String,
     metric: Metric,
-    /// Whom everybody is compared with; empty: each arm's own value is the figure.
+    /// The arm that all others are compared with; empty: each arm's own value is the figure.
     base: &'static str,
     /// Only these take part; empty: everybody.
     only: &'static [&'static str],
@@ -24,7 +24,7 @@ pub struct Group {
     goals: Vec<Goal>,
 }
 
-/// What is aimed at: left divided by right, or left alone where right is empty.
+/// The goal: for left divided by right, or for left alone where right is empty.
 struct Goal {
     id: &'static str,
     left: &'static str,
@@ -34,7 +34,7 @@ struct Goal {
     because: &'static str,
 }
 
-/// The senders that `bare/udp.c` knows.
+/// The senders in `bare/udp.c`.
 const BARE: [&str; 8] = [
     "plain",
     "plain-abs",
@@ -45,12 +45,13 @@ const BARE: [&str; 8] = [
     "sendmmsg+gso",
     "sendfile",
 ];
-/// Ranks that are tried under overload, and of whom.
+/// The senders and the ranks of the overload test.
 const RANKED: [&str; 3] = ["plain", "sendmmsg", "uring-chain"];
 const RANKS: [(&str, &str); 2] = [("nice -10", "--nice -10"), ("FIFO", "--fifo 50")];
-/// Parts of names of senders for whom the kernel works on its own account.
+/// Parts of the names of senders whose work the kernel does outside their process.
 const KERNEL_WORKS: [&str; 4] = ["tbf", "htb", "bpf", "sqpoll"];
-/// Parts of names of senders that the kernel paces by bytes, so that nothing is as fast as it can.
+/// Parts of the names of senders that the kernel paces by bytes, so that they have no maximum
+/// speed.
 const PACED: [&str; 3] = ["tbf", "htb", "bpf"];
 
 /// Senders of frames.
@@ -109,7 +110,7 @@ fn paced(streams: u32, sink: &str, packets: u32) -> String {
     format!("--streams {streams} --gap 30 --packets {packets} --sink {sink}")
 }
 
-/// What a packet costs.
+/// The groups that measure the cost of a packet.
 fn costs(share: u32) -> Vec<Group> {
     let audio = "1000 streams of 32 B each 30 ms, freed";
     let small = "32 B as fast as it can, freed";
@@ -166,7 +167,7 @@ fn costs(share: u32) -> Vec<Group> {
     ]
 }
 
-/// When packets leave.
+/// The groups that measure the moments at which packets leave.
 fn moments(share: u32) -> Vec<Group> {
     let ten = "10 streams of 32 B each 30 ms, heard";
     let hogs = "10 streams of 32 B each 30 ms, heard, beside 50 spinners and a fork storm";
@@ -245,7 +246,7 @@ impl Group {
         arms
     }
 
-    /// Whether what the core has left is counted for an arm.
+    /// Whether the rest of the core's cycles is counted for an arm.
     pub fn soaks(&self, arm: &Arm) -> bool {
         let is_base = arm.sender == self.base && arm.rank.is_empty();
         self.counts_core() && !arm.is_bare && (is_base || has(&KERNEL_WORKS, &arm.sender))
@@ -256,7 +257,7 @@ impl Group {
         self.metric.name == COST.name && !self.flags.contains("--gap 0")
     }
 
-    /// The goals, and everybody else beside the base.
+    /// The goals, and the other arms compared with the base.
     pub fn figures(&self, taken: &Taken) -> Vec<Figure> {
         let mut figures: Vec<Figure> = self.goals.iter().map(|it| self.figure(it, taken)).collect();
         for label in taken.labels.iter().filter(|it| *it != self.base) {
@@ -277,7 +278,7 @@ impl Group {
     }
 
     fn shown(&self, left: &str, right: &str, taken: &Taken) -> Figure {
-        // For whom the kernel works on its own account, both sides are counted with that.
+        // If the kernel does the work outside the process, both sides include that work.
         let is_core = self.counts_core() && right == self.base && has(&KERNEL_WORKS, left);
         self.read(left, right, if is_core { CORE } else { self.metric }, taken)
     }

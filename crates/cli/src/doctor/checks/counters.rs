@@ -1,10 +1,10 @@
-//! What can be counted here, and by which tools.
+//! The counters that work on this machine, and the tools that read them.
 
 use super::{Check, Part, read};
 use lab::cost::{CostWatch, Group};
 use std::path::Path;
 
-/// Programs that something here uses, with what for.
+/// Optional programs and their uses.
 const TOOLS: [(&str, &str); 9] = [
     ("strace", "counts system calls (`race --census`)"),
     ("perf", "counts them where strace is missing"),

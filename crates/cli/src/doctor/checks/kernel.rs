@@ -1,9 +1,9 @@
-//! Limits of the kernel and of this process, and what io_uring can do.
+//! Limits of the kernel and of this process, and the features of io_uring.
 
 use super::{Check, Part, number, read};
 use sys::uring::{Feature, Flags, Setup, Uring};
 
-/// Descriptors that a race with idle connections wants.
+/// Descriptors that a race with idle connections needs.
 const FILES: u64 = 20_000;
 /// A listen queue that does not drop a burst of clients.
 const BACKLOG: u64 = 1_024;

@@ -1,12 +1,12 @@
-//! Cores, clocks, and a second of listening.
+//! Cores, clocks, and one second of observation.
 
 use super::{Check, Part, number, read};
 use lab::machine::{Conditions, Host, Placement, Watch};
 use std::time::{Duration, Instant};
 
-/// How long the machine is listened to.
+/// The time of the observation.
 const LISTEN: Duration = Duration::from_secs(1);
-/// Clock sources that are read without asking the kernel.
+/// Clock sources that are read without a system call.
 const QUICK: [&str; 4] = ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"];
 
 pub(super) fn checks() -> Vec<Check> {
@@ -68,7 +68,7 @@ fn placement(part: &mut Part) {
     }
 }
 
-/// Cores that the control group grants, where there is a quota (cgroups(7)).
+/// Cores that the control group grants, if there is a quota (cgroups(7)).
 fn quota() -> Option<f64> {
     if let Some(text) = read("/sys/fs/cgroup/cpu.max") {
         let mut words = text.split_whitespace();
@@ -94,7 +94,7 @@ fn clocks(part: &mut Part) {
     }
 }
 
-/// What reading the clock costs.
+/// The cost of reading the clock.
 fn reading() -> String {
     const READINGS: u32 = 20_000;
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Command lines and what they come to.
+//! Command lines and the resulting plans.
 
 use super::*;
 use ::load::work::Think;

@@ -1,6 +1,6 @@
-//! One JSON document with what was concluded and the manifest; the raw data has the trials.
+//! One JSON document with the conclusions and the manifest; the raw data has the trials.
 //!
-//! Its schema lies beside this file and is held against a real document by a test.
+//! Its schema lies beside this file, and a test validates a real document by it.
 
 use anyhow::Result;
 use lab::census::Census;
@@ -28,7 +28,7 @@ struct Document<'a> {
 /// The document.
 ///
 /// # Errors
-/// None that can happen: all fields are strings and numbers.
+/// None in practice: all fields are strings and numbers.
 pub fn json(run: &Run, summary: &Summary, doubts: &[Doubt]) -> Result<String> {
     let document = Document {
         schema: SCHEMA,

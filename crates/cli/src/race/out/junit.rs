@@ -1,8 +1,9 @@
 //! JUnit XML: model checks and conditions as tests that pass or fail, comparisons as tests that
-//! tell.
+//! report.
 //!
 //! A comparison never fails a build by itself: *slower* is a finding, and only `--fail-if` says
-//! which findings are failures. What cannot be told is skipped, which is JUnit's only third word.
+//! which findings are failures. An unresolved comparison counts as skipped, JUnit's only third
+//! result.
 
 use lab::condition::{Answer, Condition};
 use lab::record::Run;

@@ -1,4 +1,4 @@
-//! Facts about the text files, on a race that was made up.
+//! Facts about the text files, on an invented race.
 
 use super::*;
 use lab::doubts::doubts;
@@ -115,7 +115,7 @@ fn junit_is_well_formed_and_fails_by_conditions_alone() {
     assert!(junit(&run, &summary, &[]).contains("failures=\"0\""));
 }
 
-/// Holds a value against the part of JSON Schema that ours uses.
+/// Validates a value by the part of JSON Schema that our schema uses.
 fn check(root: &Value, schema: &Value, value: &Value, path: &str) {
     if let Some(name) = schema["$ref"].as_str() {
         let name = name.trim_start_matches("#/$defs/");

@@ -87,7 +87,7 @@ impl SourceFlag {
     }
 }
 
-/// Opens the sources, with a predecessor's rings where there are any.
+/// Opens the sources, with a predecessor's rings if there are any.
 pub fn open<F: Send + 'static>(
     flags: &[SourceFlag],
     placement: Placement,

@@ -1,4 +1,4 @@
-//! A bound on the memory of a server and all that the kernel holds for it: a control group
+//! A bound on the memory of a server and of the kernel on its behalf: a control group
 //! (cgroups(7), version 2; the files are described in the kernel's admin-guide/cgroup-v2.rst).
 
 use std::fs;
@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where a machine with systemd has its groups.
+/// The place of the groups on a machine with systemd.
 const ROOT: &str = "/sys/fs/cgroup";
 
 /// A group that a server is started in.
 pub struct Cage {
-    /// The words in front of the server's command line.
+    /// The words before the server's command line.
     pub before: Vec<String>,
     /// The group, if it is ours to remove.
     group: Option<PathBuf>,
 }
 
 impl Cage {
-    /// A group of at most `bytes`; `None` where we may not make one.
+    /// A group of at most `bytes`; `None` without the permission to make one.
     pub fn new(bytes: u64) -> Option<Cage> {
         Cage::group(bytes).or_else(|| Cage::scope(bytes))
     }
 
-    /// A group beside our own, or above that: only groups without processes hand controllers on.
+    /// A group beside our own or above it: only groups without processes pass controllers on.
     fn group(bytes: u64) -> Option<Cage> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let text = fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -67,7 +67,7 @@ impl Cage {
 impl Drop for Cage {
     fn drop(&mut self) {
         if let Some(group) = &self.group {
-            // It goes after its last process; one killed a moment ago may still be there.
+            // The kernel removes it only after its last process; a killed one may remain a moment.
             for _ in 0..100 {
                 if fs::remove_dir(group).is_ok() {
                     return;

@@ -1,4 +1,4 @@
-//! One connection, as a test sees it. Every call ends: sockets have timeouts.
+//! One connection of a test. Every call ends, because sockets have timeouts.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -10,10 +10,10 @@ use socket2::{Domain, Socket, Type};
 use super::PATIENCE;
 use crate::market::{Account, Request};
 
-/// A client that panics where a healthy server gives no reason to.
+/// A client that panics at any behaviour that a healthy server does not show.
 pub struct Client {
     stream: TcpStream,
-    /// Received and not yet asked for.
+    /// Bytes that were received and not yet taken.
     ahead: Vec<u8>,
 }
 
@@ -34,8 +34,8 @@ impl Client {
         Client::over(TcpStream::connect_timeout(&address, limit)?, limit)
     }
 
-    /// Connects as over a network: with segments that fit into an Ethernet frame, for which the
-    /// kernel keeps much less ready than for the large ones of the loopback, and a small window.
+    /// Connects as over a network: with a small window, and with segments that fit into an Ethernet
+    /// frame. The kernel reserves much less memory for them than for loopback's large ones.
     pub fn distant(address: SocketAddr) -> io::Result<Client> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
         socket.set_tcp_mss(1460)?;
@@ -57,7 +57,7 @@ impl Client {
         self.stream.local_addr().expect("a connected socket").port()
     }
 
-    /// Lets the kernel hold about `bytes` that were not read.
+    /// Limits the kernel's receive buffer to about `bytes`.
     pub fn narrow(&self, bytes: usize) {
         sys::socket::set_receive_buffer(&self.stream, bytes).expect("a connected socket");
     }
@@ -83,16 +83,16 @@ impl Client {
 
     /// Ends its half of the conversation.
     pub fn finish(&mut self) {
-        // A server that has closed already makes this fail, which is no concern of the sender.
+        // This fails if the server has already closed, which the sender ignores.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Goes away by a reset, as a crashed machine's kernel would answer.
+    /// Closes by a reset, as a crashed machine's kernel would answer.
     pub fn reset(self) {
         sys::socket::set_linger_reset(&self.stream).expect("a socket");
     }
 
-    /// Goes away without a word, as a machine does whose power fails.
+    /// Disappears without a segment, like a machine that loses its power.
     ///
     /// # Errors
     /// Without the privilege to do so: the connection was closed in the usual way.
@@ -200,7 +200,7 @@ impl Client {
         }
     }
 
-    /// Enters the replies received so far into an account; what has no whole reply stays pending.
+    /// Enters the received replies into an account; requests without a whole reply stay pending.
     #[track_caller]
     pub fn settle(&mut self, account: &mut Account, pending: &mut VecDeque<Request>) {
         account.settle(pending, &mut self.ahead);
@@ -215,7 +215,7 @@ impl Client {
         self.ahead.is_empty() && heard.is_err_and(|error| quiet(error.kind()))
     }
 
-    /// Whether nothing has arrived by now.
+    /// Whether nothing has arrived yet.
     pub fn hears_nothing(&self) -> bool {
         let peeked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
         self.stream.set_nonblocking(false).expect("a socket");
@@ -229,7 +229,7 @@ impl Client {
     }
 }
 
-/// Whether this is how a connection ends that the server has closed.
+/// Whether this error means that the server has closed the connection.
 fn is_end(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset)

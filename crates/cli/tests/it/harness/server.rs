@@ -13,7 +13,7 @@ use testkit::{Ended, PATIENCE, Process, ms};
 use super::Client;
 use crate::arms::Arm;
 
-/// The binary that is tried.
+/// The tested binary.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 
 /// A server to be started.
@@ -22,7 +22,7 @@ pub struct Plan<'a> {
     service: &'static str,
     workers: Option<usize>,
     args: Vec<String>,
-    /// The program and arguments in front of the binary, which must `exec` what follows.
+    /// The program and arguments before the binary; that program must `exec` the rest.
     before: Vec<String>,
     binary: PathBuf,
     /// Calls that a filter refuses.
@@ -47,7 +47,7 @@ impl<'a> Plan<'a> {
         self.with(&["--data", file.to_str().expect("a temporary path is text")])
     }
 
-    /// Another number of workers than the arm's.
+    /// Overrides the arm's number of workers.
     pub fn workers(self, workers: usize) -> Plan<'a> {
         Plan { workers: Some(workers), ..self }
     }
@@ -63,7 +63,7 @@ impl<'a> Plan<'a> {
         Plan { rules: rules.to_vec(), ..self }
     }
 
-    /// Runs another file than the binary that was built.
+    /// Runs another file instead of the built binary.
     pub fn binary(self, binary: &Path) -> Plan<'a> {
         Plan { binary: binary.to_owned(), ..self }
     }
@@ -94,7 +94,7 @@ impl<'a> Plan<'a> {
     /// Starts it and waits until it is ready.
     ///
     /// # Panics
-    /// If it ends instead, with what it said.
+    /// If it ends instead, with its output.
     #[track_caller]
     pub fn start(self) -> Server {
         self.announce().0
@@ -116,7 +116,7 @@ impl<'a> Plan<'a> {
         (Server { server, workers, posts: entries, descriptors }, ready)
     }
 
-    /// Starts it where it is expected to end by itself, and waits for that.
+    /// Starts a server that must end by itself, and waits for its end.
     #[track_caller]
     pub fn fail(self) -> Ended {
         Process::start(&mut self.command()).end(PATIENCE)
@@ -126,11 +126,11 @@ impl<'a> Plan<'a> {
 /// A running server.
 pub struct Server {
     server: testkit::Server,
-    /// How many workers it says it has.
+    /// The number of workers that it reports.
     pub workers: usize,
-    /// The same with its acceptors.
+    /// The number of workers and acceptors.
     pub posts: usize,
-    /// How many descriptors its processes had open before the first connection.
+    /// The open descriptors of its processes before the first connection.
     descriptors: usize,
 }
 

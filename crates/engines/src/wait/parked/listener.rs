@@ -1,5 +1,5 @@
-//! The thread of a process that waits: for connections, for parked sessions to become ready or due,
-//! and for the server to drain.
+//! The waiting thread of a process: it waits for connections, for parked sessions to become ready
+//! or due, and for the server to drain.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -21,9 +21,9 @@ const KEY_LISTENER: u64 = 1 << 60;
 const KEY_STOP: u64 = 2 << 60;
 const KEY_BELL: u64 = 3 << 60;
 
-/// How long reloaded settings may go unnoticed.
+/// The longest time in which reloaded settings may go unnoticed.
 const RELOAD: Duration = Duration::from_secs(5);
-/// Of several processes that watch one listener, one is woken.
+/// The kernel wakes one of several processes that watch one listener.
 const LISTENER: Interest = Interest { exclusive: true, ..Interest::READ };
 
 /// Listens until the server drains. `first` is the worker slot of the process's first worker.
@@ -54,7 +54,7 @@ struct Listener<'a, 'd, S: Service> {
     accepted: u64,
     listening: bool,
     now: Instant,
-    /// When the service's tick is due, if this process calls it.
+    /// The time of the service's next tick, if this process calls it.
     next_tick: Option<Instant>,
 }
 
@@ -100,7 +100,7 @@ impl<S: Service> Listener<'_, '_, S> {
         }
         let timeout = (soonest != Instant::NEVER).then(|| soonest.since(self.now));
         match self.context.phase() {
-            // With connections open it looks now and then for reloaded settings.
+            // With connections open it checks from time to time for reloaded settings.
             Phase::Starting | Phase::Ready if self.context.slot().open.read() > 0 => {
                 Some(timeout.map_or(RELOAD, |time| time.min(RELOAD)))
             }
@@ -128,7 +128,8 @@ impl<S: Service> Listener<'_, '_, S> {
         if let Err(parking::Ready::Parked(connection, _)) =
             self.parking.put(parking::Ready::Parked(connection, moved))
         {
-            // There is room for every session, so this cannot happen; if it did, none may leak.
+            // There is room for every session, so this cannot happen; if it did, no session may
+            // leak.
             self.end(*connection, Closed::Reset);
         }
     }

@@ -1,7 +1,7 @@
 //! The sessions of one process that no worker serves at the moment: parked, or queued for a worker.
 //!
-//! A session is in one place at a time, and the thread that takes it out is the only one that has
-//! it. No other exclusion is needed: a late event finds an empty slot and is dropped.
+//! A session is in one place at a time, and the thread that takes it out is its only owner. No
+//! other exclusion is needed: a late event finds an empty slot and is dropped.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use crate::parts::connection;
 /// A connection that can be parked.
 pub type Connection<S> = connection::Connection<S, Parked>;
 
-/// What parking keeps for each connection, beside what every loop does.
+/// Parking's record for each connection, besides the one that every loop keeps.
 pub struct Parked {
     pub id: SessionId,
     /// The last send would have blocked.
@@ -37,7 +37,7 @@ impl Parked {
     }
 }
 
-/// What is queued for a worker.
+/// An item in the workers' queue.
 pub enum Ready<S: Service> {
     /// A new connection.
     New(Arrival),
@@ -123,7 +123,7 @@ impl<S: Service> ParkedConnections<S> {
     /// Parks a session until it is ready, or until it is due.
     ///
     /// # Errors
-    /// The session, which cannot be watched, and why.
+    /// The session, which cannot be watched, and the reason.
     pub fn park(
         &self,
         connection: Box<Connection<S>>,
@@ -133,8 +133,8 @@ impl<S: Service> ParkedConnections<S> {
             (connection.x.id.index() as usize, connection.x.id.bits(), connection.scheduled);
         let was_watched = connection.x.watched;
         let mut inside = self.lock();
-        // Once it is watched it may become ready, so it must be in its slot before; the lock keeps
-        // the listener from looking there too early.
+        // A watched session may become ready at once, so it must be in its slot before; the lock
+        // keeps the listener from looking there too early.
         let connection = inside.slots[index].connection.insert(connection);
         connection.x.watched = true;
         let watched = match was_watched {
@@ -190,7 +190,7 @@ impl<S: Service> ParkedConnections<S> {
             return true;
         }
         self.starving.store(true, Ordering::SeqCst);
-        // One may have become idle before it could see that.
+        // A worker may have become idle before it could see that.
         let now = some();
         if now {
             self.starving.store(false, Ordering::SeqCst);
@@ -210,7 +210,7 @@ impl<S: Service> ParkedConnections<S> {
         slot.connection.take_if(|connection| connection.x.id == id)
     }
 
-    /// When the first parked session is due.
+    /// The time when the first parked session is due.
     pub fn soonest(&self) -> Instant {
         self.lock().soonest
     }
@@ -242,7 +242,7 @@ impl<S: Service> ParkedConnections<S> {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// How many sessions have ended since the last call.
+    /// The number of sessions that have ended since the last call.
     pub fn take_ended(&self) -> u64 {
         self.ended.swap(0, Ordering::AcqRel)
     }

@@ -1,5 +1,4 @@
-//! How a port takes connections: the leader admits them, and whichever thread is free opens their
-//! sessions.
+//! Accepting on a port: the leader admits connections, and any free thread opens their sessions.
 
 use std::io;
 

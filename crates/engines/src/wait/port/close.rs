@@ -1,5 +1,5 @@
-//! How a session ends on the ring of a port, and how sessions are counted: nothing of a session may
-//! be armed or in flight when its descriptor is closed.
+//! Ending a session on the ring of a port, and counting sessions. When a descriptor is closed,
+//! nothing of its session may be armed or in flight.
 
 use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,8 +12,8 @@ use super::completion_port::{Connection, lock};
 use crate::wait::uring::tactics::CloseBy;
 
 impl<S: Service> PortThread<'_, '_, S> {
-    /// Counts a session that was opened; says whether all others were told of a drain, and that
-    /// the server is forced.
+    /// Counts an opened session; returns whether all others were told of a drain, and whether they
+    /// were told of a force.
     pub(super) fn count_open(&self) -> (bool, bool) {
         let leader = lock(&self.port.leader);
         let (board, slot) = (self.context.board, self.context.board.slot(self.port.slot));
@@ -25,19 +25,19 @@ impl<S: Service> PortThread<'_, '_, S> {
     }
 
     /// Everything is flushed: whether the session stays, because it lingers or because an armed
-    /// receive holds the socket; the last completion of that brings us back here.
+    /// receive holds the socket; the receive's last completion leads back here.
     pub(super) fn part(&mut self, connection: &mut Connection<S>) -> bool {
         let lingers = connection.lingers(self.now, self.context.phase());
         lingers || connection.x.flight.armed.is_some()
     }
 
-    /// Stops whatever of a session is armed or in flight.
+    /// Stops all operations of a session that are armed or in flight.
     pub(super) fn cut(&mut self, connection: &mut Connection<S>) {
         connection.linger = None;
         if connection.x.flight.is_busy() {
             connection.x.flight.stopping = true;
             self.port.ring.hub().cancel_all(connection.fd.as_fd());
-            // At once: later, the descriptor's number could be another connection's. If this
+            // Submit at once: later, the descriptor's number could be another connection's. If this
             // fails, the next submission tries again.
             let _ = self.port.ring.submit();
         }
@@ -61,7 +61,7 @@ impl<S: Service> PortThread<'_, '_, S> {
         self.count_closed();
     }
 
-    /// Counts a session that was closed, and wakes the leader if that matters to it.
+    /// Counts a closed session, and wakes the leader if that matters to it.
     fn count_closed(&self) {
         let (context, port) = (self.context, self.port);
         let (board, slot) = (context.board, context.board.slot(port.slot));

@@ -1,4 +1,5 @@
-//! What the threads of a port share: the ring, the sessions, the scheduler, the leader's state.
+//! The data that the threads of a port share: the ring, the sessions, the scheduler, the leader's
+//! state.
 //!
 //! A session lies in its [`Strand`]. Each of its events is a *message* in the strand's mailbox. The
 //! thread that posts the first message queues a step of the session, and no other thread steps it
@@ -43,13 +44,13 @@ pub(super) enum Message<O> {
         result: io::Result<usize>,
         load: Option<Load>,
     },
-    /// The peer takes output again, or the wait for that is over.
+    /// The peer takes output again, or the wait for it is over.
     Writable,
     /// The outcome of its job; `None` if that panicked.
     Outcome(Option<O>),
     /// Bytes of another session.
     Push(Vec<u8>),
-    /// The deadline that was asked for has come.
+    /// The requested deadline has come.
     Due(Instant),
     /// It may be overdue.
     Look,
@@ -62,7 +63,7 @@ pub(super) enum Message<O> {
 /// A connection of a port.
 pub(super) type Connection<S> = connection::Connection<S, Ops>;
 
-/// What a port keeps for each connection, beside what every loop does.
+/// A port's record for each connection, besides the one that every loop keeps.
 #[derive(Default)]
 pub(super) struct Ops {
     pub flight: Flight,
@@ -133,7 +134,7 @@ pub(super) enum WorkItem {
 /// A job and its session.
 pub(super) type Job<S> = (SessionId, <S as Service>::Job);
 
-/// Where a thread sleeps.
+/// A thread's place to sleep.
 #[derive(Default)]
 struct Sleeper {
     woken: AtomicBool,
@@ -147,7 +148,7 @@ pub struct CompletionPort<S: Service> {
     pub(super) table: SharedTable<Box<Strand<S>>>,
     pub(super) scheduler: Mutex<Scheduler<WorkItem, Job<S>>>,
     pub(super) leader: Mutex<LeaderState>,
-    /// Until when the leader sleeps, in nanoseconds; 0 while no thread leads.
+    /// The time until which the leader sleeps, in nanoseconds; 0 while no thread leads.
     pub(super) until: AtomicU64,
     /// Set by the first leader, which watches the server's stop.
     pub(super) stop_watched: OnceLock<()>,
@@ -165,7 +166,7 @@ impl<S: Service> CompletionPort<S> {
         let (shape, knobs) = (common.shape, &common.shape.knobs);
         let tactics = knobs.tactics;
         let ring = tactics.port(&knobs.ring).map_err(Fault::Ring)?;
-        // The ring does not wait on a non-blocking descriptor, and a call of ours must not wait.
+        // The ring does not wait on a non-blocking descriptor, and our own calls must not wait.
         let waits = tactics.acceptance().is_some();
         let listener = common.listeners.sockets[0].as_fd();
         socket::set_nonblocking(listener, !waits).map_err(Fault::Wait)?;
@@ -212,8 +213,8 @@ impl<S: Service> CompletionPort<S> {
 
     // ---- the leader's sleep
 
-    /// Something is due at `moment`: wakes the leader if it would sleep for longer, with the next
-    /// submission.
+    /// An event is due at `moment`: wakes the leader with the next submission if it would sleep for
+    /// longer.
     pub(super) fn wake_leader_by(&self, moment: Instant) {
         if moment.ns() < self.until.load(Ordering::Relaxed) {
             self.ring.hub().knock();

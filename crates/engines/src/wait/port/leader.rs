@@ -1,5 +1,5 @@
-//! What the leader looks after: deadlines, admission, the number of sessions, the server's phase.
-//! Under one lock, because threads that end a session change it too.
+//! The leader's duties: deadlines, admission, the number of sessions, the server's phase. Its state
+//! is under one lock, because threads that end a session change it too.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::parts::event_loop::sweep_every;
 use crate::wait::uring::accept::Accepting;
 use crate::wait::uring::tactics::Tactics;
 
-/// The state of the leader, whichever thread that is.
+/// The state of the leader, whichever thread leads.
 pub(super) struct LeaderState {
     pub deadlines: Deadlines,
     pub admission: Admission,
@@ -24,7 +24,7 @@ pub(super) struct LeaderState {
     pub inside: usize,
     pub next_tick: Option<Instant>,
     next_sweep: Instant,
-    /// Which edition of the settings the admission knows.
+    /// The edition of the settings that the admission knows.
     edition: u32,
     /// All sessions were told that the server drains.
     pub drained: bool,
@@ -47,7 +47,7 @@ impl LeaderState {
         }
     }
 
-    /// When the leader must look again whatever happens.
+    /// The time at which the leader must look again in any case.
     fn soonest(&self) -> Instant {
         let mut soonest = if self.inside > 0 { self.next_sweep } else { Instant::NEVER };
         for moment in [self.deadlines.next(), self.admission.resumes_at(), self.next_tick] {
@@ -58,7 +58,7 @@ impl LeaderState {
 }
 
 impl<S: Service> PortThread<'_, '_, S> {
-    /// What the leader does before it waits: deadlines, ticks, sweeps, accepts. Returns how long it
+    /// The leader's work before it waits: deadlines, ticks, sweeps, accepts. Returns how long it
     /// may sleep; `None` if there is work to do at once.
     pub(super) fn before_wait(&mut self) -> Option<Option<Duration>> {
         let port = self.port;
@@ -93,7 +93,7 @@ impl<S: Service> PortThread<'_, '_, S> {
             return None;
         }
         let soonest = leader.soonest();
-        // Under the lock: a thread that needs an earlier moment from now on sees this one.
+        // Stored under the lock: a thread that needs an earlier moment from now on sees this one.
         port.until.store(soonest.ns(), Ordering::Relaxed);
         Some((soonest != Instant::NEVER).then(|| soonest.since(self.now)))
     }

@@ -1,4 +1,4 @@
-//! What comes in: the messages of a session, receives among them, and what each does to it.
+//! Input: the messages of a session, receives among them, and the effect of each.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -67,7 +67,7 @@ impl<S: Service> PortThread<'_, '_, S> {
                 let fed = catch_unwind(AssertUnwindSafe(|| {
                     connection.conn.feed(context.service, &cx, bytes);
                 }));
-                // Also after a panic: a buffer that is not given back is lost for ever.
+                // This happens also after a panic: a buffer that is not given back is lost forever.
                 self.read.push(buffer);
                 if fed.is_err() {
                     self.panicked(id, connection);
@@ -79,7 +79,8 @@ impl<S: Service> PortThread<'_, '_, S> {
                 connection.conn.eof(context.service, &cx);
             }
             Received::NoBuffers => context.slot().enobufs.add(1),
-            // We asked for it, or the thread that armed it has ended; then it is armed again.
+            // Either this thread asked for it, or the thread that armed it has ended; then it is
+            // armed again.
             Received::Cancelled => {}
             Received::Failed(_) => {
                 connection.ended = true;
@@ -98,7 +99,8 @@ impl<S: Service> PortThread<'_, '_, S> {
                 self.cut(connection);
             }
             Some(Overdue::Lingering) => {
-                // It may still read what the kernel holds for it; we receive no longer.
+                // The peer may still read the data that the kernel holds for it; the server
+                // receives no longer.
                 connection.ended = true;
                 self.cut(connection);
             }

@@ -1,34 +1,33 @@
-//! Which thread of a port does what: one leads, some run, the others sleep.
+//! The roles of a port's threads: one leads, some run, the others sleep.
 //!
-//! Plain values and no waiting: a thread releases what it had, submits what came of it, and learns
-//! its next action and which thread to wake, all under one short lock. So the whole protocol is a
-//! function from state to state, and `tests` walks through every order in which threads can call
-//! it.
+//! The scheduler holds plain values and never waits. A thread releases its role, submits the
+//! results, and learns its next action and the thread to wake, all under one short lock. So the
+//! whole protocol is a function from state to state, and `tests` walks through every order in which
+//! threads can call it.
 //!
 //! - To *run* (step sessions) takes one of `running_max` tokens.
-//! - To *work* on a job takes none, since it may block; but one thread never works, so that a
+//! - To *work* on a job takes no token, since it may block; but one thread never works, so that a
 //!   thread is left to step sessions.
-//! - To *lead* is to wait for completions. No thread leads while every token is out: what completed
-//!   could not be stepped, and the first thread that finishes looks anyway.
-//!
-//! While steps are short, which is the rule, one thread leads, takes up to eight items, runs them
-//! and leads again: waking another thread would cost more than they do. When steps are long
-//! ([`LONG_NS`]) another thread wakes at once, to lead while this one runs and to take its part.
-//!
+//! - To *lead* is to wait for completions. No thread leads while every token is out: no thread
+//!   could step the completed sessions, and the first thread that finishes looks anyway.
 //! - To *sleep* is to wait until woken; the last to fall asleep wakes first, because its cache is
 //!   warm.
+//!
+//! While steps are short, which is the rule, one thread leads, takes up to eight items, runs them
+//! and leads again: waking another thread would cost more than the items. When steps are long
+//! ([`LONG_NS`]) another thread wakes at once, to lead while this one runs and to take its part.
 
 use std::collections::VecDeque;
 
 /// The most items of one batch, so that others get some and output leaves soon.
 const BATCH_MAX: usize = 32;
-/// This many short items are not worth waking another thread for.
+/// This number of short items is not worth waking another thread.
 const BATCH_MIN: usize = 8;
-/// From here on an item is long, in nanoseconds of its mean: waking a thread and letting it fall
+/// The mean duration in nanoseconds from which an item is long: waking a thread and letting it fall
 /// asleep again takes a tenth of that.
 const LONG_NS: u64 = 50_000;
 
-/// What a thread did until now.
+/// A thread's activity until now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Nothing: it has just started.
@@ -43,7 +42,7 @@ pub enum Role {
     Leading,
 }
 
-/// What a thread does next.
+/// A thread's next activity.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action<J> {
     /// Run the items of its batch.
@@ -59,7 +58,7 @@ pub enum Action<J> {
 }
 
 impl<J> Action<J> {
-    /// The role that this action gives, to be released afterwards.
+    /// The role that this action gives; the thread releases it afterwards.
     pub fn role(&self) -> Role {
         match self {
             Action::Run => Role::Running,
@@ -85,7 +84,7 @@ pub struct Scheduler<T, J> {
     leading: bool,
     sleeping: Vec<usize>,
     over: bool,
-    /// What an item takes, a moving mean.
+    /// The duration of an item, a moving mean.
     item_ns: u64,
 }
 
@@ -121,7 +120,7 @@ impl<T, J> Scheduler<T, J> {
     /// The thread `me` ends.
     pub fn leave(&mut self, me: usize, role: Role) {
         match self.sleeping.iter().position(|&other| other == me) {
-            // It was told to sleep, and no thread has woken it.
+            // The thread was told to sleep, and no thread has woken it.
             Some(connection) => {
                 self.sleeping.remove(connection);
             }
@@ -152,7 +151,7 @@ impl<T, J> Scheduler<T, J> {
         self.jobs.extend(jobs.drain(..));
     }
 
-    /// What the thread `me` does next; its items are put into `batch`.
+    /// The next activity of the thread `me`; its items are put into `batch`.
     pub fn next(&mut self, me: usize, batch: &mut Vec<T>) -> Action<J> {
         if self.over {
             return Action::Exit;
@@ -179,7 +178,7 @@ impl<T, J> Scheduler<T, J> {
         Action::Sleep
     }
 
-    /// The thread to wake, if that is of use; to be asked after each [`Scheduler::next`].
+    /// The thread to wake, if that helps; to be called after each [`Scheduler::next`].
     pub fn wake_next(&mut self) -> Option<usize> {
         let has_items = !self.items.is_empty() && self.running + self.woken < self.running_max;
         let has_jobs = !self.jobs.is_empty() && self.working + self.woken < self.jobs_max();
@@ -193,7 +192,7 @@ impl<T, J> Scheduler<T, J> {
         Some(sleeper)
     }
 
-    /// How many may work at one time.
+    /// The number of threads that may work at one time.
     fn jobs_max(&self) -> usize {
         self.present.saturating_sub(1).max(1)
     }
@@ -202,8 +201,8 @@ impl<T, J> Scheduler<T, J> {
         self.item_ns >= LONG_NS
     }
 
-    /// How many items the next thread takes: an equal part for each that can come, but no fewer
-    /// than are worth waking it.
+    /// The number of items that the next thread takes: an equal part for each thread that can come,
+    /// but at least enough to be worth a wake-up.
     fn batch(&self) -> usize {
         let tokens = self.running_max - self.running;
         let comers = 1 + self.woken + self.sleeping.len();

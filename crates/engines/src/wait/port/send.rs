@@ -1,5 +1,5 @@
-//! What goes out: one send a session at a time, of everything that waits; files by calls, as in
-//! `uring`.
+//! Output: one send at a time for each session, with everything that waits; files go by calls, as
+//! in `uring`.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -23,7 +23,7 @@ impl<S: Service> PortThread<'_, '_, S> {
         if self.port.tactics.send == SendBy::Call && !connection.conn.out().has_file() {
             self.send_now(id, connection);
         }
-        // What has left may have made room for a file.
+        // The bytes that left may have made room for a file.
         if connection.conn.out().has_file() {
             return self.send_files(id, connection);
         }
@@ -54,7 +54,7 @@ impl<S: Service> PortThread<'_, '_, S> {
             }
         }
         if connection.conn.out().has_file() {
-            // Where the peer would take more, other sessions come first.
+            // The peer would take more, but other sessions come first.
             connection.x.flight.sending = true;
             self.port.ring.hub().watch_writable(connection.fd.as_fd(), id.bits());
             return;
@@ -62,7 +62,7 @@ impl<S: Service> PortThread<'_, '_, S> {
         self.launch(id, connection);
     }
 
-    /// One `send(2)` of what lies in one piece.
+    /// One `send(2)` of output in one piece.
     fn send_now(&mut self, id: SessionId, connection: &mut Connection<S>) {
         let (context, cx) = (self.context, self.cx(id));
         let Some(bytes) = connection.conn.out().single() else { return };

@@ -1,4 +1,4 @@
-//! A step of a session: its messages in order, then its job, its send, and what it wants next.
+//! A step of a session: its messages in order, then its job, its send, and its next interest.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -47,7 +47,7 @@ impl<S: Service> PortThread<'_, '_, S> {
             Conn::open(self.context.service, &self.cx(id), peer, &mut self.buffers)
         }));
         let Ok(conn) = opened else {
-            // No other thread has seen the session, except one that posts to all.
+            // No other thread has seen the session, except a thread that posts to all.
             let _ = port.table.close(id);
             self.context.slot().panics.add(1);
             lock(&port.leader).inside -= 1;
@@ -55,7 +55,7 @@ impl<S: Service> PortThread<'_, '_, S> {
         };
         *strand.connection() = Some(Connection::new(conn, incoming.0, self.now, Ops::default()));
         let (drained, forced) = self.count_open();
-        // It was on its way when the others were told; a second message does no harm.
+        // The session was on its way when the others were told; a second message does no harm.
         for (is_owed, message) in [(drained, Message::Drain), (forced, Message::Force)] {
             if is_owed {
                 let is_first = strand.post(message);
@@ -72,8 +72,8 @@ impl<S: Service> PortThread<'_, '_, S> {
         }
     }
 
-    /// Handles the messages and settles the session. Messages that come meanwhile wait for another
-    /// step, which is queued after those of other sessions.
+    /// Handles the messages and settles the session. Messages that arrive during the step wait for
+    /// another step, which is queued after those of other sessions.
     fn handle_all(&mut self, id: SessionId, strand: &Strand<S>) {
         let mut held = strand.connection();
         let Some(connection) = held.as_mut() else { return };
@@ -113,7 +113,7 @@ impl<S: Service> PortThread<'_, '_, S> {
         connection.conn.abort(Closed::Reset);
         let lost = connection.conn.out().flying();
         if lost > 0 && !connection.x.flight.sending {
-            // It was taken and not sent: no completion would report it.
+            // This output was taken and not sent: no completion would report it.
             connection.conn.landed(self.context.service, &self.cx(id), lost);
         }
         self.cut(connection);

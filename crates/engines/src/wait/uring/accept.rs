@@ -1,5 +1,5 @@
-//! How a ring takes connections: an accept or a poll that is armed while connections are admitted.
-//! The same for a worker's own ring and for the ring of a completion port.
+//! Accepting on a ring: an accept or a poll that is armed while connections are admitted. A
+//! worker's own ring and the ring of a completion port use the same code.
 
 use std::collections::VecDeque;
 use std::io;
@@ -26,9 +26,9 @@ pub(in crate::wait) type Incoming = (OwnedFd, Option<SocketAddr>);
 
 /// The accept of a ring.
 pub(in crate::wait) struct Accepting {
-    /// How the ring accepts; `None`: it polls, and we accept.
+    /// The ring's way of accepting; `None`: it polls, and a call accepts.
     how: Option<Acceptance>,
-    /// Connections that the kernel took for us beyond the limit.
+    /// Connections that the kernel accepted beyond the limit.
     waiting: VecDeque<Incoming>,
     /// The accept or poll that is armed.
     armed: Option<Armed>,
@@ -53,7 +53,7 @@ impl Accepting {
         (self.armed, self.stopping, self.allowed) = (None, false, ACCEPTS);
     }
 
-    /// The server is forced: what waits is closed.
+    /// The server is forced: waiting connections are closed.
     pub fn clear(&mut self) {
         self.waiting.clear();
     }
@@ -61,8 +61,8 @@ impl Accepting {
     /// The next connection to open a session for, with `live` sessions open.
     ///
     /// A multishot accept takes all that the kernel has, so the excess waits here. While the server
-    /// leaves or drains it is served whatever the limit: no successor can see these connections,
-    /// and their requests may have been sent already.
+    /// leaves or drains, the excess is served regardless of the limit: no successor can see these
+    /// connections, and their requests may have been sent already.
     pub fn next<S: Service>(
         &mut self,
         context: &WorkerContext<'_, S>,
@@ -107,7 +107,8 @@ impl Accepting {
         self.allowed = 0;
         self.armed = Some(match self.how {
             Some(how) => ring.accept(context.listener, TOKEN_LISTENER, how),
-            // It looks first, so no connection is forgotten for which this turn had no time.
+            // The poll looks at once, so no connection is forgotten for which this turn had no
+            // time.
             None => ring.watch_once(context.accept_source.fd(), TOKEN_LISTENER),
         });
     }
@@ -122,7 +123,7 @@ impl Accepting {
         ring: impl FnOnce() -> R,
     ) {
         let mut is_exhausted = false;
-        // Cancelled: by us, or because the thread that armed it has ended.
+        // The accept was cancelled on request, or because the thread that armed it has ended.
         let was_cancelled = |error: &io::Error| error.raw_os_error() == Some(CANCELLED);
         if !result.as_ref().is_err_and(was_cancelled) {
             match admission.sort(result, now, context.slot()) {
@@ -137,8 +138,9 @@ impl Accepting {
         (self.armed, self.stopping) = (None, false);
         let is_leaving = context.phase() == Phase::Leaving;
         if is_leaving && !is_exhausted && is_readable(context.listener) {
-            // The kernel wakes one accept for each connection. If it woke ours, and that was
-            // cancelled before it ran, no other process knows: one more accept takes what waits.
+            // The kernel wakes one accept for each connection. If it woke this accept, which was
+            // cancelled before it ran, no other process knows: one more accept takes the waiting
+            // connection.
             self.arm(context, &mut ring());
         }
     }

@@ -1,4 +1,4 @@
-//! How a session ends on the ring: nothing of it may be armed or in flight when its descriptor is
+//! Ending a session on the ring: nothing of it may be armed or in flight when its descriptor is
 //! closed.
 
 use std::os::fd::AsFd;
@@ -15,7 +15,7 @@ impl<S: Service> Loop<'_, S> {
     pub(super) fn part(&mut self, id: SessionId) -> bool {
         let (now, phase) = (self.event_loop.now, self.event_loop.context.phase());
         let Some(connection) = self.event_loop.table.lookup(id) else { return false };
-        // An armed receive holds the socket; its last completion brings us back here.
+        // An armed receive holds the socket; its last completion leads back here.
         if connection.lingers(now, phase) || connection.x.flight.armed.is_some() {
             return true;
         }
@@ -28,7 +28,7 @@ impl<S: Service> Loop<'_, S> {
         false
     }
 
-    /// Ends a session whatever is armed or in flight.
+    /// Ends a session even if operations are armed or in flight.
     pub(super) fn cut(&mut self, id: SessionId) {
         if let Some(connection) = self.event_loop.table.lookup(id) {
             connection.linger = None;
@@ -52,7 +52,8 @@ impl<S: Service> Loop<'_, S> {
                 self.cut(id);
             }
             Overdue::Lingering => {
-                // It may still read what the kernel holds for it; we receive no longer.
+                // The peer may still read the data that the kernel holds for it; the server
+                // receives no longer.
                 connection.ended = true;
                 self.cut(id);
             }

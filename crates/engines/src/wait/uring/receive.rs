@@ -1,4 +1,4 @@
-//! What comes in: one receive a session that stays armed, and what its completions bring.
+//! Input: each session has one receive that stays armed; its completions bring the bytes.
 
 use std::ops::DerefMut;
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ use crate::parts::connection::Connection;
 /// [1.19 1.31] at depth 16, 1.29 [1.22 1.33] at depth 1 (2 cores, Linux 6.18).
 const OWN_BUFFERS: u8 = 64;
 
-/// What of a connection is armed or in flight on a ring.
+/// A connection's operations that are armed or in flight on a ring.
 #[derive(Default)]
 pub(in crate::wait) struct Flight {
     /// The receive that holds the socket.
@@ -25,7 +25,7 @@ pub(in crate::wait) struct Flight {
     pub sending: bool,
     /// Input is known to be there already.
     waiting: bool,
-    /// How many receives still go into buffers of the session's own.
+    /// The number of receives that still go into the session's own buffers.
     own: u8,
 }
 
@@ -42,7 +42,7 @@ impl Flight {
             (self.armed, self.stopping) = (None, false);
         }
         if matches!(input, Received::NoBuffers) {
-            // What found no buffer is still there.
+            // The bytes that found no buffer are still in the socket.
             (self.own, self.waiting) = (OWN_BUFFERS, true);
         }
     }
@@ -68,7 +68,7 @@ pub(in crate::wait) fn follow<S: Service, X: HasFlight, R: DerefMut<Target = Uri
             flight.own = flight.own.saturating_sub(1);
             flight.armed = Some(ring().receive(fd, id.bits(), how, flight.waiting));
         }
-        // One buffer more does no harm: a receive of one is stopped only to close.
+        // One more buffer does no harm: a receive of one buffer is stopped only to close.
         Some(armed) if !reads && !flight.stopping && (is_over || usual == Receive::Multishot) => {
             flight.stopping = true;
             ring().cancel(armed);

@@ -1,8 +1,8 @@
-//! What goes out: one send a session at a time, of everything that waits. Where a call is tried
-//! first, the ring sends what the call left. Files always go by a call first, `sendfile(2)`: the
-//! ring could only splice them, which the kernel does in threads of its own. When the peer takes no
-//! more of a file, the ring waits until it does. (Sending the next piece by the ring instead took
-//! 2.5 times the CPU for a file of 10 MiB.)
+//! Output: one send at a time for each session, with everything that waits. Where a call is tried
+//! first, the ring sends the rest. Files always go by a call first, `sendfile(2)`: the ring could
+//! only splice them, which the kernel does in threads of its own. When the peer takes no more of a
+//! file, the ring waits until it does. (Sending the next piece by the ring instead took 2.5 times
+//! the CPU for a file of 10 MiB.)
 
 use std::io;
 use std::os::fd::AsFd;
@@ -41,7 +41,7 @@ impl<S: Service> Loop<'_, S> {
         if self.tactics.send == SendBy::Call && !connection.conn.out().has_file() {
             self.send_now(id);
         }
-        // What has left may have made room for a file.
+        // The bytes that left may have made room for a file.
         if self
             .event_loop
             .table
@@ -65,7 +65,7 @@ impl<S: Service> Loop<'_, S> {
         }
     }
 
-    /// Sends files, and what lies before them, as far as the peer takes it and a turn allows. In a
+    /// Sends files, and the output before them, as far as the peer takes it and a turn allows. In a
     /// long turn it sends nothing, so that large transfers do not delay small replies.
     fn send_files(&mut self, id: SessionId) {
         let (context, is_long) = (self.event_loop.context, self.event_loop.is_long());
@@ -94,7 +94,7 @@ impl<S: Service> Loop<'_, S> {
         self.launch(id);
     }
 
-    /// The peer takes output again, or the wait for that is over.
+    /// The peer takes output again, or the wait for it is over.
     pub(super) fn writable(&mut self, id: SessionId) {
         if let Some(connection) = self.event_loop.table.lookup(id) {
             connection.x.flight.sending = false;
@@ -102,7 +102,7 @@ impl<S: Service> Loop<'_, S> {
         }
     }
 
-    /// One `send(2)` of what lies in one piece.
+    /// One `send(2)` of output in one piece.
     fn send_now(&mut self, id: SessionId) {
         let context = self.event_loop.context;
         let Some(At { connection, cx, .. }) = self.event_loop.at(id) else { return };
@@ -125,7 +125,7 @@ impl<S: Service> Loop<'_, S> {
     }
 }
 
-/// A send has completed, in part or (`load` comes back) for good.
+/// A send has completed in part, or, if `load` comes back, as a whole.
 pub(in crate::wait) fn land<S: Service, X: HasFlight>(
     context: &WorkerContext<'_, S>,
     cx: &Cx<'_, S::State>,
@@ -140,7 +140,7 @@ pub(in crate::wait) fn land<S: Service, X: HasFlight>(
     }
     if let Some(load) = load {
         connection.x.flight().sending = false;
-        // What a failed send did not carry is lost with the connection.
+        // The bytes that a failed send did not carry are lost with the connection.
         let lost = connection.conn.out().flying();
         if lost > 0 {
             connection.conn.landed(context.service, cx, lost);
@@ -149,7 +149,7 @@ pub(in crate::wait) fn land<S: Service, X: HasFlight>(
     }
 }
 
-/// Takes what waits to be sent; there are no files before it.
+/// Takes the output to be sent; there are no files before it.
 pub(in crate::wait) fn load(out: &mut Out) -> Option<Load> {
     let mut chunks = Vec::new();
     let mut first = None;
@@ -174,7 +174,7 @@ pub(in crate::wait) fn load(out: &mut Out) -> Option<Load> {
     }
 }
 
-/// Puts the buffers of a landed send back among the spare ones.
+/// Returns the buffers of a landed send to the spare ones.
 fn reuse(load: Load, buffers: &mut Buffers) {
     let mut put = |chunk| {
         if let Chunk::Owned(bytes) = chunk {

@@ -1,4 +1,4 @@
-//! The ways in which a ring can do the four things that a loop does. Each has a default, chosen by
+//! The ways in which a ring can do the four tasks of a loop. Each task has a default, chosen by
 //! `cargo xtask bench uring`; the others stay, so that the choice can be measured again on another
 //! machine.
 
@@ -10,47 +10,45 @@ use sys::uring::{Acceptance, Feature, Port, Receive, Refusal, Setup, Uring};
 use crate::axes::{Accept, Wait};
 use crate::shape::{Refused, Shape};
 
-/// How bytes come.
+/// The way of receiving bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecvBy {
-    /// One multishot receive into buffers that the kernel takes from a ring: a session that waits
-    /// owns none. One that found the ring empty goes on as [`RecvBy::Own`] for a while.
+    /// One multishot receive into buffers that the kernel takes from a ring: a waiting session owns
+    /// none. A session that found the ring empty continues as [`RecvBy::Own`] for a while.
     #[default]
     Ring,
     /// One receive at a time into a buffer of that ring.
     Once,
-    /// One receive at a time into the session's own buffer. One that waits holds a small one; a
-    /// large one is lent where the kernel has said that more is there.
+    /// One receive at a time into the session's own buffer. A waiting session holds a small buffer;
+    /// it gets a large one where the kernel has reported more input.
     Own,
 }
 
-/// How bytes leave.
+/// The way of sending bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendBy {
     /// All sends of a turn leave with one enter.
     #[default]
     Ring,
-    /// Each session's by a `send(2)` at the end of the turn; what it does not take goes on the
-    /// ring.
+    /// Each session's output by a `send(2)` at the end of the turn; the rest goes on the ring.
     Call,
 }
 
-/// How connections come.
+/// The way of accepting connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptBy {
     /// One multishot accept, armed while the admission is open. Only for a ring with a listener of
-    /// its own: of several on one listener the kernel completes the one that was armed first,
-    /// always.
+    /// its own: of several accepts on one listener the kernel always completes the one armed first.
     Multi,
     /// One accept at a time, which is armed again at the end of the turn and so stands at the end
-    /// of the line. A worker that is frozen has taken one connection, or its wake-up.
+    /// of the line. A frozen worker has taken one connection, or its wake-up.
     Once,
-    /// A poll that wakes every worker, and `accept4(2)` by whoever comes first. A worker that is
-    /// frozen takes none.
+    /// A poll that wakes every worker; the first one takes the connection with `accept4(2)`. A
+    /// frozen worker takes none.
     Poll,
 }
 
-/// How descriptors are closed.
+/// The way of closing descriptors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CloseBy {
     /// With the next enter.
@@ -60,23 +58,23 @@ pub enum CloseBy {
     Call,
 }
 
-/// How a ring does its work.
+/// The tactics of a ring: one for each task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tactics {
-    /// How bytes come.
+    /// The way of receiving bytes.
     pub recv: RecvBy,
-    /// How bytes leave.
+    /// The way of sending bytes.
     pub send: SendBy,
-    /// How connections come; `None`: as fits the listener.
+    /// The way of accepting connections; `None`: as fits the listener.
     pub accept: Option<AcceptBy>,
-    /// How descriptors are closed.
+    /// The way of closing descriptors.
     pub close: CloseBy,
 }
 
 impl Tactics {
-    /// The tactics of a shape, with what was left open decided.
+    /// The tactics of a shape, with every open choice decided.
     pub fn of(shape: &Shape) -> Tactics {
-        // What an acceptor gives is taken by calls.
+        // Connections from an acceptor are taken by calls.
         let is_given = shape.accept.has_acceptor();
         let is_port = shape.wait == Wait::Port;
         let is_shared = shape.accept == Accept::Shared && shape.workers > 1 && !is_port;
@@ -88,7 +86,7 @@ impl Tactics {
     /// A ring that can be used in these ways.
     ///
     /// # Errors
-    /// The kernel refuses a ring, or lacks a way; that is named, with another.
+    /// The kernel refuses a ring, or lacks a tactic; the error names it and an alternative.
     pub(super) fn ring(self, setup: &Setup) -> Result<Uring, Refusal> {
         let ring = Uring::new(&self.fitted(setup))?;
         self.check(&ring)?;
@@ -100,7 +98,7 @@ impl Tactics {
     /// # Errors
     /// As [`Tactics::ring`].
     pub(in crate::wait) fn port(self, setup: &Setup) -> Result<Port, Refusal> {
-        // A connection that finds the ring of buffers empty goes on with its own.
+        // A connection that finds the ring of buffers empty continues with its own.
         let port = Port::new(&self.fitted(setup))?;
         self.check(&port.hub())?;
         Ok(port)
@@ -133,7 +131,7 @@ impl Tactics {
         }
     }
 
-    /// How the ring accepts; `None`: it only polls.
+    /// The ring's way of accepting; `None`: it only polls.
     pub(in crate::wait) fn acceptance(self) -> Option<Acceptance> {
         match self.accept {
             None | Some(AcceptBy::Multi) => Some(Acceptance::Multishot),
@@ -143,18 +141,18 @@ impl Tactics {
     }
 }
 
-/// What is in force about the rings of a server.
+/// The features in use on the rings of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rings {
-    /// How they do their work; nothing is left open.
+    /// The tactics of the rings; every choice is decided.
     pub tactics: Tactics,
     /// The flags in force.
     pub flags: Vec<&'static str>,
-    /// The flags that were wished for and that this kernel lacks.
+    /// The requested flags that this kernel lacks.
     pub refused: Vec<&'static str>,
 }
 
-/// Finds out what the rings of a shape will be, by making one.
+/// Finds the properties of a shape's rings, by making one.
 ///
 /// # Errors
 /// As [`Tactics::ring`].

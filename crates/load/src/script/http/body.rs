@@ -1,6 +1,6 @@
-//! The body of a reply: how much is still to come (RFC 9112 section 6).
+//! The body of a reply, and its missing part (RFC 9112 section 6).
 
-/// How a body ends, and how much has arrived.
+/// The way a body ends, and the part that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
     /// The head gives its length.
@@ -30,12 +30,12 @@ pub(super) enum Chunk {
 const LINE_MAX: usize = 4096;
 
 impl Body {
-    /// Nothing.
+    /// An empty body.
     pub(super) fn empty() -> Self {
         Self::Sized { left: 0, seen: 0 }
     }
 
-    /// Chunks, none of which has arrived.
+    /// A chunked body of which nothing has arrived.
     pub(super) fn chunked() -> Self {
         Self::Chunked { at: Chunk::Size, seen: 0 }
     }

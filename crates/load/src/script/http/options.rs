@@ -1,4 +1,4 @@
-//! What to request from a web server, and what to expect.
+//! The requests to a web server, and the expected replies.
 
 use crate::parse::Usage;
 use std::fmt;
@@ -22,7 +22,7 @@ pub struct HttpOptions {
     pub seed: u64,
 }
 
-/// What a right reply looks like.
+/// The properties of a right reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expectation {
     /// The status; `None`: any of 200 to 399.

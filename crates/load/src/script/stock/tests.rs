@@ -56,7 +56,7 @@ fn rows(left: &[u64; 2]) -> String {
     format!("1 {} 1000\n5 {} 3700\n", left[0], left[1])
 }
 
-/// What a right server answers.
+/// The answer of a correct server.
 fn honest(request: &str, left: &mut [u64; 2]) -> String {
     let words: Vec<&str> = request.split(' ').collect();
     let [command, id, amount] = words[..] else { return rows(left) };

@@ -1,4 +1,4 @@
-//! What a pool does seldom: finding slots, guarding them, giving them up.
+//! Rare operations of a pool: finding slots, guarding them, retiring them.
 
 use std::panic::Location;
 use std::ptr::{self, NonNull};
@@ -9,8 +9,8 @@ use super::table::{Chain, EACH, End, Meta, WATCHED};
 use super::{BARE, GUARDED, POISONED, Pool, unwatched};
 
 impl<T> Pool<T> {
-    /// Looks at all canaries and all poison, whatever they belong to; damage is told as faults.
-    /// Returns how many faults there have been so far, found now or before.
+    /// Checks all canaries and all poison and reports damage as faults. Returns the number of
+    /// faults so far, found now or before.
     pub fn patrol(&mut self) -> u64 {
         for index in 0..self.table.len() {
             let is_live = self.table.get(index).is_some_and(Meta::is_live);
@@ -27,8 +27,8 @@ impl<T> Pool<T> {
         self.faults_found()
     }
 
-    /// Gives the memory of free slots back to the heap, with [`crate::Backing::List`]; returns how
-    /// many. The slots stay usable and take memory anew.
+    /// Returns the memory of free slots to the heap, with [`crate::Backing::List`]; returns the
+    /// number of slots. They stay usable and allocate again on demand.
     pub fn trim(&mut self) -> usize {
         self.release_quarantine();
         let quick = std::mem::replace(&mut self.quick, ptr::null_mut());
@@ -38,14 +38,15 @@ impl<T> Pool<T> {
             while let Some(meta) = unsafe { free.pop() } {
                 let index = index_of(meta);
                 let marks = self.marks[index as usize];
-                // A damaged slot stays, so that its damage is told when it is used again.
+                // A damaged slot keeps its memory, so that the damage is
+                // reported when it is used again.
                 let is_sound =
                     marks & POISONED == 0 || guard::look_inside(&self.arena, index).is_ok();
                 if marks & BARE == 0 && is_sound && self.arena.give_back(index) {
                     self.marks[index as usize] = BARE;
                     trimmed += 1;
                 }
-                // In the order of before.
+                // In the former order.
                 // SAFETY: as above.
                 unsafe { self.chain.push(meta, End::Back) };
             }
@@ -84,7 +85,7 @@ impl<T> Pool<T> {
         }
     }
 
-    /// A slot with memory and without damage, from wherever there is one.
+    /// A slot with memory and without damage, from any source.
     fn free_slot(&mut self) -> Option<NonNull<Meta>> {
         loop {
             if let Some(meta) = NonNull::new(self.quick) {
@@ -132,8 +133,8 @@ impl<T> Pool<T> {
         })
     }
 
-    /// Ends the life of an object that has to be looked at, and looks at its canaries; whatever
-    /// else the handle names is a fault. The object still lies there.
+    /// Ends the life of an object that needs a check, and checks its canaries; any other handle is
+    /// a fault. The object still lies there.
     #[cold]
     #[inline(never)]
     pub(super) fn end_watched(&mut self, handle: Handle<T>) -> Result<(), Fault> {
@@ -155,8 +156,8 @@ impl<T> Pool<T> {
         seen
     }
 
-    /// Makes a slot free that has to be looked at: one that was guarded is poisoned and kept out of
-    /// use for a while.
+    /// Frees a slot that needs a check: one that was guarded is poisoned
+    /// and kept out of use for a while.
     #[cold]
     #[inline(never)]
     pub(super) fn reap(&mut self, index: u32) {
@@ -174,7 +175,7 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Puts a slot that was carved, and is in no chain, into that of slots to be looked at.
+    /// Puts a carved slot that is in no chain into the chain of slots that need a check.
     fn push(&mut self, index: u32) {
         let end = if self.order == Order::Lifo { End::Front } else { End::Back };
         let meta =
@@ -189,7 +190,7 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Writes canaries and poison of a slot anew, so that one fault is told once.
+    /// Rewrites the canaries and poison of a slot, so that one fault is reported once.
     fn mend(&mut self, index: u32) {
         if !self.table.get(index).is_some_and(Meta::is_live) {
             guard::poison(&self.arena, index);
@@ -197,7 +198,7 @@ impl<T> Pool<T> {
         guard::fence(&self.arena, index);
     }
 
-    /// Tells a fault and gives its slot up.
+    /// Reports a fault and retires its slot.
     fn retire(&mut self, fault: Fault, index: u32) {
         self.retired += 1;
         self.tell(fault, index);
@@ -212,7 +213,7 @@ impl<T> Pool<T> {
         fault
     }
 
-    /// Who put the last object of slot `index` there, if that object was watched.
+    /// The line that put the last object of slot `index` there, if that object was watched.
     pub(super) fn put_by(&self, index: u32) -> Option<&'static Location<'static>> {
         let was_watched = self.marks.get(index as usize)? & (GUARDED | POISONED) != 0;
         self.watch.as_ref().filter(|_| was_watched)?.put_by(index)
@@ -234,6 +235,6 @@ impl<T> Pool<T> {
 
 /// The index of a slot of a table.
 fn index_of(meta: NonNull<Meta>) -> u32 {
-    // SAFETY: whoever has its address has it from the table.
+    // SAFETY: the address comes from the table.
     unsafe { meta.as_ref() }.place.index()
 }

@@ -1,37 +1,37 @@
-//! What is known of a pool's slots, apart from their data: a line's half for each.
+//! The metadata of a pool's slots, apart from their data: half a cache line each.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 
 use super::super::Place;
 
-/// What is known of a slot. Its links are addresses, and whatever a handle repeats lies here ready
-/// made, so that an object's birth and its end are loads and stores and next to no arithmetic.
+/// The metadata of a slot. Its links are addresses, and all fields of a handle lie here ready made,
+/// so an object's birth and end are loads and stores with almost no arithmetic.
 #[repr(align(32))]
 pub(super) struct Meta {
-    /// The number of the present life, or of the next one where the slot is free. It grows by
-    /// [`EACH`] at each end and begins at a number of the pool's own, so that one comparison tells
-    /// strangers as well as late handles. With [`WATCHED`] it is no handle's, so that whoever takes
-    /// the object is led to what has to be looked at.
+    /// The number of the present life, or of the next one if the slot is free. It grows by [`EACH`]
+    /// at each end and begins at a number of the pool's own, so one comparison detects handles of
+    /// other pools as well as late ones. With [`WATCHED`] it matches no handle, so taking the
+    /// object leads to the path that checks.
     pub(super) life: u64,
-    /// Where the slot's data lies: the same path for both kinds of backing.
+    /// The address of the slot's data: the same path for both kinds of backing.
     pub(super) data: NonNull<u8>,
-    /// The next slot of the same chain, null behind the last; [`LIVE`] while an object lives.
+    /// The next slot of the same chain, null at the end; [`LIVE`] while an object lives.
     pub(super) next: *mut Meta,
-    /// As the handles of its objects have it.
+    /// The place, as in the handles of its objects.
     pub(super) place: Place,
 }
 
 const _: () = assert!(size_of::<Meta>() == 8 * Place::WORDS as usize);
 
-/// Set in the life of an object that cannot be taken without a look; no life grows up to here.
+/// Set in the life of an object that needs a check when it is taken; no life grows up to here.
 pub(super) const WATCHED: u64 = 1 << 63;
 
-/// From one life to the next: those of a shared pool's slots have odd numbers for objects that are
-/// detached, and both count alike.
+/// The step from one life to the next. In a shared pool odd lives mean detached objects;
+/// both kinds of pool count alike.
 pub(super) const EACH: u64 = 2;
 
-/// The link of a slot whose object lives: no slot's address, for it is odd.
+/// The link of a slot whose object lives. It is odd, so it is no slot's address.
 pub(super) const LIVE: *mut Meta = ptr::without_provenance_mut(1);
 
 impl Meta {
@@ -47,19 +47,19 @@ impl Meta {
     }
 }
 
-/// The slots that were ever used, by index. They do not move, so a link may be an address.
+/// The metadata of all used slots, by index. They do not move, so a link may be an address.
 pub(super) struct Table {
     base: NonNull<Meta>,
-    /// Words of the slots that were ever used.
+    /// The size of the used slots, in words.
     words: usize,
     capacity: usize,
 }
 
 impl Table {
-    /// An empty table. The address range is reserved at once, memory is touched as it is used.
+    /// An empty table. The address range is reserved at once; memory is touched on use.
     ///
     /// # Panics
-    /// If so many slots are more than memory can hold.
+    /// If memory cannot hold `capacity` slots.
     pub(super) fn new(capacity: u32) -> Table {
         let capacity = capacity.max(1) as usize;
         let layout = layout(capacity);
@@ -74,7 +74,7 @@ impl Table {
         (self.words / Place::WORDS as usize) as u32
     }
 
-    /// Adds a slot behind the last.
+    /// Appends a slot.
     ///
     /// # Panics
     /// If the table is full.
@@ -89,23 +89,25 @@ impl Table {
         slot
     }
 
-    /// The address of the slot at `place`, whatever tag that bears, if it was ever used: valid for
-    /// as long as the table is there.
+    /// The address of the slot at `place`, whatever its tag, if it was ever used:
+    /// valid while the table exists.
     #[inline(always)]
     pub(super) fn at(&self, place: Place) -> Option<NonNull<Meta>> {
         let words = place.words();
-        // SAFETY: it is below the end of the slots, and a whole number of them from their begin.
+        // SAFETY: it is below the end of the slots, and a whole number
+        // of them from their beginning.
         (words < self.words).then(|| unsafe { self.base.cast::<u64>().add(words).cast() })
     }
 
-    /// What is known of slot `index`, if it was ever used.
+    /// The metadata of slot `index`, if it was ever used.
     #[inline]
     pub(super) fn get(&self, index: u32) -> Option<&Meta> {
-        // SAFETY: a slot of the table is initialised, and nobody writes while `self` is borrowed.
+        // SAFETY: a slot of the table is initialised, and no writer
+        // exists while `self` is borrowed.
         self.at(Place::new(0, index)).map(|meta| unsafe { meta.as_ref() })
     }
 
-    /// What is known of slot `index`, if it was ever used.
+    /// The metadata of slot `index`, if it was ever used.
     #[inline]
     pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut Meta> {
         // SAFETY: as in `get`, and `self` is borrowed for writing.
@@ -129,7 +131,7 @@ impl Drop for Table {
     }
 }
 
-/// Slots linked by [`Meta::next`], of which one end is taken from.
+/// Slots linked by [`Meta::next`]; taking happens at one end only.
 pub(super) struct Chain {
     first: *mut Meta,
     last: *mut Meta,
@@ -138,10 +140,10 @@ pub(super) struct Chain {
 impl Chain {
     pub(super) const EMPTY: Chain = Chain { first: ptr::null_mut(), last: ptr::null_mut() };
 
-    /// The slots of a chain that only its `first` is known of.
+    /// The chain that begins at `first`; walks to find its last slot.
     pub(super) fn from(first: *mut Meta) -> Chain {
         let mut last = first;
-        // SAFETY: what is linked are slots of one table, which is there, and the last has null.
+        // SAFETY: the linked slots belong to one table, which exists, and the last has null.
         while let Some(next) = unsafe { last.as_ref() }.map(|it| it.next).filter(|it| !it.is_null())
         {
             last = next;
@@ -156,7 +158,7 @@ impl Chain {
     /// Takes the first.
     ///
     /// # Safety
-    /// The table of its slots is there.
+    /// The table of its slots must exist.
     pub(super) unsafe fn pop(&mut self) -> Option<NonNull<Meta>> {
         let first = NonNull::new(self.first)?;
         // SAFETY: a slot of the table, as the caller says.
@@ -164,10 +166,10 @@ impl Chain {
         Some(first)
     }
 
-    /// Puts `meta`, which is in no chain, to one end.
+    /// Puts `meta`, which is in no chain, at one end.
     ///
     /// # Safety
-    /// It and the table of the other slots are there.
+    /// Its table, and that of the other slots, must exist.
     pub(super) unsafe fn push(&mut self, meta: NonNull<Meta>, end: End) {
         let slot = meta.as_ptr();
         let is_first = self.is_empty();

@@ -1,4 +1,4 @@
-//! What the order and the backing of a pool do.
+//! Tests of the order and the backing of a pool.
 
 use super::super::Backing;
 use super::*;

@@ -16,7 +16,7 @@ pub(super) const HASHED: &str = "hash table";
 /// The structures of the corrected run; the first is the baseline.
 pub(super) const ARMS: [&str; 5] = [BALANCED, PLAIN, SORTED, BTREE, HASHED];
 
-/// What is asked of a structure of keys.
+/// The operations of a structure of keys.
 pub(super) trait Map {
     fn name(&self) -> &'static str;
     /// Makes it empty; storage is kept where it keeps any.
@@ -24,12 +24,12 @@ pub(super) trait Map {
     /// Puts a new key in.
     fn insert(&mut self, key: u64);
     fn find(&self, key: u64) -> bool;
-    /// Takes a key out; says whether it was there.
+    /// Removes a key; returns whether it was there.
     fn erase(&mut self, key: u64) -> bool;
     fn len(&self) -> usize;
     /// The sum of up to `count` keys in order, from `from` on.
     fn sum(&self, from: u64, count: usize) -> u64;
-    /// Bytes for each key, where that is known.
+    /// Bytes for each key, where known.
     fn bytes(&self) -> Option<f64>;
 }
 
@@ -57,7 +57,7 @@ pub(super) fn arriving(count: usize) -> Vec<Box<dyn Map>> {
     all
 }
 
-/// How deep a plain and a red-black tree of these keys are.
+/// The depths of a plain and a red-black tree of these keys.
 pub(super) fn depths(keys: &[u64]) -> [u32; 2] {
     let mut plain = Lent::<Bst>::new(PLAIN, keys.len());
     let mut balanced = Lent::<RedBlack>::new(BALANCED, keys.len());
@@ -76,7 +76,7 @@ struct Lent<T> {
 }
 
 impl<T: SearchTree> Lent<T> {
-    /// Room for `count` keys, and one more that comes before another goes.
+    /// Room for `count` keys, and for one more that is inserted before another is erased.
     fn new(name: &'static str, count: usize) -> Lent<T> {
         let nodes = vec![Node::default(); Node::<u64>::slots_for(count + 1)];
         Lent { name, tree: T::default(), nodes }
@@ -224,14 +224,14 @@ impl Map for HashMap<u64, u32> {
         HashMap::len(self)
     }
 
-    /// It has no order: all keys are sorted out.
+    /// The map has no order, so all keys are sorted.
     fn sum(&self, from: u64, count: usize) -> u64 {
         let mut keys: Vec<u64> = self.keys().copied().filter(|key| *key >= from).collect();
         keys.sort_unstable();
         keys.iter().take(count).sum()
     }
 
-    /// An entry, and the byte beside it; the table grows by doubling.
+    /// An entry and its control byte; the table grows by doubling.
     fn bytes(&self) -> Option<f64> {
         let entries = self.capacity() as f64 * 8.0 / 7.0;
         Some(entries * (size_of::<(u64, u32)>() + 1) as f64 / HashMap::len(self).max(1) as f64)
@@ -333,7 +333,7 @@ mod tests {
                 for map in &maps {
                     assert_eq!(map.len(), model.len(), "seed {seed}, {}", map.name());
                     assert_eq!(map.find(asked), model.contains(&asked), "{}", map.name());
-                    // Those without an order are asked for all of it.
+                    // Maps without an order return all keys.
                     if map.name() != LIST {
                         assert_eq!(map.sum(from, 5), sum, "seed {seed}, {}", map.name());
                     }

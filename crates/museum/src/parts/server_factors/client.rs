@@ -10,17 +10,17 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// How long a server may keep silent.
+/// The time limit on a server's silence.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What one window brought.
+/// The result of one window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     /// Packets that came back.
     pub(super) packets: u64,
-    /// Of them, those that were not what was sent.
+    /// Those that differ from the sent packet.
     pub(super) wrong: u64,
-    /// How often something was received.
+    /// The number of receptions.
     pub(super) receptions: u64,
     /// From the first packet sent to the last one back.
     pub(super) took: Duration,
@@ -52,7 +52,7 @@ struct Client {
     /// Batches on their way: the number after their last packet, and when they were sent.
     sent: VecDeque<(u64, Instant)>,
     greeted: bool,
-    /// What is sent, in memory that is used again.
+    /// The bytes to send, in reused memory.
     bytes: Vec<u8>,
 }
 
@@ -71,11 +71,11 @@ impl Client {
         (0..count as u64).for_each(|at| self.bytes.extend_from_slice(&packet(self.next + at)));
         self.next += count as u64;
         self.sent.push_back((self.next, Instant::now()));
-        // A window is far smaller than what the kernel takes.
+        // A window is far smaller than the kernel's buffer.
         self.stream.write_all(&self.bytes)
     }
 
-    /// Receives what is there; returns how many packets came, how many were wrong.
+    /// Receives the available bytes; returns the number of packets and the number of wrong ones.
     fn receive(&mut self, latencies: &mut Vec<u64>) -> io::Result<(u64, u64)> {
         let mut bytes = [0; 16 * 1024];
         let count = match self.stream.read(&mut bytes) {

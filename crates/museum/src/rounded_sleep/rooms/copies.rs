@@ -1,6 +1,6 @@
-//! Packets grow, sent as fast as possible, until a copy costs more than avoiding it; then the
-//! number of streams grows, with packets of a network's size. Blocks are paired, their order is
-//! random.
+//! Growing packets, sent as fast as possible, until a copy costs more than avoiding it; then a
+//! growing number of streams with packets of a network's size. Blocks are paired, and their order
+//! is random.
 
 use super::{alone, sink};
 use crate::contest::{Costs, Rng};
@@ -24,7 +24,7 @@ const PATHS: [(&str, &str); 5] = [
     ("sendfile", "pages of the file: no copy"),
     ("msg-zerocopy", "pages of the program: no copy"),
 ];
-/// Those of them that copy nothing.
+/// Those that copy nothing.
 const FREE: [&str; 2] = ["sendfile", "msg-zerocopy"];
 /// Fifty packets a call, copied and not.
 const COPIED: &str = "gso";
@@ -48,7 +48,7 @@ pub fn effort(settings: &Settings) -> Effort {
     sized.and(Effort::new(1, Duration::from_millis(750) * rated / share / share))
 }
 
-/// What the arms cost at one place of the axis; the first is the base.
+/// The costs of the arms at one place of the axis; the first arm is the base.
 pub struct At {
     place: u32,
     costs: Costs,
@@ -57,7 +57,7 @@ pub struct At {
 pub fn measure(stage: &mut Stage<'_>, it: &mut Draft, senders: &[String]) -> Result<(), Fault> {
     let quick = stage.settings().quick;
     let sizes: &[u32] = if quick { &QUICK } else { &SIZES };
-    // A quick visit knows only some senders, so paths are tried whether or not they were listed.
+    // A quick visit knows only some senders, so it tries paths that are not listed too.
     let works = |name: &&str| quick || senders.iter().any(|it| it == name);
     let paths: Vec<&str> = PATHS.iter().map(|(name, _)| *name).filter(works).collect();
     let sink = sink(stage);
@@ -119,7 +119,7 @@ fn measured(
                 // The last is the base once more.
                 let sender = names.get(at).copied().unwrap_or(base);
                 let reading = stage.cast(sender, work(place), around)?;
-                // What could not run is no number; ratios leave it out.
+                // A failed run yields NaN; ratios leave it out.
                 costs[at].push(reading.map_or(f64::NAN, |it| it.each_ns()));
             }
         }
@@ -187,7 +187,7 @@ pub fn draft(it: &mut Draft, found: &[At], whole: &[At], paths: &[&str], around:
     it.expect_ratio("copies-matter-by-the-call", by_call.as_ref());
 }
 
-/// Ratios to one copy against what grows.
+/// Ratios to one copy, against the growing quantity.
 fn ratios(part: &mut Part, found: &[At], paths: &[&str]) {
     for path in paths {
         let points = found
@@ -198,8 +198,8 @@ fn ratios(part: &mut Part, found: &[At], paths: &[&str]) {
     part.series(one("one copy", found.iter().map(|at| f64::from(at.place))));
 }
 
-/// At which size a path without a copy becomes as cheap as one copy: the straight line between two
-/// sizes, on axes of factors, in each block; `None` if that is not so in every block.
+/// The size at which a path without a copy becomes as cheap as one copy: the straight line between
+/// two sizes, on logarithmic axes, in each block; `None` unless every block has one.
 fn crossings(found: &[At], path: &str) -> Option<Vec<f64>> {
     let blocks = found.first()?.costs.of(BASE).len();
     let ratio = |at: &At, block: usize| {

@@ -82,7 +82,7 @@ pub fn draft(it: &mut Draft, arms: &[Arm], work: Work) {
     part.named(arms.iter().map(|it| it.sender.clone()));
     for (rank, name) in RANKS.iter().enumerate() {
         let points = arms.iter().zip(1..).filter_map(|(arm, at)| {
-            // A packet that is not late at all needs a place on a logarithmic axis too.
+            // A packet without any lateness also needs a place on a logarithmic axis.
             Some((f64::from(at), arm.p999(rank)?.max(0.001)))
         });
         part.series(Series::measured(name.words(), points).drawn_as(Mark::Point));
@@ -103,7 +103,7 @@ fn kernel_timed(arms: &[Arm]) -> Option<&Arm> {
     KERNEL_TIMED.iter().find_map(|name| of(arms, name).filter(|it| it.p999(0).is_some()))
 }
 
-/// How late the plain sender, the kernel-timed one and the one in front are.
+/// The lateness of the plain sender, the kernel-timed one and the leading one.
 fn compared(arms: &[Arm]) -> Option<(f64, &Arm, f64, Option<f64>)> {
     let kernel = kernel_timed(arms)?;
     let front = of(arms, FRONT.0).and_then(|it| it.p999(FRONT.1));

@@ -1,4 +1,4 @@
-//! What a packet takes by every sender: calls, copies, changes of context, kernel memory, CPU time.
+//! The cost of a packet by each sender: calls, copies, changes of context, kernel memory, CPU time.
 //! The third table of the paper compares these in words; here they are counted.
 
 use super::{alone, sink};
@@ -30,7 +30,7 @@ pub fn measure(stage: &mut Stage<'_>, it: &mut Draft, senders: &[String]) -> Res
     let quick = stage.settings().quick;
     let time = Duration::from_millis(if quick { 150 } else { 1_500 });
     let many = Work { streams: if quick { 50 } else { STREAMS }, ..Work::audio(time) };
-    // One packet at a wake-up, so that a wheel cannot gather what strace holds up.
+    // One packet at a wake-up, so that a wheel cannot batch the packets that strace delays.
     let packets = if quick { 10 } else { 60 };
     let few = Work { gap_us: 10_000, packets, payload: 1_316, ..Work::audio(time) };
     let sink = sink(stage);
@@ -153,7 +153,7 @@ fn compared(it: &mut Draft, all: &[Cost], sink: Sink) {
         Some(short(it.census.as_ref()?.all()))
     });
     row("change of buffers: copies of a byte", ["high", "none", "low"], &copies);
-    // One measure for all of them: the whole core's, where it was counted everywhere.
+    // One measure for all of them: the whole core's, if it was counted for all.
     let whole = |it: &&Cost| it.reading.as_ref().and_then(|it| it.soak_ns).is_some();
     let is_core = ours.iter().all(whole);
     let whose = if is_core { "the core" } else { "the process" };

@@ -1,5 +1,5 @@
 //! Ten sessions by every sender on an idle machine: the paper's first table beside ours. The second
-//! table shares how a sender is run and how its sessions are summed up.
+//! table uses the same way to run a sender and to sum up its sessions.
 
 use super::super::{IDLE, IDLE_RANGES};
 use super::{alone, time};
@@ -11,7 +11,7 @@ use lab::pace::{Around, Lateness, Reading, Sink, Work};
 use stats::median;
 use stats::words;
 
-/// What a session of 1000 packets should take, seconds.
+/// The ideal duration of a session of 1000 packets, seconds.
 pub const IDEAL: f64 = 29.97;
 
 /// The readings of one sender in one rank, block by block.
@@ -46,7 +46,7 @@ pub fn late(readings: &[Reading], which: fn(&Lateness) -> i64) -> Option<f64> {
     middle(readings, |it| Some(which(&it.late?) as f64 / 1e6))
 }
 
-/// How long sessions took, by what their schedule says: the mean, the shortest, the longest.
+/// The duration of sessions divided by that of their schedule: the mean, the shortest, the longest.
 pub fn stretched(readings: &[Reading], work: Work) -> Option<[f64; 3]> {
     let ideal = (work.gap() * (work.packets - 1)).as_nanos() as f64;
     let of = |which: fn(&lab::pace::Extent) -> i64| {
@@ -60,8 +60,8 @@ pub fn extent([mean, least, most]: [f64; 3]) -> String {
     format!("{mean:.4} ({least:.4} to {most:.4})")
 }
 
-/// What a session of 1000 packets takes at the drift that was found, seconds; a look is too short
-/// for that.
+/// The duration of a session of 1000 packets at the measured drift, seconds. Readings of up to one
+/// second are too short for that.
 fn seconds(readings: &[Reading]) -> Option<f64> {
     middle(readings, |it| {
         let is_long = it.ended_ns - it.began_ns > 1_000_000_000;
@@ -69,7 +69,7 @@ fn seconds(readings: &[Reading]) -> Option<f64> {
     })
 }
 
-/// What the paper published, by the schedule of a session.
+/// The paper's figures, divided by the schedule of a session.
 pub fn published(
     part: &mut Part,
     rows: [(f64, (f64, f64)); 2],

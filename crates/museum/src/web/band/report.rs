@@ -1,4 +1,4 @@
-//! What the exhibit on bands reports: churn, its trigger, its cost.
+//! The report of the exhibit on bands: churn, its trigger, its cost.
 
 use super::super::cases::{self, Case, Results, churn, cpu_ms, p99_ms, process_churn, rps};
 use super::super::servers::Toil;
@@ -13,7 +13,7 @@ use document::{Mark, Series};
 use stats::words;
 use stats::{Comparison, VALUES_MIN};
 
-/// How many times less `damped` should start and end.
+/// The expected share of starts and ends with `damped`.
 const TENTH: f64 = 0.1;
 
 pub(super) fn draft(results: &Results, drops: &[Drop], terms: &Terms, toil: Toil) -> Draft {
@@ -68,8 +68,8 @@ fn beside(
     results.against(at(results, server, WOBBLING, width)?, at(results, FIXED, WOBBLING, 1)?, figure)
 }
 
-/// CPU that a thread costs from its start to its end, milliseconds: what Apache's rule uses more
-/// than the fixed pool, over the threads that it started (every second one of the churn).
+/// The CPU cost of a thread from its start to its end, milliseconds: the extra CPU of Apache's rule
+/// over the fixed pool, divided by the threads that it started (every second one of the churn).
 fn thread_ms(results: &Results) -> Vec<f64> {
     let pair = at(results, APACHE, WOBBLING, 1).zip(at(results, FIXED, WOBBLING, 1));
     let Some((a, s)) = pair else { return Vec::new() };

@@ -1,16 +1,16 @@
-//! Whose limit the first failure was: the client's, the backlog's or the server's.
+//! The limit behind the first failure: the client's, the backlog's or the server's.
 //!
 //! A full backlog also has a less visible effect. A client whose handshake met a full accept queue
-//! believes that it is connected, since only the last segment of three was dropped; it sends its
-//! request and never gets an answer. The kernel's count of full queues tells that from a slow
-//! server.
+//! treats the connection as established, because only the last of three segments was dropped; it
+//! sends its request and never gets an answer. The kernel's count of full queues distinguishes this
+//! from a slow server.
 
 use super::super::cases::Results;
 use crate::stage::WebRun;
 use stats::words;
 use std::collections::BTreeMap;
 
-/// Whose limit it was, in words.
+/// The limit, in words.
 pub fn of(run: &WebRun) -> String {
     let overflows = run.kernel.listen_overflows.unwrap_or(0);
     let queue = match overflows {

@@ -1,4 +1,4 @@
-//! What the exhibit on three servers reports.
+//! The report of the exhibit on three servers.
 
 use super::super::cases::{self, Case, Results, cpu_ms, rps, whole_ms};
 use super::super::locust::Swarm;
@@ -10,7 +10,7 @@ use crate::stage::WebRun;
 use document::{Mark, Series};
 use stats::words;
 
-/// What was published: requests a second, mean in ms, requests before the first failure.
+/// The published figures: requests a second, mean in ms, requests before the first failure.
 const PUBLISHED: [(&str, f64, f64, u32); 3] = [
     ("one process", 765.7, 83.0, 18_367),
     ("process for each", 768.0, 90.0, 19_221),
@@ -51,7 +51,7 @@ pub(super) fn draft(results: &Results, swarms: &[(String, Swarm)], terms: &Terms
     it
 }
 
-/// What the sentences name.
+/// The values in the sentences.
 fn sums(it: &mut Draft, results: &Results) {
     let of = |figure: cases::Figure| -> Vec<(f64, &str)> {
         group(results, SOUND)
@@ -100,7 +100,7 @@ fn group<'a>(results: &'a Results, name: &'a str) -> impl Iterator<Item = (usize
     cases.filter(move |(at, it)| it.group == name && results.of(*at).next().is_some())
 }
 
-/// How many of a group had a first failure that `is` of that kind in any run.
+/// The number of servers in a group with a first failure for which `is` holds in any run.
 fn failed(results: &Results, name: &str, is: impl Fn(&str) -> bool) -> usize {
     group(results, name).filter(|(at, _)| results.of(*at).any(|run| is(cause::kind(run)))).count()
 }
@@ -164,7 +164,7 @@ fn flaws(it: &mut Draft, results: &Results) {
     it.room("flaws", part);
 }
 
-/// Points of a line over time at the most: more of them show the noise.
+/// The maximum number of points of a line over time: more of them show the noise.
 const POINTS: usize = 12;
 
 /// Requests a second over time in the first run of each server.

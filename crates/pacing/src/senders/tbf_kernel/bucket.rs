@@ -1,12 +1,12 @@
 //! The arithmetic of a schedule in a token bucket: between media packets lie datagrams that go
-//! nowhere and cost as many tokens as the time between them.
+//! nowhere and cost as many tokens as the time between the packets.
 //!
-//! The kernel's bucket (tc-tbf(8)) releases a packet when as many tokens have arrived as it costs,
-//! by a timer of the kernel. By default a packet costs its length, so only streams of one length
-//! and one gap can be paced. Here a size table sets the cost: next to nothing for media packets,
-//! and a time for each length below [`PAUSES`] bytes, which no RTP packet has. So one queue holds
-//! any schedule of any streams. MoonGen fills the gaps on a wire in this way (Emmerich et al., IMC
-//! 2015); here the filler ends in a device that leads nowhere.
+//! The kernel's bucket (tc-tbf(8)) releases a packet, by a timer of the kernel, when as many tokens
+//! have arrived as the packet costs. By default a packet costs its length, so only streams of one
+//! length and one gap can be paced. Here a size table sets the cost: next to nothing for media
+//! packets, and a time for each length below [`PAUSES`] bytes, which no RTP packet has. So one
+//! queue holds any schedule of any streams. MoonGen fills the gaps on a wire in this way (Emmerich
+//! et al., IMC 2015); here the filler ends in a device that leads nowhere.
 
 /// Tokens a second: one each microsecond.
 pub const RATE: u32 = 1_000_000;
@@ -46,11 +46,11 @@ fn cost(costs: &[u16], len: usize) -> u64 {
     u64::from(costs[costs.len() - 1]) * whole as u64 + u64::from(costs[rest])
 }
 
-/// The bucket at the end of what waits.
+/// The state of the bucket after the last waiting packet.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     costs: Vec<u16>,
-    /// When it is empty, in nanoseconds.
+    /// The time when it is empty, in nanoseconds.
     empty_ns: u64,
 }
 
@@ -60,14 +60,14 @@ impl Bucket {
         Bucket { costs: costs(), empty_ns: now_ns }
     }
 
-    /// Whether the queue was empty for so long that the bucket is full; its content is then not
+    /// Whether the queue was empty for long enough to fill the bucket; its content is then not
     /// known to the microsecond.
     pub fn is_full(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.empty_ns) >= BURST_NS
     }
 
     /// Plans that a message of `len` bytes leaves at `at_ns`, or as soon after it as possible.
-    /// Appends the lengths of the pauses before it, and returns when it leaves.
+    /// Appends the lengths of the pauses before it, and returns the moment at which it leaves.
     pub fn plan(&mut self, at_ns: u64, len: usize, pauses: &mut Vec<u8>) -> u64 {
         let own_ns = cost(&self.costs, FRAME + len) * TOKEN_NS;
         let wait_ns = at_ns.saturating_sub(self.empty_ns + own_ns);
@@ -86,8 +86,8 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    /// The kernel's arithmetic (net/sched/sch_tbf.c) over a queue that was filled at nought with
-    /// the bucket full: when each frame leaves.
+    /// The kernel's arithmetic (net/sched/sch_tbf.c) over a queue that was filled at time zero with
+    /// the bucket full: the moment at which each frame leaves.
     fn leaves(frames: &[usize]) -> Vec<u64> {
         let costs = costs();
         let (mut now, mut checked, mut tokens) = (0_u64, 0_u64, BURST_NS as i64);
@@ -123,7 +123,7 @@ mod tests {
             let (mut at, mut due) = (0, Vec::new());
             for _ in 0..100 {
                 at += [0, random(3_000_000), 30_000_000, random(400_000_000)][random(4) as usize];
-                // The last one costs as much as a pause: the table begins anew at 2048.
+                // The last one costs as much as a pause: the table starts again at 2048.
                 let odd = 2048 + 5;
                 let len = [12, 44, 172, 1328, 40_000, odd][random(5 + seed % 2) as usize];
                 let mut pauses = Vec::new();
@@ -135,7 +135,7 @@ mod tests {
             let left = leaves(&frames);
             for (place, at, planned) in due {
                 assert_eq!(left[place], planned, "seed {seed}");
-                // Rounding, and what those of the same moment before it cost.
+                // Rounding, and the cost of earlier packets of the same moment.
                 assert!(left[place] >= at, "seed {seed}: early");
                 let late = left[place] - at;
                 assert!(seed % 2 == 1 || late < 2_500_000, "seed {seed}: {late} ns late");

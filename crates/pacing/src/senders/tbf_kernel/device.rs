@@ -1,12 +1,12 @@
-//! A device (`ifb`) with a token bucket, and on every other device a filter that leads our packets
+//! A device (`ifb`) with a token bucket, and a filter on every other device that leads our packets
 //! through it: instead of leaving at once they wait in the bucket, and leave by the kernel's timer
 //! interrupt.
 //!
-//! Packets are recognised by their mark, so other traffic is neither touched nor delayed, and
-//! routes, addresses and sockets stay as they are. Everything is removed when the device is
-//! dropped. A killed process leaves it behind; the next device that is opened removes those of dead
-//! processes, and `ip link del NAME` does it by hand. Without the device the filters lead nowhere,
-//! and no other packet has such marks.
+//! The filter recognises our packets by their mark, so other traffic is neither touched nor
+//! delayed, and routes, addresses and sockets stay as they are. Dropping the device removes
+//! everything. A killed process leaves it in place; the next process that opens a device removes
+//! those of dead processes, and `ip link del NAME` does it by hand. Without the device the filters
+//! lead nowhere, and no other packet has such marks.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
@@ -45,7 +45,7 @@ pub struct PacedDevice {
     /// The address that pauses go to: an unused one of our device's network.
     nowhere: SocketAddr,
     program: Program,
-    /// How often the queue was emptied.
+    /// The number of times the queue was emptied.
     purged: u16,
 }
 
@@ -53,7 +53,7 @@ impl PacedDevice {
     /// Sets everything up. With `stamping` the kernel writes sequence numbers and timestamps.
     ///
     /// # Errors
-    /// What the machine lacks, and what to do.
+    /// The missing feature of the machine, and the remedy.
     pub fn open(sockets: &StreamSockets, stamping: bool) -> io::Result<PacedDevice> {
         for channel in [Channel::Rtp, Channel::Rtcp] {
             let ip = sockets.of(channel).local_addr()?.ip();
@@ -91,7 +91,7 @@ impl PacedDevice {
         let (program, stamps) = match program {
             Ok(both) => both,
             Err(error) => {
-                // The first error is reported; that of the removal would add nothing.
+                // The first error is reported; the error of the removal would add nothing.
                 let _ = netlink.remove(device);
                 return Err(explained(error, "a program that picks packets"));
             }
@@ -139,7 +139,7 @@ impl PacedDevice {
         self.stamps.as_mut()
     }
 
-    /// How many messages have left since it was opened.
+    /// The number of messages that have left since it was opened.
     ///
     /// # Errors
     /// The device was removed from outside.
@@ -147,10 +147,10 @@ impl PacedDevice {
         self.netlink.counts(self.device).map(|counts| counts.sent)
     }
 
-    /// Discards what waits, and starts over with a full bucket.
+    /// Discards the waiting packets, and starts over with a full bucket.
     ///
     /// # Errors
-    /// Somebody has removed the device.
+    /// The device has been removed.
     pub fn purge(&mut self) -> io::Result<()> {
         self.purged = self.purged.wrapping_add(1);
         self.netlink.empty_bucket(self.device, self.purged, &bucket(&costs()))
@@ -159,7 +159,7 @@ impl PacedDevice {
 
 impl Drop for PacedDevice {
     fn drop(&mut self) {
-        // The next one's sweep removes what cannot be removed now.
+        // The sweep of the next device removes what cannot be removed now.
         let _alone = alone();
         for &path in &self.paths {
             let _ = self.netlink.unlead(path, preference(self.device));
@@ -183,8 +183,8 @@ fn preference(device: u32) -> u16 {
     (0x4000 | device & 0x3fff) as u16
 }
 
-/// The program on every device: -1 for packets of ours, which leads them through our device, 0 for
-/// all others.
+/// The program on every device: -1 for our packets, which leads them through our device, 0 for all
+/// others.
 fn program(key: u32, stamps: Option<&HeadStamps>) -> io::Result<Program> {
     let mut code = Assembly::default();
     let (ours, others) = (code.label(), code.label());
@@ -235,7 +235,7 @@ fn is_ours(name: &CStr) -> Option<u32> {
     name.to_str().ok()?.strip_prefix(NAME)?.split_once('x')?.0.parse().ok()
 }
 
-/// Adds to an error what was missing and what to do.
+/// Adds the missing feature and the remedy to an error.
 fn explained(error: io::Error, what: &str) -> io::Error {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => "run it with CAP_NET_ADMIN and CAP_BPF (as root)",

@@ -1,4 +1,4 @@
-//! Packets as rows of the table that the program takes them from.
+//! Packets as rows of the table that the program reads.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use sys::bpf::Table;
 pub const HEADS: usize = 42;
 /// The same without Ethernet's.
 pub const PLAIN_HEADS: usize = 28;
-/// Most bytes of a packet: what fits into an ordinary frame.
+/// Most bytes of a packet: the room in an ordinary frame.
 pub const PACKET_MAX: usize = 1472;
 /// Packets of one call; the row before the first holds the program's progress.
 pub const PACKETS: usize = 1024;

@@ -2,12 +2,12 @@
 //! IPv4 and UDP with their checksums into the frame, then the packet, and passes it to this machine
 //! or redirects it to the device that the route names.
 //!
-//! Each row is one packet. The sum over its bytes comes with it, taken when they were written
-//! there; the program adds addresses and lengths, as a network card would.
+//! Each row is one packet. The row holds the sum over its bytes, computed when they were written;
+//! the program adds addresses and lengths, as a network card would.
 //!
-//! The surprising thing: routes are looked up as for a *forwarded* packet, so the device that
-//! frames seem to come from must forward. A packet whose neighbour is unknown is returned, because
-//! only the ordinary path sends a request for its address.
+//! The program looks routes up as for a *forwarded* packet, so the device that frames seem to come
+//! from must forward. It returns a packet whose neighbour is unknown, because only the ordinary
+//! path sends a request for the neighbour's address.
 
 use sys::bpf::{Assembly, Helper, Label, Math, Table, When, Width};
 use sys::xdp::Verdict;

@@ -1,5 +1,5 @@
-//! Which receivers can be reached by frames, and how: answered by the kernel's routes, asked once
-//! for each receiver, and again after a while or when a frame was returned.
+//! The receivers that frames can reach, and their routes. The kernel's routing table gives the
+//! answer, once for each receiver, and again after a while or when a frame was returned.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use seam::Instant;
 use sys::netlink::{Abilities, Netlink, Reach};
 
-/// How long an answer is valid.
+/// The time for which an answer is valid.
 const HOLDS: Duration = Duration::from_secs(10);
 /// Receivers that are remembered; beyond that all are forgotten.
 const KNOWN_MAX: usize = 1 << 16;

@@ -1,9 +1,9 @@
 //! A pair of devices for the sender: frames have to come from a device, and the program has to be
 //! attached to one. Neither half is ever up, so no other traffic uses them.
 //!
-//! It is removed at the end. A killed process leaves it behind; the next pair that is made removes
-//! those of dead processes, and `ip link del NAME` does it by hand. Nothing else of the machine is
-//! touched.
+//! Dropping the pair removes it. A killed process leaves it in place; the next process that makes a
+//! pair removes those of dead processes, and `ip link del NAME` does it by hand. No other part of
+//! the machine is touched.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
@@ -31,7 +31,7 @@ pub struct VethPair {
 
 impl VethPair {
     /// # Errors
-    /// What the machine lacks, and what to do.
+    /// The missing feature of the machine, and the remedy.
     pub fn make() -> io::Result<VethPair> {
         let netlink = Netlink::open()?;
         // Two sweeps at the same time would remove the same devices.
@@ -67,7 +67,7 @@ impl VethPair {
 
 impl Drop for VethPair {
     fn drop(&mut self) {
-        // The next one's sweep removes what cannot be removed now.
+        // The sweep of the next pair removes what cannot be removed now.
         let _ = self.netlink.remove(self.index);
     }
 }
@@ -114,7 +114,7 @@ fn is_ours(name: &CStr) -> Option<u32> {
     name.to_str().ok()?.strip_prefix(NAME)?.split_once(['x', 'y'])?.0.parse().ok()
 }
 
-/// Adds to an error what was missing and what to do.
+/// Adds the missing feature and the remedy to an error.
 pub fn explained(error: io::Error, what: &str) -> io::Error {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => "run it with CAP_NET_ADMIN and CAP_BPF (as root)",

@@ -1,11 +1,11 @@
-//! What a [`super::Probe`] must reply, without a session, a step or an output.
+//! The expected reply of a [`super::Probe`], without a session, a step or an output.
 
 use crate::SessionId;
 
 use super::{LINE_MAX, Request, numbered};
 
-/// What a client that sends `input` and then ends its half of the connection must receive, news
-/// left out.
+/// The bytes that a client receives if it sends `input` and then ends its half of the
+/// connection, without the news.
 pub fn expected(input: &[u8]) -> Vec<u8> {
     let mut reply = Vec::new();
     let mut rest = input;
@@ -61,7 +61,7 @@ pub fn expected(input: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What was received without its news: without the lines that begin with `#` or `~`.
+/// The received bytes without the news: the lines that begin with `#` or `~`.
 pub fn plain(received: &[u8]) -> Vec<u8> {
     received
         .split_inclusive(|&byte| byte == b'\n')
@@ -71,7 +71,7 @@ pub fn plain(received: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// Which requests [`requests`] may choose, and how large they get.
+/// The requests that [`requests`] may choose, and their maximum sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Menu {
     /// `much`, `flow`, `shy`, `toil`, `shared` and `file` ask for at most this many lines.
@@ -80,7 +80,7 @@ pub struct Menu {
     pub wait_ms_max: usize,
     /// Whether the engine can send asset 0, which holds [`super::asset`].
     pub files: bool,
-    /// Whether lines that end the conversation early are among them: too long, or `bye`.
+    /// Whether requests may end the conversation early: lines that are too long, or `bye`.
     pub endings: bool,
 }
 
@@ -90,7 +90,7 @@ impl Default for Menu {
     }
 }
 
-/// `count` requests that `seed` chooses from `menu`, as they are sent.
+/// `count` requests that `seed` chooses from `menu`, as bytes to send.
 pub fn requests(seed: u64, count: usize, menu: Menu) -> Vec<u8> {
     let mut rng = Rng(seed);
     let mut lines = Vec::new();
@@ -110,7 +110,7 @@ pub fn requests(seed: u64, count: usize, menu: Menu) -> Vec<u8> {
             37 => "ticks".into(),
             38 => "id".into(),
             39 => {
-                // One of the first sessions of the first workers, so that some are met.
+                // One of the first sessions of the first workers, so that some exist.
                 let to = SessionId::new(rng.below(3), rng.below(4) as u32, 1);
                 format!("tell {} {}", to.bits(), rng.word())
             }

@@ -2,14 +2,14 @@
 
 use crate::{Cx, Event, Limits, Out, Peer, Service, Step};
 
-/// A job or an outcome where there is none.
+/// A job or an outcome of a service without jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Never {}
 
 /// Sends back each byte, and closes at the end of input.
 #[derive(Clone, Copy, Debug)]
 pub struct Echo {
-    /// The bounds it lives in.
+    /// The limits of each connection.
     pub limits: Limits,
 }
 
@@ -60,10 +60,10 @@ impl Service for Echo {
     }
 }
 
-/// Never uses a byte: whoever sends it [`Limits::input_max`] bytes must be closed.
+/// Never uses a byte: an engine must close a peer that sends [`Limits::input_max`] bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Deaf {
-    /// The bounds it lives in.
+    /// The limits of each connection.
     pub limits: Limits,
 }
 

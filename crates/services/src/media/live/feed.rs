@@ -44,7 +44,7 @@ struct Waiting {
     table: bool,
 }
 
-/// What was read and has no moment yet.
+/// Bytes that were read and have no moment yet.
 #[derive(Default)]
 pub struct Feed {
     /// The beginning of a packet.

@@ -1,7 +1,7 @@
-//! Live sources whose clocks jump, wrap, are silent or lie, whose bytes are broken and come in any
-//! pieces at any pace. The same bytes at the same moments make the same datagrams however they were
-//! cut; moments never go back; nothing is made that was not there; and who listens within the
-//! connection gets packets whose numbers and times are in order, and a bye at the end.
+//! Live sources with clocks that jump, wrap, are missing or wrong, and with broken bytes in any
+//! pieces at any pace. The same bytes at the same moments make the same datagrams for any cuts.
+//! Moments never go back, and the feed invents no data. A client that listens within the connection
+//! gets packets with numbers and times in order, and a BYE at the end.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use super::super::title::locked;
 use super::super::{Media, Options};
 use super::{Feed, Input, Ring, Source};
 
-/// Who reads the sources.
+/// The worker that reads the sources.
 const READER: WorkerId = WorkerId::new(3, 1);
 /// Packets of a stream at the most: the ring keeps them all.
 const PACKETS_MAX: usize = 900;
@@ -45,7 +45,7 @@ pub fn fuzz(seed: u64, events: u32) {
     }
 }
 
-/// Packets of a stream whose clock does what it likes.
+/// Packets of a stream with an arbitrary clock.
 fn stream(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut clock = [0, PCR_WRAP - 1_000_000, rng.below(1 << 30) as u64][rng.below(3)];
@@ -80,7 +80,7 @@ fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
             0 => bytes[at..].iter_mut().take(1).for_each(|byte| *byte = rng.below(256) as u8),
             1 => drop(bytes.drain(at..(at + rng.below(400)).min(bytes.len()))),
             2 => drop(bytes.splice(at..at, (0..rng.below(400)).map(|it| it as u8))),
-            // What looks like the beginning of a packet.
+            // Bytes that look like the beginning of a packet.
             _ => drop(bytes.splice(at..at, vec![0x47; rng.below(3)])),
         }
     }
@@ -92,7 +92,7 @@ fn ring() -> Arc<Region<Ring>> {
     Arc::new(ring)
 }
 
-/// What lies in a ring: bytes, moments, and where players can begin.
+/// The content of a ring: bytes, moments, and the places at which players can begin.
 fn content(ring: &Ring, at: &str) -> (Vec<u8>, Vec<(u64, bool)>) {
     let (mut bytes, mut looks) = (Vec::new(), Vec::new());
     for index in 0..ring.count() {
@@ -165,7 +165,7 @@ impl Read for Pipe {
 const SETUP: &str = "SETUP rtsp://h/cam.ts RTSP/1.0\r\nCSeq: 1\r\n\
     Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n\r\n";
 
-/// Somebody plays, pauses and goes on while the source comes as it likes.
+/// A client plays, pauses and resumes while the source delivers irregularly.
 fn listen(rng: &mut Rng, bytes: &[u8], at: &str) {
     let pipe = Pipe::default();
     let input = Input { reader: Box::new(pipe.clone()), ends: true };
@@ -204,7 +204,7 @@ fn listen(rng: &mut Rng, bytes: &[u8], at: &str) {
     }
     assert!(left > 0, "{at}: the source does not end");
     let last = media.sources[0].ring().last_ns().map_or(guest.now, Instant::from_ns);
-    // Who joins begins at the last picture, and stays behind by its age.
+    // A client that joins begins at the last picture, and stays behind by its age.
     let behind = Duration::from_nanos(STALE_NS) + Duration::from_secs(1);
     heard.extend(guest.pass(last.since(guest.now) + behind));
     let bye = ordered(&heard, at);
@@ -213,8 +213,8 @@ fn listen(rng: &mut Rng, bytes: &[u8], at: &str) {
     assert_eq!(orders.count(), 0, "{at}: a transmission was left behind");
 }
 
-/// Numbers follow each other but where a slow client was sent on, and no time goes back; says
-/// whether a bye came.
+/// Numbers are consecutive except for skips of a slow client, and no time goes back; returns
+/// whether a BYE arrived.
 fn ordered(heard: &[u8], at: &str) -> bool {
     let (mut from, mut last, mut bye) = (0, None, false);
     while let Ok(Some((item, len))) = next(&heard[from..]) {

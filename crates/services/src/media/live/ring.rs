@@ -4,7 +4,7 @@
 //! Each slot has a turn: the number of its datagram plus one, or 0 while it is written. A reader
 //! checks the turn before and after, as with a sequence lock (Hemminger; Boehm, "Can Seqlocks Get
 //! Along With Programming Language Memory Models?", MSPC 2012), so readers never delay the source,
-//! and old datagrams are simply gone.
+//! and the writer overwrites old datagrams.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    // ---- who reads the source
+    // ---- the reader of the source
 
     /// Makes `me` the reader; false if it was already. There is one streaming worker in a server,
     /// so another reader is a predecessor.
@@ -148,7 +148,7 @@ impl Ring {
 
     /// When the last datagram is due, if there is one.
     pub fn last_ns(&self) -> Option<u64> {
-        // A datagram overwritten meanwhile is asked for again.
+        // A datagram that was overwritten during the read is requested again.
         (0..8).find_map(|_| self.at_ns(self.count().checked_sub(1)?))
     }
 
@@ -195,7 +195,7 @@ impl Ring {
         let (mut low, mut high) = (self.oldest(), self.count());
         while low < high {
             let middle = low + (high - low) / 2;
-            // Datagrams overwritten meanwhile were due before.
+            // Datagrams that were overwritten during the search were due earlier.
             match self.at_ns(middle) {
                 Some(at) if at >= ns => high = middle,
                 _ => low = middle + 1,

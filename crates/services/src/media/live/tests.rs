@@ -1,4 +1,4 @@
-//! A source is read, spread over time, joined late, fallen behind and ended, all in virtual time.
+//! A source is read and spread over time; clients join late and fall behind, in virtual time.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
@@ -14,11 +14,11 @@ use super::*;
 use crate::media::Media;
 use crate::media::test_server::{BEGIN, Guest, TestServer, options, orders};
 
-/// Packets of a picture; the first is a table, the second tells the time.
+/// Packets of a picture; the first is a table, the second contains the clock.
 const PICTURE: usize = 14;
 /// From one picture to the next.
 const GAP: Duration = Duration::from_millis(40);
-/// A player can begin with each of so many.
+/// Players can begin at every picture whose number is a multiple of this.
 const KEY: usize = 25;
 const READER: WorkerId = WorkerId::new(3, 1);
 
@@ -35,7 +35,7 @@ fn packet(pid: u16, number: usize, pcr: Option<u64>, sync: bool) -> [u8; PACKET]
     packet
 }
 
-/// A stream of so many pictures, whose clock wraps on the way.
+/// A stream of this many pictures, whose clock wraps on the way.
 fn stream(pictures: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     let start = PCR_WRAP - PCR_HZ;
@@ -74,7 +74,7 @@ fn what_goes_in_comes_out_spread_over_its_own_time_however_it_was_cut() {
     for _ in 0..20 {
         let (ring, mut feed) = (ring(), Feed::default());
         let mut rest = &bytes[..];
-        // As fast as it can be read: nothing but its clock says when it is due.
+        // The source is read at full speed: only its clock determines the due times.
         while !rest.is_empty() {
             let (now, later) = rest.split_at(rng.below(3000).clamp(1, rest.len()));
             feed.take(now, BEGIN, &ring);
@@ -181,7 +181,7 @@ impl Studio {
         (Studio { pipe, bytes: stream(pictures), sent: 0, now: BEGIN }, media)
     }
 
-    /// The time passes, pictures come, and the guests get what is due.
+    /// Advances the time: pictures arrive, and clients get the due packets.
     fn go_on(&mut self, media: &Media<TestServer>, guests: &mut [(Guest<'_>, Vec<u8>)], ms: u64) {
         let end = BEGIN + Duration::from_millis(ms);
         while self.now < end {

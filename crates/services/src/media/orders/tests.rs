@@ -1,4 +1,4 @@
-//! Slots change hands once, orders arrive whole, reports find who they are about.
+//! Slots change owners once, orders arrive whole, and reports find their streams.
 
 use super::*;
 use memory::{Placement, Region};
@@ -110,7 +110,7 @@ fn slots_and_shares_of_an_address_are_bounded() {
     }
     assert_eq!(orders.set_up(ME, &setup_here, 3), None);
     assert!(orders.set_up(ME, &setup([2, 2, 2, 2], 5), 3).is_some());
-    // Whoever has a network of IPv6 has 2^64 addresses, and gets no more for it.
+    // A client with an IPv6 network has 2^64 addresses, and gets no more slots for them.
     let six = |ip: &str| {
         let ip: IpAddr = ip.parse().expect("an address");
         let destination = Destination { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() };

@@ -93,7 +93,7 @@ pub fn read(count: &AtomicU64) -> u64 {
 mod tests {
     use super::*;
 
-    /// A tally as it is placed: zero.
+    /// An initial tally: zero.
     fn tally() -> memory::Region<Tally> {
         let mut tally: memory::Region<Tally> =
             memory::Region::place(memory::Placement::Private).expect("a page of memory");

@@ -1,8 +1,8 @@
-//! A small port: its scheduler, what each thread does, what the kernel has.
+//! A small port: its scheduler, the position of each thread, the kernel's completions.
 
 use super::super::*;
 
-/// What an item does when it is run.
+/// The effect of running an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     Plain,
@@ -14,7 +14,7 @@ pub enum Kind {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum At {
-    /// It is about to ask what is next.
+    /// It is about to ask for its next action.
     Asks,
     /// It knows its action, and is about to wake another.
     Wakes(usize),
@@ -30,7 +30,7 @@ enum At {
 struct ThreadState {
     at: At,
     role: Role,
-    /// What it does once it has woken another.
+    /// The thread's next position once it has woken another.
     then: At,
     woken: bool,
     batch: Vec<Kind>,
@@ -48,11 +48,11 @@ pub enum Mutant {
     TokenKept,
     /// A token is not given back.
     TokenLost,
-    /// A thread that has led is believed to lead on.
+    /// The scheduler believes that a thread that has led still leads.
     LeadKept,
     /// All threads may work at one time.
     AllWork,
-    /// A woken thread is believed to be on its way for ever.
+    /// The scheduler believes that a woken thread never arrives.
     WokenKept,
     /// Sleeping threads are not told that the port closes.
     SleepersForgotten,
@@ -98,7 +98,7 @@ impl World {
         World { scheduler, threads: vec![thread; threads], coming, ready: Vec::new(), mutant }
     }
 
-    /// All states that one move leads to; runs and jobs end in this world, or take for ever.
+    /// All states that one move leads to; the flags say whether runs and jobs end in this world.
     pub fn moves(&self, runs_end: bool, jobs_end: bool) -> Vec<World> {
         let mut found = Vec::new();
         if !self.coming.is_empty() {
@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// What `PortThread::report` does, with the fault.
+    /// The steps of `PortThread::report`, with the fault.
     fn ask(&mut self, me: usize) {
         let (scheduler, thread, mutant) = (&mut self.scheduler, &mut self.threads[me], self.mutant);
         match (thread.role, mutant) {
@@ -210,7 +210,7 @@ impl World {
         self.threads.iter().filter(|thread| thread.at == *at).count()
     }
 
-    /// What must hold in every state.
+    /// The invariants of every state.
     pub fn check(&self, tokens: usize) -> Result<(), &'static str> {
         if self.count(&At::Runs) > tokens {
             return Err("more threads run than there are tokens");
@@ -221,7 +221,8 @@ impl World {
         Ok(())
     }
 
-    /// What must hold where only the kernel, runs and jobs could move, as far as those do not end.
+    /// The invariants of a state where only the kernel, runs and jobs could move, as far as those
+    /// do not end.
     pub fn check_still(
         &self,
         tokens: usize,
