@@ -370,7 +370,7 @@ mod tests {
         check_refused("f.txt", "config = x", "found `config`");
         check_refused("f.txt", "hidden = 1", "found `hidden`");
         check_refused("f.txt", "verbose = 2", ":1:11: expected `verbose` to be 1, true, yes, on");
-        check_refused("f.txt", "engine epoll", ":1:8: expected `=` behind `engine`");
+        check_refused("f.txt", "engine epoll", ":1:8: expected `=` after `engine`");
         check_refused("f.toml", "engine = [1]", "1:1: expected text, a number or true or false");
         check_refused("f.toml", "\nengin = 1", ":2:1: expected the name of an option");
         check_refused("f.toml", "engine = ", "TOML parse error at line 1");

@@ -109,6 +109,6 @@ fn a_drain_says_goodbye() {
     let mut client = walk(&server, &[], "watch 20s\n");
     assert!(next(&client).starts_with("joined "));
     server.stop();
-    assert_eq!(next(&client), "bye: it stops");
+    assert_eq!(next(&client), "bye: it is stopping");
     assert_eq!(client.end(PATIENCE).code, Some(1));
 }
