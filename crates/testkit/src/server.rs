@@ -102,14 +102,14 @@ impl Server {
         self.leaves(before)
     }
 
-    /// Waits until the predecessor `before` has left; its exit code, if it is our child.
+    /// Waits until the predecessor `before` has left; the exit code of the process that we started,
+    /// once it has ended.
     #[track_caller]
     pub fn leaves(&mut self, before: Pid) -> Option<i32> {
-        if before == self.process.pid() {
-            return self.process.end_of_own(PATIENCE).code();
+        if before != self.process.pid() {
+            eventually("the server before has left", PATIENCE, || !is_alive(before));
         }
-        eventually("the server before has left", PATIENCE, || !is_alive(before));
-        None
+        self.process.end_of_own(PATIENCE).code()
     }
 
     /// Waits for the end.

@@ -41,7 +41,7 @@ pub struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Question {
     /// How late do packets leave?
-    StreamStats,
+    Pacing,
     /// What does a packet cost?
     Cost,
     /// How many sessions does a core carry?
@@ -99,7 +99,7 @@ pub fn run(args: &Args, exe: &Path, stop: &Arc<AtomicBool>) -> Result<()> {
     let asked = all.iter().filter(|it| args.ask.is_empty() || args.ask.contains(it));
     for question in asked.take_while(|_| !stop.load(Ordering::Relaxed)) {
         match question {
-            Question::StreamStats => lab.stats(),
+            Question::Pacing => lab.pacing(),
             Question::Cost => lab.cost(),
             Question::Sessions => lab.sessions(),
             Question::Overload => lab.overload(),
@@ -172,15 +172,15 @@ impl Lab<'_> {
         }
     }
 
-    fn stats(&self) {
+    fn pacing(&self) {
         let work = self.work(self.time());
         let mut rows = table(&LATE);
         for &sender in self.running() {
-            let found = self.read("stats", sender, work, self.heard());
+            let found = self.read("pacing", sender, work, self.heard());
             rows.add_row([vec![sender.to_string()], late(&found)].concat());
         }
         let sink = Sink::Heard.words();
-        self.show(&format!("StreamStats, ms: {} ({sink})", work.words()), &rows);
+        self.show(&format!("Pacing, ms: {} ({sink})", work.words()), &rows);
     }
 
     fn cost(&self) {
