@@ -1,8 +1,8 @@
-//! A conversation in pieces, as the fuzzers of services run it, without a socket.
+//! Runs a conversation in pieces, without a socket, for the fuzzers of the services.
 //!
-//! Input is fed in random pieces, output is taken in random amounts, jobs finish late or at once,
-//! and buffers are lent for each turn only, as by an engine that keeps none for an idle session.
-//! The output must not depend on any of it.
+//! Input is fed in random pieces, output is taken in random amounts, and jobs finish late or at
+//! once. Buffers are lent for each turn only, as an engine does that keeps none for an idle
+//! session. None of this may change the output.
 
 use std::io::IoSlice;
 
@@ -11,10 +11,10 @@ use stats::Rng;
 
 /// How a conversation is cut.
 pub(crate) struct Cuts<'a> {
-    /// The greatest lengths of pieces; one is drawn for each piece. With `usize::MAX` all the rest
-    /// arrives at once.
+    /// The maximum lengths of pieces; one is drawn for each piece. `usize::MAX` sends the whole
+    /// rest at once.
     pub(crate) pieces: &'a [usize],
-    /// The most output taken at once, in bytes.
+    /// The maximum number of bytes taken from the output at once.
     pub(crate) sip: usize,
     /// Whether the engine sometimes prints notes.
     pub(crate) notes: bool,

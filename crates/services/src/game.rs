@@ -8,12 +8,12 @@
 //!   service   packets in and out; the world's tick
 //! ```
 //!
-//! Paths are never searched on the thread that moves bytes: a request becomes a job, which draws on
-//! the tick's budget and returns unfinished when the budget is spent. So a thousand clients that
-//! ask for the far end of a maze delay each other's paths, but no client's step.
+//! Paths are never searched on the thread that moves bytes. A request becomes a job, which draws on
+//! the tick's budget and returns unfinished when the budget is spent. A thousand clients that
+//! request the far end of a maze therefore delay each other's paths, but no client's step.
 //!
-//! Every client is told every step by [`seam::Cx::push`], so one worker must have all sessions; the
-//! launcher ensures that.
+//! [`seam::Cx::push`] tells every client about every step, so one worker must have all sessions;
+//! the launcher ensures that.
 
 mod fuzz;
 pub mod packet;

@@ -1,29 +1,29 @@
 //! A media streamer: clients control it by RTSP 1.0 (RFC 2326) and receive RTP and RTCP (RFC 3550).
 //!
 //! ```text
-//!   service       bytes -> requests -> replies; interleaved packets by the clock
-//!   answer        the methods
-//!   url           the file and the track that a URL names
-//!   digest        passwords (RFC 2617)
-//!   transport     negotiates datagrams, interleaving, or a group
-//!   playback      play, pause, seek: the position of a presentation
-//!   push          streams without an RTSP session
-//!   orders        the sessions' orders to the streaming worker, in shared memory
-//!   paced_source  datagrams by the clock, for the streaming worker
-//!   rtp_stream    packets and reports in the order of their moments
-//!   cursor        one track's packets: sequence numbers, timestamps, due times
-//!   title         files: their plans and their bytes
-//!   group         titles that are sent once, to an address that many listen to
-//!   live          transport streams that come through a pipe
-//!   secret        numbers that cannot be guessed
-//!   test_server   a small server for fuzzers and tests
-//!   fuzz          conversations whole and in pieces, which must be answered alike
+//! service       bytes -> requests -> replies; interleaved packets by the clock
+//! answer        the methods
+//! url           the file and the track that a URL names
+//! digest        passwords (RFC 2617)
+//! transport     negotiates datagrams, interleaving, or a group
+//! playback      play, pause, seek: the position of a presentation
+//! push          streams without an RTSP session
+//! orders        the sessions' orders to the streaming worker, in shared memory
+//! paced_source  datagrams by the clock, for the streaming worker
+//! rtp_stream    packets and reports in the order of their due times
+//! cursor        one track's packets: sequence numbers, timestamps, due times
+//! title         files: their plans and their bytes
+//! group         titles that are sent once, to an address that many clients listen to
+//! live          transport streams read from a pipe
+//! secret        numbers that cannot be guessed
+//! test_server   a small server for fuzzers and tests
+//! fuzz          conversations whole and in pieces, which must get the same answers
 //! ```
 //!
-//! One connection has at most one session, and a session ends with its connection, so vanished
-//! players leave no state. Two clocks pace the same RTP stream. The session's own deadlines pace
-//! packets that are interleaved with the connection. A streaming worker, which shares only a slot
-//! of atomics with the session, paces datagrams.
+//! A connection has at most one session, and the session ends with its connection, so players that
+//! vanish leave no state. An RTP stream is paced in one of two ways. Packets that are interleaved
+//! with the connection are paced by the session's own deadlines. Datagrams are paced by a streaming
+//! worker, which shares only a slot of atomics with the session.
 
 mod answer;
 mod cursor;

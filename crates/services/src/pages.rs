@@ -5,10 +5,10 @@
 //!   service    HTTP/1.1 requests -> pages, the document, and a stream of its editions
 //! ```
 //!
-//! The launcher publishes the whole document, which is served twice: at [`STATE`] as it is now, and
-//! at [`EVENTS`] as server-sent events (HTML standard, section 9.2), one per edition that the
-//! listener has time for. Each event is the whole document, so a listener that reconnects misses
-//! nothing, and a slow one skips to the latest edition.
+//! The launcher publishes the whole document, which is served in two ways: at [`STATE`] as it is
+//! now, and at [`EVENTS`] as server-sent events (HTML standard, section 9.2). Each event is the
+//! whole document, so a listener that reconnects misses nothing, and a slow one skips to the latest
+//! edition.
 
 mod bulletin;
 mod service;

@@ -1,9 +1,9 @@
 //! The sessions in order of arrival, in memory that all workers share, so that an operator can end
 //! the oldest.
 //!
-//! A session can only be ended by its own step, and an idle one is not stepped. So the roster marks
-//! its seat, and a session checks its seat at every step and at every [`PULSE`]. Sessions without a
-//! seat cannot be called.
+//! Only a session's own step can end it, and an idle session is not stepped. So the operator marks
+//! the session's seat, and a session checks its seat at every step and every [`PULSE`]. A session
+//! without a seat cannot be ended in this way.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -13,12 +13,12 @@ use seam::{SessionId, WorkerId};
 /// How often a session checks its seat.
 pub const PULSE: Duration = Duration::from_millis(250);
 
-/// The bit that marks a called session. Session ids leave the top four bits free.
+/// The bit that marks a session to be closed. Session ids leave the top four bits free.
 const CALLED: u64 = 1 << 63;
 
 /// Seats for `N` sessions; all-zero bytes are an empty roster.
 pub struct Roster<const N: usize> {
-    /// Sessions that have entered so far.
+    /// The number of sessions that have entered so far.
     seated: AtomicU64,
     seats: [Seat; N],
 }
@@ -26,7 +26,7 @@ pub struct Roster<const N: usize> {
 struct Seat {
     /// The session's id, with [`CALLED`] if it is to end; 0 if free.
     id: AtomicU64,
-    /// How many entered before it.
+    /// The number of sessions that entered before it.
     order: AtomicU64,
 }
 
@@ -55,13 +55,13 @@ impl<const N: usize> Roster<N> {
         });
     }
 
-    /// Whether the session in a seat was called to end.
+    /// Whether the session in a seat is marked to be closed.
     pub fn is_called(&self, seat: u32, id: SessionId) -> bool {
         let found = self.seats.get(seat as usize).map(|seat| seat.id.load(Ordering::Acquire));
         found == Some(id.bits() | CALLED)
     }
 
-    /// Calls the oldest session that was not called yet to end; returns its id.
+    /// Marks the oldest session that is not marked yet; returns its id.
     pub fn call_first(&self) -> Option<SessionId> {
         loop {
             let taken = self.seats.iter().filter(|seat| {
@@ -72,7 +72,7 @@ impl<const N: usize> Roster<N> {
             let bits = first.id.load(Ordering::Acquire);
             let called = bits | CALLED;
             let free = bits == 0 || bits == called;
-            // A session that has left since then need not be called.
+            // A session that has left in the meantime needs no mark.
             if !free
                 && first
                     .id
@@ -123,7 +123,7 @@ mod tests {
         let roster = empty();
         let [a, b] = [1, 2].map(|at| roster.enter(id(at)).expect("a free seat"));
         roster.leave(a, id(1));
-        // Its seat comes first, but its new owner arrived last.
+        // Its seat is the first, but its new owner arrived last.
         let c = roster.enter(id(3)).expect("a free seat");
         assert_eq!((a, roster.call_first()), (c, Some(id(2))));
         assert!(roster.is_called(b, id(2)) && !roster.is_called(c, id(3)));

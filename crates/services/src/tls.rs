@@ -2,10 +2,10 @@
 //!
 //! A session holds a TLS connection and, once the handshake is done, a [`Conn`] of the inner
 //! service. Input from the engine is decrypted and fed to it; its output is encrypted and appended
-//! to the engine's. Little had to be invented for that: [`Conn`] is the whole contract of an
-//! engine, so this is one more engine, without a socket.
+//! to the engine's. [`Conn`] is the whole contract of an engine, so this module is one more engine,
+//! without a socket.
 //!
-//! Two things differ for the inner service: [`Cx::push`] is refused and it must not append files
+//! Two things differ for the inner service: [`Cx::push`] is refused, and it must not append files
 //! that an engine sends by itself, because those bytes would not be encrypted. Signing takes some
 //! hundred microseconds and happens in the step.
 
@@ -21,11 +21,12 @@ use seam::{
     Buffers, Closed, Conn, Cx, Event, Instant, Limits, Out, Peer, Service, Step, Then, Wants,
 };
 
-/// How much is decrypted or encrypted at once, in bytes: a TLS record (RFC 8446 section 5.1).
+/// The maximum number of bytes that are decrypted or encrypted at once: a TLS record (RFC 8446
+/// section 5.1).
 const RECORD: usize = 16 * 1024;
 /// A session must accept more input at once than one encrypted record.
 const INPUT_MIN: usize = 2 * RECORD;
-/// How many pieces of output are encrypted at once.
+/// The maximum number of pieces of output that are encrypted at once.
 const SLICES: usize = 16;
 /// The time limit of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -147,8 +148,7 @@ impl<S: Service> Talk<S> {
             // Input after `close_notify` is ignored.
             return input.len();
         }
-        // Plaintext that is not taken yet stops decryption, and then the peer is not read from
-        // either.
+        // Plaintext that is not taken yet stops decryption, and then no more is read from the peer.
         while !rest.is_empty() && !self.broken && self.tls.wants_read() {
             match self.tls.read_tls(&mut rest) {
                 Ok(0) | Err(_) => break,

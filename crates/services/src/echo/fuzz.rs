@@ -43,7 +43,7 @@ fn converse(rng: &mut Rng, register: &Register, at: &str) {
 const LIMITS: Limits = Limits { input_max: 4096, output_high: 0, output_low: 0, sessions_max: 1 };
 const CUTS: Cuts<'_> = Cuts { pieces: &[60], sip: 200, notes: true };
 
-/// The expected replies, and whether the server closes.
+/// The expected replies, and whether the server closes the connection.
 fn owed(said: &[u8]) -> (Vec<u8>, bool) {
     let mut owed = packet(LOGIN).to_vec();
     for found in said.chunks(PACKET) {

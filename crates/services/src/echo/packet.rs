@@ -1,5 +1,5 @@
-//! Ten bytes: the length of what follows, always 8, in two bytes, and eight bytes of payload, both
-//! little-endian.
+//! A packet has ten bytes, all little-endian: a length field of two, which is always 8, and a
+//! payload of eight.
 //!
 //! Clients use the payload as a number; the server never looks at it.
 

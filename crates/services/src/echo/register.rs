@@ -41,11 +41,12 @@ unsafe impl Share for Register {
 }
 
 impl CloseReason {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [CloseReason; 3] =
         [CloseReason::BadLength, CloseReason::CutShort, CloseReason::Dismissed];
 
-    /// The reason as a predicate of "N connections".
+    /// The reason as the predicate of a sentence such as "N connections ended in the middle of a
+    /// packet".
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -62,7 +63,7 @@ impl Register {
         self.closed[why as usize].load(Ordering::Relaxed)
     }
 
-    /// Calls the oldest session to end; returns its id.
+    /// Marks the oldest session to be closed; returns its id.
     pub fn dismiss_first(&self) -> Option<SessionId> {
         self.roster.call_first()
     }

@@ -14,8 +14,8 @@ use crate::roster::PULSE;
 /// The options of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// An operator may end sessions: each has a seat in the roster and checks it four times a
-    /// second.
+    /// An operator may end sessions: each session has a seat in the roster and checks it four times
+    /// a second.
     pub operated: bool,
     /// The limits of a connection.
     pub limits: Limits,
@@ -80,7 +80,7 @@ impl Echo {
         self.look(cx, session, found.whole)
     }
 
-    /// Continues, unless the operator has called the session.
+    /// Continues, unless the operator has marked the session to be closed.
     #[inline]
     fn look(&self, cx: &Cx<'_, Register>, session: &mut Session, used: usize) -> Step<Infallible> {
         let Some(seat) = session.seat else { return Step::read(used) };

@@ -28,7 +28,7 @@ struct Visitor {
     conn: Option<Conn<Game>>,
     id: SessionId,
     heard: Vec<u8>,
-    /// The positions of all, as far as this client was told.
+    /// The positions of all participants, as far as this client was told.
     seen: BTreeMap<u64, Place>,
 }
 

@@ -25,9 +25,9 @@ pub type Place = (u16, u16);
 /// The role of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It has a position and walks.
+    /// The session has a position and walks.
     Player,
-    /// It sees everything and has no position.
+    /// The session sees everything and has no position.
     Spectator,
 }
 
@@ -113,7 +113,7 @@ pub enum Tell {
         id: u64,
         /// Columns and rows of the map.
         size: Place,
-        /// Between two ticks (ms).
+        /// The time between two ticks, in milliseconds.
         tick_ms: u16,
         /// The session's position; meaningless for a spectator.
         at: Place,
@@ -147,9 +147,9 @@ pub enum Tell {
     },
     /// The path that the session will take.
     Path {
-        /// It leads to the requested place, otherwise to the nearest reachable one.
+        /// The path leads to the requested place, otherwise to the nearest reachable one.
         is_exact: bool,
-        /// It is too long and was cut: at its end the client asks again.
+        /// The path was too long and was cut; the client asks again at its end.
         is_cut: bool,
         /// Straight steps of the whole path, and diagonal ones.
         steps: (u32, u32),
@@ -196,8 +196,8 @@ impl fmt::Display for Bad {
 
 impl std::error::Error for Bad {}
 
-/// The packet at the front of `bytes`, without its length field, and the bytes that it takes;
-/// `None` if it is incomplete.
+/// The packet at the front of `bytes`, without its length field, and the number of bytes that it
+/// takes; `None` if it is incomplete.
 ///
 /// # Errors
 /// [`Bad::Length`].
@@ -477,7 +477,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Text without control characters, which could control a terminal.
+/// Text without control characters, because those could control a terminal.
 fn written(bytes: &[u8], most: usize) -> Option<String> {
     let text = core::str::from_utf8(bytes).ok().filter(|text| text.len() <= most)?;
     (!text.chars().any(char::is_control)).then(|| text.to_owned())
@@ -560,7 +560,7 @@ mod tests {
             (b"\x04\0\0\0\0\0\0\0\0\xff", Bad::Fields(4)),
         ] {
             let found = Ask::read(body);
-            // A kind of the other direction is unknown here.
+            // A kind that belongs to the other direction is unknown here.
             let same = found == Err(bad) || (found.is_err() && bad == Bad::Kind(0x82));
             assert!(same, "{body:?}: {found:?}");
         }

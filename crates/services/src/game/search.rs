@@ -1,7 +1,7 @@
 //! A path search, a slice at a time, in pooled memory.
 //!
-//! A search needs memory for the whole map, so there are few searchers, and a request that finds
-//! none tries again at the next tick. A searcher returns to the pool when its search is dropped,
+//! A search needs memory for the whole map, so there are few searchers. A request that finds none
+//! free tries again at the next tick. A searcher returns to the pool when its search is dropped,
 //! even if the session is gone.
 
 use std::fmt;
@@ -13,10 +13,11 @@ use super::packet::Place;
 use super::terrain::{CORNERS, CornerRule, Terrain};
 use super::world::World;
 
-/// Cells that are expanded before the budget is asked again.
+/// The number of cells expanded between two requests for budget.
 const SLICE: u32 = 256;
 
-/// A path request and its progress: a job, and between two slices an outcome.
+/// A path request and its progress. It travels as a job and comes back as an outcome after each
+/// slice.
 #[derive(Debug)]
 pub struct PathSearch {
     from: Cell,
@@ -116,7 +117,7 @@ struct PoolState {
 }
 
 impl SearcherPool {
-    /// At most `most` searchers, each made on first use.
+    /// A pool of at most `most` searchers, each made on first use.
     pub(super) fn new(most: usize) -> SearcherPool {
         let state = PoolState { idle: Vec::new(), lent: 0 };
         SearcherPool { shared: Arc::new(Mutex::new(state)), most }
@@ -132,7 +133,7 @@ impl SearcherPool {
         Some(Box::new(Lease { searcher: Some(searcher), pool: Arc::clone(&self.shared) }))
     }
 
-    /// How many are lent.
+    /// The number of lent searchers.
     pub(super) fn lent(&self) -> usize {
         lock(&self.shared).lent
     }

@@ -1,8 +1,9 @@
 //! Packets to the world and back, and the world's tick.
 //!
-//! A session joins, then asks and is told. News for all is pushed to all; a tick is one packet for
-//! everyone. A path request stops the walker and becomes a [`PathSearch`] job; one that outlasts
-//! the tick's budget waits in the session and continues in the next tick.
+//! A session joins, then sends requests and receives news. News that concerns everyone is pushed to
+//! every session; a tick is one packet. A path request stops the walker and becomes a
+//! [`PathSearch`] job; a job that outlasts the tick's budget waits in the session and continues in
+//! the next tick.
 
 use core::time::Duration;
 
@@ -60,7 +61,7 @@ pub struct Session {
     seat: Option<u32>,
     /// The role in which it has joined.
     role: Option<Role>,
-    /// When it checks its seat again, and when it must have joined.
+    /// When the session checks its seat again, and the deadline for joining.
     pulse: Instant,
     until: Instant,
     /// A search that waits for the next tick.
@@ -147,7 +148,7 @@ impl Game {
         Next::GoOn
     }
 
-    /// A client joins: it is told of all others, and they of it.
+    /// A client joins: it is told of all others, and they are told of it.
     fn join(
         &self,
         cx: &Context<'_>,
@@ -223,7 +224,8 @@ impl Game {
         self.look(cx, session, out)
     }
 
-    /// Continues, unless the operator has called the session or it did not join in time.
+    /// Continues, unless the operator has marked the session to be closed or it did not join in
+    /// time.
     fn look(&self, cx: &Context<'_>, session: &mut Session, out: &mut Out) -> Step<PathSearch> {
         let Some(seat) = session.seat else {
             return match cx.now < session.until {
@@ -246,7 +248,7 @@ impl Game {
         }
     }
 
-    /// Waits for more.
+    /// The step that waits for more input.
     fn rest(&self, session: &Session, used: usize) -> Step<PathSearch> {
         let pulse = if session.seat.is_some() { session.pulse } else { session.until };
         let again = session.search.as_ref().map_or(pulse, |(_, again)| pulse.min(*again));
@@ -277,7 +279,8 @@ fn entered(participant: &Participant) -> Tell {
     }
 }
 
-/// Tells every joined session; the own one through its output.
+/// Sends news to every joined session; the session that is being stepped gets it through its
+/// output.
 fn tell_all(cx: &Context<'_>, tell: &Tell, out: &mut Out) {
     let mut bytes = Vec::new();
     tell.put(&mut bytes);
@@ -306,7 +309,7 @@ fn say(cx: &Context<'_>, to: u64, text: String, out: &mut Out) {
     }
 }
 
-/// Sends to a session. The launcher ensured that the engine can.
+/// Pushes bytes to a session. The launcher ensured that the engine supports pushes.
 fn push(cx: &Context<'_>, to: SessionId, bytes: &[u8]) {
     if let Err(cannot) = cx.push(to, bytes) {
         cx.note(|note| *note = format!("{}: cannot push to another session: {cannot}", cx.me));

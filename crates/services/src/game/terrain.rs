@@ -6,7 +6,7 @@ use grid::{Cell, Corners, Grid, OneObstacle, Rule};
 
 /// The corner rule of the world: one of the two cells beside a diagonal step must be free.
 pub type CornerRule = OneObstacle;
-/// The same as a value.
+/// The corner rule as a value.
 pub const CORNERS: Corners = <OneObstacle as Rule>::CORNERS;
 
 /// The number of spawn points.
@@ -40,7 +40,7 @@ pub struct Terrain {
 }
 
 impl Terrain {
-    /// Prepares a map. This takes a moment for a large one, because it finds the spawn points.
+    /// Prepares a map. This takes a moment for a large map, because the spawn points must be found.
     ///
     /// # Errors
     /// [`BadTerrain::NothingFree`].

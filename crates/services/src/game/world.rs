@@ -1,8 +1,8 @@
 //! The shared state: positions, routes, and the rest of the tick's search budget.
 //!
-//! A session's steps and the tick write its seat, one after the other on the same worker; helper
-//! threads touch only the budget. Atomics are used because the memory may be shared, not because
-//! threads race.
+//! Only a session's steps and the tick write its seat, and both run on the same worker. Helper
+//! threads touch only the budget. The fields are atomic because the memory may be shared between
+//! processes, not because threads race.
 
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
@@ -12,7 +12,8 @@ use super::SEATS;
 use super::packet::{Bye, Moved, NAME_MAX, Place, Role, clipped};
 use crate::roster::Roster;
 
-/// Turns of a route that are kept; a client that goes further asks again at the last.
+/// The maximum number of stored turns of a route; a client that goes further asks again at the
+/// last.
 pub(super) const TURNS_MAX: usize = 512;
 
 /// The shared state.
@@ -34,7 +35,7 @@ struct Seat {
     /// 1 for a spectator.
     role: AtomicU32,
     at: AtomicU32,
-    /// The number of turns of its route, and the next one.
+    /// The number of turns of the route, and the index of the next one.
     turns: AtomicU32,
     next: AtomicU32,
     way: [AtomicU32; TURNS_MAX],
@@ -72,7 +73,7 @@ pub struct Participant {
 }
 
 impl World {
-    /// Calls the oldest session to end; returns its id.
+    /// Marks the oldest session to be closed; returns its id.
     pub fn dismiss_first(&self) -> Option<SessionId> {
         self.roster.call_first()
     }
@@ -169,8 +170,8 @@ impl World {
         kept < turns.len()
     }
 
-    /// The next tick: refills the budget, moves every walker one step, and returns those that
-    /// moved.
+    /// Advances the world by one tick: refills the budget, moves every walker one step, and returns
+    /// the tick's number and those that moved.
     pub(super) fn advance(&self, budget: u32) -> (u32, Vec<Moved>) {
         self.budget.store(i64::from(budget), Ordering::Relaxed);
         let tick = self.tick.fetch_add(1, Ordering::Relaxed) + 1;
@@ -193,7 +194,7 @@ impl Seat {
                 _ => Role::Spectator,
             },
             at: unpacked(self.at.load(Ordering::Relaxed)),
-            // It was text when it was written.
+            // The name was valid text when it was written.
             name: String::from_utf8_lossy(&name).into_owned(),
         })
     }

@@ -20,14 +20,14 @@ use crate::web::{LookupError, Platform, Resource};
 /// The supported methods.
 const PUBLIC: &str =
     "OPTIONS, DESCRIBE, SETUP, PLAY, PAUSE, TEARDOWN, GET_PARAMETER, SET_PARAMETER";
-/// Methods of RTSP that a player of files does not use.
+/// RTSP methods that a player of files does not use.
 const KNOWN: &[&str] = &["ANNOUNCE", "RECORD", "REDIRECT"];
 /// The longest `CSeq`, in digits.
 const CSEQ_MAX: usize = 10;
-/// Tracks that one session may set up.
+/// The maximum number of tracks that one session may set up.
 const LEGS_MAX: usize = 16;
 
-/// A request, and what every answer to it contains.
+/// A request, and the fields that every answer to it contains.
 struct Asked<'a> {
     request: &'a Request<'a>,
     cseq: &'a str,
@@ -46,9 +46,9 @@ impl Asked<'_> {
 
 /// Why a title is not available.
 enum Lack<F> {
-    /// It has to be read first.
+    /// The file has to be read first.
     Unread(Job<F>),
-    /// It cannot be played.
+    /// The title cannot be played.
     Refused(Status),
 }
 
@@ -146,7 +146,8 @@ impl<B: Platform> Media<B> {
         }
     }
 
-    /// The title of a URL: from memory, or by a job, after which the request is read again.
+    /// The title that a URL names. It comes from memory or from a job; after a job the request is
+    /// read again.
     fn title(
         &self,
         cx: &At<'_>,
@@ -235,7 +236,7 @@ impl<B: Platform> Media<B> {
         After::Next
     }
 
-    /// The group that a description names, where everything goes to groups.
+    /// The group that a description names, if the server sends everything to groups.
     fn grouped<'n>(&self, cx: &At<'_>, title: &Title<B::File>, about: About<'n>) -> About<'n> {
         if !self.options.groups.is_some_and(|groups| groups.only) {
             return about;
@@ -260,7 +261,7 @@ impl<B: Platform> Media<B> {
             return asked.refuse(Status::NOT_FOUND, out);
         };
         if !is_named && let Some(presentation) = &session.presentation {
-            // One connection has one session; but a player that received nothing abandons its
+            // A connection has one session. But a player that received no packets abandons its
             // paused session and tries another transport.
             if presentation.is_playing() {
                 return asked.refuse(Status::NOT_VALID_NOW, out);
@@ -289,7 +290,7 @@ impl<B: Platform> Media<B> {
         if is_late {
             return asked.refuse(Status::NOT_VALID_NOW, out);
         }
-        // The track uses another transport from now on (RFC 2326 section 10.4).
+        // From now on the track uses another transport (RFC 2326 section 10.4).
         if let Some(presentation) = session.presentation.as_deref_mut()
             && let Some(again) = presentation.legs.iter().position(|leg| leg.track == track)
             && presentation.legs.remove(again).let_go(cx)
@@ -325,7 +326,7 @@ impl<B: Platform> Media<B> {
         let Some(presentation) = &mut session.presentation else {
             return asked.refuse(Status::NOT_VALID_NOW, out);
         };
-        // Some players send `*` for the whole presentation.
+        // Some players send `*` to name the whole presentation.
         let track = match (asked.request.target, track_url(asked.request.target)) {
             ("*", _) => None,
             (_, Some(place)) if place.url == presentation.url => place.track,
@@ -393,8 +394,8 @@ impl<B: Platform> Media<B> {
         }
     }
 
-    /// An empty request keeps the session alive; otherwise the value of each known name, one a
-    /// line.
+    /// Answers `GET_PARAMETER`. An empty request keeps the session alive; otherwise the reply has
+    /// the value of each known name, one a line.
     fn parameters(
         &self,
         (cx, session): Ours<'_, '_, B::File>,
@@ -421,7 +422,8 @@ impl<B: Platform> Media<B> {
         After::Next
     }
 
-    /// `position` in seconds; `packets_sent`, `packets_lost` and `jitter` of all tracks.
+    /// The value of a parameter: `position` in seconds, or `packets_sent`, `packets_lost` and
+    /// `jitter` of all tracks.
     fn parameter(&self, cx: &At<'_>, session: &Session<B::File>, name: &str) -> Option<String> {
         let presentation = session.presentation.as_ref()?;
         let (mut sent, mut lost, mut jitter) = (0_u64, 0_i64, 0_u32);
@@ -452,8 +454,8 @@ impl<B: Platform> Media<B> {
     }
 }
 
-/// Interprets a range. Players based on libavformat (ffplay, mpv) name times of a transport stream
-/// by the stream's own clock, whatever its description says.
+/// Interprets a range. Players based on libavformat (ffplay, mpv) send times of a transport stream
+/// in the stream's own clock, whatever its description says.
 fn meant<F>(request: &Request<'_>, presentation: &Presentation<F>, range: Range) -> Range {
     let agent = request.field("User-Agent").unwrap_or("");
     let begins_ns = presentation.title.program.tracks[0].plan.begins_ns();
@@ -465,7 +467,7 @@ fn meant<F>(request: &Request<'_>, presentation: &Presentation<F>, range: Range)
     Range { from_ns: range.from_ns.map(moved), to_ns: range.to_ns.map(moved) }
 }
 
-/// The status code of a trouble.
+/// The status code for a title that cannot be loaded.
 fn status(trouble: &Trouble) -> Status {
     match trouble {
         Trouble::LookupError(LookupError::Absent) => Status::NOT_FOUND,

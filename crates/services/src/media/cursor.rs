@@ -1,7 +1,7 @@
 //! A cursor through one track: which packet is next, when it is due, and its RTP header.
 //!
-//! Indices and times are absolute: where a file repeats, they grow with every lap. A segment is
-//! what one `PLAY` orders; sequence numbers and timestamps continue from segment to segment (RFC
+//! Indices and times are absolute: in a file that repeats they keep growing with every lap. Each
+//! `PLAY` orders one segment; sequence numbers and timestamps continue from segment to segment (RFC
 //! 2326 appendix B).
 
 use std::sync::Arc;
@@ -14,10 +14,11 @@ use wire::rtp;
 use super::live::{DATAGRAM, Ring};
 use super::title::Title;
 
-/// Nanoseconds of a second.
+/// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// Most packets that can be owed; a greater difference means that the number has passed.
+/// The maximum number of packets that can be owed; a greater difference means that the sequence
+/// number lies in the past.
 const OWED_MAX: u64 = 4096;
 
 /// How long after the last datagram the next one is expected.
@@ -75,7 +76,7 @@ impl<F> Line<F> {
         self.title.ring()
     }
 
-    /// Packets of a lap.
+    /// The number of packets in a lap.
     #[inline]
     pub fn lap(&self) -> u64 {
         if self.ring().is_some() {
@@ -84,12 +85,12 @@ impl<F> Line<F> {
         self.track().plan.len()
     }
 
-    /// When the packet is due, in the file's time; the end of the file for the index after the
-    /// last.
+    /// The due time of the packet, in the file's time. The index after the last has the end of the
+    /// file.
     #[inline]
     pub fn at_ns(&self, index: u64) -> u64 {
         if let Some(ring) = self.ring() {
-            // The moment of a packet that has not arrived is unknown: look for it soon, and before
+            // The due time of a packet that has not arrived is unknown: look for it soon, and for
             // the first one at once.
             let soon = || ring.last_ns().map_or(0, |last| last + SOON_NS);
             return ring.at_ns(index).unwrap_or_else(soon);
@@ -99,7 +100,7 @@ impl<F> Line<F> {
         (index / lap).saturating_mul(self.title.program.duration_ns).saturating_add(at)
     }
 
-    /// The packet, with time and ticks on the whole timeline.
+    /// The packet, with its time and ticks on the whole timeline.
     #[inline]
     pub fn packet(&self, index: u64) -> Packet {
         if let Some(ring) = self.ring() {
@@ -158,7 +159,7 @@ fn live(ring: &Ring, index: u64) -> Packet {
     }
 }
 
-/// A cursor in a segment.
+/// A position within a segment.
 #[derive(Debug)]
 pub struct Cursor<F> {
     /// The timeline.
@@ -167,28 +168,29 @@ pub struct Cursor<F> {
     pub segment: Segment,
     /// The next packet.
     pub next: u64,
-    /// Ticks of the first packet, from which timestamps count.
+    /// The ticks of the first packet, from which timestamps count.
     first_ticks: u64,
 }
 
 impl<F> Cursor<F> {
-    /// At the beginning of `segment`.
+    /// A cursor at the beginning of `segment`.
     pub fn new(line: Line<F>, segment: Segment) -> Cursor<F> {
         let first_ticks = match line.ring() {
-            // Its packets may not have arrived yet; its time is the segment's.
+            // The packets may not have arrived yet; the segment's time is known.
             Some(_) => ticks(segment.from_ns, line.track().clock),
             None => line.packet(segment.first).ticks,
         };
         Cursor { line, segment, next: segment.first, first_ticks }
     }
 
-    /// The moment of the time `ns` of the file.
+    /// The moment at which the time `ns` of the file is due.
     #[inline]
     pub fn moment(&self, ns: u64) -> Instant {
         self.segment.begin + Duration::from_nanos(ns.saturating_sub(self.segment.from_ns))
     }
 
-    /// The packet after the last one: the segment's end, or that of the source.
+    /// The index after the last packet: the end of the segment or of the source, whichever comes
+    /// first.
     #[inline]
     pub fn stop(&self) -> u64 {
         let stop = self.segment.stop;
@@ -225,8 +227,8 @@ impl<F> Cursor<F> {
         (segment.first, segment.begin) == (self.segment.first, self.segment.begin)
     }
 
-    /// How many packets lie between the next one and the first of the segment `behind`, by sequence
-    /// number; 0 if they do not connect.
+    /// The number of packets that must still be sent before the segment `behind` begins, by
+    /// sequence number; 0 if the two do not connect.
     pub fn owed(&self, behind: &Segment) -> u64 {
         let Segment { first, sequence, stop, .. } = self.segment;
         let number = sequence.wrapping_add((self.next - first) as u16);

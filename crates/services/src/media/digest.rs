@@ -1,5 +1,5 @@
-//! Digest authentication (RFC 2617) without stored nonces: a nonce is the time at which it was
-//! made, and a proof that this server made it.
+//! Digest authentication (RFC 2617) without stored nonces: a nonce holds the time at which it was
+//! made and a proof that this server made it.
 
 use seam::Instant;
 use wire::rtsp::{Authorization, Challenge, Request};
@@ -7,12 +7,13 @@ use wire::rtsp::{Authorization, Challenge, Request};
 use super::options::Credentials;
 use super::secret::Secret;
 
-/// How long a nonce is valid, in seconds.
+/// The lifetime of a nonce, in seconds.
 const NONCE_S: u64 = 300;
 /// The realm.
 const REALM: &str = "roundhouse";
 
-/// Whether the request may pass; the value of `WWW-Authenticate` if it may not.
+/// Checks the credentials of a request. If they do not suffice, returns the value of
+/// `WWW-Authenticate`.
 pub fn check(
     credentials: &Credentials,
     secret: &Secret,
@@ -41,7 +42,8 @@ fn nonce(secret: &Secret, second: u64) -> String {
     format!("{second}-{}", secret.word(&format!("nonce {second}")))
 }
 
-/// Players name the presentation where they mean a track, or the other way round.
+/// Whether `uri` names the target. Players send the presentation's URL for a track, and the
+/// reverse.
 fn is_asked(uri: &str, target: &str) -> bool {
     let (uri, target) = (uri.trim_end_matches('/'), target.trim_end_matches('/'));
     let is_below = |long: &str, short: &str| {

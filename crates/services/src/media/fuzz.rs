@@ -1,6 +1,6 @@
-//! Random conversations: whole and in random pieces, at the same moments; both are answered with
-//! the same bytes, packets of media among them. Reports of receivers, good and broken, never panic,
-//! and no conversation leaves a transmission behind.
+//! Random conversations, once whole and once in random pieces, at the same moments. Both must get
+//! the same bytes, packets of media included. Reports of receivers, valid or broken, never cause a
+//! panic, and no conversation leaves a stream behind.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use wire::rtcp::{ReceptionReport, write_receiver_report};
 use super::test_server::{BEGIN, Guest, TestServer, options, orders};
 use super::{Groups, Media, Options};
 
-/// Runs `events` conversations' worth of requests from `seed`.
+/// Runs conversations with about `events` requests from `seed`.
 ///
 /// # Panics
 /// When a promise is broken; the message carries the seed.
@@ -65,7 +65,7 @@ const FIELDS: &[&str] = &[
     "Content-Length: 10\r\n",
 ];
 
-/// Requests with moments between them; the name of the session is put in when it is known.
+/// Requests and the pauses between them. The session's name is filled in once it is known.
 fn requests(rng: &mut Rng) -> Vec<(String, Duration)> {
     let mut requests = Vec::new();
     if !rng.once_in(3) {
@@ -112,8 +112,8 @@ const SETUPS: [&str; 3] = [
     "RTP/AVP/TCP;unicast;interleaved=0-1",
 ];
 
-/// A client plays, and reports arrive from all sides: about its stream, about other streams, and
-/// broken ones. The service records only reports from permitted senders.
+/// A client plays while reports arrive from several addresses: about its stream, about other
+/// streams, and malformed ones. The service records only reports from permitted senders.
 fn report(rng: &mut Rng, at: &str) {
     let groups = Some(Groups { first: [239, 1, 2, 3].into(), port: 5004, ttl: 1, only: false });
     let orders = orders();
@@ -163,9 +163,9 @@ fn report(rng: &mut Rng, at: &str) {
     assert_eq!(orders.count(), 0, "{at}: a transmission was left behind");
 }
 
-/// Everything that the server says.
+/// Everything that the server sends.
 fn exchange(requests: &[(String, Duration)], step: usize, cold: bool, at: &str) -> Vec<u8> {
-    // The same numbers each time.
+    // The same secret in each run, so that the numbers are the same.
     let orders = orders();
     let media = Media::new(options(), TestServer { cold });
     let mut guest = Guest::new(&media, &orders);

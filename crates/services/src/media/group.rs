@@ -1,9 +1,9 @@
 //! Multicast groups: a title is sent once, to an address that many clients listen to.
 //!
-//! A title gets a group at the first request for it, and keeps it. So two simultaneous sessions get
-//! the same group, and a player can use an address again. The title is sent from the first `PLAY`
-//! until the last session has ended. A member is a slot that sends nothing: it represents a
-//! session, so that the members of a dead worker can be recognised as gone.
+//! A title gets a group at the first request for it and keeps it. Simultaneous sessions therefore
+//! share the group, and a player can use an address again. The title is sent from the first `PLAY`
+//! until the last session has ended. Each session of a group holds a member: a slot that sends no
+//! packets, so that the members of a dead worker can be found and released.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -16,13 +16,14 @@ use wire::rtcp::ReceptionReport;
 use super::cursor::Segment;
 use super::orders::{Orders, Setup};
 
-/// Most titles with a group.
+/// The maximum number of titles with a group.
 pub const GROUPS: usize = 256;
-/// Most tracks of a title that is sent to a group.
+/// The maximum number of tracks of a title that is sent to a group.
 pub const TRACKS_MAX: usize = 8;
 
-/// Nanoseconds between two searches for the member that a report to a group comes from: any host
-/// can send to a group, and a search through a thousand members takes some ten microseconds.
+/// At most this many searches in a span, in nanoseconds, for the member that sent a report to a
+/// group. Any host can send to a group, and a search through a thousand members takes some ten
+/// microseconds.
 const SEEK_MAX: u64 = 64;
 const SEEK_SPAN_NS: u64 = 16_000_000;
 /// The bit of a member's word that marks the rest as an SSRC.
@@ -34,9 +35,9 @@ pub struct Group {
     /// The title, as a number; 0: free.
     key: AtomicU64,
     lock: Lock,
-    /// Not 0: it is sent.
+    /// 1 while the title is sent.
     plays: AtomicU32,
-    /// The time in the file at which `begin` was, when it was first played.
+    /// The time in the file at the moment `begin`, at which it was first played.
     from_ns: AtomicU64,
     begin: AtomicU64,
     tracks: [Track; TRACKS_MAX],
@@ -45,7 +46,7 @@ pub struct Group {
 #[repr(C)]
 struct Track {
     members: AtomicU32,
-    /// The slot that it is sent from, plus one; 0 while there is no member.
+    /// The sending slot plus one; 0 while there is no member.
     slot: AtomicU32,
 }
 
@@ -82,7 +83,7 @@ impl Groups {
     }
 }
 
-/// When a group began: the time in the file at a moment.
+/// The time in the file at which a group began, and the moment.
 pub type Began = (u64, Instant);
 
 impl Orders {
@@ -101,9 +102,9 @@ impl Orders {
         })
     }
 
-    /// Makes a session, whose client is at the destination of `member`, listen to a track of a
-    /// group; the first one sets the track up as `sent` says. Returns the slot that stands for the
-    /// session, and the SSRC of the track.
+    /// Adds a session to a track of a group; the session's client is at the destination of
+    /// `member`. The first session sets up the track as `sent` says. Returns the slot that
+    /// represents the session, and the SSRC of the track.
     pub fn join(
         &self,
         me: WorkerId,
@@ -116,7 +117,7 @@ impl Orders {
         let locked = it.lock.lock(me);
         let track = &it.tracks[sent.track];
         if track.slot.load(Relaxed) == 0 {
-            // It belongs to no session: the first member may leave first.
+            // The sending slot belongs to no session, because the first member may leave first.
             let Some((stream, _)) = self.set_up(me, sent, usize::MAX) else {
                 drop(locked);
                 self.release(slot);
@@ -131,7 +132,7 @@ impl Orders {
         Some((slot, self.route(stream).1))
     }
 
-    /// The session for which `slot` stood stops listening. The track ends with its last member.
+    /// Removes the session that `slot` represents. The track ends with its last member.
     pub fn leave(&self, me: WorkerId, slot: usize) {
         let (group, track) = self.membership(slot);
         self.release(slot);
@@ -152,8 +153,8 @@ impl Orders {
         }
     }
 
-    /// Plays the tracks of a group that do not play yet. `began` is where the group begins for the
-    /// first session; later ones get what it was then. `segment` makes the segment of a track.
+    /// Plays the tracks of a group that do not play yet. `began` applies if this session is the
+    /// first; later sessions get the first one's value. `segment` makes the segment of a track.
     /// Returns when the group began, and whether to ring the streaming worker.
     pub fn play_group(
         &self,
@@ -189,16 +190,17 @@ impl Orders {
         (began, rings)
     }
 
-    /// The slot that sends the stream of a member's session.
+    /// The slot that sends the stream to which a member listens.
     pub(super) fn listened_to(&self, member: usize) -> Option<usize> {
         let is_member = self.members[member / 64].load(Relaxed) & 1 << (member % 64) != 0;
         let slot = self.slots[member].begin.load(Relaxed).checked_sub(1).filter(|_| is_member)?;
         usize::try_from(slot).ok().filter(|slot| *slot < self.slots.len())
     }
 
-    /// A host at `from` reports about the group that slot `stream` sends to: stores the report with
-    /// the member there that has this SSRC, or with one that has none yet. False if there is no
-    /// such member: others may listen to a group, too.
+    /// Handles a report from the host at `from` about the group to which slot `stream` sends.
+    /// Stores it with that host's member that has this SSRC, or with one whose SSRC is unknown yet.
+    /// False if there is no such member, because hosts without a session may listen to a group,
+    /// too.
     pub(super) fn hear_member(
         &self,
         now: Instant,
@@ -271,7 +273,7 @@ mod tests {
         let orders = orders();
         let one = orders.group(99).expect("a group");
         assert_eq!(orders.group(99), Some(one));
-        // Its neighbour by number.
+        // The key that maps to the neighbouring entry.
         assert_ne!(orders.group(99 + GROUPS as u64), Some(one));
         for key in 1000..1000 + GROUPS as u64 {
             orders.group(key);
@@ -350,7 +352,8 @@ mod tests {
         let flood = (0..1000).filter(|_| report(8, [1; 4], 6, 5)).count();
         assert!((10..=64).contains(&flood), "{flood}");
         assert!(report(8, [1; 4], 7, SEEK_SPAN_NS * 2), "later it is");
-        // A session that has gone no longer counts, and its SSRC is free for the next one there.
+        // A session that has left no longer counts, and its SSRC is free for the next session
+        // there.
         orders.leave(ME, one);
         assert!(!report(7, [1; 4], 1, SEEK_SPAN_NS * 4));
         let (again, _) = join([1; 4]);

@@ -1,14 +1,14 @@
-//! Live sources: transport streams that come through a pipe and go out to every client.
+//! Live sources: transport streams that are read from a pipe and sent to every client.
 //!
 //! ```text
-//!   ring   the last seconds of it, in memory that all workers see
-//!   feed   bytes as they come -> datagrams with the moments at which they are due
+//! ring   the last seconds of a stream, in memory that all workers share
+//! feed   bytes as they arrive -> datagrams with due times
 //! ```
 //!
-//! The streaming worker reads, as a stream of its own; all others copy from the ring. Each session
-//! and each stream has a cursor there, so a slow client falls behind by at most the ring and costs
-//! the others nothing. To players a live source is a title whose packets have no beginning; its
-//! times are those of the clock.
+//! The streaming worker reads a source, as one more stream in its loop; all others copy from the
+//! ring. Each session and each stream has its own cursor in the ring, so a slow client falls behind
+//! by at most the length of the ring and costs the others nothing. To players, a live source is a
+//! title without a beginning, whose times are those of the clock.
 
 mod feed;
 mod fuzz;
@@ -30,22 +30,22 @@ pub use ring::{DATAGRAM, Ring, SLOTS};
 
 use super::title::{Title, locked};
 
-/// How often a source is read.
+/// The interval between two reads of a source.
 pub const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Bytes of one read.
+/// The maximum number of bytes of one read.
 const PIECE: usize = 64 * 1024;
-/// Most bytes of one turn, because streams wait during it.
+/// The maximum number of bytes in one turn, because streams wait during it.
 const TURN: usize = 4 * PIECE;
 
-/// Where the bytes of a source come from.
+/// The reader of a source.
 pub struct Input {
-    /// Must not block: `WouldBlock` where nothing has arrived.
+    /// Must not block: returns `WouldBlock` if no bytes have arrived.
     pub reader: Box<dyn Read + Send>,
     /// Whether end of file is the end of the source. A named pipe continues with its next writer.
     pub ends: bool,
 }
 
-/// A source: its name, its ring, and in the process that reads it the bytes.
+/// A source: its name, its ring and, in the process that reads it, its input.
 pub struct Source<F> {
     pub(super) title: Arc<Title<F>>,
     ring: Arc<Region<Ring>>,
@@ -59,7 +59,7 @@ struct Reading {
 }
 
 impl<F: Send + 'static> Source<F> {
-    /// The source `name`, read from `input` by the worker that takes it up.
+    /// A source called `name`. The worker that takes it reads `input`.
     pub fn new(name: &str, ring: Arc<Region<Ring>>, input: Input) -> Source<F> {
         let title = Arc::new(Title::live(name, ring.clone()));
         let reading = Reading { input, feed: Feed::default(), piece: vec![0; PIECE] };
@@ -71,7 +71,7 @@ impl<F: Send + 'static> Source<F> {
         &self.title.path
     }
 
-    /// The descriptor of its ring, if it lies in shared memory: for a hand-over.
+    /// The descriptor of the ring, if the ring is in shared memory; a hand-over passes it on.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.ring.fd()
     }
@@ -86,8 +86,8 @@ impl<F: Send + 'static> Source<F> {
         !self.ring.has_ended() && self.ring.take(me)
     }
 
-    /// Reads what has arrived, unless enough is buffered; `None` if the source has ended, or
-    /// another worker reads now.
+    /// Reads the bytes that have arrived, unless enough is buffered; returns when to read again.
+    /// `None` if the source has ended or another worker reads it now.
     pub(super) fn pump(&self, me: WorkerId, now: Instant) -> Option<Instant> {
         let mut reading = locked(&self.input);
         let Reading { input, feed, piece } = &mut *reading;

@@ -10,21 +10,20 @@ use super::group::Groups;
 pub struct Options {
     /// The bounds of a connection.
     pub limits: Limits,
-    /// The server's ports of media and control, if it sends datagrams.
+    /// The server's ports for media and control, if it sends datagrams.
     pub ports: Option<(u16, u16)>,
     /// Multicast groups, if there are any.
     pub groups: Option<Groups>,
     /// The credentials that clients must prove, if any.
     pub credentials: Option<Credentials>,
-    /// Session names, SSRCs and nonces are derived from it; it must be known to this server only.
+    /// Session names, SSRCs and nonces are derived from it; only this server may know it.
     pub secret: [u8; 16],
-    /// The CNAME of reports: the same for all streams of a server, since they share its clock, and
-    /// another for each server.
+    /// The CNAME of reports: the same for all streams of a server, because they share its clock,
+    /// and different for each server.
     pub name: String,
     /// The wall clock: a moment, and its time in nanoseconds since 1970.
     pub wall: (Instant, u64),
-    /// All clients see the same moment, which the clock chooses, and files begin again at their
-    /// end.
+    /// All clients see the same moment, which the clock determines; files begin again at their end.
     pub live: bool,
     /// Files begin again at their end.
     pub repeat: bool,
@@ -32,17 +31,18 @@ pub struct Options {
     pub list: Option<(String, Vec<String>)>,
     /// Only these files are served, by their names; empty: every file beneath the root.
     pub only: Vec<String>,
-    /// How long a session may be silent: without request or report.
+    /// How long a session may be silent, without a request or a report.
     pub session_timeout: Duration,
-    /// Most streams by datagrams to one address at a time.
+    /// The maximum number of concurrent datagram streams to one address.
     pub per_address: usize,
     /// How far a client may fall behind before it skips to what is due now.
     pub debt: Duration,
-    /// Files up to this long are kept in memory, in bytes.
+    /// The longest file that is kept in memory, in bytes.
     pub file_max: u64,
-    /// Streams send from files instead of from memory, for senders that pass files to the kernel.
+    /// Streams are sent from files instead of from memory, for senders that pass files to the
+    /// kernel.
     pub from_files: bool,
-    /// Most bytes of all files in memory; files that play are never dropped.
+    /// The maximum total of all files in memory, in bytes; files that play are never dropped.
     pub memory_max: u64,
 }
 
@@ -56,12 +56,12 @@ pub struct Credentials {
 }
 
 impl Default for Options {
-    /// 256 KiB of output are two seconds of a video of a megabit; players keep a session alive
-    /// every half of 60 s; 256 streams are more than one address plays.
+    /// 256 KiB of output hold two seconds of video at 1 Mbit/s. Players keep a session alive at
+    /// half of the 60 s. One address plays fewer than 256 streams.
     fn default() -> Options {
         Options {
             limits: Limits {
-                // A head, a body, or the longest interleaved packet.
+                // The longest of a head, a body, and an interleaved packet.
                 input_max: 80 * 1024,
                 output_high: 256 * 1024,
                 output_low: 64 * 1024,

@@ -1,16 +1,17 @@
-//! The orders of sessions to the streaming worker: one slot for each stream of datagrams, in memory
-//! that all workers share, threads or processes.
+//! The sessions' orders to the streaming worker: one slot for each stream of datagrams, in memory
+//! that all workers share, be they threads or processes.
 //!
-//! A slot has one writer on each side. The session writes the order under a count that is odd
-//! meanwhile, so that the streaming worker never acts on half an order. The streaming worker writes
-//! its progress and receivers' reports. The owner of a slot is one word, changed by exchange:
+//! A slot has one writer on each side. The session writes the order under a count that is odd while
+//! it writes, so that the streaming worker never acts on half an order. The streaming worker writes
+//! its progress and receivers' reports. The owner of a slot is one word, changed by
+//! compare-and-exchange:
 //!
 //! ```text
 //!   free -> held -> ordered -> taken -> held (the stream ended) | free (no session wants it)
 //! ```
 //!
-//! A report finds its slot by the SSRC: the lower bits of an SSRC are the slot's
-//! number, masked by a secret. The upper bits are random, as RFC 3550 wants all of them to be.
+//! A report finds its slot by the SSRC: its lower bits are the slot's number, masked by a secret.
+//! Its upper bits are random, as RFC 3550 requires of all bits.
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use seam::{BadSeed, Instant, Share, WorkerId};
@@ -23,13 +24,13 @@ use wire::rtcp::ReceptionReport;
 use super::cursor::Segment;
 use super::group::{GROUPS, Group};
 
-/// Most streams.
+/// The maximum number of streams.
 pub const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 14;
 /// The longest path of a file, in bytes.
 pub const PATH_MAX: usize = 256;
 
-/// The owner of a slot.
+/// The states of a slot's owner word.
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const ORDERED: u32 = 2;
@@ -40,7 +41,7 @@ const ENDS: u32 = 1;
 const V4: u32 = 2;
 const ALONE: u32 = 4;
 const MEMBER: u32 = 8;
-/// The parts that orders do not change.
+/// The flags that orders do not change.
 const KEPT: u32 = V4 | ALONE | MEMBER;
 /// Bits of [`Slot::wish`].
 const GOES: u32 = 1;
@@ -55,9 +56,9 @@ pub struct Orders {
     mask: u32,
     hint: AtomicU32,
     ordered: [AtomicU64; SLOTS / 64],
-    /// Slots that stand for members of a group.
+    /// The slots that represent members of a group.
     pub(super) members: [AtomicU64; SLOTS / 64],
-    /// When and how often the member of a group report was last searched.
+    /// When the member that sent a group report was last searched, and how often in that span.
     pub(super) sought: AtomicU64,
     pub(super) groups: [Group; GROUPS],
     pub(super) slots: [Slot; SLOTS],
@@ -80,13 +81,13 @@ pub(super) struct Slot {
     stamp: AtomicU64,
     first: AtomicU64,
     stop: AtomicU64,
-    /// Of a member: the group.
+    /// In a member's slot: the group.
     from_ns: AtomicU64,
-    /// Of a member: the slot of its track, plus one.
+    /// In a member's slot: the slot of its track, plus one.
     pub(super) begin: AtomicU64,
-    /// Of a member: the SSRC of its reports, and a bit above that says it is known.
+    /// In a member's slot: the SSRC of its reports, and a bit above that says it is known.
     pub(super) numbers: AtomicU64,
-    /// The next packet, and the lower 16 bits of its epoch.
+    /// The next packet, and the lower 16 bits of the epoch of its order.
     next: AtomicU64,
     packets: AtomicU32,
     octets: AtomicU32,
@@ -98,38 +99,38 @@ pub(super) struct Slot {
     path: [AtomicU64; PATH_MAX / 8],
 }
 
-/// Where packets go.
+/// The addresses that packets are sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// Media.
+    /// The address for media.
     pub rtp: SocketAddr,
-    /// Control.
+    /// The address for control.
     pub rtcp: SocketAddr,
 }
 
 /// An order, as a streaming worker reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Its number.
+    /// The order's number.
     pub epoch: u32,
     /// The segment to play.
     pub segment: Segment,
-    /// Whether to play it.
+    /// Whether the segment plays.
     pub goes: bool,
-    /// Whether to end it.
+    /// Whether the stream ends.
     pub leaves: bool,
 }
 
 /// The receivers' reports about one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reception {
-    /// When the last report arrived, if one did.
+    /// When the last report arrived; `None` before the first.
     pub at: Option<Instant>,
     /// Packets sent.
     pub packets: u32,
     /// Packets lost since the beginning.
     pub lost: i32,
-    /// The share lost lately, in 256ths.
+    /// The fraction lost since the report before, in 256ths.
     pub lost_share: u8,
     /// The jitter, in ticks of the media.
     pub jitter: u32,
@@ -142,11 +143,11 @@ pub struct Reception {
 pub struct ReceptionTotals {
     /// Streams with reports.
     pub reporting: u64,
-    /// Their packets.
+    /// The packets sent on these streams.
     pub packets: u64,
     /// Packets lost.
     pub lost: i64,
-    /// The largest share lost lately, in 256ths.
+    /// The largest fraction lost since the report before, in 256ths.
     pub lost_share: u8,
     /// The longest round trip.
     pub round_trip: Duration,
@@ -163,7 +164,7 @@ pub struct Setup<'a> {
     pub track: usize,
     /// The receiver.
     pub destination: Destination,
-    /// 32 bits of chance.
+    /// 32 random bits.
     pub random: u32,
     /// The first order is the last: the stream ends with it.
     pub alone: bool,
@@ -172,7 +173,7 @@ pub struct Setup<'a> {
 // SAFETY: all-zero bytes are free slots and no orders; there is no pointer and no destructor; what
 // changes through `&self` is atomic.
 unsafe impl Share for Orders {
-    /// The seed is 16 bytes of chance, or fewer.
+    /// The seed is up to 16 random bytes.
     fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
         let mask = seed.first_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
         self.mask = mask & (SLOTS as u32 - 1);
@@ -190,7 +191,7 @@ unsafe impl Share for Orders {
                 continue;
             }
             if phase == TAKEN && it.worker.load(Relaxed) == dead.bits() {
-                // The next worker continues where this one was.
+                // The worker that replaces the dead one continues its streams.
                 self.put_back(slot, true);
             }
             if it.session.load(Relaxed) != dead.bits() {
@@ -212,8 +213,8 @@ impl Orders {
 
     // ---- the session's side
 
-    /// Takes a free slot and sets it up; `None` if there is none, or if `most` streams go to this
-    /// address already. Returns the slot and its SSRC.
+    /// Takes a free slot and sets it up; returns the slot and its SSRC. `None` if no slot is free,
+    /// or if `most` streams go to this address already.
     pub fn set_up(&self, me: WorkerId, setup: &Setup<'_>, most: usize) -> Option<(usize, u32)> {
         if setup.path.len() > PATH_MAX || self.count_to(setup.destination.rtp.ip()) >= most {
             return None;
@@ -250,7 +251,7 @@ impl Orders {
         Some((slot, ssrc))
     }
 
-    /// A slot that represents a member of a group, for one track.
+    /// Takes a slot that represents a member of a group, for one track.
     pub(super) fn set_up_member(
         &self,
         me: WorkerId,
@@ -268,7 +269,7 @@ impl Orders {
         Some(found)
     }
 
-    /// From now on the slot belongs to no session.
+    /// Detaches the slot from its session.
     pub(super) fn disown(&self, slot: usize) {
         self.slots[slot].session.store(0, Relaxed);
     }
@@ -279,7 +280,7 @@ impl Orders {
         (it.from_ns.load(Relaxed) as usize, it.track.load(Relaxed) as usize)
     }
 
-    /// Orders to play `segment`. The caller rings the bell.
+    /// Orders to play `segment`. The caller rings the streaming worker.
     pub fn play(&self, slot: usize, segment: &Segment) {
         let it = &self.slots[slot];
         let epoch = self.open(it);
@@ -299,7 +300,7 @@ impl Orders {
         }
     }
 
-    /// Orders to send no packet from `stop` on.
+    /// Orders the stream to stop before packet `stop`.
     pub fn pause(&self, slot: usize, stop: u64) {
         let it = &self.slots[slot];
         let stop = stop.clamp(it.first.load(Relaxed), it.stop.load(Relaxed));
@@ -309,8 +310,8 @@ impl Orders {
         it.epoch.store(epoch.wrapping_add(1), SeqCst);
     }
 
-    /// The packet after the last one sent before the pause: the ordered stop, or a little later if
-    /// the streaming worker was ahead when it saw the order.
+    /// The packet after the last one that was sent before the pause: the ordered stop, or a later
+    /// one if the streaming worker was ahead when it saw the order.
     pub fn reached(&self, slot: usize) -> u64 {
         let it = &self.slots[slot];
         let (next, epoch) = (it.next.load(Relaxed), it.epoch.load(Relaxed));
@@ -318,7 +319,7 @@ impl Orders {
         if next >> INDEX_BITS == u64::from(epoch) & EPOCH { stop.max(next & INDEX) } else { stop }
     }
 
-    /// Releases the slot; a running stream from it sends a BYE.
+    /// Releases the slot; a stream that runs from it sends a BYE.
     pub fn release(&self, slot: usize) {
         let it = &self.slots[slot];
         it.session.store(0, Relaxed);
@@ -350,7 +351,7 @@ impl Orders {
         }
     }
 
-    /// Whether it runs, or waits to be started.
+    /// Whether the stream runs or waits to be started.
     pub fn is_underway(&self, slot: usize) -> bool {
         [ORDERED, TAKEN].contains(&self.slots[slot].phase.load(Acquire))
     }
@@ -380,8 +381,8 @@ impl Orders {
         self.slots.iter().filter(|slot| slot.phase.load(Relaxed) != FREE).count()
     }
 
-    /// Slots of one address. Of an IPv6 address the first half counts: the client chooses the
-    /// other.
+    /// The number of slots of one address. Of an IPv6 address only the first half counts, because
+    /// the client chooses the other.
     fn count_to(&self, ip: IpAddr) -> usize {
         let (halves, is_v4) = (halves(ip), ip.to_canonical().is_ipv4());
         let is_there = |slot: &&Slot| {
@@ -410,7 +411,7 @@ impl Orders {
         odd
     }
 
-    /// The state in which a writer may be preempted.
+    /// Leaves the order half written, as a preempted writer does.
     #[cfg(test)]
     pub(super) fn write_half(&self, slot: usize) {
         self.open(&self.slots[slot]);
@@ -439,7 +440,7 @@ impl Orders {
         None
     }
 
-    /// The count of the order; it differs from the one that was read if the order has changed.
+    /// The number of the order; it differs from the one that was read if the order has changed.
     #[inline]
     pub fn epoch(&self, slot: usize) -> u32 {
         self.slots[slot].epoch.load(Acquire)
@@ -486,7 +487,7 @@ impl Orders {
         self.slots[slot].flags.load(Relaxed) & ALONE != 0
     }
 
-    /// The file and its version.
+    /// The path of the file and its version.
     pub fn file(&self, slot: usize) -> (String, u64) {
         let it = &self.slots[slot];
         let len = it.path_len.load(Relaxed) as usize;
@@ -496,7 +497,7 @@ impl Orders {
         (String::from_utf8_lossy(&bytes).into_owned(), it.stamp.load(Relaxed))
     }
 
-    /// The position of a lost stream, if it had begun with this order.
+    /// Where to resume a stream whose worker died, if it had begun with this order.
     pub fn resumed(&self, slot: usize, order: &Order) -> u64 {
         let next = self.slots[slot].next.load(Relaxed);
         let is_of_it = next >> INDEX_BITS == u64::from(order.epoch) & EPOCH;
@@ -504,7 +505,7 @@ impl Orders {
         next.clamp(order.segment.first, order.segment.stop.max(order.segment.first))
     }
 
-    /// Stores the position of the stream, and how many packets and bytes of payload it has sent.
+    /// Stores the position of the stream and its counts of packets and payload bytes.
     #[inline]
     pub fn tell(&self, slot: usize, epoch: u32, next: u64, (packets, octets): (u32, u32)) {
         let it = &self.slots[slot];
@@ -513,13 +514,13 @@ impl Orders {
         it.octets.store(octets, Relaxed);
     }
 
-    /// Packets and bytes of payload sent before this worker took the stream.
+    /// The counts of packets and payload bytes that were sent before this worker took the stream.
     pub fn sent_before(&self, slot: usize) -> (u32, u32) {
         let it = &self.slots[slot];
         (it.packets.load(Relaxed), it.octets.load(Relaxed))
     }
 
-    /// The stream has ended.
+    /// Gives back the slot of a stream that has ended.
     pub fn put_back(&self, slot: usize, again: bool) {
         let it = &self.slots[slot];
         let to = if again { ORDERED } else { HELD };
@@ -533,7 +534,7 @@ impl Orders {
         }
     }
 
-    /// Stores a receiver's report, if it is about a stream of ours and comes from that stream's
+    /// Stores a receiver's report, if it is about one of our streams and comes from that stream's
     /// address.
     pub fn hear(&self, now: Instant, from: IpAddr, heard: &ReceptionReport, ntp: u64) -> bool {
         let slot = (heard.of ^ self.mask) as usize & (SLOTS - 1);
@@ -571,7 +572,7 @@ const INDEX_BITS: u32 = 48;
 const INDEX: u64 = (1 << INDEX_BITS) - 1;
 const EPOCH: u64 = 0xffff;
 
-/// A packet's index with the order that it belongs to.
+/// A packet's index, combined with the number of its order.
 fn told(epoch: u32, next: u64) -> u64 {
     (u64::from(epoch) & EPOCH) << INDEX_BITS | (next & INDEX)
 }

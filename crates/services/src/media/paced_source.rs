@@ -1,4 +1,4 @@
-//! The paced half of the service: sends the datagrams that sessions have ordered.
+//! The paced half of the service: it sends the datagrams that sessions have ordered.
 
 use core::net::SocketAddr;
 use seam::{
@@ -15,17 +15,17 @@ use super::title::{Title, Window};
 use super::{Media, live};
 use crate::web::Platform;
 
-/// Most streams of one worker; a slot each.
+/// The maximum number of streams of one worker: one for each slot.
 const STREAMS_MAX: usize = super::orders::SLOTS;
-/// The number of tries to read an order that changes during the read.
+/// How often to try to read an order that changes during the read.
 const LOOKS: usize = 64;
 
 /// A stream of the streaming worker.
 #[derive(Debug)]
 pub enum Stream<F> {
-    /// Sends datagrams.
+    /// A stream that sends datagrams.
     Sends(Box<Sending<F>>),
-    /// Reads a live source, next at this moment.
+    /// The reader of a live source, and the moment of its next read.
     Reads(usize, Instant),
 }
 
@@ -35,24 +35,26 @@ pub struct Sending<F> {
     slot: usize,
     destination: Destination,
     rtp: RtpStream<F>,
-    /// The epoch of the order that plays.
+    /// The number of the order that plays.
     epoch: u32,
-    /// The next order, which waits until the packets that the session counts as sent have left.
+    /// The next order. It waits until the packets that the session counts as sent have left.
     then: Option<Order>,
     window: Window,
-    /// Its first order is its last.
+    /// The first order is the last.
     alone: bool,
     /// The session has ended; only a BYE is left to send.
     leaves: bool,
-    /// When the session's end was seen: the moment of the BYE, even if the BYE is withdrawn.
+    /// When the end of the session was seen. This is the moment of the BYE, even if the BYE is
+    /// withdrawn.
     left_at: Option<Instant>,
-    /// No packet can be made: the file has changed or is unreadable.
+    /// No packet can be made, because the file has changed or is unreadable.
     broken: bool,
     scratch: Vec<u8>,
 }
 
 impl<F> Sending<F> {
-    /// Whether the stream continues without this server: others may listen to its group.
+    /// Whether the stream continues without this server, because other hosts may listen to its
+    /// group.
     fn goes_on(&self) -> bool {
         let is_over = self.rtp.is_over() || self.leaves || self.broken;
         self.destination.rtp.ip().is_multicast() && !is_over
@@ -63,8 +65,8 @@ impl<F> Sending<F> {
 type At<'a> = PacedCx<'a, Orders>;
 
 impl<B: Platform> Media<B> {
-    /// The title of an order, in the version for which it was planned. Reads it if it is not in
-    /// memory, as where sessions live in other processes.
+    /// The title of an order, in the version for which the order was planned. It is read if it is
+    /// not in memory, as happens where sessions live in other processes.
     fn ordered_title(&self, path: &str, stamp: u64) -> Option<Arc<Title<B::File>>> {
         if let Some(title) = self.live_title(path) {
             return Some(title.clone());
@@ -104,8 +106,9 @@ impl<B: Platform> Media<B> {
 
     /// Acts on a changed order, if there is one.
     ///
-    /// A quick pause and play may be seen only after packets are due that the session counts as
-    /// sent: these are sent first, or receivers would miss their sequence numbers.
+    /// If a client pauses and plays again quickly, this worker may see the order only after packets
+    /// are due that the session counts as sent. Those are sent first, or receivers would miss their
+    /// sequence numbers.
     #[inline]
     fn heed(&self, cx: &At<'_>, stream: &mut Sending<B::File>) {
         if stream.then.is_some() || cx.state.epoch(stream.slot) == stream.epoch {
@@ -141,7 +144,7 @@ impl<B: Platform> Media<B> {
         self.tell(cx, stream);
     }
 
-    /// The next piece and its moment; packets owed before the next order are due at once.
+    /// The next piece and its due time; packets owed before the next order are due at once.
     #[inline]
     fn piece(&self, cx: &At<'_>, stream: &mut Sending<B::File>) -> Option<(Instant, Piece)> {
         loop {
@@ -170,7 +173,7 @@ impl<B: Platform> Media<B> {
         }
     }
 
-    /// Appends the next packet, which is due at `at`; false if its bytes cannot be had.
+    /// Appends the next packet, which is due at `at`; false if its bytes are not available.
     fn packet(&self, stream: &mut Sending<B::File>, at: Instant, burst: &mut Burst) -> bool {
         let Sending { rtp, window, scratch, .. } = stream;
         let (packet, header) = rtp.cursor.packet(rtp.cursor.next, rtp.ssrc);
@@ -269,8 +272,8 @@ impl<B: Platform> PacedSource for Media<B> {
         if let Some(source) = self.sources.iter().position(|source| source.take(cx.worker)) {
             return Some((Stream::Reads(source, cx.now), Next::At(cx.now)));
         }
-        // An order that is being written is taken up at its bell, which follows the last write.
-        // Waiting here could keep its writer from the processor.
+        // An order that is still being written is handled when its writer rings, after the last
+        // write. Waiting here could keep the writer off the processor.
         let mut unwritten = Vec::new();
         let started = loop {
             let Some(slot) = cx.state.take(cx.worker) else { break None };
@@ -345,7 +348,7 @@ impl<B: Platform> PacedSource for Media<B> {
     }
 
     fn receive(&self, cx: &At<'_>, from: SocketAddr, channel: Channel, datagram: &[u8]) {
-        // Datagrams to the media port only open a path through a gateway.
+        // A datagram to the media port does nothing but open a path through a gateway.
         if channel == Channel::Rtp && datagram.get(1).is_none_or(|kind| !(200..=204).contains(kind))
         {
             return;

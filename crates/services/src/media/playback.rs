@@ -1,4 +1,4 @@
-//! Play, pause, seek, and the position of a presentation.
+//! Play, pause and seek, and the position of a presentation.
 
 use seam::Instant;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use super::transport::{Leg, Way};
 use crate::web::Platform;
 use wire::containers::Kind;
 
-/// Playback does not begin with a picture of a live source older than this.
+/// Playback of a live source does not begin with a picture older than this.
 pub(super) const STALE_NS: u64 = 12 * SECOND;
 
 /// An RTSP session: one title played to one client.
@@ -30,13 +30,13 @@ pub struct Presentation<F> {
     pub title: Arc<Title<F>>,
     /// The tracks that were set up.
     pub legs: Vec<Leg<F>>,
-    /// When it was first played: timestamps count from there.
+    /// When it was first played; timestamps count from there.
     began: Option<Instant>,
     stand: Stand,
 }
 
-/// How far ahead, in nanoseconds, the streaming worker may be when it sees a pause: a turn of its
-/// loop. Packets due until then are still sent, since their numbers are taken.
+/// How far ahead the streaming worker may be when it sees a pause: one turn of its loop, in
+/// nanoseconds. Packets due until then are still sent, because their numbers are taken.
 const AHEAD_NS: u64 = 10_000_000;
 
 /// The position of a presentation.
@@ -44,7 +44,7 @@ const AHEAD_NS: u64 = 10_000_000;
 enum Stand {
     /// Nothing has played yet.
     Ready,
-    /// The time `from_ns` of the file was at `begin`.
+    /// Playing: the time `from_ns` of the file was at `begin`.
     Playing { from_ns: u64, begin: Instant, to_ns: Option<u64> },
     /// Paused at this time of the file.
     Paused { at_ns: u64 },
@@ -55,7 +55,7 @@ enum Stand {
 struct Course {
     from_ns: u64,
     to_ns: Option<u64>,
-    /// It resumes at the packet where it paused.
+    /// Playback resumes at the packet where it paused.
     resumes: bool,
 }
 
@@ -74,12 +74,12 @@ impl<F: Send + 'static> Presentation<F> {
         Presentation { name, url, title, legs: Vec::new(), began: None, stand: Stand::Ready }
     }
 
-    /// Whether a further leg would mix multicast and unicast.
+    /// Whether one more leg would mix multicast and unicast.
     pub fn mixes(&self, is_together: bool) -> bool {
         !self.legs.is_empty() && self.group().is_some() != is_together
     }
 
-    /// The group that it belongs to.
+    /// The group to which the presentation is sent.
     fn group(&self) -> Option<usize> {
         self.legs.iter().find_map(|leg| match leg.way {
             Way::Group { group, .. } => Some(group),
@@ -97,7 +97,7 @@ impl<F: Send + 'static> Presentation<F> {
         matches!(self.stand, Stand::Playing { .. })
     }
 
-    /// Its position, in the file's time.
+    /// The position, in the file's time.
     pub fn position_ns(&self, now: Instant) -> u64 {
         match self.stand {
             Stand::Ready => 0,
@@ -139,7 +139,7 @@ impl<F: Send + 'static> Presentation<F> {
                     rtp.cursor.segment.ends = false;
                 }
                 Way::Interleaved { rtp: None, .. } => segment.stop = segment.first,
-                // Other members continue.
+                // The other members continue.
                 Way::Group { .. } => {}
             }
         }
@@ -157,7 +157,7 @@ impl<B: Platform> Media<B> {
         range: Option<Range>,
     ) -> Result<Playing, Status> {
         if presentation.is_playing() && range.is_none_or(|range| range.from_ns.is_none()) {
-            // It plays already.
+            // The presentation plays already.
             let info = info(presentation);
             return Ok(Playing {
                 range: self.told(presentation, presentation.position_ns(cx.now)),
@@ -201,7 +201,7 @@ impl<B: Platform> Media<B> {
         Ok(Playing { range: self.told(presentation, from_ns), info: info(presentation) })
     }
 
-    /// Plays the group's title, if it does not play yet; the position is the same for all members.
+    /// Plays the group's title, if it does not play yet. All members share one position.
     fn play_together(
         &self,
         cx: &At<'_>,
@@ -272,12 +272,12 @@ impl<B: Platform> Media<B> {
             });
         }
         let at_ns = presentation.position_ns(now);
-        // After the end it starts over.
+        // After the end, playback starts over.
         let resumes = presentation.stand != Stand::Ready && end.is_none_or(|end| at_ns < end);
         Ok(Course { from_ns: if resumes { at_ns } else { 0 }, to_ns, resumes })
     }
 
-    /// The segment that one leg plays; `None` if its track has nothing more.
+    /// The segment that one leg plays; `None` if its track has no more packets.
     fn segment(
         &self,
         presentation: &Presentation<B::File>,
@@ -314,7 +314,7 @@ impl<B: Platform> Media<B> {
         })
     }
 
-    /// The value of `Range`: where it begins and where it ends.
+    /// The value of `Range`: the start and the end of the playback.
     fn told(&self, presentation: &Presentation<B::File>, from_ns: u64) -> String {
         if self.is_broadcast(&presentation.title) {
             return "npt=now-".to_owned();
@@ -330,7 +330,7 @@ impl<B: Platform> Media<B> {
     }
 }
 
-/// Where to begin for the time `ns`: at a key picture, if there is video.
+/// The position at which to begin for the time `ns`: at a key picture, if there is video.
 pub fn begin_at<F: Send + 'static>(
     title: &Arc<Title<F>>,
     tracks: impl Iterator<Item = usize>,
@@ -342,13 +342,13 @@ pub fn begin_at<F: Send + 'static>(
         if is_picture(&line) && !is_picture(&leader) { line } else { leader }
     });
     let at_ns = leader.map_or(ns, |line| line.at_ns(line.sync_at(ns)).min(ns));
-    // A source that has paused for longer than the distance of pictures begins when it resumes.
+    // If the newest picture is too old, the source has paused; playback begins when it resumes.
     let is_stale =
         title.ring().is_some_and(|ring| ring.last_ns().is_none() || ns - at_ns > STALE_NS);
     if is_stale { ns } else { at_ns }
 }
 
-/// The value of `RTP-Info`: sequence number and timestamp of each track's first packet.
+/// The value of `RTP-Info`: the sequence number and timestamp of each track's first packet.
 fn info<F: Send + 'static>(presentation: &Presentation<F>) -> String {
     let mut info = String::new();
     for leg in &presentation.legs {
@@ -367,7 +367,7 @@ fn info<F: Send + 'static>(presentation: &Presentation<F>) -> String {
     info
 }
 
-/// The value of `RTP-Info` for a client that joins a group: the timestamps of this moment, by which
+/// The value of `RTP-Info` for a client that joins a group: the current timestamps, by which
 /// players synchronise tracks before the next report. The first packet's sequence number is not
 /// known.
 fn info_together<F: Send + 'static>(cx: &At<'_>, presentation: &Presentation<F>) -> String {
@@ -388,7 +388,7 @@ fn info_together<F: Send + 'static>(cx: &At<'_>, presentation: &Presentation<F>)
     info
 }
 
-/// A position for people and parameters, in seconds.
+/// A position in seconds, for messages and parameters.
 pub fn seconds(ns: u64) -> f64 {
     Duration::from_nanos(ns).as_secs_f64().min(u64::MAX as f64 / SECOND as f64)
 }

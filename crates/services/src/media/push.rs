@@ -1,5 +1,5 @@
-//! Streams without an RTSP session: to an address or a group agreed otherwise; the description says
-//! how to listen.
+//! Streams without an RTSP session, to an address or a group that was agreed on otherwise; an SDP
+//! description tells players how to listen.
 
 use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::web::{LookupError, Platform};
 /// The destination of a title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aim {
-    /// The receiver or group, with the port of the first track's media. Its control uses the next
-    /// port, and further tracks follow by twos.
+    /// The receiver or group, with the port of the first track's media. The track's control uses
+    /// the next port, and each further track the next two.
     pub to: SocketAddr,
     /// The TTL, if it is a group.
     pub ttl: u8,
-    /// Where in the file to begin.
+    /// The position in the file at which to begin.
     pub from: Duration,
 }
 
@@ -43,7 +43,7 @@ pub struct Push {
 }
 
 impl<B: Platform> Media<B> {
-    /// Orders to send `path` from `now` on, for the streaming worker `me`.
+    /// Orders the streaming worker `me` to send `path` from `now` on.
     ///
     /// # Errors
     /// Why it cannot be sent.

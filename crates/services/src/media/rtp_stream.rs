@@ -1,7 +1,7 @@
-//! An RTP stream: packets of media and reports, in the order of their moments.
+//! An RTP stream: packets of media and reports, in the order of their due times.
 //!
-//! The output depends on moments alone, not on the times or the number of the calls. So an engine
-//! may request the due packets or seconds ahead, and withdraw packets that never left.
+//! The output depends only on due times, not on when or how often the methods are called. So an
+//! engine may request the due packets, or seconds ahead, and withdraw packets that never left.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use super::cursor::{Cursor, Segment};
 use super::options::Options;
 use super::secret::spread;
 
-/// How long after the end the BYE follows where it leaves by another socket. A BYE that overtakes
-/// the last packets cuts them off, and players that read reports first (libavformat) do so whenever
-/// they are late.
+/// The delay of the BYE after the end, if it leaves through another socket. A BYE that overtakes
+/// the last packets cuts them off, and players that read reports first (libavformat) lose them
+/// whenever they are late.
 const GRACE: Duration = Duration::from_millis(200);
-/// Most reports that can be taken back: minutes of them.
+/// The maximum number of reports that can be withdrawn: minutes of them.
 const TAKEN_BACK_MAX: usize = 64;
 
 /// A cursor through a track, with its sender reports.
@@ -34,12 +34,12 @@ pub struct RtpStream<F> {
     timer: Timer,
     report_at: Instant,
     reports: u32,
-    /// Packets and reports so far.
+    /// The number of packets and reports so far.
     pieces: u64,
-    /// The pieces that were reports, and the timer before each.
+    /// The pieces that were reports, with the moment and the timer before each.
     told: VecDeque<(u64, Instant, Timer)>,
     over: bool,
-    /// How long after the end the BYE follows.
+    /// The delay of the BYE after the end.
     grace: Duration,
 }
 
@@ -50,7 +50,7 @@ pub enum Piece {
     Packet,
     /// A report.
     Report,
-    /// A report with BYE: the end.
+    /// A report with a BYE, which ends the stream.
     Bye,
 }
 
@@ -74,7 +74,7 @@ impl<F> RtpStream<F> {
         }
     }
 
-    /// The same, with packets and reports on different sockets.
+    /// The same stream, with packets and reports on different sockets.
     #[must_use]
     pub fn apart(self) -> RtpStream<F> {
         RtpStream { grace: GRACE, ..self }
@@ -88,7 +88,7 @@ impl<F> RtpStream<F> {
         self.told.clear();
     }
 
-    /// The next piece and its moment; `None` after the last.
+    /// The next piece and its due time; `None` after the last.
     #[inline]
     pub fn next(&self) -> Option<(Instant, Piece)> {
         match self.cursor.due() {
@@ -101,12 +101,12 @@ impl<F> RtpStream<F> {
         }
     }
 
-    /// True after the BYE: a sender says it once (RFC 3550 section 6.3.7).
+    /// True after the BYE, which is sent only once (RFC 3550 section 6.3.7).
     pub fn is_over(&self) -> bool {
         self.over
     }
 
-    /// The next packet of media was sent, with `len` bytes of payload.
+    /// Counts the next packet of media as sent, with `len` bytes of payload.
     #[inline]
     pub fn sent(&mut self, len: usize) {
         self.cursor.next += 1;
@@ -132,7 +132,7 @@ impl<F> RtpStream<F> {
         self.pieces += 1;
     }
 
-    /// Appends a report of this moment, without changing the stream.
+    /// Appends a report as of `at`, without changing the stream.
     pub fn write(&self, options: &Options, at: Instant, bye: bool, out: &mut Vec<u8>) {
         let sent = SenderInfo {
             ssrc: self.ssrc,
@@ -144,7 +144,7 @@ impl<F> RtpStream<F> {
         write_sender_report(&sent, &options.name, bye, out);
     }
 
-    /// The last `unsent` pieces never left; the next ones are the same again.
+    /// Withdraws the last `unsent` pieces, which never left; the same pieces come next.
     pub fn take_back(&mut self, unsent: usize) {
         let mut packets = unsent as u64;
         let kept = self.pieces.saturating_sub(unsent as u64);
@@ -169,7 +169,7 @@ impl<F> RtpStream<F> {
         self.cursor.next = from;
     }
 
-    /// Whether the next packet exists. A cursor whose packets were overwritten moves to where a
+    /// Whether the next packet exists. If a cursor's packets were overwritten, it moves to where a
     /// player can begin.
     #[inline]
     pub fn is_there(&mut self) -> bool {

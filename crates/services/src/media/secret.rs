@@ -1,5 +1,5 @@
-//! Numbers that cannot be guessed: session names, first sequence numbers, nonces. All are derived
-//! from one secret and from their purpose, so nothing has to be stored.
+//! Numbers that cannot be guessed: session names, first sequence numbers, nonces. Each is derived
+//! from one secret and from its purpose, so nothing has to be stored.
 
 use stats::rng::mixed;
 use wire::rtsp::md5_hex;
@@ -16,7 +16,7 @@ impl Secret {
         Secret { secret: secret.iter().map(|byte| format!("{byte:02x}")).collect() }
     }
 
-    /// 32 digits, the same for the same `what`.
+    /// 32 hexadecimal digits, the same for the same `what`.
     pub fn word(&self, what: &str) -> String {
         md5_hex(&[&self.secret, ":", what])
     }
@@ -27,7 +27,7 @@ impl Secret {
     }
 }
 
-/// The `count`th number of a series: well spread, but predictable from `series`; good enough to
+/// The `count`th number of a series: well spread, but predictable from `series`. That suffices to
 /// keep reports from falling into step (SplitMix64, Steele, Lea and Flood 2014).
 pub fn spread(series: u32, count: u32) -> u64 {
     mixed((u64::from(series) << 32 | u64::from(count)).wrapping_mul(0x9e37_79b9_7f4a_7c15))

@@ -21,7 +21,7 @@ use super::title::{Library, Loaded, Title, Window};
 use super::transport::Way;
 use crate::web::Platform;
 
-/// The service.
+/// The media service.
 #[derive(Debug)]
 pub struct Media<B: Platform> {
     pub(super) options: Options,
@@ -31,27 +31,27 @@ pub struct Media<B: Platform> {
     pub(super) sources: Vec<Source<B::File>>,
 }
 
-/// One connection.
+/// The state of one connection.
 #[derive(Debug)]
 pub struct Session<F> {
     pub(super) peer: Peer,
-    /// When the client last sent anything.
+    /// When the client last sent a request, a response or a report.
     heard: Instant,
     pub(super) presentation: Option<Box<Presentation<F>>>,
     /// The result of the last job, until the request that wanted it has been answered.
     pub(super) found: Option<(String, Loaded<F>)>,
 }
 
-/// A job of slow work that leaves the session.
+/// Slow work that is done outside the session.
 #[derive(Debug)]
 pub enum Job<F> {
     /// Read a file and make its plan.
     Load(String),
-    /// Read on in a long file.
+    /// Read the next window of a long file.
     Window(Reading<F>),
 }
 
-/// Where to read on.
+/// The position at which to read on.
 #[derive(Debug)]
 pub struct Reading<F> {
     title: Arc<Title<F>>,
@@ -82,7 +82,7 @@ enum Back<F> {
 
 /// The action after a request.
 pub(super) enum After<F> {
-    /// The next one.
+    /// The next request.
     Next,
     /// The same request again, after this job.
     Job(Job<F>),
@@ -91,8 +91,8 @@ pub(super) enum After<F> {
 /// The context of a call.
 pub(super) type At<'a> = Cx<'a, Orders>;
 
-/// Interleaved packets due within this span leave together: a write for each would cost more than
-/// the packet.
+/// Interleaved packets due within this span leave together, because a write for each would cost
+/// more than the packet.
 const TOGETHER: Duration = Duration::from_millis(4);
 
 impl<B: Platform> Media<B> {
@@ -104,7 +104,7 @@ impl<B: Platform> Media<B> {
         Media { options, platform, library, secret, sources: Vec::new() }
     }
 
-    /// The same with live sources, each a title by its name.
+    /// Adds live sources; each is a title with the source's name.
     #[must_use]
     pub fn with_sources(mut self, sources: Vec<Source<B::File>>) -> Media<B> {
         self.sources = sources;
@@ -121,12 +121,12 @@ impl<B: Platform> Media<B> {
         self.sources.iter().map(|source| &source.title).find(|title| title.path == path)
     }
 
-    /// Whether clients cannot choose the position of a title, because the clock does.
+    /// Whether the clock determines the position in a title, so that clients cannot choose it.
     pub(super) fn is_broadcast(&self, title: &Title<B::File>) -> bool {
         self.options.live || title.ring().is_some()
     }
 
-    /// Whether a title begins again at its end, or has none.
+    /// Whether a title has no end or begins again at its end.
     pub(super) fn laps(&self, title: &Title<B::File>) -> bool {
         self.options.laps() || title.ring().is_some()
     }
@@ -171,7 +171,7 @@ impl<B: Platform> Media<B> {
         Step::read(used)
     }
 
-    /// Sends the due packets, and returns the next action.
+    /// Sends the due packets, and returns the next step.
     fn go_on(
         &self,
         cx: &At<'_>,
@@ -197,7 +197,7 @@ impl<B: Platform> Media<B> {
         step.wake_at(wake.max(cx.now + Duration::from_millis(1)))
     }
 
-    /// How long the session lives without another sign of the client.
+    /// How long the session lives if the client stays silent.
     fn alive_until(&self, cx: &At<'_>, session: &Session<B::File>) -> Instant {
         let mut heard = session.heard;
         if let Some(presentation) = &session.presentation {
@@ -206,7 +206,7 @@ impl<B: Platform> Media<B> {
                     Way::Datagrams { slot } | Way::Group { member: slot, .. } => {
                         heard = heard.max(cx.state.reception(*slot).at.unwrap_or(heard));
                     }
-                    // Its connection accepts packets; the engine ends it if it does not.
+                    // The connection accepts packets; if it stops, the engine closes it.
                     Way::Interleaved { rtp: Some(rtp), .. } if rtp.next().is_some() => {
                         heard = cx.now;
                     }
@@ -244,7 +244,7 @@ impl<B: Platform> Media<B> {
                 return Pumped::Next(at + TOGETHER);
             }
             if out.is_full() {
-                // Room returns when the peer has read something.
+                // Room returns when the peer reads.
                 return Pumped::Next(cx.now + self.options.debt);
             }
             let Way::Interleaved { media, control, rtp: Some(rtp), window } =
@@ -276,7 +276,7 @@ impl<B: Platform> Media<B> {
         }
     }
 
-    /// Ends everything that plays.
+    /// Ends all legs of the session.
     pub(super) fn end(&self, cx: &At<'_>, session: &mut Session<B::File>) {
         let Some(presentation) = session.presentation.take() else { return };
         let mut rings = false;
@@ -291,7 +291,7 @@ impl<B: Platform> Media<B> {
 
 /// The outcome of [`Media::pump`].
 enum Pumped<F> {
-    /// The next packet is due then.
+    /// The moment at which the next packet is due.
     Next(Instant),
     /// A window must be read first.
     Job(Job<F>),
@@ -316,13 +316,13 @@ fn within<F: Send + 'static>(
     out.extend_from_slice(&rtsp::frame(channel, rtp::HEADER + len));
     out.extend_from_slice(&header);
     out.extend_from_slice(prefix);
-    // Copying a packet costs less than a piece of output of its own.
+    // Copying a packet costs less than a separate piece of output.
     out.extend_from_slice(&bytes[range]);
     rtp.sent(len);
     None
 }
 
-/// An interleaved control packet has arrived.
+/// Handles a control packet that arrived interleaved.
 fn hear<F>(session: &mut Session<F>, channel: u8, packet: &[u8]) {
     let Some(presentation) = &mut session.presentation else { return };
     for leg in &mut presentation.legs {

@@ -9,14 +9,14 @@ use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, Worker
 use super::{Media, Options, Orders};
 use crate::web::{Entry, LookupError, Meta, Platform, Resource};
 
-/// `a.wav`: a second and a half of μ-law; `l.wav`: 16-bit samples; `bad.txt` is no media.
+/// `a.wav`: 1.5 s of μ-law; `l.wav`: 16-bit samples; `bad.txt`: not a media file.
 #[derive(Debug)]
 pub struct TestServer {
-    /// Files that are not in memory take a job.
+    /// Every file takes a job, as on a disk whose files are not cached.
     pub cold: bool,
 }
 
-/// A WAVE file of one channel at 8 kHz with `bits` a sample.
+/// A mono WAVE file at 8 kHz, with `bits` bits a sample.
 pub fn wave(code: u8, bits: u8, data: usize) -> Vec<u8> {
     let mut file = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0".to_vec();
     file.extend_from_slice(&[code, 0, 1, 0, 0x40, 0x1f, 0, 0, 0x40, 0x1f, 0, 0, bits / 8, 0, bits]);
@@ -86,7 +86,7 @@ impl Platform for TestServer {
     fn sleep(&self, _time: Duration) {}
 }
 
-/// Where virtual time begins: a clock never starts at zero.
+/// The start of the virtual clock, which is not zero, as with a real clock.
 pub const BEGIN: Instant = Instant::from_ns(1_000_000_000_000);
 
 /// A fresh state.
@@ -96,7 +96,7 @@ pub fn orders() -> Region<Orders> {
     orders
 }
 
-/// Everything on, with datagrams.
+/// All features on, datagrams included.
 pub fn options() -> Options {
     Options { ports: Some((6000, 6001)), secret: [7; 16], ..Options::default() }
 }
@@ -108,9 +108,9 @@ pub struct Guest<'a> {
     effects: Effects,
     buffers: Buffers,
     conn: Option<Conn<Media<TestServer>>>,
-    /// The time.
+    /// The client's time.
     pub now: Instant,
-    /// Takes at most this many bytes at a time from the server.
+    /// The maximum number of bytes that the client takes from the server at a time.
     pub sip: usize,
 }
 
@@ -150,7 +150,7 @@ impl<'a> Guest<'a> {
         String::from_utf8_lossy(&self.send(text.as_bytes())).into_owned()
     }
 
-    /// Advances the time in steps of a millisecond, and takes the output.
+    /// Advances the time in steps of a millisecond, and returns the output.
     pub fn pass(&mut self, time: Duration) -> Vec<u8> {
         let end = self.now + time;
         let mut heard = Vec::new();
@@ -173,7 +173,7 @@ impl<'a> Guest<'a> {
         self.conn.is_some()
     }
 
-    /// The client disconnects without a word.
+    /// The client disconnects without a TEARDOWN.
     pub fn leave(mut self) {
         if let Some(mut conn) = self.conn.take() {
             conn.abort(seam::Closed::Reset);
@@ -181,7 +181,7 @@ impl<'a> Guest<'a> {
         }
     }
 
-    /// Does jobs and takes output until nothing more comes.
+    /// Runs jobs and takes output until there is no more.
     fn settle(&mut self) -> Vec<u8> {
         let mut heard = Vec::new();
         let cx = cx(self.now, self.orders, &self.effects);

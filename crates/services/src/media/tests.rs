@@ -30,7 +30,7 @@ fn code(answer: &str) -> &str {
     answer.get(9..12).unwrap_or(answer)
 }
 
-/// Sets up and returns the line that names the session.
+/// Sets up a track and returns the header line that names the session.
 fn set_up(guest: &mut Guest<'_>, url: &str, transport: &str) -> String {
     let answer = guest.ask("SETUP", url, transport);
     assert_eq!(code(&answer), "200", "{answer}");
@@ -54,7 +54,7 @@ fn packets(bytes: &[u8]) -> (Vec<Vec<u8>>, usize) {
     (media, reports)
 }
 
-/// Number and timestamp of the only track in `RTP-Info`.
+/// The sequence number and timestamp of the only track in `RTP-Info`.
 fn info(answer: &str) -> (u16, u32) {
     let info = field(answer, "RTP-Info");
     let value = |name: &str| {
@@ -86,7 +86,8 @@ fn a_film_is_described_played_paused_sought_and_torn_down_within_the_connection(
     let answer = guest.ask("PLAY", URL, &format!("{session}Range: npt=0.000-\r\n"));
     assert_eq!(field(&answer, "Range"), "npt=0.000000-1.500000");
     let told = info(&answer);
-    // 20 ms a packet; what is due within 4 ms leaves together. A half second is 25 packets.
+    // A packet holds 20 ms, and packets due within 4 ms leave together. Half a second is 25
+    // packets.
     let bytes = answer.split_once("\r\n\r\n").map_or("", |(_, rest)| rest).len();
     assert!(bytes > 0, "the first packet leaves with the answer");
     let mut heard = guest.pass(Duration::from_millis(490));
@@ -116,7 +117,7 @@ fn a_film_is_described_played_paused_sought_and_torn_down_within_the_connection(
 #[test]
 fn what_is_played_is_what_is_in_the_file_and_begins_as_was_told() {
     for (name, url) in [("a.wav", URL), ("l.wav", "rtsp://10.0.0.1/l.wav")] {
-        // The long one is read in windows.
+        // The long file is read in windows.
         let media = media(Options { file_max: 100_000, ..options() });
         let orders = orders();
         let mut guest = Guest::new(&media, &orders);
@@ -182,7 +183,7 @@ fn within_a_session_too() {
         let answer = guest.ask(method, url, &format!("{session}{fields}"));
         assert_eq!(code(&answer), want, "{method} {url} {fields}: {answer}");
     };
-    // The same track over another transport, which a client may request until it plays.
+    // The same track over another transport: a client may change it until playback begins.
     check("SETUP", URL, TCP, "200");
     check("SETUP", "rtsp://10.0.0.1/l.wav", TCP, "459");
     check("PLAY", URL, "Range: npt=1.5-\r\n", "457");
@@ -234,7 +235,7 @@ fn who_does_not_know_the_password_sees_nothing() {
     assert_eq!(code(&guest.ask("DESCRIBE", URL, &proof("guess", "DESCRIBE"))), "401");
     assert_eq!(code(&guest.ask("DESCRIBE", URL, &proof("secret", "DESCRIBE"))), "200");
     assert_eq!(code(&guest.ask("DESCRIBE", "rtsp://h/l.wav", &proof("secret", "DESCRIBE"))), "401");
-    // Signs of life, so that the connection outlives the nonce.
+    // Keep-alives, so that the connection outlives the nonce.
     for _ in 0..6 {
         guest.pass(Duration::from_secs(55));
         guest.ask("OPTIONS", "*", "");
@@ -278,7 +279,7 @@ fn a_slow_client_owes_no_more_than_was_agreed() {
     let (packets, _) = packets(&heard[end..]);
     let sequence = |at: usize| Packet::read(&packets[at]).expect("a packet").header.sequence;
     let gap = (1..packets.len()).map(|at| sequence(at).wrapping_sub(sequence(at - 1))).max();
-    // 16 KB a second fill 256 KiB in 16 s; the rest of two minutes is left out.
+    // 16 KB a second fill 256 KiB in 16 s; the rest of the two minutes is skipped.
     assert!(gap > Some(4_500), "{gap:?}");
 }
 
@@ -294,7 +295,7 @@ fn a_broadcast_is_joined_where_it_is() {
     let answer = guest.send(request.as_bytes());
     let end = answer.windows(4).position(|it| it == b"\r\n\r\n").expect("an end") + 4;
     let (packets, _) = packets(&answer[end..]);
-    // The clock stands at 1000.7 s, and 1.5 s are a lap: it is 0.2 s into one... of the file.
+    // The clock stands at 1000.7 s, and a lap takes 1.5 s.
     let at = (1_000_700 % 1_500) / 20 * 160;
     assert_eq!(payload(&packets)[..160], wave(7, 8, 12_000)[44 + at..44 + at + 160]);
 }
@@ -347,7 +348,7 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
             let mut guest = Guest::new(&media, &orders);
             let session = set_up(&mut guest, URL, UDP);
             guest.ask("PLAY", URL, &session);
-            // Its transmission is to live on.
+            // The session's stream must survive it.
             std::mem::forget(guest);
         }
         Lent(orders)
@@ -358,7 +359,7 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
         (0..super::SLOTS).filter(|slot| orders.0.epoch(*slot) > 0).collect::<Vec<_>>()
     };
     let pause = |orders: &super::Orders| {
-        // A moment that none of the engines has reached by then.
+        // A packet that no engine has reached by then.
         orders.pause(slots[0], 150);
     };
     let deeds = [Deed { at: Duration::from_millis(1_990), act: &pause }];
@@ -373,7 +374,7 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
     assert_eq!((last.channel, last.at), (Channel::Rtcp, Duration::from_millis(3_333)));
     assert_eq!(orders.0.count(), 1);
     for seed in 0..40 {
-        // Each run draws its own numbers: slots are those of this state.
+        // Each state draws its own numbers, so the slots are those of this one.
         let orders = fresh();
         let slot = (0..super::SLOTS).rfind(|slot| orders.0.epoch(*slot) > 0).expect("a slot");
         let end = |orders: &super::Orders| orders.release(slot);
@@ -382,7 +383,7 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
         let heard = play_paced(&media, &*orders.0, &deeds, length, Whims::of(seed), seed);
         assert_eq!(heard.breaches, [], "seed {seed}");
         if Whims::of(seed).stalls > 0 {
-            // Its clock is beyond the end of the run before the order comes.
+            // A stalled clock jumps past the end of the run before the order comes.
             continue;
         }
         let last = heard.streams.iter().filter_map(|made| made.last());
@@ -462,7 +463,7 @@ fn who_hears_nothing_forgets_the_session_and_tries_another_way() {
     let again = set_up(&mut guest, URL, TCP);
     assert_ne!(session, again);
     assert_eq!(orders.count(), 0, "nothing is sent by datagrams any more");
-    // The same track another way, in the same session.
+    // The same track over another transport, in the same session.
     let answer = guest.ask("SETUP", URL, &format!("{again}{UDP}"));
     assert!(field(&answer, "Transport").contains("client_port=5000-5001"), "{answer}");
     assert_eq!(orders.count(), 1);

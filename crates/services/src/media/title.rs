@@ -1,8 +1,8 @@
 //! Files that can be played: their plans, and their bytes in memory or on disk.
 //!
-//! A file of ordinary length is read once and shared by all clients, so that a packet costs no call
-//! and no copy. A long file is read in windows. Audio samples that travel in the other byte order
-//! are swapped when they are read, not when they are sent.
+//! A file of ordinary length is read once and shared by all clients, so that a packet costs no
+//! system call and no copy. A long file is read in windows. Audio samples that are sent in the
+//! other byte order are swapped when they are read, not when they are sent.
 
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -17,7 +17,7 @@ use super::live::{DATAGRAM, Ring};
 use super::options::Options;
 use crate::web::{LookupError, Meta, Platform, Resource};
 
-/// Bytes of a long file read at once.
+/// The number of bytes of a long file that are read at once.
 const WINDOW: usize = 256 * 1024;
 
 /// A file that can be played.
@@ -25,7 +25,7 @@ const WINDOW: usize = 256 * 1024;
 pub struct Title<F> {
     /// Its path beneath the root.
     pub path: String,
-    /// Changes when the file does.
+    /// The version of the file; it changes when the file does.
     pub stamp: u64,
     /// Its plan.
     pub program: Program,
@@ -38,14 +38,14 @@ pub struct Title<F> {
 /// A datagram and its bytes.
 type Copied = (u64, Arc<[u8]>);
 
-/// Copies that are kept: those that streams at the same moment share.
+/// The number of kept copies: streams that are at the same moment share them.
 const COPIES: u64 = 1024;
 
 #[derive(Debug)]
 enum Store<F> {
-    /// All bytes.
+    /// The whole file.
     Memory(Arc<[u8]>),
-    /// Read when needed.
+    /// A file that is read when needed.
     File(Mutex<F>),
     /// A live source.
     Live(Arc<Region<Ring>>),
@@ -53,10 +53,10 @@ enum Store<F> {
     List(Vec<Part<F>>),
 }
 
-/// A title in a list.
+/// A title in a playlist.
 #[derive(Debug)]
 struct Part<F> {
-    /// Where its bytes begin, as if the list were one file.
+    /// The offset of its first byte, as if the playlist were one file.
     from: u64,
     title: Title<F>,
 }
@@ -64,9 +64,9 @@ struct Part<F> {
 /// Why a file is not played.
 #[derive(Debug, Clone)]
 pub enum Trouble {
-    /// It is absent or forbidden.
+    /// The file cannot be opened.
     LookupError(LookupError),
-    /// Why it is not playable.
+    /// The file is not playable, for this reason.
     Unplayable(String),
 }
 
@@ -78,7 +78,7 @@ pub fn stamp(meta: Meta) -> u64 {
     meta.modified_ns.wrapping_mul(31).wrapping_add(meta.len)
 }
 
-/// A poisoned lock is usable: each change is one store.
+/// Locks a mutex. A poisoned one is usable, because each change is one store.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -124,7 +124,7 @@ impl<F: Send + 'static> Title<F> {
         })
     }
 
-    /// The titles at `paths`, one after the other.
+    /// A title that plays those at `paths` one after the other.
     fn list<B: Platform<File = F>>(
         platform: &B,
         options: &Options,
@@ -175,7 +175,7 @@ impl<F: Send + 'static> Title<F> {
         }
     }
 
-    /// Its bytes in memory, without the plan.
+    /// The number of bytes that the title keeps in memory, without its plan.
     fn weight(&self) -> u64 {
         match &self.store {
             Store::Memory(bytes) => bytes.len() as u64,
@@ -185,17 +185,17 @@ impl<F: Send + 'static> Title<F> {
     }
 }
 
-/// Most files of a list, and most bytes of the list itself.
+/// The maximum number of files in a playlist, and of bytes of the playlist itself.
 const LIST_MAX: usize = 1024;
 const LIST_BYTES: usize = 256 * 1024;
 
-/// Whether a path names a list, by its extension.
+/// Whether a path names a playlist, by its extension.
 fn is_list(path: &str) -> bool {
     let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
     ["m3u", "m3u8"].iter().any(|known| ending.eq_ignore_ascii_case(known))
 }
 
-/// The paths in a list, one a line, relative to it; lines that begin with # are comments.
+/// The paths in a playlist, one a line, relative to it; lines that begin with # are comments.
 fn listed<B: Platform>(platform: &B, file: &B::File, path: &str) -> Result<Vec<String>, String> {
     let mut bytes = Vec::new();
     loop {
@@ -221,7 +221,7 @@ fn listed<B: Platform>(platform: &B, file: &B::File, path: &str) -> Result<Vec<S
 
 /// Swaps the bytes of samples in `bytes`, which begin at `from` in the file.
 fn swap(program: &Program, from: u64, bytes: &mut [u8]) {
-    // The one kind with swapped payloads has nothing else.
+    // A file with swapped samples has exactly one track.
     let [track] = &program.tracks[..] else { return };
     let last = track.plan.len() - 1;
     let ends = (track.plan.packet(0).payload, track.plan.packet(last).payload);
@@ -234,7 +234,7 @@ fn swap(program: &Program, from: u64, bytes: &mut [u8]) {
     }
 }
 
-/// A part of a long file, or nothing.
+/// A part of a long file; empty at first.
 #[derive(Clone, Debug, Default)]
 pub struct Window {
     from: u64,
@@ -254,7 +254,7 @@ impl<F> Title<F> {
         }
     }
 
-    /// The bytes of a live datagram: copied once for all streams that send it now.
+    /// The bytes of a live datagram, copied once for all streams that send it now.
     fn copied(&self, ring: &Ring, index: u64) -> Option<Bytes> {
         let mut copies = locked(&self.copies);
         copies.resize_with(COPIES as usize, || None);
@@ -304,7 +304,8 @@ impl<F: Send + 'static> Title<F> {
         (end <= memory.len()).then(|| (memory.clone(), start..end))
     }
 
-    /// The title within a list that a payload belongs to, and the payload in its own file.
+    /// The title within a playlist to which a payload belongs, and the payload in that title's own
+    /// file.
     fn part(&self, payload: &Payload) -> Option<(&Part<F>, Payload)> {
         let Store::List(parts) = &self.store else { return None };
         let (Payload::File(range) | Payload::Swapped(range)) = payload else { return None };
@@ -334,8 +335,7 @@ impl<F: Send + 'static> Title<F> {
 
     /// The window of a long file that begins with `payload`; may block.
     ///
-    /// # Errors
-    /// Those of reading, and a file that has become shorter.
+    /// Those of reading; also if the file has become shorter.
     pub fn window<B: Platform<File = F>>(
         &self,
         platform: &B,
@@ -403,11 +403,11 @@ impl<B: Platform> Seek for Reader<'_, B> {
 pub struct Library<F> {
     shelf: Mutex<Shelf<F>>,
     memory_max: u64,
-    /// Held while one of the paths that share it is read.
+    /// Each lock is held while a path that maps to it is read.
     turns: [Mutex<()>; TURNS],
 }
 
-/// Most files read at the same time.
+/// The maximum number of files that are read at the same time.
 const TURNS: usize = 16;
 
 #[derive(Debug)]
@@ -417,18 +417,18 @@ struct Shelf<F> {
     asked: u64,
 }
 
-/// Most titles kept, however small.
+/// The maximum number of titles that are kept, however small.
 const TITLES_MAX: usize = 4096;
 
 impl<F: Send + 'static> Library<F> {
-    /// An empty one.
+    /// An empty library that keeps at most `memory_max` bytes.
     pub fn new(memory_max: u64) -> Library<F> {
         let shelf = Mutex::new(Shelf { titles: Vec::new(), asked: 0 });
         Library { shelf, memory_max, turns: [const { Mutex::new(()) }; TURNS] }
     }
 
-    /// The current title at `path`, read if it is not in memory. Concurrent requests read it once.
-    /// May block.
+    /// The current title at `path`, read if it is not in memory. Concurrent requests share one
+    /// read. May block.
     pub fn get<B: Platform<File = F>>(
         &self,
         platform: &B,

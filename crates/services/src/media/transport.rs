@@ -28,25 +28,25 @@ pub struct Leg<F> {
     pub sequence: u16,
     /// The timestamp at the moment when the presentation began.
     pub timestamp: u32,
-    /// The segment that plays, or played last.
+    /// The segment that plays, or the last one that did.
     pub segment: Option<Segment>,
-    /// The interleaved reports.
+    /// The last report that arrived interleaved.
     pub heard: Option<ReceptionReport>,
 }
 
 /// A transport.
 #[derive(Debug)]
 pub enum Way<F> {
-    /// Datagrams, by the streaming worker.
+    /// Datagrams, sent by the streaming worker.
     Datagrams {
         /// The slot of its orders.
         slot: usize,
     },
-    /// To a group, by the streaming worker.
+    /// Datagrams to a group, sent by the streaming worker.
     Group {
         /// The slot that represents this session.
         member: usize,
-        /// Which group.
+        /// The index of the group.
         group: usize,
     },
     /// Interleaved with the connection.
@@ -57,7 +57,7 @@ pub enum Way<F> {
         control: u8,
         /// The RTP stream, once it has played.
         rtp: Option<Box<RtpStream<F>>>,
-        /// A part of a long file.
+        /// The current window of a long file.
         window: Window,
     },
 }
@@ -73,7 +73,7 @@ impl<F> Leg<F> {
         true
     }
 
-    /// The segment is over: the next packet continues its sequence numbers.
+    /// Ends the segment; the next packet continues its sequence numbers.
     pub fn settle(&mut self, cx: &At<'_>) {
         let Some(segment) = &mut self.segment else { return };
         if let Way::Datagrams { slot } = self.way {
@@ -89,12 +89,12 @@ impl<F> Leg<F> {
 pub enum NoWay {
     /// None of the offered transports is supported; the client may offer others.
     Unsupported,
-    /// There is no room.
+    /// No slot, group or channel is free.
     Full,
 }
 
 impl<B: Platform> Media<B> {
-    /// The first offered transport that is supported, and the reply about it.
+    /// Accepts the first offered transport that is supported; returns the leg and the reply.
     pub(super) fn leg(
         &self,
         cx: &At<'_>,
@@ -168,7 +168,7 @@ impl<B: Platform> Media<B> {
 }
 
 impl<B: Platform> Media<B> {
-    /// The transport to a group, for a client that asked for multicast.
+    /// The transport to a group, for a client that requested multicast.
     fn together(
         &self,
         cx: &At<'_>,
@@ -207,7 +207,7 @@ impl<B: Platform> Media<B> {
         Ok((Way::Group { member, group }, told, ssrc))
     }
 
-    /// The group of a title, where groups are offered.
+    /// The group of a title, if the server offers groups.
     pub(super) fn group(&self, cx: &At<'_>, title: &Title<B::File>) -> Option<(usize, Groups)> {
         let groups = self.options.groups.filter(|_| self.options.ports.is_some())?;
         let key = self.secret.number(&format!("group {} {}", title.path, title.stamp));
@@ -215,7 +215,7 @@ impl<B: Platform> Media<B> {
     }
 }
 
-/// The channels that the client asked for, or the next two that are free.
+/// The channels that the client requested, or the next two free ones.
 fn channels<F>(offer: &Transport, presentation: Option<&Presentation<F>>) -> Option<(u8, u8)> {
     let legs = || presentation.into_iter().flat_map(|presentation| &presentation.legs);
     let is_taken = |channel: u8| {
@@ -234,8 +234,9 @@ fn channels<F>(offer: &Transport, presentation: Option<&Presentation<F>>) -> Opt
     }
 }
 
-/// The destination of datagrams: the client's own address and no other, since a server that sends
-/// streams anywhere on request is a weapon. Ports below 1024 belong to servers, not players.
+/// The destination of datagrams: always the client's own address, because a server that sends
+/// streams to any requested address can be used for attacks. Ports below 1024 belong to servers,
+/// not players.
 fn destination(offer: &Transport, peer: Peer) -> Option<Destination> {
     let Peer::Net(address) = peer else { return None };
     let ip = address.ip().to_canonical();

@@ -1,4 +1,4 @@
-//! Which file and which of its tracks a URL names.
+//! Parses URLs: the file, and which of its tracks.
 
 use core::net::IpAddr;
 use wire::http::Target;
@@ -49,7 +49,7 @@ pub fn track_url(target: &str) -> Option<TrackUrl> {
     Some(TrackUrl { path, track, url: url.to_owned(), host: host(authority) })
 }
 
-/// The address of `user@host:port`, if it is one.
+/// The address in `user@host:port`, if the host is an address.
 fn host(authority: &str) -> Option<IpAddr> {
     let host = authority.rsplit('@').next().unwrap_or("");
     match host.strip_prefix('[') {

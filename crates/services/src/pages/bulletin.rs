@@ -1,9 +1,9 @@
 //! The latest edition of one document, in memory that all workers share.
 //!
 //! Two buffers alternate: an edition overwrites the one before the last, then its number is
-//! published. A reader copies and checks the number again; if it is unchanged, the copy is
-//! consistent. So no reader waits, and a publisher that dies inside an edition leaves the last one
-//! readable.
+//! published. A reader copies an edition and checks the number again; if it is unchanged, the copy
+//! is consistent. So no reader waits, and a publisher that dies while it writes leaves the last
+//! edition readable.
 
 use seam::{BadSeed, Share};
 use std::fmt;

@@ -1,9 +1,9 @@
 //! Requests to replies: fixed pages, the document, and the stream of its editions.
 //!
 //! Only GET and HEAD without a body are answered; other requests are refused, and the connection is
-//! closed if the end of the request is uncertain. A session that listens to the stream sleeps: it
-//! wakes by its own deadline, checks the bulletin's number, and appends a new edition only when the
-//! peer has taken the previous one.
+//! closed if the end of the request is uncertain. A session that listens to the stream wakes by its
+//! own deadline, checks the bulletin's number, and appends a new edition only when the peer has
+//! taken the previous one.
 
 use super::Bulletin;
 use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Step};
@@ -12,17 +12,17 @@ use std::time::Duration;
 use wire::http::reply::Framing;
 use wire::http::{Body, Head, Reply, Status, Target, Version, chunked, head};
 
-/// The document as it is now.
+/// The path of the document as it is now.
 pub const STATE: &str = "/state.json";
-/// Its editions as server-sent events.
+/// The path of the document's editions as server-sent events.
 pub const EVENTS: &str = "/events";
 
-/// How long a peer may take to send a request, or be silent between two.
+/// How long a peer may take to send a request, or be silent between two requests.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How often a listener's session checks for a new edition. Editions come about once a second;
+/// How often a listener's session checks for a new edition. There is about one edition a second;
 /// checking more often would only take time from the cores that are being measured.
 const LOOK: Duration = Duration::from_millis(200);
-/// After this long without an edition a comment is sent, so that both ends notice a dead peer.
+/// After this long without an edition, a comment is sent, so that both ends notice a dead peer.
 const BEAT: Duration = Duration::from_secs(10);
 /// The delay before a browser reconnects, in milliseconds.
 const RETRY_MS: u32 = 1_000;
@@ -53,7 +53,7 @@ pub struct Pages {
 pub enum Session {
     /// It may send requests.
     Asking {
-        /// The deadline for a request.
+        /// The deadline of the request.
         until: Instant,
         /// Part of a request has arrived.
         begun: bool,
@@ -204,7 +204,7 @@ fn text(status: Status, head: &Head<'_>, more: &[(&str, &str)], words: &str, out
     }
 }
 
-/// Nothing here should be cached: another program may serve this address next time.
+/// Nothing here may be cached, because another program may serve this address next time.
 const NO_STORE: (&str, &str) = ("Cache-Control", "no-store");
 const NO_SNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
 
@@ -259,7 +259,7 @@ fn state(cx: &Cx<'_, Bulletin>, head: &Head<'_>, out: &mut Out) -> After {
     goes_on(head)
 }
 
-/// Starts a stream. A client that names its last edition does not get that one again.
+/// Starts a stream. A client that names its last edition does not get that edition again.
 fn listen(cx: &Cx<'_, Bulletin>, head: &Head<'_>, out: &mut Out) -> After {
     let fields = &[("Content-Type", "text/event-stream"), NO_STORE, NO_SNIFF];
     let chunked = head.version == Version::Http11;

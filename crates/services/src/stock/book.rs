@@ -1,10 +1,10 @@
 //! `stock.txt`: the market's book as text.
 //!
-//! One stock a line, three whole numbers: `ID LEFT PRICE`. Blanks and tabs separate, `\r` before
-//! the end of a line and blank lines are ignored, the last line may lack its newline, and `#` or
-//! `//` begins a comment. The encodings are those of [`wire::text`]. Anything else is refused with
-//! line and column, because a misread row would be written back wrongly. Comments are not kept: a
-//! saved book has only rows.
+//! Each line is a stock, three whole numbers: `ID LEFT PRICE`. Blanks and tabs separate fields.
+//! `\r` at the end of a line and blank lines are ignored, the last line may lack its newline, and
+//! `#` or `//` begins a comment. The encodings are those of [`wire::text`]. Anything else is
+//! refused with line and column, because a misread row would be written back wrongly. Comments are
+//! not kept: a saved book has only rows.
 
 use index::by_id::{ById, Refused, Slot};
 use std::fmt;
@@ -24,7 +24,7 @@ pub const DEFAULT: &str = include_str!("../../../../data/stock.txt");
 pub struct Entry {
     /// Its id, 1 to [`INT_MAX`].
     pub id: u32,
-    /// How many are left, 0 to [`LEFT_MAX`].
+    /// The number left, 0 to [`LEFT_MAX`].
     pub left: u64,
     /// The price of one, 0 to [`INT_MAX`].
     pub price: u32,
@@ -34,9 +34,9 @@ pub struct Entry {
 /// puts its name and a colon in front.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadBook {
-    /// Counted from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// Counted from 1, in characters; a tab is one.
+    /// The column in characters, from 1; a tab is one.
     pub column: usize,
     /// The fault at that place.
     pub fault: Fault,
@@ -54,7 +54,7 @@ pub enum Fault {
         /// The field, shortened.
         found: String,
     },
-    /// The field is not a number, negative, or out of range.
+    /// The field is not a number, is negative, or is out of range.
     NotInRange {
         /// Which field.
         field: Field,
@@ -65,7 +65,7 @@ pub enum Fault {
     Duplicate {
         /// The id.
         id: u32,
-        /// The line where it stood first.
+        /// The line of its first occurrence.
         first: usize,
     },
     /// More stocks than the market holds.
@@ -82,7 +82,7 @@ pub enum Fault {
 pub enum Field {
     /// The first: the stock's id.
     Id,
-    /// The second: how many are left.
+    /// The second: the number left.
     Left,
     /// The third: the price of one.
     Price,

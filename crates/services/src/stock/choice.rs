@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// The order in which `show` lists the stocks. Clients never depend on it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// As in the file, which is the tree level by level.
+    /// The order of the file, which is the tree level by level.
     #[default]
     File,
     /// By ascending id.
@@ -39,16 +39,16 @@ pub enum Index {
 
 /// How concurrent orders and `show` are synchronised.
 ///
-/// In each of them an order changes one row by one atomic operation, so none can lose or invent
-/// stock. They differ in what `show` guarantees and in what an order waits for.
+/// With every lock, an order changes one row by one atomic operation, so none can lose or invent
+/// stock. The locks differ in what `show` guarantees and in what an order waits for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Lock {
     /// Orders never wait for each other; `show` stops them for as long as it copies the rows and is
     /// an atomic snapshot.
     #[default]
     Snapshot,
-    /// The course's readers-writers lock at each row. `show` locks one row at a time, so it may see
-    /// only some of several concurrent orders: no snapshot.
+    /// The course's readers-writers lock, one for each row. `show` locks one row at a time, so it
+    /// is no snapshot: it may see only some of several concurrent orders.
     PerStock,
     /// One lock around each order and each whole `show`, which is therefore a snapshot.
     Global,
@@ -117,7 +117,7 @@ impl Lock {
         }
     }
 
-    /// Why it cannot be used if workers are processes; `None` if it can.
+    /// Why the lock cannot be used if workers are processes; `None` if it can.
     pub fn refused_between_processes(self) -> Option<&'static str> {
         match self {
             Lock::Snapshot | Lock::Global => None,

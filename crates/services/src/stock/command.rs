@@ -5,7 +5,7 @@
 //! [`Request`].
 //!
 //! A request is one line of words separated by blanks. Parsing checks everything that the words
-//! alone can decide; whether a stock exists is for the market to decide.
+//! alone can decide; the market decides whether a stock exists.
 
 use crate::stock::book::INT_MAX;
 use std::fmt;
@@ -46,9 +46,9 @@ pub struct Command {
     pub params: &'static [&'static str],
     /// One line for `help`.
     pub about: &'static str,
-    /// The shape of every reply to it, errors included.
+    /// The shape of every reply to the command, errors included.
     pub shape: Shape,
-    /// Makes the request from the values of `params`; unused ones are 0.
+    /// Makes the request from the values of `params`; the remaining values are 0.
     make: fn([u32; PARAMS_MAX]) -> Request,
 }
 
@@ -170,7 +170,7 @@ fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
 }
 
 impl Command {
-    /// The command as one types it, such as `buy ID N`.
+    /// The command as a user types it, such as `buy ID N`.
     pub fn usage(&self) -> impl fmt::Display {
         Usage(self.name, self.params)
     }

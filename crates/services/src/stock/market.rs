@@ -70,9 +70,9 @@ pub enum Refusal {
     TooMany,
 }
 
-// SAFETY: every field is valid when zero (numbers, and types that say so of themselves), none holds
-// a pointer or has a destructor, and what changes through `&self` is atomic: `left`, the gate, the
-// locks.
+// SAFETY: every field is valid when zero (numbers, and types that are `Share` themselves), none
+// holds a pointer or has a destructor, and what changes through `&self` is atomic: `left`, the
+// gate, the locks.
 unsafe impl Share for Market {
     /// Takes the bytes of a `stock.txt`, or a seed from [`Market::seed`].
     fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
@@ -122,7 +122,7 @@ impl Market {
                     self.red_black.insert(nodes, id(row), row).expect(PARSED);
                 }
             }
-            // One is the rows themselves, and the other is built above.
+            // The rows are the complete tree, and the sorted array is built above.
             Index::LevelOrder | Index::Sorted => {}
         }
     }
@@ -176,8 +176,8 @@ impl Market {
         Entry { id: *id, left: left.load(Relaxed), price: *price }
     }
 
-    /// Enters the market for orders of worker `me`; snapshots wait until the result is dropped.
-    /// Hold it for one batch only.
+    /// Enters the market for orders of worker `me`; snapshots wait until the result is dropped, so
+    /// hold it for one batch only.
     #[inline]
     pub fn enter(&self, me: WorkerId) -> Writing<'_> {
         self.gate.enter(me)

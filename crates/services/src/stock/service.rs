@@ -21,7 +21,7 @@ use wire::line::{self, Next};
 /// The longest request in bytes, its newline included: the course's MAXLINE of 8192 less the NUL.
 pub const LINE_MAX: usize = 8191;
 
-/// Room that every `fixed` framing must have for errors and `help`, in bytes.
+/// The minimum room for errors and `help` in a `fixed` framing, in bytes.
 const TEXT_MIN: usize = 511;
 
 /// The options of the service.

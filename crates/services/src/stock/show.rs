@@ -9,7 +9,7 @@ use seam::{Out, WorkerId};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::framing::{Framing, Shape};
 
-/// Up to this many stocks, some 2 KiB of text, each connection gets its own rendering: a reference
+/// Up to this many stocks, some 2 KiB of text, each connection gets its own rendering. A reference
 /// count that all workers write would cost as much, and any order invalidates a shared copy.
 const OWN_COPY_MAX: usize = 64;
 
@@ -28,7 +28,7 @@ struct Rendered {
 }
 
 impl Show {
-    /// Nothing is rendered yet.
+    /// A renderer that has rendered nothing yet.
     pub fn new(order: Order, framing: Framing) -> Show {
         Show { order, framing, last: Mutex::new(None) }
     }
@@ -60,7 +60,8 @@ impl Show {
 
     /// The reply for the current version, from the last rendering if nothing has changed since.
     fn shared(&self, market: &Market, me: WorkerId) -> Arc<[u8]> {
-        // The lock is held while rendering: other threads would only render the same again.
+        // The lock is held while rendering, because other threads would only render the same book
+        // again.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = last.as_ref().filter(|last| !market.changed_since(last.version)) {
             return Arc::clone(&last.reply);

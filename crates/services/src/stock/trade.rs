@@ -4,7 +4,7 @@
 //! blanks and at most nine digits. Everything else goes to [`crate::stock::command::parse`]. A test
 //! checks that both agree.
 
-/// Which way stock moves.
+/// The direction in which stock moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// From the market to the peer.
@@ -38,7 +38,7 @@ pub fn common(input: &[u8]) -> Option<(Trade, usize)> {
     (id > 0 && count > 0).then(|| (Trade { side, id, count }, input.len() - rest.len()))
 }
 
-/// One to nine digits and then `end`: the number, and the input after `end`.
+/// The number of one to nine digits before `end`, and the input after `end`.
 #[inline]
 fn number(text: &[u8], end: u8) -> Option<(u32, &[u8])> {
     const DIGITS_MAX: usize = 9;

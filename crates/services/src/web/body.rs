@@ -7,7 +7,7 @@ use wire::http::{Bad, Body, Chunked};
 
 use super::options::Options;
 
-/// The longest pause of a body, however fast it was before.
+/// The longest pause of a body, however fast it arrived before.
 const REST_MAX: Duration = Duration::from_secs(30);
 
 /// An incomplete body.

@@ -1,6 +1,6 @@
 //! Sends files: the head of the reply, then piece by piece as the output has room. A large file
-//! that the kernel has in memory is lent to the engine and never copied; what would block is read
-//! by a job.
+//! that the kernel has in memory is lent to the engine and never copied; a read that would block
+//! becomes a job.
 
 use seam::Out;
 use std::collections::VecDeque;
@@ -14,13 +14,13 @@ use super::platform::{LookupError, Platform};
 use super::respond::Summary;
 use super::service::{At, Job, Next, Session, Stage, Web};
 
-/// How much of a file is read at once, in bytes.
+/// The number of bytes of a file that are read at once.
 const PIECE: usize = 64 * 1024;
 /// Up to this length a file is read although the engine could send it by itself: copying so few
 /// bytes twice costs less than the system calls.
 const READ_MAX: u64 = 32 * 1024;
-/// How much of a file is lent at once, in bytes. After each stretch we check again whether the next
-/// one is in the kernel's memory.
+/// The number of bytes of a file that are lent at once. After each stretch we check again whether
+/// the next one is in the kernel's memory.
 const STRETCH: u64 = 1 << 20;
 
 /// A file being sent. `file` is `None` while a job reads it.

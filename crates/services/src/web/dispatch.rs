@@ -10,12 +10,12 @@ use super::{demo, mime};
 
 /// The longest `/work` and `/sleep`, in milliseconds.
 pub const MS_MAX: u64 = 10_000;
-/// Known methods: those we do not allow get 405, unknown ones 501.
+/// Known methods: those that we do not allow get 405, unknown ones 501.
 const METHODS: &[&str] =
     &["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"];
-/// The methods of a file.
+/// The methods allowed for a file.
 const ALLOW_FILE: &str = "GET, HEAD, OPTIONS";
-/// The methods of a demonstration route.
+/// The methods allowed for a demonstration route.
 const ALLOW_DEMO: &str = "GET, HEAD, POST, OPTIONS";
 
 /// The action for a request, and the context of its reply.
@@ -41,7 +41,7 @@ pub struct ReplyContext {
 pub struct ReplyMode {
     /// The version of the request.
     pub version: Version,
-    /// The body is left out, though its length is announced.
+    /// The body is left out, although its length is announced.
     pub head_only: bool,
     /// Whether the connection persists.
     pub keep_alive: bool,
@@ -108,7 +108,7 @@ pub struct FileRequest {
     pub if_range: Option<Vec<u8>>,
     /// `Range`, if the method is GET.
     pub range: Option<Vec<u8>>,
-    /// The weights of brotli and gzip in `Accept-Encoding`, in thousandths.
+    /// The client's weights of brotli and gzip in `Accept-Encoding`, in thousandths.
     pub likes: [u16; 2],
 }
 

@@ -233,8 +233,8 @@ fn is_same(request: &FileRequest, tag: &str, modified: u64, now: u64) -> bool {
     match &request.if_range {
         None => true,
         Some(value) if value.starts_with(b"\"") => choice::names_tag(value, tag, false),
-        // A date is a strong validator only if it was a second old when it was sent (section
-        // 8.8.2.2).
+        // A date is a strong validator only if it was at least a second old when it was sent
+        // (section 8.8.2.2).
         Some(value) => date::parse(value) == Some(modified) && now > modified + 1,
     }
 }

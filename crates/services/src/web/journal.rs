@@ -2,8 +2,8 @@
 //!
 //! Workers append lines to a ring; the launcher drains the rings to the file periodically and once
 //! more after the last worker has left. So no worker waits for the disk, and a killed worker loses
-//! no line that it had appended. A full ring drops lines and counts them: a log may have a reported
-//! gap, but a server may not stop for it.
+//! no line that it had appended. A full ring drops lines and counts them, because a gap in the log,
+//! which is reported, is better than a server that stops.
 //!
 //! Workers are spread over a few rings by slot, so few of them contend for one lock.
 
@@ -12,7 +12,7 @@ use seam::{BadSeed, Share, WorkerId};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// ReplyMode many rings there are.
+/// The number of rings.
 const RINGS: usize = 8;
 /// Bytes of each ring: at 100 bytes a line, 10,000 requests between two drains.
 pub const RING_LEN: usize = 1 << 20;
@@ -47,7 +47,7 @@ unsafe impl Share for Journal {
 
     fn heal(&self, dead: WorkerId) {
         for ring in &self.rings {
-            // A line that was not yet published by `put` does not exist.
+            // A line that was not yet published through `put` is lost.
             ring.lock.force_release(dead);
         }
     }
@@ -73,7 +73,7 @@ impl Journal {
     }
 
     /// Moves everything to `lines` and returns how many lines were dropped since the last call.
-    /// There is one consumer.
+    /// Only one thread may call this.
     pub fn take(&self, lines: &mut Vec<u8>) -> u64 {
         self.rings.iter().for_each(|ring| ring.take(lines));
         self.dropped.swap(0, Relaxed)

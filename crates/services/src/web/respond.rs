@@ -54,7 +54,7 @@ pub struct Summary {
 }
 
 impl Responder<'_> {
-    /// Appends a head for a body of `len` bytes.
+    /// Appends the head of a reply whose body has `len` bytes.
     pub fn head(
         &mut self,
         status: Status,

@@ -1,8 +1,8 @@
 //! The state machine: heads, bodies, jobs and files, one request at a time.
 //!
-//! A session is in one of four stages: it waits for a head, receives a body, waits for a job
-//! (away), or sends a file piece by piece. Input after a request that is not yet answered waits in
-//! the connection.
+//! A session is in one of four stages: it waits for a head, receives a body, waits for a job, or
+//! sends a file piece by piece. Input after a request that is not yet answered waits in the
+//! connection.
 
 use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Step, Then};
 use std::io;
@@ -37,7 +37,7 @@ pub struct Session<F> {
     until: Instant,
     /// Part of a head has arrived.
     begun: bool,
-    /// That head begins with HEAD, so its answer has no body.
+    /// The head begins with HEAD, so its answer has no body.
     head_only: bool,
     /// The server drains: the next reply is the last.
     last: bool,
@@ -55,9 +55,9 @@ pub(super) enum Stage<F> {
     Sending(Box<Transfer<F>>),
 }
 
-/// How long an idle connection stays open while the server drains: its next request may be on the
-/// way, and its client could not know whether it was processed. Longer than a round trip around the
-/// world.
+/// How long an idle connection stays open while the server drains: longer than a round trip around
+/// the world. The client's next request may be on the way, and the client could not know whether it
+/// was processed.
 const LAST_CALL: Duration = Duration::from_millis(500);
 
 /// Work that may block.
@@ -283,7 +283,7 @@ impl<B: Platform> Web<B> {
         self.act(cx, session, Dispatch { act, ..dispatch }, &[], out)
     }
 
-    /// A malformed head: one reply, then the end.
+    /// Answers a malformed head with one reply and closes.
     #[cold]
     fn bad_head(
         &self,
@@ -295,7 +295,7 @@ impl<B: Platform> Web<B> {
         self.act(cx, session, self.last_word(cx, session, dismissal(bad)), &[], out)
     }
 
-    /// A final reply to a request that was not understood.
+    /// Sends a final reply to a request that was not understood.
     fn last_word(&self, cx: &At<'_>, session: &Session<B::File>, act: Action) -> Dispatch {
         let mode =
             ReplyMode { version: Version::Http11, head_only: session.head_only, keep_alive: false };
@@ -451,7 +451,7 @@ impl<B: Platform> Web<B> {
             return self.step(session, 0, Next::Request);
         }
         if out.is_full() {
-            // The client does not read its replies, which is for the engine to time out.
+            // The client does not read its replies; the engine's own limit handles that.
             session.until = cx.now + self.options.head_time;
             return Step { wake: Some(session.until), ..Step::read(0) };
         }
@@ -482,7 +482,7 @@ fn is_head(input: &[u8]) -> bool {
     input.trim_ascii_start().starts_with(b"HEAD ")
 }
 
-/// The version of the request.
+/// The name of a version.
 fn words(version: Version) -> &'static str {
     if version == Version::Http10 { "HTTP/1.0" } else { "HTTP/1.1" }
 }

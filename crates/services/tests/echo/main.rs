@@ -1,5 +1,5 @@
-//! The echo service under the nine laws. The network cuts, joins, delays and breaks; each packet
-//! still comes back as it was sent, once and in order, after one login packet.
+//! The echo service under the nine laws. The network cuts, joins, delays and breaks connections;
+//! each packet still comes back as it was sent, once and in order, after one login packet.
 
 use memory::{Placement, Region};
 use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
@@ -136,7 +136,7 @@ fn why_a_connection_ended_is_counted() {
     check(b"\x08", 0, 1);
 }
 
-/// An idle session ends at its next pulse, and the next session stays.
+/// An idle session ends at its next pulse, and the session after it stays.
 #[test]
 fn the_first_session_goes_when_the_operator_wants_it() {
     let (register, echo) = (founded(), operated());
@@ -164,8 +164,8 @@ fn the_first_session_goes_when_the_operator_wants_it() {
     assert_eq!(state.dismiss_first(), None, "nobody is told twice");
 }
 
-/// The operator's action does not affect other sessions: in any weather the called session gets a
-/// prefix of its echo, and the rest get everything.
+/// The operator's action does not affect other sessions: with all network faults, the marked
+/// session gets a prefix of its echo, and the others get everything.
 #[test]
 fn only_the_called_go() {
     let last: RefCell<Option<Founded>> = RefCell::new(None);

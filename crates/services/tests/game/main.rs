@@ -39,7 +39,7 @@ fn game(budget: u32) -> Game {
     Game::new(terrain, Options { budget, searchers: 2, ..Options::default() })
 }
 
-/// One worker that supports push, as the launcher requires.
+/// One worker that supports push, as the launcher ensures.
 fn weather(faults: Faults) -> Faults {
     Faults { workers: 1, roam: false, pushes: true, ..faults }
 }
@@ -74,7 +74,7 @@ fn case(seed: u64, faults: Faults) -> Case {
                 0 => vec![Ask::Stop, Ask::Who],
                 1 => vec![Ask::Say { to: 0, text: "hello".to_owned() }, Ask::Ping(4)],
                 2 => vec![Ask::Rows { first: place.1, count: 3 }],
-                // The second replaces the first.
+                // The second request replaces the first.
                 3 => vec![Ask::Go((1, 1)), Ask::Go(place)],
                 _ => vec![Ask::Go(place)],
             };
@@ -86,7 +86,7 @@ fn case(seed: u64, faults: Faults) -> Case {
     Case { script: Script { clients: clients.collect() }, faults: weather(faults), seed }
 }
 
-/// Checks that the packets that each client received are consistent.
+/// Checks that the packets each client received are consistent.
 fn judge(case: &Case, transcript: &Transcript) -> Result<(), String> {
     let grid = grid();
     for (at, heard) in transcript.clients.iter().enumerate() {
@@ -161,7 +161,7 @@ fn any_split_is_the_same_to_the_world() {
     sim::determinism(&game, founded, 20, |seed| case(seed, Faults::wild(seed)));
 }
 
-/// Two walkers and a spectator: all receive every step of a walk, and their messages.
+/// Two walkers and a spectator: all receive every step of a walk, and each other's messages.
 #[test]
 fn everybody_hears_of_everybody() {
     let game = game(100_000);

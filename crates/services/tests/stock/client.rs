@@ -1,4 +1,4 @@
-//! A market with one client, as every test here uses it.
+//! A market with one client, used by every test here.
 
 use memory::{Placement, Region};
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
@@ -69,7 +69,7 @@ impl Client {
         Client { market: market_with(index, text), stock: Stock::new(options) }
     }
 
-    /// One conversation: the pieces as they arrive, then the peer's end.
+    /// One conversation: the pieces as they arrive, then the end of the client's input.
     pub fn send<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Conversation {
         let effects = Effects::new(false, true);
         let me = SessionId::new(0, 0, 1);

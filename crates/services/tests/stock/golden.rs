@@ -1,8 +1,8 @@
 //! Plays the transcripts in `tests/golden` in the simulator, with every lock and every index.
 //!
 //! They are [`sim::Golden`] conversations with a head: `#! framing NAME`, `#! order NAME`, `#!
-//! index NAMES` if only some indexes reply so, and one `#! book ID LEFT PRICE` a stock. In `fixed`
-//! framing the lines of a reply stand without their padding.
+//! index NAMES` if only some indexes give these replies, and one `#! book ID LEFT PRICE` a stock.
+//! In `fixed` framing the lines of a reply are written without their padding.
 
 use crate::client::market_with;
 use services::stock::{Index, Lock, Options, Stock};
@@ -10,13 +10,13 @@ use sim::{Faults, Golden};
 use std::path::Path;
 use wire::framing::Framing;
 
-/// How many seeds of rough weather each transcript is played with, for each lock and the default
-/// index; other indexes get a fourth.
+/// The number of seeds of rough weather with which each transcript is played, for each lock and the
+/// default index; other indexes get a quarter as many.
 const SEEDS: u64 = 20;
 
 struct Transcript {
     options: Options,
-    /// The indexes with which it is played.
+    /// The indexes with which the transcript is played.
     kinds: Vec<Index>,
     book: String,
     talk: String,

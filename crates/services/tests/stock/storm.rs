@@ -1,5 +1,4 @@
-//! Many clients, several workers, rough and wild weather: the seam's laws and the market's sums
-//! hold.
+//! Many clients, several workers, and a faulty network: the seam's laws and the market's sums hold.
 
 use crate::client::{SAMPLE, SharedMarket, market_of};
 use seam::WorkerId;
@@ -106,7 +105,7 @@ fn what_is_left_is_what_was_ordered() {
 }
 
 /// A client that disconnects loses replies, never half an order: the executed orders are a prefix
-/// of those sent, and no later request got a reply.
+/// of those sent, and they include every order that got a reply.
 #[test]
 fn a_broken_connection_leaves_whole_orders() {
     for lock in Lock::ALL {

@@ -4,7 +4,7 @@ use super::memory_files::MemoryFiles;
 use super::talk::{Talk, body, journal, options, reply, request};
 use services::web::{Options, Web};
 
-/// Follows every request here: if it is read, its reply shows.
+/// The request after every request here; a reply to it shows that it was read.
 const NEXT: &str = "GET /plaintext HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// Expects one reply with this status, and the end.

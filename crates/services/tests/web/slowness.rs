@@ -73,7 +73,7 @@ fn a_body_must_keep_its_rate() {
     });
 }
 
-/// A slow reader gets every byte, and no more than the limit ever waits for it.
+/// A slow reader gets every byte, and the output never holds more than its limit.
 #[test]
 fn a_great_file_to_a_slow_reader() {
     let great: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();

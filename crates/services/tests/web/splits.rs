@@ -129,7 +129,7 @@ fn cuts_and_spurious_words_change_nothing() {
     }
 }
 
-/// The clock of the simulator runs, so dates may differ.
+/// The replies without their dates, because the simulator's clock runs.
 fn undated(bytes: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(bytes);
     let lines = text.split_inclusive('\n').filter(|line| !line.starts_with("Date: "));

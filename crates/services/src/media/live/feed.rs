@@ -1,10 +1,10 @@
-//! Turns the bytes of a transport stream into datagrams with due moments.
+//! Turns the bytes of a transport stream into datagrams with due times.
 //!
-//! The stream carries its own clock (PCR), and players decode by it. The time of arrival says
-//! little: an encoder writes a picture at a time, and a file arrives as fast as it is read. So
-//! datagrams between two readings of the clock are spread over the time between them, a little
-//! after their arrival. Bytes that arrive faster than their clock stay in the pipe and block its
-//! writer; bytes that arrive slower shift the whole schedule once.
+//! The stream carries its own clock (PCR), by which players decode. Arrival times say little: an
+//! encoder writes a picture at a time, and a file arrives as fast as it is read. So the datagrams
+//! between two clock readings are spread over the time between the readings, a little after their
+//! arrival. If bytes arrive faster than their clock, they stay in the pipe and block its writer; if
+//! they arrive slower, the whole schedule is shifted once.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use wire::containers::ts::{GROUP, JUMP, PACKET, PCR_HZ, PCR_WRAP, SYNC_BYTE, ins
 
 use super::ring::{DATAGRAM, Ring};
 
-/// How long after its arrival a datagram is due: longer than a picture, so that pictures are
-/// spread.
+/// The delay from a datagram's arrival to its due time: longer than a picture, so that the
+/// datagrams of a picture can be spread.
 const LEAD: Duration = Duration::from_millis(200);
-/// Bytes buffered beyond which nothing more is read.
+/// While more than this is buffered, the source is not read.
 const AHEAD: Duration = Duration::from_secs(1);
-/// The span, or bytes, without a clock reading after which it is no longer awaited.
+/// If the clock is not read for this span or for `WAITING_MAX` datagrams, it is no longer awaited.
 const SILENCE: Duration = Duration::from_millis(500);
 const WAITING_MAX: usize = 1024;
-/// Most datagrams between a program table and the picture that it belongs to.
+/// The maximum number of datagrams between a program table and the picture that it belongs to.
 const TABLE_NEAR: usize = 32;
-/// Nanoseconds of a second.
+/// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// The longest step of the clock that counts as time, in nanoseconds.
+/// The longest step of the clock that counts as elapsed time, in nanoseconds.
 const GONE_MAX: u64 = 10 * SECOND;
 
 /// The time that bytes take at a rate, in nanoseconds.
@@ -34,33 +34,33 @@ fn spent(bytes: u64, pace: u64) -> u64 {
     u64::try_from((u128::from(bytes) * u128::from(pace)) >> 16).unwrap_or(u64::MAX)
 }
 
-/// A datagram whose moment is not known yet.
+/// A datagram whose due time is not known yet.
 struct Waiting {
     /// Bytes of the stream before it.
     from: u64,
     bytes: Vec<u8>,
     sync: bool,
-    /// It begins with the program table.
+    /// The datagram begins with the program table.
     table: bool,
 }
 
-/// Bytes that were read and have no moment yet.
+/// Bytes that were read and have no due time yet.
 #[derive(Default)]
 pub struct Feed {
-    /// The beginning of a packet.
+    /// The beginning of an incomplete packet.
     rest: Vec<u8>,
     waiting: Vec<Waiting>,
-    /// Bytes of whole packets so far.
+    /// The number of bytes in whole packets so far.
     position: u64,
     /// The PID whose clock counts.
     pid: Option<u16>,
-    /// The last reading: position, ticks, and when it came.
+    /// The last clock reading: position, ticks, and when it arrived.
     read: Option<(u64, u64, Instant)>,
     /// The source's own time at that reading, in nanoseconds.
     elapsed: u64,
     /// The moment at which the source's own time was 0.
     origin: Option<u64>,
-    /// Recent nanoseconds per byte, in 2^-16ths.
+    /// The recent pace: nanoseconds per byte, in units of 2^-16.
     pace: u64,
     /// When the oldest of `waiting` arrived.
     since: Option<Instant>,
@@ -121,7 +121,8 @@ impl Feed {
         self.position += PACKET as u64;
     }
 
-    /// A player can begin with the last datagram, or rather with the table before it.
+    /// Marks the last datagram, or the table shortly before it, as a place where a player can
+    /// begin.
     fn mark(&mut self, ring: &Ring) {
         let waits = self.waiting.len();
         let mut near = self.waiting.iter_mut().rev().take(TABLE_NEAR);
@@ -141,7 +142,7 @@ impl Feed {
         }
     }
 
-    /// The clock was read at the last packet.
+    /// Handles a clock reading in the last packet.
     fn clock(&mut self, pcr: u64, now: Instant, ring: &Ring) {
         let Some((before, ticks, came)) = self.read.replace((self.position, pcr, now)) else {
             return;
@@ -149,7 +150,8 @@ impl Feed {
         let bytes = (self.position - before).max(1);
         let gone = (pcr + PCR_WRAP - ticks) % PCR_WRAP;
         let gone_ns = match gone > JUMP {
-            // Another recording: time continues at the previous rate, or by our own clock.
+            // The clock jumped, as at the start of another recording: time continues at the
+            // previous pace, or by our own clock.
             true if self.pace > 0 => spent(bytes, self.pace).min(GONE_MAX),
             true => (now.since(came).as_nanos() as u64).min(GONE_MAX),
             false => (u128::from(gone) * u128::from(SECOND) / u128::from(PCR_HZ)) as u64,
@@ -157,7 +159,7 @@ impl Feed {
         let from_ns = self.elapsed;
         self.elapsed += gone_ns;
         self.pace = (gone_ns << 16) / bytes;
-        // Datagrams that began before this packet have their moments now; the last one may still
+        // Datagrams that began before this packet get their due times now; the last one may still
         // grow.
         let position = self.position;
         let known = self.waiting.partition_point(|waiting| waiting.from <= position);
@@ -169,7 +171,8 @@ impl Feed {
         self.release(known, at_ns, now, ring);
     }
 
-    /// Gives the first `count` waiting datagrams their moments, from the source's own time on.
+    /// Assigns due times to the first `count` waiting datagrams. `at_ns` gives the source's own
+    /// time.
     fn release(&mut self, count: usize, at_ns: impl Fn(u64) -> u64, now: Instant, ring: &Ring) {
         if count == 0 {
             return;
@@ -181,7 +184,7 @@ impl Feed {
         if is_late {
             ring.tarry();
         }
-        // A reader that took the source over continues after what is there.
+        // A worker that took over the source continues after the datagrams in the ring.
         let origin = match self.origin.filter(|_| !is_late) {
             Some(origin) => origin,
             None => (now + LEAD).ns().max(earliest).saturating_sub(first),
@@ -197,7 +200,7 @@ impl Feed {
         self.since = (!self.waiting.is_empty()).then_some(now);
     }
 
-    /// Releases datagrams of a silent clock, by our own clock.
+    /// Releases datagrams by our own clock if the source's clock is silent.
     pub fn hurry(&mut self, now: Instant, ring: &Ring) {
         let is_silent = self.since.is_some_and(|since| now.since(since) > SILENCE);
         if is_silent || self.waiting.len() > WAITING_MAX {

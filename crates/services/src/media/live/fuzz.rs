@@ -1,7 +1,7 @@
-//! Live sources with clocks that jump, wrap, are missing or wrong, and with broken bytes in any
-//! pieces at any pace. The same bytes at the same moments make the same datagrams for any cuts.
-//! Moments never go back, and the feed invents no data. A client that listens within the connection
-//! gets packets with numbers and times in order, and a BYE at the end.
+//! Live sources whose clocks jump, wrap, are missing or wrong, and with broken bytes, in any pieces
+//! and at any pace. The same bytes at the same moments make the same datagrams, however they are
+//! cut. Due times never decrease, and the feed invents no data. A client that receives interleaved
+//! packets gets them with increasing numbers and times, and a BYE at the end.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
@@ -23,12 +23,12 @@ use super::{Feed, Input, Ring, Source};
 
 /// The worker that reads the sources.
 const READER: WorkerId = WorkerId::new(3, 1);
-/// Packets of a stream at the most: the ring keeps them all.
+/// The maximum number of packets in a stream: the ring keeps them all.
 const PACKETS_MAX: usize = 900;
-/// Ticks of the clock that may pass from one reading to the next.
+/// Clock ticks between two readings.
 const STEPS: &[u64] = &[0, 1, 270_000, 1_080_000, 1_080_000, 27_000_000, 27_000_000 * 60];
 
-/// Runs `events` packets' worth of sources from `seed`.
+/// Runs sources with about `events` packets from `seed`.
 ///
 /// # Panics
 /// When a promise is broken; the message carries the seed.
@@ -56,7 +56,7 @@ fn stream(rng: &mut Rng) -> Vec<u8> {
         packet[..4].copy_from_slice(&[0x47, (pid >> 8) as u8, pid as u8, 0x10]);
         if number % clocked == 0 || rng.once_in(200) {
             clock = match rng.below(30) {
-                // Values that no clock has: the lower part goes up to 299 only.
+                // Values that no clock has: the lower part ends at 299.
                 0 => [0, PCR_WRAP - 1, PCR_WRAP + 211, rng.below(1 << 40) as u64][rng.below(4)],
                 _ => clock.wrapping_add(*rng.pick(STEPS)),
             };
@@ -92,7 +92,7 @@ fn ring() -> Arc<Region<Ring>> {
     Arc::new(ring)
 }
 
-/// The content of a ring: bytes, moments, and the places at which players can begin.
+/// The content of a ring: its bytes, the due times, and the places at which players can begin.
 fn content(ring: &Ring, at: &str) -> (Vec<u8>, Vec<(u64, bool)>) {
     let (mut bytes, mut looks) = (Vec::new(), Vec::new());
     for index in 0..ring.count() {
@@ -105,7 +105,7 @@ fn content(ring: &Ring, at: &str) -> (Vec<u8>, Vec<(u64, bool)>) {
     (bytes, looks)
 }
 
-/// The same bytes at the same moments, in one piece each and in many.
+/// Checks that the same bytes at the same moments give the same ring, in one piece and in many.
 fn cut(rng: &mut Rng, bytes: &[u8], at: &str) {
     let (one, many) = (ring(), ring());
     let (mut whole, mut pieces) = (Feed::default(), Feed::default());
@@ -128,7 +128,8 @@ fn cut(rng: &mut Rng, bytes: &[u8], at: &str) {
     assert_eq!(one.troubles(), many.troubles(), "{at}");
 }
 
-/// Broken bytes: whole packets come out, in moments that do not go back, and no more than came in.
+/// Broken bytes: whole packets come out with due times that never decrease, and no more bytes than
+/// came in.
 fn broken_source(rng: &mut Rng, bytes: &[u8], at: &str) {
     let (ring, mut feed) = (ring(), Feed::default());
     let mut now = BEGIN;
@@ -196,7 +197,7 @@ fn listen(rng: &mut Rng, bytes: &[u8], at: &str) {
         }
     }
     locked(&pipe.0).1 = true;
-    // A second is kept in hand, and jumps of the clock last ten at the most.
+    // Up to a second is buffered, and a jump of the clock adds at most ten.
     let mut left = 2000;
     while left > 0 && media.sources[0].pump(READER, guest.now).is_some() {
         heard.extend(guest.pass(Duration::from_millis(500)));
@@ -204,7 +205,7 @@ fn listen(rng: &mut Rng, bytes: &[u8], at: &str) {
     }
     assert!(left > 0, "{at}: the source does not end");
     let last = media.sources[0].ring().last_ns().map_or(guest.now, Instant::from_ns);
-    // A client that joins begins at the last picture, and stays behind by its age.
+    // A client that joins begins at the last key picture and stays behind by its age.
     let behind = Duration::from_nanos(STALE_NS) + Duration::from_secs(1);
     heard.extend(guest.pass(last.since(guest.now) + behind));
     let bye = ordered(&heard, at);
@@ -213,8 +214,8 @@ fn listen(rng: &mut Rng, bytes: &[u8], at: &str) {
     assert_eq!(orders.count(), 0, "{at}: a transmission was left behind");
 }
 
-/// Numbers are consecutive except for skips of a slow client, and no time goes back; returns
-/// whether a BYE arrived.
+/// Checks that sequence numbers are consecutive, except where a slow client skips, and that times
+/// never decrease; returns whether a BYE arrived.
 fn ordered(heard: &[u8], at: &str) -> bool {
     let (mut from, mut last, mut bye) = (0, None, false);
     while let Ok(Some((item, len))) = next(&heard[from..]) {

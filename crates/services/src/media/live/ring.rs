@@ -1,10 +1,10 @@
-//! The last seconds of a live source: datagrams with their moments, written by one worker and read
-//! by all.
+//! The last seconds of a live source: datagrams with their due times, written by one worker and
+//! read by all.
 //!
-//! Each slot has a turn: the number of its datagram plus one, or 0 while it is written. A reader
-//! checks the turn before and after, as with a sequence lock (Hemminger; Boehm, "Can Seqlocks Get
-//! Along With Programming Language Memory Models?", MSPC 2012), so readers never delay the source,
-//! and the writer overwrites old datagrams.
+//! Each slot has a turn: the number of its datagram plus one, or 0 while it is being written. A
+//! reader checks the turn before and after it copies, as with a sequence lock (Boehm, "Can Seqlocks
+//! Get Along With Programming Language Memory Models?", MSPC 2012). So readers never delay the
+//! source, and the writer overwrites old datagrams.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
@@ -14,23 +14,23 @@ use wire::containers::ts::{GROUP, PACKET};
 
 /// The longest datagram, in bytes.
 pub const DATAGRAM: usize = PACKET * GROUP;
-/// Datagrams in a ring: 17 s of 5 Mbit/s, 4 s of 20.
+/// The number of datagrams in a ring: 17 s at 5 Mbit/s, 4 s at 20 Mbit/s.
 pub const SLOTS: u64 = 8192;
 const WORDS: usize = DATAGRAM.div_ceil(8);
-/// The oldest slots are about to be overwritten.
+/// The number of oldest slots that may be overwritten soon.
 const MARGIN: u64 = 64;
 
 /// A ring. All-zero bytes are an empty one.
 #[repr(C)]
 pub struct Ring {
-    /// Datagrams so far.
+    /// The number of datagrams so far.
     count: AtomicU64,
     ended: AtomicU32,
     /// The worker that reads the source.
     reader: AtomicU32,
-    /// Bytes that belonged to no packet.
+    /// The number of bytes that belonged to no packet.
     astray: AtomicU64,
-    /// How often the source was too late for its own schedule.
+    /// How often the source fell behind its own schedule.
     late: AtomicU64,
     slots: [Slot; SLOTS as usize],
 }
@@ -59,10 +59,10 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    // ---- the reader of the source
+    // ---- who reads the source
 
-    /// Makes `me` the reader; false if it was already. There is one streaming worker in a server,
-    /// so another reader is a predecessor.
+    /// Makes `me` the reader; false if it was already. A server has one streaming worker, so an
+    /// earlier reader is a predecessor.
     pub fn take(&self, me: WorkerId) -> bool {
         self.reader.swap(me.bits(), SeqCst) != me.bits()
     }
@@ -72,7 +72,7 @@ impl Ring {
         self.reader.load(SeqCst) == me.bits()
     }
 
-    // ---- its side
+    // ---- the writer's side
 
     /// Appends a datagram that is due at `at_ns` of the clock.
     ///
@@ -96,7 +96,7 @@ impl Ring {
         self.count.store(index + 1, Release);
     }
 
-    /// A player can begin with this datagram, too.
+    /// Marks this datagram as one at which a player can begin, too.
     pub fn mark(&self, index: u64) {
         let slot = self.slot(index);
         if slot.turn.load(Relaxed) == index + 1 {
@@ -104,7 +104,7 @@ impl Ring {
         }
     }
 
-    /// The source has ended.
+    /// Marks the source as ended.
     pub fn end(&self) {
         self.ended.store(1, Release);
     }
@@ -114,19 +114,19 @@ impl Ring {
         self.astray.fetch_add(bytes, Relaxed);
     }
 
-    /// Counts one time that the source was late.
+    /// Counts one time that the source fell behind.
     pub fn tarry(&self) {
         self.late.fetch_add(1, Relaxed);
     }
 
     // ---- the readers' side
 
-    /// Datagrams so far: the index of the next one.
+    /// The number of datagrams so far, which is the index of the next one.
     pub fn count(&self) -> u64 {
         self.count.load(Acquire)
     }
 
-    /// The oldest datagram that will stay for a while.
+    /// The oldest datagram that will not be overwritten soon.
     pub fn oldest(&self) -> u64 {
         self.count().saturating_sub(SLOTS - MARGIN)
     }
@@ -136,7 +136,7 @@ impl Ring {
         self.ended.load(Acquire) != 0
     }
 
-    /// Bytes that belonged to no packet, and how often the source was late.
+    /// The number of bytes that belonged to no packet, and how often the source fell behind.
     pub fn troubles(&self) -> (u64, u64) {
         (self.astray.load(Relaxed), self.late.load(Relaxed))
     }
@@ -146,13 +146,13 @@ impl Ring {
         self.look(index).map(|(at_ns, _)| at_ns)
     }
 
-    /// When the last datagram is due, if there is one.
+    /// The due time of the last datagram, if there is one.
     pub fn last_ns(&self) -> Option<u64> {
-        // A datagram that was overwritten during the read is requested again.
+        // If the datagram is overwritten during the read, the next one is tried.
         (0..8).find_map(|_| self.at_ns(self.count().checked_sub(1)?))
     }
 
-    /// When it is due and whether a player can begin with it.
+    /// The due time of a datagram, and whether a player can begin with it.
     pub fn look(&self, index: u64) -> Option<(u64, bool)> {
         let slot = self.slot(index);
         let turn = slot.turn.load(Acquire);
@@ -161,7 +161,7 @@ impl Ring {
         (turn == index + 1 && slot.turn.load(Relaxed) == turn).then_some(found)
     }
 
-    /// Its length in bytes; 0 if it was overwritten or has not arrived.
+    /// The length of a datagram in bytes; 0 if it was overwritten or has not arrived.
     pub fn len_of(&self, index: u64) -> usize {
         let slot = self.slot(index);
         if slot.turn.load(Acquire) != index + 1 {
@@ -170,7 +170,7 @@ impl Ring {
         (slot.len.load(Relaxed) as usize).min(DATAGRAM)
     }
 
-    /// Appends its bytes to `into`; false if it was overwritten or has not arrived.
+    /// Appends the bytes of a datagram to `into`; false if it was overwritten or has not arrived.
     pub fn read(&self, index: u64, into: &mut Vec<u8>) -> bool {
         let slot = self.slot(index);
         let turn = slot.turn.load(Acquire);
@@ -190,12 +190,12 @@ impl Ring {
         is_whole
     }
 
-    /// The first datagram here that is due at `ns` or later.
+    /// The first datagram in the ring that is due at `ns` or later.
     pub fn first_at(&self, ns: u64) -> u64 {
         let (mut low, mut high) = (self.oldest(), self.count());
         while low < high {
             let middle = low + (high - low) / 2;
-            // Datagrams that were overwritten during the search were due earlier.
+            // A datagram that was overwritten during the search was due earlier.
             match self.at_ns(middle) {
                 Some(at) if at >= ns => high = middle,
                 _ => low = middle + 1,
@@ -204,16 +204,16 @@ impl Ring {
         low
     }
 
-    /// The last datagram at or before `ns` with which a player can begin; the next one where there
-    /// is none.
+    /// The last datagram due at or before `ns` with which a player can begin; if there is none, the
+    /// first that is due later.
     pub fn sync_at(&self, ns: u64) -> u64 {
         let behind = self.first_at(ns.saturating_add(1));
         let is_sync = |index: &u64| self.look(*index).is_some_and(|(_, sync)| sync);
         (self.oldest()..behind).rev().find(is_sync).unwrap_or(behind)
     }
 
-    /// The first datagram from `index` on with which a player can begin; the next one to come where
-    /// there is none.
+    /// The first datagram from `index` on with which a player can begin; if there is none, the
+    /// index of the next one to arrive.
     pub fn sync_from(&self, index: u64) -> u64 {
         let count = self.count();
         let is_sync = |index: &u64| self.look(*index).is_some_and(|(_, sync)| sync);

@@ -1,4 +1,4 @@
-//! A source is read and spread over time; clients join late and fall behind, in virtual time.
+//! Sources are read and spread over time; clients join late and fall behind, in virtual time.
 
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
@@ -14,11 +14,11 @@ use super::*;
 use crate::media::Media;
 use crate::media::test_server::{BEGIN, Guest, TestServer, options, orders};
 
-/// Packets of a picture; the first is a table, the second contains the clock.
+/// The number of packets in a picture; the first is a table, the second contains the clock.
 const PICTURE: usize = 14;
-/// From one picture to the next.
+/// The time from one picture to the next.
 const GAP: Duration = Duration::from_millis(40);
-/// Players can begin at every picture whose number is a multiple of this.
+/// A player can begin at every picture whose number is a multiple of this.
 const KEY: usize = 25;
 const READER: WorkerId = WorkerId::new(3, 1);
 
@@ -35,7 +35,7 @@ fn packet(pid: u16, number: usize, pcr: Option<u64>, sync: bool) -> [u8; PACKET]
     packet
 }
 
-/// A stream of this many pictures, whose clock wraps on the way.
+/// A stream of this many pictures; its clock wraps on the way.
 fn stream(pictures: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     let start = PCR_WRAP - PCR_HZ;
@@ -57,7 +57,7 @@ fn ring() -> Arc<Region<Ring>> {
     Arc::new(ring)
 }
 
-/// Everything in the ring, with its moments.
+/// The content of the ring: bytes and due times.
 fn heard(ring: &Ring) -> (Vec<u8>, Vec<u64>) {
     let (mut bytes, mut times) = (Vec::new(), Vec::new());
     for index in ring.oldest()..ring.count() {
@@ -149,7 +149,7 @@ impl Read for Pipe {
     }
 }
 
-/// Payloads of media on channel 0 and whether a bye came on channel 1.
+/// The media payloads on channel 0, and whether a BYE came on channel 1.
 fn taken(bytes: &[u8]) -> (Vec<u8>, bool) {
     let (mut payload, mut bye, mut at) = (Vec::new(), false, 0);
     while let Ok(Some((item, len))) = next(&bytes[at..]) {
@@ -163,7 +163,7 @@ fn taken(bytes: &[u8]) -> (Vec<u8>, bool) {
     (payload, bye)
 }
 
-/// A source that makes a picture each 40 ms.
+/// A source that makes a picture every 40 ms.
 struct Studio {
     pipe: Pipe,
     bytes: Vec<u8>,
@@ -181,7 +181,7 @@ impl Studio {
         (Studio { pipe, bytes: stream(pictures), sent: 0, now: BEGIN }, media)
     }
 
-    /// Advances the time: pictures arrive, and clients get the due packets.
+    /// Advances the time: pictures arrive, and clients receive the due packets.
     fn go_on(&mut self, media: &Media<TestServer>, guests: &mut [(Guest<'_>, Vec<u8>)], ms: u64) {
         let end = BEGIN + Duration::from_millis(ms);
         while self.now < end {
@@ -229,7 +229,7 @@ fn many_see_the_same_and_who_comes_late_begins_where_a_player_can() {
         assert!(text.contains("Range: npt=now-\r\n"), "{text}");
         guests.push((guest, answer[end..].to_vec()));
     }
-    // One takes nothing from now on.
+    // From now on this client takes no bytes.
     guests[1].0.sip = 0;
     studio.go_on(&media, &mut guests, 12_000);
     let whole = stream(200);
@@ -241,7 +241,8 @@ fn many_see_the_same_and_who_comes_late_begins_where_a_player_can() {
         }
         assert!(bye, "the end of the source is told");
         assert!(whole.ends_with(&payload), "{index}: {} bytes", payload.len());
-        // A whole number of groups of pictures is left: it began with a table before a key.
+        // The skip ended at a table before a key picture, so a whole number of groups of pictures
+        // is left.
         assert_eq!(payload.len() % (KEY * PICTURE * PACKET), 0, "{index}");
         assert!(payload.len() > 4 * KEY * PICTURE * PACKET);
         assert!(guest.ask("DESCRIBE", URL, "").starts_with("RTSP/1.0 410"));

@@ -110,7 +110,7 @@ fn slots_and_shares_of_an_address_are_bounded() {
     }
     assert_eq!(orders.set_up(ME, &setup_here, 3), None);
     assert!(orders.set_up(ME, &setup([2, 2, 2, 2], 5), 3).is_some());
-    // A client with an IPv6 network has 2^64 addresses, and gets no more slots for them.
+    // A client with an IPv6 network has 2^64 addresses, but gets no more slots for that.
     let six = |ip: &str| {
         let ip: IpAddr = ip.parse().expect("an address");
         let destination = Destination { rtp: (ip, 5000).into(), rtcp: (ip, 5001).into() };
