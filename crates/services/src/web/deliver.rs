@@ -90,7 +90,7 @@ impl<B: Platform> Web<B> {
                     LookupError::Exhausted => (Status::UNAVAILABLE, "too many files are open"),
                     LookupError::Broken => (Status::INTERNAL, "the file cannot be read"),
                 };
-                let later = [("Retry-Next", "1")];
+                let later = [("Retry-After", "1")];
                 let more = if status == Status::UNAVAILABLE { &later[..] } else { &[] };
                 responder.refuse(status, more, why, out)
             }
