@@ -1,4 +1,4 @@
-//! Settings as a game server's operators write them by hand.
+//! Settings files that operators of game servers write by hand.
 //!
 //! ```text
 //! // serverSetting.txt
@@ -9,10 +9,12 @@
 //!
 //! The grammar comes from a published portfolio of a game server: one `name = value` a line, with
 //! the comments of C++. Its parser had one error code for each kind of fault; here an error has a
-//! line, a column and a remedy. Every encoding of [`crate::text`] is accepted. Two surprises: a
-//! backslash in quotes is a plain backslash, because operators mostly quote Windows paths; and an
-//! unquoted value that runs into `://` is refused, because the comment would silently swallow half
-//! of an address.
+//! line, a column and a remedy. Every encoding of [`crate::text`] is accepted. Two rules may
+//! surprise:
+//!
+//! - A backslash in quotes is a plain backslash, because operators mostly quote Windows paths.
+//! - An unquoted value that runs into `://` is refused, because the comment would silently swallow half
+//!   of an address.
 
 mod fault;
 mod fuzz;
@@ -24,7 +26,7 @@ pub use settings::{NAME_MAX, Setting, Settings, flag_of};
 
 use crate::text;
 
-/// The longest accepted file in bytes: people write settings by hand.
+/// The longest accepted file in bytes; hand-written files are far shorter.
 pub const FILE_MAX: usize = 1 << 20;
 
 /// The text of a settings file.

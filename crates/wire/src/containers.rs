@@ -1,5 +1,5 @@
-//! Audio and video files as plans of packets: which bytes of the file are sent when, after which
-//! header.
+//! Audio and video files as plans of packets: which bytes of the file are sent when, and after
+//! which header.
 //!
 //! ```text
 //!   plan    the result: tracks, their packets, their times
@@ -13,8 +13,8 @@
 //!
 //! A plan is made once, in one pass over the file, and shared by all its players. It holds no
 //! media: packets name ranges of the file, like the hint tracks of QuickTime. So a plan takes at
-//! most some thirty bytes a packet, and a sender may take the bytes from a map, a read or the page
-//! cache.
+//! most some thirty bytes a packet, and a sender may take the bytes from a mapping, from a read, or
+//! from the page cache.
 
 mod avc;
 mod chain;
@@ -33,8 +33,9 @@ use std::io::{self, Read, Seek};
 pub use chain::chain;
 pub use plan::{Kind, Packet, Payload, Plan, Prefix, Program, Track};
 
-/// The largest payload of a packet, in bytes: seven packets of a transport stream are 1316, and
-/// with 12 + 8 + 40 bytes of headers 1400 stay below the 1500 of Ethernet with room for a tunnel.
+/// The largest payload of a packet, in bytes. Seven packets of a transport stream take 1316; 1400
+/// bytes with 12 + 8 + 40 bytes of headers stay below the 1500 of Ethernet and leave room for a
+/// tunnel.
 pub const PAYLOAD_MAX: usize = 1400;
 /// The most packets of one track: half a day of video at 20 Mbit/s.
 const PACKETS_MAX: usize = 1 << 26;

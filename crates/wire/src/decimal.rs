@@ -1,7 +1,7 @@
 //! Whole numbers to decimal digits and back. Replies and files are mostly numbers, so writing
 //! bypasses `core::fmt`, and reading takes bytes that need not be text.
 
-/// The most digits of a `u64`.
+/// The maximum number of digits of a `u64`.
 pub const DIGITS_MAX: usize = 20;
 
 /// `00` to `99`: one division yields two digits.
@@ -25,7 +25,7 @@ pub fn push(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&digits[start..]);
 }
 
-/// How many digits `number` has; at least 1.
+/// The number of digits of `number`; at least 1.
 pub fn width(number: u64) -> usize {
     number.checked_ilog10().map_or(1, |log| log as usize + 1)
 }

@@ -1,7 +1,8 @@
 //! How the stock protocol marks the end of a reply.
 //!
-//! Requests are always lines. The programs that speak this protocol frame replies differently, and
-//! a client with the wrong framing hangs or loses synchronisation, so both sides name theirs:
+//! Requests are always lines. The programs that speak this protocol frame replies in different
+//! ways, and a client with the wrong framing hangs or loses synchronisation, so each side is told
+//! which to use:
 //!
 //! | name | a reply is |
 //! |---|---|
@@ -158,7 +159,7 @@ impl std::error::Error for Overfull {}
 pub struct Reply<'a> {
     /// The reply's lines, each with its newline; without padding, empty line or `EOF` line.
     pub text: &'a [u8],
-    /// How many bytes the framed reply takes: where the next one starts.
+    /// The length of the framed reply in bytes, which is where the next one starts.
     pub used: usize,
 }
 

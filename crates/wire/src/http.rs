@@ -1,5 +1,5 @@
-//! HTTP/1.1 messages, as strictly as RFC 9112 allows: a message whose end two readers could place
-//! differently is refused, and nothing after it is read.
+//! HTTP/1.1 messages, as strictly as RFC 9112 allows: a message whose end is ambiguous is refused,
+//! and nothing after it is read.
 //!
 //! ```text
 //!   head      bytes -> a request head (by httparse), its framing and its wishes

@@ -14,7 +14,7 @@ use rtcp_types::{
 
 /// Seconds from 1900, where NTP begins, to 1970.
 const NTP_UNIX: u64 = 2_208_988_800;
-/// Nanoseconds of a second.
+/// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
 /// The sender information of a report (section 6.4.1).
@@ -116,7 +116,7 @@ impl ReceptionReport {
         }
         let middle = (now >> 16) as u32;
         let units = middle.wrapping_sub(self.last_report).wrapping_sub(self.since_report);
-        // More than nine hours is a lie or a clock that was set.
+        // More than nine hours means a false report or a clock that was set.
         (units < 1 << 31).then(|| Duration::from_nanos((u64::from(units) * SECOND) >> 16))
     }
 }
@@ -197,7 +197,7 @@ pub struct Timer {
 impl Timer {
     /// The share of the session's bandwidth for reports (section 6.2).
     const SHARE: f64 = 0.05;
-    /// The senders' part of that.
+    /// The senders' part of the share.
     const SENDERS: f64 = 0.25;
     /// The minimum interval, in seconds.
     const LEAST_S: f64 = 5.0;

@@ -1,4 +1,4 @@
-//! RTSP 1.0 (RFC 2326): messages and the header fields that need more than a glance.
+//! RTSP 1.0 (RFC 2326): messages, and the header fields whose values have a grammar of their own.
 //!
 //! ```text
 //!   message     requests, responses and interleaved packets in one stream of bytes
@@ -11,7 +11,7 @@
 //!
 //! RTSP resembles HTTP but is not: both sides send requests, media packets may stand between
 //! messages, and pipelined requests are answered in order by number. Players use surprisingly
-//! little of it and are strict about that: each stops at once if a reply lacks its `CSeq`.
+//! little of it, but that part strictly: each stops at once if a reply lacks its `CSeq`.
 
 mod digest;
 mod message;

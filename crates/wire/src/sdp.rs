@@ -19,7 +19,7 @@ pub struct About<'a> {
     pub version: u64,
     /// The server's address.
     pub server: IpAddr,
-    /// It is live: it has no end and no seeking.
+    /// The presentation is live: it has no end, and players cannot seek in it.
     pub live: bool,
     /// The receiver of the packets, if fixed, and the hop limit if it is a group.
     pub to: Option<(IpAddr, Option<u8>)>,
@@ -99,7 +99,7 @@ pub struct Offer {
     pub payload_type: u8,
     /// The encoding, such as `H264`; empty if not stated.
     pub encoding: String,
-    /// Its clock rate in hertz.
+    /// The encoding's clock rate in hertz.
     pub clock: u32,
     /// The receiver's port; 0 if RTSP negotiates it.
     pub port: u16,

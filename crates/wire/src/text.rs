@@ -10,7 +10,7 @@
 //! 3. Otherwise UTF-8, if all of it is valid.
 //! 4. Otherwise CP949, the superset of EUC-KR that Korean Windows writes.
 //!
-//! The last step surprises: nearly every pair of high bytes is some CP949 syllable, so a broken
+//! The last step may surprise: nearly every pair of high bytes is some CP949 syllable, so a broken
 //! UTF-8 file may decode to nonsense instead of being refused. The result therefore names the
 //! encoding.
 

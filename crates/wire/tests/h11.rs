@@ -1,5 +1,5 @@
-//! Requests parsed by us and by h11, an independent HTTP/1.1 in Python: they agree, or the
-//! difference is in a list, with its reason.
+//! Requests parsed by us and by h11, an independent HTTP/1.1 parser in Python: the two agree, or
+//! the difference is in a list, with its reason.
 //!
 //! h11 runs as a child process and gets all requests at once. The list is exact: a difference that
 //! is not in it fails the test, and so does an unused row.
@@ -105,10 +105,10 @@ fn theirs(line: &str) -> Verdict {
     }
 }
 
-/// An intended difference: its name, whether some bytes show it, and its reason.
+/// An intended difference: its name, a test for the bytes that show it, and its reason.
 type Meant = (&'static str, fn(&[u8]) -> bool, &'static str);
 
-/// Cases that our parser refuses and h11 accepts, or that it refuses earlier.
+/// Requests that our parser refuses and h11 accepts, or that ours refuses earlier.
 const STRICTER: &[Meant] = &[
     ("a line that ends with LF alone", lone_newline, "half of most smuggling (RFC 9112 2.2: MAY)"),
     ("a CR that ends nothing", lone_return, "two readers see two ends of a line"),
@@ -145,7 +145,7 @@ const STRICTER: &[Meant] = &[
     ("a trailer that is no field", |it| has(it, b"0\r\nX y\r\n"), "h11 waits for the last of them"),
 ];
 
-/// Cases that our parser accepts and h11 refuses.
+/// Requests that our parser accepts and h11 refuses.
 const LOOSER: &[Meant] = &[
     ("an empty line before the request", |it| it.starts_with(b"\r\n"), "RFC 9112 2.2: SHOULD"),
     (
@@ -155,12 +155,12 @@ const LOOSER: &[Meant] = &[
     ),
 ];
 
-/// Whether a body in chunks is announced.
+/// Whether the bytes announce a chunked body.
 fn chunked(bytes: &[u8]) -> bool {
     values(bytes, b"transfer-encoding").any(|it| it.trim_ascii().eq_ignore_ascii_case(b"chunked"))
 }
 
-/// Whether the bytes contain others, ignoring case.
+/// Whether `bytes` contains `part`, ignoring case.
 fn has(bytes: &[u8], part: &[u8]) -> bool {
     count(bytes, part) > 0
 }
@@ -320,7 +320,7 @@ fn request(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// Asks h11 about all of them; `None` if h11 is not installed.
+/// Gives h11 all requests; `None` if h11 is not installed.
 fn ask(requests: &[Vec<u8>]) -> Option<Vec<Verdict>> {
     let can = |python: &&str| {
         let output = Command::new(*python).args(["-c", "import h11"]).output();

@@ -8,9 +8,9 @@ use std::fmt;
 /// the file puts its name and a colon in front.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadConf {
-    /// Counted from 1.
+    /// The line, from 1.
     pub line: usize,
-    /// Counted from 1, in characters (in bytes if the file is not text); a tab counts as one.
+    /// The column from 1, in characters (in bytes if the file is not text); a tab counts as one.
     pub column: usize,
     /// The fault at that place.
     pub fault: Fault,
@@ -66,7 +66,7 @@ pub enum Fault {
     Twice {
         /// The name.
         name: String,
-        /// The line where it stood first.
+        /// The line of its first occurrence.
         first: usize,
     },
     /// A value of the wrong kind.
@@ -87,7 +87,7 @@ pub enum Kind {
     Flag,
 }
 
-/// Foreign text as an error shows it.
+/// Text from the file in the form in which an error shows it.
 pub(super) fn shown(text: &str) -> String {
     const SHOWN_MAX: usize = 24;
     let mut shown: String = text.chars().take(SHOWN_MAX).flat_map(char::escape_debug).collect();

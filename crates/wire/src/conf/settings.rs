@@ -21,7 +21,7 @@ pub struct Setting {
     pub value_column: usize,
 }
 
-/// A whole settings file in its own order. No name occurs twice.
+/// A whole settings file, in the order of its lines. No name occurs twice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     settings: Vec<Setting>,
@@ -53,7 +53,7 @@ impl Settings {
     }
 }
 
-/// The value of a word where a yes or a no is expected.
+/// The value of a word where a flag is expected.
 pub fn flag_of(word: &str) -> Option<bool> {
     match word {
         "1" | "true" | "yes" | "on" => Some(true),
@@ -62,7 +62,7 @@ pub fn flag_of(word: &str) -> Option<bool> {
     }
 }
 
-/// Whether `c` may stand in a name.
+/// Whether a name may contain `c`.
 fn is_of_name(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::plan::Prefix;
 use super::{PAYLOAD_MAX, Unplayable, fill};
 
-/// Types of units.
+/// Types of payloads.
 const STAP_A: u8 = 24;
 const FU_A: u8 = 28;
 const KIND: u8 = 0x1f;

@@ -6,17 +6,17 @@
 use super::plan::{Packet, Payload, Plan, SECOND, Track, scaled};
 use super::{Program, Unplayable};
 
-/// One file among others.
+/// A file of the chain.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     /// The index of its first packet.
     first: u64,
-    /// When it begins.
+    /// The time at which it begins.
     start_ns: u64,
     start_ticks: u64,
-    /// Where its bytes begin.
+    /// The offset at which its bytes begin.
     from: u64,
-    /// Where its made bytes begin.
+    /// The offset at which its bytes in [`Program::made`] begin.
     made: usize,
     plan: Plan,
 }
@@ -31,7 +31,7 @@ impl Link {
         let mut packet = self.plan.packet(index - self.first);
         packet.at_ns += self.start_ns;
         packet.ticks += self.start_ticks;
-        // The clock within the stream jumps here (RFC 2250 section 2), or a talkspurt begins.
+        // The clock of the stream jumps here (RFC 2250 section 2), or a talkspurt begins.
         packet.marker |= index == self.first;
         packet.payload = match packet.payload {
             Payload::File(range) => Payload::File(range.start + self.from..range.end + self.from),
@@ -71,7 +71,7 @@ impl Chain {
         link.start_ns + link.plan.at_ns(index - link.first).unwrap_or(0)
     }
 
-    /// The last packet at or before `last`, which is due by `ns`, at which a player can start.
+    /// The last packet at which a player can start, among those up to `last`, which is due by `ns`.
     pub fn sync_at(&self, last: u64, ns: u64) -> u64 {
         let link = self.link(last);
         link.first + link.plan.sync_at(ns.saturating_sub(link.start_ns))

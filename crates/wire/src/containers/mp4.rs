@@ -1,9 +1,9 @@
 //! ISO base media (ISO/IEC 14496-12), read by `mp4-atom`: H.264 (RFC 6184), AAC (RFC 3640) and
 //! Opus (RFC 7587). Other tracks are left out.
 //!
-//! Packets are sent in decoding order and carry presentation times. The start of time needs care:
-//! pictures are decoded before they are shown, and audio has priming samples, so the zero of the
-//! plan is the earliest decoding time, and every track is shifted by the same amount.
+//! Packets are sent in decoding order and carry presentation times. Pictures are decoded before
+//! they are shown, and audio has priming samples, so times may be negative. The zero of the plan is
+//! therefore the earliest decoding time, and every track is shifted by the same amount.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -25,8 +25,8 @@ const SAMPLES_MAX: usize = 1 << 24;
 const VIDEO_CLOCK: u32 = 90_000;
 /// The payload type of video.
 const VIDEO_TYPE: u8 = 96;
-/// This many packets of one picture are sent together; the groups of a large picture are spread
-/// over half of its duration, so that no switch on the path must buffer all of it.
+/// The number of packets of one picture that are sent together. The groups of a large picture are
+/// spread over half of its duration, so that no switch on the path must buffer all of it.
 const GROUP: usize = 8;
 
 /// One sample: its range, and its times in units of its track.
@@ -49,7 +49,7 @@ enum Codes<'a> {
 struct Draft<'a> {
     codes: Codes<'a>,
     samples: Vec<Sample>,
-    /// Units a second.
+    /// Time units a second.
     scale: u32,
 }
 
@@ -147,7 +147,7 @@ fn codes(trak: &Trak) -> Result<Codes<'_>, String> {
     }
 }
 
-/// Units as nanoseconds.
+/// Time units as nanoseconds.
 fn ns(units: i64, scale: u32) -> i64 {
     let whole = scaled(units.unsigned_abs(), SECOND, scale.into());
     let whole = i64::try_from(whole).unwrap_or(i64::MAX);
@@ -241,20 +241,20 @@ impl Places<'_> {
 
 /// Converts a track's times to those of the plan.
 struct Times {
-    /// Units a second.
+    /// Time units a second.
     scale: u32,
     /// The start of the plan in nanoseconds of the file; at most 0.
     zero: i64,
 }
 
 impl Times {
-    /// The nanosecond of the plan for `units`.
+    /// The time in the plan, in nanoseconds, of `units`.
     fn ns(&self, units: i64) -> u64 {
         u64::try_from(ns(units, self.scale).saturating_sub(self.zero)).unwrap_or(0)
     }
 
-    /// The tick of the plan for `units`. Computed from units, not from nanoseconds, so that equal
-    /// distances in the file stay equal on the wire.
+    /// The time in the plan, in clock ticks, of `units`. It is computed from units, not from
+    /// nanoseconds, so that equal distances in the file stay equal on the wire.
     fn ticks(&self, units: i64, clock: u32) -> u64 {
         let lead = u128::from(self.zero.unsigned_abs()) * u128::from(clock);
         let lead = i128::try_from(lead.div_ceil(u128::from(SECOND))).unwrap_or(i128::MAX);
@@ -350,14 +350,14 @@ fn configured(raw: &[u8]) -> Option<u16> {
     }
 }
 
-/// Packets so far.
+/// The packets of a track so far.
 struct Packets {
     listed: Vec<Listed>,
     last_ns: u64,
 }
 
 impl Packets {
-    /// Appends a packet; due times never decrease, regardless of the tables.
+    /// Appends a packet. Due times never decrease, even if those of the file do.
     fn push(&mut self, at_ns: u64, ticks: u64, cut: &Cut, flags: u8) -> Result<(), Unplayable> {
         let len = cut.range.end - cut.range.start;
         if self.listed.len() == PACKETS_MAX || len > PAYLOAD_MAX as u64 {

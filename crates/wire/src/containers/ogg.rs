@@ -2,7 +2,7 @@
 //! tells its duration.
 //!
 //! We parse pages ourselves because a plan needs the *position* of each packet in the file. Packets
-//! that span pages are scattered; these are rare and kept in memory.
+//! that span pages are not contiguous; they are rare and kept in memory.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -13,7 +13,7 @@ use super::{PACKETS_MAX, PAYLOAD_MAX, Program, Unplayable, fill};
 pub(super) const RATE: u32 = 48_000;
 /// The payload type of audio here: a dynamic one.
 pub(super) const PAYLOAD_TYPE: u8 = 97;
-/// Bytes of a page's header before its table.
+/// The length in bytes of a page's header before its segment table.
 const HEAD: usize = 27;
 /// An Opus frame has at most 1275 bytes; a packet longer than this is not Opus.
 const SCATTERED_MAX: usize = 64 * 1024;
@@ -116,7 +116,7 @@ impl Reading {
             return Ok(());
         }
         if !continued {
-            // The open packet was never finished.
+            // The packet that was left open was never finished.
             self.scattered.clear();
             self.is_open = false;
         }

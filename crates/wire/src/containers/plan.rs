@@ -103,7 +103,7 @@ pub enum Payload {
 }
 
 impl Payload {
-    /// How many bytes they are.
+    /// The number of bytes.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -112,7 +112,7 @@ impl Payload {
         }
     }
 
-    /// True if there is none.
+    /// True if there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -209,7 +209,7 @@ pub(super) fn scaled(count: u64, numerator: u64, denominator: u64) -> u64 {
     u64::try_from(product / u128::from(denominator.max(1))).unwrap_or(u64::MAX)
 }
 
-/// Nanoseconds of a second.
+/// Nanoseconds in a second.
 pub(super) const SECOND: u64 = 1_000_000_000;
 
 impl Plan {
@@ -338,8 +338,8 @@ impl Even {
 }
 
 impl Clocked {
-    /// When the byte `offset` of the data is due, interpolated between the readings around it, or
-    /// extrapolated beyond the last two.
+    /// The due time of the byte `offset` of the data, interpolated between the readings around it,
+    /// or extrapolated from the last two.
     pub fn ns_at(&self, offset: u64) -> u64 {
         let readings = &self.readings;
         let after = readings.partition_point(|(at, _)| *at <= offset);

@@ -252,7 +252,7 @@ fn opus_comes_back_packet_by_packet_also_from_across_pages() {
     assert_eq!(program.duration_ns, 120_000_000);
     assert!(plan.packet(0).marker && !plan.packet(1).marker);
     for end in 0..file.len() {
-        // A file that is cut off is played as far as it goes.
+        // A truncated file is played as far as it goes.
         if let Ok(program) = open(&mut Cursor::new(&file[..end])) {
             payloads(&program, 0, &file);
         }

@@ -15,7 +15,7 @@ pub const PACKET: usize = 188;
 pub const SYNC_BYTE: u8 = 0x47;
 /// Packets per datagram: 1316 bytes, as usual.
 pub const GROUP: usize = 7;
-/// How many streams are searched for their first presentation time.
+/// The number of streams that are searched for their first presentation time.
 const STREAMS: usize = 16;
 /// The PID of the program association table.
 const PROGRAMS: u16 = 0;
@@ -29,14 +29,14 @@ const LIVE_BITS: u64 = 4_000_000;
 pub const PCR_HZ: u64 = 27_000_000;
 /// Where the program clock wraps.
 pub const PCR_WRAP: u64 = (1 << 33) * 300;
-/// A greater difference between two readings is a jump; the clock must be sent every 100 ms.
+/// The clock must be sent every 100 ms, so a greater difference between two readings is a jump.
 pub const JUMP: u64 = 2 * PCR_HZ;
-/// The least distance of kept readings in nanoseconds; closer ones would only add jitter.
+/// The minimum distance of kept readings in nanoseconds; closer ones would only add jitter.
 const READING_NS: u64 = 20_000_000;
 /// Program tables belong to the next picture if they are this close to it; they must be repeated at
 /// least every half second.
 const TABLES: u64 = PCR_HZ / 2;
-/// How much of the file is read at once.
+/// The number of bytes of the file that are read at once.
 const READ: usize = PACKET * GROUP * 256;
 
 /// The header of one packet.

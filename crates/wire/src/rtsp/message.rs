@@ -5,7 +5,7 @@ use memchr::memchr;
 
 /// The longest head, in bytes.
 pub const HEAD_MAX: usize = 8 * 1024;
-/// The longest body of a message, in bytes: descriptions are a few thousand.
+/// The longest body of a message, in bytes; session descriptions have a few thousand.
 const BODY_MAX: usize = 64 * 1024;
 /// The longest interleaved packet, in bytes: its length field has 16 bits.
 pub const DATA_MAX: usize = 0xffff;
@@ -214,7 +214,7 @@ fn body_len(fields: &[(&str, &str)]) -> Result<usize, Bad> {
 mod tests {
     use super::*;
 
-    /// The items of `bytes`, in words.
+    /// The items of `bytes` as text.
     fn items(bytes: &[u8]) -> (Vec<String>, usize, Option<Bad>) {
         let (mut told, mut at) = (Vec::new(), 0);
         loop {

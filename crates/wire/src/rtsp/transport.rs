@@ -18,7 +18,7 @@ pub enum Lower {
 pub struct Transport {
     /// The protocol beneath RTP; UDP by default.
     pub lower: Option<Lower>,
-    /// To a multicast group instead of to one client.
+    /// Packets go to a multicast group instead of to one client.
     pub multicast: bool,
     /// The receiver of the packets, if not the client.
     pub destination: Option<String>,
@@ -28,9 +28,9 @@ pub struct Transport {
     pub interleaved: Option<(u8, u8)>,
     /// The client's ports for RTP and RTCP.
     pub client_port: Option<(u16, u16)>,
-    /// The server's.
+    /// The server's ports for RTP and RTCP.
     pub server_port: Option<(u16, u16)>,
-    /// The group's.
+    /// The group's ports for RTP and RTCP.
     pub port: Option<(u16, u16)>,
     /// The hop limit of packets to the group.
     pub ttl: Option<u8>,
