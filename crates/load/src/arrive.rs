@@ -1,9 +1,9 @@
 //! When users and requests arrive: the arrival process.
 //!
-//! A process is a stream of moments that depends only on its seed, not on the run: it is fixed
-//! before the first request, though never stored as a list. The effect of an arrival (one request,
-//! a session, a user's endless loop) is [`Work`](crate::work::Work), so the three models are three
-//! pairs:
+//! An arrival process is a stream of moments that depends only on its seed, not on the run: it is
+//! fixed before the first request, though never stored as a list. The effect of an arrival (one
+//! request, a session, a user's endless loop) is [`Work`](crate::work::Work), so the three models
+//! are three pairs:
 //!
 //! | model | arrivals | work |
 //! |---|---|---|
@@ -11,8 +11,8 @@
 //! | open | [`Poisson`], [`Constant`], [`Replay`] | one request on any free connection |
 //! | sessions | the same | k requests on a connection of its own |
 //!
-//! A moment is never moved. An overdue arrival is handled at once, with its original due time: that
-//! is the queue of a slow server, and latency counts from there.
+//! Moments do not shift. An overdue arrival is handled at once, with its original due time: that is
+//! the queue of a slow server, and latency counts from there.
 
 mod replay;
 
@@ -23,9 +23,9 @@ use rand_pcg::Pcg64Mcg;
 use seam::Instant;
 use std::time::Duration;
 
-/// An arrival process: moments that never go back.
+/// An arrival process: a sequence of moments that never decrease.
 pub trait Arrive: Send {
-    /// Begins at `start`; called once, before anything else.
+    /// Begins at `start`; called once, before the other methods.
     fn start(&mut self, start: Instant);
 
     /// The due time of the next arrival; `None` at the end.
@@ -35,7 +35,7 @@ pub trait Arrive: Send {
     fn advance(&mut self);
 }
 
-/// A number of users, all at the beginning or evenly along a ramp.
+/// A number of users, all at the start or evenly along a ramp.
 #[derive(Clone, Copy, Debug)]
 pub struct Ramp {
     left: u64,
@@ -56,8 +56,8 @@ pub struct Constant {
 #[derive(Clone, Debug)]
 pub struct Poisson {
     gap_ns: f64,
-    /// Nanoseconds since the start; a sum of floats of this size stays exact to the nanosecond
-    /// for a hundred days.
+    /// Nanoseconds since the start. A sum of floats of this size is exact to the nanosecond for a
+    /// hundred days.
     at_ns: f64,
     start: Instant,
     random: Pcg64Mcg,

@@ -2,8 +2,8 @@
 //!
 //! The generator loads the [`null`](crate::null) server on another processor: in a closed loop to
 //! learn the cost of a request, and in an open loop to learn how late it notices arrivals. The
-//! ceiling is the rate of one processor at that cost. The baseline is the tardiness that exists
-//! without any server load. Both hold for one machine and one build only.
+//! ceiling is the rate that one processor reaches at that cost. The baseline is the tardiness that
+//! exists without any server load. Both hold for one machine and one build only.
 
 use crate::health::Verdict;
 use crate::model::{Arrivals, Model};
@@ -24,13 +24,13 @@ use wire::framing::Framing;
 
 /// The name and version of [`Calibration`].
 pub const SCHEMA: &str = "roundhouse.calibration/1";
-/// Attempts at a measurement on a busy machine.
+/// The maximum number of attempts at a measurement on a busy machine.
 const ATTEMPTS: u32 = 4;
-/// Calibrated depths; another depth uses the entry of the nearest one below it.
+/// The calibrated depths; another depth uses the entry of the nearest one below it.
 const DEPTHS: [u32; 2] = [1, 16];
-/// Connections of all calibrations.
+/// The number of connections of all calibrations.
 const CONNECTIONS: usize = 64;
-/// The fraction of the ceiling at which tardiness is measured, and a rate so low that the generator
+/// Tardiness is measured at this fraction of the ceiling, and at a rate so low that the generator
 /// sleeps before every arrival.
 const HALF: f64 = 0.5;
 const SLOW: f64 = 1000.0;
@@ -191,8 +191,8 @@ fn measure(
     Ok(Entry { scheme, depth, measured_rps, cpu_ns, ceiling_rps, tardiness_p99_ns, counts_agree })
 }
 
-/// A run during which the generator was never starved of CPU; adds the number of its requests to
-/// `asked`. A busy machine would leave a wrong calibration that lasts.
+/// Repeats a run until the generator was not starved of CPU, because a disturbed calibration would
+/// mislead all later runs. Adds the number of requests to `asked`.
 fn quiet(plan: &Plan, asked: &mut u64) -> Result<Report, Failure> {
     let mut reasons = Vec::new();
     for _ in 0..ATTEMPTS {

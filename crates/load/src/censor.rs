@@ -1,9 +1,9 @@
 //! Percentiles of times, where some times are only known to be at least a value.
 //!
 //! A request still unanswered at the end of the run took at least that long. A request that was
-//! dropped, lost or answered wrongly has no time at all and sorts after every number. Leaving both
-//! out would report only the latency of lucky requests. Here they keep their rank, and a percentile
-//! that falls on one of them is "more than" a value, never a value.
+//! dropped, lost or answered wrongly has no time at all and sorts after every number. Without both,
+//! only the latency of lucky requests would be reported. Here they keep their rank, and a
+//! percentile that falls on one of them is reported as "more than" a value.
 
 use meter::Histogram;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub fn percentiles(known: &Histogram, least: &Histogram, failed: u64) -> Vec<Per
             (rank <= times.count()).then(|| times.quantile(rank as f64 / times.count() as f64))
         };
         // If every censored time were infinite, the percentile would be `upper`; if each were as
-        // short as possible, `lower`. Where both agree, that is the percentile.
+        // short as possible, it would be `lower`. If both agree, that is the percentile.
         let (least, most) = (at(&lower).unwrap_or(lower.max()), at(known));
         Percentile { percent, ns: least, beyond: most != Some(least) }
     };

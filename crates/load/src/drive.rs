@@ -12,7 +12,8 @@
 //!
 //! There is no state "connecting". The first batch is sent at once; until the server's kernel
 //! answers, the send blocks and waits for room like any other. A connection in an accept queue is
-//! therefore neither an error nor special: it is slow, and the times of its requests show it.
+//! therefore neither an error nor a special case: it is slow, and the times of its requests show
+//! it.
 //!
 //! | file | contents |
 //! |---|---|
@@ -64,9 +65,9 @@ use sys::{clock, limits};
 const RECEIVE: usize = 256 << 10;
 /// The longest wait. A longer sleep means that the machine stalled, and is counted.
 const WAIT_MAX: Duration = Duration::from_millis(10);
-/// Overdue arrivals handled before replies get their turn.
+/// The number of overdue arrivals handled before replies get their turn.
 const ARRIVALS: usize = 64;
-/// Descriptors that this process needs besides its connections; a generous number.
+/// The number of descriptors that this process needs besides its connections, chosen generously.
 const SPARE_FILES: u64 = 64;
 /// Epoll keys: connections from 0, idle connections from here, the bell at the very end.
 const IDLE_KEY: u64 = 1 << 32;
@@ -76,17 +77,17 @@ const BELL_KEY: u64 = u64::MAX;
 pub struct Driver {
     address: SocketAddr,
     sources: Vec<IpAddr>,
-    /// Connections made so far; it chooses the next source.
+    /// The number of connections made so far; it chooses the next source address.
     dialled: usize,
     settings: Settings,
     arrive: Box<dyn Arrive>,
-    /// Whether arrivals follow a schedule; only then their lateness is counted.
+    /// Whether arrivals follow a schedule; their lateness is counted only if they do.
     scheduled: bool,
     work: Work,
     pauses: Pauses,
     script: Box<dyn Script>,
     links: Vec<Link>,
-    /// Shared work: connections with room. Own work: slots without a user.
+    /// With shared work: the connections with room. With own work: the slots without a user.
     free: VecDeque<u32>,
     /// Due times of arrivals that found no connection.
     waiting: VecDeque<Instant>,
@@ -102,7 +103,7 @@ pub struct Driver {
     observer: Option<Observer>,
     recorder: Recorder,
     interval_start: Instant,
-    /// The last time when a descriptor was ready.
+    /// When a descriptor was ready for the last time.
     stirred: Instant,
     /// Requests due before this moment are not measured.
     epoch: Instant,
@@ -118,7 +119,7 @@ pub struct Driver {
     /// The counts of a stress client.
     pub stress_counts: StressCounts,
     round: stress::Round,
-    /// While it is set, nothing is sent.
+    /// While it is set, no requests are sent.
     hold: Option<Arc<AtomicBool>>,
     /// Requests that are unanswered now.
     outstanding: u64,
@@ -128,7 +129,8 @@ pub struct Driver {
     asked: u64,
     /// Requests answered in this phase.
     done: u64,
-    /// Whether idle connections are closed and no new ones are made.
+    /// Whether idle connections are closed and no new ones are made, so that a server can be
+    /// drained.
     parting: bool,
 }
 
@@ -231,7 +233,7 @@ impl Driver {
         self.observer = Some(observer);
     }
 
-    /// Wakes from waiting when `bell` rings; the bell stays readable until its owner clears it.
+    /// Wakes from waiting when `bell` is signalled; it stays readable until its owner clears it.
     ///
     /// # Errors
     /// Those of the epoll.
@@ -247,7 +249,7 @@ impl Driver {
         self.started = true;
     }
 
-    /// Dismisses users until at most `users` are left, highest slots first. Each leaves once its
+    /// Dismisses users until at most `users` are left, highest slots first. A user leaves once its
     /// requests are answered.
     pub fn send_home(&mut self, users: usize) {
         let mut surplus = self.users().saturating_sub(users);
@@ -274,7 +276,7 @@ impl Driver {
         self.interval_start = start;
     }
 
-    /// Requests due from `epoch` on are measured; earlier ones are only counted.
+    /// Measures only requests due from `epoch` on; earlier ones are just counted.
     pub fn measure_from(&mut self, epoch: Instant) {
         self.epoch = epoch;
         self.delays = Delays::default();
@@ -335,7 +337,7 @@ impl Driver {
             now = woken;
             if !events.is_empty() {
                 now = self::now();
-                // Handling the last event took time too.
+                // The handling of the last event took time, too.
                 self.delays.worked(now);
                 self.stirred = now;
             }
@@ -346,8 +348,8 @@ impl Driver {
         }
     }
 
-    /// From now on closes idle connections and makes no new ones (`true`), or not (`false`). A
-    /// server that serves one client at a time can only be drained this way.
+    /// Sets whether idle connections are closed and no new ones are made. A server that serves one
+    /// client at a time can only be drained this way.
     pub fn part(&mut self, parting: bool) {
         self.parting = parting;
     }
@@ -364,7 +366,7 @@ impl Driver {
         unanswered
     }
 
-    /// Starts a phase: connections are made or woken.
+    /// Starts a phase: makes or wakes connections.
     fn begin(&mut self, stop: &dyn Stop) -> Instant {
         let now = now();
         (self.asked, self.done) = (self.outstanding(), 0);

@@ -5,8 +5,8 @@
 //! server's CPU time is read from `/proc` while it is drained and asleep, when the kernel's counter
 //! is exact. A disturbance of the machine affects both. The order within each pair is random.
 //!
-//! One duet is one pair of processes, with its own luck in memory layout: to support a claim, start
-//! fresh pairs and treat each duet's log-ratio as one observation.
+//! One duet is one pair of processes, and chance gives each process its memory layout. To support a
+//! claim, start fresh pairs and treat each duet's log-ratio as one observation.
 
 use crate::drive::{Driver, Settings};
 use crate::parse::{Target, Usage};

@@ -205,7 +205,7 @@ fn market(rng: &mut Rng, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
     let rows = format!("7 {left} 100\n");
     let make = || Stock::new(options.clone(), rows.as_bytes(), 1).expect("a row");
     let (mut requests, mut left) = (Vec::new(), left);
-    // A twin with the same seed tells what it will request.
+    // A second script with the same seed tells what the first will request.
     make().ask(0, asked, &mut requests);
     let mut wire = String::new();
     for request in String::from_utf8(requests).expect("ASCII").lines() {

@@ -10,7 +10,7 @@ use meter::Quantiles;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The meaning of a run's figures.
+/// What the figures of a run describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -65,7 +65,7 @@ pub struct Evidence<'a> {
     pub baseline: Option<Baseline>,
 }
 
-/// Shares of the window.
+/// The maximum fraction of the window during which threads may be stalled.
 const STALLED_MAX: f64 = 0.05;
 /// Above this a thread cannot keep a schedule for long.
 const BUSY_MAX_SCHEDULED: f64 = 0.8;

@@ -136,9 +136,9 @@ struct Lines {
     inbox: Receiver<Record>,
     each: Duration,
     start: Option<Instant>,
-    /// The latest place of every thread.
+    /// The latest slot of every thread.
     latest: Vec<u64>,
-    /// By slot; complete once every thread is past it.
+    /// The records by slot; a slot is complete once every thread is past it.
     open: BTreeMap<u64, Record>,
     ready: VecDeque<Interval>,
 }

@@ -7,12 +7,11 @@
 //! | [`arrive`] | [`Arrive`] | when users or requests arrive |
 //! | [`script`] | [`Script`] | what is sent, and whether the reply is right |
 //! | [`stop`] | [`Stop`] | when to stop |
-//!
 //! The effect of an arrival (one request, a session, a user's endless loop) is a value,
-//! [`work::Work`]; the three load models are pairs of arrival process and work ([`model`]).
+//! [`work::Work`]; the three load models are pairs of an arrival process and work ([`model`]).
 //!
 //! - [`drive`] owns the sockets and runs everything in one loop on one thread.
-//! - [`mod@run`] makes a measurement of it: warm-up, window, drain, audit, and the verdict on the
+//! - [`mod@run`] makes a measurement: warm-up, window, drain, audit, and the verdict on the
 //!   generator itself ([`health`], with [`calibrate`]).
 //! - [`search`] looks for the highest rate that meets an objective.
 //! - [`user_pool`] is the same generator under remote control: users come and go, and figures are
@@ -21,10 +20,9 @@
 //!   few percent on a noisy machine.
 //! - [`report`] describes the output.
 //! - [`simulator`] is the client of a published study, with its threads and its barrier.
-//!
 //! The generator depends on no service and no engine: it learns about a server only from the wire
-//! and from `/proc`. Unanswered requests matter too. They are counted (`censored`, `lost`,
-//! `dropped`), widen the bounds of the audit, keep their rank in every percentile, and are never
+//! and from `/proc`. Unanswered requests count, too: they are reported (`censored`, `lost`,
+//! `dropped`), widen the bounds of the audit, and keep their rank in every percentile.
 //! dropped from the sum.
 //!
 //! # A generator under remote control

@@ -16,9 +16,9 @@
 //! connections but only some forty sockets; their number follows from the receive buffers, not from
 //! the sessions.
 //!
-//! A slow generator must not blame the server: the kernel timestamps datagrams on arrival, so
-//! lateness does not depend on when this thread runs, and it reports datagrams dropped for lack of
-//! buffer space.
+//! A slow generator must not blame the server. The kernel timestamps datagrams on arrival, so that
+//! lateness does not depend on when this thread runs, and it reports how many datagrams it dropped
+//! for lack of buffer space.
 
 mod client;
 mod receive;

@@ -9,8 +9,8 @@ use std::time::Duration;
 /// The load model: the source, the times and the number of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Model {
-    /// Users that send again when they are answered. Latencies are service times: while the server
-    /// is slow, users that would have arrived do not.
+    /// Users that send again once they are answered. Latencies are service times: while the server
+    /// is slow, users wait instead of sending.
     Closed {
         /// Requests of a user in one write; the user waits for all replies.
         depth: u32,

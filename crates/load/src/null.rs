@@ -109,7 +109,7 @@ impl NullServer {
             let fd = match socket::accept(&self.listener, true) {
                 Ok((fd, _)) => fd,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                // The client has gone, or no descriptor is left: others wait.
+                // The client has gone, or no descriptor is left; other clients stay in the backlog.
                 Err(_) => return Ok(()),
             };
             socket::set_nodelay(&fd, true)?;
@@ -169,7 +169,7 @@ impl NullServer {
         let blocked = !client.out.is_empty();
         if blocked != client.blocked {
             client.blocked = blocked;
-            // While replies are pending nothing is read: the peer's own window limits it.
+            // While replies are pending, no input is read, so the peer's own window limits it.
             let interest = if blocked { Interest::WRITE } else { Interest::READ };
             if self.epoll.modify(&client.fd, interest, at as u64).is_err() {
                 self.close(at);

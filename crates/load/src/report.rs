@@ -5,10 +5,9 @@
 //! removed or given another unit. All times are integer nanoseconds unless the field says
 //! otherwise; `null` means that the value is unknown.
 //!
-//! Two numbers look alike and differ: `requests` counts the replies that arrived inside the window
-//! (they make the throughput); `service.count` also includes those of the drain, because a request
-//! that was sent in the window and answered late is exactly the one that a fair histogram must not
-//! lose.
+//! Two numbers look alike and differ. `requests` counts the replies that arrived inside the window;
+//! they make the throughput. `service.count` also includes those of the drain, because a fair
+//! histogram must not lose a request that was sent in the window and answered late.
 
 mod stress;
 mod text;

@@ -32,13 +32,13 @@ use sys::clock;
 use thread::{Reading, RunThread};
 use workload::Prepared;
 
-/// The time that the requests before and after the run may take.
+/// The time limit of the requests before and after the run.
 const PROBE: Duration = Duration::from_secs(10);
-/// The longest window by count.
+/// The time limit of a window by count.
 const COUNT_PATIENCE: Duration = Duration::from_secs(24 * 3600);
-/// The time that additional threads may take to start.
+/// The time that the threads get to start.
 const HEAD_START: Duration = Duration::from_millis(20);
-/// The interval in a window by precision.
+/// The interval between two checks in a window by precision.
 const LOOKS: Duration = Duration::from_millis(100);
 
 /// The length of the window.
@@ -48,7 +48,7 @@ pub enum Window {
     For(Duration),
     /// Until this many requests are answered.
     Count(u64),
-    /// Until a number is known this precisely, but at most this long.
+    /// Until a number is known this precisely, but at most for this time.
     Precise(Precision, Duration),
 }
 
@@ -148,7 +148,7 @@ pub fn run(plan: &Plan) -> Result<Report, Failure> {
     run_with(plan, &Hooks::default())
 }
 
-/// The same with hooks.
+/// [`run`], with hooks.
 ///
 /// # Errors
 /// As [`run`].
@@ -156,7 +156,7 @@ pub fn run_with(plan: &Plan, hooks: &Hooks) -> Result<Report, Failure> {
     measure(plan, hooks).map(|(report, _)| report)
 }
 
-/// The same, returning also the histograms behind the report.
+/// [`run_with`], which also returns the histograms behind the report.
 ///
 /// # Errors
 /// As [`run`].

@@ -5,8 +5,8 @@
 //! wait at a barrier until all are there, and connect at the same moment. A client whose connect
 //! times out tries again. Then it requests a file; the response time runs from the end of the
 //! request to the last byte of the reply, *without connecting*. Each client reconnects for each
-//! request until the time is over. Every request is a row of a log; throughput and mean are
-//! computed from the rows.
+//! request until the time is over. Every request is a row of a log, from which throughput and mean
+//! are computed.
 //!
 //! Four additions do not change the published figures: the time *including* connecting is reported
 //! beside the other, users may arrive at a rate instead of through the barrier (as in a swarm),
@@ -34,13 +34,13 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The most clients; each is a thread.
+/// The maximum number of clients; each is a thread.
 pub const CLIENTS_MAX: u32 = 10_000;
 /// The most requests that are kept, at 40 bytes each; a run that reaches it ends.
 pub const REQUESTS_MAX: u64 = 1 << 22;
 /// Bytes of a client's stack: its buffer lies on the heap.
 const STACK: usize = 128 << 10;
-/// The interval at which the waiting thread checks for the end of the run.
+/// The interval at which the main thread checks for the end of the run.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// A run.
@@ -60,7 +60,7 @@ pub struct Plan {
     pub span: Duration,
     /// Replies before this are not counted.
     pub warmup: Duration,
-    /// The time that connecting, or a reply, may make no progress.
+    /// How long a connect or a reply may make no progress.
     pub timeout: Duration,
     /// End shortly after the first failure.
     pub until_failure: bool,

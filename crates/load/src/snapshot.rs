@@ -1,8 +1,8 @@
 //! Progress of a run: a snapshot of each thread, ten times a second.
 //!
 //! Publishing a snapshot costs its thread a few microseconds and never blocks: the thread only
-//! tries the lock of the [`Board`], and if a reader holds it, the snapshot grows until the next
-//! attempt. Observers never delay an arrival.
+//! tries the lock of the [`Board`]. If a reader holds it, the snapshot grows until the next
+//! attempt, so observers never delay an arrival.
 
 use crate::drive::{Delays, StressCounts};
 use crate::faults::Faults;

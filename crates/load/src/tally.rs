@@ -10,9 +10,9 @@
 //! - *tardiness*: from due to the moment the generator noticed; the generator alone is the cause,
 //!   so its health is judged by it.
 //!
-//! A fifth histogram is internal: a request sent when it was due has response = service and
-//! lateness zero. In a closed loop most are like that, so they are recorded once and merged into
-//! the three others when the figures are read.
+//! A fifth histogram is internal. A request that was sent when it was due has response = service
+//! and lateness zero, as most requests of a closed loop have. Such requests are recorded once and
+//! merged into the three other histograms when the figures are read.
 
 use crate::faults::Faults;
 use crate::script::Note;

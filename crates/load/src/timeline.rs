@@ -54,7 +54,7 @@ struct Strip {
 pub struct Timeline {
     start: Instant,
     slice_ns: u64,
-    /// The end of the last of them.
+    /// The end of the last strip.
     end: Instant,
     /// Never empty; the last one is the current one.
     strips: Vec<Strip>,

@@ -6,9 +6,10 @@
 //! weeks.
 //!
 //! [`Behaviour`] describes the users. In the closed model each user sends, waits, thinks and
-//! repeats. In the open model the number of users times a rate is the rate of one Poisson process;
-//! many independent users appear to a server like this. In the partly open model it is the rate of
-//! sessions. Rates of several pools, on one machine or many, add up to one such process.
+//! repeats. In the open model the number of users times a rate is the rate of one Poisson process,
+//! which is how many independent users appear to a server. In the partly open model that product is
+//! the rate of sessions. Rates of several pools, on one machine or many, add up to one such
+//! process.
 //!
 //! A pool never pauses: to stop, set zero users; to start again, set more.
 
@@ -267,8 +268,9 @@ impl Bell {
         self.rung.store(true, Ordering::Release);
     }
 
-    /// Silences the bell; later rings are noticed next time. The order is the reverse of ringing:
-    /// an event that stays set while the flag is not would keep the loop awake for nothing.
+    /// Clears the bell; later rings are noticed next time. The order is the reverse of ringing,
+    /// because an event that stays set while the flag is not would keep the loop awake for no
+    /// reason.
     fn clear(&self) {
         self.rung.store(false, Ordering::Release);
         self.event.clear();
@@ -321,7 +323,7 @@ impl PoolThread {
                 match inbox.try_recv() {
                     Ok(Command::Users(users)) => self.set_users(users),
                     Ok(Command::Harvest(answer)) => {
-                        // The caller may have given up.
+                        // The caller may have given up waiting.
                         let _ = answer.send(self.harvest());
                     }
                     Ok(Command::End(answer)) => {

@@ -1,4 +1,5 @@
-//! The server's process tree over a time, and the generator's own thread.
+//! Resource usage over a time: that of the server's process tree, and of the generator's own
+//! thread.
 
 use crate::report::Server;
 use meter::{Cost, Memory, ProcError, TreeCost};
@@ -22,15 +23,15 @@ impl Watch {
         Ok(Self { pid, before: TreeCost::read(pid)? })
     }
 
-    /// The usage since then.
+    /// The usage since the start.
     pub(crate) fn cost(&self) -> Result<Cost, ProcError> {
         Ok(TreeCost::read(self.pid)?.since(&self.before))
     }
 
-    /// The same, with the current memory.
+    /// The usage since the start, and the current memory.
     pub(crate) fn read(&self) -> Result<Reading, ProcError> {
         let cost = self.cost()?;
-        // Read second, because it locks the server's memory map for a moment.
+        // Memory is read second, because reading it locks the server's memory map for a moment.
         Ok(Reading { pid: self.pid, cost, memory: Memory::read(self.pid)? })
     }
 }

@@ -1,5 +1,5 @@
 //! The generator against a market with and without misbehaviour: right replies are accepted, and
-//! every misdeed is found and named.
+//! every misbehaviour is found and named.
 
 mod common;
 
@@ -132,8 +132,8 @@ fn connections_left_waiting_are_censored_or_served_in_the_drain() {
     assert!(report.service.max_ns >= 100_000_000, "{report}");
 }
 
-/// One misdeed at the 500th order leads to this kind of fault (or none), and to no verdict "ok"
-/// unless `ok`.
+/// Checks that one misbehaviour at the 500th order leads to this kind of fault (or none), and to
+/// the verdict "ok" only if `ok`.
 fn check_found(what: Misdeed, kind: Option<FaultKind>, ok: bool, part: &str) {
     let market =
         Market::open(ServerBehaviour { fault: Some((500, what)), ..ServerBehaviour::default() });

@@ -65,7 +65,7 @@ fn run(plan: &Plan) -> Report {
     load::run(plan).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// Every due request is accounted for exactly once.
+/// Checks that every due request is accounted for exactly once.
 fn check_balance(report: &Report, due: u64) {
     let answered = report.response.count;
     // All of these runs measure from the start, so each unanswered request is a measured one.

@@ -100,7 +100,7 @@ fn a_good_echo_has_a_clean_sheet_in_every_window() {
         let report = run(&plan);
         let stress = report.stress.as_ref().expect("it was asked for");
         let counts = stress.counts;
-        // Late echoes here are the machine's doing.
+        // Late echoes here are caused by the machine.
         let clean = load::drive::StressCounts { echoes_late: 0, ..counts }.is_clean();
         assert!(report.check.ok && report.errors.is_empty() && clean, "{report}");
         assert_eq!((stress.window, stress.reconnect_ns), (window, Some(20_000_000)));

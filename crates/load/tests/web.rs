@@ -1,5 +1,5 @@
-//! The generator against web servers with various behaviours: behaviour that the protocol allows is
-//! no error.
+//! The generator against web servers with various behaviours: whatever the protocol allows is no
+//! error.
 
 use load::drive::Settings;
 use load::run::{Window, Workload};
@@ -153,7 +153,7 @@ fn a_post_is_not_asked_twice() {
     assert_eq!(known, 300, "{report}");
 }
 
-/// An erroneous behaviour leads to at most this many right replies, and to an example.
+/// Checks that an erroneous behaviour leads to at most this many right replies, and to an example.
 fn check_wrong(behaviour: ServerBehaviour, kind: FaultKind, part: &str) {
     let web = Web::open(behaviour);
     let mut plan = plan(&web, 1);

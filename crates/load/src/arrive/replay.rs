@@ -1,8 +1,8 @@
 //! Arrivals from a file: one moment per line, in seconds from the start.
 //!
 //! The file is checked once before the run, so that a mistake in its last line does not end an hour
-//! of measurement. It is then read piece by piece as the run goes on: a trace of a day costs no
-//! more memory than one of a second.
+//! of measurement. It is then read piece by piece during the run: a trace of a day costs no more
+//! memory than one of a second.
 
 use super::Arrive;
 use crate::parse::Usage;

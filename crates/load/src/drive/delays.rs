@@ -28,7 +28,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// A phase begins.
+    /// Starts a phase.
     pub(super) fn begin(&mut self, now: Instant) {
         self.last = now;
     }

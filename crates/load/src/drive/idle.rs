@@ -58,7 +58,7 @@ impl Idle {
         }
     }
 
-    /// Closes all.
+    /// Closes all connections.
     pub(super) fn close(&mut self) {
         self.list.clear();
     }

@@ -1,4 +1,4 @@
-//! Connections: made, sent on, received on, recorded, given up.
+//! Connections: how they are made, used for sending and receiving, recorded, and given up.
 
 use super::link::State;
 use super::{Driver, ECHO_LATE, RECEIVE, now};
@@ -129,7 +129,8 @@ impl Driver {
             let most = if detailed { 1 } else { left };
             let Some((run, count)) = link.answered(most) else { break };
             left -= count;
-            // All arrived at the same moment; which of them were wrong does not change the times.
+            // All replies arrived at the same moment, so it does not matter to the times which were
+            // wrong.
             let bad = wrong.min(count);
             wrong -= bad;
             let span = Span { due: run.due, sent: run.sent, done: now };
@@ -206,7 +207,7 @@ impl Driver {
         }
     }
 
-    /// The server closed its side.
+    /// Handles the end of the server's side of a connection.
     fn ended(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         self.count_end(at);
         let notes = self.settings.detailed.then_some(&mut self.notes);
@@ -233,8 +234,8 @@ impl Driver {
         self.go_on(at, stop, now);
     }
 
-    /// The server announced that it closes the connection: unanswered requests are sent again on a
-    /// new one, if repeating them is harmless.
+    /// Handles a reply that announces the end of its connection: unanswered requests are sent again
+    /// on a new one, if repeating them is harmless.
     fn move_on(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         let owed = self.links[at].outstanding;
         if owed > 0 && !self.script.may_repeat() {
@@ -278,7 +279,7 @@ impl Driver {
         self.lose(at, now);
     }
 
-    /// Counts a socket error; a limit that was hit is named.
+    /// Counts a socket error. If a limit was hit, the fault names it.
     fn count_io(&mut self, error: &io::Error, doing: &str) {
         self.faults.count_io(error, || match FaultKind::of(error) {
             FaultKind::NoDescriptors => {
@@ -289,7 +290,7 @@ impl Driver {
         });
     }
 
-    /// Gives up a connection with all its unanswered requests; it is made again a little later.
+    /// Gives up a connection with all its unanswered requests; it is made again after a pause.
     fn lose(&mut self, at: usize, now: Instant) {
         self.count_lost(at);
         self.drop_link(at, now);
@@ -317,7 +318,7 @@ impl Driver {
         link.due = now;
         match (self.work, &link.state) {
             (Work::Own { rounds: all, .. }, _) if rounds > 0 && rounds < u64::MAX => {
-                // Not even its first request was sent.
+                // Not even the first request of the session was sent.
                 let failed = rounds == all && unheard && due >= self.epoch;
                 self.tally.failed += u64::from(failed);
                 self.leave(at, now);

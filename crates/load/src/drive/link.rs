@@ -12,12 +12,12 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Whether there is a connection.
 #[derive(Debug)]
 pub(super) enum State {
-    /// No connection, and none is made before `again`.
+    /// No connection, and none will be made before `again`.
     Down {
         /// The moment.
         again: Instant,
     },
-    /// A connection exists, or will once the server's kernel has answered.
+    /// A connection exists, or will exist once the server's kernel has answered.
     Up(OwnedFd),
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Run {
     pub(super) due: Instant,
     pub(super) sent: Instant,
     pub(super) left: u32,
-    /// It was counted as late.
+    /// The requests were counted as late.
     is_late: bool,
 }
 
@@ -37,13 +37,13 @@ pub(super) struct Link {
     pub(super) state: State,
     /// Unanswered requests, oldest first.
     runs: VecDeque<Run>,
-    /// Their number.
+    /// The number of unanswered requests.
     pub(super) outstanding: u32,
-    /// Requests asked on this connection so far.
+    /// The number of requests sent on this connection so far.
     pub(super) asked: u64,
-    /// The due time of its user's next batch; nothing is outstanding since then.
+    /// The due time of the user's next batch; nothing is outstanding since then.
     pub(super) due: Instant,
-    /// Batches left for its user, [`u64::MAX`] if there is no end; 0: no user.
+    /// The number of batches that the user has left, [`u64::MAX`] if there is no end; 0: no user.
     pub(super) rounds: u64,
     /// Whether it is in the list of connections with room.
     pub(super) listed: bool,
@@ -55,14 +55,14 @@ pub(super) struct Link {
     pub(super) greetings: u32,
     /// Whether it was counted as missing its greeting.
     pub(super) unlogged: bool,
-    /// The time when bytes or requests last moved on it.
+    /// When bytes or requests last moved on the connection.
     pub(super) moved: Instant,
     /// Received bytes that the script could not use yet.
     pub(super) held: Vec<u8>,
     /// Encoded requests; the first `sent` bytes are sent.
     pub(super) unsent: Vec<u8>,
     pub(super) sent: usize,
-    /// Whether the epoll tells when there is room to send.
+    /// Whether the epoll watches for room to send.
     pub(super) watching_room: bool,
     pause: Duration,
 }
@@ -140,7 +140,7 @@ impl Link {
 
     /// The number of requests that have become older than `most` since the last check.
     pub(super) fn late(&mut self, now: Instant, most: Duration) -> u64 {
-        // The oldest come first, so the first young one ends the search.
+        // The oldest requests come first, so the first that is young enough ends the search.
         let old = self.runs.iter_mut().take_while(|run| now.since(run.sent) > most);
         let mut count = 0;
         for run in old.filter(|run| !run.is_late) {
@@ -169,7 +169,7 @@ impl Link {
         self.runs = runs;
     }
 
-    /// Whether there is a connection, or will be.
+    /// Whether a connection exists, or will exist once the kernel has answered.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.state, State::Up(_))
     }

@@ -35,7 +35,7 @@ impl Driver {
         }
     }
 
-    /// There is no room for an arrival: it counts as failed.
+    /// Counts an arrival for which there is no room as failed.
     fn drop_arrival(&mut self, due: Instant) {
         self.tally.dropped += 1;
         self.tally.failed += u64::from(due >= self.epoch);
@@ -93,7 +93,7 @@ impl Driver {
 
     fn go_on_own(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         let link = &self.links[at];
-        // An open window is topped up; everything else waits until nothing is outstanding.
+        // An open window is topped up; all other work waits until no request is outstanding.
         let open = self.is_stress() && !self.parting && link.rounds > 0 && self.left_on(at) > 0;
         let most = if open { self.work.depth() - 1 } else { 0 };
         if link.outstanding > most || (link.rounds == 0 && !link.is_up()) {
@@ -183,7 +183,7 @@ impl Driver {
         self.outstanding += u64::from(count);
     }
 
-    /// A user's batch is answered: the user thinks, or leaves.
+    /// Handles the end of a user's batch: the user thinks, or leaves.
     pub(super) fn batch_done(&mut self, at: usize, now: Instant) {
         if !self.work.is_own() || self.is_stress() {
             return;
@@ -197,14 +197,14 @@ impl Driver {
         }
     }
 
-    /// A user leaves; the slot is free for the next one.
+    /// Removes a user; the slot is free for the next one.
     pub(super) fn leave(&mut self, at: usize, now: Instant) {
         self.links[at].rounds = 0;
         self.drop_link(at, now);
         match (self.waiting.pop_front(), self.work) {
             (Some(due), Work::Own { rounds, .. }) => {
-                // It connects at its alarm, which is already due: handling an event must not
-                // recurse.
+                // The connection is made at its alarm, which is already due, because handling an
+                // event must not recurse.
                 let link = &mut self.links[at];
                 (link.rounds, link.due, link.asked) = (rounds, due, 0);
                 self.set_alarm(at, now);

@@ -24,7 +24,7 @@ struct Live {
 }
 
 impl Recorder {
-    /// Right replies that arrived at `now` after `ns`, measured or not.
+    /// Records right replies that arrived at `now` after `ns`, measured or not.
     #[inline]
     pub(super) fn replied(&mut self, now: Instant, count: u64, ns: u64, measured: bool) {
         if let Some(timeline) = &mut self.timeline {
@@ -36,7 +36,7 @@ impl Recorder {
         }
     }
 
-    /// Requests that failed about now.
+    /// Records requests that failed about now.
     pub(super) fn failed(&mut self, count: u64) {
         if let Some(timeline) = &mut self.timeline {
             timeline.failed(count);
@@ -46,7 +46,7 @@ impl Recorder {
         }
     }
 
-    /// An arrival was noticed `ns` late.
+    /// Records an arrival that was noticed `ns` late.
     #[inline]
     pub(super) fn noticed(&mut self, ns: u64) {
         if let Some(live) = &mut self.live {
@@ -62,7 +62,7 @@ impl Recorder {
 }
 
 impl Driver {
-    /// From now on this thread, numbered `part`, publishes snapshots on `board`.
+    /// Makes this thread, numbered `part`, publish snapshots on `board` from now on.
     pub fn publish_to(&mut self, board: &Board, part: usize) {
         let now = super::now();
         let snapshot = Snapshot { part, start: now, ..Snapshot::default() };
@@ -102,7 +102,7 @@ impl Driver {
         };
         live.next = now + INTERVAL;
         match live.board.leave(snapshot) {
-            // The board is being read: the next snapshot carries both.
+            // A reader holds the board, so the next snapshot will include this one.
             Some(kept) => live.snapshot = kept,
             None => {
                 live.cpu_ns = cpu_ns;

@@ -10,7 +10,7 @@ use seam::Instant;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// The use of connections.
+/// How connections are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Connections, at least one: users of a closed loop, the pool of an open one, concurrent
@@ -26,12 +26,12 @@ pub struct Settings {
     pub idle: usize,
     /// Arrivals that may be outstanding or queued; further ones are dropped and count as failed.
     pub outstanding_max: usize,
-    /// Spin for this long before an arrival: waking from sleep takes some 50 us, which would all be
+    /// How long to spin before an arrival: waking from sleep takes some 50 us, which would all be
     /// lateness.
     pub spin: Duration,
-    /// Without a schedule: poll for replies this long before sleeping. A sleeping generator has to
-    /// be woken by the server's processor, which costs the server microseconds per reply on a
-    /// virtual machine; one that never sleeps costs a processor.
+    /// Without a schedule: how long to poll for replies before sleeping. A sleeping generator has
+    /// to be woken by the server's processor, which costs the server microseconds per reply on a
+    /// virtual machine; a generator that never sleeps costs a processor.
     pub linger: Duration,
     /// Whether kinds of requests are counted separately, at some cost per reply.
     pub detailed: bool,
@@ -91,7 +91,7 @@ pub struct Parts {
     pub address: SocketAddr,
     /// Local addresses to connect from, round robin; empty: the kernel chooses.
     pub sources: Vec<IpAddr>,
-    /// Connections and their keeping.
+    /// The settings of connections.
     pub settings: Settings,
     /// The arrival process of users or requests.
     pub arrive: Box<dyn Arrive>,

@@ -1,8 +1,8 @@
 //! The stress client of a game server's library: a window of packets on each connection, topped up
 //! as echoes arrive, and connections that are closed and reopened while packets are in flight.
 //!
-//! The counts of the library's client are kept here too, and exactly: an echo is counted late once,
-//! however often the check runs; packets in flight on a connection that the client itself closes
+//! The counts of the library's client are kept here too, and exactly: a late echo is counted once,
+//! however often the check runs. Packets in flight on a connection that the client itself closes
 //! are abandoned, which is no fault.
 
 use super::{Driver, State};
@@ -15,11 +15,11 @@ use std::time::Duration;
 
 /// An echo that takes longer is late.
 pub const ECHO_LATE: Duration = Duration::from_secs(1);
-/// A connection without a login packet for this long misses it.
+/// If no login packet arrives on a connection for this long, it is missing.
 pub const LOGIN_LATE: Duration = Duration::from_secs(3);
-/// Pause between two checks for late echoes.
+/// The pause between two checks for late echoes.
 const LOOK: Duration = Duration::from_millis(100);
-/// Pause before a held connection is checked again.
+/// The pause before a held connection is checked again.
 const HELD: Duration = Duration::from_millis(20);
 
 /// The settings of a stress client.
@@ -96,7 +96,7 @@ impl Driver {
         self.hold.as_ref().is_some_and(|hold| hold.load(Ordering::Relaxed))
     }
 
-    /// A held connection may not send now; it is checked again a little later.
+    /// Postpones a connection while sending is on hold.
     pub(super) fn wait_held(&mut self, at: usize, now: Instant) {
         self.set_alarm(at, now + HELD);
     }

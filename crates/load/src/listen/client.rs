@@ -54,7 +54,7 @@ struct Credentials {
     nonce: String,
 }
 
-/// A report of a client.
+/// An event that a client reports.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A track is set up, with the transport of its packets.

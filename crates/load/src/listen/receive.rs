@@ -29,7 +29,7 @@ pub struct ReceivePlan {
     pub time: Duration,
 }
 
-/// Counts arriving media until the time is over, all senders have said goodbye, or `stop` is set.
+/// Counts arriving media until the time is over, all senders have sent BYE, or `stop` is set.
 ///
 /// # Errors
 /// An address cannot be bound.
@@ -80,7 +80,7 @@ fn receiving(what: &ReceivePlan, receiver: u32) -> io::Result<(Udp, Option<Udp>)
     Ok((receiver_at(at(port))?, control))
 }
 
-/// A socket at `address`; an error names it, since there may be thousands.
+/// A socket at `address`. An error names the address, because there may be thousands.
 fn receiver_at(address: SocketAddr) -> io::Result<Udp> {
     receiver(address, false)
         .map_err(|error| io::Error::new(error.kind(), format!("port {}: {error}", address.port())))

@@ -25,7 +25,7 @@ pub(super) const ROOM: usize = 2048;
 const PARTS: u32 = 50;
 /// The interval at which deadlines are checked.
 pub(super) const TICK: Duration = Duration::from_millis(10);
-/// A session that has waited longer than this when the run ends has failed.
+/// A session that is still waiting when the run ends has failed, if it has waited longer than this.
 const AWHILE: Duration = Duration::from_secs(1);
 /// The time that the last responses may take.
 const PARTING: Duration = Duration::from_secs(2);
@@ -57,7 +57,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// The missing part that the session waits for, if it began a while ago and nothing arrived.
+    /// What the session waits for, if it began a while ago and no media arrived.
     fn lacks(&self, now: u64) -> Option<String> {
         match self.stream {
             None => None,
@@ -197,7 +197,8 @@ impl Sockets {
         self.pairs.iter().map(|pair| &pair.media).chain(self.groups.iter().step_by(2))
     }
 
-    /// Receives the packets still in flight: the last BYE may have overtaken the last packet.
+    /// Receives the packets still in flight, because the last BYE may have overtaken the last
+    /// packet.
     fn settle(&self, state: &mut Receiver, mail: &mut Mail) {
         for _ in 0..2 {
             self.media().for_each(|socket| state.receive_datagrams(socket, mail, REQUESTED, false));
@@ -248,7 +249,7 @@ impl Receiver {
         }
     }
 
-    /// The connection is up, or has failed.
+    /// Handles the end of an attempt to connect.
     fn connected(&mut self, index: usize, epoll: &Epoll) {
         let listener = &mut self.listeners[index];
         let Some(stream) = &listener.stream else { return };
@@ -280,7 +281,7 @@ impl Receiver {
         }
     }
 
-    /// Receives and answers over a session's connection.
+    /// Receives on a session's connection and answers.
     fn talk(&mut self, index: usize, epoll: &Epoll) {
         if !self.listeners[index].is_connected {
             return self.connected(index, epoll);
@@ -397,7 +398,7 @@ impl Receiver {
         }
     }
 
-    /// Ends the sessions whose senders have all said goodbye.
+    /// Ends the sessions whose senders have all sent BYE.
     fn part(&mut self, epoll: &Epoll) {
         for index in std::mem::take(&mut self.senders.parted) {
             if self.has_ended(index) {
@@ -422,7 +423,7 @@ impl Receiver {
         }
     }
 
-    /// Whether all senders of a session have said goodbye.
+    /// Whether all senders of a session have sent BYE.
     fn has_ended(&self, index: usize) -> bool {
         let own = &self.listeners[index].own;
         let bye = |ssrc: &u32| self.senders.all.get(&(REQUESTED, *ssrc)).is_none_or(|it| it.bye);

@@ -33,7 +33,8 @@ pub struct ListenPlan {
     pub sessions: u32,
     /// The time over which they begin.
     pub ramp: Duration,
-    /// The time to listen after the ramp; a session that has played to its end is done earlier.
+    /// The time to listen after the ramp; a session that has played to its end stops earlier.
+    /// Senders that sent BYE before the session was torn down.
     pub time: Duration,
     /// The starting position, in seconds.
     pub from_s: f64,

@@ -56,7 +56,7 @@ pub struct Sender {
     pub first: Option<u16>,
     /// It has sent BYE.
     pub bye: bool,
-    /// It did so before the session was torn down.
+    /// The BYE came before the session was torn down.
     pub ended: bool,
 }
 
@@ -93,16 +93,16 @@ impl Sender {
 pub struct Senders {
     /// By receiver and SSRC: a group's packets arrive at each of its receivers.
     pub all: HashMap<SenderKey, Sender>,
-    /// Sessions of which a sender has said goodbye since the last check.
+    /// Sessions with a sender that has sent BYE since the last check.
     pub parted: Vec<usize>,
     /// Lateness samples that each may keep.
     pub kept: usize,
-    /// All sessions are being torn down: BYE is an answer from now on.
+    /// All sessions are being torn down: from now on a BYE is the answer to that.
     pub is_leaving: bool,
 }
 
 impl Senders {
-    /// Empty, for this many expected senders.
+    /// No senders yet; this many are expected.
     pub fn new(expected: u32) -> Senders {
         Senders { all: HashMap::new(), parted: Vec::new(), kept: kept(expected), is_leaving: false }
     }
@@ -198,7 +198,7 @@ impl Senders {
         }
     }
 
-    /// Whether there were senders and all have said goodbye.
+    /// Whether there were senders and all have sent BYE.
     pub fn have_left(&self) -> bool {
         !self.all.is_empty() && self.all.values().all(|it| it.bye)
     }

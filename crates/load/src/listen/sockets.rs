@@ -6,11 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use sys::epoll::{Epoll, Interest};
 use sys::udp::{Mail, Udp, UdpOptions};
 
-/// Receive buffer of each socket in bytes: the kernel grants up to its limit, and all of it to
-/// root.
+/// The receive buffer of each socket in bytes. The kernel grants up to its limit, and root the
+/// whole.
 const WAITING: usize = 8 << 20;
-/// Sessions that share a pair of ports: 13,000 packets a second of 20 ms each, for which 8 MiB hold
-/// half a second.
+/// Sessions that share a pair of ports. They get 13,000 packets a second at 20 ms a packet, of
+/// which 8 MiB hold half a second.
 const SHARED: u32 = 256;
 /// The most pairs.
 const PAIRS_MAX: u32 = 64;

@@ -4,7 +4,7 @@ use serde::Serialize;
 use wire::rtcp;
 use wire::rtp::Header;
 
-/// The distance in sequence numbers at which a duplicate can still be told from a late packet.
+/// The distance in sequence numbers up to which a duplicate can be told from a late packet.
 const WINDOW: i64 = 1024;
 
 /// Packets of one sender.
@@ -34,7 +34,7 @@ pub struct Track {
     reported: (i64, u64),
     /// The sender's last report: the middle of its NTP time, and when it arrived.
     last_sender_report: Option<(u32, u64)>,
-    /// Packets it has sent, if all were meant for us.
+    /// The number of packets it has sent, if all were meant for us.
     sent: u32,
 }
 
@@ -95,8 +95,8 @@ impl Track {
         }
     }
 
-    /// A sender report arrived at `now`, on any steady clock. With `is_whole`, everything it has
-    /// sent was meant for us.
+    /// Records a sender report that arrived at `now`, on any steady clock. With `is_whole`, every
+    /// packet that the sender has sent was meant for us.
     pub fn sender_report(&mut self, sent: &rtcp::SenderInfo, now: u64, is_whole: bool) {
         self.last_sender_report = Some(((sent.ntp >> 16) as u32, now));
         if is_whole {
@@ -104,7 +104,7 @@ impl Track {
         }
     }
 
-    /// A packet with `bytes` of payload arrived at `came_ns`, on any steady clock.
+    /// Records a packet with `bytes` of payload that arrived at `came_ns`, on any steady clock.
     pub fn packet(&mut self, header: &Header, bytes: usize, came_ns: u64) {
         let Some(number) = self.place(header.sequence) else {
             self.duplicates += 1;

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-/// The drain of a run that was ended early.
+/// The time limit of the drain of a run that was ended early.
 const DRAIN_STOPPED: Duration = Duration::from_secs(1);
 
 /// A generator, its task, and its results.

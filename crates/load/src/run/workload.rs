@@ -107,7 +107,7 @@ pub(crate) fn audit(target: &Target, script: &dyn Script) -> Check {
     audit_all(target, script, &[])
 }
 
-/// The same for several threads, with `script` judging for all.
+/// [`audit`] for several threads; `script` judges for all.
 pub(super) fn audit_all(target: &Target, script: &dyn Script, others: &[Totals]) -> Check {
     if script.audit().is_empty() {
         return script.verdict(b"", others);

@@ -1,7 +1,7 @@
 //! The echo protocol of game servers: packets of ten bytes that are returned unchanged.
 //!
 //! A packet is a length, always 8, in two bytes, and a number in eight, both little-endian. Each
-//! connection counts its packets from 0 through 0x1000 and again from 0; a server sends one login
+//! connection counts its packets from 0 to 0x1000 and then again from 0. A server sends one login
 //! packet with the number 0x7fff_ffff_ffff_ffff when it accepts. Every byte of every packet is
 //! compared. The original stress client compared none, because it read the eight bytes as text.
 

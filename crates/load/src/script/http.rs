@@ -5,8 +5,8 @@
 //! size.
 //!
 //! Very little is parsed. A server answers the same request with the same head until the second of
-//! its `Date` changes, so a head that equals the previous one, byte for byte, means the same. One
-//! comparison replaces the parser for all but a few replies a second, and is stricter than any
+//! its `Date` changes, so a head that equals the previous one, byte for byte, has the same meaning.
+//! One comparison replaces the parser for all but a few replies a second, and is stricter than any
 //! parser.
 
 mod body;

@@ -8,7 +8,7 @@
 //! initial + sold - bought = final
 //! ```
 //!
-//! It holds only while no other client trades; a second client makes it fail, as it should.
+//! It holds only while no other client trades; with a second client it fails, as it should.
 
 /// One stock.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub(super) const BUY: u8 = 0;
 pub(super) const SELL: u8 = 1;
 
 /// A short text that is copied as its whole array: a copy of known length compiles to a few moves,
-/// one of unknown length to a call. It halves the cost of writing a request.
+/// one of unknown length to a call. This halves the cost of writing a request.
 #[derive(Clone, Copy, Debug)]
 struct Snippet<const SIZE: usize> {
     bytes: [u8; SIZE],
@@ -49,8 +49,8 @@ const TAIL: usize = 16;
 /// A buy or a sell of some pieces of one stock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Order {
-    /// [`BUY`] or [`SELL`]; a number, because the two come in random order that defeats branch
-    /// prediction, and an index needs no branch.
+    /// [`BUY`] or [`SELL`]. It is a number because the two come in a random order that defeats
+    /// branch prediction, and an index needs no branch.
     pub(super) side: u8,
     pub(super) stock: u32,
     pub(super) amount: u32,
@@ -64,7 +64,8 @@ pub(super) struct Ledger {
     tails: Vec<Snippet<TAIL>>,
     /// Buys refused because too little was left.
     pub(super) refused: u64,
-    /// All orders come from one connection and no other client trades: every reply is predictable.
+    /// All orders come from one connection and no other client trades, so every reply is
+    /// predictable.
     pub(super) alone: bool,
     /// Other clients trade, whose orders are not in this ledger.
     pub(super) shared: bool,
@@ -133,7 +134,7 @@ impl Ledger {
 
     /// Whether this answer to an order is possible: success, or a refusal for lack of pieces.
     ///
-    /// Where replies are predictable (the oracle) there is one right answer. Elsewhere a refusal is
+    /// If replies are predictable (the oracle), there is one right answer. Otherwise a refusal is
     /// certainly wrong if there were enough pieces even if every buy ever sent had succeeded and no
     /// sell had.
     pub(super) fn may_answer(&self, order: Order, success: bool) -> Result<(), String> {
@@ -167,7 +168,7 @@ impl Ledger {
     }
 
     /// Whether the rows of a `show` during the run can be right: every stock in order with its
-    /// price, and never more left than initially plus all offers. Where replies are predictable,
+    /// price, and never more left than initially plus all sells. If replies are predictable,
     /// exactly that many.
     pub(super) fn check_rows(&self, mut rows: &[u8]) -> Result<(), String> {
         for stock in &self.stocks {

@@ -1,8 +1,8 @@
 //! Any protocol in which a request leads to a reply with a known terminator.
 //!
-//! `INCR x\r\n` to a redis server, `buy 1 1\n` to a market, `ping\n` to an echo; or the requests of
-//! a file in order, each connection beginning at another position. A reply is right if it begins
-//! with the expected prefix.
+//! Examples are `INCR x\r\n` to a redis server, `buy 1 1\n` to a market, and `ping\n` to an echo
+//! server; or the requests of a file in order, each connection beginning at another position. A
+//! reply is right if it begins with the expected prefix.
 
 use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
 use crate::faults::FaultKind;

@@ -32,7 +32,7 @@ pub struct StockOptions {
     pub ids: Vec<String>,
     /// Amounts are drawn uniformly from 1 to this.
     pub amount_max: u32,
-    /// The server's mark for the end of a reply.
+    /// The server's framing of replies.
     pub framing: Framing,
     /// The seed of all random streams.
     pub seed: u64,
@@ -264,8 +264,8 @@ fn draw(options: &StockOptions, traded: &[u32], random: &mut Pcg64Mcg) -> Reques
     Request::Order(Order { side, stock, amount })
 }
 
-/// The fast path, decided by one comparison each: all replies at the front that acknowledge an
-/// order. A reply that the decoder has partly seen is left to it.
+/// The fast path, one comparison each: all replies at the front that acknowledge an order. A reply
+/// that the decoder has seen a part of is left to the decoder.
 fn quick(session: &mut Session, ledger: &mut Ledger, bytes: &[u8], replies: &mut Replies) {
     while let Some(&Request::Order(order)) = session.asked.front() {
         let rest = &bytes[replies.used..];

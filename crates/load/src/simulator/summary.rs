@@ -51,7 +51,7 @@ pub struct Summary {
     pub errors: Faults,
     /// The first failure.
     pub first_failure: Option<FirstFailure>,
-    /// The run in intervals of equal length; requests belong to the one in which they were
+    /// The run in intervals of equal length; a request belongs to the interval in which it was
     /// answered.
     pub stretches: Vec<Interval>,
     /// Reasons to distrust the figures.

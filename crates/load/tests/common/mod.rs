@@ -19,11 +19,11 @@ pub struct ServerBehaviour {
     pub slow_accept: Duration,
     /// Replies are written in pieces of this many bytes.
     pub piece: usize,
-    /// A misdeed at the n-th order, n from 1.
+    /// A misbehaviour at the n-th order, n from 1.
     pub fault: Option<(u64, Misdeed)>,
 }
 
-/// A misdeed.
+/// A kind of misbehaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misdeed {
     /// A wrong reply.
@@ -140,7 +140,7 @@ fn talk(socket: TcpStream, state: &State) {
 }
 
 impl State {
-    /// The reply, or the misdeed that replaces it.
+    /// The reply, or the misbehaviour that replaces it.
     fn answer(&self, request: &str) -> Result<(String, Shape), Misdeed> {
         let words: Vec<&str> = request.split(' ').collect();
         let mut book = self.book.lock().expect("no thread panics with it");

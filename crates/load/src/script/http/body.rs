@@ -1,4 +1,4 @@
-//! The body of a reply, and its missing part (RFC 9112 section 6).
+//! The body of a reply: how it ends, and how much of it has arrived (RFC 9112 section 6).
 
 /// The way a body ends, and the part that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
