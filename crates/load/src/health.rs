@@ -10,7 +10,7 @@ use meter::Quantiles;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What the figures of a run describe.
+/// The subject that the figures of a run describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {

@@ -57,7 +57,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// What the session waits for, if it began a while ago and no media arrived.
+    /// The part that the session still waits for, if it began a while ago and no media arrived.
     fn lacks(&self, now: u64) -> Option<String> {
         match self.stream {
             None => None,
