@@ -1,4 +1,4 @@
-//! The administration of a server: where it is, and its answers.
+//! The administration of a server: where it listens, and what it answers.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! `roundhouse client [HOST:PORT]`: a conversation with a stock server, for people and for scripts.
 //!
-//! On a terminal it has line editing, history, completion of commands and ids, and colours. With a
-//! pipe it has none of these: a line in, the reply's bytes out. The first `show` reveals how the
-//! server frames its replies ([`detect`]), and the ids to complete.
+//! On a terminal it has line editing, history, completion of commands and ids, and colours. On a
+//! pipe it has none of these and copies: a line in, the reply's bytes out. The first `show` reveals
+//! how the server frames its replies ([`detect`]), and the ids to complete.
 
 mod detect;
 mod history;
@@ -36,7 +36,8 @@ pub struct Args {
     lines: Vec<String>,
 }
 
-/// Talks until the input or the connection ends. Exit code 0 means that all lines were answered.
+/// Sends lines until the input or the connection ends. Exit code 0 means that all lines were
+/// answered.
 ///
 /// # Errors
 /// There is no server, or it closes while a script runs.
@@ -59,8 +60,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Connects, and detects the framing if none is given. The text is the reply to `show`, if it was
-/// needed.
+/// Connects, and detects the framing if none is given. The text is the reply to `show`, if one was
+/// requested for that.
 fn open(at: SocketAddr, framing: Option<Framing>) -> Result<(Link, Option<Vec<u8>>)> {
     let mut stream = link::connect(at)?;
     match framing {
@@ -109,7 +110,7 @@ fn answer(at: SocketAddr, framing: Option<Framing>, lines: &mut dyn BufRead) -> 
     }
 }
 
-/// The list of commands. It is not the server's, because not all servers know `help`.
+/// The list of commands. It is the client's own, because not all servers know `help`.
 fn help() -> Vec<u8> {
     let mut text = Vec::new();
     command::help(&mut text);

@@ -3,8 +3,8 @@
 //! The stock market is a classic assignment in systems programming (CSE4100 at Sogang University,
 //! with the text book *Computer Systems: A Programmer's Perspective*). Its kit has three programs:
 //! `stockserver PORT`, `stockclient HOST PORT`, `multiclient HOST PORT N`. Each of ours can replace
-//! the one of that name: they take the same words, speak the same 8192-byte blocks and print the
-//! same lines.
+//! the one of that name: it takes the same arguments, speaks the same 8192-byte blocks and prints
+//! the same lines.
 
 pub mod multiclient;
 pub mod names;

@@ -1,4 +1,4 @@
-//! Ctrl-C as a flag: it asks the running command to stop and to report its results so far.
+//! Ctrl-C as a flag: the running command should stop and report its results so far.
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -6,9 +6,9 @@ use signal_hook::flag::register;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Installs handlers for INT and TERM that set the flag. Blocking the signals would not do:
+/// Installs handlers for INT and TERM that set the flag. Blocking the signals would not do, because
 /// children inherit a blocked signal through `execve(2)`, and a redis would never receive its TERM.
-/// Handlers are reset.
+/// Handlers are reset by `execve(2)`.
 ///
 /// # Errors
 /// A handler cannot be installed.

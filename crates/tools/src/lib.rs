@@ -1,7 +1,7 @@
-//! The tools around a server: its administration, its clients and its pages of maps.
+//! The tools around a server: its administration, its clients, and path searches on maps.
 //!
 //! Each command of `roundhouse` that is a program of its own lives here with its arguments, and
-//! `cli` calls it. Commands that only start a server or a measurement stay in `cli`.
+//! `cli` calls it. Commands that only start a server or a measurement are in `cli`.
 //!
 //! | module | what |
 //! |---|---|

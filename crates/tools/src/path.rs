@@ -1,5 +1,5 @@
-//! `roundhouse path`: finds, draws and checks shortest paths on maps,
-//! and animates searches in a browser.
+//! `roundhouse path`: finds, draws and checks shortest paths on maps, and animates searches in a
+//! browser.
 //!
 //! ```text
 //!   find    one path, over the map in the terminal or as SVG
@@ -41,7 +41,7 @@ pub enum Command {
     Page(page::Args),
 }
 
-/// Runs one of them.
+/// Runs a command.
 pub fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Find(args) => find::run(&args),
@@ -65,7 +65,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Algorithm; 3] = [Algorithm::AStar, Algorithm::Jps, Algorithm::JpsPlus];
 
     /// Its name in text.
@@ -96,7 +96,7 @@ fn corners(name: &str) -> Result<Corners, String> {
     })
 }
 
-/// A task that needs a rule as a type.
+/// A task that needs the corner rule as a type.
 trait Task {
     /// Its result.
     type Output;

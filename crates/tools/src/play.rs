@@ -15,7 +15,7 @@ use crate::interrupt::watch;
 
 /// The schema of `--json`.
 const SCHEMA: &str = "roundhouse.play/1";
-/// Descriptors in addition to those of receivers.
+/// The number of descriptors in addition to those of receivers.
 const SPARE: u64 = 64;
 /// The port of RTSP.
 const PORT: u16 = 554;

@@ -1,10 +1,10 @@
 //! The live view of a load: on a terminal a screen, elsewhere plain lines.
 //!
-//! It runs on its own thread and reads the beats that the generator's threads post on a [`Board`],
-//! which is its only cost to them. It draws on stderr, so that stdout holds only the report.
-//! Ctrl-C still sends its signal, so that a generator that hangs can be ended like any other
-//! program; only the keys that would leave the screen behind (Ctrl-Z, Ctrl-\) are off while it is
-//! shown.
+//! It runs on its own thread and reads the snapshots that the generator's threads publish on a
+//! [`Board`], which is its only cost to them. It draws on stderr, so that stdout holds only the
+//! report. Ctrl-C still sends its signal, so that a generator that hangs can be ended like any
+//! other program. Only the keys that would leave the screen in disorder (Ctrl-Z, Ctrl-\) are off
+//! while it is shown.
 //!
 //! | file | what |
 //! |---|---|
@@ -24,11 +24,11 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use view::View;
 
-/// Between two drawings.
+/// The interval between two drawings.
 const PERIOD: Duration = Duration::from_millis(125);
-/// A shorter run gets no screen.
+/// Runs shorter than this get no screen.
 const SHORT: Duration = Duration::from_secs(1);
-/// Between two plain lines, on a terminal and in a file.
+/// The interval between two plain lines, on a terminal and in a file.
 const LINE: Duration = Duration::from_secs(1);
 const LINE_FILE: Duration = Duration::from_secs(5);
 
@@ -45,17 +45,17 @@ type Shared = Arc<Mutex<Option<Screen>>>;
 /// How a run is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// A picture, drawn periodically.
+    /// A screen, redrawn periodically.
     Screen,
-    /// A line in each period.
+    /// A line each period.
     Lines(Duration),
-    /// Not at all.
+    /// No view.
     Nothing,
 }
 
 impl Manner {
-    /// A picture where it can be drawn, else lines; with JSON no lines, unless `plain` asks for
-    /// them.
+    /// A screen where one can be drawn, otherwise lines. With JSON there are no lines, unless
+    /// `plain` asks for them.
     pub fn of(plain: bool, json: bool) -> Self {
         let (seen, able) = (stderr().is_terminal(), screen::is_able());
         match (plain, seen) {
@@ -69,7 +69,7 @@ impl Manner {
 }
 
 impl Live {
-    /// Shows the run that posts its beats on `board`; keys set the flags of `wishes`.
+    /// Shows the run that publishes on `board`; keys set the flags of `wishes`.
     pub fn open(manner: Manner, plan: &Plan, board: &Board, wishes: Wishes) -> Option<Live> {
         let (over, screen) = (Arc::new(AtomicBool::new(false)), Shared::default());
         let show = Show {
@@ -112,7 +112,7 @@ impl Drop for Live {
 fn restore_on_panic(screen: &Shared) {
     let (screen, previous) = (Arc::clone(screen), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {
-        // A panic while drawing holds the lock: then the message is lost, not the terminal.
+        // A panic while drawing holds the lock; in that case the message is lost, not the terminal.
         let end = Instant::now() + 2 * PERIOD;
         loop {
             match screen.try_lock() {
@@ -142,12 +142,12 @@ struct Show {
 pub struct Wishes {
     /// Ends the run.
     pub stop: Option<Arc<AtomicBool>>,
-    /// Nothing is sent while it is set.
+    /// While it is set, no requests are sent.
     pub hold: Option<Arc<AtomicBool>>,
 }
 
 impl Wishes {
-    /// Obeys a key.
+    /// Executes a key's command.
     fn obey(&self, key: u8) {
         match (key, &self.stop, &self.hold) {
             (b'q' | b'Q', Some(stop), _) => stop.store(true, Ordering::Relaxed),

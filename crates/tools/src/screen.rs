@@ -4,7 +4,7 @@
 //! the process does not end before that.
 //!
 //! The terminal is never queried: the kernel knows its size, and its cursor does not matter. So a
-//! terminal that does not answer, such as a recorder's, works too.
+//! terminal that does not answer, such as a recorder, works too.
 
 use anstream::{AutoStream, ColorChoice};
 use ratatui::backend::CrosstermBackend;
@@ -37,7 +37,7 @@ pub fn has_colours() -> bool {
     AutoStream::choice(&stdout()) != ColorChoice::Never
 }
 
-/// Whether a screen can be drawn: the terminal supports it, and the process is in its foreground.
+/// Whether a screen can be drawn: the terminal supports it, and the process is in the foreground.
 pub fn is_able() -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     // A background process that changes the terminal is stopped (SIGTTOU).
@@ -46,7 +46,7 @@ pub fn is_able() -> bool {
 }
 
 impl Screen {
-    /// Takes the terminal; `None` if it has no size or cannot be drawn on.
+    /// Takes over the terminal; `None` if it has no size or cannot be drawn on.
     pub fn raise() -> Option<Self> {
         let area = area().filter(|area| !area.is_empty())?;
         let terminal = terminal(area).ok()?;
@@ -124,7 +124,7 @@ impl Keys {
 
 impl Drop for Keys {
     fn drop(&mut self) {
-        // Keys typed during the view are not for the shell.
+        // Keys typed during the view are discarded, so that the shell does not get them.
         let _ = tcsetattr(stdin(), OptionalActions::Flush, &self.before);
     }
 }

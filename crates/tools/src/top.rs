@@ -1,4 +1,4 @@
-//! `roundhouse top`: shows a running server, redrawn in place, and sends it orders by keys.
+//! `roundhouse top`: shows a running server, redrawn in place, and sends it commands by keys.
 //!
 //! It fetches samples from the server's administration. All counts of a sample belong to one
 //! instant. A rate is the difference of two samples over the time between their instants, so a slow
@@ -42,9 +42,9 @@ pub struct Args {
     interval: Duration,
 }
 
-/// How often keys are polled for.
+/// The interval at which keys are polled for.
 const KEYS: Duration = Duration::from_millis(50);
-/// The least time between two samples.
+/// The minimum time between two samples.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// Shows the server until it ends or the user quits.

@@ -2,10 +2,10 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `link.rs` | the connection: packets out, packets in, with an end to each wait |
-//! | `scene.rs` | the world, from packets |
-//! | `draw.rs` | the same as a screen |
-//! | `stage.rs` | the terminal: keys and the mouse to packets |
+//! | `link.rs` | the connection: packets out, packets in, with a timeout for each wait |
+//! | `scene.rs` | the world, as packets describe it |
+//! | `draw.rs` | the scene as a screen |
+//! | `stage.rs` | the terminal: keys and the mouse become packets |
 //! | `script.rs` | commands from a file, and their results as lines |
 
 mod draw;

@@ -1,8 +1,8 @@
 //! The HTTP/1.1 handler of the administration, one request a connection.
 //!
 //! `GET /status`, `/status.json`, `/metrics`; `POST /drain`, `/quit`, `/reload`. At a TCP address
-//! every page in a browser of this machine could post here. So an order from another origin is
-//! refused, and the host must be a name of this machine, against DNS rebinding.
+//! every page in a browser of this machine could post here. So a command from another origin is
+//! refused, and the `Host` must be a name of this machine, against DNS rebinding.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,7 +25,7 @@ const KINDS_HTML: &str = "text/html; charset=utf-8";
 
 /// The handler.
 pub struct Front {
-    /// The service, as it is called on the command line.
+    /// The service's name on the command line.
     pub service: &'static str,
     /// The TCP address, if it listens on one.
     pub address: Option<SocketAddr>,
@@ -191,7 +191,7 @@ mod tests {
         Front { service: "stock", address: address.map(|it| it.parse().expect("an address")) }
     }
 
-    /// The status and the body of the answer to `request`, or the order.
+    /// The status and the body of the answer to `request`, or the command that it carries.
     fn ask(front: &mut Front, request: &str) -> Result<(u16, String), Answer> {
         let mut sample = || metrics::tests::status().sample;
         for end in 0..request.len() {

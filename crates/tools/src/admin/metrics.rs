@@ -1,8 +1,8 @@
-//! A sample in the text that Prometheus reads (OpenMetrics 1.0, by the prometheus-client crate).
+//! A sample in the text format of Prometheus (OpenMetrics 1.0, by the prometheus-client crate).
 //!
-//! Names and units follow Prometheus' practices: base units, `_total` for counters. With many
-//! workers there is no label `worker`, because a thousand unused series would make each scrape
-//! slow.
+//! Names and units follow Prometheus' practices: base units, `_total` for counters. If there are
+//! many workers, there is no label `worker`, because a thousand unused series would make each
+//! scrape slow.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,10 +16,10 @@ use prometheus_client::registry::Registry;
 use super::ServerStatus;
 use super::processes::{Processes, overflows};
 
-/// The most workers that get a label each.
+/// The maximum number of workers that get a label each.
 const WORKERS_LABELLED: usize = 64;
 
-/// The type that goes with [`render`].
+/// The media type of [`render`]'s text.
 pub const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The answer to a scrape.
@@ -37,7 +37,7 @@ pub fn render(status: &ServerStatus) -> String {
 
 type Labels = Vec<(String, String)>;
 
-/// Metrics in their order.
+/// The metrics in their order.
 #[derive(Debug, Default)]
 struct Tables(Vec<Table>);
 
@@ -305,7 +305,7 @@ pub(super) mod tests {
     use super::*;
     use engines::status::{Gauge, Queue, Sample, Totals, Worker};
 
-    /// A sample with something of everything.
+    /// A sample in which every metric has a value.
     pub fn status() -> ServerStatus {
         let worker = |slot: usize, letter| Worker {
             slot,

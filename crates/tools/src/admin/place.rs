@@ -1,5 +1,6 @@
-//! Where the administration of a server is: by default a Unix socket named after the process, in a
-//! folder that only its user can enter. There `roundhouse top` finds it without arguments.
+//! Where the administration of a server listens: by default at a Unix socket named after the
+//! process, in a folder that only its user can enter. There `roundhouse top` finds it without
+//! arguments.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -57,12 +58,12 @@ pub fn folder() -> PathBuf {
     }
 }
 
-/// Opens the socket that `wish` names. Without a wish it opens the usual one; if that fails, it
-/// reports the reason and the server runs without. `anywhere` allows an address that other machines
-/// reach.
+/// Opens the socket that `wish` names. Without a wish it opens the default socket; if that fails,
+/// it prints the reason and the server runs without administration. `anywhere` allows an address
+/// that other machines can reach.
 ///
 /// # Errors
-/// Why the wish cannot be fulfilled, for the user.
+/// Why the socket cannot be opened, for the user.
 pub fn open(
     wish: Option<&Place>,
     anywhere: bool,
@@ -137,7 +138,7 @@ fn sweep(folder: &Path) {
 }
 
 impl Place {
-    /// The name of a socket for people and programs.
+    /// The name of a socket for messages and JSON.
     pub fn of(door: &Door) -> String {
         match (door.path(), door.address()) {
             (Some(path), _) => format!("unix:{}", path.display()),

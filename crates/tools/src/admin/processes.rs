@@ -1,5 +1,5 @@
-//! The cost of a server's processes, one short read of `/proc` each: the supervisor does this
-//! between its other duties, so it reads the kernel's sums and not each thread.
+//! The cost of a server's processes, one short read of `/proc` each. The supervisor does this
+//! between its other duties, so it reads the kernel's sums and not every thread.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ pub struct Processes {
     pub threads: u64,
     /// Processes that were found.
     pub count: u64,
-    /// Descriptors that the supervisor has open, and may have.
+    /// The number of open descriptors of the supervisor, and their limit.
     pub fds: (u64, u64),
 }
 
@@ -24,14 +24,15 @@ const TICKS: f64 = 100.0;
 const PAGE: u64 = 4096;
 
 impl Processes {
-    /// Reads those of `pids` that live, `root` first: only its dead children are counted.
+    /// Reads the processes in `pids` that still run, `root` first: only its ended children are
+    /// counted.
     pub fn read(root: i32, pids: &[i32]) -> Processes {
         let mut sum = Processes::default();
         sum.add(root, true);
         pids.iter().filter(|pid| **pid != root).for_each(|pid| sum.add(*pid, false));
         let own = fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
         let most = sys::limits::open_files().map_or(0, |limit| limit.soft);
-        // One of them is the list's own.
+        // One descriptor is that of the list itself.
         sum.fds = (own.saturating_sub(1), most);
         sum
     }

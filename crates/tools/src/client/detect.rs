@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use wire::framing::{Framing, Shape};
 
-/// The course's block in bytes.
+/// The length of the course's blocks in bytes.
 const COURSE: usize = 8192;
 /// Silence after which a block of another size than the course's is taken to be whole.
 const QUIET: Duration = Duration::from_millis(500);
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A longer reply does not answer `show`.
 const REPLY_MAX: usize = 64 << 20;
 
-/// Asks for the book, and returns the framing and the book's text.
+/// Requests the book, and returns the framing and the book's text.
 ///
 /// # Errors
 /// The server closes, is silent, or answers in an unknown framing.
@@ -83,7 +83,8 @@ fn by_end(heard: &[u8]) -> Option<Framing> {
     }
 }
 
-/// The framing of a reply without further bytes: a block of another size than the course's.
+/// The framing of a reply after which no more bytes come: a block of another size than the
+/// course's.
 fn by_silence(heard: &[u8]) -> Option<Framing> {
     (heard.contains(&0) && heard.len() >= 2).then_some(Framing::Fixed(heard.len()))
 }
@@ -154,7 +155,7 @@ mod tests {
         check(&[b"1 2 3\n4 5 6\nE", b"OF\n"], "eof");
         check(&[PADDED], "fixed:8192");
         check(&[b"1 2 3\n4 5 6\n\0\0\0\0"], "fixed:16");
-        // A sloppy server pads with what its buffer held.
+        // A server may pad with what its buffer held before.
         check(&[b"1 2 3\n4 5 6\n\0 [buy] success\n"], "fixed:28");
     }
 

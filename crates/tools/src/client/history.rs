@@ -6,7 +6,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
-/// How many lines are kept.
+/// The maximum number of lines that are kept.
 pub const LINES_MAX: usize = 1000;
 
 /// The file; `None` if the environment names no directory.

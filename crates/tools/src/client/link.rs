@@ -1,7 +1,7 @@
 //! One connection to a stock server: a line out, a framed reply in.
 //!
-//! All clients of the market share it. A reply in the wrong framing looks like one that has not
-//! arrived yet, so after [`SLOW`] the link reports once how many bytes there are, and keeps
+//! All clients of the market share this code. A reply in an unexpected framing looks like one that
+//! has not arrived yet. So after [`SLOW`] the link reports once how many bytes there are, and keeps
 //! waiting.
 
 use std::fmt;
@@ -20,7 +20,7 @@ const PORT: u16 = 6000;
 const CONNECT: Duration = Duration::from_secs(30);
 /// After this much silence the wait is reported.
 pub const SLOW: Duration = Duration::from_secs(3);
-/// The longest reply that is waited for: some two million stocks.
+/// The longest accepted reply: some two million stocks.
 const REPLY_MAX: usize = 64 << 20;
 /// The size of one receive.
 const PIECE: usize = 64 * 1024;
@@ -30,7 +30,7 @@ pub struct Link {
     stream: TcpStream,
     framing: Framing,
     decoder: Decoder,
-    /// Received and not yet part of a reply.
+    /// Received bytes that are not part of a reply yet.
     ahead: Vec<u8>,
 }
 
@@ -63,7 +63,7 @@ pub fn address(at: &str) -> Result<SocketAddr, String> {
     Ok(target.address)
 }
 
-/// As [`address`], from two words.
+/// As [`address`], from the host and the port.
 ///
 /// # Errors
 /// A sentence with the expected form.
@@ -88,13 +88,14 @@ pub fn connect(at: SocketAddr) -> anyhow::Result<TcpStream> {
              serve stock --port {port}` or `stockserver {port}`"
         )
     })?;
-    // A request is one small write that waits for its answer: nothing to gather it with.
+    // A request is one small write, and its reply must arrive before the next, so there is nothing
+    // to coalesce.
     let _ = stream.set_nodelay(true);
     Ok(stream)
 }
 
 impl Link {
-    /// A conversation over `stream`, which has received nothing that is still to be answered.
+    /// A conversation over `stream`, on which no replies are outstanding.
     pub fn new(stream: TcpStream, framing: Framing) -> Link {
         Link { stream, framing, decoder: Decoder::new(framing), ahead: Vec::new() }
     }
@@ -108,8 +109,7 @@ impl Link {
     /// text without padding or end marks. `slow` is called once, with a message, if that takes
     /// long.
     ///
-    /// # Errors
-    /// [`Lost`]; whether the server has carried out the request is then not known.
+    /// [`Lost`]; it is then unknown whether the server has executed the request.
     pub fn ask(&mut self, line: &[u8], slow: &mut dyn FnMut(String)) -> Result<Vec<u8>, Lost> {
         let text = line.strip_suffix(b"\n").unwrap_or(line);
         if text.len() >= LINE_MAX {
@@ -163,7 +163,7 @@ impl Link {
     }
 }
 
-/// The message while a reply of which `found` bytes are here is awaited.
+/// The message while a reply is awaited of which `found` bytes have arrived.
 fn waiting(found: usize, framing: Framing) -> String {
     match (found, framing) {
         (0, _) => "no reply yet; still waiting".to_owned(),

@@ -1,7 +1,7 @@
 //! The look of replies: unchanged for programs, in colours and columns on a terminal.
 //!
-//! Control characters of a reply are escaped, because it must not move the cursor or rename the
-//! window.
+//! Control characters in a reply are escaped, because a server must not be able to move the cursor
+//! or rename the window.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -45,7 +45,7 @@ pub struct Paint {
 }
 
 impl Paint {
-    /// As the terminal and the user's environment allow.
+    /// Colours as the terminal and the user's environment allow.
     pub fn for_terminal() -> Paint {
         Paint { colours: has_colours() }
     }
@@ -97,7 +97,7 @@ impl Paint {
         };
         line(head, Some(Tone::Dim));
         for row in rows {
-            // A stock that is sold out stands out in a long list.
+            // A stock that is sold out is coloured, because it should stand out in a long list.
             line(*row, (row[1] == "0").then_some(Tone::Yellow));
         }
         shown
@@ -137,7 +137,7 @@ pub fn harmless(bytes: &[u8]) -> String {
     for c in String::from_utf8_lossy(bytes).chars() {
         match c {
             '\n' | '\t' => shown.push(c),
-            // A server that ends its lines with \r\n means nothing by it.
+            // A server that ends its lines with \r\n gets no escapes for that.
             '\r' => {}
             c if c.is_control() => shown.extend(c.escape_default()),
             c => shown.push(c),

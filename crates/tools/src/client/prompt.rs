@@ -41,7 +41,8 @@ impl Prompter {
             about: format!("{id} ({left} left, {price} each)"),
         };
         self.stocks = rows.iter().map(stock).collect();
-        // A list to choose from is searched by number, however the server orders its book.
+        // Stocks are sorted by number, because that is how a user searches a list, however the
+        // server orders its book.
         self.stocks.sort_by_key(|stock| (stock.id.len(), stock.id.clone()));
     }
 
@@ -124,7 +125,7 @@ impl Hinter for Prompter {
     type Hint = Missing;
 
     fn hint(&self, line: &str, pos: usize, _context: &Context<'_>) -> Option<Missing> {
-        // Without a tone of its own a hint would look like something typed.
+        // A hint without a tone of its own would look like typed text.
         if pos == line.len() && self.paint.colours { self.missing(line).map(Missing) } else { None }
     }
 }
@@ -135,7 +136,7 @@ impl Highlighter for Prompter {
         let (word, rest) = line.split_at(end);
         let tone = match named(word) {
             Some(_) => Tone::Bold,
-            // A word that is still being typed is not wrong yet.
+            // A word that is still being typed cannot be called wrong yet.
             None if rest.is_empty() => return line.into(),
             None => Tone::Red,
         };

@@ -85,7 +85,7 @@ impl Talk {
             Some(book) => book,
             None => link.ask(b"show", &mut |waiting| say(&self.paint, Tone::Dim, &waiting))?,
         };
-        // A server does not change its ways between two connections.
+        // A server does not change its framing between two connections.
         self.framing = Some(link.framing());
         let book = harmless(&book);
         let stocks = rows(&book).map_or(0, |rows| rows.len());

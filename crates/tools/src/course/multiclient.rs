@@ -2,12 +2,12 @@
 //!
 //! stdout gets the output of the course's program: `child PID` for each client, then the text of
 //! each reply. stderr gets a summary at the end: the time from before the first fork to the end of
-//! the last client, the time until all were connected, and the throughput. With `--json` the
-//! summary is the only line on stdout.
+//! the last client, the time until all clients were connected, and the throughput. With `--json`
+//! the summary is the only line on stdout.
 //!
-//! Orders come from the C library's `rand`, seeded by each client's process id, so the printed
-//! lines tell every order that was sent: `final = initial + sold - bought` can be checked by hand.
-//! The parent is a single thread, because it forks, and it ends its children when it ends.
+//! Orders come from the C library's `rand`, seeded by each client's process id. So the printed
+//! lines determine every order that was sent, and `final = initial + sold - bought` can be checked
+//! by hand. The parent is a single thread, because it forks, and it ends its children when it ends.
 
 mod child;
 mod tally;
@@ -30,7 +30,8 @@ use self::tally::{Tally, read};
 use super::orders::Menu;
 use crate::client::link;
 
-/// Fewer than the ports that one client machine has for one server (ip_local_port_range, ip(7)).
+/// Below the number of ports that one client machine has for one server (ip_local_port_range,
+/// ip(7)).
 const CLIENTS_MAX: i64 = 20_000;
 
 /// The arguments of `multiclient`.
@@ -103,7 +104,7 @@ pub struct Plan {
     is_silent: bool,
 }
 
-/// Runs the crowd. Exit code 1 if a client could not finish.
+/// Runs the clients. Exit code 1 if a client could not finish.
 ///
 /// # Errors
 /// The clients cannot be started.
@@ -141,11 +142,11 @@ struct Crowd {
     signals: SignalFd,
     /// Whether all clients that have ended succeeded.
     all_well: bool,
-    /// The signal that has ended the crowd early.
+    /// The signal that ended the run early.
     stopped: Option<Signal>,
 }
 
-/// The end of a child, and requests to end.
+/// The signals that a child has ended, and that the user wants to stop.
 const SIGNALS: &[Signal] = &[Signal::CHLD, Signal::INT, Signal::TERM];
 
 impl Crowd {
@@ -187,8 +188,9 @@ impl Crowd {
                     self.end(Signal::TERM);
                 }
             }
-            // In the order of their start: a client that ends before an earlier one is reaped with
-            // it, so that a thousand ends cost a thousand calls and not a million.
+            // Children are reaped in the order of their start: a client that ends before an earlier
+            // one is reaped with it, so that a thousand ends cost a thousand calls and not a
+            // million.
             while let Some(&pid) = self.pids.get(ended) {
                 let Some(exit) = process::reap(pid).context("a client is not our child")? else {
                     break;
@@ -200,8 +202,8 @@ impl Crowd {
         Ok(())
     }
 
-    /// Sends a signal to all children. Ended ones keep their process ids until they are collected,
-    /// so the signal reaches no other process.
+    /// Sends a signal to all children. An ended child keeps its process id until it is reaped, so
+    /// the signal reaches no other process.
     fn end(&self, signal: Signal) {
         for &pid in &self.pids {
             let _ = process::kill(pid, signal);
@@ -209,7 +211,7 @@ impl Crowd {
     }
 }
 
-/// The life of a child from the fork to its exit code; no panic leaves it.
+/// Runs a child from the fork to its exit code; no panic leaves this function.
 fn live(
     plan: &Plan,
     index: u32,
@@ -220,7 +222,7 @@ fn live(
     parent: Pid,
 ) -> i32 {
     let body = || {
-        // A child that cannot follow its parent would outlive it by its orders at most.
+        // A child whose parent's death goes unnoticed sends its remaining orders and then ends.
         let _ = process::set_parent_death_signal(Signal::TERM);
         let _ = signal::restore(former);
         if process::parent() != Some(parent) {
@@ -231,7 +233,7 @@ fn live(
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or(101)
 }
 
-/// How it ended.
+/// The result of the run.
 struct End<'a> {
     clients: u32,
     elapsed: Duration,
@@ -243,7 +245,7 @@ impl End<'_> {
         tally.replies() as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// Says it to a person (stderr).
+    /// Prints the result as text (stderr).
     fn print(&self, plan: &Plan, tally: &Tally) {
         let (clients, elapsed) = (self.clients, self.elapsed.as_secs_f64());
         let (connected, all_in) = (read(&tally.connected), tally.all_in().as_secs_f64());
@@ -269,7 +271,7 @@ impl End<'_> {
         eprintln!("throughput: {:.1} orders/s", self.throughput(tally));
     }
 
-    /// Says it to a program.
+    /// The result as JSON.
     fn json(&self, plan: &Plan, tally: &Tally) -> serde_json::Value {
         serde_json::json!({
             "clients": self.clients,

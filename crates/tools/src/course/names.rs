@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 
-/// The names under which this program is another.
+/// The names under which this program acts as one of the course's.
 pub const NAMES: [&str; 3] = ["stockserver", "stockclient", "multiclient"];
 
 /// The arguments of `names`.
@@ -18,20 +18,20 @@ pub struct Args {
     dir: PathBuf,
 }
 
-/// The present file at a link's path.
+/// The file that is at a link's path already.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Nothing,
-    /// It leads here already.
+    /// A link to this program.
     Ours,
-    /// A link to another copy of this program, or to its former place.
+    /// A link to another copy of this program, or to its former path.
     Former(PathBuf),
 }
 
 /// Makes the links, all or none, and prints one line for each (stdout).
 ///
 /// # Errors
-/// If the directory is none, or one of the names is taken by a file that is not ours to replace.
+/// `dir` is no directory, or one of the names belongs to a file of another program.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let program = std::env::current_exe().context("cannot tell where this program lies")?;
     for line in link(&args.dir, &program)? {
@@ -46,7 +46,7 @@ fn link(dir: &Path, program: &Path) -> Result<Vec<String>> {
         bail!("expected a directory, found none at {}; make it first: mkdir -p", dir.display());
     }
     let links = NAMES.map(|name| dir.join(name));
-    // All are looked at before the first is made, so that a refusal changes nothing.
+    // All paths are checked before the first link is made, so that a refusal changes nothing.
     let found: Vec<Found> = links.iter().map(|at| look(at, program)).collect::<Result<_>>()?;
     let mut lines = Vec::new();
     for (at, found) in links.iter().zip(found) {
@@ -66,7 +66,7 @@ fn link(dir: &Path, program: &Path) -> Result<Vec<String>> {
     Ok(lines)
 }
 
-/// Looks at a link's path.
+/// Checks a link's path.
 ///
 /// # Errors
 /// The name belongs to a file of another program.
@@ -93,7 +93,7 @@ fn look(at: &Path, program: &Path) -> Result<Found> {
     }
 }
 
-/// Replaces an old link by a new one. At every instant one of them exists.
+/// Replaces an old link by a new one, atomically: the path always exists.
 fn replace(at: &Path, program: &Path) -> std::io::Result<()> {
     let mut beside = at.as_os_str().to_owned();
     beside.push(format!(".{}", std::process::id()));
@@ -105,7 +105,7 @@ fn replace(at: &Path, program: &Path) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A directory that goes away with the test.
+    /// A directory that the test removes at its end.
     struct Folder(PathBuf);
 
     impl Folder {

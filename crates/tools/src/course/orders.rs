@@ -11,9 +11,9 @@ use super::rand::Rand;
 pub struct Menu {
     /// How often each command is drawn, as weights. One each is the course's `rand() % 3`.
     pub mix: Mix,
-    /// Ids are 1 to this.
+    /// Ids are drawn from 1 to this.
     pub stocks: u32,
-    /// Amounts are 1 to this.
+    /// Amounts are drawn from 1 to this.
     pub shares: u32,
 }
 
@@ -24,11 +24,11 @@ pub enum Order {
     Show,
     /// Buy `count` of this stock.
     Buy { id: u32, count: u32 },
-    /// Sell `count` of it.
+    /// Sell `count` of this stock.
     Sell { id: u32, count: u32 },
 }
 
-/// As it is sent, with its newline.
+/// The request as it is sent, with its newline.
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,16 +1,16 @@
 //! `srand(3)` and `rand(3)` as the GNU C library computes them.
 //!
 //! The course's clients draw their orders from `rand` after `srand(getpid())` and print their
-//! process id, so the printed ids determine every order that was sent. That makes a
-//! perfect oracle, on any C library, if the generator is known: it is the "TYPE_3" of random(3), an
-//! additive one of degree 31 and separation 3 (Knuth, TAOCP volume 2, section 3.2.2), seeded by
-//! Park and Miller's 16807 (CACM 31:10, 1988). A test compares it with the library itself.
+//! process id, so the printed ids determine every order that was sent. Where the generator is
+//! known, that is a perfect oracle on any C library. It is the "TYPE_3" of random(3), an additive
+//! generator of degree 31 and separation 3 (Knuth, TAOCP volume 2, section 3.2.2), seeded by Park
+//! and Miller's 16807 (CACM 31:10, 1988). A test compares it with the library itself.
 
-/// Words of state.
+/// The number of words of state.
 const DEGREE: usize = 31;
-/// How far the front runs before the rear.
+/// The distance between the two words that are added.
 const SEPARATION: usize = 3;
-/// Numbers thrown away after seeding.
+/// The number of values discarded after seeding.
 const WARMUP: usize = 10 * DEGREE;
 
 /// A generator.
@@ -21,9 +21,9 @@ pub struct Rand {
 }
 
 impl Rand {
-    /// As after `srand(seed)`.
+    /// The generator after `srand(seed)`.
     pub fn seeded(seed: u32) -> Rand {
-        // The library's word is a signed one, and a state of zero would never leave zero.
+        // The library's word is signed, and a state of zero would stay zero.
         let mut word = i64::from(seed.max(1).cast_signed());
         let mut words = [0; DEGREE];
         words[0] = word as u32;

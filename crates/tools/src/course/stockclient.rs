@@ -1,9 +1,10 @@
 //! `stockclient HOST PORT`: lines from standard input to the server, replies to standard output.
 //!
-//! As the course's client it shows a reply up to its first NUL and ends at the end of input. Unlike
-//! that one it also ends when `exit` was answered, when the server has gone (it watches both, so
-//! that no line is typed into a dead connection), and reports a reply that is late. A reply that
-//! breaks off is an error; the rest of a buffer is never printed as a reply.
+//! Like the course's client it shows a reply up to its first NUL and ends at the end of input.
+//! Unlike that one it also ends when `exit` was answered and when the server has closed (it watches
+//! both the input and the connection, so that no line is typed into a dead one). It also reports a
+//! reply that is late. A reply that breaks off is an error; the rest of a buffer is never printed
+//! as a reply.
 
 use std::io::{self, BufRead, IsTerminal, StdinLock, Write};
 use std::os::fd::AsFd;
@@ -33,10 +34,10 @@ pub struct Args {
     framing: Framing,
 }
 
-/// Talks until the input or the conversation ends.
+/// Sends lines until the input or the conversation ends.
 ///
 /// # Errors
-/// If there is no server, or it goes away while something is asked.
+/// There is no server, or it closes before it has answered.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let at = match link::address_of(&args.host, args.port) {
         Ok(at) => at,
@@ -69,7 +70,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// The lines of standard input.
 struct Lines {
     stdin: StdinLock<'static>,
-    /// Whether the wait for a line ends when the server closes: on a terminal.
+    /// Whether the wait for a line ends when the server closes; set on a terminal.
     watches: bool,
 }
 

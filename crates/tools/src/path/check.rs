@@ -2,7 +2,7 @@
 //!
 //! A path through walls can have the right length, and a legal path can be too long. So both are
 //! checked, by code that shares nothing with the searches. Scenarios do not name their corner rule:
-//! if the lengths fit another rule, the check names it.
+//! if the lengths fit another rule, the check names that rule.
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -54,13 +54,13 @@ struct Tally {
     wrong_length: usize,
     illegal: usize,
     missing: usize,
-    /// The largest difference between a length found and one printed.
+    /// The largest difference between a computed length and one in the scenario.
     apart_max: f64,
     took: Duration,
     errors: Vec<String>,
 }
 
-/// Checks a scenario. An error is exit code 1.
+/// Checks a scenario. A wrong path is exit code 1.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let bytes = std::fs::read(&args.scen)
         .with_context(|| format!("expected a scenario, cannot read {}", args.scen.display()))?;
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     fits(&grid, &queries, &map)?;
     if let Some(sample) = args.sample {
         let every = queries.len().div_ceil(sample.max(1)).max(1);
-        // From the end, where the long paths are.
+        // From the end, because the long paths are there.
         queries = queries.into_iter().rev().step_by(every).collect();
     }
     let bar = bar(args, queries.len());

@@ -1,8 +1,8 @@
 //! A map with a path as text: blocks of colour on a terminal, characters elsewhere.
 //!
 //! On a terminal one character shows two cells, one above the other, which makes cells square. A
-//! map that is wider than the terminal is scaled down: of each square of cells the most important
-//! is shown, so that a path never vanishes between walls.
+//! map that is wider than the terminal is scaled down: each square of cells shows its most
+//! important one, so that a path never vanishes between walls.
 
 use std::fmt::Write as _;
 
@@ -52,7 +52,7 @@ impl Shown {
 pub struct Style {
     /// With colours, two cells a character.
     pub colours: bool,
-    /// Columns there are; a wider map is drawn smaller.
+    /// The number of available columns; a wider map is drawn smaller.
     pub columns: usize,
 }
 

@@ -13,7 +13,7 @@ use super::page::{self, Given};
 use super::service::Editor;
 use super::{corners, read_map};
 
-/// How long the last answers may take at the end.
+/// The time limit for the last answers.
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// The arguments of `path edit`.
@@ -35,7 +35,7 @@ pub struct Args {
     listen: SocketAddr,
 }
 
-/// Serves the page until it is interrupted. One line of JSON on stdout has the address.
+/// Serves the page until it is interrupted. The address is printed as one line of JSON (stdout).
 pub fn run(args: &Args) -> Result<ExitCode> {
     let map = args.map.as_deref().map(read_map).transpose()?;
     let given = Given { map, from: args.from, to: args.to, corners: args.rule };

@@ -13,7 +13,7 @@ use super::{Algorithm, corners, read_map, svg};
 use crate::screen::has_colours;
 use grid::{Cell, Corners, Grid};
 
-/// Columns if the terminal does not tell its width.
+/// The number of columns if the terminal's width is unknown.
 const COLUMNS: usize = 80;
 
 /// The arguments of `path find`.
@@ -50,7 +50,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Finds a path, draws and describes it. No path is exit code 1.
+/// Finds a path, draws it and describes it. If there is no path, the exit code is 1.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let map = read_map(&args.map)?;
     let grid = map.grid()?;
@@ -87,13 +87,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The goal, or with `--nearest` the cell that can be reached nearest to it.
+/// The goal; with `--nearest` the reachable cell that is nearest to it.
 fn goal(args: &Args, grid: &Grid) -> Result<Cell> {
     if !args.nearest || grid.is_joined(args.rule, args.from, args.to) {
         return Ok(args.to);
     }
     let Some(near) = grid.nearest_joined(args.rule, args.from, args.to) else {
-        // The search reports the bad start.
+        // The search itself will report the bad start.
         return Ok(args.to);
     };
     eprintln!("{} cannot be reached; {near} is the nearest cell that can", args.to);

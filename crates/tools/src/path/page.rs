@@ -1,8 +1,9 @@
-//! The page to draw walls and compare two searches, its questions and its answers.
+//! The page on which a user draws walls and compares two searches: its questions and its answers.
 //!
 //! The program searches, never the browser: the page animates what our searches recorded. So the
-//! page has two forms. Served by `path edit` it asks for a search on each new grid; written by
-//! `path page` it is one file that works offline, with recorded searches and without drawing.
+//! page has two forms. The one served by `path edit` requests a search for each new grid. The one
+//! written by `path page` is a single file that works offline, with recorded searches and without
+//! drawing.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,9 +17,9 @@ use super::{Algorithm, corners, read_map};
 use grid::movingai::Map;
 use grid::{Cell, Corners, Event, Grid};
 
-/// The longest side of a grid: it fits a screen, with cells large enough to click.
+/// The longest side of a grid; it fits a screen, with cells large enough to click.
 pub const SIDE_MAX: usize = 256;
-/// The page may use its own style and script, and ask the server that it came from.
+/// The page may use its own style and script, and send requests to its own server.
 pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
     script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; \
     form-action 'none'; frame-ancestors 'none'";
@@ -63,9 +64,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 pub struct Given {
     /// A map in addition to those of the portfolio.
     pub map: Option<Map>,
-    /// Where its path begins; else the first free cell.
+    /// The start of its path; by default the first free cell.
     pub from: Option<Cell>,
-    /// Where it ends; else the last free cell.
+    /// The end of its path; by default the last free cell.
     pub to: Option<Cell>,
     /// Which corners may be cut.
     pub corners: Corners,
@@ -133,7 +134,7 @@ fn html(given: &Given, recorded: bool) -> Result<String> {
     Ok(HTML.replace("{{DATA}}", &data).replace("{{SCRIPT}}", SCRIPT))
 }
 
-/// The rows of a grid, as a map has them.
+/// The rows of a grid, as in a map file.
 fn rows(grid: &Grid) -> Vec<String> {
     let sign = |cell: Cell| if grid.is_free(cell) { '.' } else { '@' };
     let row = |y| (0..grid.width()).map(|x| sign(Cell::new(x, y))).collect();
@@ -147,7 +148,7 @@ fn sides(width: usize, height: usize) -> Result<()> {
     Ok(())
 }
 
-/// A question of the page.
+/// A question that the page sends.
 #[derive(Debug, Deserialize)]
 pub struct Query {
     rows: Vec<String>,
@@ -210,7 +211,8 @@ fn answers(
 fn answer(answer: &Answer) -> Value {
     let (straight, diagonal) = answer.cost.steps();
     let path: Vec<u16> = answer.cells.iter().flat_map(|cell| [cell.x, cell.y]).collect();
-    // Five numbers an event: kind, cell, origin; flat, because there are very many.
+    // Five numbers an event: kind, cell, origin. The list is flat, because there are very many
+    // events.
     let mut trace = Vec::with_capacity(answer.events.len() * 5);
     for event in &answer.events {
         match event {

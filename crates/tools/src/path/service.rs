@@ -5,8 +5,8 @@
 //!   POST /search   a grid and a question in JSON -> answers with all steps of the searches
 //! ```
 //!
-//! Helper threads search (`Then::Offload`), so a long search delays no other connection. A browser
-//! sends a request at once; one that is longer than a grid can be is refused before it is read.
+//! Helper threads search (`Then::Offload`), so a long search delays no other connection. A request
+//! whose body is longer than that of the largest grid is refused before it is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::page::{self, Query};
 
 /// The media type of answers and questions.
 const JSON: &str = "application/json";
-/// How long a client may take to send a request, or be idle between two.
+/// How long a client may take to send a request, or be idle between two requests.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// The largest grid, as rows of characters, and the JSON around it.
 const BODY_MAX: usize = page::SIDE_MAX * (page::SIDE_MAX + 4) + 4096;
@@ -54,7 +54,7 @@ pub struct Answer(Status, Vec<u8>);
 enum Next {
     /// The head or the body is not complete.
     Wait,
-    /// A request of this many bytes was answered; whether the connection is kept.
+    /// A request of this many bytes was answered; the flag says whether the connection is kept.
     Done(usize, bool),
     /// A request of this many bytes asks for a search.
     Search(usize, Vec<u8>, (Version, bool)),

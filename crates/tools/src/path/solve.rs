@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Algorithm, Task, under};
 use grid::{Cell, Corners, Cost, Event, Grid, GridError, Jumps, Method, Rule, Searcher, Stats};
 
-/// Searches that are timed, besides the recorded one; the fastest counts.
+/// The number of searches that are timed, besides the recorded one; the fastest counts.
 const TIMED: u32 = 5;
 
 /// A question.
@@ -15,7 +15,7 @@ pub struct Question<'a> {
     pub grid: &'a Grid,
     /// Which corners a diagonal step may pass.
     pub corners: Corners,
-    /// The method.
+    /// The algorithm.
     pub algorithm: Algorithm,
     /// The start.
     pub from: Cell,
@@ -39,7 +39,7 @@ pub struct Answer {
 }
 
 impl Question<'_> {
-    /// Times searches and records one.
+    /// Times several searches and records one.
     ///
     /// # Errors
     /// An end of the path is outside the grid or blocked.

@@ -12,9 +12,9 @@ use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph, Wrap};
 
-/// Median, 99th percentile, longest.
+/// The colours of median, 99th percentile and longest time.
 const HUES: [Color; 3] = [Color::Green, Color::Yellow, Color::Red];
-/// Kinds of faults that are shown, the most recent last.
+/// The maximum number of kinds of faults that are shown, the most recent last.
 const FAULTS_MAX: usize = 3;
 /// Columns of a histogram's row besides its bar: the time and the share.
 const ROW_TEXT: u16 = 19;
@@ -170,7 +170,7 @@ fn rows(view: &View, height: usize) -> Vec<(u64, u64)> {
             return edges.into_iter().map(|edge| (edge, count(edge))).collect();
         }
     }
-    // Not even one octave a row fits: use several.
+    // Even one octave a row does not fit, so a row gets several.
     let octaves = times.buckets(0);
     let (first, last) = (octaves[0].0, octaves[octaves.len() - 1].0);
     let all = edges(first, last, 0);

@@ -1,7 +1,7 @@
-//! The state of a run, from its beats.
+//! The state of a run, from its snapshots.
 //!
-//! Beats of all threads are added to bins of time; above [`BINS_MAX`] bins, pairs are merged. The
-//! figures are those of the measured window once it has begun, and of the warm-up before.
+//! Snapshots of all threads are added to bins of time; above [`BINS_MAX`] bins, pairs are merged.
+//! The figures are those of the measured window once it has begun, and of the warm-up before.
 
 use load::Plan;
 use load::calibrate::Baseline;
@@ -15,11 +15,11 @@ use meter::{Quantiles, Spectrum};
 use seam::Instant;
 use std::time::Duration;
 
-/// Bins of the charts.
+/// The maximum number of bins of the charts.
 const BINS_MAX: usize = 120;
 /// The first length of a bin.
 const BIN: Duration = Duration::from_millis(200);
-/// The window of a present rate.
+/// The span over which the present rate is computed.
 const NOW: Duration = Duration::from_secs(1);
 /// A percentile is shown if at least this many values lie beyond it.
 const BEYOND_MIN: f64 = meter::histogram::BEYOND_MIN;
@@ -34,9 +34,9 @@ pub struct View {
     pub phase: Phase,
     /// The bins of the charts.
     pub bins: Vec<Bin>,
-    /// The present phase; while it drains, the window.
+    /// The sums of the present phase; while it drains, those of the window.
     pub sum: Sum,
-    /// Everything that went wrong.
+    /// All faults.
     pub faults: Faults,
     /// The counts of a stress client, if there is one.
     pub strain: Option<StressCounts>,
@@ -50,11 +50,11 @@ pub struct View {
     last: Vec<Snapshot>,
 }
 
-/// A piece of time.
+/// A bin of the charts.
 #[derive(Clone, Debug, Default)]
 pub struct Bin {
     place: usize,
-    /// The part of it that has been reported (seconds), the mean of all threads.
+    /// The length for which snapshots have arrived (seconds), as the mean of all threads.
     pub length: f64,
     /// Right replies.
     pub done: u64,
@@ -81,7 +81,7 @@ pub struct Sum {
 }
 
 impl View {
-    /// A view without beats.
+    /// A view without snapshots.
     pub fn new(plan: &Plan) -> Self {
         let scheduled = plan.model.is_scheduled();
         let depth = plan.model.depth();
@@ -186,7 +186,7 @@ impl View {
         self.bins.last().map_or(0.0, |bin| (bin.place + 1) as f64 * self.bin.as_secs_f64())
     }
 
-    /// Whether there were beats.
+    /// Whether snapshots have arrived.
     pub fn has_begun(&self) -> bool {
         self.start.is_some()
     }
@@ -199,7 +199,7 @@ impl View {
         }
     }
 
-    /// The part of the window that is over, 0 to 1, and the same in words.
+    /// The fraction of the window that has passed, 0 to 1, and the same as text.
     pub fn progress(&self) -> (f64, String) {
         let over = self.sum.length();
         let requests = self.sum.done;
@@ -230,7 +230,7 @@ impl View {
         (share.min(1.0), words)
     }
 
-    /// Present rate of right replies a second.
+    /// The present rate of right replies a second.
     pub fn rate(&self) -> f64 {
         let mut now = Bin::default();
         for bin in self.bins.iter().rev() {
@@ -293,7 +293,7 @@ impl View {
         }
     }
 
-    /// One line.
+    /// The state as one line of text.
     pub fn line(&self) -> String {
         let (_, progress) = self.progress();
         let times: Vec<String> = self
@@ -365,7 +365,7 @@ fn quantiles(times: &Spectrum) -> Quantiles {
     }
 }
 
-/// A length in seconds, of a planned one.
+/// A length in seconds, with the planned length if there is one.
 fn of(length: Duration, whole: Option<Duration>) -> String {
     let seconds = length.as_secs_f64();
     match whole {

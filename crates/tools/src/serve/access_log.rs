@@ -1,5 +1,5 @@
-//! The access log: the supervisor writes the journal to a file periodically, and once more when the
-//! last worker has left.
+//! The access log: the supervisor writes the journal to a file periodically, and once more after
+//! the last worker has left.
 //!
 //! The file stays open, so writing works even when clients use up all descriptors. Its name is
 //! checked before each batch, so a file that was moved away is followed by a new one.

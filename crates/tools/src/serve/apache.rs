@@ -1,10 +1,10 @@
-//! `--apache-conf FILE`: the processing modules' directives of an Apache configuration, so that a
-//! published one can be used as it is.
+//! `--apache-conf FILE`: reads the directives of an Apache configuration that concern its
+//! processing module, so that a published configuration can be used as it is.
 //!
-//! Apache corrects values that cannot work, its oldest versions silently; a study that set
-//! `MaxSpareThreads 150` beside `MinSpareThreads 150` measured 200. The same corrections are made
-//! here (`worker_check_config`, `prefork_check_config`), and each is reported. Directives about
-//! anything but processes and threads are counted and ignored. Sources: the manual's pages of
+//! Apache corrects values that cannot work, and its oldest versions do so silently: a study that
+//! set `MaxSpareThreads 150` beside `MinSpareThreads 150` measured 200. The same corrections are
+//! made here (`worker_check_config`, `prefork_check_config`), and each is reported. Directives
+//! about anything but processes and threads are counted and ignored. Sources: the manual's pages of
 //! worker, event, prefork and mpm_common.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::path::Path;
 
 use engines::{Accept, Refused, Shape};
 
-/// The directives that are understood, by their names in small letters.
+/// The supported directives, in lower case.
 const KNOWN: &[&str] = &[
     "startservers",
     "serverlimit",
@@ -29,11 +29,11 @@ const KNOWN: &[&str] = &[
     "asyncrequestworkerfactor",
 ];
 
-/// Older names of the same.
+/// Older names of supported directives.
 const FORMER: &[(&str, &str)] =
     &[("maxclients", "maxrequestworkers"), ("maxrequestsperchild", "maxconnectionsperchild")];
 
-/// Directives of the module that gave each child a user of its own.
+/// Directives of the module that ran each child as a user of its own.
 const PERCHILD: &[&str] = &["numservers", "maxthreadsperchild", "assignuserid", "childperuserid"];
 
 /// Apache's defaults: `worker` and `event`, and `prefork` (2.4).
@@ -59,7 +59,7 @@ impl Module {
         }
     }
 
-    /// Whether a section `<IfModule WORD>` applies to it.
+    /// Whether a section `<IfModule WORD>` applies to this module.
     fn is_meant(self, word: &str) -> bool {
         let name = match self {
             Module::Worker => "worker",
@@ -110,7 +110,7 @@ pub struct Directives {
 /// Reads `file` for the engine of `shape`.
 ///
 /// # Errors
-/// With the file, the line, what was expected and what was found.
+/// The file, the line, the expected and the found value.
 pub fn read(file: &Path, shape: &Shape) -> Result<Directives, Refused> {
     let place = file.display();
     let module = Module::of(shape).ok_or_else(|| {
@@ -199,7 +199,7 @@ impl Found {
             .map_err(|_| (*line, format!("expected a number after {name}, found `{text}`")))
     }
 
-    /// The directives of other modules, which have no effect here, for the user.
+    /// The note about directives of other modules, which have no effect here.
     fn foreign(&self, module: Module) -> Option<String> {
         let others: &[&str] = match module {
             Module::Prefork => &[
@@ -231,7 +231,7 @@ impl Found {
     }
 }
 
-/// Makes Apache's corrections.
+/// Makes the corrections that Apache makes.
 fn correct(found: &Found, module: Module) -> Result<Directives, Wrong> {
     let mut notes = Vec::new();
     let is_prefork = module == Module::Prefork;

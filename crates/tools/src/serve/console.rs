@@ -18,13 +18,13 @@ use sys::poll::{PollFd, poll};
 use sys::process;
 use sys::signal::{self, Signal};
 
-/// How often keys are polled for.
+/// The interval at which keys are polled for.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// The hint.
+/// The hint about keys.
 const KEYS: &str = "keys: d disconnects the first session, q stops the server";
 
-/// The keys while the server runs.
+/// The keys while a server runs.
 pub struct Console {
     over: Arc<AtomicBool>,
     /// The terminal as it was.
@@ -41,7 +41,7 @@ impl Console {
         if console.before.is_some() {
             eprintln!("{KEYS}");
         }
-        // The thread inherits the mask, so signals reach the supervisor.
+        // A new thread inherits the mask, so signals reach the supervisor.
         let _ = signal::block(&[Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2]);
         let over = Arc::clone(&console.over);
         scope.spawn(move || listen(&over, dismiss));
@@ -53,7 +53,7 @@ impl Drop for Console {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(before) = &self.before {
-            // Keys typed during the run are not for the shell.
+            // Keys typed during the run are discarded, so that the shell does not get them.
             let _ = tcsetattr(stdin(), OptionalActions::Flush, before);
         }
     }
@@ -74,7 +74,7 @@ fn quiet() -> Option<Termios> {
     Some(before)
 }
 
-/// Obeys keys until the console is closed or the pipe ends.
+/// Executes the commands of keys until the console is closed or the pipe ends.
 fn listen(over: &AtomicBool, dismiss: &(dyn Fn() -> String + Sync)) {
     let terminal = stdin().is_terminal();
     while !over.load(Ordering::Relaxed) {
@@ -101,7 +101,7 @@ fn obey(key: u8, dismiss: &(dyn Fn() -> String + Sync)) {
     }
 }
 
-/// Stops the server by TERM, so that there is one way to stop.
+/// Stops the server by TERM, so that there is only one way to stop.
 fn stop() {
     let _ = process::kill(process::this(), Signal::TERM);
 }

@@ -1,4 +1,4 @@
-//! The platform of the web service: a folder whose files the kernel opens beneath it, CPU time and
+//! The platform of the web service: a folder beneath which the kernel opens files, CPU time and
 //! sleep.
 
 use std::fs::Metadata;
@@ -24,7 +24,8 @@ pub struct Site {
     lends: bool,
 }
 
-/// Rounds of computing between two readings of the clock: some microseconds.
+/// The number of rounds of computing between two readings of the clock; they take some
+/// microseconds.
 const ROUNDS: u32 = 2_000;
 /// The longest listing of a folder.
 const ENTRIES_MAX: usize = 10_000;
@@ -64,7 +65,7 @@ fn modified_ns(about: &Metadata) -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec() as u64)
 }
 
-/// The answer to a file system error.
+/// The answer to an error of the file system.
 fn missing(error: &io::Error) -> LookupError {
     // errno(3), Linux.
     const NO_SUCH_DEVICE: i32 = 6;
@@ -144,7 +145,7 @@ impl Platform for Site {
         let list = || -> io::Result<Vec<Entry>> {
             let root = self.root.as_ref().ok_or(io::ErrorKind::NotFound)?;
             let folder = root.find(path, Wait::May)?;
-            // The folder that was opened, even if its name has changed since.
+            // The folder that was opened, even if it has been renamed since.
             let entries = std::fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
             let mut found = Vec::new();
             for entry in entries.take(ENTRIES_MAX) {

@@ -8,7 +8,7 @@ use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table, Wrap};
 
 use super::view::{View, age, bytes, count};
 
-/// Rows of the events.
+/// The number of rows for events.
 const EVENTS: u16 = 6;
 
 /// Draws a server.
@@ -72,7 +72,7 @@ fn rate(frame: &mut Frame<'_>, area: Rect, view: &View) {
     frame.render_widget(Sparkline::default().data(&points).style(Color::Green), inner);
 }
 
-/// The colour of a letter.
+/// The colour of a state's letter.
 fn hue(letter: char) -> Color {
     match letter {
         'R' => Color::Blue,

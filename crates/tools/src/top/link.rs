@@ -39,13 +39,13 @@ impl Link {
     /// The link to the server that `word` names.
     ///
     /// # Errors
-    /// It names no place, or no server answers there.
+    /// `word` names no place, or no server answers there.
     pub fn named(word: &str) -> Result<Link> {
         let place = match word.parse::<u32>() {
             Ok(pid) => Place::Path(folder().join(format!("{pid}.sock"))),
             Err(_) => {
                 let word = word.strip_prefix("http://").unwrap_or(word).trim_end_matches('/');
-                // A path needs no slash here, because it cannot be anything else.
+                // A word without a slash can be a path too, because it cannot be anything else.
                 let path = || Place::Path(PathBuf::from(word));
                 word.parse().ok().filter(|place| *place != Place::None).unwrap_or_else(path)
             }
@@ -61,7 +61,7 @@ impl Link {
         }
     }
 
-    /// The path or address.
+    /// The path or address of the administration.
     pub fn name(&self) -> String {
         match &self.place {
             Place::None => String::new(),
@@ -70,7 +70,7 @@ impl Link {
         }
     }
 
-    /// A line about the server, to choose from.
+    /// A line about the server, for a list to choose from.
     pub fn described(&self) -> String {
         match self.sample() {
             Ok(status) => format!(
@@ -109,10 +109,10 @@ impl Link {
         Ok(status)
     }
 
-    /// Sends an order and returns the server's answer.
+    /// Sends a command and returns the server's answer.
     ///
     /// # Errors
-    /// No server answers, or the order is refused.
+    /// No server answers, or the command is refused.
     pub fn order(&self, order: &str) -> Result<String> {
         let body = self.ask("POST", order)?;
         let answer: serde_json::Value = serde_json::from_slice(&body)?;

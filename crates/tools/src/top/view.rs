@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::admin::ServerStatus;
 
-/// Rates that are kept for the chart.
+/// The number of rates kept for the chart.
 const POINTS_MAX: usize = 120;
 
 /// How the table of workers is sorted.
@@ -31,7 +31,7 @@ pub enum Sort {
 impl Sort {
     const ALL: [Sort; 5] = [Sort::Slot, Sort::Requests, Sort::Open, Sort::Bytes, Sort::Age];
 
-    /// Its name.
+    /// The name of the order.
     pub fn name(self) -> &'static str {
         match self {
             Sort::Slot => "slot",
@@ -57,10 +57,10 @@ pub struct Rates {
 /// The cost of the processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Of one core, in percent, since the sample before.
+    /// The CPU time since the sample before, in percent of one core.
     pub cpu_percent: Option<f64>,
     pub rss_kb: u64,
-    /// Its change since the sample before.
+    /// The change of memory since the sample before.
     pub change_kb: i64,
     pub threads: usize,
     pub processes: usize,
@@ -71,13 +71,14 @@ pub struct View {
     /// The last sample.
     pub status: ServerStatus,
     pub rates: Rates,
-    /// The highest since the start of `top`; the server's own windows may know higher ones.
+    /// The highest rates since the start of `top`; the server's own windows may have seen higher
+    /// ones.
     pub most: Rates,
     pub cost: Cost,
     /// Requests a second, oldest first.
     pub points: VecDeque<f64>,
     pub sort: Sort,
-    /// The last answer to an order, or an error.
+    /// The last answer to a command, or an error.
     pub message: Option<(String, bool)>,
     tree: Option<(u64, TreeCost)>,
     pending: Option<&'static str>,
@@ -104,7 +105,7 @@ impl View {
         view
     }
 
-    /// Takes in the next sample.
+    /// Adds the next sample.
     pub fn add(&mut self, status: ServerStatus) {
         let (now, before) = (&status.sample, &self.status.sample);
         let window = now.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
@@ -167,7 +168,7 @@ impl View {
         self.sort = Sort::ALL[(at + 1) % Sort::ALL.len()];
     }
 
-    /// The workers as they are sorted.
+    /// The workers in the chosen order.
     pub fn workers(&self) -> Vec<&Worker> {
         let mut workers: Vec<&Worker> = self.status.sample.workers.iter().collect();
         match self.sort {
@@ -184,17 +185,17 @@ impl View {
         workers
     }
 
-    /// Asks to confirm an order, or withdraws the question.
+    /// Asks the user to confirm a command, or withdraws the question.
     pub fn ask(&mut self, order: Option<&'static str>) {
         self.pending = order;
     }
 
-    /// The order that waits to be confirmed.
+    /// The command that waits to be confirmed.
     pub fn asks(&self) -> Option<&'static str> {
         self.pending
     }
 
-    /// Shows the answer to an order, or an error.
+    /// Shows the answer to a command, or an error.
     pub fn answer(&mut self, answer: Result<String>) {
         self.message = Some(match answer {
             Ok(words) => (words, false),
@@ -277,7 +278,7 @@ impl View {
         ]
     }
 
-    /// CPU, memory, threads.
+    /// CPU, memory and threads as text.
     pub fn cost_words(&self) -> String {
         let cost = &self.cost;
         if cost.processes == 0 {
@@ -293,7 +294,7 @@ impl View {
         format!("{cpu}, memory {rss}{change}, {processes} processes, {threads} threads")
     }
 
-    /// The accept queue.
+    /// The accept queue as text.
     pub fn queue_words(&self) -> String {
         let queue = &self.status.sample.queue;
         let handed = match queue.handoff {
@@ -351,7 +352,7 @@ pub(super) mod tests {
             ..Worker::default()
         };
         let mut sample = Sample { schema: 2, at_ns: second * 1_000_000_000, ..Sample::default() };
-        // No process has this number, so the view reads nothing about this one.
+        // No process has this id, so the view reads nothing from `/proc`.
         sample.pid = i32::MAX;
         sample.phase = "ready".to_owned();
         sample.totals.answered = answered;

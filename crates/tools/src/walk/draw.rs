@@ -10,7 +10,7 @@ use ratatui::widgets::{Block, Paragraph};
 use services::game::packet::{Place, Role};
 use std::collections::BTreeMap;
 
-/// Lines of messages, if the map has three times as many.
+/// The number of lines for messages, if the map has three times as many.
 const TALK: u16 = 5;
 /// Hints about keys; the first that fits is shown.
 const HINTS: [&str; 3] = [
@@ -41,7 +41,7 @@ impl View {
         View { area, corner, size }
     }
 
-    /// The cell at a place of the screen; of the two of a character the upper one.
+    /// The cell at a place of the screen; if a character shows two, the upper one.
     pub fn cell(&self, column: u16, row: u16) -> Option<Place> {
         let inside = self.area.contains((column, row).into());
         let x = self.corner.0 + column.checked_sub(self.area.x)?;
@@ -87,7 +87,7 @@ fn talk(frame: &mut Frame<'_>, area: Rect, scene: &Scene, desk: &Desk) {
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" talk ")), area);
 }
 
-/// The colour of a cell.
+/// The content of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     Beyond,
@@ -113,7 +113,7 @@ impl Look {
     }
 }
 
-/// The visible part of the map, a line of characters for two rows.
+/// The visible part of the map; one line of characters shows two rows.
 fn lines(scene: &Scene, desk: &Desk) -> Vec<Line<'static>> {
     let mut special: BTreeMap<Place, Look> = BTreeMap::new();
     special.extend(scene.steps().into_iter().map(|cell| (cell, Look::Way)));

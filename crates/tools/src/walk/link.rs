@@ -1,4 +1,4 @@
-//! The connection to a game server: packets out, packets in, and an end to each wait.
+//! The connection to a game server: packets out, packets in, and a timeout for each wait.
 
 use anyhow::{Context, Result};
 use services::game::packet::{Ask, TELL_MAX, Tell, front};
@@ -12,9 +12,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// A connection.
 pub struct Link {
     stream: TcpStream,
-    /// Received, and not whole yet.
+    /// Received bytes that are no whole packet yet.
     held: Vec<u8>,
-    /// The server has closed.
+    /// The server has closed the connection.
     is_over: bool,
 }
 
@@ -51,14 +51,14 @@ impl Link {
         }
     }
 
-    /// Whether the server has closed and everything was read.
+    /// Whether the server has closed and all packets were read.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
     fn receive(&mut self, patience: Duration) -> Result<()> {
         let mut bytes = [0; 64 * 1024];
-        // Zero would be for ever.
+        // Zero would mean no timeout.
         self.stream.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
         match self.stream.read(&mut bytes) {
             Ok(0) => self.is_over = true,

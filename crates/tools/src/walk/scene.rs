@@ -1,4 +1,4 @@
-//! The client's view of the world, from packets.
+//! The client's view of the world, as packets describe it.
 
 use super::link::Link;
 use anyhow::{Result, bail};
@@ -30,7 +30,7 @@ pub struct Scene {
     pub tick_ms: u16,
     pub tick: u32,
     pub guests: BTreeMap<u64, Guest>,
-    /// The rest of the way, the present place first.
+    /// The rest of the route, the present place first.
     pub way: Vec<Place>,
     /// Messages and events, the latest last.
     pub talk: VecDeque<String>,
@@ -141,7 +141,7 @@ impl Scene {
                 .is_some_and(|byte| byte >> (x % 8) & 1 == 1)
     }
 
-    /// The name of a session, or its number.
+    /// The name of a session, or its id.
     pub fn name(&self, id: u64) -> String {
         match self.guests.get(&id) {
             Some(guest) => guest.name.clone(),
@@ -149,7 +149,7 @@ impl Scene {
         }
     }
 
-    /// Each cell of the rest of the way.
+    /// Each cell of the rest of the route.
     pub fn steps(&self) -> Vec<Place> {
         let mut cells = Vec::new();
         let mut at = self.here();
@@ -173,7 +173,7 @@ impl Scene {
     }
 }
 
-/// The words for a reason.
+/// The text for a reason.
 pub fn goodbye(why: Bye) -> &'static str {
     match why {
         Bye::BadPacket => "it received a malformed packet",

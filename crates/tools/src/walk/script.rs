@@ -13,11 +13,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long an answer may take, and how long one may walk to arrive.
+/// How long an answer may take, and how long a walk may.
 const ANSWER: Duration = Duration::from_secs(30);
 const WALK: Duration = Duration::from_secs(600);
 
-/// Carries out the commands of a file; `-` is standard input.
+/// Executes the commands of a file; `-` is standard input.
 pub fn run(link: &mut Link, scene: &mut Scene, file: &Path) -> Result<ExitCode> {
     let text = match file.to_str() {
         Some("-") => std::io::read_to_string(std::io::stdin()).context("cannot read commands")?,
@@ -140,7 +140,7 @@ fn until(
     }
 }
 
-/// Waits until all earlier requests are answered; the server answers in order.
+/// Waits until all earlier requests are answered, which relies on the server answering in order.
 fn settle(link: &mut Link, scene: &mut Scene) -> Result<()> {
     link.ask(&Ask::Ping(u64::from(scene.tick)))?;
     until(link, scene, ANSWER, |tell, _| matches!(tell, Tell::Pong(_)).then(String::new))
@@ -156,7 +156,7 @@ fn hear(
 ) -> Result<bool> {
     let left = end.saturating_duration_since(Instant::now());
     let Some(tell) = link.tell(left)? else {
-        // A span that is over is no error for `watch`, which looks at the clock itself.
+        // The end of a span is no error for `watch`, which checks the clock itself.
         if link.is_over() && scene.bye.is_none() {
             bail!("the server has closed the connection without a reason");
         }

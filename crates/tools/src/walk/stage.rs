@@ -1,4 +1,4 @@
-//! The terminal: keys and the mouse to packets, the scene to the screen.
+//! The terminal: keys and the mouse become packets, and the scene is drawn.
 
 use super::draw;
 use super::link::Link;
@@ -20,11 +20,11 @@ const PERIOD: Duration = Duration::from_millis(15);
 /// The state of the user interface.
 #[derive(Default)]
 pub struct Desk {
-    /// The mark that goes with the keys.
+    /// The mark that keys move.
     pub mark: Place,
     /// The text being typed.
     pub text: Option<String>,
-    /// The columns and rows of cells on the screen, from this one on; set by drawing.
+    /// The part of the map that is on the screen; set by drawing.
     pub view: draw::View,
 }
 
@@ -120,7 +120,7 @@ impl Desk {
         Deed::Nothing
     }
 
-    /// A key while text is typed.
+    /// Handles a key while text is typed.
     fn write(&mut self, key: KeyCode) -> Deed {
         let Some(text) = &mut self.text else { return Deed::Nothing };
         match key {
@@ -142,7 +142,7 @@ impl Desk {
     }
 }
 
-/// Asks for a path, except for spectators and walls right beside the player.
+/// Requests a path, except for spectators and for walls right beside the player.
 fn go(to: Place, scene: &Scene) -> Deed {
     let walks = scene.role == Some(Role::Player);
     let (x, y) = scene.here();

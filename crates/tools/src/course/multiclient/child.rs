@@ -1,8 +1,9 @@
-//! One client of the crowd: a process that connects, orders, waits, and goes without a word.
+//! One client of the crowd: a process that connects, sends orders, waits, and closes without
+//! `exit`.
 //!
-//! It does what a child of the course's `multiclient` does, in the same order: print `child PID`,
+//! It does the same as a child of the course's `multiclient`, in the same order: print `child PID`,
 //! connect, seed by the process id, and for each order draw, send, read one reply, print it and
-//! pause (also after the last). It ends by closing the connection, never by `exit`.
+//! pause (also after the last).
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,12 +18,12 @@ use super::Plan;
 use super::tally::Tally;
 use crate::client::link::{self, Link};
 
-/// Clients that report why they failed; the others are only counted.
+/// The number of clients that report why they failed; the others are only counted.
 const FAILURES_SHOWN: u64 = 3;
 /// Output is printed in pieces of at most this length, which a pipe takes at once.
 const PRINT_MAX: usize = 4096;
 
-/// Lives as client `index` of the crowd, and returns its exit code.
+/// Runs client `index` of the crowd, and returns its exit code.
 pub fn run(plan: &Plan, index: u32, tally: &Tally, lock: BorrowedFd<'_>, begin: Instant) -> i32 {
     match trade(plan, index, tally, lock, begin) {
         Ok(()) => 0,
@@ -69,8 +70,8 @@ fn trade(
     page.turn()
 }
 
-/// Prints a message in one write: standard error has no buffer, and pieces of several processes
-/// would mix.
+/// Prints a message in one write, because standard error has no buffer, and pieces of several
+/// processes would mix.
 fn say(words: &str) {
     let line = format!("multiclient: child {}: {words}\n", std::process::id());
     // If standard error is closed, the message is lost.
@@ -88,8 +89,8 @@ struct Page {
 
 impl Page {
     fn new(plan: &Plan, lock: BorrowedFd<'_>) -> Result<Page> {
-        // Opened again, because a lock belongs to an open file (flock(2)), and all clients inherit
-        // one.
+        // The file is opened once more, because a lock belongs to an open file (flock(2)), and all
+        // clients inherit the same one.
         let path = format!("/proc/self/fd/{}", lock.as_raw_fd());
         let lock = File::open(&path).with_context(|| format!("cannot open {path}"))?;
         Ok(Page { text: Vec::new(), is_silent: plan.is_silent, lock })

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use seam::{BadSeed, Share};
 
-/// Length of a step of [`Tally::connects`].
+/// The width of a step of [`Tally::connects`].
 const CONNECT_STEP: Duration = Duration::from_millis(50);
-/// Steps: 12 s, which holds the retransmissions of a SYN that one waits for; the last step holds
-/// everything above.
+/// The number of steps: together 12 s, which covers the first retransmissions of a SYN; the last
+/// step holds everything above.
 const CONNECT_STEPS: usize = 240;
 
 /// The counts. All begin at zero and only grow.
 pub struct Tally {
-    /// Clients that have a connection, or had one.
+    /// Clients that are or were connected.
     pub connected: AtomicU64,
-    /// When the last of them came in, in nanoseconds since the beginning.
+    /// When the last of them connected, in nanoseconds since the start.
     connected_ns_max: AtomicU64,
-    /// How long connect(2) took: clients by steps.
+    /// The number of clients by how long connect(2) took.
     connects: [AtomicU64; CONNECT_STEPS],
     /// Replies by their meaning.
     pub shown: AtomicU64,
@@ -27,13 +27,13 @@ pub struct Tally {
     pub short_of_stock: AtomicU64,
     /// Other replies.
     pub other: AtomicU64,
-    /// Clients that could not go on.
+    /// Clients that could not continue.
     pub failed: AtomicU64,
     /// Clients that have waited long for a reply.
     pub slow: AtomicU64,
 }
 
-// SAFETY: nothing but atomic numbers, which are valid and mean nothing done when they are zero.
+// SAFETY: nothing but atomic numbers, which are valid when they are zero.
 unsafe impl Share for Tally {
     fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
         Ok(())
@@ -41,7 +41,8 @@ unsafe impl Share for Tally {
 }
 
 impl Tally {
-    /// A client is connected: `after` the start of the run, `knocked` after its call of connect(2).
+    /// Counts a connected client: `after` the start of the run, `knocked` after it called
+    /// connect(2).
     pub fn came_in(&self, after: Duration, knocked: Duration) {
         let step = usize::try_from(knocked.as_nanos() / CONNECT_STEP.as_nanos());
         let step = step.unwrap_or(CONNECT_STEPS).min(CONNECT_STEPS - 1);
@@ -51,7 +52,7 @@ impl Tally {
         self.connected.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// When the last client came in.
+    /// When the last client connected.
     pub fn all_in(&self) -> Duration {
         Duration::from_nanos(read(&self.connected_ns_max))
     }
@@ -64,8 +65,8 @@ impl Tally {
         all
     }
 
-    /// Counts a reply by its text. The rows of `show` begin with a number; "stock" without its
-    /// last letter is what half of the course's servers say.
+    /// Counts a reply by its text. The rows of `show` begin with a number. A refusal is compared
+    /// without the last letter of "stocks", which half of the course's servers omit.
     pub fn answered(&self, text: &[u8]) {
         let count = match text {
             _ if text.starts_with(b"[buy] success") => &self.bought,
@@ -84,7 +85,7 @@ impl Tally {
     }
 }
 
-/// The present count. Exact when its writers have ended.
+/// The present value of a count. It is exact once its writers have ended.
 pub fn read(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! The screen as text, from made-up beats.
+//! The screen as text, from made-up snapshots.
 
 use super::*;
 use load::faults::FaultKind;
@@ -19,8 +19,8 @@ fn plan(threads: usize) -> Plan {
     Plan { model, window, threads, ..Plan::new(target, Workload::Echo) }
 }
 
-/// A second of a thread's life in ten snapshots: 100 replies each that take `us`, and one that
-/// takes a hundred times as long.
+/// One second of a thread in ten snapshots: 100 replies each that take `us`, and one that takes a
+/// hundred times as long.
 fn second(part: usize, phase: Phase, at: u64, us: u64) -> Vec<Snapshot> {
     (0..10)
         .map(|snapshot| {
@@ -37,7 +37,7 @@ fn second(part: usize, phase: Phase, at: u64, us: u64) -> Vec<Snapshot> {
         .collect()
 }
 
-/// The same of two threads, in the order in which snapshots come.
+/// The same second of two threads, in the order in which snapshots arrive.
 fn both(phase: Phase, at: u64, us: u64) -> Vec<Snapshot> {
     let (one, two) = (second(0, phase, at, us), second(1, phase, at, us));
     one.into_iter().zip(two).flat_map(|(one, two)| [one, two]).collect()
