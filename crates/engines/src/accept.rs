@@ -33,7 +33,7 @@ pub type Arrival = (OwnedFd, SocketAddr);
 
 /// The source of a worker's connections.
 pub trait AcceptSource {
-    /// Readable when a connection may have come.
+    /// Readable when a connection may be waiting.
     fn fd(&self) -> BorrowedFd<'_>;
 
     /// A readiness loop's interest in [`AcceptSource::fd`].
@@ -62,7 +62,7 @@ pub trait AcceptSource {
         true
     }
 
-    /// A connection that came by this accept source has ended.
+    /// Reports that a connection of this accept source has ended.
     fn left(&self) {}
 }
 
@@ -83,7 +83,7 @@ enum Means {
 }
 
 impl Listeners {
-    /// Listens on `address`, or on what a predecessor has passed.
+    /// Listens on `address`, or on the listeners that a predecessor has passed.
     pub fn open(
         address: SocketAddr,
         shape: &Shape,
@@ -96,8 +96,8 @@ impl Listeners {
         Listeners::of(sockets, listening, shape, false).map_err(Fault::Wait)
     }
 
-    /// The sources for the threads of one process of a hybrid: the same listeners, with resources
-    /// of their own.
+    /// The resources for the threads of one process of a hybrid: the same listeners, and otherwise
+    /// its own.
     pub fn within(&self, shape: &Shape) -> io::Result<Listeners> {
         let sockets = self.sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
         Listeners::of(sockets, self.listening, shape, true)
@@ -115,7 +115,7 @@ impl Listeners {
             Accept::Lock => Means::Lock(lock::Shared::new(shape)?),
             // Each process of a hybrid has its own.
             Accept::Handoff if shape.container == Container::Hybrid => Means::Nothing,
-            // The parking is the buffer.
+            // Parked connections have a queue, which serves as the buffer.
             Accept::Handoff if shape.wait == Wait::Parked => Means::Nothing,
             Accept::Handoff => Means::Handoff(handoff::Lanes::new(shape, is_within)?),
             Accept::Pass => Means::Pass(pass::Channels::new(shape)?),
@@ -132,7 +132,7 @@ impl Listeners {
     ) -> Box<dyn AcceptSource + 'h> {
         let Member { first, index, workers } = member;
         let listener = self.sockets[index % self.sockets.len()].as_fd();
-        // The acceptor comes after the last worker.
+        // The acceptor's slot follows that of the last worker.
         let acceptor = board.slot(first + workers);
         match &self.means {
             // The acceptor itself accepts from the listener.
@@ -186,7 +186,7 @@ fn listeners_of(shape: &Shape) -> usize {
 fn blocks(shape: &Shape) -> bool {
     match shape.accept {
         Accept::Handoff | Accept::Pass => shape.wait != Wait::Parked,
-        // Where each connection has a worker, the supervisor accepts, and sleeps elsewhere.
+        // Where each connection has a worker, the supervisor accepts, and waits in poll(2) instead.
         _ if shape.container.is_per_connection() => false,
         _ => matches!(shape.wait, Wait::Blocking | Wait::Uring | Wait::Port),
     }
@@ -206,7 +206,8 @@ fn listen(address: SocketAddr, shape: &Shape) -> Result<(Vec<OwnedFd>, SocketAdd
     let mut address = address;
     let mut listeners = Vec::with_capacity(each);
     if options.reuse_port && address.port() != 0 {
-        // A second server of the same user would get the port too, and every other connection.
+        // Without this check a second server of the same user could share the port, and would get
+        // every other connection.
         let alone = ListenOptions { reuse_port: false, ..options };
         socket::listen(address, &alone).map_err(|error| Fault::Listen(address, error))?;
     }

@@ -1,9 +1,9 @@
 //! The administration interface of a server: a socket of its own, besides the one for clients.
 //!
 //! It runs in the supervisor's loop, which may fork and must therefore have one thread; so no code
-//! here waits. A client that neither asks nor reads keeps one of a few places for some seconds and
-//! delays no other. This module does not know the protocol: it passes bytes to an [`AdminHandler`]
-//! and sends the answer.
+//! here waits. A client that sends nothing or does not read its answer keeps one of a few slots for
+//! some seconds and delays no other client. This module does not know the protocol: it passes bytes
+//! to an [`AdminHandler`] and sends the answer.
 
 mod door;
 mod queue;
@@ -31,7 +31,7 @@ pub trait AdminHandler {
     /// Decides what to do about the bytes that a client has sent so far.
     fn handle(&mut self, request: &[u8], sample: &mut dyn FnMut() -> Sample) -> Answer;
 
-    /// An order was carried out: the answer to the client, given the report of the order.
+    /// Answers a command that was carried out, given its report.
     fn carried_out(&mut self, order: Order, words: &[String]) -> Vec<u8>;
 }
 
@@ -42,26 +42,26 @@ pub enum Answer {
     More,
     /// The answer, after which the connection is closed.
     Say(Vec<u8>),
-    /// To be carried out and then answered.
+    /// A command to carry out; the answer follows.
     Obey(Order),
 }
 
-/// A client's order.
+/// A command of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// As the first `SIGTERM`.
+    /// Drain, as the first `SIGTERM` does.
     Drain,
-    /// As two of them: connections are cut.
+    /// Cut connections, as a second `SIGTERM` does.
     Quit,
-    /// As `SIGHUP`.
+    /// Reload, as `SIGHUP` does.
     Reload,
 }
 
 /// The result of a reload.
 #[derive(Clone, Debug, Default)]
 pub struct Reload {
-    /// The new settings, of which only those are taken that can change while workers serve: idle,
-    /// write stall, drain, connections, spare workers.
+    /// The new settings. Only those are taken that can change while workers serve: idle, write
+    /// stall, drain, connections, spare workers.
     pub knobs: Option<Knobs>,
     /// Text that says what was done and what cannot be done.
     pub words: Vec<String>,

@@ -2,7 +2,7 @@
 
 use crate::axes::{Accept, Container, Wait};
 
-/// The reason why a point is impossible with any settings, and a possible alternative.
+/// Why a point is impossible with any settings, and a possible alternative.
 pub fn conflict(container: Container, accept: Accept, wait: Wait) -> Option<&'static str> {
     if container.is_per_connection() {
         if wait != Wait::Blocking {

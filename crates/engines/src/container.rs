@@ -1,5 +1,5 @@
-//! The containers: processes and threads of workers. A container starts workers, learns of their
-//! end and can kill them; the supervisor decides when.
+//! The containers: processes and threads of workers. A container starts workers, notices their end
+//! and can kill them; the supervisor decides when.
 
 pub mod hybrid;
 pub mod processes;
@@ -36,7 +36,7 @@ impl Member {
         Member { first, index: id.slot() - first, workers: common.shape.workers }
     }
 
-    /// Whether it is no worker, but the acceptor or the listener.
+    /// Whether the member is not a worker but the acceptor or the listener.
     pub fn feeds_workers(&self) -> bool {
         self.index >= self.workers
     }
@@ -55,7 +55,7 @@ pub(crate) fn serve<S: Service>(
     let accept_source = common.listeners.accept_source(member, id, common.board);
     let mut context = context(common, id, member, &*accept_source);
     let waits = if mechanism.has_listener() { member.workers } else { 0 };
-    // The service's tick is called by the first worker of all, or by the listener before it.
+    // The first worker of all, or the listener before it, calls the service's tick.
     context.is_first = member.first == common.epoch.slot() && member.index == waits;
     if mechanism.pools_sessions() {
         let (parts, most) = (common.parts, common.sessions_max());
@@ -127,9 +127,9 @@ fn lifetime(shape: &Shape, id: WorkerId, index: usize) -> u64 {
     u64::from(most - jitter)
 }
 
-/// The part of the connections that the worker `index` may have.
+/// The share of the connections that the worker `index` may have.
 fn share<S: Service>(common: &Common<'_, S>, index: usize) -> Share {
-    // An acceptor has no part of its own; it asks for the first worker's.
+    // An acceptor has no share of its own; it uses the first worker's.
     let workers = common.shape.workers.max(1);
     let most = if common.shape.wait == Wait::Blocking { 1 } else { usize::MAX };
     let index = if index < workers { index } else { 0 };

@@ -21,7 +21,7 @@ pub struct WorkerContext<'a, S: Service> {
     pub assets: &'a Assets,
     pub knobs: &'a Knobs,
     pub id: WorkerId,
-    /// It calls the service's tick.
+    /// The worker calls the service's tick.
     pub is_first: bool,
     pub board: &'a Board,
     pub listener: BorrowedFd<'a>,
@@ -34,30 +34,30 @@ pub struct WorkerContext<'a, S: Service> {
     /// The extra worker's bell, where there is such a worker.
     pub orders: Option<&'a EventFd>,
     pub effects: Effects,
-    /// It ends with its connection, and the supervisor sees that end.
+    /// The worker ends with its connection, and the supervisor notices that end.
     pub is_visit: bool,
-    /// The part of the server's connections that this worker may have.
+    /// The worker's share of the server's connections.
     pub share: Share,
     /// The number of connections after which its process is replaced.
     pub lifetime: u64,
-    /// The place where its jobs run.
+    /// Where its jobs run.
     pub helping: Helping,
-    /// The edition of the settings that it knows.
+    /// The edition of the settings that the worker knows.
     pub edition: Cell<u32>,
-    /// The worker's step when there is a newer one.
+    /// The function to call when there is a newer edition.
     pub renew: Option<&'a Renew<'a>>,
 }
 
-/// The place where a worker's jobs run.
+/// Where a worker's jobs run.
 #[derive(Clone, Copy)]
 pub struct Helping {
     /// The most helpers; 0: the worker runs jobs itself.
     pub most: usize,
-    /// They start with the worker, not with the first jobs.
+    /// The helpers start with the worker, not with the first jobs.
     pub is_beforehand: bool,
 }
 
-/// A worker's part of the connections.
+/// A worker's share of the connections.
 #[derive(Clone, Copy)]
 pub struct Share {
     /// The number of processes among which connections are divided first.
@@ -85,26 +85,26 @@ impl<S: Service> WorkerContext<'_, S> {
         self.board.slot(self.id.slot())
     }
 
-    /// The server's phase as it concerns this worker: a dismissed worker leaves.
+    /// The server's phase as it concerns this worker: to a dismissed worker the server drains.
     #[inline]
     pub fn phase(&self) -> Phase {
         let phase = self.board.phase();
         if self.slot().is_dismissed() { phase.max(Phase::Leaving) } else { phase }
     }
 
-    /// The worker can accept connections from here on.
+    /// Reports that the worker can accept connections.
     pub fn ready(&self) {
         self.slot().set_state(SlotState::Ready);
         self.bell.ring();
     }
 
-    /// Whether no connection will come any more; to be asked by a worker that has just found none.
+    /// Whether no more connections will come; for a worker that has just found none.
     pub fn is_over(&self) -> bool {
         let phase = self.phase();
         phase > Phase::Ready && (phase >= Phase::Forced || self.accept_source.is_over())
     }
 
-    /// A turn of the loop begins; true if the settings have changed since the last one.
+    /// Begins a turn of the loop; true if the settings have changed since the last one.
     #[inline]
     pub fn turn(&self, now: Instant) -> bool {
         let slot = self.slot();
@@ -115,7 +115,7 @@ impl<S: Service> WorkerContext<'_, S> {
         self.board.edition() != self.edition.get() && self.follow_edition()
     }
 
-    /// The turn is over, and the worker is about to wait; `doing` names its state.
+    /// Ends a turn before the worker waits; `doing` names its state.
     #[inline]
     pub fn rest(&self, doing: Doing) {
         self.count();
@@ -136,7 +136,7 @@ impl<S: Service> WorkerContext<'_, S> {
         let edition = self.board.edition();
         self.edition.set(edition);
         if let Some(renew) = self.renew {
-            // The supervisor has reported it already.
+            // The supervisor has printed the report already.
             let _ = renew(edition);
         }
         true
@@ -160,26 +160,26 @@ impl<S: Service> WorkerContext<'_, S> {
         self.board.settings().write_stall()
     }
 
-    /// Something was due at `due` and is noticed at `now`.
+    /// Records that an event that was due at `due` is noticed at `now`.
     #[inline]
     pub fn note_late(&self, due: Instant, now: Instant) {
         let late = now.since(due).as_nanos();
         self.slot().note_late(u64::try_from(late).unwrap_or(u64::MAX));
     }
 
-    /// A connection has come.
+    /// Counts a new connection.
     pub fn opened(&self, now: Instant) {
-        // In this order a reader that reads `accepted` first never takes the server for idle.
+        // In this order, a reader that reads `accepted` first never takes the server for idle.
         self.slot().open.add(1);
         self.slot().accepted.add(1);
         self.board.began(now.ns());
     }
 
-    /// A connection has ended. The bell tells the supervisor if it was the last of all.
+    /// Counts the end of a connection. The bell tells the supervisor if it was the last of all.
     pub fn closed(&self, now: Instant) {
         let is_last = self.slot().open.read() == 1;
         if is_last {
-            // A reader that sees no connection must see since when.
+            // A reader that sees no connection must also see since when.
             self.board.ended(now.ns());
         }
         self.slot().open.sub(1);
@@ -200,7 +200,7 @@ impl<S: Service> WorkerContext<'_, S> {
         }
     }
 
-    /// Rings the extra worker if a session asked for it, and prints what the sessions noted.
+    /// Rings the extra worker if a session requested it, and prints what the sessions noted.
     pub fn carry_out_effects(&self) {
         self.ring_orders();
         for note in self.effects.take_notes() {

@@ -2,8 +2,8 @@
 //! instead of once for each service.
 //!
 //! [`Erased`] is itself a [`Service`]: its sessions and jobs are boxes, its state is empty, and
-//! each call goes through one table of functions to the service that it stands for. A step costs
-//! one more indirect call and a connection one small allocation; a build is minutes shorter.
+//! each call goes through one table of functions to the actual service. A step costs one more
+//! indirect call and a connection one small allocation; a build is minutes shorter.
 
 use core::any::Any;
 use core::time::Duration;
@@ -13,7 +13,7 @@ use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, Service, Share, Step, 
 use crate::server::StateStore;
 use crate::status::Gauge;
 
-/// A session, a job or an outcome of a service that is not named.
+/// A session, a job or an outcome of the actual service.
 pub(crate) type Value = Box<dyn Any + Send>;
 
 /// A service with its state, behind one table of functions.
@@ -35,7 +35,7 @@ pub(crate) trait Object: Sync {
     fn heal(&self, dead: WorkerId);
 }
 
-/// A service and the state it works on.
+/// A service and its state.
 pub(crate) struct Bound<'a, S: Service> {
     pub service: &'a S,
     pub state: &'a S::State,
@@ -145,7 +145,7 @@ impl Service for Erased<'_> {
     }
 }
 
-/// A store that brings its state along.
+/// A store that is bound to its state.
 pub(crate) struct BoundStore<'a, T> {
     pub store: &'a mut dyn StateStore<T>,
     pub state: &'a T,

@@ -1,7 +1,7 @@
 //! A worker that serves no connections. It is a thread where workers are threads and a process
 //! where they are processes, is replaced when it dies, and leaves when the server does.
 //!
-//! Sessions of the other workers leave orders for it in the shared state and ring its bell
+//! Sessions of the other workers store orders for it in the shared state and ring its bell
 //! ([`seam::Cx::ring`]).
 
 use std::error::Error;
@@ -17,7 +17,7 @@ pub type ExtraFault = Box<dyn Error + Send + Sync>;
 
 /// A worker in addition to those that serve connections.
 pub trait ExtraWorker: Sync {
-    /// Whether it could begin, as far as that can be said before the server starts.
+    /// Checks whether the worker could begin, as far as that is known before the server starts.
     ///
     /// # Errors
     /// The missing resource, and the remedy.
@@ -48,7 +48,8 @@ pub struct ExtraWorkerEntry<'a> {
     pub bell: &'a EventFd,
     /// Print notes (stderr).
     pub verbose: bool,
-    /// The server took over from another one, whose sessions ring a bell that is not heard here.
+    /// The server took over from another one, whose sessions ring a bell that this worker does not
+    /// hear.
     pub is_successor: bool,
 }
 

@@ -33,8 +33,8 @@ const GENERATIONS: u32 = 256;
 pub struct Handover {
     epoch: u32,
     state: OwnedFd,
-    /// Closed only by the end of this process. While the process reports why it cannot take over,
-    /// the predecessor must not believe that it has ended.
+    /// Closed only by the end of this process, so that the predecessor does not take it for ended
+    /// while it reports why it cannot take over.
     ready: ManuallyDrop<OwnedFd>,
     listeners: Vec<OwnedFd>,
     others: Vec<OwnedFd>,
@@ -180,7 +180,8 @@ impl Successor {
         match self.ready.read(&mut word) {
             Ok(1) => Outcome::Ready,
             _ => {
-                // It may hang with its end of the pipe closed, and must not keep the listeners.
+                // The successor may hang with its end of the pipe closed, and must not keep the
+                // listeners.
                 let _ = self.child.kill();
                 let _ = self.child.wait();
                 Outcome::Failed

@@ -1,13 +1,13 @@
 //! Helpers: threads for the jobs that a loop must not do itself, because they may block.
 //!
 //! By default a loop has a few helpers, started when the first jobs come. With container `helped`
-//! they start before (AMPED: Pai, Druschel, Zwaenepoel, "Flash: An Efficient and Portable Web
+//! they start beforehand (AMPED: Pai, Druschel, Zwaenepoel, "Flash: An Efficient and Portable Web
 //! Server", USENIX 1999; its helpers are processes, because threads were not widely available).
 //! Without helpers the loop runs jobs in place and its other sessions wait; that paper calls this
-//! SPED and compares itself with it. Blocking engines always run jobs in place, because no other
-//! session waits there.
+//! SPED and compares itself with it. Blocking engines always run jobs in place, because each worker
+//! has only one session.
 //!
-//! The bell also reports jobs that run in place, so the loops need not know the difference.
+//! The bell also reports jobs that ran in place, so the loops need not know the difference.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,7 +21,7 @@ use sys::eventfd::EventFd;
 use crate::context::{Helping, WorkerContext};
 use crate::fault::Fault;
 
-/// The loop's way to send jobs and to collect their outcomes.
+/// How a loop sends jobs and collects their outcomes.
 pub trait Helpers<S: Service> {
     /// Readable when outcomes can be collected.
     fn bell(&self) -> BorrowedFd<'_>;

@@ -12,7 +12,7 @@ use crate::wait::uring::tactics::Tactics;
 pub struct Knobs {
     /// `epoll` in edge-triggered mode (`EPOLLET`).
     pub edge: bool,
-    /// The setup of the `io_uring` rings.
+    /// How the `io_uring` rings are set up.
     pub ring: Setup,
     /// The rings' tactics.
     pub tactics: Tactics,
@@ -36,8 +36,8 @@ pub struct Knobs {
     /// seconds or over the stall time where that is shorter; 0: any.
     pub write_rate: u64,
     /// Unsent bytes that the kernel holds for a peer (`TCP_NOTSENT_LOWAT`) until that peer has
-    /// taken one MiB in all; 0: as much as a send buffer grows to. Otherwise thousands of slow
-    /// readers would fill the kernel's memory for TCP, at the expense of all others.
+    /// taken one MiB in all; 0: as much as a send buffer grows to. Without this bound thousands of
+    /// slow readers would fill the kernel's memory for TCP, at the expense of all others.
     pub unsent_max: u32,
     /// The longest drain before it is forced.
     pub drain: Duration,
@@ -47,8 +47,8 @@ pub struct Knobs {
     pub staff: Staff,
     /// The number of threads of a port that run at one time; `None`: half of them.
     pub running: Option<usize>,
-    /// Threads for offloaded jobs, for each worker of an event engine; 0: the worker itself, while
-    /// its other sessions wait. `None`: as fits the container.
+    /// Threads for offloaded jobs, for each worker of an event engine; 0: the worker runs them
+    /// itself, while its other sessions wait. `None`: the container's default.
     pub helpers: Option<usize>,
 }
 

@@ -6,11 +6,11 @@
 //! - [`Wait`]: how a worker waits for bytes and moves them.
 //!
 //! A named engine is a row of [`PRESETS`]. The files of `wait/` hold the loops, those of `accept/`
-//! the ways to accept. `container/` starts workers and learns of their end. `supervise` is one loop
+//! the ways to accept. `container/` starts workers and notices their end. `supervise` is one loop
 //! on one thread that leads the server. `parts/` is code that several loops share. `limits.rs`
 //! derives the limits of all loops. No engine knows a protocol: all of them drive [`seam::Conn`].
 //!
-//! A server can have one worker more that serves no connections ([`ExtraWorker`]); the crate
+//! A server can have one additional worker that serves no connections ([`ExtraWorker`]); the crate
 //! `pacing` sends media from such a worker.
 
 mod accept;

@@ -29,14 +29,15 @@ pub const PORT_FILE_BYTES: usize = 4 * SEND_BYTES;
 
 /// Events that one wait takes from the kernel.
 pub const EVENTS: usize = 256;
-/// Connections that one turn accepts before it looks at the others.
+/// Connections that one turn accepts before it serves the others.
 pub const ACCEPTS: usize = 64;
-/// Sessions that one turn checks for being overdue: about 0.1 ms, during which all others wait.
+/// Sessions that one turn checks for being overdue: this takes about 0.1 ms, during which all
+/// others wait.
 pub const SWEEP_SESSIONS: usize = 256;
 /// Overdue sessions that one turn closes. Closing a session whose peer takes no output frees the
 /// kernel's buffers: 50 us, on a ring 200 us.
 pub const SWEEP_CLOSES: usize = 4;
-/// The pause between the parts of a sweep, in which others are served.
+/// The pause between the parts of a sweep, in which other sessions are served.
 pub const SWEEP_PAUSE: Duration = Duration::from_millis(1);
 /// Sessions that one turn wakes because their deadline has come. Sessions that arrived together
 /// have deadlines together, and are woken over several turns.
@@ -47,8 +48,8 @@ pub const WAKES: usize = 32;
 /// Pieces of output that one `sendmsg(2)` takes: more than a batch of replies with shared bodies
 /// has.
 pub const SEND_SLICES: usize = 16;
-/// Pieces of output that one send on a ring takes: a send on a ring cannot continue in the same
-/// turn, so it takes more.
+/// Pieces of output that one send on a ring takes. It takes more than a call, because it cannot
+/// continue in the same turn.
 pub const RING_SLICES: usize = 64;
 
 // ---- memory of one worker
@@ -70,15 +71,15 @@ pub const WAIT: Duration = Duration::from_millis(250);
 pub const LINGER: Duration = Duration::from_secs(2);
 /// The pause in accepting after descriptors or memory ran out.
 pub const ACCEPT_BACK_OFF: Duration = Duration::from_millis(100);
-/// The longest sleep of a loop without edge reports while the server drains.
+/// The longest sleep, while the server drains, of a loop that gets no edge reports.
 pub const DRAIN_LOOK: Duration = Duration::from_millis(50);
 
 // ---- sums
 
 /// `IOV_MAX` (limits.h): what one vectored call may carry.
 const IOV_MAX: usize = 1024;
-/// The longest turn: long from the first session on, each of its events then receives and sends
-/// once more. Moving these 32.5 MiB takes about 10 ms.
+/// The longest turn: it is long from the first session on, and each of its events then receives and
+/// sends once more. Moving these 32.5 MiB takes about 10 ms.
 const TURN_BYTES_MAX: usize = TURN_BYTES + SEND_BYTES + EVENTS * (RECEIVE_BYTES + SEND_BYTES_LONG);
 /// Memory that an idle event loop keeps for the next turn.
 const IDLE_BYTES_MAX: usize = RECEIVE_BYTES + BUFFERS * Buffers::KEEP_MAX;

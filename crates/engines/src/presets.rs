@@ -30,7 +30,7 @@ pub struct Preset {
     pub crowd: Crowd,
     /// Its requirements, or its limits.
     pub needs: &'static str,
-    /// The file to read, below `crates/engines/src`.
+    /// The file that shows how it works, below `crates/engines/src`.
     pub code: &'static str,
     /// The architecture it models, and the source.
     pub from: &'static str,

@@ -1,4 +1,4 @@
-//! Runs a service on a shape: listeners, scoreboard, workers, supervisor, and the end.
+//! Runs a service on a shape: listeners, scoreboard, workers, supervisor, and the shutdown.
 
 use memory::{Board, Region};
 use seam::Service;
@@ -23,8 +23,8 @@ use crate::wait::uring::tactics::{self, Rings, Tactics};
 /// `ready` is called once, when every worker can take connections.
 ///
 /// # Errors
-/// The reason why it could not start. A ready server ends only when it is stopped; its report holds
-/// later faults.
+/// Why the server could not start. A server that became ready ends only when it is stopped; its
+/// report holds later faults.
 pub fn run<S: Service>(
     server: &Server<'_, S>,
     shape: &Shape,
@@ -34,7 +34,7 @@ pub fn run<S: Service>(
     run_with(server, shape, store, Admin::default(), ready)
 }
 
-/// The same with an administration interface, and with the actions of a reload.
+/// [`run`], with an administration interface and the actions of a reload.
 ///
 /// # Errors
 /// As [`run`].
@@ -48,7 +48,7 @@ pub fn run_with<S: Service>(
     live(server, shape, None, store, admin, ready)
 }
 
-/// The same with an extra worker, which serves no connections.
+/// [`run_with`], with an extra worker, which serves no connections.
 ///
 /// # Errors
 /// As [`run`].
@@ -63,7 +63,7 @@ pub fn run_with_extra<S: Service>(
     live(server, shape, Some(extra), store, admin, ready)
 }
 
-/// Forgets which service it is, so that the rest is compiled once.
+/// Erases the service's types, so that the rest is compiled once.
 fn live<S: Service>(
     server: &Server<'_, S>,
     shape: &Shape,
@@ -100,7 +100,7 @@ fn live_erased(
     let rings = probe(shape)?;
     extra.map_or(Ok(()), ExtraWorker::check).map_err(Fault::Extra)?;
     if server.signals {
-        // Workers inherit the blocked signals, so only the supervisor gets them.
+        // Workers inherit the blocked signals, so only the supervisor receives them.
         signal::block(SIGNALS).map_err(Fault::Wait)?;
     }
     let _ = sys::limits::raise_open_files(u64::MAX);

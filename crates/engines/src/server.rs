@@ -1,5 +1,5 @@
-//! A server: its service and its address, the saving of its state, its stop, and the data that its
-//! workers share.
+//! A server: its service and address, how its state is saved, how it is stopped, and the data that
+//! its workers share.
 
 use std::io;
 use std::net::SocketAddr;
@@ -37,7 +37,7 @@ pub struct Server<'a, S: Service> {
     pub timer: bool,
     /// Obey `SIGTERM`, `SIGINT`, `SIGHUP`, `SIGUSR2`: for a server that owns its process.
     pub signals: bool,
-    /// Stops the server from within the process.
+    /// Stops the server from another thread of the process.
     pub control: &'a Control,
     /// The descriptor of the state, if it lies in shared memory; `SIGUSR2` hands it over.
     pub state_fd: Option<BorrowedFd<'a>>,
@@ -49,7 +49,7 @@ pub struct Server<'a, S: Service> {
 }
 
 impl<'a, S: Service> Server<'a, S> {
-    /// The same server of another service.
+    /// The same server, for another service.
     pub(crate) fn with<T: Service>(&self, service: &'a T, state: &'a T::State) -> Server<'a, T> {
         let Server { assets, address, verbose, timer, signals, control, .. } = *self;
         let Server { state_fd, others, handover, .. } = *self;
@@ -97,7 +97,7 @@ impl Control {
     }
 }
 
-/// Saves the state beyond the life of the server.
+/// Saves the state, so that it outlives the server.
 pub trait StateStore<T>: Send {
     /// Whether the state differs from the last saved one.
     fn is_changed(&mut self, state: &T) -> bool;
@@ -125,7 +125,7 @@ pub trait StateStore<T>: Send {
     }
 }
 
-/// Saves nothing.
+/// A store that saves nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoStateStore;
 
@@ -155,7 +155,7 @@ pub struct Ready {
 /// The way in which the server ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// It did not drain in time, or was stopped twice.
+    /// The server did not drain in time, or was stopped twice.
     pub forced: bool,
     /// Workers that ended unexpectedly and were replaced.
     pub replaced: u64,
@@ -184,10 +184,10 @@ pub(crate) struct Common<'a, S: Service> {
     pub stop: &'a EventFd,
     pub bell: &'a EventFd,
     pub epoch: Epoch,
-    /// The number of processes of a hybrid among which the connections are divided; within one of
-    /// them.
+    /// In a process of a hybrid: the number of processes among which the connections are divided;
+    /// otherwise 1.
     pub parts: usize,
-    /// Each worker's step after a change of the settings.
+    /// The function that each worker calls after a change of the settings.
     pub renew: Option<&'a Renew<'a>>,
     /// Frees the parts of the state that a dead worker held.
     pub heal: &'a (dyn Fn(WorkerId) + Sync),
@@ -251,7 +251,7 @@ impl<S: Service> Common<'_, S> {
         }
     }
 
-    /// Connections at one time in the whole server, or in this process of a hybrid.
+    /// The maximum number of connections in the whole server, or in this process of a hybrid.
     pub fn sessions_max(&self) -> usize {
         (self.board.settings().sessions_max() / self.parts).max(1)
     }
@@ -262,7 +262,7 @@ impl<S: Service> Common<'_, S> {
         settings.set_times(knobs.idle, knobs.write_stall);
         let wanted = knobs.sessions_max;
         let all = wanted.unwrap_or(self.server.service.limits().sessions_max);
-        // A worker for each connection takes a slot.
+        // If each connection has a worker, each also needs a slot.
         let each = self.shape.container.is_per_connection();
         settings.set_sessions_max(if each { all.min(WORKERS_MAX) } else { all });
     }

@@ -1,5 +1,5 @@
-//! The space of architectures: the parts of a point, and the reasons to refuse one. The named
-//! points are in [`PRESETS`](crate::PRESETS).
+//! The space of architectures: the parts of a point, and the reasons why some are refused. The
+//! named points are in [`PRESETS`](crate::PRESETS).
 
 use std::fmt;
 
@@ -90,12 +90,12 @@ impl Shape {
         }
     }
 
-    /// Acceptors that serve all workers; a hybrid's belong to its processes.
+    /// The number of acceptors that serve all workers; a hybrid's belong to its processes.
     pub fn acceptors(&self) -> usize {
         usize::from(self.accept.has_acceptor() && self.container != Container::Hybrid)
     }
 
-    /// The most threads or processes that the supervisor starts, acceptors included.
+    /// The maximum number of threads or processes that the supervisor starts, acceptors included.
     pub fn entries(&self) -> usize {
         self.workers / self.threads() + self.acceptors()
     }
@@ -113,7 +113,7 @@ impl Shape {
     /// Checks that the point is possible.
     ///
     /// # Errors
-    /// The reason why it is not possible, and a possible setting.
+    /// Why the point is impossible, and a possible setting.
     pub fn check(&self) -> Result<(), Refused> {
         if let Some(reason) = conflict(self.container, self.accept, self.wait) {
             return Err(Refused(format!("{self} is impossible: {reason}")));
@@ -195,8 +195,8 @@ impl Shape {
         }
     }
 
-    /// The place where a service's state must lie: in shared memory if workers are processes. A
-    /// server that is to hand its state over to the next binary needs it there in any case.
+    /// Where a service's state must lie: in shared memory if workers are processes. A server that
+    /// is to hand its state over to the next binary needs it there in any case.
     pub fn placement(&self) -> Placement {
         if self.container.is_processes() { Placement::Shared } else { Placement::Private }
     }

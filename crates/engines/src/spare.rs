@@ -1,9 +1,10 @@
-//! A pure controller of the number of processes: counts in, growth or retirement out.
+//! A pure controller of the number of processes: counts go in, a decision to start or retire comes
+//! out.
 //!
 //! Spare workers are counted one by one, but come and go by the process: `size` of them at a time,
-//! which is 1 under prefork. Where the band between the least and the most spare workers is about
-//! as wide as this quantum, a load that wobbles by one worker starts and ends whole processes. So
-//! the width of the band matters more than the speed of any step.
+//! which is 1 under prefork. If the band between the minimum and the maximum of spare workers is
+//! about as wide as a process, a load that wobbles by one worker starts and ends whole processes.
+//! So the width of the band matters more than the speed of any step.
 //!
 //! Two policies share the same [`Census`] and the same [`Terms`]. [`Policy::Apache`] does exactly
 //! what Apache's worker MPM does once a second (`perform_idle_server_maintenance`, worker.c);
@@ -27,7 +28,7 @@ use self::damped::Damped;
 pub enum Policy {
     /// As many as at the start, always.
     Static,
-    /// Apache's rule: a look each second; too few spare workers fork 1, 2, 4 up to 32 processes,
+    /// Apache's rule: one check each second; too few spare workers fork 1, 2, 4 up to 32 processes,
     /// too many end one.
     Apache,
     /// A band that is never narrower than two processes and twice the spread of the load. A deficit
@@ -66,22 +67,23 @@ impl FromStr for Policy {
 pub struct Terms {
     /// Workers in one process (`ThreadsPerChild`); 1 under prefork.
     pub size: usize,
-    /// The fewest idle workers that there should be (`MinSpareThreads`).
+    /// The minimum number of idle workers (`MinSpareThreads`).
     pub spare_min: usize,
-    /// The most idle workers that there should be (`MaxSpareThreads`).
+    /// The maximum number of idle workers (`MaxSpareThreads`).
     pub spare_max: usize,
-    /// Processes at one time (`ServerLimit`, `MaxRequestWorkers / ThreadsPerChild`).
+    /// The maximum number of processes (`ServerLimit`, `MaxRequestWorkers / ThreadsPerChild`).
     pub processes_max: usize,
 }
 
 impl Terms {
-    /// The narrowest band that Apache allows: a maximum that one more process cannot reach at once.
+    /// The narrowest band that Apache allows: its maximum is so high that one more process cannot
+    /// exceed it at once.
     pub fn widened(self) -> Terms {
         Terms { spare_max: self.spare_max.max(self.spare_min + self.size), ..self }
     }
 }
 
-/// The counts of one look at the scoreboard.
+/// The counts of one check of the scoreboard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// Workers that wait for a connection, including those of starting processes. Workers of
@@ -91,7 +93,7 @@ pub struct Census {
     pub busy: usize,
     /// Living processes, including retiring ones.
     pub processes: usize,
-    /// The retiring processes among these.
+    /// The number of retiring processes among these.
     pub retiring: usize,
 }
 
@@ -100,7 +102,7 @@ pub struct Census {
 pub struct Verdict {
     /// The action.
     pub act: Act,
-    /// The reason in words, for the log and the scoreboard.
+    /// The reason as text, for the log and the scoreboard.
     pub why: &'static str,
 }
 
@@ -116,7 +118,7 @@ pub enum Act {
     Retire(usize),
 }
 
-/// Nothing is to be done.
+/// The verdict that no action is needed.
 const fn hold(why: &'static str) -> Verdict {
     Verdict { act: Act::Hold, why }
 }
@@ -137,7 +139,7 @@ enum Rule {
 }
 
 impl Spare {
-    /// A controller that first looks at `now`.
+    /// A controller whose first check is at `now`.
     pub fn new(policy: Policy, terms: Terms, now: Instant) -> Spare {
         let rule = match policy {
             Policy::Static => Rule::Static,
@@ -152,13 +154,13 @@ impl Spare {
         self.terms
     }
 
-    /// Other terms from now on.
+    /// Puts other terms in force.
     pub fn set_terms(&mut self, terms: Terms) {
         self.terms = terms.widened();
     }
 
-    /// The most idle workers that are left alone: more than the terms say where the policy needs
-    /// that.
+    /// The maximum number of idle workers that are left alone; more than the terms say if the
+    /// policy needs it.
     pub fn ceiling(&self) -> usize {
         match &self.rule {
             Rule::Static => usize::MAX,
@@ -167,12 +169,12 @@ impl Spare {
         }
     }
 
-    /// The time of its next look; `None`: never.
+    /// The time of the next check; `None`: never.
     pub fn wakes_at(&self) -> Option<Instant> {
         (!matches!(self.rule, Rule::Static)).then_some(self.next)
     }
 
-    /// Looks, if its time has come; at another time it holds.
+    /// Checks, if the time has come; otherwise it holds.
     pub fn look(&mut self, now: Instant, census: &Census) -> Verdict {
         if self.wakes_at().is_none_or(|moment| now < moment) {
             return hold("it is not time to look");
@@ -198,7 +200,7 @@ impl Spare {
 }
 
 impl Terms {
-    /// Processes that may still be started.
+    /// The number of processes that may still be started.
     fn vacant(&self, census: &Census) -> usize {
         self.processes_max.saturating_sub(census.processes)
     }

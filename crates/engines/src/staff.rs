@@ -1,7 +1,7 @@
-//! The number of workers, the policy that decides it, and the time when a worker is replaced.
+//! The number of workers, the policy that decides it, and when a worker is replaced.
 //!
-//! The names of the options are our own; the directives of Apache's configuration are given beside
-//! them (docs/manual/mod: worker, prefork, mpm_common).
+//! The options have names of our own; each comment gives the directive of Apache's configuration
+//! (docs/manual/mod: worker, prefork, mpm_common).
 
 use crate::axes::{Accept, Container, Wait};
 use crate::shape::{Refused, SLOTS, Shape};

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The layout of [`Sample`]; a reader of another version should not guess.
+/// The layout of [`Sample`]; a reader of another version must not guess.
 pub const SCHEMA: u32 = 2;
 
 /// A server at one instant. Times are in nanoseconds, sizes in bytes.
@@ -53,7 +53,7 @@ pub struct Sample {
     pub gauges: Vec<Gauge>,
 }
 
-/// A point of the space of architectures, in words.
+/// A point of the space of architectures, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the axes carry the words")]
 pub struct ShapeFacts {
@@ -165,7 +165,7 @@ pub struct Worker {
     pub letter: char,
     /// worker, listener, acceptor or reception.
     pub role: String,
-    /// The number of times the slot was taken, by its present worker's generation.
+    /// How often the slot was taken; the generation of its present worker.
     pub generation: u32,
     /// The process.
     pub pid: i32,
@@ -192,7 +192,7 @@ pub struct Worker {
 /// An event of the workers or of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Happening {
-    /// The time since the event.
+    /// How long ago it happened.
     pub ago_ns: u64,
     /// Its kind: spawned, exited, phase, reload, spare.
     pub what: String,
@@ -200,14 +200,14 @@ pub struct Happening {
     pub worker: Option<usize>,
     /// The process, where it concerns one.
     pub pid: Option<i32>,
-    /// The reason, in words.
+    /// The reason as text.
     pub why: String,
     /// Whether it is a fault.
     pub is_fault: bool,
 }
 
 impl Gauge {
-    /// A number that goes up and down.
+    /// A number that can rise and fall.
     pub fn now(name: &str, help: &str, value: f64) -> Gauge {
         Gauge { name: name.to_owned(), help: help.to_owned(), value, ..Gauge::default() }
     }
@@ -217,7 +217,7 @@ impl Gauge {
         Gauge { is_total: true, ..Gauge::now(name, help, value) }
     }
 
-    /// The same with a label.
+    /// The gauge with a label.
     #[must_use]
     pub fn with(mut self, label: &str, value: &str) -> Gauge {
         self.labels.push((label.to_owned(), value.to_owned()));

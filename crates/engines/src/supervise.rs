@@ -47,7 +47,7 @@ const SAVE_DELAY: Duration = Duration::from_millis(50);
 /// The time that workers have to end by themselves after a force.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The descriptors that are ready after a wait.
+/// What is ready after a wait.
 struct Readiness {
     /// The pipe of the binary that takes over.
     successor: bool,
@@ -66,9 +66,9 @@ struct Supervisor<'a, S: Service, C: Crew> {
     save_at: Option<Instant>,
     save_next: Option<Instant>,
     reserve: Reserve,
-    /// A stop has begun, and connections may still wait in the kernel's queue.
+    /// The server is stopping, and connections may still wait in the kernel's queue.
     closing: Option<Closing>,
-    /// The time when the present phase ends by force.
+    /// When the present phase ends by force.
     deadline: Option<Instant>,
     /// A binary that was started to take over.
     successor: Option<Successor>,
@@ -187,7 +187,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         })
     }
 
-    /// Obeys signals and the control.
+    /// Handles signals and the control.
     fn obey_signals(&mut self, signals: Option<&SignalFd>) {
         for _ in 0..self.common.server.control.take() {
             self.stop();
@@ -214,7 +214,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    /// Sees whether the workers are ready, and whether the last connection has ended.
+    /// Checks whether the workers are ready, and whether the last connection has ended.
     fn look_at_board(&mut self, now: Instant, ready: &mut dyn FnMut()) {
         let board = self.common.board;
         if self.phase() == Phase::Starting {
@@ -242,7 +242,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    /// Lets a predecessor leave.
+    /// Tells a predecessor that it may leave.
     fn say_ready(&self) {
         if let Some(handover) = self.common.server.handover
             && let Err(error) = handover.say_ready()
@@ -251,7 +251,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    /// The last worker has left.
+    /// Finishes after the last worker has left.
     fn finish(&mut self) -> Result<(), Fault> {
         let totals = self.common.board.totals();
         (self.report.accepted, self.report.refused) = (totals.accepted, totals.refused);

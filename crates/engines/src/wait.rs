@@ -1,8 +1,8 @@
-//! Waiting for bytes and moving them. Each file has `serve`: accept, wait, move bytes, ask
-//! [`seam::Conn`] for its next interest, close.
+//! Waiting for bytes and moving them. Each file has `serve`: accept, wait, move bytes, get the next
+//! interest from [`seam::Conn`], close.
 //!
-//! A [`Mechanism`] is the data that the workers of one process share for that. Most share nothing;
-//! a parking and a completion port own the sessions of their process.
+//! A [`Mechanism`] is the data that the workers of one process share for that. Most mechanisms
+//! share nothing; the parked connections and the completion port own the sessions of their process.
 
 pub mod blocking;
 pub mod epoll;
@@ -27,10 +27,10 @@ pub(crate) trait Mechanism<S: Service>: Sync {
     /// One worker's life.
     ///
     /// # Errors
-    /// The worker cannot wait any more.
+    /// The worker can no longer wait.
     fn serve(&self, context: &WorkerContext<'_, S>, member: Member) -> Result<(), Fault>;
 
-    /// Whether the process has one pool of sessions instead of some for each worker.
+    /// Whether a process has one pool of sessions for all its workers.
     fn pools_sessions(&self) -> bool {
         false
     }
@@ -41,7 +41,7 @@ pub(crate) trait Mechanism<S: Service>: Sync {
         false
     }
 
-    /// That listener has ended.
+    /// Reports that the listener has ended.
     fn listener_ended(&self) {}
 }
 

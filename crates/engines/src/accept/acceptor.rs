@@ -47,7 +47,7 @@ pub fn serve<S: Service>(
     Ok(())
 }
 
-/// Connections that a worker has taken, those that it could not keep included.
+/// The number of connections that a worker has taken, including those that it could not keep.
 fn taken(slot: &Slot) -> u64 {
     slot.accepted.read() + slot.refused.read()
 }
@@ -68,8 +68,8 @@ impl<S: Service> Acceptor<'_, '_, S> {
             Means::Handoff(lanes) => Ok(lanes.choose(|index| slot(index).open.read())),
             Means::Pass(channels) => {
                 if self.passed.is_empty() {
-                    // The new count omits a connection that an earlier acceptor passed and that
-                    // still lies in a channel: its worker may have one too many, once.
+                    // The new count omits connections that an earlier acceptor passed and that
+                    // still lie in a channel, so a worker may once get one too many.
                     self.passed = (0..channels.len()).map(|index| taken(slot(index))).collect();
                 }
                 let passed = &self.passed;

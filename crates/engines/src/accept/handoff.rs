@@ -1,5 +1,5 @@
-//! One acceptor puts connections into a bounded buffer, workers take them out: the thread pool with
-//! sbuf (CS:APP section 12.5.4; UNP section 30.12).
+//! One acceptor puts connections into a bounded buffer, from which workers take them: the thread
+//! pool with sbuf (CS:APP section 12.5.4; UNP section 30.12).
 //!
 //! Blocking workers share one buffer, and the next free worker takes the next connection. Loops
 //! have a buffer each, because a connection stays with its loop: the acceptor chooses the loop with
@@ -18,7 +18,7 @@ use crate::axes::Wait;
 use crate::limits::WAIT;
 use crate::shape::Shape;
 
-/// Slots of a buffer by default: the SBUFSIZE of CS:APP's echo server.
+/// The default number of slots of a buffer: the SBUFSIZE of CS:APP's echo server.
 const SLOTS: usize = 16;
 
 /// The buffers of all workers.
@@ -28,8 +28,8 @@ pub struct Lanes {
     slots: usize,
     /// Each worker has its own buffer, and watches the bell.
     own: bool,
-    /// Accept a connection only for a worker that waits for one, since otherwise another process
-    /// may have such a worker.
+    /// Accept a connection only for a worker that is waiting, because otherwise another process may
+    /// have an idle worker for it.
     modest: bool,
 }
 
@@ -54,9 +54,9 @@ impl Lanes {
         Inbox { lane: &self.lanes[if self.own { index } else { 0 }], own: self.own, acceptor }
     }
 
-    /// The worker that gets the next connection, once its buffer has room; `None` if there is no
-    /// such worker for [`WAIT`]. `open` gives the number of a worker's connections. Only the
-    /// acceptor puts connections into buffers, so the room stays.
+    /// The worker for the next connection, once its buffer has room; `None` if no worker has room
+    /// for [`WAIT`]. `open` gives the number of a worker's connections. Only the acceptor puts
+    /// connections into buffers, so the room stays.
     pub fn choose(&self, open: impl Fn(usize) -> u64) -> Option<usize> {
         let load = |lane: &usize| open(*lane) + self.lanes[*lane].buffer.len() as u64;
         let least = if self.own { (0..self.lanes.len()).min_by_key(load)? } else { 0 };
@@ -101,7 +101,7 @@ impl AcceptSource for Inbox<'_> {
             None if wait => buffer.take(WAIT),
             None if self.own => {
                 self.lane.bell.clear();
-                // A connection may have been put in before the bell was cleared.
+                // A connection may have arrived before the bell was cleared.
                 buffer.try_take()
             }
             taken => taken,
@@ -114,7 +114,7 @@ impl AcceptSource for Inbox<'_> {
     }
 
     fn is_over(&self) -> bool {
-        // In this order: an acceptor that is gone puts nothing in.
+        // The order matters: an acceptor that is gone puts no more in.
         self.acceptor.state() == SlotState::Gone && self.lane.buffer.is_empty()
     }
 }

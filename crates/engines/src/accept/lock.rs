@@ -1,8 +1,8 @@
 //! One worker at a time waits in accept(2), the one that holds the lock; the others sleep until
 //! they get it (UNP section 30.7; Apache's `AcceptMutex`).
 //!
-//! The lock names its owner, so the supervisor frees it when its owner is killed. The supervisor
-//! cannot help when the owner is stopped: no worker accepts until the owner continues.
+//! The lock names its owner, so the supervisor frees it when the owner is killed. It cannot help
+//! when the owner is stopped: then no worker accepts until the owner continues.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -14,10 +14,10 @@ use sys::socket;
 use super::{AcceptSource, Arrival};
 use crate::shape::Shape;
 
-/// The lock where all workers see it.
+/// The lock in memory that all workers share.
 pub struct Shared(Region<Turnstile>);
 
-/// The lock on a line of its own.
+/// The lock on a cache line of its own.
 #[repr(C)]
 struct Turnstile(Padded<Lock>);
 

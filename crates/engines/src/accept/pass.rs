@@ -45,9 +45,9 @@ impl Channels {
         Channel { fd: self.pairs[index].1.as_fd(), acceptor }
     }
 
-    /// The worker that gets the next connection: the one with the fewest, if it has room; `None` if
-    /// there is none for [`WAIT`]. `load` is how many connections a worker has, counting those on
-    /// their way, and `each` how many it may have.
+    /// The worker for the next connection: the one with the fewest, if it has room; `None` if none
+    /// has room for [`WAIT`]. `load` gives a worker's connections, including those on their way,
+    /// and `each` the maximum.
     pub fn choose(&self, load: impl Fn(usize) -> u64, each: u64) -> io::Result<Option<usize>> {
         self.clear_ends();
         let least = || (0..self.pairs.len()).min_by_key(|&index| load(index));
@@ -74,7 +74,7 @@ impl Channels {
         pass::send(&self.pairs[chosen].0, fd.as_fd(), peer.to_string().as_bytes())
     }
 
-    /// Takes the bytes that report ends.
+    /// Takes the bytes by which the worker reported ends of connections.
     fn clear_ends(&self) {
         let mut bytes = [0; 64];
         for (ours, _) in &self.pairs {
@@ -114,7 +114,7 @@ impl AcceptSource for Channel<'_> {
     }
 
     fn is_over(&self) -> bool {
-        // In this order: an acceptor that is gone passes nothing.
+        // The order matters: an acceptor that is gone passes no more.
         self.acceptor.state() == SlotState::Gone && !self.is_filled()
     }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Door {
     listener: Listener,
-    /// A socket in the file system, by its name and numbers, removed at the end.
+    /// A socket in the file system: its path, device and inode. It is removed at the end.
     file: Option<(PathBuf, u64, u64)>,
 }
 
@@ -24,11 +24,11 @@ enum Listener {
 }
 
 impl Door {
-    /// A socket at `path`, which only the server's own user can open. The socket of a dead server
-    /// is replaced, and with `is_successor` that of a predecessor too.
+    /// A socket at `path`, which only the server's own user can open. It replaces the socket of a
+    /// dead server, and with `is_successor` that of a predecessor too.
     ///
     /// # Errors
-    /// `AddrInUse` where another server answers there, or the path is no socket; those of bind(2).
+    /// `AddrInUse` if another server answers there or the path is no socket; those of bind(2).
     pub fn at_path(path: &Path, is_successor: bool) -> io::Result<Door> {
         if let Ok(found) = fs::symlink_metadata(path) {
             let answers = || UnixStream::connect(path).is_ok();
@@ -42,7 +42,7 @@ impl Door {
                 ));
             }
         }
-        // The socket is made under another name and then moved, so it never has the wrong
+        // The socket is made under another name and then renamed, so that it never has the wrong
         // permissions, and the replaced socket answers until then.
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}", std::process::id()));
@@ -140,7 +140,7 @@ impl Stream {
         }
     }
 
-    /// Ends the stream at once, also where a forked worker has a copy of the descriptor.
+    /// Ends the stream at once, even if a forked worker has a copy of the descriptor.
     pub(super) fn end(&self) {
         let how = std::net::Shutdown::Write;
         // A client that is gone needs no end.

@@ -9,7 +9,7 @@ use sys::poll::PollFd;
 
 use super::door::{Door, Stream};
 
-/// Clients at one time; others wait in the kernel's queue.
+/// The maximum number of clients; others wait in the kernel's queue.
 const CLIENTS_MAX: usize = 16;
 /// The time that a client may take, from connect to close.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -45,7 +45,7 @@ pub(crate) struct Request {
 }
 
 impl AdminQueue {
-    /// The time when a client's time is over, or when accepting resumes.
+    /// The earliest time at which a client's time is over or accepting resumes.
     pub(crate) fn wakes_at(&self) -> Option<Instant> {
         self.clients.iter().map(|client| client.until).chain(self.shut_until).min()
     }

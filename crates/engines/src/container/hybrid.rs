@@ -1,10 +1,10 @@
 //! One process of a hybrid: a listener and its workers, all of them threads (Apache's worker MPM).
 //!
 //! The listener accepts only while a worker of the same process is idle, so a busy process never
-//! takes a connection that an idle one could serve. When the process is asked to leave, its
-//! listener stops first, so no new connection arrives; each worker leaves when it has no connection
-//! left. A thread that ends by a fault makes the others leave in the same way, and the supervisor
-//! starts a new process.
+//! takes a connection that an idle one could serve. When the process is told to leave, its listener
+//! stops first, so no new connection arrives; each worker leaves when it has no connection left. If
+//! a thread ends by a fault, the others leave in the same way, and the supervisor starts a new
+//! process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -58,8 +58,8 @@ pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(
             };
             let thread = thread::Builder::new().name(format!("worker {}", name.slot()));
             if let Err(error) = thread.spawn_scoped(scope, work) {
-                // The threads that are there leave, and do not wait for a listener that never
-                // comes.
+                // The threads that exist leave; otherwise they would wait for a listener that is
+                // never started.
                 (index..crew.count).for_each(|rest| {
                     common.board.slot(crew.first + rest).set_state(SlotState::Gone);
                 });

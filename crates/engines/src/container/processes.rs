@@ -45,9 +45,10 @@ pub(crate) fn run<S: Service>(
 
 struct Processes<'a, S: Service> {
     common: &'a Common<'a, S>,
-    /// The living, by the bits of their names.
+    /// The living processes, by the bits of their worker's id.
     children: HashMap<u32, Child>,
-    /// Their pidfds: the cost of a look grows with the ended processes, not with the living ones.
+    /// Their pidfds in an epoll, so that the cost of a check grows with the processes that have
+    /// ended, not with the living ones.
     ends: Epoll,
     events: Events,
 }
@@ -58,7 +59,7 @@ struct Child {
     pidfd: OwnedFd,
 }
 
-/// Ends that one look finds.
+/// The maximum number of ends that one check returns.
 const ENDS: usize = 64;
 
 impl<S: Service> Crew for Processes<'_, S> {
@@ -77,7 +78,8 @@ impl<S: Service> Crew for Processes<'_, S> {
                 self.children.insert(id.bits(), Child { id, pid, pidfd });
             }
             Err(error) => {
-                // Its end would go unnoticed, and its successor would share its slot.
+                // Without a pidfd its end would go unnoticed, and its successor would share its
+                // slot.
                 let _ = process::kill(pid, Signal::KILL);
                 let _ = process::wait(pid);
                 self.common.heal(id);
@@ -88,7 +90,7 @@ impl<S: Service> Crew for Processes<'_, S> {
     }
 
     fn has_room(&self) -> bool {
-        // The connection itself, and the pidfd.
+        // One descriptor for the connection itself, one for the pidfd.
         let one = || self.ends.as_fd().try_clone_to_owned();
         one().and_then(|first| one().map(|second| (first, second))).is_ok()
     }
@@ -140,10 +142,10 @@ impl<S: Service> Processes<'_, S> {
         self.common.board.sit(id, process::this());
         let bound = process::set_parent_death_signal(Signal::KILL).map_err(Fault::Spawn);
         if process::parent() != Some(supervisor) {
-            // The supervisor was gone before this process could bind its life to it.
+            // The supervisor ended before this process could bind its life to it.
             process::exit_now(1);
         }
-        // A panic must not unwind into the supervisor's frames, which this process has a copy of.
+        // A panic must not unwind into the supervisor's frames, of which this process has a copy.
         let common = self.common;
         let member = Member::of_all(common, id);
         let is_extra = common.extra.is_some_and(|extra| extra.slot == id.slot());

@@ -1,6 +1,6 @@
 //! Admission: when a worker accepts connections, and what it does when accepting fails. All loops
-//! use this policy. No connection is accepted above the worker's limit, while descriptors are out,
-//! or while the server drains.
+//! use this policy. No connection is accepted above the worker's limit, while no descriptors are
+//! left, or while the server drains.
 //!
 //! Connections that are not accepted wait in the kernel's queue, where they cost nothing. Accepting
 //! resumes when an eighth of the room is free (the hysteresis avoids flapping), or
@@ -27,7 +27,7 @@ pub struct Admission {
 pub enum Attempt<T> {
     /// A connection.
     Taken(T),
-    /// That peer is gone already, and counted; the next may be there.
+    /// The peer is gone already, which is counted; the next connection may be there.
     Gone,
     /// No connection waits.
     Empty,
@@ -59,12 +59,12 @@ impl Admission {
         self.was_open()
     }
 
-    /// Whether it was open when last asked.
+    /// Whether it was open at the last check.
     pub fn was_open(&self) -> bool {
         !self.full && !self.draining && self.backs_off_until.is_none()
     }
 
-    /// The machine is at its limit: accepting pauses.
+    /// Pauses accepting, because the machine is at its limit.
     pub fn back_off(&mut self, now: Instant) {
         self.backs_off_until = Some(now + ACCEPT_BACK_OFF);
     }
@@ -74,17 +74,17 @@ impl Admission {
         self.backs_off_until.filter(|_| !self.draining)
     }
 
-    /// Sleeps until accepting resumes: for a worker that has nothing else to do.
+    /// Sleeps until accepting resumes; for a worker that has no other task.
     pub fn sleep_back_off(&self, now: Instant) {
         std::thread::sleep(self.resumes_at().map_or(WAIT, |moment| moment.since(now)));
     }
 
-    /// No more connections, ever.
+    /// Stops accepting for good.
     pub fn drain(&mut self) {
         self.draining = true;
     }
 
-    /// Sorts the result of an accept; a failure is counted on `slot`.
+    /// Classifies the result of an accept; a failure is counted on `slot`.
     #[inline]
     pub fn sort<T>(&mut self, accepted: io::Result<T>, now: Instant, slot: &Slot) -> Attempt<T> {
         match accepted {
@@ -95,7 +95,7 @@ impl Admission {
 
     fn failed<T>(&mut self, error: &io::Error, now: Instant, slot: &Slot) -> Attempt<T> {
         if error.kind() == io::ErrorKind::WouldBlock {
-            // From the kernel, or from a buffer into which no connection came in time.
+            // The kernel, or a buffer, had no connection in time.
             return Attempt::Empty;
         }
         match error.raw_os_error() {
@@ -104,8 +104,8 @@ impl Admission {
                 slot.refuse(Refusal::Exhausted);
                 Attempt::Exhausted
             }
-            // accept(2) reports errors pending on the new connection: treat it as if it had never
-            // come.
+            // accept(2) reports errors pending on the new connection; treat it as if it had never
+            // arrived.
             _ => {
                 slot.refuse(Refusal::Gone);
                 Attempt::Gone

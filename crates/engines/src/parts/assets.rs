@@ -1,6 +1,6 @@
 //! Files that sessions send. The launcher opens them and names them by number, or a session opens
-//! them later and lends them to the engine. The kernel sends them from its own pages, or the engine
-//! reads them piece by piece.
+//! them later and lends them to the engine. The kernel sends them from its page cache, or the
+//! engine reads them piece by piece.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use seam::{AssetId, Out, Source};
 use sys::beneath::{Wait, read_at};
 
-/// The files of a server. Frozen before the first worker starts.
+/// The files of a server. The list is fixed before the first worker starts.
 #[derive(Debug, Default)]
 pub struct Assets {
     files: Vec<File>,
@@ -19,7 +19,7 @@ pub struct Assets {
 const PIECE: usize = 64 * 1024;
 
 impl Assets {
-    /// Adds an open file and tells its name.
+    /// Adds an open file and returns its number.
     pub fn add(&mut self, file: File) -> AssetId {
         self.files.push(file);
         AssetId(self.files.len() as u32 - 1)

@@ -10,17 +10,17 @@ use super::pace::{Pace, Taking};
 use crate::context::WorkerContext;
 use crate::limits::LINGER;
 
-/// A session and its socket; `X` is the additional record of one kind of loop.
+/// A session and its socket; `X` is the additional record that one kind of loop needs.
 pub struct Connection<S: Service, X> {
     pub conn: Conn<S>,
     pub fd: OwnedFd,
     /// The time when bytes last moved, in either direction.
     pub active: Instant,
-    /// The time when the loop looks at it even if nothing moves; [`Instant::NEVER`] if it need not.
+    /// When the loop checks it even if no bytes move; [`Instant::NEVER`] if it need not.
     pub scheduled: Instant,
     /// The peer's pace in taking its output.
     pub pace: Pace,
-    /// Set when the last reply is out; until then the peer may still send before it is cut off.
+    /// Set when the last reply has left; until then the peer may still send before it is cut off.
     pub linger: Option<Instant>,
     /// The peer has stopped sending.
     pub ended: bool,
@@ -30,7 +30,7 @@ pub struct Connection<S: Service, X> {
 /// The reason why a connection is overdue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overdue {
-    /// Nothing moved for too long: flush and close.
+    /// No bytes moved for too long: flush and close.
     Idle,
     /// The peer takes no output: cut it off.
     Stalled,
@@ -53,14 +53,14 @@ impl<S: Service, X> Connection<S, X> {
         }
     }
 
-    /// The kernel took the oldest `bytes` of the output.
+    /// Records that the kernel took the oldest `bytes` of the output.
     #[inline]
     pub fn sent(&mut self, context: &WorkerContext<'_, S>, cx: &Cx<'_, S::State>, bytes: usize) {
         self.note_sent(context, cx.now, bytes);
         self.conn.sent(context.service, cx, bytes);
     }
 
-    /// The kernel took `bytes` of the output that was taken out before.
+    /// Records that the kernel took `bytes` of the output that had been taken out for it.
     #[inline]
     pub fn landed(&mut self, context: &WorkerContext<'_, S>, cx: &Cx<'_, S::State>, bytes: usize) {
         self.note_sent(context, cx.now, bytes);
@@ -99,9 +99,9 @@ impl<S: Service, X> Connection<S, X> {
         }
     }
 
-    /// The session is over and its output flushed: whether the connection lingers. It lingers where
-    /// the service ended it and the peer may still send: the write half is shut down, and until
-    /// [`LINGER`] is over the loop receives and drops input.
+    /// Whether the connection lingers, now that the session is over and its output flushed. It
+    /// lingers if the service ended it and the peer may still send: the write half is shut down,
+    /// and until [`LINGER`] is over the loop receives and drops input.
     pub fn lingers(&mut self, now: Instant, phase: Phase) -> bool {
         let is_ours = matches!(self.conn.why(), Closed::Service | Closed::Overlong);
         if self.ended || !is_ours || phase >= Phase::Forced {
@@ -109,7 +109,7 @@ impl<S: Service, X> Connection<S, X> {
         }
         if self.linger.is_none() {
             // A ring leaves a shutdown to a kernel thread, which looks the descriptor up later and
-            // may find the next connection under its number. So this is a call.
+            // may find the next connection under its number. So this is a system call.
             if socket::shutdown_write(&self.fd).is_err() {
                 return false;
             }
@@ -118,7 +118,8 @@ impl<S: Service, X> Connection<S, X> {
         true
     }
 
-    /// A stalled connection is reset by its close: the kernel would keep its output for minutes.
+    /// Makes the close of a stalled connection a reset, because the kernel would keep its output
+    /// for minutes.
     pub fn reset_if_stalled(&self) {
         if self.conn.why() == Closed::Stalled {
             let _ = socket::set_linger_reset(&self.fd);

@@ -1,8 +1,8 @@
 //! The wake-up times of sessions: a heap with lazy deletion.
 //!
-//! A session has at most one valid entry, the earliest. When that entry comes up and the session
-//! now wants to be woken later, the entry is put back. A deadline that moves with every request
-//! thus costs a comparison, not a heap operation.
+//! A session has at most one valid entry, the earliest. When that entry comes due and the session
+//! now wants to be woken later, the entry is put back. So a deadline that moves with every request
+//! costs a comparison, not a heap operation.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,7 +16,7 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// `id` wants to be woken at `wake`; `scheduled` is its valid entry, kept by the caller
+    /// Asks that `id` be woken at `wake`. `scheduled` is its valid entry, kept by the caller
     /// ([`Instant::NEVER`] if there is none).
     #[inline]
     pub fn ask(&mut self, id: SessionId, wake: Option<Instant>, scheduled: &mut Instant) {

@@ -35,7 +35,7 @@ impl<S: Service, X> At<'_, '_, S, X> {
         if *self.moved < TURN_BYTES { SEND_BYTES } else { SEND_BYTES_LONG }
     }
 
-    /// The turn of this session is over: takes back its spare memory and notes when it wants to be
+    /// Ends the turn of this session: takes back its spare memory and notes when it wants to be
     /// woken.
     #[inline]
     pub fn rest(self, wake: Option<Instant>) {
@@ -79,13 +79,13 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
             sweep_from: 0,
             sweep_every,
             moved: 0,
-            // One worker of all calls the service's tick.
+            // Only one worker calls the service's tick.
             next_tick: context.is_first.then_some(now),
             drained: false,
         }
     }
 
-    /// A turn begins: reads the clock, once.
+    /// Begins a turn: reads the clock, once.
     #[inline]
     pub fn begin_turn(&mut self) {
         self.now = self.context.now();
@@ -120,7 +120,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         id
     }
 
-    /// Ends a session; nothing of it may be in flight.
+    /// Ends a session of which no operation is in flight.
     pub fn close(&mut self, id: SessionId) -> Option<OwnedFd> {
         let connection = self.table.remove(id)?;
         let fd = connection.close(self.context.service, &self.cx(id));
@@ -210,8 +210,8 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         }
     }
 
-    /// Looks for overdue sessions from time to time, and in parts: each look can be a system call,
-    /// and thousands of them at once would delay all sessions.
+    /// Checks for overdue sessions periodically, and in parts: each check can be a system call, and
+    /// thousands of them at once would delay all sessions.
     pub fn sweep(&mut self) -> Vec<(SessionId, Overdue)> {
         if self.now < self.next_sweep {
             return Vec::new();
@@ -259,7 +259,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         ids
     }
 
-    /// Drops what is left of every session's output: the server is forced.
+    /// Drops the output of every session, because the server is forced.
     pub fn force(&mut self) -> Vec<SessionId> {
         self.admission.drain();
         let ids = self.table.ids();
@@ -309,7 +309,7 @@ fn prepared<S: Service, X>(context: &WorkerContext<'_, S>) -> (Table<Connection<
     (table, buffers)
 }
 
-/// The interval of the search for overdue sessions.
+/// The interval between two searches for overdue sessions.
 pub fn sweep_every<S: Service>(context: &WorkerContext<'_, S>) -> Duration {
     let shortest = context.idle().min(context.write_stall()).min(LINGER);
     (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(5))

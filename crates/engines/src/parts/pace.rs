@@ -1,9 +1,9 @@
 //! Whether a peer takes its output, and fast enough: the bound on slow readers, the same in every
 //! loop.
 //!
-//! Sent bytes are not taken bytes. The kernel makes room only when a third of its buffer is empty,
-//! which takes long for a slow peer; so the measure is the number of bytes that the peer's kernel
-//! has acknowledged (`SIOCOUTQ`).
+//! Bytes that are sent are not yet taken by the peer. The kernel reports room only when a third of
+//! its buffer is empty, which takes long for a slow peer. So the measure is the number of bytes
+//! that the peer's kernel has acknowledged (`SIOCOUTQ`).
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -13,33 +13,33 @@ use sys::socket;
 
 use crate::knobs::Knobs;
 
-/// The window of the rate; the stall time where that is shorter.
+/// The window over which the rate is measured, unless the stall time is shorter.
 const WINDOW: Duration = Duration::from_secs(5);
 
 /// A peer that was given this many bytes has taken nearly as many. From then on the kernel may hold
-/// a whole send buffer for it, and the server need not send as often. (The bound costs up to twice
-/// the CPU for a file of 10 MiB over loopback.)
+/// a whole send buffer for it, so that the server sends less often. (Until then, sending a file of
+/// 10 MiB over loopback costs up to twice the CPU.)
 const PROOF: u64 = 1 << 20;
 
-/// The peer's progress since the last look.
+/// The peer's progress since the last check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taking {
-    /// The peer has taken something since the last look.
+    /// The peer has taken some bytes.
     Some,
-    /// It has taken nothing.
+    /// The peer has taken no bytes.
     Nothing,
-    /// Over the last window it has taken less than it must.
+    /// Over the last window the peer has taken less than it must.
     TooLittle,
 }
 
 /// The pace at which one peer takes its output.
 #[derive(Debug)]
 pub struct Pace {
-    /// Bytes given to the kernel for it.
+    /// The number of bytes given to the kernel for the peer.
     given: u64,
     /// The number of given bytes that proves that the peer reads.
     proof: u64,
-    /// The number of given bytes that the peer's kernel had at the last look.
+    /// The number of given bytes that the peer's kernel had at the last check.
     taken: u64,
     /// The beginning of the window, and the bytes that the peer had then.
     window: Option<(Instant, u64)>,
@@ -50,7 +50,7 @@ impl Pace {
         Pace { given: 0, proof: PROOF, taken: 0, window: None }
     }
 
-    /// The kernel was given `bytes` more on `fd`.
+    /// Records that the kernel was given `bytes` more on `fd`.
     #[inline]
     pub fn give(&mut self, fd: impl AsFd, bytes: usize) {
         self.given += bytes as u64;
@@ -66,13 +66,13 @@ impl Pace {
         let _ = socket::set_unsent_max(fd, None);
     }
 
-    /// No output waits for the peer: the window ends.
+    /// Ends the window, because no output waits for the peer.
     #[inline]
     pub fn rest(&mut self) {
         self.window = None;
     }
 
-    /// Output waits: looks how much of it the peer's kernel has acknowledged on `fd`.
+    /// Checks how much of the waiting output the peer's kernel has acknowledged on `fd`.
     pub fn look(&mut self, fd: impl AsFd, now: Instant, knobs: &Knobs) -> Taking {
         let untaken = socket::unsent_bytes(fd).unwrap_or(0) as u64;
         self.judge(self.given.saturating_sub(untaken), now, knobs)

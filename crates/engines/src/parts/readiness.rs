@@ -26,7 +26,7 @@ use crate::say::say;
 
 /// A system call that reports readiness.
 pub trait Poller: Sized {
-    /// Whether it can report a change (an edge), and not only a state (a level).
+    /// Whether it can report a change (an edge), not only a state (a level).
     const TELLS_EDGES: bool;
 
     /// Whether it reports each change of a session once.
@@ -48,7 +48,7 @@ pub trait Poller: Sized {
     /// Stops watching a descriptor that stays open.
     fn remove(&mut self, fd: BorrowedFd<'_>) -> io::Result<()>;
 
-    /// A descriptor is about to be closed.
+    /// Notes that a descriptor is about to be closed.
     fn forget(&mut self, fd: BorrowedFd<'_>);
 
     /// Waits for events, at most `timeout`, and appends them to `ready`.
@@ -58,13 +58,13 @@ pub trait Poller: Sized {
 /// A readiness loop's record for each session.
 pub struct Watch {
     interest: Interest,
-    /// There may be more to read than was read.
+    /// There may be more to read.
     readable: bool,
-    /// The peer's end was reported with its last bytes: no other event will report it.
+    /// The peer's end was reported with its last bytes; no other event will report it.
     ending: bool,
     /// The last send would have blocked.
     blocked: bool,
-    /// It is in the list of sessions to continue with.
+    /// It is in the list of sessions that continue in the next turn.
     again: bool,
 }
 
@@ -83,7 +83,8 @@ struct Loop<'a, S: Service, P: Poller> {
     listening: bool,
     /// Connections since the listener was last registered.
     since_renewed: u32,
-    /// The server drains, and the poller cannot report further changes of phase.
+    /// The server drains, and the poller cannot report further changes of phase, so the loop polls
+    /// for them.
     looking: bool,
     /// A connection arrived that the poller cannot watch.
     turned_away: bool,
@@ -118,7 +119,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
             context.accept_source.interest(),
             KEY_LISTENER,
         )?;
-        // It stays readable once rung; an edge reports each further ring.
+        // The descriptor stays readable once rung; an edge reports each further ring.
         let stop = Interest { edge: P::TELLS_EDGES, ..Interest::READ };
         self.poller.add(context.stop.as_fd(), stop, KEY_STOP)?;
         self.poller.add(self.helpers.bell(), Interest::READ, KEY_JOBS)?;
@@ -150,7 +151,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     /// One round; true when the server has drained.
     fn turn(&mut self, ready: &[Ready]) -> io::Result<bool> {
         let mut is_acceptable = false;
-        // Only as many as fit a turn, so that large transfers do not delay new events.
+        // Only as many as were waiting, so that large transfers do not delay new events.
         for _ in 0..self.again.len() {
             let Some(id) = self.again.pop_front() else { break };
             if let Some(connection) = self.event_loop.table.lookup(id) {
@@ -191,7 +192,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         Ok(self.leave())
     }
 
-    /// The server has left its Ready phase.
+    /// Handles the server's leaving its Ready phase.
     fn on_stop(&mut self) -> io::Result<()> {
         let context = self.event_loop.context;
         context.slot().set_state(SlotState::Draining);
@@ -253,7 +254,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     fn accept(&mut self) -> bool {
         let context = self.event_loop.context;
         for count in 0..ACCEPTS {
-            // New connections may ask for much at once: they wait while others are served.
+            // New connections may request much at once; they wait while others are served.
             if count > 0 && self.event_loop.is_long() {
                 return true;
             }
@@ -274,7 +275,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         true
     }
 
-    /// The poller cannot watch this connection: it is closed, which is reported the first time.
+    /// Closes a connection that the poller cannot watch, and reports that the first time.
     fn turn_away(&mut self, fd: &OwnedFd) {
         self.event_loop.context.slot().refuse(Refusal::Unwatchable);
         if !std::mem::replace(&mut self.turned_away, true) {
@@ -313,10 +314,10 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         connection.x.readable |= event.readable;
         connection.x.ending |= event.hangup;
         connection.x.blocked &= !event.writable;
-        // Where the peer's end is not asked for, a hang-up means the whole connection.
+        // If the end of the peer is not watched, a hang-up means the whole connection.
         let broken = event.error || (event.hangup && !connection.x.interest.rdhup);
         if broken && !connection.x.interest.read {
-            // No receive would report it, and the event would come back forever.
+            // No receive would report the error, and its event would come back forever.
             connection.conn.abort(Closed::Reset);
         }
         let is_output = event.writable && !event.readable && !event.hangup && !event.error;
@@ -327,9 +328,9 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         }
     }
 
-    /// A peer takes output again in a turn that is long already. Its session continues in a later
-    /// turn, after other sessions that wait for the same, and its event is not reported again
-    /// meanwhile.
+    /// Handles a peer that takes output again in a turn that is long already. Its session continues
+    /// in a later turn, after other sessions that wait for the same, and its event is not reported
+    /// again until then.
     fn postpone(&mut self, id: SessionId) {
         let Some(connection) = self.event_loop.table.lookup(id) else { return };
         let Connection { x, fd, .. } = connection;
@@ -378,8 +379,8 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         self.settle(id);
     }
 
-    /// Hands out the job, sends until it would block, then asks what the session wants and changes
-    /// the difference.
+    /// Hands out the job, sends until it would block, then compares what the session wants with
+    /// what is watched, and changes the difference.
     fn settle(&mut self, id: SessionId) {
         let context = self.event_loop.context;
         let Some(mut at) = self.event_loop.at(id) else { return };
@@ -417,7 +418,8 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         }
     }
 
-    /// Everything is flushed: true if the connection lingers, else it is closed.
+    /// Handles a session whose output is flushed: true if the connection lingers, otherwise it is
+    /// closed.
     fn part(&mut self, id: SessionId) -> bool {
         let (now, phase) = (self.event_loop.now, self.event_loop.context.phase());
         let Some(connection) = self.event_loop.table.lookup(id) else { return false };

@@ -1,7 +1,8 @@
 //! A worker's sessions by id: slots that are reused, under a new generation each time.
 //!
-//! [`memory::ShardTable`] is a table with pinned values and operations in flight. Loops need
-//! neither: they keep those counts in their own records and never take a value's address.
+//! [`memory::ShardTable`] is a table whose values have fixed addresses and count operations in
+//! flight. Loops need neither: they keep those counts in their own records and never take a value's
+//! address.
 
 use std::ops::Range;
 
@@ -31,7 +32,7 @@ impl<T> Table<T> {
         let made = self.slots.len();
         let count = count.clamp(made, SessionId::INDEX_MAX as usize);
         self.slots.resize_with(count, || Slot { generation: 1, value: None });
-        // Taken from the end, so the first slot comes first.
+        // Slots are taken from the end, so the first slot comes first.
         self.free.extend((made as u32..count as u32).rev());
     }
 

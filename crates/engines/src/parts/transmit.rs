@@ -1,5 +1,5 @@
-//! Sending by calls: one `send(2)` for output in one piece, one `sendmsg(2)` for a rope, one
-//! `sendfile(2)` for a file. Loops that may wait and loops that may not share this code.
+//! Sending by calls: one `send(2)` for output in one piece, one `sendmsg(2)` for several pieces,
+//! one `sendfile(2)` for a file. Loops that may block and loops that may not share this code.
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::limits::{SEND_SLICES, SENDFILE_BYTES};
 /// Whether a call may wait for the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// As long as the socket's send timeout.
+    /// For as long as the socket's send timeout.
     May,
     /// The call answers `WouldBlock` instead.
     Not,
@@ -23,8 +23,8 @@ pub enum Wait {
 /// Sends the oldest output, once; returns how many bytes the kernel took.
 ///
 /// # Errors
-/// `WouldBlock` where the peer takes nothing; other errors of the socket or the file, and
-/// `UnexpectedEof` for a file that has become shorter: the connection can only be closed.
+/// `WouldBlock` if the peer takes nothing; other errors of the socket or the file, and
+/// `UnexpectedEof` for a file that has become shorter. Then the connection can only be closed.
 #[inline]
 pub fn transmit(assets: &Assets, fd: &OwnedFd, out: &Out, wait: Wait) -> io::Result<usize> {
     match (out.single(), wait) {
@@ -41,7 +41,7 @@ fn transmit_rope(assets: &Assets, fd: &OwnedFd, out: &Out, wait: Wait) -> io::Re
     let mut slices = [IoSlice::new(&[]); SEND_SLICES];
     let filled = out.gather(&mut slices);
     let slices = &slices[..filled];
-    // The head of a file shares a packet with its first bytes.
+    // A reply's head shares a packet with the first bytes of its file.
     match (wait, out.has_file()) {
         (Wait::Not, true) => socket::send_vectored_more_nowait(fd, slices),
         (Wait::Not, false) => socket::send_vectored_nowait(fd, slices),

@@ -1,19 +1,19 @@
 //! Apache's rule (`perform_idle_server_maintenance`, server/mpm/worker/worker.c, 2.0.45 and 2.4),
-//! unchanged: a look a second, exponential growth, one process less at a time.
+//! unchanged: one check a second, exponential growth, retirement of one process at a time.
 
 use std::time::Duration;
 
 use super::{Act, Census, Terms, Verdict, hold};
 
-/// A look a second (`SCOREBOARD_MAINTENANCE_INTERVAL`).
+/// The interval between two checks (`SCOREBOARD_MAINTENANCE_INTERVAL`).
 pub const EVERY: Duration = Duration::from_secs(1);
-/// The most processes that one look starts (`MAX_SPAWN_RATE`).
+/// The maximum number of processes that one check starts (`MAX_SPAWN_RATE`).
 const RATE_MAX: usize = 32;
 
-/// The state that one look keeps for the next.
+/// The state kept from one check to the next.
 #[derive(Clone, Debug)]
 pub struct Apache {
-    /// Processes that the next look may start (`idle_spawn_rate`).
+    /// The number of processes that the next check may start (`idle_spawn_rate`).
     rate: usize,
 }
 
@@ -27,7 +27,7 @@ impl Apache {
     pub fn judge(&mut self, terms: &Terms, census: &Census) -> Verdict {
         let rate = std::mem::replace(&mut self.rate, 1);
         if census.idle > terms.spare_max {
-            // Apache writes a byte into the pipe of death: whichever process reads it first ends.
+            // Apache writes a byte into the pipe of death; whichever process reads it first ends.
             return match census.processes > census.retiring {
                 true => Verdict { act: Act::Retire(1), why: "more idle than the most spare" },
                 false => hold("all are retiring already"),

@@ -1,13 +1,13 @@
 //! Our own rule: grow at once by the whole deficit, shrink late and all at once, within a band that
 //! widens with the load's spread.
 //!
-//! Growth is urgent, because clients wait for workers. Each look, ten times a second, starts the
-//! whole deficit, computed for the load at the time when the new processes are ready. Shrinking is
-//! not urgent: idle workers cost only memory. It waits for [`DWELL`], and longer each time it turns
-//! out to have been too early. The band's upper edge lies at least two processes and twice the
-//! standard deviation of the load above its lower edge, so that a wobbling load, and a process more
-//! or less, stay inside. The upper limit itself holds only where the load has been still for as
-//! long as the controller remembers.
+//! Growth is urgent, because clients wait for workers. Each check, ten times a second, starts the
+//! whole deficit, computed for the load at the time when the new processes will be ready. Shrinking
+//! is not urgent, because idle workers cost only memory. It waits for [`DWELL`], and longer each
+//! time it turns out to have been too early. The band's upper edge lies at least two processes and
+//! twice the standard deviation of the load above its lower edge, so that a wobbling load, and a
+//! process more or less, stay inside. The configured maximum itself applies only if the load has
+//! been still for as long as the controller remembers.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use seam::Instant;
 
 use super::{Act, Census, Terms, Verdict, hold};
 
-/// The time between two looks.
+/// The interval between two checks.
 pub const EVERY: Duration = Duration::from_millis(100);
 /// The time for which there must be too many idle workers before any process retires.
 pub const DWELL: Duration = Duration::from_secs(10);
@@ -26,17 +26,17 @@ const REGRET: Duration = Duration::from_secs(60);
 /// The load's spread is that of this window and the one before. Earlier windows are forgotten, so
 /// that a load that has dropped once does not count as wobbling.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Time constant of the load's slope, in seconds.
+/// The time constant of the load's slope, in seconds.
 const SLOPE_MEMORY: f64 = 0.3;
-/// The time to look ahead: a process's start-up time, and the time to the next look.
+/// How far to look ahead, in seconds: a process's start-up time, and the time to the next check.
 const LEAD: f64 = 0.25;
 
-/// The state that one look keeps for the next.
+/// The state kept from one check to the next.
 #[derive(Clone, Debug)]
 pub struct Damped {
     last: Instant,
     load: Option<Load>,
-    /// The time since which there have been too many.
+    /// Since when there have been too many idle workers.
     over_since: Option<Instant>,
     retired_at: Option<Instant>,
     penalty: u32,
@@ -73,7 +73,8 @@ impl Load {
         self.latest = busy;
     }
 
-    /// Whether the load varied by hardly a worker in both windows, of which one is whole.
+    /// Whether the load varied by less than about a worker in both windows, of which one is
+    /// complete.
     fn is_still(&self) -> bool {
         self.windows[1].0 > 0.0 && self.spread() < 1.0
     }
@@ -146,7 +147,7 @@ impl Damped {
         if count == 0 {
             return hold("all are retiring already");
         }
-        // The idle workers that leave must not be needed a moment later.
+        // The workers that leave must not be needed a moment later.
         let count = count.min(census.idle.saturating_sub(terms.spare_min) / terms.size);
         if count == 0 {
             return hold("a process less would be fewer idle than the least spare");

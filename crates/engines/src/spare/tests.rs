@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::*;
 
 const MS: u64 = 1_000_000;
-/// The time from a process's start until its workers are there.
+/// The time from a process's start until its workers are ready.
 const BIRTH: Duration = Duration::from_millis(40);
-/// Many threads a process, as in a study of Apache 2.0: three processes of 50, 25 to 75 of them
+/// Many threads in a process, as in a study of Apache 2.0: three processes of 50, of which 25 to 75
 /// spare.
 const MOSTLY: Terms = Terms { size: 50, spare_min: 25, spare_max: 75, processes_max: 3 };
 
@@ -23,7 +23,7 @@ struct Server {
     now: Instant,
     spawned: usize,
     retired: usize,
-    /// Worker-steps during which a client had to wait.
+    /// How many times a client had to wait: workers missing, summed over the steps.
     starved: usize,
 }
 

@@ -19,13 +19,13 @@ use crate::say::say;
 /// The time that a handshake in progress may take. The kernel does not report such handshakes, and
 /// on a busy machine the last packet waits for a core even if both ends are local.
 const AT_LEAST: Duration = Duration::from_millis(10);
-/// The time that accepting the queue may take, if the drain is not shorter: a server that serves
-/// one client at a time accepts the next when the last has left.
+/// How long accepting the queue may take, if the drain is not shorter. A server that serves one
+/// client at a time accepts the next one only when the last has left.
 const AT_MOST: Duration = Duration::from_secs(2);
-/// The time between two looks at the queue.
+/// The interval between two checks of the queue.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// The listeners are deaf.
+/// A stop in progress, while the listeners are deaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Closing {
     from: Instant,
@@ -34,14 +34,14 @@ pub(super) struct Closing {
 }
 
 impl Closing {
-    /// The time to look at the queue.
+    /// When to check the queue.
     pub fn wakes_at(&self) -> Instant {
         self.looks_at
     }
 }
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    /// The first stop drains, the second forces.
+    /// Stops the server: the first call drains, the second forces.
     pub(super) fn stop(&mut self) {
         match self.phase() {
             Phase::Ready if self.closing.is_none() => self.close_listeners(clock()),

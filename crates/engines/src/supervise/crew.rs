@@ -1,4 +1,4 @@
-//! The interface between supervisor and container: orders to workers, and reports of their ends.
+//! The interface between supervisor and container: commands to workers, and reports of their ends.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use sys::signal::Signal;
 
 use crate::accept::Arrival;
 
-/// The services of a container to the supervisor.
+/// What a container does for the supervisor.
 pub(crate) trait Crew {
     /// Starts a worker; with a visitor, the worker lasts as long as that connection.
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> io::Result<()>;
@@ -23,7 +23,7 @@ pub(crate) trait Crew {
     fn kill(&mut self) -> bool;
 }
 
-/// A worker has ended.
+/// The end of a worker.
 pub(crate) struct Ended {
     pub id: WorkerId,
     pub end: End,
@@ -38,9 +38,9 @@ pub(crate) enum End {
     Code(i32),
     /// This signal ended its process.
     Signal(Signal),
-    /// Its thread panicked, with these words.
+    /// Its thread panicked, with this message.
     Panicked(String),
-    /// It could not go on, for this reason.
+    /// It could not continue, for this reason.
     Failed(String),
     /// The cause is unknown.
     Lost(String),

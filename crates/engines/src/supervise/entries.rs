@@ -1,4 +1,4 @@
-//! The workers' places: the worker in each, and the time when an empty place is filled again.
+//! The entries for workers: which worker is in each, and when an empty one is filled again.
 
 use std::io;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) struct WorkerEntry {
     pub failures: u32,
     pub respawn_at: Option<Instant>,
     pub alive: bool,
-    /// It was asked to leave because there are too many workers.
+    /// The worker was told to leave, because there are too many.
     pub retiring: bool,
     /// Its predecessor had served its number of connections.
     pub recycled: bool,
@@ -43,7 +43,7 @@ impl WorkerEntry {
 }
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    /// Makes the entries, and starts the workers that are wanted at the start.
+    /// Makes the entries, and starts the initial workers.
     pub(super) fn open(&mut self) -> io::Result<()> {
         let (shape, generation) = (self.common.shape, self.common.epoch.generation());
         let start = shape.staffing().map_or(usize::MAX, |staffing| staffing.start);
@@ -116,7 +116,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             }
             if phase > Phase::Ready {
                 if index >= common.shape.entries() - common.shape.acceptors() {
-                    // The acceptor's workers learn that no more connections come.
+                    // This tells the acceptor's workers that no more connections come.
                     common.stop.ring();
                 }
                 continue;
@@ -156,7 +156,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn cause(&self, index: usize, end: &End, was_dismissed: bool) -> Death {
         let phase = self.phase();
         match end {
-            // It was killed because it did not end in time, or had to end at once.
+            // The supervisor killed it, because it did not end in time or had to end at once.
             End::Signal(Signal::KILL) if phase == Phase::Forced => Death::Forced,
             End::Left if self.reception.is_some() => Death::Visit,
             End::Left if phase == Phase::Forced => Death::Forced,
@@ -179,7 +179,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    /// The server could not start: ends the workers that did.
+    /// Ends the workers that did start, because the server could not.
     pub(super) fn abandon(&mut self) {
         self.enter(Phase::Forced, GRACE);
         self.crew.kill();

@@ -1,5 +1,5 @@
 //! The log of workers that started and ended: counts by reason since the start, and the last events
-//! in words.
+//! as text.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,10 +13,10 @@ use crate::status::Happening;
 /// The number of events kept.
 const EVENTS_MAX: usize = 200;
 
-/// The reason why a worker was started.
+/// Why a worker was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Birth {
-    /// The server opens.
+    /// The server started.
     Start,
     /// More spare workers were wanted.
     Demand,
@@ -40,7 +40,7 @@ impl fmt::Display for Birth {
     }
 }
 
-/// The reason why a worker is gone.
+/// Why a worker is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Death {
     /// Its connection has ended.
@@ -53,7 +53,7 @@ pub(super) enum Death {
     Shutdown,
     /// The server was forced to end.
     Forced,
-    /// It left unasked.
+    /// It left without being told to.
     Unbidden,
     /// Its process exited with this code.
     Code(i32),
@@ -63,12 +63,12 @@ pub(super) enum Death {
     Panic,
     /// It could not continue.
     Failed,
-    /// The kernel does not tell.
+    /// The kernel does not report it.
     Lost,
 }
 
 impl Death {
-    /// The meaning of an end that was not asked for.
+    /// The reason for an end that was not requested.
     pub(super) fn of(end: &End) -> Death {
         match end {
             End::Left => Death::Unbidden,
@@ -114,12 +114,12 @@ pub(super) struct EventLog {
 }
 
 impl EventLog {
-    /// An empty log; `is_read`: a client may come to read the events, else none are kept.
+    /// An empty log. Events are kept only if `is_read`, that is, if a client may come to read them.
     pub(super) fn new(is_read: bool) -> EventLog {
         EventLog { born: Vec::new(), dead: Vec::new(), events: VecDeque::new(), is_read }
     }
 
-    /// A worker was started.
+    /// Records that a worker was started.
     pub(super) fn born(&mut self, now: Instant, entry: usize, pid: Option<Pid>, why: Birth) {
         add(&mut self.born, why);
         if why != Birth::Visit {
@@ -127,7 +127,7 @@ impl EventLog {
         }
     }
 
-    /// A worker has ended; `words` say more than the reason.
+    /// Records that a worker has ended; `words` say more than the reason.
     pub(super) fn died(
         &mut self,
         now: Instant,
@@ -145,7 +145,7 @@ impl EventLog {
         }
     }
 
-    /// Something else happened.
+    /// Records another event.
     pub(super) fn note(
         &mut self,
         now: Instant,

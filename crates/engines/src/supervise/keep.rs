@@ -1,4 +1,4 @@
-//! Saving the state, also when clients have taken every descriptor.
+//! Saving the state, even when clients have taken every descriptor.
 
 use std::fs::File;
 use std::io;
@@ -23,7 +23,7 @@ impl Reserve {
         Reserve(File::open(NOTHING).ok())
     }
 
-    /// Whether no other descriptor is left, and the reserve is here.
+    /// Whether no other descriptor is left while the reserve is.
     fn is_needed(&self) -> bool {
         let is_out = |error: io::Error| matches!(error.raw_os_error(), Some(MFILE | NFILE));
         self.0.is_some() && File::open(NOTHING).is_err_and(is_out)
@@ -45,10 +45,11 @@ const NFILE: i32 = 23;
 const MFILE: i32 = 24;
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    /// Saves what is due.
+    /// Saves the state if that is due.
     pub(super) fn keep(&mut self, now: Instant) {
         if self.handed_over {
-            // Two writers of one file would undo each other's work; the successor writes it.
+            // Two writers of one file would undo each other's work; the successor is the writer
+            // now.
             return;
         }
         if self.save_next.is_some_and(|moment| moment <= now) {
@@ -83,13 +84,12 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    /// Saves where no descriptors are left but the reserve.
+    /// Saves although no descriptor but the reserve is left.
     fn save_by_reserve(&mut self) -> Result<(), String> {
         let (store, state) = (&mut *self.store, self.common.server.state);
         if !self.common.shape.container.is_processes()
             && let Some(spare) = &self.reserve.0
-            // A worker beside this process may take the descriptor that is freed here before the
-            // file does.
+            // Another process may take the descriptor that is freed here before the file does.
             && let Ok(saved) = process::apart(spare.as_fd(), || store.save(state))
         {
             return saved;

@@ -1,5 +1,5 @@
-//! Where each connection has a worker of its own, the supervisor accepts and starts the worker, as
-//! the parent does in the classic server.
+//! If each connection has a worker of its own, the supervisor accepts and starts the worker, as the
+//! parent does in the classic server.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,7 +23,8 @@ pub(super) struct Reception<'a, S: Service> {
     admission: Admission,
     /// Entries whose worker has ended.
     pub vacant: Vec<usize>,
-    /// The time of the service's next tick: no worker is always there to call it.
+    /// The time of the service's next tick. The supervisor calls it, because there may be no
+    /// worker.
     next_tick: Option<Instant>,
     effects: Effects,
     /// The supervisor's own name on the scoreboard, for its counts.
@@ -48,7 +49,7 @@ impl<'a, S: Service> Reception<'a, S> {
         })
     }
 
-    /// The time of the next task here.
+    /// When the reception has its next task.
     pub fn wakes_at(&self) -> Option<Instant> {
         let resumes_at =
             self.admission.resumes_at().filter(|_| self.common.board.phase() == Phase::Ready);
@@ -77,7 +78,7 @@ impl<'a, S: Service> Reception<'a, S> {
 }
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    /// The listener, while connections are taken.
+    /// The listener, while connections are accepted.
     pub(super) fn listens(&self) -> Option<BorrowedFd<'_>> {
         let takes = self.phase() == Phase::Ready
             && self.reception.as_ref().is_some_and(|reception| reception.admission.was_open());
@@ -120,7 +121,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
-    /// No worker could be started: the connection is closed, and the next ones wait.
+    /// Closes a connection for which no worker could be started, and pauses accepting.
     fn turn_away(&mut self, index: usize, error: &io::Error, now: Instant) {
         say!("a connection was closed because no worker can be started: {error}");
         if let Some(reception) = &mut self.reception {

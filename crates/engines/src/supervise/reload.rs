@@ -1,5 +1,5 @@
-//! `SIGHUP`: rereads the settings and puts those in force that can change while workers serve,
-//! reopens logs, and leaves data alone.
+//! `SIGHUP`: rereads the settings, applies those that can change while workers serve, and reopens
+//! logs. Data stays as it is.
 
 use seam::Service;
 
@@ -10,8 +10,8 @@ use crate::spare::Terms;
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// Reloads, and returns the report.
     ///
-    /// The order: the settings of the server; the files of the store; then a notice to the workers,
-    /// each of which calls [`crate::Admin::renew`] before its next turn.
+    /// The order is: the settings of the server; the files of the store; then a notice to the
+    /// workers, each of which calls [`crate::Admin::renew`] before its next turn.
     pub(super) fn reload(&mut self) -> Vec<String> {
         let mut words = Vec::new();
         if let Some(reload) = &mut self.admin.reload {

@@ -13,7 +13,7 @@ use crate::shape::SLOTS;
 use crate::spare::Spare;
 use crate::status::{Limits, Queue, Rates, SCHEMA, Sample, ShapeFacts, Totals, Worker};
 
-/// The approximate length of a window: it ends when the supervisor wakes.
+/// The minimum length of a window; it ends when the supervisor wakes after that.
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// The counts at the beginning of the present window, and the results of the last one.
@@ -84,7 +84,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             for (sum, why) in refused.iter_mut().zip(Refusal::ALL) {
                 *sum += slot.refusals(*why);
             }
-            // Where each connection has a worker, departed workers would fill the list.
+            // If each connection has a worker, workers that have ended would fill the list.
             if slot.state() != SlotState::Gone || self.reception.is_none() {
                 workers.push(worker);
             }
@@ -184,7 +184,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     }
 }
 
-/// A phase in a word.
+/// The name of a phase.
 pub(super) fn word(phase: Phase) -> &'static str {
     match phase {
         Phase::Starting => "starting",

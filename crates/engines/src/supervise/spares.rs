@@ -1,9 +1,9 @@
 //! Processes that come and go with the load: the supervisor gives the scoreboard's counts to the
 //! controller and carries out its decision.
 //!
-//! A surplus process is asked to leave, never killed: it takes no new connection and leaves with
-//! its last one. The supervisor asks the process with the fewest connections, and among equals the
-//! last in the table.
+//! A surplus process is told to leave, never killed: it accepts no new connection and leaves with
+//! its last one. The supervisor chooses the process with the fewest connections, and among equals
+//! the last in the table.
 
 use seam::{Instant, Service};
 
@@ -22,7 +22,7 @@ pub(super) fn controller(shape: &Shape, now: Instant) -> Option<Spare> {
 }
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    /// Starts or retires processes, if a look is due.
+    /// Starts or retires processes, if a check is due.
     pub(super) fn follow_load(&mut self, now: Instant) {
         let due = |spare: &Spare| spare.wakes_at().is_some_and(|moment| moment <= now);
         if self.phase() != Phase::Ready || !self.spare.as_ref().is_some_and(due) {
@@ -78,7 +78,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         slots.filter(is_busy).count()
     }
 
-    /// Whether the process leaves, by itself or because it was asked to.
+    /// Whether the process leaves, by itself or because it was told to.
     fn is_leaving(&self, index: usize) -> bool {
         let slot = self.common.board.slot(self.common.slot_of(index));
         slot.is_dismissed() || slot.state() == SlotState::Gone

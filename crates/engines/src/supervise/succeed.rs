@@ -8,7 +8,7 @@ use crate::handover::{Handover, Outcome, Successor};
 use crate::say::say;
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    /// Starts a successor, unless there is a reason not to, which is printed.
+    /// Starts a successor, unless there is a reason not to, which is then printed.
     pub(super) fn hand_over(&mut self) {
         let common = self.common;
         let refused = match common.server.state_fd {

@@ -1,4 +1,4 @@
-//! Serving the administration's clients, between two looks at the workers.
+//! Serves the administration's clients, between two checks of the workers.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         handler.map_or_else(Vec::new, |(door, _)| self.admin_queue.watched(door))
     }
 
-    /// Keeps the windows of the rates, and answers the administration's clients; never waits.
+    /// Updates the windows of the rates, and answers the administration's clients; never waits.
     pub(super) fn administer(&mut self, now: Instant, is_readable: bool) {
         let Some((door, mut handler)) = self.admin.handler.take() else { return };
         let board = self.common.board;

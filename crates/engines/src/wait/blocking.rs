@@ -57,7 +57,7 @@ pub fn serve_one<S: Service>(context: &WorkerContext<'_, S>, (fd, peer): Arrival
     Turn::new(context, &mut kept, fd, Peer::Net(peer)).run();
 }
 
-/// The buffers that a worker keeps from one connection to the next.
+/// What a worker keeps from one connection to the next.
 struct Kept {
     scratch: Vec<u8>,
     buffers: Buffers,
@@ -84,13 +84,13 @@ impl Kept {
     }
 }
 
-/// One connection's turn of the worker, from accept to close.
+/// A worker's turn with one connection, from accept to close.
 struct Turn<'a, 'd, S: Service> {
     context: &'a WorkerContext<'d, S>,
     kept: &'a mut Kept,
     connection: Connection<S, SessionId>,
     now: Instant,
-    /// The time of the next look at the peer's pace.
+    /// When to check the peer's pace next.
     look: Instant,
     /// The socket's receive timeout, if it is not [`WAIT`].
     timeout: Duration,
@@ -216,8 +216,8 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         }
     }
 
-    /// The peer does not take all output at once: waits, unless it takes too little or the server
-    /// is forced.
+    /// Waits, because the peer does not take all output at once, unless it takes too little or the
+    /// server is forced.
     fn endure(&mut self) {
         self.now = self.context.now();
         if self.context.phase() >= Phase::Forced {
@@ -235,7 +235,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         }
     }
 
-    /// Closes, after lingering where that is due.
+    /// Closes the connection, after lingering if that is due.
     fn finish(mut self) {
         self.now = self.context.now();
         if self.connection.lingers(self.now, self.context.phase()) {
@@ -251,7 +251,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         drop(fd);
     }
 
-    /// Receives and drops until the peer stops sending or its time is over.
+    /// Receives and drops input until the peer stops sending or its time is over.
     fn linger(&mut self) {
         self.context.rest(Doing::Closing);
         let until = self.connection.linger.unwrap_or(self.now);

@@ -52,7 +52,8 @@ impl Poller for Waiter {
     }
 
     fn forget(&mut self, _fd: BorrowedFd<'_>) {
-        // The kernel forgets a descriptor with its last copy, and a session's has no other.
+        // The kernel forgets a descriptor with its last copy, and there are no copies of a
+        // session's.
     }
 
     fn wait(&mut self, timeout: Option<Duration>, ready: &mut Vec<Ready>) -> io::Result<()> {

@@ -4,8 +4,7 @@
 //! One thread of each process, the listener, waits for all of its connections and queues each one
 //! that becomes ready. The workers take connections from the queue; a worker serves a connection
 //! until it would block, and parks it again. So a keep-alive connection costs no worker between two
-//! requests. The price is a change of threads for each request, which distinguishes this engine
-//! from a loop.
+//! requests. The price is a change of threads for each request, which a loop does not have.
 
 pub mod listener;
 pub mod parking;
@@ -28,9 +27,9 @@ use crate::parts::pace::Taking;
 use crate::parts::transmit::{Wait, transmit};
 use crate::wait::Mechanism;
 
-/// The interval at which a peer that takes no output is examined.
+/// The interval between two checks of a peer that takes no output.
 const LOOK: Duration = Duration::from_secs(2);
-/// Receives in a row from a peer that should stop sending.
+/// The number of receives in a row from a peer that should stop sending.
 const LINGER_RECEIVES: usize = 16;
 
 impl<S: Service> Mechanism<S> for ParkedConnections<S> {
@@ -79,7 +78,7 @@ fn serve<S: Service>(
         context.slot().serving.set(0);
         context.rest(Doing::Waiting);
         if let Err(panic) = served {
-            // Its session is lost; the listener must not wait for it.
+            // The session is lost; the listener must not wait for it.
             worker.serving.into_iter().for_each(|id| parking.end(id));
             resume_unwind(panic);
         }
@@ -236,14 +235,15 @@ impl<'a, S: Service> Worker<'a, '_, S> {
         }
     }
 
-    /// Parks a session until it is ready or its time is over.
+    /// Parks a session until it is ready or due.
     fn park(&mut self, mut connection: Box<Connection<S>>) {
         connection.conn.reclaim(&mut self.buffers);
         let wants = connection.conn.wants();
         let still = match (connection.linger, connection.x.blocked) {
             (Some(until), _) => until,
             (None, false) => connection.active + self.context.idle(),
-            // The interval is shorter than the stall time, because a slow peer need not be stalled.
+            // The interval is shorter than the stall time, because a peer can be too slow without
+            // being stalled.
             (None, true) => self.now + LOOK.min(self.context.write_stall() / 4),
         };
         connection.scheduled = still.min(wants.wake.unwrap_or(Instant::NEVER));
@@ -259,7 +259,7 @@ impl<'a, S: Service> Worker<'a, '_, S> {
         }
     }
 
-    /// The session is over: its connection lingers, or is closed.
+    /// Ends a session: its connection lingers, or is closed.
     fn part(&mut self, mut connection: Box<Connection<S>>) {
         if connection.lingers(self.now, self.context.phase()) {
             self.park(connection);

@@ -38,7 +38,7 @@ impl Poller for Waiter {
     }
 
     fn forget(&mut self, fd: BorrowedFd<'_>) {
-        // A closed number in the array would be reported as failed by each wait.
+        // Each wait would report a closed descriptor in the array as failed.
         let _ = self.0.remove(fd);
     }
 

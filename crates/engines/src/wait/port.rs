@@ -1,11 +1,11 @@
-//! Completion by one `io_uring(7)` for several threads, of which some run: the completion port of
-//! Windows (`GetQueuedCompletionStatus`), on Linux.
+//! Completion by one `io_uring(7)` for several threads, of which only some run: the completion port
+//! of Windows (`GetQueuedCompletionStatus`), on Linux.
 //!
 //! One thread *leads*: it waits for completions, queues the events, then takes its share of them
 //! like the others. At most R threads *run*, that is, step sessions; each holds one of R tokens.
 //! The same threads work on jobs that sessions offload, but without a token, so a job that blocks
-//! lets another thread run; of N threads at most N - 1 work, and one is left to step sessions. Idle
-//! threads rest, and the last to rest wakes first. A pure state machine decides this
+//! lets another thread run. Of N threads at most N - 1 work, so that one is left to step sessions.
+//! Idle threads sleep, and the last to fall asleep wakes first. A pure state machine decides this
 //! ([`scheduler`]).
 //!
 //! A session has at most one receive and one send in flight, and one *strand*: its events go to its
@@ -16,13 +16,17 @@
 //! which it waits, other threads with a call of their own before their next action. The
 //! alternative, leaving all submission to the leader, is worse: it sleeps in the kernel while
 //! others run, so each batch would have to wake it first, which costs as many calls and also a
-//! change of threads. Counted by `strace -c` (2 cores, Linux 6.18, calls a request of the market):
-//! one client 2.0 with any number of threads (uring 2.0, epoll 3.0); 64 clients 0.06 with one token
-//! and 0.13 with two, a third of which wake threads (uring 0.04, epoll 2.05); 64 clients at depth
-//! 16 0.006 and 0.017 (uring 0.003, epoll 0.13).
+//! change of threads.
+//!
+//! Calls for each request of the market, counted by `strace -c` (2 cores, Linux 6.18):
+//!
+//! - one client: 2.0 with any number of threads (uring 2.0, epoll 3.0);
+//! - 64 clients: 0.06 with one token and 0.13 with two, a third of which wake threads (uring 0.04,
+//!   epoll 2.05);
+//! - 64 clients at depth 16: 0.006 and 0.017 (uring 0.003, epoll 0.13).
 //!
 //! With one token (`--running 1`) no thread is woken unless a job blocks, and this engine is the
-//! loop of `uring` with a few uncontended locks. The cost comes from concurrency.
+//! loop of `uring` with a few uncontended locks. Only concurrency makes it cost more.
 
 mod accept;
 mod close;
@@ -51,8 +55,8 @@ use crate::limits::PORT_BUFFERS;
 use crate::wait::Mechanism;
 use crate::wait::uring::TOKEN_LISTENER;
 
-// Sessions have tokens below 2^60 and generations of 1 or more; this, like TOKEN_LISTENER, names no
-// session.
+// Tokens of sessions are below 2^60 and have a generation of 1 or more; this one, like
+// TOKEN_LISTENER, names no session.
 const TOKEN_STOP: u64 = 2;
 
 /// One thread of a port.
@@ -63,9 +67,9 @@ pub(super) struct PortThread<'a, 'd, S: Service> {
     me: usize,
     role: Role,
     buffers: Buffers,
-    /// The time of this batch, or of this look of the leader.
+    /// The time of this batch, or of the leader's present check.
     now: Instant,
-    /// Items that this thread will hand to the scheduler.
+    /// The items that this thread will hand to the scheduler.
     new_items: Vec<WorkItem>,
     jobs: Vec<Job<S>>,
     batch: Vec<WorkItem>,
@@ -143,7 +147,7 @@ impl<'a, S: Service> PortThread<'a, '_, S> {
         }
     }
 
-    /// Reports the end of the last action with its results, and takes the next action.
+    /// Reports the end of the last action with its results, and gets the next action.
     fn report(&mut self) -> Action<Job<S>> {
         let mut scheduler = lock(&self.port.scheduler);
         scheduler.release(self.role);
@@ -161,7 +165,7 @@ impl<'a, S: Service> PortThread<'a, '_, S> {
         action
     }
 
-    /// Leaves after a fault; its items go to the other threads.
+    /// Leaves after a fault; the other threads get its items.
     fn resign(&mut self) {
         let mut scheduler = lock(&self.port.scheduler);
         scheduler.leave(self.me, self.role);
@@ -265,7 +269,7 @@ impl<'a, S: Service> PortThread<'a, '_, S> {
             Completion::Ready { more: false, .. } => {
                 self.port.ring.hub().watch(self.context.stop.as_fd(), TOKEN_STOP);
             }
-            // `before_wait` looks at the phase.
+            // `before_wait` checks the phase.
             Completion::Ready { .. } | Completion::Quiet => {}
         }
     }

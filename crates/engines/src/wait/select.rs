@@ -43,7 +43,7 @@ impl Poller for Waiter {
     }
 
     fn forget(&mut self, fd: BorrowedFd<'_>) {
-        // A closed number in the set would fail every wait. A number that did not fit is not in it.
+        // A closed descriptor in the set would fail every wait. One that did not fit is not in it.
         let _ = self.0.remove(fd);
     }
 

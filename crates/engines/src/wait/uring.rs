@@ -10,8 +10,8 @@
 //! `ENOBUFS` is flow control: a session that found the ring empty receives into its own buffers for
 //! a while. So only as many sessions use the ring as it has buffers for.
 //!
-//! An armed receive holds its socket. So a session is closed only when nothing of it is armed or in
-//! flight.
+//! An armed receive holds its socket. So a session is closed only when none of its operations is
+//! armed or in flight.
 
 pub(super) mod accept;
 mod close;
@@ -157,7 +157,8 @@ impl<S: Service> Loop<'_, S> {
         }
         let drained = self.leave();
         loop {
-            // A settled session may leave room for a connection, and a new one has to be settled.
+            // A settled session may make room for a connection, and a new connection has to be
+            // settled.
             self.accept();
             if !self.settle_all() {
                 break;
@@ -214,8 +215,8 @@ impl<S: Service> Loop<'_, S> {
         }
     }
 
-    /// Hands out the job, starts the send, then asks what the session wants and changes the
-    /// difference.
+    /// Hands out the job, starts the send, then compares what the session wants with what is armed,
+    /// and changes the difference.
     fn settle(&mut self, id: SessionId) {
         let Some(connection) = self.event_loop.table.lookup(id) else { return };
         connection.x.dirty = false;

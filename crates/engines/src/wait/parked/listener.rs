@@ -21,9 +21,9 @@ const KEY_LISTENER: u64 = 1 << 60;
 const KEY_STOP: u64 = 2 << 60;
 const KEY_BELL: u64 = 3 << 60;
 
-/// The longest time in which reloaded settings may go unnoticed.
+/// The longest time for which reloaded settings may go unnoticed.
 const RELOAD: Duration = Duration::from_secs(5);
-/// The kernel wakes one of several processes that watch one listener.
+/// Of several processes that watch one listener, the kernel wakes only one.
 const LISTENER: Interest = Interest { exclusive: true, ..Interest::READ };
 
 /// Listens until the server drains. `first` is the worker slot of the process's first worker.
@@ -50,7 +50,7 @@ struct Listener<'a, 'd, S: Service> {
     parking: &'a ParkedConnections<S>,
     admission: Admission,
     first: usize,
-    /// Connections accepted, by which the process's life is measured.
+    /// The number of accepted connections, which decides when the process is replaced.
     accepted: u64,
     listening: bool,
     now: Instant,
@@ -73,7 +73,7 @@ impl<S: Service> Listener<'_, '_, S> {
             self.now = context.now();
             if context.turn(self.now) {
                 self.admission.set_limit(context.sessions_max());
-                // Their times were computed from the old settings.
+                // Their deadlines were computed from the old settings.
                 let parked = parking.take_where(|_| true);
                 parked.into_iter().for_each(|connection| self.queue(connection, false));
             }
@@ -100,7 +100,7 @@ impl<S: Service> Listener<'_, '_, S> {
         }
         let timeout = (soonest != Instant::NEVER).then(|| soonest.since(self.now));
         match self.context.phase() {
-            // With connections open it checks from time to time for reloaded settings.
+            // With open connections it checks periodically for reloaded settings.
             Phase::Starting | Phase::Ready if self.context.slot().open.read() > 0 => {
                 Some(timeout.map_or(RELOAD, |time| time.min(RELOAD)))
             }
@@ -128,8 +128,8 @@ impl<S: Service> Listener<'_, '_, S> {
         if let Err(parking::Ready::Parked(connection, _)) =
             self.parking.put(parking::Ready::Parked(connection, moved))
         {
-            // There is room for every session, so this cannot happen; if it did, no session may
-            // leak.
+            // There is room for every session, so this cannot happen; if it did, the session must
+            // not leak.
             self.end(*connection, Closed::Reset);
         }
     }
@@ -185,8 +185,8 @@ impl<S: Service> Listener<'_, '_, S> {
 
     // ---- the end
 
-    /// Queues parked sessions that do not know yet that the server drains; closes all of them when
-    /// it is forced.
+    /// Queues parked sessions that have not been told yet that the server drains; closes all of
+    /// them when it is forced.
     fn follow_phase(&mut self) {
         match self.context.phase() {
             Phase::Starting | Phase::Ready | Phase::Leaving => {}

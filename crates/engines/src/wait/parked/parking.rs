@@ -20,7 +20,7 @@ use crate::parts::connection;
 /// A connection that can be parked.
 pub type Connection<S> = connection::Connection<S, Parked>;
 
-/// Parking's record for each connection, besides the one that every loop keeps.
+/// What is recorded for a parked connection besides the record that every loop keeps.
 pub struct Parked {
     pub id: SessionId,
     /// The last send would have blocked.
@@ -41,7 +41,7 @@ impl Parked {
 pub enum Ready<S: Service> {
     /// A new connection.
     New(Arrival),
-    /// A parked connection: it is ready (`true`), or its time has come.
+    /// A parked connection that is ready (`true`) or due.
     Parked(Box<Connection<S>>, bool),
 }
 
@@ -51,7 +51,7 @@ pub struct ParkedConnections<S: Service> {
     queue: Buffer<Ready<S>>,
     /// Watches the parked connections, the listener and both bells.
     pub epoll: Epoll,
-    /// Rung when the listener should look.
+    /// Rung when the listener should check the shared state.
     pub bell: EventFd,
     /// Workers that wait for work.
     idle: AtomicUsize,
@@ -65,7 +65,7 @@ pub struct ParkedConnections<S: Service> {
 struct Inside<S: Service> {
     slots: Vec<Slot<S>>,
     vacant: Vec<usize>,
-    /// The earliest time at which a parked session is due, or a little before.
+    /// A lower bound for the time at which the first parked session is due.
     soonest: Instant,
 }
 
@@ -75,7 +75,7 @@ struct Slot<S: Service> {
 }
 
 impl<S: Service> ParkedConnections<S> {
-    /// A parking for up to `most` sessions.
+    /// Room for up to `most` parked sessions.
     pub fn new(most: usize) -> io::Result<ParkedConnections<S>> {
         let inside = Inside { slots: Vec::new(), vacant: Vec::new(), soonest: Instant::NEVER };
         Ok(ParkedConnections {
@@ -108,7 +108,7 @@ impl<S: Service> ParkedConnections<S> {
         ready
     }
 
-    /// A name for a new session of the listener in worker slot `shard`.
+    /// An id for a new session of the listener in worker slot `shard`.
     pub fn name(&self, shard: usize) -> SessionId {
         let mut inside = self.lock();
         let index = inside.vacant.pop().unwrap_or_else(|| {
@@ -123,7 +123,7 @@ impl<S: Service> ParkedConnections<S> {
     /// Parks a session until it is ready, or until it is due.
     ///
     /// # Errors
-    /// The session, which cannot be watched, and the reason.
+    /// The session, if it cannot be watched, and the reason.
     pub fn park(
         &self,
         connection: Box<Connection<S>>,
@@ -156,8 +156,8 @@ impl<S: Service> ParkedConnections<S> {
         Ok(())
     }
 
-    /// Queues a session again that has more to do than a turn allows; gives it back if the queue is
-    /// empty.
+    /// Queues a session again that has more to do than a turn allows; returns it if the queue is
+    /// empty, so that the caller continues.
     pub fn requeue(&self, connection: Box<Connection<S>>) -> Option<Box<Connection<S>>> {
         if self.queue.is_empty() {
             return Some(connection);
@@ -168,16 +168,16 @@ impl<S: Service> ParkedConnections<S> {
         }
     }
 
-    /// A session has ended.
+    /// Counts a session that has ended.
     pub fn end(&self, id: SessionId) {
         self.lock().vacant.push(id.index() as usize);
         self.ended.fetch_add(1, Ordering::AcqRel);
         self.bell.ring();
     }
 
-    /// Whether no work will come any more.
+    /// Whether no more work will come.
     pub fn is_over(&self) -> bool {
-        // In this order: a listener that is gone queues nothing.
+        // The order matters: a listener that is gone queues nothing.
         self.closed.load(Ordering::Acquire) && self.queue.is_empty()
     }
 
@@ -190,7 +190,7 @@ impl<S: Service> ParkedConnections<S> {
             return true;
         }
         self.starving.store(true, Ordering::SeqCst);
-        // A worker may have become idle before it could see that.
+        // A worker may have become idle before it saw the flag.
         let now = some();
         if now {
             self.starving.store(false, Ordering::SeqCst);
@@ -203,20 +203,20 @@ impl<S: Service> ParkedConnections<S> {
         self.queue.try_put(ready)
     }
 
-    /// The parked session of this name, if it is parked.
+    /// Takes out the session of this id, if it is parked.
     pub fn claim(&self, id: SessionId) -> Option<Box<Connection<S>>> {
         let mut inside = self.lock();
         let slot = inside.slots.get_mut(id.index() as usize)?;
         slot.connection.take_if(|connection| connection.x.id == id)
     }
 
-    /// The time when the first parked session is due.
+    /// A lower bound for the time at which the first parked session is due.
     pub fn soonest(&self) -> Instant {
         self.lock().soonest
     }
 
-    /// Takes out the parked sessions that `is_wanted`, and notes when the first of the others is
-    /// due.
+    /// Takes out the parked sessions for which `is_wanted` holds, and notes when the first of the
+    /// others is due.
     pub fn take_where(
         &self,
         mut is_wanted: impl FnMut(&Connection<S>) -> bool,
@@ -237,7 +237,7 @@ impl<S: Service> ParkedConnections<S> {
         taken
     }
 
-    /// The listener is gone.
+    /// Tells the workers that the listener is gone.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }

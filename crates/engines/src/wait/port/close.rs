@@ -12,20 +12,20 @@ use super::completion_port::{Connection, lock};
 use crate::wait::uring::tactics::CloseBy;
 
 impl<S: Service> PortThread<'_, '_, S> {
-    /// Counts an opened session; returns whether all others were told of a drain, and whether they
-    /// were told of a force.
+    /// Counts an opened session; returns whether the other sessions were already told of a drain,
+    /// and of a force.
     pub(super) fn count_open(&self) -> (bool, bool) {
         let leader = lock(&self.port.leader);
         let (board, slot) = (self.context.board, self.context.board.slot(self.port.slot));
-        // In this order a reader that reads `accepted` first never takes the server for idle.
+        // In this order, a reader that reads `accepted` first never takes the server for idle.
         slot.open.add(1);
         slot.accepted.add(1);
         board.began(self.now.ns());
         (leader.drained, leader.forced)
     }
 
-    /// Everything is flushed: whether the session stays, because it lingers or because an armed
-    /// receive holds the socket; the receive's last completion leads back here.
+    /// Whether the session stays although its output is flushed: because it lingers, or because an
+    /// armed receive holds the socket. The receive's last completion leads back here.
     pub(super) fn part(&mut self, connection: &mut Connection<S>) -> bool {
         let lingers = connection.lingers(self.now, self.context.phase());
         lingers || connection.x.flight.armed.is_some()
@@ -43,7 +43,7 @@ impl<S: Service> PortThread<'_, '_, S> {
         }
     }
 
-    /// The session is over, and nothing of it is in flight.
+    /// Ends a session of which no operation is in flight.
     pub(super) fn finish(&mut self, id: SessionId, connection: Connection<S>) {
         let port = self.port;
         connection.reset_if_stalled();
@@ -69,7 +69,7 @@ impl<S: Service> PortThread<'_, '_, S> {
         leader.inside -= 1;
         let is_last = slot.open.read() == 1;
         if is_last {
-            // A reader that sees no connection must see since when.
+            // A reader that sees no connection must also see since when.
             board.ended(self.now.ns());
         }
         slot.open.sub(1);

@@ -3,7 +3,7 @@
 //!
 //! A session lies in its [`Strand`]. Each of its events is a *message* in the strand's mailbox. The
 //! thread that posts the first message queues a step of the session, and no other thread steps it
-//! until that one is over (the three-state machine of [`memory::session::SharedOutbox`], here for
+//! until that step is over (the three-state machine of [`memory::session::SharedOutbox`], here for
 //! steps instead of sends). So a receive and a send that complete at the same time never step a
 //! session together, and no thread waits for a session's lock.
 
@@ -29,8 +29,8 @@ use crate::wait::uring::accept::Incoming;
 use crate::wait::uring::receive::{Flight, HasFlight};
 use crate::wait::uring::tactics::Tactics;
 
-/// Connections that a multishot accept took beyond the limit are served when a successor takes
-/// over.
+/// A multishot accept may take connections beyond the limit, which are served when a successor
+/// takes over.
 const SPARE: usize = 1024;
 
 /// An event of a session, to be handled at its next step.
@@ -52,7 +52,7 @@ pub(super) enum Message<O> {
     Push(Vec<u8>),
     /// The requested deadline has come.
     Due(Instant),
-    /// It may be overdue.
+    /// The session may be overdue.
     Look,
     /// The server drains.
     Drain,
@@ -63,7 +63,7 @@ pub(super) enum Message<O> {
 /// A connection of a port.
 pub(super) type Connection<S> = connection::Connection<S, Ops>;
 
-/// A port's record for each connection, besides the one that every loop keeps.
+/// What a port records for a connection besides the record that every loop keeps.
 #[derive(Default)]
 pub(super) struct Ops {
     pub flight: Flight,
@@ -85,7 +85,7 @@ pub(super) struct Strand<S: Service> {
 }
 
 impl<S: Service> Strand<S> {
-    /// A strand whose first step is the caller's.
+    /// A strand whose first step the caller will run.
     pub fn new() -> Box<Strand<S>> {
         let strand = Strand {
             steps: SharedOutbox::default(),
@@ -97,7 +97,7 @@ impl<S: Service> Strand<S> {
         Box::new(strand)
     }
 
-    /// Leaves a message; true if the caller must queue a step.
+    /// Posts a message; true if the caller must queue a step.
     #[must_use]
     pub fn post(&self, message: Message<S::Outcome>) -> bool {
         lock(&self.mailbox).push(message);
@@ -114,7 +114,7 @@ impl<S: Service> Strand<S> {
         std::mem::swap(&mut *lock(&self.mailbox), inbox);
     }
 
-    /// The step is over; true if messages came meanwhile and the caller must queue another.
+    /// Ends the step; true if messages arrived during it and the caller must queue another.
     #[must_use]
     pub fn end_step(&self) -> bool {
         self.steps.drained()
@@ -152,13 +152,14 @@ pub struct CompletionPort<S: Service> {
     pub(super) until: AtomicU64,
     /// Set by the first leader, which watches the server's stop.
     pub(super) stop_watched: OnceLock<()>,
-    /// The slot that names the sessions and counts them: any thread may die.
+    /// The slot that names and counts the sessions. It is no thread's own, because any thread may
+    /// die.
     pub(super) slot: usize,
     sleepers: Vec<Sleeper>,
 }
 
 impl<S: Service> CompletionPort<S> {
-    /// The port of a server, before its threads come.
+    /// The port of a server, before its threads start.
     ///
     /// # Errors
     /// The kernel refuses the ring.
@@ -189,7 +190,7 @@ impl<S: Service> CompletionPort<S> {
 
     // ---- sleep
 
-    /// The calling thread is number `me` from now on.
+    /// Makes the calling thread number `me`.
     pub(super) fn join(&self, me: usize) {
         *lock(&self.sleepers[me].thread) = Some(thread::current());
         self.sleepers[me].woken.store(false, Ordering::Relaxed);
@@ -203,7 +204,7 @@ impl<S: Service> CompletionPort<S> {
         }
     }
 
-    /// Wakes the thread of number `sleeper`.
+    /// Wakes the thread `sleeper`.
     pub(super) fn wake(&self, sleeper: usize) {
         self.sleepers[sleeper].woken.store(true, Ordering::Release);
         if let Some(thread) = &*lock(&self.sleepers[sleeper].thread) {
@@ -213,8 +214,7 @@ impl<S: Service> CompletionPort<S> {
 
     // ---- the leader's sleep
 
-    /// An event is due at `moment`: wakes the leader with the next submission if it would sleep for
-    /// longer.
+    /// Makes the leader wake by `moment`: the next submission wakes it if it would sleep longer.
     pub(super) fn wake_leader_by(&self, moment: Instant) {
         if moment.ns() < self.until.load(Ordering::Relaxed) {
             self.ring.hub().knock();

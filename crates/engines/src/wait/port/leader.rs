@@ -26,9 +26,9 @@ pub(super) struct LeaderState {
     next_sweep: Instant,
     /// The edition of the settings that the admission knows.
     edition: u32,
-    /// All sessions were told that the server drains.
+    /// All sessions have been told that the server drains.
     pub drained: bool,
-    /// All sessions were told that the server is forced.
+    /// All sessions have been told that the server is forced.
     pub forced: bool,
 }
 
@@ -47,7 +47,7 @@ impl LeaderState {
         }
     }
 
-    /// The time at which the leader must look again in any case.
+    /// The time by which the leader must check again.
     fn soonest(&self) -> Instant {
         let mut soonest = if self.inside > 0 { self.next_sweep } else { Instant::NEVER };
         for moment in [self.deadlines.next(), self.admission.resumes_at(), self.next_tick] {
@@ -93,7 +93,8 @@ impl<S: Service> PortThread<'_, '_, S> {
             return None;
         }
         let soonest = leader.soonest();
-        // Stored under the lock: a thread that needs an earlier moment from now on sees this one.
+        // This is stored under the lock, so that a thread that needs an earlier moment from now on
+        // sees it.
         port.until.store(soonest.ns(), Ordering::Relaxed);
         Some((soonest != Instant::NEVER).then(|| soonest.since(self.now)))
     }
@@ -106,7 +107,7 @@ impl<S: Service> PortThread<'_, '_, S> {
         }
     }
 
-    /// Tells all sessions of the server's phase; true when no connection can come any more.
+    /// Tells all sessions the server's phase; true when no more connections can come.
     fn follow_phase(&mut self, leader: &mut LeaderState) -> bool {
         let phase = self.context.phase();
         if phase <= Phase::Ready {

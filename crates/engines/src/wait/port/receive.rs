@@ -79,8 +79,8 @@ impl<S: Service> PortThread<'_, '_, S> {
                 connection.conn.eof(context.service, &cx);
             }
             Received::NoBuffers => context.slot().enobufs.add(1),
-            // Either this thread asked for it, or the thread that armed it has ended; then it is
-            // armed again.
+            // This thread requested the cancellation, or the thread that armed the receive has
+            // ended; then it is armed again.
             Received::Cancelled => {}
             Received::Failed(_) => {
                 connection.ended = true;

@@ -8,12 +8,12 @@
 //! - To *run* (step sessions) takes one of `running_max` tokens.
 //! - To *work* on a job takes no token, since it may block; but one thread never works, so that a
 //!   thread is left to step sessions.
-//! - To *lead* is to wait for completions. No thread leads while every token is out: no thread
-//!   could step the completed sessions, and the first thread that finishes looks anyway.
+//! - To *lead* is to wait for completions. No thread leads while every token is out, because no
+//!   thread could step the completed sessions, and the first thread that finishes checks anyway.
 //! - To *sleep* is to wait until woken; the last to fall asleep wakes first, because its cache is
 //!   warm.
 //!
-//! While steps are short, which is the rule, one thread leads, takes up to eight items, runs them
+//! While steps are short, as they usually are, one thread leads, takes up to eight items, runs them
 //! and leads again: waking another thread would cost more than the items. When steps are long
 //! ([`LONG_NS`]) another thread wakes at once, to lead while this one runs and to take its part.
 
@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 
 /// The most items of one batch, so that others get some and output leaves soon.
 const BATCH_MAX: usize = 32;
-/// This number of short items is not worth waking another thread.
+/// The maximum number of short items for which it is not worth waking another thread.
 const BATCH_MIN: usize = 8;
 /// The mean duration in nanoseconds from which an item is long: waking a thread and letting it fall
 /// asleep again takes a tenth of that.
@@ -30,7 +30,7 @@ const LONG_NS: u64 = 50_000;
 /// A thread's activity until now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Nothing: it has just started.
+    /// Nothing: the thread has just started.
     New,
     /// It was woken.
     Woken,
@@ -79,12 +79,12 @@ pub struct Scheduler<T, J> {
     present: usize,
     running: usize,
     working: usize,
-    /// Woken, and not here yet.
+    /// The number of threads that were woken and have not arrived yet.
     woken: usize,
     leading: bool,
     sleeping: Vec<usize>,
     over: bool,
-    /// The duration of an item, a moving mean.
+    /// The mean duration of an item, in nanoseconds, as a moving average.
     item_ns: u64,
 }
 
@@ -106,18 +106,18 @@ impl<T, J> Scheduler<T, J> {
         }
     }
 
-    /// A batch of `items` took `elapsed_ns`.
+    /// Records that a batch of `items` took `elapsed_ns`.
     pub fn record(&mut self, items: usize, elapsed_ns: u64) {
         let each = elapsed_ns / items.max(1) as u64;
         self.item_ns = (self.item_ns * 7 + each) / 8;
     }
 
-    /// A thread has started.
+    /// Adds a thread that has started.
     pub fn join(&mut self) {
         self.present += 1;
     }
 
-    /// The thread `me` ends.
+    /// Removes the thread `me`, which ends.
     pub fn leave(&mut self, me: usize, role: Role) {
         match self.sleeping.iter().position(|&other| other == me) {
             // The thread was told to sleep, and no thread has woken it.
@@ -129,12 +129,12 @@ impl<T, J> Scheduler<T, J> {
         self.present -= 1;
     }
 
-    /// No connection is left, and none can come: all threads exit.
+    /// Closes the port: no connection is left and none can come, so all threads exit.
     pub fn close(&mut self) {
         self.over = true;
     }
 
-    /// A thread gives back its role: its token, its job, the lead.
+    /// Takes back a thread's role: its token, its job, the lead.
     pub fn release(&mut self, role: Role) {
         match role {
             Role::New => {}
@@ -156,7 +156,7 @@ impl<T, J> Scheduler<T, J> {
         if self.over {
             return Action::Exit;
         }
-        // A thread that works leaves the items to another, which must be there.
+        // A thread that works leaves the items to another, so there must be one.
         let others = self.running + self.woken + self.sleeping.len() > 0;
         let is_free = self.working < self.jobs_max() && (self.items.is_empty() || others);
         if is_free && let Some(job) = self.jobs.pop_front() {
@@ -178,7 +178,7 @@ impl<T, J> Scheduler<T, J> {
         Action::Sleep
     }
 
-    /// The thread to wake, if that helps; to be called after each [`Scheduler::next`].
+    /// The thread that should be woken, if any; to be called after each [`Scheduler::next`].
     pub fn wake_next(&mut self) -> Option<usize> {
         let has_items = !self.items.is_empty() && self.running + self.woken < self.running_max;
         let has_jobs = !self.jobs.is_empty() && self.working + self.woken < self.jobs_max();
@@ -202,7 +202,7 @@ impl<T, J> Scheduler<T, J> {
     }
 
     /// The number of items that the next thread takes: an equal part for each thread that can come,
-    /// but at least enough to be worth a wake-up.
+    /// but at least as many as are worth a wake-up.
     fn batch(&self) -> usize {
         let tokens = self.running_max - self.running;
         let comers = 1 + self.woken + self.sleeping.len();

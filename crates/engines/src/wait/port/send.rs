@@ -1,5 +1,5 @@
-//! Output: one send at a time for each session, with everything that waits; files go by calls, as
-//! in `uring`.
+//! Output: one send at a time for each session, with all the output that waits; files are sent by
+//! calls, as in `uring`.
 
 use std::io;
 use std::os::fd::AsFd;

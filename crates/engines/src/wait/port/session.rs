@@ -12,7 +12,7 @@ use crate::wait::uring::accept::{Incoming, peer_of};
 use crate::wait::uring::receive;
 
 impl<S: Service> PortThread<'_, '_, S> {
-    /// Leaves a message for a session, and queues a step if none is queued.
+    /// Posts a message to a session, and queues a step if none is queued.
     pub(super) fn post(&mut self, id: SessionId, message: Message<S::Outcome>) {
         match self.port.table.acquire(id) {
             Some(strand) => {
@@ -24,7 +24,7 @@ impl<S: Service> PortThread<'_, '_, S> {
         }
     }
 
-    /// The session of this message is gone.
+    /// Drops a message whose session is gone.
     fn drop_message(&mut self, message: Message<S::Outcome>) {
         match message {
             Message::Received { input: Received::Bytes(buffer), .. } => self.read.push(buffer),
@@ -47,7 +47,7 @@ impl<S: Service> PortThread<'_, '_, S> {
             Conn::open(self.context.service, &self.cx(id), peer, &mut self.buffers)
         }));
         let Ok(conn) = opened else {
-            // No other thread has seen the session, except a thread that posts to all.
+            // No other thread has seen the session, except one that posts to all.
             let _ = port.table.close(id);
             self.context.slot().panics.add(1);
             lock(&port.leader).inside -= 1;
@@ -106,21 +106,21 @@ impl<S: Service> PortThread<'_, '_, S> {
         }
     }
 
-    /// The service panicked: the session ends, and the service is not called for it again.
+    /// Ends a session in which the service panicked; the service is not called for it again.
     pub(super) fn panicked(&mut self, id: SessionId, connection: &mut Connection<S>) {
         self.context.slot().panics.add(1);
         connection.x.panicked = true;
         connection.conn.abort(Closed::Reset);
         let lost = connection.conn.out().flying();
         if lost > 0 && !connection.x.flight.sending {
-            // This output was taken and not sent: no completion would report it.
+            // This output was taken and not sent, so no completion would report it.
             connection.conn.landed(self.context.service, &self.cx(id), lost);
         }
         self.cut(connection);
     }
 
-    /// Hands out the job, starts the send, then asks what the session wants and changes the
-    /// difference. False if the session is over.
+    /// Hands out the job, starts the send, then compares what the session wants with what is armed,
+    /// and changes the difference. False if the session is over.
     fn settle(&mut self, id: SessionId, connection: &mut Connection<S>) -> bool {
         self.send(id, connection);
         if let Some(job) = connection.conn.take_job() {

@@ -26,15 +26,15 @@ pub(in crate::wait) type Incoming = (OwnedFd, Option<SocketAddr>);
 
 /// The accept of a ring.
 pub(in crate::wait) struct Accepting {
-    /// The ring's way of accepting; `None`: it polls, and a call accepts.
+    /// How the ring accepts; `None`: it polls, and a call accepts.
     how: Option<Acceptance>,
     /// Connections that the kernel accepted beyond the limit.
     waiting: VecDeque<Incoming>,
     /// The accept or poll that is armed.
     armed: Option<Armed>,
-    /// It has been asked to stop.
+    /// The accept has been told to stop.
     stopping: bool,
-    /// Accepts that the last poll allows.
+    /// The number of accepts that the last poll allows.
     allowed: usize,
 }
 
@@ -48,12 +48,12 @@ impl Accepting {
         self.armed.is_some()
     }
 
-    /// The poll has ended: the listener may be readable.
+    /// Reports that the poll has ended, so the listener may be readable.
     pub fn polled(&mut self) {
         (self.armed, self.stopping, self.allowed) = (None, false, ACCEPTS);
     }
 
-    /// The server is forced: waiting connections are closed.
+    /// Closes the waiting connections, because the server is forced.
     pub fn clear(&mut self) {
         self.waiting.clear();
     }
@@ -107,13 +107,13 @@ impl Accepting {
         self.allowed = 0;
         self.armed = Some(match self.how {
             Some(how) => ring.accept(context.listener, TOKEN_LISTENER, how),
-            // The poll looks at once, so no connection is forgotten for which this turn had no
+            // The poll checks at once, so no connection is forgotten for which this turn had no
             // time.
             None => ring.watch_once(context.accept_source.fd(), TOKEN_LISTENER),
         });
     }
 
-    /// An accept of the ring has completed.
+    /// Handles the completion of an accept.
     pub fn accepted<S: Service, R: DerefMut<Target = Uring>>(
         &mut self,
         context: &WorkerContext<'_, S>,
@@ -139,8 +139,8 @@ impl Accepting {
         let is_leaving = context.phase() == Phase::Leaving;
         if is_leaving && !is_exhausted && is_readable(context.listener) {
             // The kernel wakes one accept for each connection. If it woke this accept, which was
-            // cancelled before it ran, no other process knows: one more accept takes the waiting
-            // connection.
+            // cancelled before it ran, no other process was told; so arm one more accept to take
+            // the waiting connection.
             self.arm(context, &mut ring());
         }
     }

@@ -1,5 +1,5 @@
-//! Ending a session on the ring: nothing of it may be armed or in flight when its descriptor is
-//! closed.
+//! Ending a session on the ring: none of its operations may be armed or in flight when its
+//! descriptor is closed.
 
 use std::os::fd::AsFd;
 
@@ -10,8 +10,8 @@ use super::tactics::CloseBy;
 use crate::parts::connection::Overdue;
 
 impl<S: Service> Loop<'_, S> {
-    /// Everything is flushed: lingers, or closes as soon as nothing is armed. False if the session
-    /// is gone.
+    /// Handles a session whose output is flushed: it lingers, or closes as soon as nothing is
+    /// armed. False if the session is gone.
     pub(super) fn part(&mut self, id: SessionId) -> bool {
         let (now, phase) = (self.event_loop.now, self.event_loop.context.phase());
         let Some(connection) = self.event_loop.table.lookup(id) else { return false };

@@ -19,23 +19,23 @@ const OWN_BUFFERS: u8 = 64;
 pub(in crate::wait) struct Flight {
     /// The receive that holds the socket.
     pub armed: Option<Armed>,
-    /// It has been asked to stop.
+    /// The receive has been told to stop.
     pub stopping: bool,
     /// A send is in flight, or the wait for a peer that takes no more of a file.
     pub sending: bool,
-    /// Input is known to be there already.
+    /// Input is known to be waiting in the socket.
     waiting: bool,
     /// The number of receives that still go into the session's own buffers.
     own: u8,
 }
 
 impl Flight {
-    /// Whether anything holds the socket.
+    /// Whether any operation holds the socket.
     pub fn is_busy(&self) -> bool {
         self.sending || self.armed.is_some()
     }
 
-    /// A receive has completed; `more`: it stays armed.
+    /// Handles the completion of a receive; `more`: it stays armed.
     pub fn received(&mut self, input: &Received, more: bool, waiting: bool) {
         self.waiting = waiting;
         if !more {
@@ -68,7 +68,7 @@ pub(in crate::wait) fn follow<S: Service, X: HasFlight, R: DerefMut<Target = Uri
             flight.own = flight.own.saturating_sub(1);
             flight.armed = Some(ring().receive(fd, id.bits(), how, flight.waiting));
         }
-        // One more buffer does no harm: a receive of one buffer is stopped only to close.
+        // One more buffer does no harm, so a receive of one buffer is stopped only to close.
         Some(armed) if !reads && !flight.stopping && (is_over || usual == Receive::Multishot) => {
             flight.stopping = true;
             ring().cancel(armed);

@@ -1,4 +1,4 @@
-//! Output: one send at a time for each session, with everything that waits. Where a call is tried
+//! Output: one send at a time for each session, with all the output that waits. If a call is tried
 //! first, the ring sends the rest. Files always go by a call first, `sendfile(2)`: the ring could
 //! only splice them, which the kernel does in threads of its own. When the peer takes no more of a
 //! file, the ring waits until it does. (Sending the next piece by the ring instead took 2.5 times
@@ -94,7 +94,7 @@ impl<S: Service> Loop<'_, S> {
         self.launch(id);
     }
 
-    /// The peer takes output again, or the wait for it is over.
+    /// Handles a peer that takes output again, or the end of the wait for it.
     pub(super) fn writable(&mut self, id: SessionId) {
         if let Some(connection) = self.event_loop.table.lookup(id) {
             connection.x.flight.sending = false;
@@ -125,7 +125,7 @@ impl<S: Service> Loop<'_, S> {
     }
 }
 
-/// A send has completed in part, or, if `load` comes back, as a whole.
+/// Handles the completion of a send, in part or, if `load` comes back, as a whole.
 pub(in crate::wait) fn land<S: Service, X: HasFlight>(
     context: &WorkerContext<'_, S>,
     cx: &Cx<'_, S::State>,

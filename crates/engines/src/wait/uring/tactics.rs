@@ -1,5 +1,5 @@
-//! The ways in which a ring can do the four tasks of a loop. Each task has a default, chosen by
-//! `cargo xtask bench uring`; the others stay, so that the choice can be measured again on another
+//! How a ring does each of the four tasks of a loop. Each task has a default, chosen by `cargo
+//! xtask bench uring`; the others stay, so that the choice can be measured again on another
 //! machine.
 
 use std::fmt;
@@ -40,8 +40,8 @@ pub enum AcceptBy {
     /// One multishot accept, armed while the admission is open. Only for a ring with a listener of
     /// its own: of several accepts on one listener the kernel always completes the one armed first.
     Multi,
-    /// One accept at a time, which is armed again at the end of the turn and so stands at the end
-    /// of the line. A frozen worker has taken one connection, or its wake-up.
+    /// One accept at a time, which is armed again at the end of the turn and so goes to the end of
+    /// the queue. A frozen worker has taken one connection, or its wake-up.
     Once,
     /// A poll that wakes every worker; the first one takes the connection with `accept4(2)`. A
     /// frozen worker takes none.
@@ -65,7 +65,7 @@ pub struct Tactics {
     pub recv: RecvBy,
     /// The way of sending bytes.
     pub send: SendBy,
-    /// The way of accepting connections; `None`: as fits the listener.
+    /// The way of accepting connections; `None`: the one that suits the listener.
     pub accept: Option<AcceptBy>,
     /// The way of closing descriptors.
     pub close: CloseBy,
@@ -93,7 +93,7 @@ impl Tactics {
         Ok(ring)
     }
 
-    /// The same for several threads.
+    /// [`Tactics::ring`] for several threads.
     ///
     /// # Errors
     /// As [`Tactics::ring`].

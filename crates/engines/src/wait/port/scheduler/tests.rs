@@ -2,7 +2,7 @@
 //! plants faults in it one by one and expects each to be found.
 //!
 //! From each state of a [`World`] the test tries every move of a thread or of the kernel; it does
-//! not walk known states again. A job or a step that never ends is a move that is never made.
+//! not walk known states again. A job or a step that never ends is a move that is not made.
 
 mod world;
 
@@ -13,7 +13,7 @@ use super::*;
 
 /// Walks through all states up to the first breach.
 fn walk(start: &World, tokens: usize, long: bool) -> Result<(), &'static str> {
-    // Runs and jobs end; jobs never end; neither ends.
+    // Steps and jobs end; jobs never end; neither ends.
     for (runs_end, jobs_end) in [(true, true), (true, false), (false, false)] {
         let (mut seen, mut open) = (HashSet::new(), vec![start.clone()]);
         while let Some(world) = open.pop() {

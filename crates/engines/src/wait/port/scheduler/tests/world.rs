@@ -16,7 +16,7 @@ pub enum Kind {
 enum At {
     /// It is about to ask for its next action.
     Asks,
-    /// It knows its action, and is about to wake another.
+    /// It knows its action, and is about to wake another thread.
     Wakes(usize),
     Runs,
     Works,
@@ -30,7 +30,7 @@ enum At {
 struct ThreadState {
     at: At,
     role: Role,
-    /// The thread's next position once it has woken another.
+    /// The thread's next position after it has woken another.
     then: At,
     woken: bool,
     batch: Vec<Kind>,
@@ -64,7 +64,7 @@ pub enum Mutant {
 pub struct World {
     scheduler: Scheduler<Kind, ()>,
     threads: Vec<ThreadState>,
-    /// Completions that have not come yet, the last one first.
+    /// Completions that have not happened yet, the last one first.
     coming: Vec<Kind>,
     /// Completions that no thread has reaped.
     ready: Vec<Kind>,
@@ -221,8 +221,7 @@ impl World {
         Ok(())
     }
 
-    /// The invariants of a state where only the kernel, runs and jobs could move, as far as those
-    /// do not end.
+    /// The invariants of a state in which only the kernel, and steps and jobs that end, could move.
     pub fn check_still(
         &self,
         tokens: usize,
