@@ -47,7 +47,7 @@ const SAVE_DELAY: Duration = Duration::from_millis(50);
 /// The time that workers have to end by themselves after a force.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What is ready after a wait.
+/// The descriptors that are ready after a wait.
 struct Readiness {
     /// The pipe of the binary that takes over.
     successor: bool,

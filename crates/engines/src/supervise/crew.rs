@@ -9,7 +9,7 @@ use sys::signal::Signal;
 
 use crate::accept::Arrival;
 
-/// What a container does for the supervisor.
+/// The services that a container provides to the supervisor.
 pub(crate) trait Crew {
     /// Starts a worker; with a visitor, the worker lasts as long as that connection.
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> io::Result<()>;

@@ -57,7 +57,7 @@ pub fn serve_one<S: Service>(context: &WorkerContext<'_, S>, (fd, peer): Arrival
     Turn::new(context, &mut kept, fd, Peer::Net(peer)).run();
 }
 
-/// What a worker keeps from one connection to the next.
+/// The data that a worker keeps from one connection to the next.
 struct Kept {
     scratch: Vec<u8>,
     buffers: Buffers,

@@ -20,7 +20,7 @@ use crate::parts::connection;
 /// A connection that can be parked.
 pub type Connection<S> = connection::Connection<S, Parked>;
 
-/// What is recorded for a parked connection besides the record that every loop keeps.
+/// The record of a parked connection besides the record that every loop keeps.
 pub struct Parked {
     pub id: SessionId,
     /// The last send would have blocked.

@@ -63,7 +63,7 @@ pub(super) enum Message<O> {
 /// A connection of a port.
 pub(super) type Connection<S> = connection::Connection<S, Ops>;
 
-/// What a port records for a connection besides the record that every loop keeps.
+/// A port's record of a connection, besides the record that every loop keeps.
 #[derive(Default)]
 pub(super) struct Ops {
     pub flight: Flight,
