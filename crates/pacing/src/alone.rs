@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// When it returns, the worker waits for the streams ordered so far, and for no others.
 ///
 /// # Errors
-/// The reason why the worker could not begin.
+/// Why the worker could not begin.
 pub fn run_alone<P: PacedSource>(
     runner: &PacedRunner<'_, P>,
     assets: &Assets,
@@ -50,7 +50,7 @@ pub fn run_alone<P: PacedSource>(
             ended
         });
         let company = scope.spawn(|| meanwhile(&|| orders.ring()));
-        // The worker is ready once it has taken up its orders, or has failed.
+        // The worker is ready once it has taken its orders, or has failed.
         while board.slot(0).state() != SlotState::Ready && !worker.is_finished() {
             let mut list = [PollFd::new(bell.as_fd(), true, false)];
             // A worker that could not begin rings the bell before it ends.
@@ -58,8 +58,7 @@ pub fn run_alone<P: PacedSource>(
             bell.clear();
         }
         std::thread::sleep(quiet);
-        // Streams that the worker does not wait for, such as the reader of a live source, run until
-        // here.
+        // Streams that the worker does not wait for, such as the reader of a live source, end here.
         let company = company.join();
         board.advance(Phase::Draining);
         stop.ring();

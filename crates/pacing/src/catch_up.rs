@@ -2,24 +2,24 @@
 //! burst.
 //!
 //! A worker that was held up for 300 ms owes ten packets of a stream that has one every 30 ms. Sent
-//! at once they would overrun a queue on the way, and the last could arrive no earlier. So the
-//! worker asks a stream only for the packets of the moment that the stream had named, and calls it
-//! again after half the time of its schedule, until it has caught up.
+//! at once they would overrun a queue on the way, and the last would hardly arrive earlier. So the
+//! worker requests from a stream only the packets due at the moment that the stream had named, and
+//! calls it again after half the time of its schedule, until it has caught up.
 
 use std::time::Duration;
 
 use seam::Instant;
 
-/// Packets of this span leave together as usual: two slots of the wheel.
+/// Packets due within this span leave together as usual: two slots of the wheel.
 pub const SLACK: Duration = Duration::from_millis(2);
 
-/// The moment until which to ask a stream for packets, when it asked for `asked` and is called
-/// `now`.
+/// The moment up to which to request packets from a stream that wanted to be called at `asked` and
+/// is called `now`.
 pub fn until(asked: Instant, now: Instant) -> Instant {
     now.min(asked + SLACK).max(if is_late(asked, now) { asked } else { now })
 }
 
-/// The time to call the stream next, if it now asks for `next`.
+/// When to call the stream again, if it now wants to be called at `next`.
 pub fn wake(asked: Instant, now: Instant, next: Instant) -> Instant {
     if is_late(asked, now) { next.max(now + next.since(asked) / 2) } else { next }
 }
@@ -37,8 +37,8 @@ mod tests {
         Instant::from_ns(ms * 1_000_000)
     }
 
-    /// Calls a schedule of one packet every `gap` ms, as a worker would that comes `stall` ms late
-    /// to the first; returns the time at which each of `count` packets left.
+    /// Calls a schedule of one packet every `gap` ms, as a worker would whose first call comes
+    /// `stall` ms late; returns the time at which each of `count` packets left.
     fn play(gap: u64, stall: u64, count: usize) -> Vec<(u64, u64)> {
         let (mut asked, mut now, mut sent) = (ms(0), ms(stall), 0);
         let mut left = Vec::new();
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_dense_stream_catches_up_too() {
-        // 5 packets a millisecond are beyond this test's clock; one a millisecond is not.
+        // A packet each millisecond is as much as this test's clock resolves.
         let left = play(1, 100, 400);
         let behind: Vec<u64> = left.iter().map(|(due, left)| left - due).collect();
         assert!(behind[300..].iter().all(|&ms| ms <= 2), "{behind:?}");

@@ -1,8 +1,8 @@
 //! A source of constant bit rate: equal packets at equal gaps, for tests, probes and benches.
 //!
 //! Each packet is 12 bytes of RTP header (RFC 3550, section 5.1) and a payload, which is the same
-//! in every form: copied bytes, shared bytes or a range of a file. So arriving packets can be
-//! compared between senders byte for byte.
+//! in every form: copied bytes, shared bytes or a range of a file. So the packets that arrive can
+//! be compared byte for byte between senders.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub enum Contents {
     Shared(Arc<[u8]>),
     /// A file of at least this many bytes.
     File(Source, u64),
-    /// A file of this many bytes that holds whole packets with their headers, those of one stream
-    /// after those of another ([`CbrSource::records`]).
+    /// A file of this many bytes that holds whole packets with their headers, stream after stream
+    /// ([`CbrSource::records`]).
     Records(Source, u64),
 }
 
@@ -50,14 +50,14 @@ pub struct CbrSource {
     pub gap: Duration,
     /// Packets of a burst.
     pub burst: u32,
-    /// Bytes of payload in each packet. Payloads follow one another in the contents and start over
-    /// at their end.
+    /// The number of payload bytes in each packet. Payloads follow one another in the contents and
+    /// start over at the end.
     pub payload: u32,
     /// The longest time before its moment at which a packet may be handed to the kernel.
     pub ahead: Duration,
     /// Whether the bursts of the streams are spread over the gap.
     pub spread: bool,
-    /// The receivers; the stream's number selects one.
+    /// The receivers; the stream's number selects one of them.
     pub to: Vec<SocketAddr>,
     /// The source of the payloads.
     pub contents: Contents,
@@ -68,17 +68,17 @@ pub struct CbrSource {
 #[repr(C)]
 pub struct CbrOrders {
     taken: AtomicU32,
-    /// Not zero: all streams pause.
+    /// Not zero while all streams pause.
     pub paused: AtomicU32,
-    /// Not zero: all streams end.
+    /// Not zero once all streams must end.
     pub ended: AtomicU32,
-    /// Datagrams that were received.
+    /// The number of datagrams received.
     pub heard: AtomicU32,
     /// The moments of the first bursts of the first [`STARTS`] streams.
     starts: [AtomicU64; STARTS],
 }
 
-/// Streams whose first moment is stored, for receivers that measure lateness.
+/// The number of streams whose first moment is stored, for receivers that measure lateness.
 const STARTS: usize = 1024;
 
 // SAFETY: atomics only, for which zero is a value.
@@ -114,7 +114,7 @@ impl CbrSource {
     /// The timestamp's step from one packet to the next: 30 ms of 8 kHz.
     pub const TICKS: u32 = 240;
 
-    /// The due time of packet `sent` of stream `number`, if nothing paused; `None` if the stream
+    /// The due time of packet `sent` of stream `number`, if the stream did not pause; `None` if it
     /// has not started or its start is not stored.
     #[must_use]
     pub fn due_at(&self, state: &CbrOrders, number: u32, sent: u32) -> Option<Instant> {
@@ -212,7 +212,7 @@ impl PacedSource for CbrSource {
             true => self.gap * number / self.streams,
             false => Duration::ZERO,
         };
-        // One gap of grace: with many streams the first burst would be late otherwise.
+        // One gap of grace, because with many streams the first burst would be late otherwise.
         let start = cx.now + self.gap + phase;
         if let Some(noted) = cx.state.starts.get(number as usize) {
             noted.store(start.ns(), Ordering::Release);

@@ -1,4 +1,4 @@
-//! The context of a streaming worker, and the steps that every kind of worker shares: taking up
+//! The context of a streaming worker, and the steps that every kind of worker shares: taking
 //! orders, receiving reports, sending and counting.
 
 use std::io;
@@ -19,13 +19,13 @@ use crate::senders::Transmit;
 use crate::senders::outlet::{Count, Files, Outlet};
 use engines::say;
 
-/// Most packets of a burst: the limit of one sendmmsg(2).
+/// The maximum number of packets in a burst: the limit of one sendmmsg(2).
 pub const BURST_MAX: usize = 1024;
-/// Most datagrams received at a time, so that reports cannot delay media.
+/// The maximum number of datagrams received at a time, so that reports cannot delay media.
 const RECEIVED_MAX: usize = 64;
-/// The interval at which a successor looks for orders of its predecessor's sessions.
+/// The interval at which a successor checks for orders of its predecessor's sessions.
 const HEIR_NAP: Duration = Duration::from_millis(250);
-/// The longest report that is read whole; RTCP stays below the least MTU.
+/// The longest report that is read whole; RTCP stays below the minimum MTU.
 pub(super) const REPORT_MAX: usize = 2048;
 
 /// A streaming worker's source, sender and place in the server. Several threads of one worker may
@@ -88,7 +88,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         }
     }
 
-    /// The worker can take orders from here on.
+    /// Reports that the worker can take orders.
     pub fn ready(&self) {
         let first = self.entry.id.slot();
         for slot in first..first + self.entry.slots {
@@ -102,8 +102,8 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         self.entry.board.phase()
     }
 
-    /// Whether the worker can end, given that its streams are over (`is_idle`). A successor takes
-    /// new orders as soon as there is one; while the server drains, no process does.
+    /// Whether the worker can end, if its streams are over (`is_idle`). A successor takes new
+    /// orders as soon as there is one; while the server drains, no process does.
     pub fn is_over(&self, is_idle: bool) -> bool {
         let phase = self.phase();
         phase >= Phase::Forced || phase > Phase::Ready && is_idle
@@ -119,14 +119,14 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         self.source.policy(stream).at_shutdown
     }
 
-    /// The longest sleep without a look at the orders.
+    /// The longest sleep between two checks for orders.
     pub fn nap(&self) -> Option<Duration> {
         self.entry.is_successor.then_some(HEIR_NAP)
     }
 
-    /// Sleeps until orders change, a datagram arrives, `watched` is readable or `timeout` is over,
-    /// or until the server begins to end. Returns whether orders wait, whether datagrams of the two
-    /// channels wait, and whether reports to groups wait.
+    /// Sleeps until orders change, a datagram arrives, `watched` is readable, `timeout` is over, or
+    /// the server begins to end. Returns whether orders wait, whether datagrams of the two channels
+    /// wait, and whether reports to groups wait.
     pub fn wait(
         &self,
         watched: Option<BorrowedFd<'_>>,
@@ -147,14 +147,14 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         Ok([0, 1, 2, 3].map(|at| list[at].readable()))
     }
 
-    /// A turn begins.
+    /// Begins a turn.
     pub fn turn(&self, now: Instant) {
         let slot = self.entry.board.slot(self.entry.id.slot());
         slot.turns.add(1);
         slot.beat_ns.set(now.ns());
     }
 
-    /// Takes up the next order, if one waits and there is room beside `running` streams.
+    /// Takes the next order, if one waits and there is room beside `running` streams.
     pub fn start(
         &self,
         running: usize,
@@ -199,7 +199,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         self.count(&count);
         let now = self.now();
         let mut rest = burst.packets();
-        // Packets of one moment usually stand together.
+        // Packets of one moment are usually neighbours.
         while let Some(first) = rest.first() {
             let same = rest.iter().take_while(|packet| packet.at == first.at).count();
             self.stats.note(now.since(first.at), same as u64);
@@ -228,7 +228,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The error belongs to a datagram sent earlier; the next receive returns the
-                // waiting one.
+                // waiting datagram.
                 Err(_) => {}
             }
         }

@@ -1,4 +1,4 @@
-//! The reasons why streams could not be sent.
+//! Why streams could not be sent.
 
 use std::fmt;
 use std::io;
@@ -6,12 +6,12 @@ use std::io;
 use crate::rank::RankRefused;
 use crate::senders::Sender;
 
-/// The reason why a streaming worker could not begin or go on.
+/// Why a streaming worker could not begin or continue.
 #[derive(Debug)]
 pub enum Fault {
     /// A wait failed, or a resource for it is missing.
     Wait(io::Error),
-    /// The worker may not have its rank.
+    /// The worker is not allowed its rank.
     Rank(RankRefused),
     /// A resource that the sender needs is missing, or has gone.
     Sender(Sender, io::Error),

@@ -1,8 +1,8 @@
 //! Sockets that receive the reports of multicast groups: members report to the group, and the
-//! sender listens as a member (RFC 3550 section 6).
+//! sender receives as a member (RFC 3550 section 6).
 //!
-//! There is one socket for each group that a stream goes to. A worker watches all of them by one
-//! descriptor: that of an epoll list, which is itself readable when one of its members is
+//! There is one socket for each group that a stream is sent to. A worker watches all of them by one
+//! descriptor: that of an epoll instance, which is itself readable when one of its members is
 //! (epoll(7), "nesting").
 
 use std::io;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use sys::epoll::{Epoll, Events, Interest};
 use sys::udp::{Udp, UdpOptions};
 
-/// Sockets read in one turn.
+/// The maximum number of sockets read in one turn.
 const LOOKED_AT: usize = 16;
 
 /// The group sockets of one streaming worker.
@@ -27,7 +27,7 @@ struct Group {
     /// The group's address as the stream names it.
     at: SocketAddr,
     key: u64,
-    /// Streams that use it.
+    /// The number of streams that use the socket.
     streams: usize,
     socket: Udp,
 }
@@ -54,7 +54,7 @@ impl GroupSockets {
     /// Listens at `at`, a group's address, on the interface with this address.
     ///
     /// # Errors
-    /// The interface knows no groups, or there are too many groups already.
+    /// The interface has no multicast, or there are too many groups already.
     pub fn open(&self, at: SocketAddr, interface: Ipv4Addr) -> io::Result<()> {
         let mut all = self.all();
         if let Some(ear) = all.iter_mut().find(|ear| ear.at == at) {
@@ -70,13 +70,13 @@ impl GroupSockets {
         Ok(())
     }
 
-    /// A stream that used the group `at` has ended.
+    /// Reports that a stream to the group `at` has ended.
     pub fn close(&self, at: SocketAddr) {
         let mut all = self.all();
         let Some(index) = all.iter().position(|ear| ear.at == at) else { return };
         all[index].streams -= 1;
         if all[index].streams == 0 {
-            // A socket leaves the epoll list when its last copy closes.
+            // A socket leaves the epoll instance when its last copy closes.
             drop(all.swap_remove(index));
         }
     }

@@ -1,14 +1,15 @@
-//! Hands packets to the kernel ahead of their moments: to a queue that the kernel's timer interrupt
+//! Hands packets to the kernel before they are due: to a queue that the kernel's timer interrupt
 //! empties (`tbf-kernel`, `bpf-stamp`), or to a chain of io_uring (`uring-chain`).
 //!
-//! All streams share one queue: their packets are merged by their moments and handed over together.
-//! A chain for each stream would cost a wake-up for each packet; merged, all packets due in a slot
+//! All streams share one queue: their packets are merged by due time and handed over together. A
+//! chain for each stream would cost a wake-up for each packet; merged, all packets due in a slot
 //! share one. While packets wait in the kernel, no thread of this process has to run, so other load
 //! does not make them late.
 //!
-//! A queue cannot give back one packet. A pause, a seek or a new stream empties the whole queue;
-//! every stream is told how many of its packets never left ([`PacedSource::withdrawn`]), and the
-//! window is filled again. This module knows which packets have left, but not how late.
+//! A queue cannot give back a single packet. A pause, a seek or a new stream empties the whole
+//! queue; every stream is told how many of its packets never left ([`PacedSource::withdrawn`]), and
+//! the window is filled again. This module knows which packets have left, but not how late they
+//! were.
 
 mod fill;
 
@@ -23,21 +24,22 @@ use crate::context::StreamContext;
 use crate::senders::queue::{Queue, Waiting};
 use crate::senders::send_plan::SendPlan;
 
-/// The part of a window that the streams are asked for at a time.
+/// The part of a window for which the streams are asked at a time.
 const PART: Duration = Duration::from_millis(20);
 /// The interval at which the phase is checked while the server ends.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The window while orders keep arriving that refill it, and the time after the last of them.
+/// The length of the window while orders that refill it keep arriving, and for how long after the
+/// last.
 const RESTLESS: Duration = Duration::from_millis(100);
 const CALM: Duration = Duration::from_millis(500);
-/// A message that has not left this long after its moment is lost, or the queue is late.
+/// A message that has not left this long after its due time is lost, or the queue is late.
 const LOST: Duration = Duration::from_millis(150);
 
 struct Running<P: PacedSource> {
     stream: P::Stream,
     next: Next,
     id: u32,
-    /// Its packets in the queue.
+    /// The number of its packets in the queue.
     waiting: usize,
 }
 
@@ -47,14 +49,13 @@ struct Worker<'d, 'a, P: PacedSource> {
     running: Vec<Running<P>>,
     ids: u32,
     waiting: Waiting,
-    /// The moment until which every stream was asked.
+    /// The moment up to which every stream was asked.
     horizon: Instant,
-    /// The first missed moment and the time when that was noticed, while packets go at twice their
-    /// rate.
+    /// While packets leave at twice their rate: the first missed moment, and when it was noticed.
     behind: Option<(Instant, Instant)>,
-    /// The time when packets were last taken back for an order, until the queue was refilled.
+    /// Since when packets have been taken back for an order; `None` once the queue is refilled.
     taking_back: Option<Instant>,
-    /// The time until which orders wait: a queue that is only refilled sends nothing.
+    /// Until when orders wait, because a queue that is only refilled sends nothing.
     rest_until: Instant,
     has_orders: bool,
     plan: SendPlan,
@@ -124,7 +125,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         if is_calm { window } else { window.min(RESTLESS) }
     }
 
-    /// The soonest moment that a stream asked for.
+    /// The earliest moment for which a stream asked.
     fn soonest(&self) -> Option<Instant> {
         let wanted = self.running.iter().filter_map(|running| match running.next {
             Next::At(at) => Some(at),
@@ -176,8 +177,8 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         Ok(())
     }
 
-    /// After an order that refilled the queue, the next order waits as long as the refill took, so
-    /// that many new streams do not hold up the others.
+    /// Makes the next order wait as long as the last refill took, so that many new streams do not
+    /// hold up the others.
     fn rest(&mut self) {
         if let Some(began) = self.taking_back.take() {
             let now = self.context.now();
@@ -185,7 +186,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         }
     }
 
-    /// Takes up new orders; true if a new stream has packets due before the waiting ones.
+    /// Takes new orders; true if a new stream has packets due before the waiting ones.
     fn take_orders(&mut self) -> bool {
         let mut soon = false;
         let (context, cx) = (self.context, self.context.cx(self.now, &self.effects));
@@ -253,7 +254,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
             let Some(&packets) = unsent.get(&running.id) else { continue };
             let cx = self.context.cx(self.now, &self.effects);
             self.context.source.withdrawn(&cx, &mut running.stream, packets);
-            // The stream first asks for the packets that were taken back.
+            // The stream is asked first for the packets that were taken back.
             running.next = Next::At(Instant::ZERO);
         }
         Ok(())
@@ -294,7 +295,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
     }
 }
 
-/// These packets of a stream no longer wait.
+/// Marks packets of a stream as no longer waiting.
 fn settle<P: PacedSource>(running: &mut [Running<P>], owner: u32, packets: usize) {
     if let Some(running) = running.iter_mut().find(|running| running.id == owner) {
         running.waiting -= packets;

@@ -1,9 +1,9 @@
 //! Packets that leave by the clock: streams of media, and the senders that send them.
 //!
-//! - [`PacedSource`](seam::PacedSource) says which packets are due until a moment.
-//! - A [`Sender`] is a way for packets to wait for their moment and to leave; each is a file of
+//! - A [`PacedSource`](seam::PacedSource) says which packets are due up to a moment.
+//! - A [`Sender`] is a way for packets to wait for their due time and to leave; each is a file of
 //!   `senders/`, named as on the command line.
-//! - [`PacedRunner`] joins the two in a worker of a server ([`engines::ExtraWorker`]);
+//! - A [`PacedRunner`] joins the two in a worker of a server ([`engines::ExtraWorker`]);
 //!   [`run_alone`] runs it without a server.
 //!
 //! Three loops wake a source: a thread for each stream (`thread_per_stream`), a timer wheel for all

@@ -1,5 +1,5 @@
-//! Tries which senders work here, by really sending and receiving; a successful setsockopt(2)
-//! proves nothing.
+//! Tests which senders work on this machine by really sending and receiving, because a successful
+//! setsockopt(2) proves nothing.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -38,7 +38,7 @@ pub struct Works {
 /// queues is tried in a network namespace, so that this machine's devices are untouched.
 ///
 /// # Errors
-/// The reason why it does not work here, in words.
+/// Why it does not work here, as text.
 pub fn probe(sender: Sender) -> Result<Works, String> {
     if !sender.sets_up_queues() {
         return attempt(sender);
@@ -75,11 +75,11 @@ fn attempt(sender: Sender) -> Result<Works, String> {
     Ok(Works { late_p50, late_max, calls_percent })
 }
 
-/// The time by which a packet may seem to arrive before its moment: the receiver's timestamps use
-/// another clock, which may be adjusted meanwhile.
+/// How long before its due time a packet may seem to arrive: the receiver's timestamps use another
+/// clock, which may be adjusted during the test.
 const EARLY: Duration = Duration::from_millis(1);
 
-/// Checks that the right packets arrived, in order, and none before its moment; returns the
+/// Checks that the right packets arrived, in order, and none before its due time; returns the
 /// lateness of each.
 fn compare(
     receiver: &Udp,
@@ -134,13 +134,13 @@ fn scratch(bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// The delay that a datagram asks for when `SO_TXTIME` is tried.
+/// The delay that a datagram requests when `SO_TXTIME` is tried.
 const AHEAD: Duration = Duration::from_millis(40);
 
 /// Whether the kernel holds a datagram back until the moment that it names (`SO_TXTIME`).
 ///
 /// # Errors
-/// The reason why it does not. Nearly everywhere the option is accepted and ignored.
+/// Why it does not. Nearly everywhere the option is accepted and ignored.
 pub fn probe_txtime() -> Result<(), String> {
     let words = |error: io::Error| error.to_string();
     let local = SocketAddr::new(LOCAL, 0);

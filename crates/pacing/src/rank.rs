@@ -1,8 +1,8 @@
 //! The scheduling rank of a streaming worker.
 //!
-//! Only sending threads get it: the worker's thread, the threads of `plain`, the kernel thread of a
-//! ring. Their children begin at the usual rank (`SCHED_RESET_ON_FORK`), so that nothing gets
-//! priority by accident.
+//! Only threads that send have the rank: the worker's thread, the threads of `plain`, the kernel
+//! thread of a ring. Their children begin at the usual rank (`SCHED_RESET_ON_FORK`), so that
+//! nothing gets priority by accident.
 
 use std::fmt;
 use std::io;
@@ -47,14 +47,14 @@ impl Rank {
     /// Whether the calling thread may take the rank, tried by taking it for a moment.
     ///
     /// # Errors
-    /// It may not.
+    /// The process may not take the rank.
     pub(crate) fn check(self) -> Result<(), RankRefused> {
         let tried = || match self {
             Rank::Usual => Ok(()),
             Rank::Nice(value) => {
                 let before = nice(None)?;
-                // There might be no way back from a higher value, but every thread may take a
-                // higher value.
+                // A nice value above the present one is always allowed, but there might be no way
+                // back from it.
                 if value >= before {
                     return Ok(());
                 }

@@ -17,7 +17,7 @@ pub struct PacedRunner<'a, P: PacedSource> {
     pub source: &'a P,
     /// The state that the source shares with the sessions that order its streams.
     pub state: &'a P::State,
-    /// The way in which packets wait and leave.
+    /// How packets wait and leave.
     pub sender: Sender,
     /// The sockets that they leave from.
     pub sockets: &'a StreamSockets,
@@ -38,7 +38,7 @@ impl<'a, P: PacedSource> PacedRunner<'a, P> {
         PacedRunner { source, state, sender, sockets, stats, rank: Rank::Usual }
     }
 
-    /// The same at this rank.
+    /// The same runner at this rank.
     #[must_use]
     pub fn ranked(self, rank: Rank) -> PacedRunner<'a, P> {
         PacedRunner { rank, ..self }

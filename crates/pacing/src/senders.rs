@@ -1,9 +1,10 @@
-//! The senders: ways for packets to wait for their moment and to leave. Each is a file (and a
-//! folder of the same name) called as on the command line, with `_` for `-` and `+`; all send the
+//! The senders: ways for packets to wait for their due time and to leave. Each is a file (some with
+//! a folder of the same name) called as on the command line, with `_` for `-` and `+`; all send the
 //! same packets.
 //!
 //! A sender's row describes it and says how it starts. [`Start`] has three kinds: a thread for each
-//! stream, a [`Transmit`] that sends the due packets now, a [`Queue`](queue::Queue) that takes
+//! stream, a [`Transmit`] that sends the due packets now, and a [`Queue`](queue::Queue) that takes
+//! packets before they are due.
 //! packets of the future.
 
 mod bpf_stamp;
@@ -86,7 +87,7 @@ pub(crate) enum Start {
     Threads { until_moment: bool },
     /// A timer wheel wakes the sources, and the due packets are sent.
     Wheel(Box<dyn Transmit>),
-    /// The kernel takes packets ahead of their moments.
+    /// The kernel takes packets before they are due.
     Queue(Box<dyn Queue>),
 }
 
@@ -106,13 +107,13 @@ pub(crate) trait Transmit {
     fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count);
 
     /// Whether it sends from files that were opened at run time. For the other senders these are
-    /// read into memory first, since each would need a map that is kept.
+    /// read into memory first, because each file would need a mapping that is kept.
     fn sends_open_files(&self) -> bool {
         false
     }
 
-    /// Reads the kernel's notices about earlier sends, which otherwise would wake the worker again
-    /// and again.
+    /// Reads the kernel's notices about earlier sends, because each unread notice would wake the
+    /// worker again.
     fn hear_notices(&mut self, socket: &Udp, channel: Channel) {
         let _ = (socket, channel);
     }
@@ -124,7 +125,7 @@ pub enum Sender {
     /// A thread for each stream: read, send, sleep for the gap. The stream drifts by the cost of
     /// reading and sending.
     Plain,
-    /// The same, sleeping until a moment.
+    /// [`Sender::Plain`], but each sleep lasts until a moment.
     PlainAbs,
     /// A timer wheel; a read and a sendto for each packet.
     WheelSendto,
@@ -146,17 +147,17 @@ pub enum Sender {
     SendfileGso,
     /// A timer wheel; all packets that are due as entries of one ring.
     UringBatch,
-    /// The same from pinned pages (`IORING_OP_SENDMSG_ZC`).
+    /// [`Sender::UringBatch`] from pinned pages (`IORING_OP_SENDMSG_ZC`).
     UringZc,
     /// A timer wheel; a program in the kernel makes all frames by one call.
     XdpRun,
     /// The kernel waits, reads and sends: one submission for seconds of packets.
     UringChain,
-    /// The same by a kernel thread.
+    /// [`Sender::UringChain`] by a kernel thread.
     UringChainSqpoll,
     /// A queue in the kernel, filled ahead, releases packets by its timer interrupt.
     TbfKernel,
-    /// The same; a program in the kernel writes sequence numbers and timestamps.
+    /// [`Sender::TbfKernel`]; a program in the kernel writes sequence numbers and timestamps.
     BpfStamp,
 }
 
@@ -185,12 +186,12 @@ impl Sender {
         self.row().needs
     }
 
-    /// The file to read, below `crates/pacing/src`.
+    /// The file that shows how it works, below `crates/pacing/src`.
     pub fn code(self) -> String {
         format!("senders/{}.rs", self.name().replace(['-', '+'], "_"))
     }
 
-    /// The default, for audio and video: the kernel cuts bursts of video, and packets of audio
+    /// The default for audio and video: the kernel segments bursts of video, and packets of audio
     /// leave together with those of other streams.
     pub const USUAL: Sender = Sender::SendmmsgGso;
 

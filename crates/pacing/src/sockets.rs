@@ -23,8 +23,8 @@ pub struct StreamSockets {
 }
 
 impl StreamSockets {
-    /// Binds both on `ip`: at `port` and the one after it, or with 0 at ports that the kernel
-    /// chooses.
+    /// Binds both sockets on `ip`: at `port` and the one after it, or with 0 at ports that the
+    /// kernel chooses.
     ///
     /// # Errors
     /// `InvalidInput` for an odd port; `AddrInUse`, `AddrNotAvailable`.
@@ -91,8 +91,8 @@ impl StreamSockets {
         Ok((self.rtp.local_addr()?.port(), self.rtcp.local_addr()?.port()))
     }
 
-    /// Sets the TTL of multicast datagrams (1 stays in this network), and the interface by its
-    /// address, where it is not the route's.
+    /// Sets the TTL of multicast datagrams (1 keeps them in this network), and the interface by its
+    /// address, if it is not the route's.
     ///
     /// # Errors
     /// `AddrNotAvailable`: no interface has this address.

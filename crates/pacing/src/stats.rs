@@ -1,15 +1,15 @@
 //! Figures of sent streams: packets, calls, failures, and the lateness of each packet.
 //!
-//! The lateness of a packet is the time from its moment to the return of the call that sent it. The
-//! schedule is fixed beforehand, so a worker that is held up is charged for every packet that it
-//! owes, not only for the packet it was sending.
+//! The lateness of a packet is the time from its due time to the return of the call that sent it.
+//! The schedule is fixed beforehand, so a worker that is held up is charged for every packet that
+//! it owes, not only for the packet it was sending.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use seam::{BadSeed, Share};
 
-/// Buckets for each doubling: an error of at most an eighth.
+/// Buckets for each doubling; the error is at most an eighth.
 const PER_DOUBLING: u32 = 8;
 /// Doublings from 1 ns to 18 minutes.
 const DOUBLINGS: u32 = 40;
@@ -27,7 +27,7 @@ pub struct StreamStats {
     pub bytes: Counter,
     /// System calls that sent them.
     pub calls: Counter,
-    /// Packets that could not leave, because a buffer was full or the packet was refused.
+    /// Packets that could not leave because a buffer was full or the packet was refused.
     pub failed: Counter,
     /// Packets that left later than [`LATE`].
     pub late: Counter,

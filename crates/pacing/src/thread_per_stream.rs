@@ -1,7 +1,7 @@
 //! One thread for each stream: read, send, sleep (`plain`, `plain-abs`).
 //!
 //! `plain` sleeps for the gap between two packets, so reading and sending lengthen each gap.
-//! `plain-abs` sleeps until the moment of the next packet, which is one flag of the same call
+//! `plain-abs` sleeps until the due time of the next packet, which is one flag of the same call
 //! (`TIMER_ABSTIME`).
 
 use std::io;
@@ -19,7 +19,7 @@ use super::context::StreamContext;
 use crate::senders::wheel_sendto::WheelSendto;
 use engines::say;
 
-/// The longest sleep without a look at the bell: the longest delay before a stream pauses.
+/// The longest sleep between two checks of the bell, and so the longest delay of a pause.
 const NAP: Duration = Duration::from_millis(250);
 /// The interval at which the phase is checked while the server ends.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -48,7 +48,8 @@ impl Rings {
     }
 }
 
-/// Sends until the server ends. With `absolute` threads sleep until a moment, else for a time.
+/// Sends until the server ends. With `absolute`, threads sleep until a moment, otherwise for a
+/// time.
 pub(super) fn serve<P: PacedSource>(
     context: &StreamContext<'_, P>,
     absolute: bool,
@@ -120,14 +121,14 @@ fn take_orders<'scope, 'env, P: PacedSource>(
         running.fetch_add(1, Ordering::AcqRel);
         let builder = thread::Builder::new().name("stream".to_owned());
         let life = move || {
-            // The worker itself got the rank, so only a changed limit can refuse it here; the
-            // stream goes on, and the reason is printed.
+            // The worker itself got the rank, so only a changed limit can refuse it here. The
+            // stream continues, and the reason is printed.
             if let Err(refused) = context.rank.take() {
                 say!("a thread for a transmission: {refused}");
             }
             Life { context, rings, absolute, effects: context.effects() }.play(stream, next);
             running.fetch_sub(1, Ordering::AcqRel);
-            // Another order may have waited for room.
+            // Another order may have waited for this room.
             context.entry.orders.ring();
         };
         if let Err(error) = builder.spawn_scoped(scope, life) {
@@ -151,8 +152,8 @@ impl<P: PacedSource> Life<'_, '_, P> {
         let mut burst = Burst::new(super::context::BURST_MAX);
         let mut transmit = WheelSendto::default();
         let mut heard = self.rings.count.load(Ordering::Acquire);
-        // A relative sleep lasts from one call to the next according to the schedule; the first
-        // sleep, and the first after a pause, last until their moment.
+        // A relative sleep lasts as long as the schedule's gap between two calls. The first sleep,
+        // and the first after a pause, last until their moment.
         let mut called: Option<Instant> = None;
         let mut wake = Instant::NEVER;
         let mut planned = Next::Parked;
@@ -186,7 +187,7 @@ impl<P: PacedSource> Life<'_, '_, P> {
             }
             let now = context.now();
             let cx = context.cx(now, &self.effects);
-            // Asks only for the moment that the stream named, however late the call is.
+            // The stream is asked only for the moment that it named, however late the call is.
             next = context.source.due(&cx, &mut stream, asked, &mut burst);
             called = Some(asked);
             context.send(&mut transmit, &mut burst);

@@ -17,7 +17,7 @@ use super::context::{BURST_MAX, StreamContext};
 use crate::senders::Transmit;
 use wheel::Wheel;
 
-/// The least time between two looks at every stream for changed orders. New orders are taken up at
+/// The minimum time between two checks of all streams for changed orders. New orders are taken at
 /// once; a pause may take this long.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -30,7 +30,7 @@ const EARS: u64 = 5;
 
 struct Running<P: PacedSource> {
     stream: P::Stream,
-    /// The moment that the stream asked for; `NEVER` while it is parked.
+    /// The moment at which the stream wants to be called; `NEVER` while it is parked.
     asked: Instant,
     /// The stamp of its valid entry in the wheel.
     stamp: u32,
@@ -45,7 +45,7 @@ struct Worker<'d, 'a, P: PacedSource> {
     burst: Burst,
     effects: Effects,
     now: Instant,
-    /// The time to look at every stream, after the bell rang.
+    /// When to check every stream, after the bell rang.
     look_at: Option<Instant>,
     looked: Instant,
 }
@@ -142,7 +142,7 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
         self.context.receive(&self.context.cx(self.now, &self.effects), channel);
     }
 
-    /// Takes up new orders.
+    /// Takes new orders.
     fn take_orders(&mut self) {
         loop {
             let running = self.running.len() - self.vacant.len();
@@ -158,7 +158,7 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
         }
     }
 
-    /// Looks at every stream, if it is time to after a ring.
+    /// Checks every stream, if that is due after a ring.
     fn look(&mut self) {
         if self.look_at.is_none_or(|at| at > self.now) {
             return;
@@ -170,7 +170,8 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
             let cx = self.context.cx(self.now, &self.effects);
             let next = self.context.source.rung(&cx, &mut running.stream);
             if next == Next::At(running.asked) {
-                // No news; the wake-up may be later than asked for, to catch up.
+                // The order is unchanged. The stream keeps its wake-up, which catching up may have
+                // delayed.
                 continue;
             }
             self.obey(key, next, self.now, self.now);

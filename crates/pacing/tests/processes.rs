@@ -1,6 +1,6 @@
-//! A paced source is a process where the workers are processes: it takes its orders from the state
-//! that they share, hears their bell, and leaves with the server. The usual harness has threads and
-//! cannot fork, so this test is its own program.
+//! If workers are processes, a streaming worker is a process too: it takes its orders from the
+//! state that they share, hears their bell, and leaves with the server. The usual test program has
+//! threads and cannot fork, so this test is a program of its own.
 
 #[path = "../../engines/tests/apart/mod.rs"]
 mod apart;
@@ -24,7 +24,7 @@ use bell::{Bell, GREETING};
 
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// The client's life: one conversation, which ends the streams; then it stops the server.
+/// Runs the client: one conversation, which ends the streams; then it stops the server.
 fn visit(address: SocketAddr, server: Pid) {
     let patience = Some(Duration::from_secs(20));
     let mut stream = TcpStream::connect(address).expect("the server is open");

@@ -73,7 +73,7 @@ impl<P: PacedSource> Worker<'_, '_, P> {
         }
         let behind = self.behind;
         let moment = |at: Instant| match behind {
-            // Missed packets go at twice their rate until they are no longer late.
+            // Missed packets leave at twice their rate until they are no longer late.
             Some((from, since)) => at.max(since + at.since(from) / 2),
             None => at,
         };

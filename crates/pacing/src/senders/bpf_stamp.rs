@@ -1,16 +1,16 @@
-//! `bpf-stamp`: as `tbf-kernel`, and a program in the kernel writes sequence number and timestamp
-//! into each RTP header when the packet's moment has come, and into each segment where the kernel
-//! will cut one message into many.
+//! `bpf-stamp`: as `tbf-kernel`, but a program in the kernel writes sequence number and timestamp
+//! into each RTP header when the packet is due, and into each segment if the kernel will segment
+//! the message.
 //!
 //! The headers of a stream differ by one in the sequence number and by a constant in the timestamp
 //! (RFC 3550, section 5.1), as long as the stream continues evenly. Such a run has a row in a table
 //! from which the program counts: it writes the header that the source would have sent, or leaves
 //! the packet as it is (run 0). This is the kernel's part of the published in-kernel streaming
-//! (build the header, send, wait), on a stock kernel.
+//! (build the header, send, wait), on an unmodified kernel.
 //!
-//! A message that will still be cut, or whose checksum the device computes, needs no repair of its
-//! checksum, because there the field holds only the sum of the addresses. The same call repairs the
-//! checksum where it is complete, and does nothing where it is not.
+//! A message that will still be segmented, or whose checksum the device computes, needs no repair
+//! of its checksum, because there the field holds only the sum of the addresses. The same call
+//! repairs the checksum if it is complete, and does nothing if it is not.
 
 use std::collections::HashMap;
 use std::io;
@@ -31,19 +31,19 @@ pub(super) const ROW: Row = Row {
     start: |sockets| Ok(Start::queue(TbfKernel::open(sockets, true)?)),
 };
 
-/// Runs at one time; a window usually has one for each stream.
+/// The maximum number of runs; a window usually has one for each stream.
 const RUNS: usize = 1 << 16;
 /// The stamped part of a header: sequence number and timestamp.
 pub const STAMPED: std::ops::Range<usize> = 2..8;
 /// The length of a header.
 const HEAD: usize = 12;
-/// Most segments of a message.
+/// The maximum number of segments in a message.
 const PIECES: i32 = 64;
 
 /// The runs and the table that the program reads them from.
 pub struct HeadStamps {
     table: Table,
-    /// The row assigned last.
+    /// The row that was assigned last.
     last: u16,
     open: HashMap<u32, Run>,
 }
@@ -52,9 +52,9 @@ pub struct HeadStamps {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     row: u16,
-    /// Sequence number and timestamp of its first packet.
+    /// The sequence number and timestamp of its first packet.
     first: (u16, u32),
-    /// Those of its last packet.
+    /// The sequence number and timestamp of its last packet.
     last: (u16, u32),
     /// The step of the timestamp; unknown before the second packet.
     step: Option<u32>,
@@ -91,7 +91,7 @@ impl HeadStamps {
         Ok(HeadStamps { table: Table::new(4, RUNS)?, last: 0, open: HashMap::new() })
     }
 
-    /// The run of the next packet of stream `owner`, which begins with `front`; 0 for one that is
+    /// The run of the next packet of stream `owner`, which begins with `front`; 0 if the packet is
     /// not RTP.
     pub fn run(&mut self, owner: u32, front: &[u8]) -> u16 {
         let Some(head) = read(front) else { return 0 };
@@ -100,7 +100,7 @@ impl HeadStamps {
         {
             return run.row;
         }
-        // Rows are reused in turn: a window has fewer runs than there are rows, or it has too many.
+        // Rows are reused in turn, because a window has fewer runs than there are rows.
         self.last = self.last.checked_add(1).unwrap_or(1);
         let (number, time, constant) = head;
         let (row, first) = (self.last, (number, time));
@@ -136,8 +136,8 @@ const TIME: i16 = -12;
 const STRIDE: i16 = -24;
 
 /// Assembles the stamping part of the program: register 6 has the packet, 7 its mark. It jumps to
-/// `done` for packets that are not stamped, or not yet: a packet that has waited in the queue has
-/// come to its device from another device.
+/// `done` for packets that are not stamped, or not yet: only a packet that has waited in the queue
+/// has arrived at its device from another device.
 pub fn write(code: &mut Assembly, stamps: &HeadStamps, done: Label) {
     code.math(Math::And, 7, 0xffff);
     code.jump_if(When::Equal, 7, 0, done);
@@ -152,7 +152,7 @@ pub fn write(code: &mut Assembly, stamps: &HeadStamps, done: Label) {
     code.math_by(Math::Mov, 8, 0);
     code.load(Width::Word, 2, 6, SEGMENT);
     code.store(Width::Double, 10, STRIDE, 2);
-    // 7 counts segments, 9 is their number: an uncut message has one.
+    // Register 7 counts segments, 9 holds their number; an unsegmented message has one.
     code.load(Width::Word, 9, 6, SEGMENTS);
     let (cut, again, sum) = (code.label(), code.label(), code.label());
     code.jump_if(When::Differs, 9, 0, cut);

@@ -1,9 +1,9 @@
-//! `gso`: one message for the packets of a burst to one receiver, cut into datagrams by the kernel
-//! (`UDP_SEGMENT`); it passes the stack once for all of them.
+//! `gso`: one message for the packets of a burst to one receiver, segmented by the kernel
+//! (`UDP_SEGMENT`); it passes the network stack once for all of them.
 //!
-//! Each datagram keeps its own header, since headers and payloads alternate among the pieces. All
-//! segments must have the same length, except the last. A device that can neither cut nor compute
-//! checksums refuses the message (`EIO`); the packets then leave one by one.
+//! Each datagram keeps its own header, because headers and payloads alternate among the pieces. All
+//! segments must have the same length, except the last. A device that can neither segment nor
+//! compute checksums refuses the message (`EIO`); the packets then leave one by one.
 
 use seam::{Burst, Packet};
 use sys::udp::{Batch, Filling, SEGMENTS_MAX, Sent, Udp};
@@ -21,7 +21,7 @@ pub(super) const ROW: Row = Row {
     start: |_| Ok(Start::wheel(Gso::new(false))),
 };
 
-/// Sends bursts cut by the kernel.
+/// Sends bursts that the kernel segments.
 #[derive(Default)]
 pub struct Gso {
     batch: Batch,
@@ -57,7 +57,7 @@ impl Gso {
             true => self.batch.send(socket, fill),
             false => self.batch.send_each(socket, false, fill),
         };
-        // The count so far is of messages.
+        // The count so far is a number of messages.
         let refused = self.groups.get(sent.count).copied().unwrap_or(0);
         let taken: usize = self.groups[..sent.count].iter().sum();
         sent.count = taken;

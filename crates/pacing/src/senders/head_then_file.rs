@@ -3,12 +3,11 @@
 //!
 //! This is the path of MARS (Buddhikot et al., ICMCS 1998) and of splice (Fall and Pasquale, ICMCS
 //! 1994) in today's Linux: the payload goes from the page cache to the socket inside the kernel. It
-//! takes one call more for each packet than a copy, so the length of a payload decides whether it
-//! pays.
+//! takes one call more for each packet than a copy, so it pays only for long payloads.
 //!
 //! Data that waits for more belongs to the socket, and so to every thread that sends from it; only
-//! a single streaming worker may use these senders. And the kernel computes a wrong checksum where
-//! a page ends at an odd place of the payload ([`sys::splice::odd_part`]): `sendfile` copies such a
+//! a single streaming worker may use these senders. The kernel also computes a wrong checksum if a
+//! page ends at an odd place of the payload ([`sys::splice::odd_part`]): `sendfile` copies such a
 //! payload, `splice` sends it in two parts.
 
 use std::io;
@@ -19,8 +18,8 @@ use sys::udp::{Sent, Udp};
 use super::outlet::{Count, Outlet};
 use super::wheel_sendto::WheelSendto;
 
-/// After a failure the header must not wait for the next packet's bytes: it leaves alone, as a
-/// packet without a payload.
+/// Sends the header alone, as a packet without a payload, after a failure; otherwise it would wait
+/// for the next packet's bytes.
 pub fn flushed(socket: &Udp, packet: &Packet, sent: io::Result<()>) -> io::Result<()> {
     if sent.is_err() {
         let _ = socket.send_to(&[], packet.to, false);

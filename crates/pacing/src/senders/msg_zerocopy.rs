@@ -2,8 +2,8 @@
 //! done with them.
 //!
 //! The notice costs about as much as copying 10 kB (Documentation/networking/msg_zerocopy.rst), and
-//! on the loopback device the kernel copies after all. So this sender loses for packets of media.
-//! It exists to be measured; only a real device gives a fair result.
+//! on the loopback device the kernel copies anyway. So this sender loses for packets of media. It
+//! exists to be measured; only a real device gives a fair result.
 
 //!
 //! Pages stay pinned as long as a queue on the way holds them: packets for a receiver whose
@@ -32,11 +32,11 @@ pub(super) const ROW: Row = Row {
 /// The wait for the notices of a burst, whose memory is reused for the next.
 const NOTICE_WAIT: Duration = Duration::from_millis(20);
 
-/// sendmsg with `MSG_ZEROCOPY` for each packet, and the notices of all at its end.
+/// sendmsg with `MSG_ZEROCOPY` for each packet; the notices of a burst are awaited at its end.
 #[derive(Default)]
 pub struct MsgZerocopy {
     batch: Batch,
-    /// Sends of each socket whose notices are outstanding.
+    /// The number of sends on each socket whose notices are outstanding.
     owed: [usize; 2],
 }
 
@@ -92,7 +92,7 @@ impl Transmit for MsgZerocopy {
     }
 }
 
-/// Waits until the notices `owed` have arrived; returns how many calls that took.
+/// Waits until the `owed` notices have arrived; returns how many calls that took.
 fn wait_for(socket: &Udp, owed: &mut usize) -> usize {
     let mut calls = 0;
     let until = sys::clock::now_ns() + NOTICE_WAIT.as_nanos() as u64;

@@ -14,8 +14,8 @@ use sys::udp::{Filling, Sent, Udp};
 use crate::sockets::StreamSockets;
 use engines::Assets;
 
-/// The time that a worker waits for room in a full send buffer before it drops the packet: one
-/// slot. A packet that is later than that is better not sent.
+/// How long a worker waits for room in a full send buffer before it drops the packet: one slot,
+/// because a later packet is better not sent.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
 
 /// The files of a server, mapped at first use.
@@ -58,7 +58,7 @@ impl<'a> Files<'a> {
         Ok(calls)
     }
 
-    /// The map of a file; `None` if it is unknown, cannot be mapped, or was opened at run time.
+    /// The mapping of a file; `None` if it is unknown, cannot be mapped, or was opened at run time.
     pub fn mapped(&self, source: &Source) -> Option<&MappedFile> {
         let Source::Asset(asset) = source else { return None };
         let asset = *asset;
@@ -75,7 +75,7 @@ pub struct Outlet<'a> {
 }
 
 impl Outlet<'_> {
-    /// Whether the bytes of `packet` exist, as far as the file's length tells.
+    /// Whether the bytes of `packet` exist, judging by the file's length.
     pub fn has(&self, packet: &Packet) -> bool {
         match &packet.payload {
             Payload::File(source @ Source::Asset(_), range) => {
@@ -97,7 +97,7 @@ impl Outlet<'_> {
         self.write_payload(filling, packet);
     }
 
-    /// Appends what follows the front.
+    /// Appends the bytes after the header.
     #[inline]
     pub fn write_payload<'d>(&'d self, filling: &mut Filling<'_, 'd>, packet: &'d Packet) {
         match &packet.payload {
@@ -112,8 +112,8 @@ impl Outlet<'_> {
         }
     }
 
-    /// The number of first packets that leave from one socket and have all their bytes; 0 if the
-    /// first has not.
+    /// The number of packets at the front that leave from one socket and have all their bytes; 0 if
+    /// the first packet's are missing.
     pub fn run(&self, packets: &[Packet]) -> usize {
         let Some(first) = packets.first() else { return 0 };
         let fits = |packet: &&Packet| packet.channel == first.channel && self.has(packet);
@@ -131,7 +131,7 @@ impl Outlet<'_> {
         self.each_run_of(burst.packets(), count, send);
     }
 
-    /// The same for some packets of a burst.
+    /// [`Outlet::each_run`] for some packets of a burst.
     pub fn each_run_of(
         &self,
         packets: &[Packet],
@@ -184,7 +184,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// These packets have left.
+    /// Counts packets that have left.
     pub fn left(&mut self, packets: &[Packet]) {
         self.packets += packets.len();
         self.bytes += packets.iter().map(Packet::len).sum::<usize>();

@@ -1,8 +1,7 @@
 //! `plain`: a thread for each stream, which reads, sends and sleeps for the gap between two
 //! packets.
-//!
 //! Reading and sending lengthen each gap, so the stream drifts. This is the oldest sender, and the
-//! baseline of the published comparison of in-kernel streaming. The loop is in
+//! baseline of the published comparison of in-kernel streaming. Its loop is in
 //! [`crate::thread_per_stream`].
 
 use super::{Row, Sender, Start};

@@ -1,5 +1,5 @@
-//! `plain-abs`: `plain` with a sleep until the moment of the next packet (`TIMER_ABSTIME`): one
-//! flag of the same call, and no drift.
+//! `plain-abs`: `plain` with a sleep until the due time of the next packet (`TIMER_ABSTIME`). It
+//! differs by one flag of the same call, and does not drift.
 
 use super::{Row, Sender, Start};
 

@@ -1,4 +1,4 @@
-//! Queues in the kernel that hold packets ahead of their moments, and the record of their contents.
+//! Queues in the kernel that hold packets until they are due, and the record of their contents.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -10,14 +10,13 @@ use seam::Instant;
 use super::outlet::{Count, Outlet};
 use super::send_plan::SendPlan;
 
-/// A queue in the kernel in which packets wait for their moments.
+/// A queue in the kernel in which packets wait until they are due.
 pub trait Queue {
-    /// Hands a plan over; returns the waiting messages in their order. `moment` maps a due moment
-    /// to the moment of leaving. Packets that were refused or have no bytes are recorded in the
-    /// plan.
+    /// Hands a plan over; returns the waiting messages in their order. `moment` maps a due time to
+    /// the time of leaving. Packets that were refused or have no bytes are recorded in the plan.
     ///
     /// # Errors
-    /// The queue is broken and must not be used any more.
+    /// The queue is broken and must no longer be used.
     fn hand_over(
         &mut self,
         plan: &mut SendPlan,
@@ -26,7 +25,7 @@ pub trait Queue {
         count: &mut Count,
     ) -> io::Result<Vec<Handed>>;
 
-    /// The number of messages that have left since it was opened.
+    /// The number of messages that have left since the queue was opened.
     ///
     /// # Errors
     /// As [`Queue::hand_over`].
@@ -38,24 +37,24 @@ pub trait Queue {
     /// As [`Queue::hand_over`].
     fn purge(&mut self) -> io::Result<()>;
 
-    /// The longest time by which packets are handed over ahead: waiting packets take memory, and a
-    /// stream that changes discards them.
+    /// The longest time by which packets are handed over ahead. It is limited because waiting
+    /// packets take memory, and a stream that changes discards them.
     fn window(&self) -> Duration {
         Duration::from_millis(400)
     }
 
-    /// Most packets of one plan.
+    /// The maximum number of packets in one plan.
     fn packets_max(&self) -> usize {
         1 << 16
     }
 
-    /// Whether it sends from files that were opened at run time.
+    /// Whether the queue sends from files that were opened at run time.
     fn sends_open_files(&self) -> bool {
         false
     }
 
-    /// Whether messages are counted as they leave, and more can be handed over meanwhile. A queue
-    /// that does not count takes one plan at a time and reports its end.
+    /// Whether messages are counted as they leave, so that more can be handed over at any time. A
+    /// queue that does not count takes one plan at a time and reports its end.
     fn is_counted(&self) -> bool {
         true
     }
@@ -75,9 +74,9 @@ pub trait Queue {
 pub struct Handed {
     /// The stream.
     pub owner: u32,
-    /// Number of its packets.
+    /// The number of its packets.
     pub packets: usize,
-    /// Their bytes.
+    /// The number of their bytes.
     pub bytes: usize,
     /// The planned moment of leaving.
     pub leaves: Instant,
@@ -87,7 +86,7 @@ pub struct Handed {
 #[derive(Default)]
 pub struct Waiting {
     messages: VecDeque<Handed>,
-    /// Messages that have left.
+    /// The number of messages that have left.
     left: u64,
 }
 
@@ -105,11 +104,12 @@ impl Waiting {
         Some((self.messages.front()?.leaves, self.messages.back()?.leaves))
     }
 
-    /// `left` messages have left since the beginning: calls `each` with owner and packets of the
-    /// new ones.
+    /// Records that `left` messages have left since the beginning: calls `each` with owner and
+    /// number of packets of the new ones.
     pub fn land(&mut self, left: u64, mut each: impl FnMut(u32, usize)) -> Count {
         let mut count = Count::default();
-        // A surplus comes from packets of other senders, or from a message that was cut on its way.
+        // A surplus comes from packets of other senders, or from a message that was split on its
+        // way.
         while self.left < left {
             self.left += 1;
             let Some(message) = self.messages.pop_front() else { continue };
@@ -120,8 +120,9 @@ impl Waiting {
         count
     }
 
-    /// The queue was discarded when `left` messages had left: returns the count of them, and the
-    /// number of packets of each owner that never left. Packets due before `lost` failed.
+    /// Records that the queue was discarded when `left` messages had left. Returns the count of
+    /// these, and the number of packets of each owner that never left. Packets due before `lost`
+    /// failed.
     pub fn clear(&mut self, left: u64, lost: Instant) -> (Count, HashMap<u32, usize>) {
         let mut count = self.land(left, |_, _| {});
         let mut unsent = HashMap::new();
@@ -153,7 +154,7 @@ mod tests {
         let count = waiting.land(2, |owner, packets| told.push((owner, packets)));
         assert_eq!((count.packets, count.bytes, told), (4, 20, vec![(1, 2), (2, 2)]));
         assert_eq!(waiting.land(2, |_, _| panic!("told twice")).packets, 0);
-        // Two more have left, those of 14 and 15 are too late, four are given back.
+        // Two more have left, those of 14 and 15 are too late, and four are given back.
         let (count, unsent) = waiting.clear(4, Instant::from_ns(16));
         assert_eq!((count.packets, count.failed), (4, 4));
         assert_eq!(unsent, HashMap::from([(0, 2), (1, 4), (2, 2)]));

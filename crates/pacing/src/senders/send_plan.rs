@@ -1,5 +1,5 @@
-//! The plan of one handover to a kernel queue: packets of many streams in the order of their
-//! moments, with the pauses between them.
+//! The plan of one handover to a kernel queue: packets of many streams in the order of their due
+//! times, with the pauses between them.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,7 +11,8 @@ use super::bpf_stamp::{HeadStamps, STAMPED};
 use super::outlet::Outlet;
 use super::queue::Handed;
 
-/// Most bytes of a message: the bucket would cut a message that costs more than it holds.
+/// The maximum length of a message in bytes: the bucket would split a message that costs more than
+/// it holds.
 const MESSAGE_MAX: usize = 60_000;
 /// Placeholder in a header where the kernel stamps.
 const BLANK: [u8; STAMPED.end - STAMPED.start] = [0; STAMPED.end - STAMPED.start];
@@ -19,7 +20,7 @@ const BLANK: [u8; STAMPED.end - STAMPED.start] = [0; STAMPED.end - STAMPED.start
 /// The next step of a plan.
 #[derive(Debug)]
 pub enum Step {
-    /// A datagram of this many bytes that goes nowhere.
+    /// A datagram of this many bytes, sent to an unused address.
     Pause(u8),
     /// A message.
     Send(Message),
@@ -61,11 +62,11 @@ pub struct SendPlan {
     burst: Burst,
     /// The position of each owner's first packet.
     owners: Vec<(usize, u32)>,
-    /// The packets by their moments: position in the burst, owner, run.
+    /// The packets in the order of their due times: position in the burst, owner, run.
     order: Vec<(usize, u32, u16)>,
     /// The steps, in order.
     pub steps: Vec<Step>,
-    /// Packets that cannot leave, by owner.
+    /// The number of packets that cannot leave, by owner.
     lost: HashMap<u32, usize>,
     pauses: Vec<u8>,
 }
@@ -97,9 +98,9 @@ impl SendPlan {
         self.owners.last().map_or(0, |(from, _)| self.burst.len() - from)
     }
 
-    /// Sorts the packets, gathers up to `cut` that leave together, and plans their moments. `has`
-    /// tells whether a packet's bytes exist. `plan` gets the moment and the bytes of a message,
-    /// appends the pauses before it, and returns the moment at which it leaves.
+    /// Sorts the packets, gathers up to `cut` that leave together, and plans when they leave. `has`
+    /// tells whether a packet's bytes exist. `plan` gets the due time and the length of a message,
+    /// appends the pauses before it, and returns when it leaves.
     pub fn arrange(
         &mut self,
         cut: usize,
@@ -122,7 +123,7 @@ impl SendPlan {
         if let Some(stamps) = stamps {
             for (place, owner, run) in &mut self.order {
                 let packet = &packets[*place];
-                // The program finds the header only after IPv4.
+                // The program finds the header only after an IPv4 header.
                 if packet.channel == Channel::Rtp && packet.to.ip().to_canonical().is_ipv4() {
                     *run = stamps.run(*owner, self.burst.front(packet));
                 }
@@ -171,7 +172,7 @@ impl SendPlan {
         count
     }
 
-    /// The packets in order, each with its moment of leaving.
+    /// The packets in order, each with the time at which it leaves.
     pub fn packets(&self) -> impl Iterator<Item = (u64, &Packet, &[u8])> {
         self.steps.iter().filter_map(|step| {
             let Step::Send(message) = step else { return None };
@@ -222,8 +223,8 @@ impl SendPlan {
         }
     }
 
-    /// The message at `at` was refused. The program would miscount later messages of its run, so
-    /// these keep their own headers.
+    /// Records that the message at `at` was refused. The program would miscount later messages of
+    /// its run, so these keep their own headers.
     pub fn refused(&mut self, at: usize) {
         let Some(Step::Send(Message { owner, packets, run, .. })) = self.steps.get(at) else {
             return;

@@ -1,11 +1,11 @@
-//! `sendfile-gso`: packets to one receiver as one message of file pages, cut by the kernel. The
-//! payload is not copied, and the message passes the stack once.
+//! `sendfile-gso`: packets to one receiver as one message of file pages, segmented by the kernel.
+//! The payload is not copied, and the message passes the network stack once.
 //!
-//! Where packets lie in a file one after the other, headers included, one sendfile(2) sends them.
-//! QuickTime's hint tracks were made for this; it is MARS's path with segmentation. Where each
-//! header is made at run time, headers and file pages alternate in a pipe.
+//! If packets lie in a file one after the other, headers included, one sendfile(2) sends them.
+//! QuickTime's hint tracks were made for this; it is MARS's path with segmentation. If each header
+//! is made at run time, headers and file pages alternate in a pipe.
 //!
-//! A message has room for 17 page fragments, so headers in between end it after seven packets of
+//! A message has room for 17 page fragments, so headers in between limit it to seven packets of
 //! 1316 bytes. Passing a page to the kernel also takes as long as copying 1316 bytes of it. So the
 //! first form costs half as much as copying fifty packets, and the second four times as much.
 
@@ -43,7 +43,7 @@ pub struct SendfileGso {
     alone: WheelSendto,
 }
 
-/// The way in which the first packets of a run can leave together.
+/// How the first packets of a run can leave together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// Complete packets one after the other in a file.
@@ -52,7 +52,7 @@ enum Form {
     Pages(usize),
     /// One packet of a file, read and sent.
     Alone,
-    /// They are in memory.
+    /// Packets whose payloads are in memory.
     Copied(usize),
 }
 
@@ -173,7 +173,7 @@ fn has(maps: &Maps, outlet: &Outlet<'_>, packet: &Packet) -> bool {
     mapped.is_some_and(|(file, range)| range.end <= file.len())
 }
 
-/// The way in which the first of `packets` leave; `has` tells whether a packet's file is mapped.
+/// How the first of `packets` leave; `has` tells whether a packet's file is mapped.
 fn form(packets: &[Packet], burst: &Burst, has: impl Fn(&Packet) -> bool) -> Form {
     let first = &packets[0];
     let Some((source, range)) = part(first) else {
@@ -254,13 +254,14 @@ mod tests {
         let at = |number: u64| Some(number * 1000..number * 1000 + 1000);
         let record = |number| (1, &b""[..], at(number));
         let leaf = |number| (1, &[0; 12][..], at(number));
-        // To one receiver, without a gap, and a message is no longer than a datagram may be.
+        // The packets must go to one receiver and have no gap between them, and the message must
+        // not be longer than a datagram may be.
         let mut packets: Vec<_> = (0..100).map(record).collect();
         assert_eq!(forms(&packets), [Form::Records(64), Form::Records(36)]);
         packets[1].0 = 2;
         packets[4] = record(9);
         assert_eq!(forms(&packets[..5]), [Form::Alone, Form::Alone, Form::Records(2), Form::Alone]);
-        // With heads, pieces are counted: two in each, and one more where a page ends.
+        // With headers, pieces are counted: two in each packet, and one more where a page ends.
         let packets: Vec<_> = (0..17).map(leaf).collect();
         assert_eq!(forms(&packets), [Form::Pages(8), Form::Pages(7), Form::Pages(2)]);
         // Packets in memory are copied; packets that are not mapped are read.

@@ -1,5 +1,5 @@
-//! `tbf-kernel`: a token bucket in the kernel as a queue, which releases packets by its timer
-//! interrupt.
+//! `tbf-kernel`: a token bucket in the kernel as a queue, which releases packets by the kernel's
+//! timer interrupt.
 
 pub(super) mod bucket;
 mod device;
@@ -30,13 +30,13 @@ pub(super) const ROW: Row = Row {
     start: |sockets| Ok(Start::queue(TbfKernel::open(sockets, false)?)),
 };
 
-/// The longest call that shows precisely enough when the bucket was emptied.
+/// The longest call after which it is known precisely enough when the bucket was empty.
 const SURE: Duration = Duration::from_micros(200);
-/// Attempts to empty it within such a call.
+/// The number of attempts to empty it within such a call.
 const TRIES: usize = 8;
 /// The length of each wait for room in the send buffer.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
-/// Bytes of pauses.
+/// The bytes of pauses.
 static NOTHING: [u8; PAUSES] = [0; PAUSES];
 
 /// The device, and the state of its bucket.
@@ -50,7 +50,7 @@ impl TbfKernel {
     /// With `stamping` the kernel writes sequence numbers and timestamps.
     ///
     /// # Errors
-    /// The missing feature of the machine, and the remedy.
+    /// Which feature the machine lacks, and the remedy.
     pub fn open(sockets: &StreamSockets, stamping: bool) -> io::Result<TbfKernel> {
         let device = PacedDevice::open(sockets, stamping)?;
         Ok(TbfKernel { device, bucket: Bucket::emptied_at(0), batch: Batch::default() })
@@ -119,8 +119,9 @@ impl Queue for TbfKernel {
             at += sent.count;
             match (sent.error, plan.steps.get(at)) {
                 (Some(error), Some(_)) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // Leaving packets make room. A pause that is left out would make every later
-                    // packet early. An error of the wait shows in the next send.
+                    // Leaving packets make room. The pause must not be left out, because every
+                    // later packet would be early then. An error of the wait shows in the next
+                    // send.
                     let _ = outlet.sockets.of(run.channel).wait_writable(ROOM_WAIT);
                 }
                 (Some(_), Some(Step::Send(_))) => {

@@ -1,8 +1,8 @@
 //! `uring-batch`, `uring-zc`: one io_uring_enter(2) for all due packets, as sendmmsg(2) does, with
 //! or without a copy.
 //!
-//! A send to a UDP socket completes while it is submitted, so not waiting gains nothing; the ring
-//! adds work for each entry. The sender exists so that this can be measured.
+//! A send to a UDP socket completes while it is submitted, so there is no wait to save, and the
+//! ring adds work for each entry. The sender exists so that this can be measured.
 
 use std::io;
 

@@ -1,10 +1,10 @@
-//! `uring-chain`: a chain of io_uring as a queue. One submission, after which the kernel waits,
+//! `uring-chain`: a chain of io_uring operations as a queue. After one submission the kernel waits,
 //! reads the file and sends.
 //!
-//! A chain for each stream wakes the thread that submitted it for each packet, inside the kernel,
-//! and costs as much as sleeping. So all streams share one chain, and the packets due within a slot
-//! of a millisecond share one timeout. The next chain is submitted when this one has ended, because
-//! two late chains would overtake each other.
+//! A chain for each stream would wake the thread that submitted it for each packet, inside the
+//! kernel, and cost as much as sleeping. So all streams share one chain, and the packets due within
+//! a slot of a millisecond share one timeout. The next chain is submitted when this one has ended,
+//! because two late chains would overtake each other.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -28,13 +28,13 @@ pub(super) const ROW: Row = Row {
     start: |_| Ok(Start::queue(UringChain::new(false)?)),
 };
 
-/// Packets of a chain: few enough to be made and submitted within a slot or two, since the next
-/// packets are late until then.
+/// The maximum number of packets in a chain: few enough to be made and submitted within a slot or
+/// two, because the next packets are late until then.
 const PACKETS_MAX: usize = 2048;
 /// Packets due within this span leave at its end.
 const SLOT_NS: u64 = 1_000_000;
 
-/// A ring with at most one chain.
+/// A ring that holds at most one chain.
 pub struct UringChain {
     ring: ChainRing,
     chain: Option<usize>,
@@ -93,7 +93,8 @@ impl Queue for UringChain {
     }
 
     fn window(&self) -> Duration {
-        // Only the number of packets is limited: a slow stream needs one call for many seconds.
+        // Only the number of packets is limited, because a slow stream can have one call for many
+        // seconds.
         Duration::MAX
     }
 

@@ -1,10 +1,10 @@
 //! `xdp-run`: frames made in the kernel. All due packets are written into a table, and one bpf(2)
-//! runs a program for each row, which makes the frame and sends it. No packet passes the stack on
-//! its way out.
+//! runs a program for each row, which makes the frame and sends it. No packet passes the network
+//! stack on its way out.
 //!
-//! Some packets leave by the socket instead: to groups and broadcasts, by IPv6, longer than an
-//! ordinary frame, to receivers after devices that take no frames, and to neighbours whose address
-//! is not known yet.
+//! Some packets leave by the socket instead: packets to groups and broadcast addresses, by IPv6,
+//! longer than an ordinary frame, through devices that take no frames, and to neighbours whose
+//! address is not known yet.
 //!
 //! The receiver's kernel charges a frame as the page that it lies in. So a receive buffer of the
 //! usual 212,992 bytes holds fifty packets on this machine, however short they are.
@@ -45,7 +45,7 @@ pub struct XdpRun {
     ways: Routes,
     table: Table,
     program: Program,
-    /// Dropped before the device that it is attached to: fields are dropped in this order.
+    /// Dropped before the device that it is attached to, because fields are dropped in this order.
     _attached: Attached,
     device: VethPair,
     /// Addresses and ports of the sockets; type of service and TTL.
@@ -85,7 +85,7 @@ impl XdpRun {
         Ok(frames)
     }
 
-    /// Makes a frame without a receiver: only this shows whether the kernel knows the call.
+    /// Makes a frame without a receiver; only that shows whether the kernel knows the call.
     fn try_once(&mut self) -> io::Result<()> {
         let nobody = (Ipv4Addr::UNSPECIFIED, 9);
         let (service, hops, number) = (0, 1, 0);
@@ -109,7 +109,7 @@ impl XdpRun {
         jobs::open(&self.table, count);
         let batch = (count as u32).min(FRAMES_MAX);
         let ran = self.program.run(&self.frame, self.device.index(), count as u32, batch);
-        // Frames that arrive by the device now are not ours.
+        // From now on frames that arrive by the device are not ours.
         jobs::open(&self.table, 0);
         ran
     }
@@ -140,7 +140,7 @@ impl XdpRun {
             return;
         }
         count.calls += 1;
-        // Rows that were not taken because of an error have a fate of their own.
+        // After an error, rows that were not taken say so themselves.
         let _ = self.run(taken.len(), longest);
         for (index, (packet, _)) in taken.into_iter().enumerate() {
             match jobs::fate(&self.table, index) {

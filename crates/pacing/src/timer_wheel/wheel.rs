@@ -2,7 +2,7 @@
 //!
 //! The cost of setting a timer does not grow with the number of timers (Varghese and Lauck, "Hashed
 //! and Hierarchical Timing Wheels", SOSP 1987), and the timers of one slot expire together, which
-//! makes a batch. A timer is never early: its slot begins at or after its moment.
+//! makes a batch. A timer never expires early: its slot begins at or after its moment.
 
 use seam::Instant;
 
@@ -79,11 +79,12 @@ impl Wheel {
         }
     }
 
-    /// The time to advance next: the beginning of the next non-empty slot. The slot may hold only
+    /// When to advance next: the beginning of the next non-empty slot. That slot may hold only
     /// timers of a later round.
     pub fn next(&self) -> Option<Instant> {
         let start = (self.served + 1) as usize % SLOTS;
-        // Words from the next slot's on, and that word again at the end for the bits before.
+        // Starts at the word of the next slot, and reads that word again at the end for the bits
+        // before.
         for step in 0..=SLOTS / 64 {
             let at = (start / 64 + step) % (SLOTS / 64);
             let mask = match step {

@@ -1,4 +1,4 @@
-//! Every sender sends the same packets in the same order, and none before its moment.
+//! Every sender sends the same packets in the same order, and none before its due time.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,7 +21,7 @@ use crate::server::{serve_paced, talk};
 const STREAMS: u32 = 3;
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Bytes in which every position differs from its neighbours.
+/// Bytes, each of which differs from its neighbours.
 fn contents(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
 }
@@ -205,8 +205,8 @@ fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end
             for _ in 0..5 {
                 assert!(hear(20_000), "{sender}: it streams");
             }
-            // The report is sent only now: while queues are set up, the device may drop passing
-            // packets.
+            // The report is sent only now, because the device may drop packets while queues are set
+            // up.
             let report = SocketAddr::new(LOCAL, rtcp);
             socket.send_to(b"report", report, false).expect("it is near");
             state.paused.store(1, Ordering::Release);

@@ -15,7 +15,7 @@ use seam::{PacedSource, Service};
 /// The limit of every wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Stops the server when it goes out of scope, also by a panic.
+/// Stops the server when it goes out of scope, even after a panic.
 struct Stop<'a>(&'a Control);
 
 impl Drop for Stop<'_> {
@@ -88,7 +88,7 @@ pub fn talk(address: SocketAddr, pieces: &[Vec<u8>]) -> io::Result<Vec<u8>> {
             reader.read_to_end(&mut heard).map(|_| heard)
         });
         for piece in pieces {
-            // The server may end a conversation before all is sent.
+            // The server may end a conversation before everything is sent.
             if stream.write_all(piece).is_err() {
                 break;
             }

@@ -47,7 +47,8 @@ fn send(sockets: &StreamSockets, payload: u32, to: Vec<SocketAddr>) -> io::Resul
     Ok(by_sockets()? - before)
 }
 
-/// Datagrams that left by the sockets of this network so far, as the stack counts them.
+/// The number of datagrams so far that left by the sockets of this network, as the stack counts
+/// them.
 fn by_sockets() -> io::Result<u64> {
     let mut sum = 0;
     for (file, name) in [("snmp", "OutDatagrams"), ("snmp6", "Udp6OutDatagrams")] {
@@ -167,7 +168,7 @@ fn what_frames_do_not_reach_leaves_by_the_socket() {
         let v6 = receiver(IpAddr::V6(Ipv6Addr::LOCALHOST))?;
         let v4 = receiver(IpAddr::V4(Ipv4Addr::LOCALHOST))?;
         let sockets = StreamSockets::bind(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0)?;
-        // 9000 bytes are a datagram of the loopback device and no ordinary frame.
+        // 9000 bytes fit a datagram of the loopback device, but not an ordinary frame.
         for (payload, others) in [(160, PACKETS), (9000, 2 * PACKETS)] {
             let to = vec![v6.local_addr()?, v4.local_addr()?];
             assert_eq!(send(&sockets, payload, to)?, others.into(), "{payload}");

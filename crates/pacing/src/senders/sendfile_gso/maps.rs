@@ -1,6 +1,6 @@
-//! Maps of files for senders that send pages: the server's files, and files opened at run time.
+//! Mappings of files for senders that send pages: the server's files, and files opened at run time.
 //!
-//! A map costs as much as a hundred packets, so one is kept as long as the file is in use. The
+//! A mapping costs as much as a hundred packets, so it is kept as long as the file is in use. The
 //! bytes are never read here, because the file may have become shorter.
 
 use std::collections::HashMap;
@@ -13,10 +13,10 @@ use sys::mapped::MappedFile;
 
 use super::super::outlet::Outlet;
 
-/// Bursts between two searches for unused maps.
+/// The number of bursts between two searches for unused mappings.
 const SWEEP_EVERY: u32 = 4096;
 
-/// Maps of files opened at run time, as long as the file is in use.
+/// Mappings of files opened at run time, as long as the file is in use.
 #[derive(Default)]
 pub struct Maps {
     open: HashMap<usize, (Weak<OwnedFd>, Option<MappedFile>)>,
@@ -46,7 +46,7 @@ impl Maps {
         }
     }
 
-    /// The map of a file, if it has one.
+    /// The mapping of a file, if it has one.
     pub fn of<'m>(&'m self, outlet: &'m Outlet<'_>, source: &Source) -> Option<&'m MappedFile> {
         match source {
             Source::Asset(_) => outlet.files.mapped(source),

@@ -1,32 +1,32 @@
-//! The arithmetic of a schedule in a token bucket: between media packets lie datagrams that go
-//! nowhere and cost as many tokens as the time between the packets.
+//! The arithmetic of a schedule in a token bucket: between media packets there are datagrams to an
+//! unused address, which cost as many tokens as the time between the packets.
 //!
 //! The kernel's bucket (tc-tbf(8)) releases a packet, by a timer of the kernel, when as many tokens
 //! have arrived as the packet costs. By default a packet costs its length, so only streams of one
 //! length and one gap can be paced. Here a size table sets the cost: next to nothing for media
 //! packets, and a time for each length below [`PAUSES`] bytes, which no RTP packet has. So one
 //! queue holds any schedule of any streams. MoonGen fills the gaps on a wire in this way (Emmerich
-//! et al., IMC 2015); here the filler ends in a device that leads nowhere.
+//! et al., IMC 2015); here the filler ends in a device without a receiver.
 
 /// Tokens a second: one each microsecond.
 pub const RATE: u32 = 1_000_000;
-/// Nanoseconds of a token.
+/// Nanoseconds in a token.
 const TOKEN_NS: u64 = 1_000;
-/// Tokens that the bucket holds: 100 ms. A stall of the kernel's timers of up to this length moves
-/// no later packet.
+/// The capacity of the bucket in tokens: 100 ms. A stall of the kernel's timers of up to this
+/// length delays no later packet.
 pub const BURST: u32 = 100_000;
-/// The time of a full bucket.
+/// The time in a full bucket, in nanoseconds.
 pub const BURST_NS: u64 = BURST as u64 * TOKEN_NS;
-/// Tokens of the shortest pause: 125 us; every moment is rounded up to it.
+/// The shortest pause in tokens: 125 us. Every due time is rounded up to a multiple of it.
 const STEP: u32 = 125;
 /// The steps that a pause of each length takes: powers of two, and the usual gaps of media (3, 10,
 /// 20 and 30 ms).
 const STEPS: [u16; PAUSES] = [1, 2, 4, 8, 16, 24, 32, 64, 80, 160, 240, 256];
 /// Datagrams of fewer bytes than this are pauses.
 pub const PAUSES: usize = 12;
-/// Bytes before those of a datagram: the headers of Ethernet, IPv4 and UDP.
+/// The length of a datagram's headers in bytes: Ethernet, IPv4 and UDP.
 pub const FRAME: usize = 14 + 20 + 8;
-/// Entries of the table.
+/// The number of entries in the table.
 const ENTRIES: usize = 2048;
 /// Pauses that empty a full bucket.
 pub const DRAIN: [u8; 4] = [11, 11, 11, 6];
@@ -50,7 +50,7 @@ fn cost(costs: &[u16], len: usize) -> u64 {
 #[derive(Clone, Debug)]
 pub struct Bucket {
     costs: Vec<u16>,
-    /// The time when it is empty, in nanoseconds.
+    /// When the bucket is empty, in nanoseconds.
     empty_ns: u64,
 }
 
@@ -123,7 +123,7 @@ mod tests {
             let (mut at, mut due) = (0, Vec::new());
             for _ in 0..100 {
                 at += [0, random(3_000_000), 30_000_000, random(400_000_000)][random(4) as usize];
-                // The last one costs as much as a pause: the table starts again at 2048.
+                // The last entry costs as much as a pause, because the table starts again at 2048.
                 let odd = 2048 + 5;
                 let len = [12, 44, 172, 1328, 40_000, odd][random(5 + seed % 2) as usize];
                 let mut pauses = Vec::new();

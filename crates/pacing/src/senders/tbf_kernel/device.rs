@@ -1,12 +1,12 @@
-//! A device (`ifb`) with a token bucket, and a filter on every other device that leads our packets
-//! through it: instead of leaving at once they wait in the bucket, and leave by the kernel's timer
-//! interrupt.
+//! A device (`ifb`) with a token bucket, and a filter on every other device that redirects our
+//! packets to it: instead of leaving at once they wait in the bucket, and leave by the kernel's
+//! timer interrupt.
 //!
 //! The filter recognises our packets by their mark, so other traffic is neither touched nor
 //! delayed, and routes, addresses and sockets stay as they are. Dropping the device removes
 //! everything. A killed process leaves it in place; the next process that opens a device removes
 //! those of dead processes, and `ip link del NAME` does it by hand. Without the device the filters
-//! lead nowhere, and no other packet has such marks.
+//! have no effect, and no other packet has such marks.
 
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
@@ -25,7 +25,7 @@ use crate::sockets::StreamSockets;
 
 /// Prefix of the devices' names; process and number follow.
 const NAME: &str = "rhp";
-/// Bytes that the queue may hold: more than any window.
+/// The maximum number of bytes in the queue: more than any window.
 const LIMIT: u32 = 1 << 30;
 /// Send buffer in bytes, with the kernel's overhead for each packet.
 const ROOM: u32 = 256 << 20;
@@ -39,13 +39,13 @@ static OPENED: AtomicU32 = AtomicU32::new(0);
 pub struct PacedDevice {
     netlink: Netlink,
     device: u32,
-    /// Devices with a filter that leads here.
+    /// The devices with a filter that redirects to this one.
     paths: Vec<u32>,
     stamps: Option<HeadStamps>,
-    /// The address that pauses go to: an unused one of our device's network.
+    /// The address that pauses are sent to: an unused one of our device's network.
     nowhere: SocketAddr,
     program: Program,
-    /// The number of times the queue was emptied.
+    /// How often the queue was emptied.
     purged: u16,
 }
 
@@ -91,7 +91,7 @@ impl PacedDevice {
         let (program, stamps) = match program {
             Ok(both) => both,
             Err(error) => {
-                // The first error is reported; the error of the removal would add nothing.
+                // The first error is reported; an error of the removal would add nothing.
                 let _ = netlink.remove(device);
                 return Err(explained(error, "a program that picks packets"));
             }
@@ -99,13 +99,13 @@ impl PacedDevice {
         let mut lane =
             PacedDevice { netlink, device, paths: Vec::new(), stamps, nowhere, program, purged: 0 };
         let led = lane.lead(&name);
-        // On failure the drop removes what was made, and needs the lock to do so.
+        // After a failure the drop removes what was made, and needs the lock for that.
         drop(alone);
         led.map(|()| lane)
     }
 
     fn lead(&mut self, name: &str) -> io::Result<()> {
-        // Sockets bound to the loopback address send pauses, too.
+        // Sockets bound to the loopback address must be able to send pauses, too.
         fs::write(format!("/proc/sys/net/ipv4/conf/{name}/route_localnet"), "1")
             .map_err(|error| explained(error, "permission to send from 127.0.0.1 by its device"))?;
         let costs = costs();
@@ -124,7 +124,7 @@ impl PacedDevice {
         Ok(())
     }
 
-    /// The address that pauses go to.
+    /// The address that pauses are sent to.
     pub fn nowhere(&self) -> SocketAddr {
         self.nowhere
     }
@@ -159,7 +159,7 @@ impl PacedDevice {
 
 impl Drop for PacedDevice {
     fn drop(&mut self) {
-        // The sweep of the next device removes what cannot be removed now.
+        // The sweep of the next device removes what remains.
         let _alone = alone();
         for &path in &self.paths {
             let _ = self.netlink.unlead(path, preference(self.device));
@@ -173,7 +173,7 @@ fn bucket(costs: &[u16]) -> netlink::Bucket<'_> {
     netlink::Bucket { rate: RATE, burst: BURST, limit: LIMIT, costs }
 }
 
-/// The upper half of the mark.
+/// The part of the mark that names a device: its upper half.
 fn key(device: u32) -> u32 {
     0x8000 | device & 0x7fff
 }
@@ -183,7 +183,7 @@ fn preference(device: u32) -> u16 {
     (0x4000 | device & 0x3fff) as u16
 }
 
-/// The program on every device: -1 for our packets, which leads them through our device, 0 for all
+/// The program on every device: -1 for our packets, which redirects them to our device, 0 for all
 /// others.
 fn program(key: u32, stamps: Option<&HeadStamps>) -> io::Result<Program> {
     let mut code = Assembly::default();
@@ -222,7 +222,7 @@ fn sweep(netlink: &Netlink) -> io::Result<()> {
             continue;
         }
         for (path, _) in all.iter().filter(|(path, _)| path != device) {
-            // Not every device has its filter.
+            // Some devices may lack the filter.
             let _ = netlink.unlead(*path, preference(*device));
         }
         netlink.remove(*device)?;
@@ -230,7 +230,7 @@ fn sweep(netlink: &Netlink) -> io::Result<()> {
     Ok(())
 }
 
-/// The process that owns a device.
+/// The process that owns a device, if the name is one of ours.
 fn is_ours(name: &CStr) -> Option<u32> {
     name.to_str().ok()?.strip_prefix(NAME)?.split_once('x')?.0.parse().ok()
 }

@@ -5,16 +5,16 @@ use std::sync::atomic::Ordering;
 
 use sys::bpf::Table;
 
-/// Bytes of the headers of Ethernet, IPv4 and UDP.
+/// The length in bytes of the headers of Ethernet, IPv4 and UDP.
 pub const HEADS: usize = 42;
-/// The same without Ethernet's.
+/// The length without Ethernet's header.
 pub const PLAIN_HEADS: usize = 28;
 /// Most bytes of a packet: the room in an ordinary frame.
 pub const PACKET_MAX: usize = 1472;
 /// Packets of one call; the row before the first holds the program's progress.
 pub const PACKETS: usize = 1024;
-/// Bytes of a row. Not a power of two, because the fields of all rows would then share a few cache
-/// lines.
+/// The length of a row in bytes. It is not a power of two, because the fields of all rows would
+/// then share a few cache lines.
 const ROW: usize = 1600;
 
 /// Offsets of the fields of a row.
@@ -43,9 +43,9 @@ pub const ROUTE_FAILED: u32 = 256;
 /// The outcome of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It was not taken.
+    /// The row was not taken.
     Waits,
-    /// It has left.
+    /// The packet has left.
     Left,
     /// The route has no neighbour's address yet.
     NoNeighbour,
@@ -89,7 +89,7 @@ pub fn write(table: &mut Table, index: usize, job: &Job, parts: [&[u8]; 2], long
     put(CUT, &(len as i32 - longest as i32).to_ne_bytes());
     put(FIRST, &[0x45, job.service]);
     put(NUMBER, &job.number.to_be_bytes());
-    // Don't fragment: the packet fits, or it is returned.
+    // Don't fragment: either the packet fits, or it is returned.
     put(FRAGMENT, &[0x40, 0]);
     put(HOPS, &[job.hops, 17]);
     table.put(index + 1, 0, &head);
@@ -117,7 +117,8 @@ pub fn fate(table: &Table, index: usize) -> Fate {
 /// The sum of 16-bit words with end-around carry (RFC 1071), in memory order.
 fn sum([front, behind]: [&[u8]; 2]) -> u16 {
     let (front_sum, behind_sum) = (sum_of(front), sum_of(behind));
-    // After an odd number of bytes, each byte is the other half of its word.
+    // If the first part has an odd number of bytes, the second begins with the other half of a
+    // word.
     let is_odd = !front.len().is_multiple_of(2);
     let behind_sum = if is_odd { behind_sum.swap_bytes() } else { behind_sum };
     let (sum, carry) = front_sum.overflowing_add(behind_sum);

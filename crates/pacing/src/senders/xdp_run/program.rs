@@ -5,9 +5,9 @@
 //! Each row is one packet. The row holds the sum over its bytes, computed when they were written;
 //! the program adds addresses and lengths, as a network card would.
 //!
-//! The program looks routes up as for a *forwarded* packet, so the device that frames seem to come
-//! from must forward. It returns a packet whose neighbour is unknown, because only the ordinary
-//! path sends a request for the neighbour's address.
+//! The program looks routes up as for a *forwarded* packet, so forwarding must be enabled on the
+//! device from which frames seem to come. It returns a packet whose neighbour is unknown, because
+//! only the ordinary path sends a request for the neighbour's address.
 
 use sys::bpf::{Assembly, Helper, Label, Math, Table, When, Width};
 use sys::xdp::Verdict;
@@ -41,7 +41,7 @@ pub fn assemble(table: &Table, device: u32, own: [u8; 6]) -> Assembly {
     code.math(Math::Mov, 1, 0);
     code.store(Word, 10, KEY, 1);
     row(&mut code, table);
-    // A frame that is not ours came by the device.
+    // A frame that is not ours arrived by the device.
     code.jump_if(When::Equal, 0, 0, stranger);
     code.load(Word, 2, 0, TAKEN);
     code.load(Word, 3, 0, COUNT);

@@ -1,5 +1,5 @@
-//! The receivers that frames can reach, and their routes. The kernel's routing table gives the
-//! answer, once for each receiver, and again after a while or when a frame was returned.
+//! The receivers that frames can reach, and their routes. The kernel's routing table is queried
+//! once for each receiver, and again after a while or when a frame was returned.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,9 +9,9 @@ use std::time::Duration;
 use seam::Instant;
 use sys::netlink::{Abilities, Netlink, Reach};
 
-/// The time for which an answer is valid.
+/// How long an answer is valid.
 const HOLDS: Duration = Duration::from_secs(10);
-/// Receivers that are remembered; beyond that all are forgotten.
+/// The maximum number of remembered receivers; beyond that all are forgotten.
 const KNOWN_MAX: usize = 1 << 16;
 
 /// The device by which frames to a receiver leave, and their source address.
@@ -25,7 +25,7 @@ pub struct Route {
 /// The known routes.
 pub struct Routes {
     netlink: Netlink,
-    /// `None` where the kernel cannot tell, before Linux 6.3: then only this machine is reached.
+    /// `None` before Linux 6.3, where the kernel cannot tell: then only this machine is reached.
     abilities: Option<Abilities>,
     /// Whether frames for this machine pass its source filter.
     is_near: bool,
@@ -64,7 +64,7 @@ impl Routes {
         found.map(|way| (way, to))
     }
 
-    /// Frames to `to` were returned: its route has changed.
+    /// Forgets the route to `to`, because frames were returned: the route has changed.
     pub fn forget(&mut self, to: SocketAddr) {
         if let IpAddr::V4(to) = to.ip().to_canonical() {
             self.known.remove(&to);

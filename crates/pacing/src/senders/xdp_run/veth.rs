@@ -1,5 +1,5 @@
 //! A pair of devices for the sender: frames have to come from a device, and the program has to be
-//! attached to one. Neither half is ever up, so no other traffic uses them.
+//! attached to one. Neither end is ever up, so no other traffic uses them.
 //!
 //! Dropping the pair removes it. A killed process leaves it in place; the next process that makes a
 //! pair removes those of dead processes, and `ip link del NAME` does it by hand. No other part of
@@ -15,15 +15,16 @@ use sys::netlink::{self, Netlink};
 
 /// Prefix of the devices' names; process, half and number follow.
 const NAME: &str = "rhf";
-/// The hardware address of our half; no other device is on that wire.
+/// The hardware address of our end; there is no other device on that wire.
 pub const OWN: [u8; 6] = [2, 0x72, 0x68, 0x66, 0, 1];
-/// The dummy address (RFC 7600): a source filter lets nothing in by a device without an address.
+/// The dummy address (RFC 7600). A source filter drops packets that arrive by a device without an
+/// address.
 const DUMMY: Ipv4Addr = Ipv4Addr::new(192, 0, 0, 8);
 
 /// Pairs that this process has made.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// Our half of a pair, until it is dropped.
+/// Our end of a pair, until it is dropped.
 pub struct VethPair {
     netlink: Netlink,
     index: u32,
@@ -46,8 +47,8 @@ impl VethPair {
             .map_err(|error| explained(error, "a pair of devices (`veth`)"))?;
         drop(alone);
         let pair = VethPair { netlink, index };
-        // Frames that come by it have this machine's own addresses, 127.0.0.1 included, and routes
-        // are looked up as for forwarded packets.
+        // Frames that arrive by it have this machine's own addresses, 127.0.0.1 included, and
+        // routes are looked up as for forwarded packets.
         for what in ["accept_local", "route_localnet", "forwarding"] {
             set(&ours, what, "1")?;
         }
@@ -67,13 +68,13 @@ impl VethPair {
 
 impl Drop for VethPair {
     fn drop(&mut self) {
-        // The sweep of the next pair removes what cannot be removed now.
+        // The sweep of the next pair removes what remains.
         let _ = self.netlink.remove(self.index);
     }
 }
 
-/// Whether frames for this machine pass its source filter: the strict one accepts packets from this
-/// machine only by its loopback device.
+/// Whether frames for this machine pass its source filter. A strict filter accepts packets from
+/// this machine only by the loopback device.
 pub fn is_near() -> bool {
     filter() != Some(1)
 }
@@ -102,14 +103,14 @@ fn sweep(netlink: &Netlink) -> io::Result<()> {
     for (device, name) in netlink::devices()? {
         let Some(process) = is_ours(&name) else { continue };
         if !fs::exists(format!("/proc/{process}"))? {
-            // Removing one half removes the other, which may have been first.
+            // Removing one end removes the other, which may have been found first.
             let _ = netlink.remove(device);
         }
     }
     Ok(())
 }
 
-/// The process that owns a device.
+/// The process that owns a device, if the name is one of ours.
 fn is_ours(name: &CStr) -> Option<u32> {
     name.to_str().ok()?.strip_prefix(NAME)?.split_once(['x', 'y'])?.0.parse().ok()
 }
