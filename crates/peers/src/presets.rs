@@ -66,7 +66,7 @@ pub fn preset(name: &str, directives: &toml::Table, site: &Site<'_>) -> Result<A
     let serves = match name {
         "nginx" | "apache-prefork" | "apache-worker" | "apache-event" | "hyper" => Service::Web,
         "tokio" | "tokio-threads" | "go" | "node" => Service::Stock,
-        // They speak a protocol of their own, or that of the server behind them.
+        // Those servers speak a protocol of their own, or that of the server behind them.
         _ => site.service,
     };
     if serves != site.service {

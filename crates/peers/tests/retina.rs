@@ -1,5 +1,5 @@
-//! A client for cameras, written in Rust by others, receives the media of `roundhouse serve media`.
-//! It is strict where players are lenient: numbers and timestamps must begin as `RTP-Info`
+//! A client for cameras, which others wrote in Rust, receives the media of `roundhouse serve
+//! media`. It is strict where players are lenient: numbers and timestamps must begin as `RTP-Info`
 //! announces, reports must match their senders, and units must be complete.
 //!
 //! The films are made by ffmpeg, and the server is the binary that was built with the tests; the

@@ -8,7 +8,7 @@
 use crate::message::{Options, Users};
 use std::time::Duration;
 
-/// The users to have.
+/// The users that a crew should have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UserTargets {
     /// The number of users of each class; unnamed classes stay as they are.
@@ -33,7 +33,7 @@ pub trait Crew {
     fn set_targets(&mut self, targets: UserTargets);
 
     /// Dismisses all users; outstanding replies may arrive for `patience`. Answered by a last
-    /// [`CrewEvent::Batch`] of each class and [`CrewEvent::Halted`].
+    /// [`CrewEvent::Batch`] of each class, and by [`CrewEvent::Halted`].
     fn halt(&mut self, patience: Duration);
 }
 
@@ -44,7 +44,7 @@ pub enum CrewEvent {
     Settled(Users),
     /// There are no users, and every batch was reported.
     Halted,
-    /// The events of a class's users since its last batch.
+    /// The results of a class's users since its last batch.
     Batch(Box<Batch>),
     /// A problem keeps users from working as asked.
     Problem(Problem),
@@ -64,13 +64,13 @@ pub enum Level {
 /// A problem that keeps users from working as asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Text: the expected value, the actual value, the remedy.
+    /// The expected value, the actual value, and the remedy, as text.
     pub what: String,
     /// The place: the master counts problems by place.
     pub place: String,
 }
 
-/// The events of one class's users in a short time.
+/// The results of one class's users in a short time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
     /// The class.
@@ -92,10 +92,10 @@ pub struct Row {
     pub name: String,
     /// Requests that ended, successfully or not.
     pub done: u64,
-    /// Those that failed.
+    /// Requests that failed.
     pub failed: u64,
-    /// Response times from the intended moment: time (ns) and count. Failures without a reply have
-    /// none.
+    /// Response times, measured from the intended moment: time (ns) and count. Failures without a
+    /// reply have none.
     pub times: Times,
     /// Bytes of replies.
     pub bytes: u64,

@@ -1,11 +1,12 @@
 //! Response times as Locust's histogram keys: milliseconds with decimals.
 //!
-//! A master sums `{key: count}` maps over its workers and sorts the keys; any number will do as a
-//! key. Workers in other languages send whole milliseconds, and on a fast server each of their
+//! A master sums `{key: count}` maps over its workers and sorts the keys, which may be any numbers.
+//! Workers in other languages send whole milliseconds, so that on a fast server each of their
 //! percentiles is 0 or 1. Ours are rounded to steps of a fiftieth of their decade, at most 1 % off,
-//! such as 0.0432 or 1.26 or 348: few enough that maps stay small (450 per decade), and short
-//! decimals, because Locust's page prints them as they are. Equal steps are equal bits: the key is
-//! the double nearest to the decimal, so that two workers never produce two rows for one step.
+//! such as 0.0432 or 1.26 or 348. Such steps keep maps small (450 keys per decade), and the
+//! decimals short, because Locust's page prints them as they are. Equal steps are equal bits: the
+//! key is the double nearest to the decimal, so that two workers never produce two rows for one
+//! step.
 
 /// Steps in a decade, for each unit of its leading digit.
 const STEPS: u64 = 50;
@@ -19,7 +20,7 @@ pub fn key_ms(ns: u64) -> f64 {
 
 /// A time (ns) rounded to its step.
 pub fn rounded_ns(ns: u64) -> u64 {
-    // Times beyond two centuries cannot be measured and would overflow below.
+    // Times beyond two centuries do not occur, and would overflow below.
     let ns = ns.min(i64::MAX as u64);
     let decade = 10u64.pow(ns.max(1).ilog10());
     let step = (decade / STEPS).max(1);

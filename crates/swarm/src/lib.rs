@@ -1,11 +1,11 @@
 //! The generator as a worker of a Locust swarm.
 //!
-//! One machine makes only so much load. Locust has the parts that several machines need: a master
-//! that distributes users and adds up their results, a web page, files and reports. Its own workers
-//! are Python and cost more CPU than the servers under test. This worker is a process of
-//! `roundhouse` that speaks the master's protocol. The master is the unchanged one from PyPI. It
-//! reads our file `locustfile.py`, which names the classes of users and adds fields and tabs to its
-//! page.
+//! One machine can make only a limited load. Locust has the parts that several machines need: a
+//! master that distributes users and adds up their results, a web page, files and reports. Its own
+//! workers are written in Python and cost more CPU than the servers under test. This worker is a
+//! process of `roundhouse` that speaks the master's protocol. The master is the unchanged one from
+//! PyPI. It reads our file `locustfile.py`, which names the classes of users and adds fields and
+//! tabs to its page.
 //!
 //! ```text
 //!   master  <- message, link ->  worker  <- crew ->  load_crew  ->  user pools of the crate load

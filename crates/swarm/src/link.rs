@@ -1,7 +1,7 @@
 //! The connection to a master: a named ZeroMQ DEALER connecting to a ROUTER.
 //!
 //! ZeroMQ libraries usually hide the state of a connection and reconnect by themselves. The crate
-//! `zeromq` does neither for a DEALER, as needed here: [`worker`](crate::worker) decides when to
+//! `zeromq` does neither for a DEALER, which suits us: [`worker`](crate::worker) decides when to
 //! reconnect and under which name. Each connection is a task of its own.
 
 use std::time::Duration;
@@ -14,9 +14,9 @@ use zeromq::{
     ZmqError,
 };
 
-/// The time that a master may take to accept a connection, including the handshake.
+/// How long a master may take to accept a connection, including the handshake.
 const DIAL: Duration = Duration::from_secs(5);
-/// The time to keep reading after the last message: closing a socket with unread input resets the
+/// How long to keep reading after the last message: closing a socket with unread input resets the
 /// connection, and a reset may overtake the sent data.
 const LINGER: Duration = Duration::from_millis(500);
 
@@ -35,11 +35,11 @@ pub(crate) struct LinkEvent {
 
 /// An event of a connection.
 pub(crate) enum Event {
-    /// It is established.
+    /// The connection is established.
     Up,
     /// A message has arrived.
     Message(Vec<u8>),
-    /// It is closed, or could not be made; no more events follow.
+    /// The connection is closed, or could not be made; no more events follow.
     Down(String),
 }
 
@@ -67,7 +67,7 @@ impl Link {
         Self { number, out, task }
     }
 
-    /// The number it was made with.
+    /// The number with which it was made.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

@@ -20,11 +20,11 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The delay of the harvest after the start of a second, so that it falls into the right one.
+/// The delay of the harvest after the start of a second, so that it falls into the right second.
 const BEHIND: Duration = Duration::from_millis(2);
 /// The interval at which the crew checks whether dismissed users have left.
 const DISMISS: Duration = Duration::from_millis(20);
-/// The least time for outstanding replies when users are replaced.
+/// The minimum time for outstanding replies when users are replaced.
 const LINGER: Duration = Duration::from_millis(250);
 
 /// The users of all classes.
@@ -72,8 +72,8 @@ impl Drop for LoadCrew {
 struct Controller {
     events: EventSender,
     classes: BTreeMap<String, ClassUsers>,
-    /// This worker's index when the test began: a change of name during a test must not change its
-    /// users.
+    /// This worker's index when the test began, because a change of name during a test must not
+    /// change its users.
     index: u64,
 }
 
@@ -120,7 +120,7 @@ impl Controller {
             return Ok(());
         }
         let plan = plan(class, targets, self.index)?;
-        // Fields were changed while users are present: they are replaced.
+        // Fields were changed while users are present, so the users are replaced.
         if self.classes.get(class).is_some_and(|users| users.state.plan != plan)
             && let Some(users) = self.classes.remove(class)
         {
@@ -183,7 +183,7 @@ impl Controller {
             match pool.harvest() {
                 Ok(harvest) => {
                     let left = harvest.outstanding;
-                    // A thinking user has nothing outstanding, and is still present.
+                    // A thinking user has no outstanding request, and is still present.
                     let here = if sessions { harvest.connections } else { 0 };
                     let over = (left == 0 && here == 0) || Instant::now() >= end;
                     tell(&self.events, &mut state, harvest, if over { left } else { 0 });

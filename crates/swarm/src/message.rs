@@ -3,8 +3,8 @@
 //! A message is a MessagePack array of three: its kind, its data, the name of the worker
 //! (`locust/rpc/protocol.py` of Locust 2.40 to 2.47). Nothing else is fixed: data may be nil, a
 //! map, a string or a number, and a master's `spawn` carries every option of its command line.
-//! Input is therefore read as a [`Value`] and only the needed fields are extracted; an unknown kind
-//! is [`MasterMessage::Other`] and no error, since later masters have more.
+//! Input is therefore read as a [`Value`], from which only the needed fields are taken. An unknown
+//! kind is [`MasterMessage::Other`] and no error, because later masters have more kinds.
 
 use rmpv::Value;
 use std::collections::BTreeMap;
@@ -20,12 +20,12 @@ pub type Users = BTreeMap<String, u64>;
 /// A message of a master.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MasterMessage {
-    /// The master knows this worker; the index, from 0, is valid as long as the master lives.
+    /// The master knows this worker. The index, from 0, is valid as long as the master lives.
     Ack {
         /// This worker's index; masters before 2.10 do not send it.
         index: Option<u64>,
     },
-    /// The users to have.
+    /// The users that the worker should have.
     Spawn(Box<Spawn>),
     /// All workers have the users that they were told to have.
     SpawningComplete,
@@ -33,15 +33,15 @@ pub enum MasterMessage {
     Stop,
     /// Send a last report and end.
     Quit,
-    /// Reconnect: the master could not decode a message.
+    /// Reconnect, because the master could not decode a message.
     Reconnect,
     /// The answer to a heartbeat.
     Heartbeat,
-    /// A kind that is not needed here.
+    /// A kind that this worker does not need.
     Other(String),
 }
 
-/// The command to have users.
+/// The command that sets the users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spawn {
     /// The time of the command (Unix seconds, the master's clock); older ones are void.
@@ -74,7 +74,7 @@ pub enum WorkerMessage {
         /// Resident bytes.
         memory: u64,
     },
-    /// The command to have users has arrived.
+    /// The command that sets the users has arrived.
     Spawning,
     /// These users are present.
     SpawningComplete(Users),

@@ -25,13 +25,13 @@ const CLASSES: [(&str, Scheme, &str, &str); 4] = [
     ("LineUser", Scheme::Line, "line_target", "line://127.0.0.1:6379"),
 ];
 
-/// The most requests a second per user.
+/// The maximum number of requests a second per user.
 const RATE_MAX: f64 = 1e6;
-/// The most requests sent together.
+/// The maximum number of requests sent together.
 const DEPTH_MAX: u32 = 100_000;
-/// The most batches of a session.
+/// The maximum number of batches of a session.
 const ROUNDS_MAX: u64 = 1_000_000_000;
-/// The most connections of a worker in the open and partly open models.
+/// The maximum number of connections of a worker in the open and partly open models.
 const CONNECTIONS_MAX: usize = 1_000_000;
 /// Distance between the random streams of two workers.
 const STREAM: u64 = 1 << 52;
@@ -58,8 +58,8 @@ pub fn plan(class: &str, targets: &UserTargets, index: u64) -> Result<PoolPlan, 
     Ok(PoolPlan { target, workload, behaviour, settings, sources: Vec::new(), seed })
 }
 
-/// The target of users of `class`: the host for all classes if its scheme fits, else the one in
-/// their option. A class that is not in our locustfile uses the scheme of the host.
+/// The target of users of `class`: the host for all classes if its scheme fits, otherwise the one
+/// in their option. A class that is not in our locustfile uses the scheme of the host.
 fn target(class: &str, host: Option<&str>, options: &Options) -> Result<Target, Problem> {
     let place = format!("the target of {class}");
     let parsed = |text: &str| {

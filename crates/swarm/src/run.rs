@@ -1,7 +1,7 @@
 //! A running worker: connects the state machine, the connection, the crew and the clock.
 //!
-//! One thread, which sleeps most of the time; the crew's own threads make the requests, so that a
-//! slow master can only delay reports, not disturb a measurement.
+//! It runs on one thread, which sleeps most of the time. The crew's own threads make the requests,
+//! so a slow master can only delay reports, not disturb a measurement.
 
 use crate::crew::{Crew, CrewEvent};
 use crate::link::{Event, Link, LinkEvent};
@@ -29,7 +29,7 @@ pub enum Notice {
 pub enum Failure {
     /// The system refused a resource that every worker needs: a runtime, signals.
     System(io::Error),
-    /// No master answered; says what to do.
+    /// No master answered; the text says what to do.
     Alone(String),
 }
 
@@ -38,15 +38,17 @@ pub enum Failure {
 pub struct EventSender(pub(crate) UnboundedSender<CrewEvent>);
 
 impl EventSender {
-    /// Sends an event; after the worker has ended it is dropped.
+    /// Sends an event; events after the worker has ended are dropped.
     pub fn tell(&self, news: CrewEvent) {
-        // A class sends four batches a second and the worker reads them at once: no bound needed.
+        // A class sends four batches a second and the worker reads them at once, so no bound is
+        // needed.
         let _ = self.0.send(news);
     }
 }
 
 /// Works for the master at `address` (`HOST:PORT`) until the master says `quit`, the user
-/// interrupts, or patience ends. `hire` makes the crew, given the sender for its events.
+/// interrupts, or no master has answered for too long. `hire` makes the crew, given the sender for
+/// its events.
 ///
 /// # Errors
 /// The system refuses a resource, or no master answered.

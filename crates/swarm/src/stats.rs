@@ -2,10 +2,12 @@
 //!
 //! A report holds differences: a master adds up all reports of all workers. So nothing is lost when
 //! a report cannot be sent: it becomes part of the next one, and a report whose sending failed is
-//! restored from its [`StatsReport`]. Three of Locust's conventions shape the numbers. A failed
-//! request counts as a request and as a failure. Requests a second are counted by the Unix second
-//! of the *worker's* clock. And a failure without a reply has no response time: it is counted
-//! separately (`num_none_requests`) instead of pulling the mean to zero.
+//! restored from its [`StatsReport`]. Three of Locust's conventions shape the numbers:
+//!
+//! - A failed request counts as a request and as a failure.
+//! - Requests a second are counted by the Unix second of the *worker's* clock.
+//! - A failure without a reply has no response time. It is counted separately (`num_none_requests`)
+//!   instead of pulling the mean to zero.
 
 use crate::crew::{Batch, Fault, Health, Row, Times};
 use crate::key::rounded_ns;
@@ -13,7 +15,7 @@ use crate::message::{Users, head_count, map};
 use rmpv::Value;
 use std::collections::BTreeMap;
 
-/// Distinct errors that are reported; the rest are reported as one.
+/// The maximum number of distinct errors that are reported; the rest are reported as one.
 const ERRORS_MAX: usize = 500;
 
 /// Everything to be reported, and the sums of the test.
@@ -58,7 +60,7 @@ struct Entry {
     least_ns: Option<u64>,
     most_ns: u64,
     bytes: u64,
-    /// Rounded ns to count.
+    /// The count for each rounded time (ns).
     times: BTreeMap<u64, u64>,
     done_by_second: BTreeMap<u64, u64>,
     failed_by_second: BTreeMap<u64, u64>,
@@ -90,7 +92,7 @@ struct Pulse {
 }
 
 impl StatsLog {
-    /// Empty, at the Unix time `unix` (s).
+    /// An empty log, at the Unix time `unix` (s).
     pub fn new(unix: f64) -> Self {
         Self { report: StatsReport::new(unix), sum: Sum::default() }
     }
@@ -107,7 +109,7 @@ impl StatsLog {
 
     /// Adds a batch that ended at the Unix time `unix` (s).
     pub fn add(&mut self, batch: &Batch, unix: f64) {
-        // The middle of a complete second is certainly inside it.
+        // The middle of a complete second certainly lies inside it.
         let middle = unix - batch.health.span.as_secs_f64() / 2.0;
         for row in &batch.rows {
             let key = (row.name.clone(), row.method.clone());
@@ -176,7 +178,7 @@ impl StatsReport {
         let entries = self.entries.iter().filter(|(_, entry)| entry.done > 0);
         let stats = entries.map(|((name, method), entry)| entry.value(name, method, self.since));
         let errors = self.errors.iter().map(|((method, name, error), seen)| {
-            // Equal errors must have equal keys on the master, from whichever worker.
+            // Equal errors must have equal keys on the master, whichever worker sent them.
             let key = Value::from(format!("{method}.{name}.{error}"));
             (key, seen.value(method, name, error))
         });

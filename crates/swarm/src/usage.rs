@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Shorter intervals measure clock ticks rather than threads.
+/// The minimum interval; a shorter one would measure clock ticks rather than threads.
 const INTERVAL: Duration = Duration::from_millis(900);
 
 /// Reads the usage, at most once per interval.

@@ -1,21 +1,22 @@
 //! A worker as a state machine: bytes, events and time go in, [`Action`]s come out.
 //!
-//! Two things change independently, so there are two states. The [`Connection`] to the master:
-//! away, dialling, introduced (not yet known), known. And the [`Test`]: ready, spawning, running,
-//! stopping, resting. Timing and order follow Locust (`locust/runners.py`, 2.40 to 2.47) except in
-//! four points:
+//! Two things change independently, so there are two states. The [`Connection`] to the master is
+//! away, dialling, introduced (not yet known) or known. The [`Test`] is ready, spawning, running,
+//! stopping or resting. Timing and order follow Locust (`locust/runners.py`, 2.40 to 2.47) except
+//! in four points:
 //!
 //! - A Locust worker ends when its master has been silent for a minute. This one reconnects,
-//!   sooner, and tries until its patience ends; its counts of that time are in the next report.
-//!   Users without a master are dismissed after the same minute, because no one could stop them.
-//! - ZeroMQ's router refuses a second connection of a name while it believes in the first. After a
-//!   silent loss that may last minutes, without any message to the newcomer. A worker that is not
-//!   answered under its old name therefore returns under a new one.
+//!   sooner, and keeps trying until its patience ends; its counts of that time are in the next
+//!   report. Users without a master are dismissed after the same minute, because no master could
+//!   stop them.
+//! - ZeroMQ's router refuses a second connection of a name while it considers the first alive.
+//!   After a silent loss that may last minutes, without any message to the new connection. A worker
+//!   that is not answered under its old name therefore returns under a new one.
 //! - Reports are not answered, but heartbeats are, in order. A heartbeat follows each report, and
-//!   the report is kept until its answer arrives: nothing is lost with a dying connection, and only
-//!   what was just being confirmed is reported twice.
+//!   the report is kept until the heartbeat's answer arrives. So nothing is lost with a broken
+//!   connection, and only a report whose confirmation was on its way is sent twice.
 //! - After `client_stopped` the master has forgotten the worker, and answers anything but
-//!   `client_ready` with `quit`. Commands that cross that gap wait until it is closed.
+//!   `client_ready` with `quit`. Commands that arrive in that gap wait until it is closed.
 
 mod log;
 #[cfg(test)]
@@ -40,19 +41,19 @@ const INTRODUCTION: Duration = Duration::from_secs(5);
 /// `MASTER_HEARTBEAT_TIMEOUT`: the time that users continue without a master.
 const ALONE: Duration = Duration::from_secs(60);
 /// A master with a running test orders users as soon as the worker is back. After this long it has
-/// none for this worker.
+/// no users for this worker.
 const ADOPTION: Duration = Duration::from_secs(10);
-/// The pause between connection attempts: the first, which also lets the master notice that the old
-/// connection is gone, and the longest.
+/// The first and the longest pause between connection attempts. The first also lets the master
+/// notice that the old connection is gone.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(5));
-/// Unanswered introductions over new connections before the name is changed.
+/// The number of unanswered introductions over new connections after which the name is changed.
 const TRIES: u32 = 3;
-/// The least time for outstanding replies. A quitting master waits half a second for the last
+/// The minimum time for outstanding replies. A quitting master waits half a second for the last
 /// report, so then they get none.
 const LINGER: Duration = Duration::from_millis(250);
-/// The additional time that a crew may take to dismiss users.
+/// The additional time in which a crew must dismiss users.
 const GRACE: Duration = Duration::from_secs(5);
-/// The same when the master quits.
+/// The additional time when the master quits.
 const GRACE_AT_QUIT: Duration = Duration::from_millis(350);
 
 /// The settings of a worker.
@@ -60,9 +61,9 @@ const GRACE_AT_QUIT: Duration = Duration::from_millis(350);
 pub struct Settings {
     /// The name for the master; it must be unique in the swarm.
     pub name: String,
-    /// Reconnect after the master has been silent for this long.
+    /// Reconnect when the master has been silent for this long.
     pub silence: Duration,
-    /// Give up after no master has known this worker for this long.
+    /// Give up when no master has known this worker for this long.
     pub patience: Duration,
 }
 
@@ -94,7 +95,7 @@ pub enum Action {
     Hangup,
     /// Send this message.
     Send(Vec<u8>),
-    /// Tell the crew to have these users.
+    /// Tell the crew which users to have.
     UserTargets(UserTargets),
     /// Tell the crew to dismiss users, and for how long replies may still arrive.
     Halt(Duration),
@@ -125,7 +126,7 @@ pub enum Exit {
     ByMaster,
     /// The user interrupted it.
     Interrupted,
-    /// No master answered for too long; says what to do.
+    /// No master answered for too long; the text says what to do.
     Alone(String),
 }
 
@@ -153,19 +154,19 @@ enum Test {
         until: Duration,
         then: Then,
     },
-    /// The master was told that users are gone and has forgotten the worker; it is told `ready` at
-    /// `until`.
+    /// The master was told that users are gone and has forgotten the worker; the worker sends
+    /// `ready` at `until`.
     Resting {
         until: Duration,
     },
 }
 
-/// The next step when all users are gone.
+/// The next step once all users are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     /// Rest for this long, then be ready again.
     Rest(Duration),
-    /// Be ready again without telling a master: none asked.
+    /// Be ready again without telling a master, because none asked for the stop.
     Forget,
     /// End; `true` if the master must be told.
     Leave(bool),
@@ -176,11 +177,11 @@ enum Then {
 pub struct Worker {
     settings: Settings,
     name: String,
-    /// The number of names used up.
+    /// The number of names that were used up.
     renamed: u32,
     /// Whether a connection has used this name.
     name_used: bool,
-    /// Whether an earlier connection used it.
+    /// Whether this is not the first connection under this name.
     second: bool,
     /// Introductions over new connections that were not answered.
     unanswered: u32,
@@ -188,9 +189,9 @@ pub struct Worker {
     proved: bool,
     connection: Connection,
     test: Test,
-    /// The time since which no master knows this worker.
+    /// Since when no master knows this worker.
     alone: Option<Duration>,
-    /// The time by which a master must order users after a reconnection.
+    /// By when a master must order users after a reconnection.
     adoption: Option<Duration>,
     index: u64,
     heard: Duration,
@@ -257,7 +258,7 @@ impl Worker {
         self.actions.pop_front()
     }
 
-    /// The connection is established.
+    /// Handles an established connection.
     pub fn connected(&mut self, now: Now) {
         self.heard = now.run;
         self.proved = false;
@@ -265,7 +266,7 @@ impl Worker {
         self.introduce(now);
     }
 
-    /// The connection is closed, or could not be made.
+    /// Handles a connection that was closed or could not be made.
     pub fn lost(&mut self, why: &str, now: Now) {
         let pause = match self.connection {
             Connection::Away { .. } => return,
@@ -283,7 +284,7 @@ impl Worker {
         self.away(pause, now);
     }
 
-    /// A message has arrived.
+    /// Handles a message.
     pub fn hear(&mut self, bytes: &[u8], now: Now) {
         self.heard = now.run;
         match message::decode(bytes) {
@@ -306,7 +307,7 @@ impl Worker {
         }
     }
 
-    /// The crew reports an event.
+    /// Handles an event of the crew.
     pub fn news(&mut self, news: CrewEvent, now: Now) {
         match news {
             CrewEvent::Batch(batch) => self.stats.add(&batch, now.unix),
@@ -323,7 +324,7 @@ impl Worker {
         }
     }
 
-    /// The user interrupts.
+    /// Handles an interruption by the user.
     pub fn interrupt(&mut self, now: Now) {
         self.leave(LINGER, GRACE, true, now);
     }
@@ -434,7 +435,7 @@ impl Worker {
         }
     }
 
-    /// The master ends: it waits half a second for the last report.
+    /// Handles the end of the master, which waits half a second for the last report.
     fn quit(&mut self, now: Now) {
         self.note(Level::Info, "the master has ended the swarm", now);
         self.leave(Duration::ZERO, GRACE_AT_QUIT, false, now);
@@ -444,7 +445,8 @@ impl Worker {
         match self.test {
             Test::Ready | Test::Resting { .. } => self.gone(Then::Leave(tell), now),
             Test::Spawning | Test::Running | Test::Stopping { .. } => {
-                // Known results are safe, whatever happens to the rest.
+                // The known results are sent first, so that they are safe whatever happens to the
+                // rest.
                 self.tell(now);
                 self.halt(patience, grace, Then::Leave(tell), now);
             }
@@ -469,7 +471,7 @@ impl Worker {
         }
     }
 
-    /// All users are gone.
+    /// Handles the state in which all users are gone.
     fn gone(&mut self, then: Then, now: Now) {
         self.users.clear();
         match then {
@@ -491,7 +493,7 @@ impl Worker {
         }
     }
 
-    /// Ready for the next test, which may already be ordered.
+    /// Becomes ready for the next test, which may already be ordered.
     fn ready(&mut self, now: Now) {
         self.test = Test::Ready;
         if let Some(spawn) = self.pending.take() {
@@ -499,7 +501,7 @@ impl Worker {
         }
     }
 
-    /// Sends a report, if a master is listening.
+    /// Sends a report, if the master listens.
     fn tell(&mut self, now: Now) {
         if self.connection == Connection::Known && !matches!(self.test, Test::Resting { .. }) {
             let report = self.stats.take(now.unix);
@@ -523,7 +525,7 @@ impl Worker {
         self.say(&WorkerMessage::Heartbeat { state, cpu, memory });
     }
 
-    /// A heartbeat was answered: every report before it has arrived.
+    /// Handles the answer to a heartbeat: every report before it has arrived.
     fn confirmed(&mut self) {
         self.beats.1 += 1;
         while self.unconfirmed.front().is_some_and(|(beat, _)| *beat <= self.beats.1) {

@@ -31,7 +31,7 @@ const DEFAULTS: [(&str, &str); 8] = [
     ("GracefulShutdownTimeout", "3"),
 ];
 
-/// Spare processes or threads, at the defaults of Apache 2.4 written out, so that a plan that
+/// Spare processes or threads. The defaults of Apache 2.4 are written out, so that a plan that
 /// changes one of them changes a known number.
 fn spare(module: &str) -> &'static [(&'static str, &'static str)] {
     match module {
@@ -56,16 +56,17 @@ fn spare(module: &str) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// The program that `/cgi/page` runs, relative to `{dir}`; the starter of the arm makes it
+/// The program that `/cgi/page` runs, relative to `{dir}`; whoever starts the arm makes it
+/// executable.
 /// executable.
 pub const PROGRAM: &str = "www/cgi/page";
 /// The file in which the computing arm logs the microseconds of each request inside the server, one
 /// per line.
 pub const TOOK: &str = "took.log";
 
-/// The routes of a computing arm beside files. `/work?rounds=N` runs N rounds of the loop that our
+/// The routes of a computing arm besides files. `/work?rounds=N` runs N rounds of the loop that our
 /// `/work` repeats until its time is up (Knuth's multiplicative congruential generator), so that
-/// both can be calibrated against each other; `/dynamic` builds the page of our `/dynamic`.
+/// the two can be calibrated against each other; `/dynamic` builds the page of our `/dynamic`.
 const WORK: &str = "\
 function handle(r)
   local rounds = tonumber((r.args or ''):match('rounds=(%d+)')) or 0
@@ -89,7 +90,7 @@ function handle(r)
   return apache2.OK
 end
 ";
-/// The same page by a program started for each request (RFC 3875), as was once usual.
+/// The page of `/dynamic`, by a program started for each request (RFC 3875), as was once usual.
 const CGI: &str = "\
 #!/bin/sh
 printf 'Content-Type: text/html\\r\\n\\r\\n'

@@ -1,7 +1,7 @@
 //! haproxy in front of one of our engines: the cost of a proxy.
 //!
-//! A shell of the arm starts the server behind it and then becomes haproxy: the lab sees one
-//! process tree, so its cost is that of both. `back` names the engine behind it.
+//! A shell of the arm starts the server behind the proxy and then becomes haproxy. The lab sees one
+//! process tree, so its cost is that of both. `back` names the engine of that server.
 
 use super::{Service, Site, file, merged, words};
 use anyhow::{Result, bail};
@@ -20,7 +20,8 @@ const DEFAULTS: [(&str, &str); 7] = [
 ];
 
 /// Starts the engine, waits for its first line, which names its port, and starts haproxy with it.
-/// Children are listed one by one: `jobs` in a command substitution is empty in some shells.
+/// Children are listed one by one, because `jobs` in a command substitution is empty in some
+/// shells.
 const SCRIPT: &str = r#"'EXE' SERVE >{dir}/back.out &
 BEHIND=$!
 while ! grep -q listening {dir}/back.out; do kill -0 $BEHIND || exit 1; sleep 0.01; done

@@ -20,7 +20,7 @@ const MAIN: [&str; 6] = [
 const EVENTS: [&str; 5] =
     ["worker_connections", "use", "multi_accept", "accept_mutex", "accept_mutex_delay"];
 /// Deviations from nginx's defaults, which the arm's note lists. `tcp_nopush` and `sendfile` stay
-/// off, as by default: with either, half of the pipelined replies wait for the peer's delayed
+/// off, as by default. With either, half of the pipelined replies wait for the peer's delayed
 /// acknowledgement, 40 ms, and the benchmark would measure that timer (2,773 requests/s at depth
 /// 16, against 40,563 without).
 const DEFAULTS: [(&str, &str); 6] = [

@@ -18,7 +18,8 @@ pub(super) fn arm(directives: &toml::Table) -> Result<Arm> {
         words(&["redis-server", "--bind", "127.0.0.1", "--port", "{port}", "--dir", "{dir}"]);
     for (name, value) in merged(&DEFAULTS, directives)? {
         command.push(format!("--{name}"));
-        // redis takes each word of a value as a separate argument; no word is an empty one.
+        // redis takes each word of a value as a separate argument, and an empty value as one empty
+        // argument.
         match value.is_empty() {
             true => command.push(String::new()),
             false => command.extend(value.split(' ').map(String::from)),

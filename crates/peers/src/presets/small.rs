@@ -84,7 +84,8 @@ fn built(
         return Ok(program);
     }
     tool(by)?;
-    // Under a temporary name first: two races may build at the same time.
+    // The program is built under a temporary name first, because two races may build at the same
+    // time.
     let fresh = cache.join(format!("fresh-{}", std::process::id()));
     let words = command(&source, &fresh);
     let output = Command::new(&words[0]).args(&words[1..]).output();

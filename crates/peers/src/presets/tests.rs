@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A directory of one test, removed with its guard.
+/// The directory of one test, removed when the test ends.
 struct Room(PathBuf);
 
 impl Room {
@@ -16,7 +16,7 @@ impl Room {
         std::fs::create_dir_all(path.join("www")).expect("the temporary directory is writable");
         std::fs::write(path.join("www/index.html"), "hello").expect("it is ours");
         std::fs::write(path.join("stock.txt"), "1 10 100\n2 5 50\n").expect("it is ours");
-        // Started by root, nginx and Apache serve as another user.
+        // If root starts them, nginx and Apache serve as another user.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&path, open).expect("it is ours");
         Room(path)
@@ -77,7 +77,7 @@ fn what_cannot_be_says_why() {
 }
 
 /// Starts the arm, sends `request`, returns the reply of the next two seconds, and stops it. `None`
-/// where the server is not installed.
+/// if the server is not installed.
 fn asked(arm: &Arm, room: &Room, request: &str) -> Option<String> {
     let program = lab::record::Program::of(arm);
     if program.hash.is_empty() {

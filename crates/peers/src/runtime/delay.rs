@@ -14,9 +14,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// Pieces in flight in one direction of a connection; then its sender has to wait.
+/// The maximum number of pieces in flight in one direction of a connection; then its sender waits.
 const PIECES: usize = 4096;
-/// The most bytes of a piece.
+/// The maximum length of a piece in bytes.
 const PIECE: usize = 16 * 1024;
 
 /// Accepts forever, and forwards everything to `to`, each way `delay` later.

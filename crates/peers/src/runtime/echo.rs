@@ -9,7 +9,7 @@ const PACKET: usize = 10;
 const LENGTH: [u8; 2] = [8, 0];
 /// Sent by the server on accept.
 const LOGIN: [u8; PACKET] = *b"\x08\0\xff\xff\xff\xff\xff\xff\xff\x7f";
-/// The most bytes received at once.
+/// The maximum number of bytes received at once.
 const RECEIVE: usize = 64 * 1024;
 
 /// Accepts forever.

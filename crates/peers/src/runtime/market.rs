@@ -24,13 +24,13 @@ struct Stock {
 pub(super) struct Market {
     stocks: Mutex<Vec<Stock>>,
     places: HashMap<i64, usize>,
-    /// Work wasted on each request: a slowdown of known size, which the laboratory has to find.
+    /// Work wasted on each request: a slowdown of known size, which the laboratory must find.
     burn: Burn,
 }
 
-/// A number of empty rounds for each request. One request in [`Burn::EVERY`] is timed and the
-/// rounds adapt: their duration differs between an idle core and one with a busy sibling (which a
-/// virtual machine does not reveal).
+/// A number of empty rounds for each request. One request in [`Burn::EVERY`] is timed, and the
+/// number of rounds adapts. The duration of a round depends on whether the core's sibling is busy,
+/// which a virtual machine does not reveal.
 #[derive(Default)]
 struct Burn {
     /// The wanted duration, nanoseconds; 0 = no work.
@@ -46,7 +46,7 @@ impl Burn {
     const EVERY: u64 = 32;
     /// A timed request that took longer than this multiple of the wanted time was interrupted.
     const DISTURBED: f64 = 8.0;
-    /// How far one timed request adjusts the rounds: a thirtieth of the way.
+    /// The fraction of the way by which one timed request adjusts the rounds.
     const STEP: f64 = 0.03;
 
     fn of(time: Duration) -> Burn {

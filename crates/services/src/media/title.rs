@@ -335,6 +335,7 @@ impl<F: Send + 'static> Title<F> {
 
     /// The window of a long file that begins with `payload`; may block.
     ///
+    /// # Errors
     /// Those of reading; also if the file has become shorter.
     pub fn window<B: Platform<File = F>>(
         &self,

@@ -13,7 +13,7 @@ const UNANSWERED: &str = "(no reply)";
 /// The row of dropped arrivals.
 const DROPPED: &str = "(no room)";
 
-/// The shortest time that is judged (ns).
+/// The minimum time that is judged (ns).
 const WINDOW_MIN: u64 = 3_000_000_000;
 
 /// The state of one class of users.
@@ -106,7 +106,7 @@ impl ClassState {
         let fault = |fault: &load::Fault| Fault {
             method: self.method.to_owned(),
             name: name.to_owned(),
-            // Examples differ between workers; this text does not, so that the master can add up
+            // Examples differ between workers. This text does not, so that the master can add up
             // counts.
             error: format!("{}: {}", fault.kind, fault.kind.remedy()),
             count: fault.count,
@@ -166,7 +166,7 @@ impl ClassState {
         let (model, rate) = match self.plan.behaviour {
             Behaviour::Closed { .. } => ("closed", 0.0),
             Behaviour::Open { rate_per_user, .. } => ("open", rate_per_user),
-            // Counted in requests, as in the other models, not in sessions.
+            // The rate is in requests, as in the other models, not in sessions.
             Behaviour::Sessions { rate_per_user, rounds, depth, .. } => {
                 ("sessions", rate_per_user * rounds as f64 * f64::from(depth))
             }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 /// The limit for steps that take less than a second on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Answers every line; counts them.
+/// A server that answers every line and counts them.
 fn server() -> (SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound above");
@@ -29,7 +29,7 @@ fn server() -> (SocketAddr, Arc<AtomicU64>) {
             }
         }
     };
-    // They end with the test process.
+    // The threads end with the test process.
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let answered = Arc::clone(&shared);

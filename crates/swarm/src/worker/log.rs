@@ -3,7 +3,8 @@
 use crate::crew::Level;
 use std::collections::VecDeque;
 
-/// Lines that are kept; each log message carries all of them, since it replaces the previous one.
+/// The number of lines that are kept. Each log message carries all of them, because it replaces the
+/// previous one.
 const LINES_MAX: usize = 100;
 
 /// The last lines.
@@ -44,7 +45,7 @@ fn date(unix: f64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{rest:02},{:03}", ms % 1000)
 }
 
-/// The date of a day since 1970-01-01: years are counted from March, so that the leap day is the
+/// The date of a day since 1970-01-01. Years are counted from March, so that the leap day is the
 /// last of its year, and in eras of 400 years of 146,097 days (H. Hinnant, "chrono-Compatible
 /// Low-Level Date Algorithms", `civil_from_days`).
 fn civil(days: u64) -> (u64, u64, u64) {

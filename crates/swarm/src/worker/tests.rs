@@ -23,7 +23,7 @@ impl Rig {
         Self { worker: Worker::new(settings, now), now, lines: Vec::new() }
     }
 
-    /// Dialled, connected, known, ready.
+    /// A worker that has dialled, is connected and known, and is ready.
     fn known() -> Self {
         let mut rig = Self::new();
         rig.pass(0.0);
@@ -36,7 +36,7 @@ impl Rig {
         rig
     }
 
-    /// Running with 5 users, ordered at Unix time `at`.
+    /// A worker that runs 5 users, ordered at the Unix time `at`.
     fn running(at: f64) -> Self {
         let mut rig = Self::known();
         rig.spawn(at, 5);
@@ -94,7 +94,7 @@ impl Rig {
         self.pass_echoing(seconds, false);
     }
 
-    /// The same, with a master that answers every heartbeat.
+    /// [`Rig::pass`] with a master that answers every heartbeat.
     fn pass_echoing(&mut self, seconds: f64, echo: bool) {
         let end = self.now.run + Duration::from_secs_f64(seconds);
         loop {

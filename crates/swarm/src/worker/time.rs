@@ -9,7 +9,7 @@ use crate::message::WorkerMessage;
 use std::time::Duration;
 
 impl Worker {
-    /// The time to call [`Worker::tick`] if no event comes before.
+    /// When to call [`Worker::tick`] if no event comes before.
     pub fn wake(&self) -> Duration {
         let connection = match self.connection {
             Connection::Away { again, .. } | Connection::Introduced { again } => Some(again),
@@ -29,7 +29,7 @@ impl Worker {
         wakes.into_iter().flatten().min().unwrap_or(Duration::MAX)
     }
 
-    /// Time has passed.
+    /// Handles what is due.
     pub fn tick(&mut self, usage: ProcessUsage, now: Now) {
         self.usage = usage;
         self.tick_test(now);
@@ -47,9 +47,9 @@ impl Worker {
 }
 
 impl Worker {
-    /// The introduction was not answered. Over the first connection of a name, or one over which
-    /// the master has answered before, the master may just be slow, up to a point; any other it may
-    /// have refused, because it still believes in an older connection.
+    /// Handles an unanswered introduction. Over the first connection of a name, or one over which
+    /// the master has answered before, the master may just be slow, up to a point. Any other
+    /// connection it may have refused, because it still believes in an older one.
     fn introduce_again(&mut self, now: Now) {
         let silent = now.run >= self.heard + self.settings.silence;
         if (self.proved || !self.second) && !silent {
@@ -85,7 +85,7 @@ impl Worker {
         }
     }
 
-    /// Handles the lack of a master.
+    /// Handles the absence of a master.
     fn tick_alone(&mut self, now: Now) {
         let over = |since: Option<Duration>, span| since.is_some_and(|at| now.run >= at + span);
         let unwanted = over(self.adoption, Duration::ZERO);

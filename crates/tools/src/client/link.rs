@@ -109,6 +109,7 @@ impl Link {
     /// text without padding or end marks. `slow` is called once, with a message, if that takes
     /// long.
     ///
+    /// # Errors
     /// [`Lost`]; it is then unknown whether the server has executed the request.
     pub fn ask(&mut self, line: &[u8], slow: &mut dyn FnMut(String)) -> Result<Vec<u8>, Lost> {
         let text = line.strip_suffix(b"\n").unwrap_or(line);
