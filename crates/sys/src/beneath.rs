@@ -21,7 +21,7 @@ pub struct RootDir(OwnedFd);
 pub enum Wait {
     /// It may block.
     May,
-    /// It fails with `WouldBlock` instead.
+    /// The call fails with `WouldBlock` instead.
     Not,
 }
 
@@ -153,7 +153,8 @@ mod tests {
         for path in ["../secret", "/etc/passwd", "near", "far", "in/up/secret", "in/../../secret"] {
             let kind = root.find(path, Wait::May).unwrap_err().kind();
             assert_eq!(kind, io::ErrorKind::CrossesDevices, "{path}");
-            // Without blocking, the kernel may refuse to decide; then ask again with blocking.
+            // If the kernel may not block, it may refuse to decide; then the caller asks again with
+            // blocking.
             let kind = root.find(path, Wait::Not).unwrap_err().kind();
             let good = matches!(kind, io::ErrorKind::CrossesDevices | io::ErrorKind::WouldBlock);
             assert!(good, "{path}: {kind}");
@@ -180,7 +181,7 @@ mod tests {
         let file = root.find("in/a.txt", Wait::Not).unwrap();
         match read_at(&file, 2, 3, Wait::Not, &mut bytes) {
             Ok(read) => assert_eq!((read, bytes.as_slice()), (3, &b"> insidesid"[..])),
-            // Some file systems cannot tell.
+            // Some file systems cannot tell whether a read would block.
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
         }
         assert_eq!(read_at(&file, 6, 100, Wait::May, &mut bytes).unwrap(), 0);

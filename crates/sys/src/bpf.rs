@@ -2,9 +2,9 @@
 //! program and process.
 //!
 //! A library would load a compiler's output; the programs here have sixty instructions. So there is
-//! an assembler with labels ([`Assembly`]), and nothing to install. Before it runs a program, the
-//! kernel proves that the program ends and stays inside its memory; its messages after a refusal
-//! ([`Program::classifier`]) name the fault.
+//! an assembler with labels ([`Assembly`]), and nothing to install. Before the kernel runs a
+//! program, it proves that the program ends and stays inside its memory. If it refuses a program,
+//! its messages ([`Program::classifier`]) name the fault.
 
 use std::ffi::CStr;
 use std::io;
@@ -14,40 +14,40 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::call::check_long;
 
-/// A register; 10 is the frame, which ends where the stack begins.
+/// A register. Register 10 points to the frame, which ends where the stack begins.
 pub type Register = u8;
 
 /// The width of a load or store, as the instruction has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
-    /// One.
+    /// One byte.
     Byte = 0x10,
-    /// Two.
+    /// Two bytes.
     Half = 0x08,
-    /// Four.
+    /// Four bytes.
     Word = 0x00,
-    /// Eight.
+    /// Eight bytes.
     Double = 0x18,
 }
 
 /// Arithmetic on all 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Math {
-    /// Plus.
+    /// Addition.
     Add = 0x00,
-    /// Times.
+    /// Multiplication.
     Mul = 0x20,
-    /// Bits of both.
+    /// Bitwise and.
     And = 0x50,
-    /// Shifted right.
+    /// Logical shift to the right.
     Shr = 0x70,
-    /// Bits that differ.
+    /// Bitwise exclusive or.
     Xor = 0xa0,
-    /// Becomes.
+    /// Assignment.
     Mov = 0xb0,
 }
 
-/// The condition of a jump; all compare without sign.
+/// The condition of a jump; all comparisons are unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Equal.
@@ -105,7 +105,7 @@ impl Assembly {
         Label(self.labels.len() - 1)
     }
 
-    /// The label is here.
+    /// Puts the label at this place.
     pub fn here(&mut self, label: Label) {
         self.labels[label.0] = Some(self.code.len());
     }
@@ -153,7 +153,7 @@ impl Assembly {
         self.put(0x0d | when as u8, left, right, 0, 0);
     }
 
-    /// `to =` the table.
+    /// `to =` the address of the table.
     pub fn table(&mut self, to: Register, table: &Table) {
         // BPF_PSEUDO_MAP_FD in place of a source register.
         self.put(0x18, to, 1, 0, table.fd.as_raw_fd());
@@ -184,13 +184,13 @@ impl Assembly {
     }
 }
 
-/// A program in the kernel, until it is dropped and nothing else holds it.
+/// A program in the kernel; it lives until this value is dropped and nothing else holds it.
 #[derive(Debug)]
 pub struct Program {
     fd: OwnedFd,
 }
 
-/// Room for the kernel's log about a program.
+/// The size of the buffer for the kernel's log about a program.
 const SAYS: usize = 1 << 20;
 
 impl Program {
@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn a_refused_program_says_why() {
         let mut assembly = Assembly::default();
-        // It reads a register that was never written.
+        // The program reads a register that was never written.
         assembly.math_by(Math::Mov, 0, 5);
         assembly.exit();
         match Program::classifier(assembly) {

@@ -8,12 +8,12 @@ pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// The same for calls that return a count of bytes.
+/// [`check`] for calls that return a count of bytes.
 pub(crate) fn check_count(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// The same for `syscall(2)`.
+/// [`check`] for `syscall(2)`.
 #[inline]
 pub(crate) fn check_long(result: libc::c_long) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())

@@ -1,7 +1,7 @@
 //! The monotonic clock (clock_gettime(2), `CLOCK_MONOTONIC`), and a thread's CPU clock.
 //!
-//! It counts from an unspecified start, usually boot, and is the same for all processes of the
-//! machine: times in shared memory are comparable between processes.
+//! The monotonic clock counts from an unspecified start, usually boot, and is the same for all
+//! processes of the machine: times in shared memory are comparable between processes.
 
 /// Nanoseconds on the monotonic clock. Costs a few tens of nanoseconds through the vDSO, without a
 /// system call.

@@ -21,7 +21,7 @@ impl EventFd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Adds one to the counter and wakes waiters. A full counter is already ringing.
+    /// Adds one to the counter and wakes waiters. A full counter stays as it is, and is readable.
     pub fn ring(&self) {
         let one = 1_u64.to_ne_bytes();
         let result = uninterrupted(|| {
@@ -35,7 +35,7 @@ impl EventFd {
         );
     }
 
-    /// Silences the bell; returns the number of rings since the last call.
+    /// Resets the counter; returns the number of rings since the last call.
     pub fn clear(&self) -> u64 {
         read_counter(self.as_fd())
     }

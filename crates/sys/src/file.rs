@@ -53,8 +53,8 @@ fn write_new(temporary: &Path, old: &Path, bytes: &[u8]) -> io::Result<()> {
     };
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    // Created with narrow permissions and widened afterwards, so that no user gains access
-    // meanwhile.
+    // The file is created with narrow permissions and widened afterwards, so that no user gains
+    // access in between.
     options.mode(permissions.as_ref().map_or(0o666, |it| it.mode() & 0o600));
     let mut file = options.open(temporary).map_err(|error| about(temporary, "create", &error))?;
     file.write_all(bytes).map_err(|error| about(temporary, "write", &error))?;
@@ -97,7 +97,7 @@ fn about(path: &Path, act: &str, error: &io::Error) -> io::Error {
 mod tests {
     use super::*;
 
-    /// An empty directory that goes away with the test.
+    /// An empty directory, removed at the end of the test.
     struct Folder(PathBuf);
 
     impl Folder {

@@ -1,10 +1,10 @@
 //! Network devices, their queues and filters (rtnetlink(7)), as far as pacing in the kernel needs
-//! them: a device with a queue of its own (`ifb`), a token bucket, and a filter that leads packets
-//! through it.
+//! them: a device with a queue of its own (`ifb`), a token bucket, and a filter that redirects
+//! packets to it.
 //!
-//! A size table (`TCA_STAB`) decides what a packet of a length *costs* in the bucket, and any table
-//! is allowed. So a datagram that goes nowhere can cost milliseconds, and a media packet next to
-//! nothing.
+//! A size table (`TCA_STAB`) decides what a packet of a given length *costs* in the bucket, and any
+//! table is allowed. So a datagram to an unused address can cost milliseconds, and a media packet
+//! next to nothing.
 
 mod device;
 mod route;
@@ -38,12 +38,12 @@ const ALL_PROTOCOLS: u32 = 0x0003_u16.to_be() as u32;
 pub struct Bucket<'a> {
     /// Tokens per second.
     pub rate: u32,
-    /// Most tokens that it holds.
+    /// The maximum number of tokens that it holds.
     pub burst: u32,
-    /// Bytes that may wait.
+    /// The maximum number of bytes that wait.
     pub limit: u32,
-    /// The cost of a packet by length; one of `n * len + rest` bytes, where the table has `len`
-    /// entries, costs `n` times the last entry plus the entry of the rest.
+    /// The cost of a packet by length. If the table has `len` entries, a packet of `n * len + rest`
+    /// bytes costs `n` times the last entry plus the entry of the rest.
     pub costs: &'a [u16],
 }
 
@@ -79,9 +79,9 @@ impl Netlink {
         Ok(Netlink { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// Makes an `ifb`, a device that takes the packets which a filter leads to it through its own
-    /// queue and returns them to where they were; returns its index. It is up, with `address` as
-    /// its own.
+    /// Makes an `ifb`: a device that takes packets which a filter redirects to it through its own
+    /// queue and returns them to where they were. Returns its index. The device is up, with
+    /// `address` as its own.
     ///
     /// # Errors
     /// `EPERM` without `CAP_NET_ADMIN`; `EOPNOTSUPP` where the kernel has no such device; `EEXIST`.
@@ -119,8 +119,8 @@ impl Netlink {
 
     /// Empties the queue of a device's bucket and fills the bucket; `number` must differ from the
     /// last one. Setting a new queue would stop the device until every processor has left the old
-    /// queue: milliseconds, and tens of them on a busy machine. This call does not. When it
-    /// returns, packets that left the bucket before have left the device.
+    /// queue, for milliseconds, and for tens of them on a busy machine. This call does not. When it
+    /// returns, packets that had left the bucket have left the device.
     ///
     /// # Errors
     /// `ENOENT`, `EPERM`.
@@ -132,7 +132,7 @@ impl Netlink {
         within.text(libc::TCA_KIND, c"bfifo");
         within.attribute(libc::TCA_OPTIONS, &bucket.limit.to_ne_bytes());
         self.ask(within)?;
-        // A bucket whose parameters are set is full.
+        // Setting the parameters of a bucket fills it.
         self.put_bucket(device, bucket, 0)?;
         let is_under_way = |counts: Counts| counts.received > counts.sent + counts.dropped;
         while is_under_way(self.counts(device)?) {
@@ -353,7 +353,7 @@ fn traffic(kind: u16, flags: u16, device: u32, handle: u32, parent: u32, info: u
     message
 }
 
-/// The first message: its kind, its body, and the rest.
+/// The first message, as its kind and its body, and the bytes after it.
 fn split(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let len = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
     let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);

@@ -19,7 +19,8 @@ pub struct PollFd<'fd> {
 }
 
 impl<'fd> PollFd<'fd> {
-    /// Requests reading, writing, or neither (errors and hang-ups are always reported).
+    /// An entry that waits for reading, for writing, or for neither (errors and hang-ups are always
+    /// reported).
     #[must_use]
     pub fn new(fd: BorrowedFd<'fd>, read: bool, write: bool) -> Self {
         let bit = |wanted, bit| if wanted { bit } else { 0 };

@@ -1,7 +1,7 @@
 //! Processes: fork, watch, end (fork(2), pidfd_open(2), waitpid(2), prctl(2)).
 //!
-//! [`fork`] is a safe function because it refuses where forking would be unsafe. A child of a
-//! multi-threaded process has one thread and the locks of all of them, above all the allocator's.
+//! [`fork`] is a safe function because it refuses to fork where that would be unsafe. The child of
+//! a multi-threaded process has one thread and the locks of all of them, above all the allocator's.
 //! With a single thread the child is a complete copy.
 
 use std::fmt;
@@ -221,7 +221,7 @@ pub fn this() -> Pid {
     Pid(unsafe { libc::getpid() })
 }
 
-/// The parent of this process; `None` where it is in another process namespace.
+/// The parent of this process; `None` if it is in another process namespace.
 #[must_use]
 pub fn parent() -> Option<Pid> {
     // SAFETY: no memory is passed, and the call cannot fail.
@@ -254,7 +254,7 @@ mod tests {
         });
         match there {
             Ok(there) => assert_eq!(there, (true, false, true)),
-            // A filter forbids it, as container runtimes do.
+            // A filter forbids the call, as container runtimes do.
             Err(error) => assert_eq!(error.raw_os_error(), Some(libc::EPERM), "{error}"),
         }
         assert!(is_inheritable(&spare).is_ok());

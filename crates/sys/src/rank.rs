@@ -114,7 +114,7 @@ pub fn bounds() -> io::Result<(i32, u32)> {
     Ok((20 - nice.clamp(1, 40) as i32, priority.min(99) as u32))
 }
 
-/// The time that a ring's kernel thread may take to start on an overloaded machine.
+/// How long a ring's kernel thread may take to start on an overloaded machine.
 const BEGIN_MAX: Duration = Duration::from_secs(5);
 
 /// The kernel's submission thread of the ring that the calling thread has made
@@ -126,7 +126,8 @@ const BEGIN_MAX: Duration = Duration::from_secs(5);
 pub fn ring_thread() -> io::Result<Pid> {
     // SAFETY: no memory is passed, and the call cannot fail.
     let me = unsafe { libc::syscall(libc::SYS_gettid) };
-    // It sets its name when it starts (io_uring/sqpoll.c), which may be after the ring exists.
+    // The thread sets its name when it starts (io_uring/sqpoll.c), which may be after the ring
+    // exists.
     let wanted = format!("iou-sqp-{me}");
     let until = crate::clock::now_ns() + BEGIN_MAX.as_nanos() as u64;
     while crate::clock::now_ns() < until {

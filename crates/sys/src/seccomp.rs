@@ -1,7 +1,7 @@
 //! A system call filter for a child, like that of a container runtime (seccomp(2)).
 //!
-//! It serves to test a program where calls are refused, and is no protection: it knows the native
-//! system call table only.
+//! It serves to test how a program behaves when calls are refused, and is no protection: it knows
+//! only the native system call table.
 
 use std::io;
 use std::os::unix::process::CommandExt;

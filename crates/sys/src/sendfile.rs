@@ -1,8 +1,8 @@
 //! Sending files without a copy (sendfile(2)): the socket refers to the page cache, and no byte
 //! passes through user space.
 //!
-//! `sendfile(2)` has no flag for not waiting for the peer; only the socket's own mode decides. It
-//! always waits for the disk, so check [`is_resident`] first where blocking is not allowed.
+//! `sendfile(2)` has no flag that forbids waiting for the peer; only the socket's own mode decides.
+//! It always waits for the disk, so check [`is_resident`] first if blocking is not allowed.
 
 use std::io;
 use std::ops::Range;
@@ -95,7 +95,7 @@ struct CachestatRange {
     len: u64,
 }
 
-/// All in pages.
+/// Counts of pages.
 #[repr(C)]
 #[derive(Default)]
 struct Cachestat {
@@ -123,7 +123,7 @@ mod tests {
         let (near, mut far) = UnixStream::pair().unwrap();
         let sent = send_file_nowait(&near, &file, 5, content.len()).unwrap();
         assert!(0 < sent && sent < content.len() - 5, "{sent} of 4 MiB fit a socket");
-        // A full socket reports it although it blocks, and blocks again afterwards.
+        // A full socket reports `WouldBlock` although it is blocking, and blocks again afterwards.
         let mut total = sent;
         loop {
             match send_file_nowait(&near, &file, 5 + total as u64, content.len()) {

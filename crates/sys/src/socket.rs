@@ -108,8 +108,8 @@ pub fn connect_nonblocking(address: SocketAddr) -> io::Result<OwnedFd> {
     start_connecting(socket, address)
 }
 
-/// The same from a local address, whose ports are counted separately: for a client that has used up
-/// those of one address.
+/// [`connect_nonblocking`] from a local address. Each local address has its own ports, so this is
+/// for a client that has used up those of one.
 ///
 /// # Errors
 /// As [`connect_nonblocking`]; `EADDRNOTAVAIL` also where this machine has no such address.
@@ -335,7 +335,7 @@ pub fn set_linger_reset(fd: impl AsFd) -> io::Result<()> {
 
 /// Disappears silently, like a machine whose power fails: the connection is closed at this end, and
 /// the other end is not informed (`TCP_REPAIR`, made for moving connections to other machines).
-/// Whatever the other end sends from now on is answered by a reset.
+/// Anything that the other end sends from now on is answered by a reset.
 ///
 /// # Errors
 /// `EPERM` without the capability `CAP_NET_ADMIN`: the connection is closed as usual.

@@ -129,7 +129,7 @@ impl Pipe {
         self.push(socket, len, 0)
     }
 
-    /// The same for the front of a datagram whose rest follows.
+    /// [`Pipe::drain`] for the front of a datagram whose rest follows.
     ///
     /// # Errors
     /// As [`Pipe::drain`].

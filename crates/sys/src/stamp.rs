@@ -1,7 +1,8 @@
 //! Arrival times of stream data by the kernel's clock (`SO_TIMESTAMPNS`, socket(7)).
 //!
-//! A late reader only sees when it was scheduled. Over the loopback interface the kernel stamps the
-//! data while the sender sends, so the stamp separates the sender's time from the reader's.
+//! A reader that is scheduled late sees only when it ran. Over the loopback interface the kernel
+//! timestamps the data while the sender sends, so the timestamp separates the sender's time from
+//! the reader's.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

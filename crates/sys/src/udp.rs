@@ -1,8 +1,9 @@
-//! UDP sockets (udp(7)): one datagram a call, many a call, or one call's bytes cut into datagrams.
+//! UDP sockets (udp(7)): one datagram a call, many a call, or one call's bytes segmented into
+//! datagrams.
 //!
 //! [`Udp`] never blocks. [`Batch`] gathers datagrams from pieces of memory and of mapped files and
-//! sends them by sendmsg(2) or sendmmsg(2). Each has its own destination; where the kernel is to
-//! cut its bytes into equal datagrams, it also has the length of one (`UDP_SEGMENT`, 4.18).
+//! sends them by sendmsg(2) or sendmmsg(2). Each has its own destination. If the kernel is to
+//! segment a message into equal datagrams, the message also has their length (`UDP_SEGMENT`, 4.18).
 //! [`Mail`] receives many datagrams with their times of arrival in the kernel.
 //!
 //! An IPv6 socket that is bound to every address sends to IPv4 as well, but only if the destination
@@ -154,7 +155,7 @@ impl Udp {
         }
     }
 
-    /// The socket belongs to this class of the queueing discipline (`SO_PRIORITY`).
+    /// Assigns the socket to this class of the queueing discipline (`SO_PRIORITY`).
     ///
     /// # Errors
     /// `EPERM` above 6 without `CAP_NET_ADMIN`.
@@ -222,8 +223,8 @@ impl Udp {
         self.set(libc::SOL_SOCKET, libc::SO_NO_CHECK, off.into())
     }
 
-    /// Sets the default segment length: later sends are cut into datagrams of `bytes`
-    /// (`UDP_SEGMENT`); 0 ends it.
+    /// Sets the default segment length: later sends are segmented into datagrams of `bytes`
+    /// (`UDP_SEGMENT`); 0 turns segmentation off.
     ///
     /// # Errors
     /// `ENOPROTOOPT` before Linux 4.18.
@@ -231,7 +232,7 @@ impl Udp {
         self.set(libc::SOL_UDP, libc::UDP_SEGMENT, bytes.into())
     }
 
-    /// Allows sends with `zerocopy` to leave their bytes where they are (`SO_ZEROCOPY`).
+    /// Lets the kernel send directly from the memory of sends with `zerocopy` (`SO_ZEROCOPY`).
     ///
     /// # Errors
     /// `ENOTSUPP` before Linux 5.0.
@@ -306,7 +307,7 @@ impl Udp {
     }
 
     /// The number of zero-copy sends that completed since the last call, and how many of them the
-    /// kernel copied after all (`MSG_ERRQUEUE`). Never blocks.
+    /// kernel copied anyway (`MSG_ERRQUEUE`). Never blocks.
     ///
     /// # Errors
     /// None in practice.
@@ -324,13 +325,13 @@ impl Udp {
         Ok(list[0].writable())
     }
 
-    /// Waits at most `at_most` until [`Udp::reap_zerocopy`] has notices, or the socket another
+    /// Waits at most `at_most` until [`Udp::reap_zerocopy`] has notices, or the socket has another
     /// error.
     ///
     /// # Errors
     /// None in practice.
     pub fn wait_notice(&self, at_most: Duration) -> io::Result<()> {
-        // poll(2) reports errors whatever it is asked for.
+        // poll(2) reports errors whatever events are requested.
         poll(&mut [PollFd::new(self.fd.as_fd(), false, false)], Some(at_most)).map(drop)
     }
 
@@ -344,7 +345,7 @@ impl Udp {
         Ok(list[0].readable())
     }
 
-    /// `address` as this socket's family writes it.
+    /// `address` in the form of this socket's family.
     fn written(&self, address: SocketAddr) -> SockAddr {
         match (self.is_v6, address.ip()) {
             (true, IpAddr::V4(ip)) => {

@@ -7,7 +7,7 @@
 //!
 //! There are two ways to receive ([`Receive`]): into a ring of provided buffers, of which the
 //! kernel takes one when data arrives, or into a buffer that the connection owns while it waits.
-//! Callers name an operation by a token of 60 bits; the top four bits distinguish the kinds.
+//! Callers name an operation by a token of 60 bits; the top four bits tell the kinds apart.
 
 mod buffers;
 mod enter;
@@ -52,8 +52,8 @@ pub enum Receive {
     Multishot,
     /// Into one provided buffer.
     Once,
-    /// Into a buffer owned by this receive: [`OWN_SMALL`] bytes while it waits, [`OWN_LARGE`] where
-    /// input is known to be pending and the buffer will be back at once.
+    /// Into a buffer owned by this receive: [`OWN_SMALL`] bytes while it waits, or [`OWN_LARGE`] if
+    /// input is known to be pending, because then the buffer comes back at once.
     Own,
 }
 

@@ -1,7 +1,7 @@
 //! Resource usage of a process or thread (getrusage(2)).
 //!
-//! The sum of user and system time is exact, in microseconds; only its split is sampled at the
-//! tick, and therefore not offered here. Ended threads count for their process.
+//! The sum of user and system time is exact, in microseconds. Only its split is sampled at the
+//! tick, so the split is not offered here. Ended threads count for their process.
 
 use std::time::Duration;
 

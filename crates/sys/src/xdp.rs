@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::bpf::{Assembly, Math, Program, command};
 
-/// The most frames per batch (`TEST_XDP_MAX_BATCH`).
+/// The maximum number of frames per batch (`TEST_XDP_MAX_BATCH`).
 pub const FRAMES_MAX: u32 = 256;
 
 /// A program's verdict on a frame.

@@ -1,5 +1,5 @@
-//! Forks that succeed. The usual harness has threads, so this test is a program of its own: `main`
-//! runs each fact in turn, in the only thread.
+//! Forks that succeed. The usual test program has threads, so this test is a program of its own:
+//! `main` runs each fact in turn, in the only thread.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

@@ -23,7 +23,7 @@ pub enum Reach {
 pub struct Route {
     /// The location of the address.
     pub reach: Reach,
-    /// The device that they leave by.
+    /// The device by which they leave.
     pub device: u32,
     /// Their source address, unless the sender chose one.
     pub source: Option<Ipv4Addr>,

@@ -1,5 +1,5 @@
-//! An address in the form of system calls: 28 bytes instead of the 128 of `sockaddr_storage`, since
-//! one is written for each datagram.
+//! An address in the form of system calls. It has 28 bytes instead of the 128 of
+//! `sockaddr_storage`, because one is written for each datagram.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -12,7 +12,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// `address` as a socket of IPv6, or of IPv4, writes it.
+    /// `address` in the form for a socket of IPv6, or of IPv4.
     #[inline]
     pub fn new(address: SocketAddr, is_v6: bool) -> Address {
         let mut bytes = [0; 28];

@@ -12,15 +12,16 @@ use super::address::Address;
 use crate::call::{check, check_count, uninterrupted};
 use crate::mapped::MappedFile;
 
-/// Most datagrams of one sendmmsg(2) (`UIO_MAXIOV`).
+/// The maximum number of datagrams of one sendmmsg(2) (`UIO_MAXIOV`).
 pub const MESSAGES_MAX: usize = 1024;
-/// Most datagrams that one message is cut into (`UDP_MAX_SEGMENTS`): 128 since Linux 6.10, 64
+/// The maximum number of segments of one message (`UDP_MAX_SEGMENTS`): 128 since Linux 6.10, 64
 /// before. The smaller number works on both.
 pub const SEGMENTS_MAX: usize = 64;
 
 /// The bytes of a control message that holds one number: 16 of header, 8 of value (cmsg(3)).
 const CONTROL: usize = 24;
-/// Most control messages of a datagram: one length, one moment or one mark.
+/// The maximum number of control messages of a datagram: one length, and one departure time or
+/// mark.
 const CONTROLS: usize = 2;
 
 /// Control messages, and their number.
@@ -75,14 +76,14 @@ impl<'d> Filling<'_, 'd> {
         self.append(start, len);
     }
 
-    /// The kernel cuts the message into datagrams of `bytes`, the last one the rest.
+    /// Makes the kernel segment the message into datagrams of `bytes`; the last one gets the rest.
     #[inline]
     pub fn segment(&mut self, bytes: u16) {
         self.control(libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes());
     }
 
-    /// The datagram is to leave at `at_ns` of the monotonic clock (`SCM_TXTIME`), if the socket and
-    /// the device's queue support it.
+    /// Requests that the datagram leave at `at_ns` of the monotonic clock (`SCM_TXTIME`), if the
+    /// socket and the device's queue support it.
     pub fn leave_at(&mut self, at_ns: u64) {
         self.control(libc::SOL_SOCKET, libc::SCM_TXTIME, &at_ns.to_ne_bytes());
     }

@@ -12,10 +12,10 @@ use super::Udp;
 use super::address::Address;
 use crate::eventfd::EventFd;
 
-/// A packet of a [`Chain`], with its moment.
+/// A packet of a [`Chain`], with its due time.
 #[derive(Clone, Copy, Debug)]
 pub struct Link<'a> {
-    /// Its moment on `crate::clock`'s clock.
+    /// Its due time on `crate::clock`'s clock.
     pub at_ns: u64,
     /// The socket that it leaves from.
     pub socket: &'a Udp,
@@ -39,17 +39,17 @@ pub enum LinkBody<'a> {
 }
 
 /// One submission after which the kernel waits, reads and sends by itself. Each packet has a
-/// timeout until its moment, a read of the file and a send, each begun when the one before is done
-/// (`IOSQE_IO_LINK`).
+/// timeout until its due time, a read of the file and a send, each begun when the one before is
+/// done (`IOSQE_IO_LINK`).
 ///
 /// Only the end of a chain is reported. A chain that is cancelled, or whose file is too short,
 /// reports how many of its packets have left; a packet that its receiver or a filter refuses counts
 /// as sent.
 ///
-/// A wait for the ring itself (`io_uring_enter`) returns at every timeout, silent ones too, so
+/// A wait for the ring itself (`io_uring_enter`) returns at every timeout, even a silent one, so
 /// callers wait by another call: [`ChainRing::watched`] becomes readable when a chain has ended.
 /// The timers fire in the kernel, but the sends are made in the context of the thread that
-/// submitted them, or of the ring's own thread where it has one (`IORING_SETUP_SQPOLL`).
+/// submitted them, or of the ring's own thread if it has one (`IORING_SETUP_SQPOLL`).
 pub struct ChainRing {
     ring: IoUring,
     ended: EventFd,
@@ -70,18 +70,18 @@ struct Chain {
     /// one.
     open: Vec<OwnedFd>,
     sent: Option<usize>,
-    /// The packets that wait for a moment of their own, and that moment.
+    /// The packets that have a timeout of their own, and when they are due.
     waits: Vec<(usize, u64)>,
 }
 
 // SAFETY: the pointers inside point into the chain's own vectors, which do not change.
 unsafe impl Send for Chain {}
 
-/// The most entries that one packet of a chain needs: timeout, read, send.
+/// The maximum number of entries that one packet of a chain needs: timeout, read, send.
 const STEPS: usize = 3;
-/// Entries of a chain ring: the kernel's most.
+/// The number of entries of a chain ring, which is the kernel's maximum.
 const CHAIN_ENTRIES: u32 = 32_768;
-/// Most packets of one chain.
+/// The maximum number of packets of one chain.
 pub const CHAIN_MAX: usize = CHAIN_ENTRIES as usize / STEPS - 1;
 
 /// The kinds of operation, in the lowest bits of a token.
@@ -117,7 +117,8 @@ impl ChainRing {
         self.ended.as_fd()
     }
 
-    /// Hands a chain to the kernel and names it. At most [`CHAIN_MAX`] packets, at least one.
+    /// Hands a chain to the kernel and returns its number. It has at most [`CHAIN_MAX`] packets, at
+    /// least one.
     ///
     /// # Errors
     /// A file cannot be opened a second time; the kernel has no memory.
@@ -158,8 +159,8 @@ impl ChainRing {
 
     /// Cancels chain `index`: packets that have not left never will. Its end is reported as usual.
     ///
-    /// The kernel does not tell which timeout waits, and none does while a packet is being sent. So
-    /// timeouts around the present are tried until one is found.
+    /// The kernel does not tell which timeout is waiting, and none waits while a packet is being
+    /// sent. So timeouts around the present are tried until one is found.
     ///
     /// # Errors
     /// The kernel has no memory; `TimedOut` if the chain does not end and continues.
@@ -255,9 +256,9 @@ impl ChainRing {
     }
 }
 
-/// The age that an unexpired timeout may have: a stall of the whole machine.
+/// How long ago an unexpired timeout may have been due: a stall of the whole machine.
 const LATE_NS: u64 = 2_000_000_000;
-/// The time that a cancellation may take.
+/// How long a cancellation may take.
 const SETTLE_NS: u64 = 10_000_000_000;
 /// The pause between two attempts. A yield would not help under real-time priority (SCHED_FIFO):
 /// the threads it waits for may have a lower one.
@@ -477,7 +478,7 @@ mod tests {
             return;
         };
         let (sender, receiver, to) = pair();
-        // A socket may not broadcast without having asked for it (EACCES).
+        // A socket may not broadcast unless that was enabled (EACCES).
         let all = SocketAddr::from(([255, 255, 255, 255], 9));
         let link = |packet: u64| Link {
             at_ns: now_ns(),

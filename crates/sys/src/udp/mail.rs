@@ -1,8 +1,9 @@
 //! Datagrams received many at a time (recvmmsg(2)), each with the kernel's time of arrival
 //! (`SO_TIMESTAMPNS`).
 //!
-//! These times are of the wall clock, and on the loopback device and a `veth` pair they are taken
-//! within the sender's call. So they show when a datagram left, whenever the receiver runs.
+//! These times are those of the wall clock, and on the loopback device and a `veth` pair they are
+//! taken within the sender's call. So they show when a datagram left, no matter when the receiver
+//! runs.
 
 use std::io;
 use std::mem;
@@ -14,8 +15,8 @@ use socket2::{SockAddr, SockAddrStorage};
 use super::{Udp, read_address};
 use crate::call::{check, uninterrupted};
 
-/// Bytes for the control message of a time: 16 of header, 16 of value; twice that, because the
-/// kernel may add messages.
+/// The size of the buffer for control messages. A time takes 16 bytes of header and 16 of value;
+/// the buffer has twice that, because the kernel may add messages.
 const CONTROL: usize = 64;
 
 #[derive(Clone, Copy)]

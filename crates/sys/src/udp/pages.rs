@@ -1,9 +1,9 @@
 //! Datagrams made of pages: headers from our memory, payloads from the page cache, without a copy.
 //!
-//! Two forms, both cut by the kernel (`UDP_SEGMENT`). Where complete datagrams lie one after the
-//! other in a file, sendfile(2) sends many by one call ([`send_records`]). Where headers are made
-//! at run time, vmsplice(2) adds headers and mapped payloads to a pipe in turn, and splice(2) sends
-//! the pipe ([`Pages`]).
+//! There are two forms, both segmented by the kernel (`UDP_SEGMENT`). If complete datagrams lie one
+//! after the other in a file, sendfile(2) sends many by one call ([`send_records`]). If headers are
+//! made at run time, vmsplice(2) adds headers and mapped payloads to a pipe in turn, and splice(2)
+//! sends the pipe ([`Pages`]).
 //!
 //! A message holds at most 17 page fragments (`MAX_SKB_FRAGS`), so headers between payloads fill it
 //! after seven packets of 1316 bytes, where a copy holds fifty.
@@ -20,13 +20,14 @@ use crate::call::{check_count, uninterrupted};
 use crate::mapped::MappedFile;
 use crate::splice::{Pipe, sendfile};
 
-/// Most pieces of pages in one message (the usual `MAX_SKB_FRAGS`).
+/// The maximum number of page fragments in one message (the usual `MAX_SKB_FRAGS`).
 pub const PIECES_MAX: usize = 17;
 /// The longest header that is passed by reference.
 pub const FRONT_MAX: usize = 512;
 /// The smallest page size; with larger pages, fewer pieces are needed than are counted.
 const PAGE: u64 = 4096;
-/// Memory for headers. It is given away when it is used up, which costs as much as two packets.
+/// The size of the memory for headers. Memory that is used up is given to the kernel, which costs
+/// as much as two packets.
 const HEADS: usize = 16 * PAGE as usize;
 
 /// One datagram: a front, then a range of a mapped file.
@@ -50,7 +51,7 @@ pub fn pieces_of(range: &Range<u64>) -> usize {
 pub struct Pages {
     pipe: Pipe,
     heads: NonNull<u8>,
-    /// Bytes of the heads' memory that are in use.
+    /// How many bytes of the memory for headers are in use.
     used: usize,
     parts: Vec<libc::iovec>,
 }
@@ -76,8 +77,8 @@ impl Pages {
         }
     }
 
-    /// Sends `leaves` as one message to `to`, cut into datagrams of `segment` bytes; returns the
-    /// number of calls. Heads and ranges have at most [`PIECES_MAX`] pieces.
+    /// Sends `leaves` as one message to `to`, segmented into datagrams of `segment` bytes; returns
+    /// the number of calls. Heads and ranges have at most [`PIECES_MAX`] pieces.
     ///
     /// # Errors
     /// None of it has left then. `WouldBlock` while the send buffer is full; `EFAULT` for a file
@@ -105,7 +106,8 @@ impl Pages {
         match sent.and_then(|()| self.pipe.drain(socket, len)) {
             Ok(()) => Ok(3),
             Err(error) => {
-                // The rest in the pipe goes with it, and so does the data that waits at the socket.
+                // The rest in the pipe is dropped with it, and so is the data that waits at the
+                // socket.
                 discard(socket);
                 self.pipe = pipe()?;
                 Err(error)
@@ -135,9 +137,9 @@ impl Pages {
         Ok(())
     }
 
-    /// Gives the pages away to the messages that hold them, and takes new ones.
+    /// Gives the pages to the messages that hold them, and takes new ones.
     fn give_away(&mut self) -> io::Result<()> {
-        // Heads of this message would be lost: they go into new pages as well.
+        // The headers of this message would be lost, so they are copied into new pages.
         let range = self.heads.as_ptr().addr()..self.heads.as_ptr().addr() + HEADS;
         let mine = self.parts.iter().filter(|part| range.contains(&part.iov_base.addr()));
         // SAFETY: the parts point into our memory with the lengths that they were given.
@@ -290,7 +292,7 @@ mod tests {
         let bytes = bytes();
         let mapped = MappedFile::new(&file(&bytes)).expect("a map");
         let mut pages = Pages::new().expect("a pipe");
-        // More headers than the memory for heads holds; later ones do not change earlier ones.
+        // More headers than fit the memory for them; later ones do not change earlier ones.
         for turn in 0..900_u64 {
             let at = |number: u64| (turn * 7 + number) % 150 * 1316;
             let heads: Vec<[u8; 12]> =

@@ -10,10 +10,10 @@ use io_uring::{IoUring, cqueue, opcode, types};
 
 use super::{Batch, Filling, Udp};
 
-/// Sends that the ring holds at a time.
+/// The number of sends that the ring holds at a time.
 const ENTRIES: u32 = 1024;
 
-/// A ring for sends; each call waits until its sends are over.
+/// A ring for sends; each call waits until its sends have ended.
 pub struct SendRing {
     ring: IoUring,
     zerocopy: bool,

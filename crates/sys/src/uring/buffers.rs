@@ -100,7 +100,7 @@ impl BufferRing {
         tail.store(self.tail, Ordering::Release);
     }
 
-    /// The memory will never be freed.
+    /// Makes sure that the memory is never freed.
     pub(super) fn leak(&mut self) {
         self.pages.leaked.store(true, Ordering::Relaxed);
     }

@@ -27,7 +27,7 @@ impl Chunk {
 pub enum Load {
     /// The common case: one piece, sent by `send(2)`.
     One(Chunk),
-    /// A rope, sent by `sendmsg(2)`; at most 1024 pieces (`IOV_MAX`).
+    /// Several pieces, sent by `sendmsg(2)`; at most 1024 (`IOV_MAX`).
     Rope(Vec<Chunk>),
 }
 
@@ -47,11 +47,11 @@ pub(super) struct Sending {
     pub load: Load,
     pub sent: usize,
     pub len: usize,
-    /// The message header and slices of a rope; the kernel reads them at submission.
+    /// The message header and slices of several pieces; the kernel reads them at submission.
     pub message: Option<Box<Message>>,
 }
 
-/// The header of a rope.
+/// The header of several pieces.
 pub(super) struct Message {
     pub header: libc::msghdr,
     /// The slices that the header refers to.
@@ -143,7 +143,7 @@ pub(super) struct Spare {
 pub const OWN_SMALL: usize = 1024;
 /// The buffer for a connection whose input is known to be pending.
 pub const OWN_LARGE: usize = 16 * 1024;
-/// The number of each that is kept; a turn rarely needs more.
+/// The maximum number of kept buffers of each size; a turn rarely needs more.
 const SPARE: usize = 256;
 
 impl Spare {

@@ -1,4 +1,4 @@
-//! The reasons why there is no ring, and the remedies.
+//! Why there is no ring, and the remedies.
 //!
 //! One error number has several causes: `EPERM` is a sysctl, a seccomp filter or a security module;
 //! `ENOMEM` is a limit or the machine. `/proc` is read afterwards to tell them apart.
@@ -7,7 +7,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 
-/// The reason why a ring could not be made.
+/// Why a ring could not be made.
 #[derive(Debug)]
 pub enum Refusal {
     /// The value of `kernel.io_uring_disabled`: 1 for unprivileged processes, 2 for all.
@@ -29,7 +29,7 @@ pub enum Refusal {
         /// The output of `uname -r`.
         release: String,
     },
-    /// Anything else.
+    /// Any other error.
     Other(Call, io::Error),
 }
 

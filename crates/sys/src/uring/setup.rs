@@ -4,9 +4,10 @@
 //! add flags, so the newest requested one is dropped, then the next newest, until the kernel
 //! accepts: the rest is all that it knows.
 //!
-//! Two modes of io_uring are no switches. `IORING_SETUP_SQPOLL` makes a kernel thread spin for each
-//! ring, which takes a core from a worker and excludes `DEFER_TASKRUN`. Descriptors that exist only
-//! in the ring cannot be shut down, measured or passed by system calls, which the engine does.
+//! Two modes of io_uring are not among the switches. `IORING_SETUP_SQPOLL` makes a kernel thread
+//! spin for each ring, which takes a core from a worker and excludes `DEFER_TASKRUN`. Descriptors
+//! that exist only in the ring cannot be shut down, measured or passed by system calls, as the
+//! engine needs.
 
 use std::fmt;
 use std::io;
@@ -73,7 +74,7 @@ const SETUP: &[Flag] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(u16);
 
-/// The reason why a list of switches is invalid, in words.
+/// Why a list of switches is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadFlags(String);
 
@@ -86,12 +87,12 @@ impl fmt::Display for BadFlags {
 impl std::error::Error for BadFlags {}
 
 impl Flags {
-    /// Nothing is switched on.
+    /// No flag is switched on.
     pub const NONE: Flags = Flags(0);
-    /// Everything is switched on.
+    /// Every flag is switched on.
     pub const ALL: Flags = Flags((1 << FLAGS.len()) - 1);
 
-    /// Whether `flag` is among them.
+    /// Whether the set has `flag`.
     pub const fn has(self, flag: Flag) -> bool {
         self.0 & 1 << flag as u16 != 0
     }
@@ -114,13 +115,13 @@ impl Flags {
         Flags(self.0 & !others.0)
     }
 
-    /// Their names, oldest flag first.
+    /// The names of the flags, oldest first.
     pub fn words(self) -> Vec<&'static str> {
         FLAGS.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, word)| *word).collect()
     }
 
-    /// These, changed by a list of switches such as `-defer-taskrun,+clamp`; a word without a sign
-    /// is switched on, and `-all` and `+all` stand for every flag.
+    /// This set, changed by a list of switches such as `-defer-taskrun,+clamp`. A word without a
+    /// sign is switched on, and `-all` and `+all` stand for every flag.
     ///
     /// # Errors
     /// A word that is no flag, with the list of flags; a flag without the one it needs.
@@ -219,7 +220,7 @@ pub(super) fn build(setup: &Setup) -> Result<(IoUring, Flags), Refusal> {
     if !ring.params().is_feature_no_iowait() {
         flags = flags.without(Flag::NoIowait);
     }
-    // That feature came with the same kernel.
+    // Provided buffers came with the same kernel as that feature.
     let skilled = Feature::MultishotAccept.is_there(&ring);
     if !skilled.map_err(|error| Refusal::of(Call::Register, error))? {
         flags = flags.without(Flag::PollFirst);
