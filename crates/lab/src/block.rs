@@ -1,7 +1,7 @@
 //! Randomised complete blocks: every arm once per block and load point, in random order.
 //!
-//! Slow drift of a machine (temperature, neighbours, the hour) affects all arms of a block equally
-//! and cancels in the paired ratio. Load points run inside each block rather than one after
+//! Slow drift of a machine (temperature, neighbours, the time of day) affects all arms of a block
+//! equally and cancels in the paired ratio. Load points run inside each block rather than one after
 //! another, so that an interrupted race has the same number of blocks for all of them.
 
 use crate::plan::{Plan, fnv1a};
@@ -9,10 +9,10 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 
-/// One trial's place in the race.
+/// The position of one trial in the race.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// Place in the order of running, from 0.
+    /// The position in the order of running, from 0.
     pub order: u32,
     /// Block, from 0.
     pub block: u32,
@@ -22,7 +22,7 @@ pub struct Slot {
     pub entrant: usize,
     /// The seed of the generator's arrivals and mix: the same for all arms of a block.
     pub seed: u64,
-    /// Whether server and generator change cores (odd blocks).
+    /// Whether server and generator swap cores, as in odd blocks.
     pub swapped: bool,
 }
 

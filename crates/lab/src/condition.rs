@@ -2,8 +2,8 @@
 //!
 //! `ARM METRIC > FACTORx ARM [at POINT]` compares two arms block by block; `ARM METRIC > VALUE [at
 //! POINT]` compares one arm with a number that has a unit. A condition is met only if the whole
-//! interval meets it. The surprising thing is the third answer: if the interval contains the limit,
-//! no conclusion is possible. A build that fails at random is worse than one that reports this.
+//! interval meets it. There is a third answer: if the interval contains the limit, no conclusion is
+//! possible. A build that fails at random would be worse than one that reports this.
 
 use crate::metric::Metric;
 use crate::record::Run;
@@ -15,7 +15,7 @@ use std::str::FromStr;
 /// A condition that should not be met.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
-    /// As it was written.
+    /// The condition as it was written.
     pub text: String,
     arm: String,
     metric: Metric,
@@ -35,9 +35,9 @@ enum Limit {
 /// A run's answer to a condition at one load point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is met: the whole interval lies beyond the limit.
+    /// The condition is met: the whole interval lies beyond the limit.
     Met,
-    /// It is not met: the whole interval lies on the near side of the limit.
+    /// The condition is not met: the whole interval lies on the other side of the limit.
     NotMet,
     /// The interval contains the limit, or there is no interval.
     Unsure,
@@ -52,7 +52,7 @@ pub struct Finding {
     pub point: String,
     /// The answer.
     pub answer: Answer,
-    /// Estimate and interval in words.
+    /// The estimate and its interval as text.
     pub text: String,
 }
 
@@ -90,7 +90,8 @@ impl FromStr for Condition {
     }
 }
 
-/// A number with a unit, in the metric's own: nanoseconds, kilobytes, requests per second.
+/// A number with a unit, converted to the metric's own unit: nanoseconds, kilobytes, requests a
+/// second.
 fn value(text: &str, metric: Metric) -> Option<f64> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let number: f64 = text[..at].parse().ok()?;

@@ -1,11 +1,12 @@
 //! The cost of a whole process tree, ended members included.
 //!
-//! `/proc/PID` disappears when a process ends, so it cannot yield the CPU of a server that forks
-//! for each client. A control group keeps its totals: the server starts in a group of its own, and
-//! both ends of the load are read from that group (cgroups(7), version 1 and 2). Where groups
+//! `/proc/PID` disappears when a process ends, so it cannot yield the CPU time of a server that
+//! forks for each client. A control group keeps its totals: the server starts in a group of its
+//! own, and the group is read at both ends of the load (cgroups(7), version 1 and 2). If groups
 //! cannot be created, the clock ticks of waited-for children replace them, and the record says so.
-//! Forks, threads and kills come from the kernel's process connector where it is accessible.
-//! Surprisingly, a shell moves itself into the group and then becomes the server: a server that is
+//! Forks, threads and kills come from the kernel's process connector if it is accessible. The
+//! command starts as a shell that moves itself into the group and then becomes the server, because
+//! a server that is moved after its start could already have forked outside the group.
 //! moved after its start could already have forked outside the group.
 
 mod events;
@@ -37,8 +38,8 @@ struct Reading {
 }
 
 impl Reading {
-    /// User and system time since an `earlier` reading: the exact sum, split as it was sampled.
-    /// `None` for the split where nothing was sampled.
+    /// The user and system time since an `earlier` reading: the exact sum, and the sampled split.
+    /// The split is `None` if nothing was sampled.
     fn since(&self, earlier: &Reading) -> (u64, Option<f64>) {
         let total_ns = self.total_ns.saturating_sub(earlier.total_ns);
         let user = self.user_ns.saturating_sub(earlier.user_ns) as f64;
@@ -82,14 +83,14 @@ impl CostWatch {
         self.group.as_ref().map(Group::prefix).unwrap_or_default()
     }
 
-    /// The server, process `pid`, is ready and the load begins.
+    /// Records that the server, process `pid`, is ready and the load begins.
     pub fn loaded(&mut self, pid: u32) {
         self.events = Events::listen(pid);
         self.machine_forks = machine_forks();
         self.ready = self.group.as_ref().and_then(Group::cpu);
     }
 
-    /// The load has ended and the server still runs; it answered `requests` in all.
+    /// Records that the load has ended while the server still runs; it answered `requests` in all.
     pub fn unloaded(&mut self, requests: u64) {
         let now = self.group.as_ref().and_then(Group::cpu);
         if let Some((before, now)) = self.ready.zip(now) {
@@ -123,7 +124,7 @@ impl CostWatch {
         }
     }
 
-    /// The server has ended and was waited for.
+    /// Finishes after the server has ended and was waited for.
     pub fn ended(mut self, requests: u64) -> TreeLife {
         let now = Reaped::read();
         let life = &mut self.life;
@@ -165,7 +166,8 @@ impl Reaped {
         let (_, fields) = text.rsplit_once(')')?;
         let field: Vec<u64> =
             fields.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
-        // Counted after the name's bracket: state is field 0, minflt 7, cminflt 8, cmajflt 10.
+        // The fields are counted after the name's bracket: state is 0, minflt 7, cminflt 8, cmajflt
+        // 10.
         Some(Reaped {
             faults_minor: *field.get(8)?,
             faults_major: *field.get(10)?,
@@ -224,7 +226,7 @@ mod tests {
             assert!(life.user_ns + life.system_ns > 0, "{life:?}");
         }
         assert!(life.machine_forks.is_none_or(|forks| forks >= 20), "{life:?}");
-        // Other work on the machine can fill the connector's buffer; a doubt then says so.
+        // Other work on the machine can fill the connector's buffer; then there is a doubt.
         if let Some(forks) = life.forks.filter(|_| life.doubts.is_empty()) {
             assert_eq!((forks, life.kills), (20, Some(0)), "{life:?}");
         }

@@ -13,9 +13,9 @@ use stats::VALUES_MIN;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
-    /// The results are wrong or void.
+    /// The results are wrong or invalid.
     Grave,
-    /// Something in this run disturbed it.
+    /// The run was disturbed.
     Warning,
     /// A limit of the set-up, true of every such run.
     Limit,

@@ -2,9 +2,9 @@
 //!
 //! Duets make a few percent of CPU per request visible on a small shared machine: a disturbance of
 //! one window affects its neighbour too, and each server's CPU time is read while it is drained.
-//! The memory layout of one pair of processes is a matter of chance, so the pair is started afresh
-//! several times, and each start gives one ratio. (A single 0.6 s trial per process is useless for
-//! this: its A/A twin ranged from 0.75 to 1.73.) The first arm is compared with each of the others.
+//! Chance decides the memory layout of one pair of processes, so the pair is started afresh several
+//! times, and each start gives one ratio. (A single 0.6 s trial per process is useless for this:
+//! its A/A twin ranged from 0.75 to 1.73.) The first arm is compared with each of the others.
 
 mod silent;
 mod stage;
@@ -50,17 +50,17 @@ pub struct Part {
 pub struct Plan {
     /// Two servers or more; the first is compared with each of the others.
     pub parts: Vec<Part>,
-    /// Whether the first is also compared with itself.
+    /// Whether the first arm is also compared with itself.
     pub twin: bool,
     /// Connections to each server.
     pub connections: u32,
-    /// Requests in flight on each.
+    /// Requests in flight on each connection.
     pub depth: u32,
     /// Replies after which a connection is replaced; 0 = never.
     pub requests_per_connection: u64,
-    /// The mix of requests in the generator's words; empty = its default.
+    /// The mix of requests in the generator's syntax; empty = its default.
     pub mix: String,
-    /// The number of fresh starts of each pair; an interval needs six.
+    /// The number of fresh starts of each pair; an interval needs at least six.
     pub fresh_pairs: u32,
     /// Windows on each server of a pair.
     pub windows: u32,
@@ -68,7 +68,7 @@ pub struct Plan {
     pub window_ms: u64,
     /// Load before the first window, milliseconds.
     pub warmup_ms: u64,
-    /// Orders and requests come from it.
+    /// The seed of orders and requests.
     pub seed: u64,
     /// Files that each server finds in its directory.
     pub files: Vec<Provision>,
@@ -77,10 +77,10 @@ pub struct Plan {
     pub greeting: String,
 }
 
-/// The reason why a plan cannot be played.
+/// Why a plan cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadDuet {
-    /// Fewer servers than it takes.
+    /// Fewer than two servers.
     TooFew,
     /// Two servers share a name.
     SameName(String),
@@ -106,7 +106,7 @@ impl std::fmt::Display for BadDuet {
 impl std::error::Error for BadDuet {}
 
 impl Plan {
-    /// Checks whether the plan can be played.
+    /// Checks whether the plan can be run.
     ///
     /// # Errors
     /// See [`BadDuet`].
@@ -135,13 +135,13 @@ impl Plan {
         }
     }
 
-    /// Indices of the pairs that are played: the first with each other, then with itself.
+    /// The indices of the pairs that are run: the first with each other, then with itself.
     pub fn pairings(&self) -> Vec<(usize, usize)> {
         let twin = (self.twin && !self.parts.is_empty()).then_some((0, 0));
         (1..self.parts.len()).map(|other| (0, other)).chain(twin).collect()
     }
 
-    /// The names of a pairing; a twin carries the word.
+    /// The names of a pairing; a twin's name says that it is one.
     pub fn names(&self, (a, b): (usize, usize)) -> (String, String) {
         let name = |at: usize| self.parts[at].name.clone();
         if a == b { (name(a), format!("{} (twin)", name(b))) } else { (name(a), name(b)) }
@@ -158,7 +158,7 @@ pub struct Side {
     /// Context switches per request.
     #[serde(default)]
     pub switches_per_request: Option<f64>,
-    /// The time that one reply of a hundred exceeds, nanoseconds.
+    /// The 99th percentile of the service time, nanoseconds.
     #[serde(default)]
     pub p99_ns: Option<u64>,
     /// Kinds of errors.
@@ -184,7 +184,7 @@ impl Side {
 pub struct Silence {
     /// Their number.
     pub connections: u32,
-    /// Growth of the pages of the server's processes for each (bytes), by Pss.
+    /// The growth of the server processes' pages for each connection (bytes), by Pss.
     pub bytes_each: f64,
     /// Growth of the kernel's memory for TCP on the whole machine, both ends (kB).
     pub kernel_kb: Option<i64>,
@@ -195,7 +195,7 @@ pub struct Silence {
 pub struct Fresh {
     /// Its number, from 0.
     pub number: u32,
-    /// The servers' core and the generator's had changed over.
+    /// Whether server and generator had swapped cores.
     pub swapped: bool,
     /// CPU per request of the first over the second.
     pub ratio: f64,
@@ -206,7 +206,7 @@ pub struct Fresh {
     /// The memory cost of the silent connections in the first server, if it had any.
     #[serde(default)]
     pub a_idle: Option<Silence>,
-    /// The same of the second.
+    /// The memory cost of the silent connections in the second server.
     #[serde(default)]
     pub b_idle: Option<Silence>,
     /// The other activity of the machine.
@@ -245,18 +245,18 @@ pub struct Pairing {
     /// Median 99th percentile of the first, nanoseconds.
     #[serde(default)]
     pub a_p99_ns: Option<f64>,
-    /// The same of the second.
+    /// Median 99th percentile of the second, nanoseconds.
     #[serde(default)]
     pub b_p99_ns: Option<f64>,
     /// Memory of the first for each of its silent connections (bytes), if it had any.
     #[serde(default)]
     pub a_idle_bytes: Option<Middle>,
-    /// The same of the second.
+    /// Memory of the second for each of its silent connections (bytes).
     #[serde(default)]
     pub b_idle_bytes: Option<Middle>,
     /// The fresh pairs.
     pub fresh: Vec<Fresh>,
-    /// Pairs that brought no ratio, each with its reason.
+    /// Pairs that gave no ratio, each with its reason.
     pub failures: Vec<String>,
     /// Wrong replies, each in one sentence.
     pub broken: Vec<String>,
@@ -267,7 +267,7 @@ pub struct Pairing {
 pub struct Outcome {
     /// `roundhouse.duets/1`.
     pub schema: String,
-    /// The plan that was played.
+    /// The plan that was run.
     pub plan: Plan,
     /// In the order of [`Plan::pairings`].
     pub pairings: Vec<Pairing>,
@@ -283,15 +283,15 @@ impl Outcome {
     }
 }
 
-/// Something that can play one fresh pair; the seam for tests.
+/// The interface through which fresh pairs are run, so that tests can replace it.
 pub trait Players {
-    /// Plays `pairing` for the `number`th time. `None` when it was interrupted; `Some(Err)` is a
-    /// reason in words.
+    /// Runs `pairing` for the `number`th time. `None` if it was interrupted; an error is the reason
+    /// as text.
     fn play(&mut self, pairing: (usize, usize), number: u32) -> Option<Result<Fresh, String>>;
 }
 
-/// Plays all pairings, the fresh pairs of different pairings shuffled among each other. `heard` is
-/// called for every fresh pair.
+/// Runs all pairings, with the fresh pairs of different pairings in random order. `heard` is called
+/// for every fresh pair.
 pub fn run(
     plan: &Plan,
     players: &mut dyn Players,

@@ -26,9 +26,9 @@ use std::path::Path;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlanFile {
-    /// The question in one sentence; made up from the arms if absent.
+    /// The question in one sentence; composed from the arms if absent.
     pub question: Option<String>,
-    /// The service under test: decides targets, mixes and files where the arms name none.
+    /// The service under test: decides targets, mixes and files if the arms name none.
     pub service: Option<String>,
     /// Name of the arm that the others are divided by; the first one if absent.
     pub baseline: Option<String>,
@@ -60,7 +60,7 @@ pub struct PlanFile {
     pub arm: Vec<ArmSpec>,
     /// Arms as `name = "command"`; they follow those written in full.
     pub arms: toml::Table,
-    /// The ways of asking; the service's own if absent.
+    /// The load points; the service's own if absent.
     pub point: Vec<PointSpec>,
 }
 
@@ -92,7 +92,7 @@ pub struct ArmSpec {
     pub args: Vec<String>,
     /// A preset's directives, such as `worker_processes = 2` or `MaxSpareThreads = 75`.
     pub directives: toml::Table,
-    /// The generator's target; `{address}` becomes `HOST:PORT`.
+    /// The generator's target; `{address}` is replaced by `HOST:PORT`.
     pub target: Option<String>,
     /// Further arguments for the generator.
     pub load: Vec<String>,
@@ -100,7 +100,7 @@ pub struct ArmSpec {
     pub ready: Option<String>,
     /// The time limit for its start.
     pub boot: Option<Span>,
-    /// The signal that ends it in order: `term`, `int` or `quit`.
+    /// The signal for a graceful stop: `term`, `int` or `quit`.
     pub stop: Option<Stop>,
     /// Files that its trials find in `{dir}`.
     pub file: Vec<FileSpec>,

@@ -1,10 +1,10 @@
 //! Silent connections: opened by the laboratory and held through the trial without traffic.
 //!
 //! Most connections of a real server are silent. Holding them here keeps the generator's core free
-//! for the busy ones, and works against any server. The surprising thing is the port range: one
-//! pair of addresses has some 28,000 ports, so beyond [`PER_ADDRESS`] connections the laboratory
-//! connects to the next server address of 127.0.0.0/8. A server that listens on 127.0.0.1 alone
-//! refuses there, and the count tells how many succeeded.
+//! for the busy ones, and works with any server. One pair of addresses has only some 28,000 ports,
+//! so beyond [`PER_ADDRESS`] connections the laboratory connects to the next server address of
+//! 127.0.0.0/8. A server that listens on 127.0.0.1 alone refuses those, and the count tells how
+//! many succeeded.
 
 use crate::seen::Idle;
 use meter::Memory;
@@ -13,13 +13,13 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Connections to one address of the server.
+/// The maximum number of connections to one address of the server.
 const PER_ADDRESS: u32 = 20_000;
 /// The time limit for opening all of them.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The time limit for one connection: a full accept queue answers after a second at the earliest.
 const CONNECT: Duration = Duration::from_secs(3);
-/// Descriptors for everything else.
+/// The number of descriptors for everything else.
 const RESERVE: u64 = 128;
 
 /// Open connections; dropping them closes them.
@@ -58,7 +58,7 @@ impl Held {
     /// kernel.
     ///
     /// # Errors
-    /// The first connection without an answer, in words.
+    /// The first connection without an answer, as text.
     pub fn speak(&mut self, words: &[u8]) -> Result<(), String> {
         let failed = |at: usize, why: std::io::Error| {
             format!("silent connection {} was not answered: {why}", at + 1)
@@ -80,7 +80,7 @@ impl Held {
         Ok(())
     }
 
-    /// Measures their cost once the server has settled. Call it before the load begins.
+    /// Measures the connections' cost once the server has settled. Call it before the load begins.
     pub fn weigh(&mut self, pid: u32) {
         self.seen.after_kb = settled_kb(pid);
         let kernel = tcp_kb().zip(self.kernel_before_kb);
@@ -89,11 +89,11 @@ impl Held {
         self.seen.bytes_each = gained
             .filter(|_| self.seen.opened > 0)
             .map(|(now, then)| (now as f64 - then as f64) * 1024.0 / f64::from(self.seen.opened))
-            // Less memory than before is noise of the allocator, not a negative price.
+            // A decrease is noise of the allocator, not a negative cost.
             .map(|bytes| bytes.max(0.0));
     }
 
-    /// Counts those that are still open, and closes them.
+    /// Counts the connections that are still open, and closes them.
     pub fn close(mut self) -> Idle {
         self.seen.kept = self.streams.iter().filter(|stream| is_open(stream)).count() as u32;
         self.seen
@@ -127,7 +127,7 @@ fn nth_address(address: SocketAddr, nth: u32) -> SocketAddr {
     }
 }
 
-/// Raises the limit of open files as far as it may go.
+/// Raises the limit of open files as far as allowed.
 fn allow(wanted: u64) -> Result<(), String> {
     let limit = getrlimit(Resource::Nofile);
     let needed = wanted + RESERVE;
@@ -157,7 +157,7 @@ fn tree_kb(pid: u32) -> Option<u64> {
     Some(memory.pss_kb.unwrap_or(memory.rss_kb))
 }
 
-/// Memory of the tree once two readings agree to a percent, at most after half a second.
+/// The memory of the tree once two readings agree to a percent, or after half a second.
 fn settled_kb(pid: u32) -> Option<u64> {
     let mut last = tree_kb(pid)?;
     for _ in 0..10 {

@@ -2,9 +2,9 @@
 //!
 //! A race compares *arms* (servers and their parameters) by randomised complete blocks of fresh
 //! processes, and answers with a ratio, its interval and one of four words: faster, slower,
-//! equivalent, unresolved. The surprising thing is the missing dependency: the laboratory depends
-//! on no engine, no service and no load generator. It sees processes, sockets, `/proc` and JSON
-//! lines, so a foreign server is an arm like one of ours and no engine can flatter itself.
+//! equivalent, unresolved. The laboratory depends on no engine, no service and no load generator:
+//! it sees processes, sockets, `/proc` and JSON lines. So a foreign server is an arm like one of
+//! ours, and no engine can flatter itself.
 //!
 //! ```text
 //! Plan --block::schedule--> Slot --trial::Runner--> Trial --record--> report.jsonl

@@ -2,8 +2,8 @@
 //!
 //! [`Live`] observes the race and keeps the part of the run that is known. [`Live::snapshot`]
 //! computes current estimates with the same statistics that the report uses, so the estimates on
-//! the screen converge to the values in the table. The surprising thing is an omission: it never
-//! ends a race early. Stopping when an interval looks good would make it too narrow.
+//! the screen converge to the values in the table. They never end a race early: stopping when an
+//! interval looks good would make it too narrow.
 
 use crate::block::Slot;
 use crate::machine::Conditions;
@@ -18,7 +18,7 @@ use std::time::Instant;
 
 /// Lines of news that are kept.
 const NEWS_MAX: usize = 50;
-/// Resamples of the second interval while the race runs; the report uses the plan's.
+/// Resamples of the second interval while the race runs; the report uses the plan's number.
 const RESAMPLES: u32 = 0;
 
 /// The state of a race at one moment.
@@ -46,11 +46,12 @@ pub struct Snapshot {
     pub block: u32,
     /// The current arm and load point; empty between trials.
     pub running: String,
-    /// Since the race began, milliseconds.
+    /// The time since the race began, milliseconds.
     pub elapsed_ms: u64,
-    /// Until it ends, at the pace so far, milliseconds; absent before the first trial ended.
+    /// The time until it ends, at the pace so far, milliseconds; absent before the first trial has
+    /// ended.
     pub left_ms: Option<u64>,
-    /// The race is over, or was stopped.
+    /// Whether the race is over or was stopped.
     pub ended: bool,
     /// Current estimates for each load point and arm: the point's lead metric first, then CPU per
     /// request and the other pre-registered metrics.
@@ -70,7 +71,7 @@ pub struct Estimate {
     pub point: String,
     /// Name of the arm.
     pub arm: String,
-    /// It is the baseline's twin: its interval is the noise.
+    /// Whether it is the baseline's twin, whose interval is the noise.
     pub twin: bool,
     /// The compared metric.
     pub metric: Metric,
@@ -78,7 +79,7 @@ pub struct Estimate {
     pub ratio: f64,
     /// Its interval; absent below six blocks.
     pub interval: Option<Interval>,
-    /// Blocks that it rests on.
+    /// The number of blocks behind it.
     pub blocks: u32,
     /// The verdict as of now.
     pub verdict: Verdict,
@@ -93,7 +94,7 @@ pub struct Noise {
     pub order: u32,
     /// The observed conditions.
     pub conditions: Conditions,
-    /// It failed a gate.
+    /// Whether it failed a gate.
     pub refused: bool,
 }
 

@@ -82,7 +82,7 @@ pub struct Load {
     /// The generator's own effort.
     #[serde(default)]
     pub generator: Option<Effort>,
-    /// The resources that the server's process tree used meanwhile.
+    /// The resources that the server's process tree used in the window.
     #[serde(default)]
     pub server: Option<Usage>,
 }
@@ -90,19 +90,19 @@ pub struct Load {
 /// A distribution of times in nanoseconds. A percentile that too few requests support is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
-    /// Their number.
+    /// The number of times.
     #[serde(default)]
     pub count: u64,
     /// The median.
     #[serde(default)]
     pub p50_ns: Option<f64>,
-    /// 9 of 10 are shorter.
+    /// 90 % of the times are shorter.
     #[serde(default)]
     pub p90_ns: Option<f64>,
-    /// 99 of 100 are shorter; absent below 10,000 requests.
+    /// 99 % of the times are shorter; absent below 10,000 requests.
     #[serde(default)]
     pub p99_ns: Option<f64>,
-    /// 999 of 1000 are shorter; absent below 100,000 requests.
+    /// 99.9 % of the times are shorter; absent below 100,000 requests.
     #[serde(default)]
     pub p999_ns: Option<f64>,
     /// The longest.
@@ -131,7 +131,7 @@ pub struct Check {
     /// The kind of comparison; `none` if there was none.
     #[serde(default)]
     pub kind: String,
-    /// Whether both agree.
+    /// Whether the two agree.
     pub ok: bool,
     /// The compared bytes, or the place where they differ.
     #[serde(default)]
@@ -146,7 +146,7 @@ pub struct Health {
     /// The reason why it is not `ok`.
     #[serde(default)]
     pub reasons: Vec<String>,
-    /// From due to noticed: the generator's own part of a response time.
+    /// The delay from due to noticed: the generator's own part of a response time.
     #[serde(default)]
     pub tardiness: Times,
 }

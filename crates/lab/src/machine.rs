@@ -1,7 +1,7 @@
-//! The machine under the race: the roles of its cores, and its other activity.
+//! The machine of a race: the roles of its cores, and its other activity.
 //!
 //! This module records the facts that a race reads once: processor, kernel, settings, cores.
-//! `conditions` and `kernel` hold the values that it watches in every trial. `hiccups` is a thread
+//! `conditions` and `kernel` hold the values that are watched in every trial. `hiccups` is a thread
 //! that notices when the whole platform stands still.
 
 mod conditions;
@@ -21,13 +21,13 @@ use std::{fs, io};
 pub struct Host {
     /// Processor, kernel, memory.
     pub machine: meter::Machine,
-    /// Whether a hypervisor is below (the `hypervisor` flag in `/proc/cpuinfo`).
+    /// Whether a hypervisor runs the machine (the `hypervisor` flag in `/proc/cpuinfo`).
     pub virtual_machine: bool,
-    /// Settings that move results, each as the kernel prints it.
+    /// Settings that affect results, each as the kernel prints it.
     pub settings: Vec<(String, String)>,
 }
 
-/// Kernel files worth a line in the manifest.
+/// Kernel files that the manifest records.
 const SETTINGS: [(&str, &str); 7] = [
     ("clock source", "/sys/devices/system/clocksource/clocksource0/current_clocksource"),
     ("transparent huge pages", "/sys/kernel/mm/transparent_hugepage/enabled"),
@@ -39,7 +39,7 @@ const SETTINGS: [(&str, &str); 7] = [
 ];
 
 impl Host {
-    /// Reads the available files; a missing one is left out.
+    /// Reads the available files and leaves out missing ones.
     ///
     /// # Errors
     /// If `/proc` cannot be read at all.

@@ -15,9 +15,9 @@ pub enum Metric {
     Cpu,
     /// Median latency, nanoseconds: response time at open load points, service time at closed ones.
     P50,
-    /// 99th percentile of the same.
+    /// The 99th percentile of the latency, nanoseconds.
     P99,
-    /// 999 of 1000 are quicker.
+    /// The 99.9th percentile of the latency, nanoseconds.
     P999,
     /// Context switches per request.
     Switches,
@@ -32,10 +32,10 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// Those of every race, in the order of tables.
+    /// The metrics of every race, in the order of tables.
     pub const ALL: [Metric; 4] = [Metric::Throughput, Metric::Cpu, Metric::P50, Metric::P99];
 
-    /// All there are.
+    /// All metrics.
     pub const EVERY: [Metric; 10] = [
         Metric::Throughput,
         Metric::Cpu,
@@ -81,7 +81,7 @@ impl Metric {
         }
     }
 
-    /// The metric of that [`Metric::key`]; `rps`, `p99.9` and `requests/s` are understood too.
+    /// The metric with this [`Metric::key`]; `rps`, `p99.9` and `requests/s` are accepted too.
     pub fn by_key(key: &str) -> Option<Metric> {
         match key {
             "rps" | "requests/s" => Some(Metric::Throughput),
@@ -90,7 +90,7 @@ impl Metric {
         }
     }
 
-    /// Its value in one generator's report.
+    /// The metric's value in one generator's report.
     pub fn of(self, load: &Load) -> Option<f64> {
         let server = || load.server.as_ref();
         match self {
@@ -105,7 +105,7 @@ impl Metric {
         }
     }
 
-    /// Its value in one trial that counts.
+    /// The metric's value in one trial that counts.
     pub fn in_trial(self, trial: &Trial) -> Option<f64> {
         if !trial.counted {
             return None;
@@ -134,12 +134,12 @@ impl Metric {
         !matches!(self, Metric::Cpu | Metric::Switches | Metric::Memory | Metric::ConnectionMemory)
     }
 
-    /// Whether it is a client's waiting time.
+    /// Whether the metric is a client's waiting time.
     pub fn is_latency(self) -> bool {
         matches!(self, Metric::P50 | Metric::P99 | Metric::P999)
     }
 
-    /// The words for a difference in it: (better, worse).
+    /// The words for a difference in the metric: (better, worse).
     pub fn words(self) -> (&'static str, &'static str) {
         match self {
             Metric::Cpu => ("cheaper", "costlier"),

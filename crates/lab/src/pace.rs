@@ -6,8 +6,8 @@
 //! (*sessions per core*), and how pacing changes when other processes compete for the core
 //! (*overload*). Each has a sink of its own, whose name is printed beside the figure.
 //!
-//! The surprising thing is the missing question: the duration of a session. A paced stream takes as
-//! long as its schedule says, or longer, whatever the cost of a packet.
+//! The duration of a session is no such question: a paced stream takes as long as its schedule
+//! says, or longer, whatever the cost of a packet.
 
 mod company;
 mod search;
@@ -27,7 +27,7 @@ use std::time::Duration;
 /// The work: equal packets in streams whose bursts are spread over the gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Work {
-    /// Streams at one time.
+    /// The number of concurrent streams.
     pub streams: u32,
     /// Packets of each stream.
     pub packets: u32,
@@ -64,7 +64,8 @@ impl Default for Work {
 }
 
 impl Work {
-    /// The published work: ten sessions of 32 bytes each 30 ms, for about `time`, from a file.
+    /// The published work: ten sessions that send 32 bytes every 30 ms, for about `time`, from a
+    /// file.
     pub fn audio(time: Duration) -> Work {
         let gap = Duration::from_millis(30);
         let packets = (time.as_micros() / gap.as_micros()).max(2) as u32;
@@ -76,12 +77,12 @@ impl Work {
         Duration::from_micros(self.gap_us)
     }
 
-    /// Its duration by its schedule.
+    /// The duration of the work by its schedule.
     pub fn length(&self) -> Duration {
         self.gap() * self.packets.div_ceil(self.burst.max(1))
     }
 
-    /// In words: `10 streams of 32 B each 30 ms`.
+    /// The work as text, such as `10 streams of 32 B each 30 ms`.
     pub fn words(&self) -> String {
         let streams = match self.streams {
             1 => "1 stream".to_string(),
@@ -106,7 +107,7 @@ impl Work {
         }
     }
 
-    /// As arguments of the sending process, ours or the bare one.
+    /// The work as arguments of the sending process, ours or the bare one.
     pub fn arguments(&self) -> Vec<String> {
         let Work { streams, packets, gap_us, burst, payload, file, spread, cold, records } = self;
         let mut words = vec![
@@ -117,7 +118,8 @@ impl Work {
             format!("payload={payload}"),
             format!("file={}", u8::from(*file)),
         ];
-        // Only where they differ from the default: the bare sender does not know these words.
+        // Only values that differ from the default are passed, because the bare sender does not
+        // know these words.
         words.extend((!spread).then(|| "spread=0".to_string()));
         words.extend(cold.then(|| "cold=1".to_string()));
         words.extend(records.then(|| "records=1".to_string()));
@@ -143,23 +145,23 @@ pub struct Lateness {
     /// The growth of lateness in 30 s: the slope of a line through all packets; absent if only the
     /// sender knows when they left.
     pub drift_ns: Option<i64>,
-    /// The share later than 60 ms, when a usual receiver's buffer has run dry.
+    /// The fraction later than 60 ms, when the buffer of a usual receiver has run dry.
     pub dry: f64,
 }
 
 /// A figure over the streams, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
-    /// The least of a stream.
+    /// The smallest figure of a stream.
     pub least_ns: i64,
-    /// The mean of all.
+    /// The mean over all streams.
     pub mean_ns: i64,
-    /// The greatest of a stream.
+    /// The greatest figure of a stream.
     pub most_ns: i64,
 }
 
 impl Extent {
-    /// From one figure for each stream; `None` without streams.
+    /// The extent of one figure for each stream; `None` without streams.
     pub fn of(streams: impl Iterator<Item = i64>) -> Option<Extent> {
         let all: Vec<i64> = streams.collect();
         Some(Extent {
@@ -171,13 +173,13 @@ impl Extent {
     }
 }
 
-/// The growth of one stream's lateness in 30 s, in nanoseconds, from moment and lateness of its
-/// packets; `None` without two different moments.
+/// The growth of one stream's lateness in 30 s, in nanoseconds, from due time and lateness of its
+/// packets; `None` without two different due times.
 pub fn drift_ns(packets: &[(u64, i64)]) -> Option<i64> {
     slope(packets).map(|slope| (slope * 30e9) as i64)
 }
 
-/// Nanoseconds from a stream's first packet to its last, likewise.
+/// Nanoseconds from a stream's first packet to its last; `None` without packets.
 pub fn span_ns(packets: &[(u64, i64)]) -> Option<i64> {
     let first = packets.iter().min_by_key(|(due, _)| *due)?;
     let last = packets.iter().max_by_key(|(due, _)| *due)?;
@@ -205,10 +207,10 @@ pub struct Reading {
     /// Voluntary and involuntary context switches of the same threads.
     pub switches: u64,
     /// Growth of the whole machine's kernel memory (slab, stacks, page tables) at half-time, in
-    /// bytes. It moves by some hundred kilobytes by itself.
+    /// bytes. It varies by some hundred kilobytes without any load.
     pub kernel_bytes: i64,
-    /// Bytes that calls read from the file per byte of payload. The kernel counts sendfile there
-    /// too, which copies none of them, and does not count reads of a ring.
+    /// Bytes that calls read from the file per byte of payload. The kernel includes sendfile,
+    /// although that copies none, and does not include reads of a ring.
     pub read_copies: f64,
     /// The start of sending on the monotonic clock, nanoseconds.
     pub began_ns: u64,
@@ -236,7 +238,7 @@ pub struct Reading {
     /// The packets' destination.
     #[serde(default)]
     pub sink: String,
-    /// CPU time of the whole core per packet by cycle soak, nanoseconds; includes the kernel's own
+    /// CPU time of the whole core per packet, by cycle soak, nanoseconds; includes the kernel's own
     /// work.
     #[serde(default)]
     pub soak_ns: Option<f64>,
@@ -248,12 +250,12 @@ impl Reading {
         self.cpu_ns as f64 / self.sent.max(1) as f64
     }
 
-    /// The fraction of a core that it used.
+    /// The fraction of a core that the sender used.
     pub fn share(&self) -> f64 {
         self.cpu_ns as f64 / self.ended_ns.saturating_sub(self.began_ns).max(1) as f64
     }
 
-    /// Packets a second while it lasted.
+    /// Packets a second while the trial lasted.
     pub fn rate(&self) -> f64 {
         self.sent as f64 * 1e9 / self.ended_ns.saturating_sub(self.began_ns).max(1) as f64
     }
@@ -271,7 +273,7 @@ impl Reading {
 }
 
 impl Lateness {
-    /// From the lateness of each packet and its moment, both in nanoseconds.
+    /// The figures from the lateness and the due time of each packet, both in nanoseconds.
     pub fn of(mut packets: Vec<(u64, i64)>) -> Option<Lateness> {
         let drift = drift_ns(&packets);
         packets.sort_unstable_by_key(|(_, late)| *late);

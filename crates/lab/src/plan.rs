@@ -19,11 +19,12 @@ use serde::{Deserialize, Serialize};
 pub struct Arm {
     /// The name in tables and charts: short and unique.
     pub name: String,
-    /// Program and arguments. `{port}` becomes a free TCP port, and readiness is then a TCP
-    /// connect; without it the server picks a port and must announce it by a first line of JSON on
-    /// stdout, `{"listening": "127.0.0.1:PORT", …}`. `{dir}` becomes the trial's own directory.
+    /// Program and arguments. `{port}` is replaced by a free TCP port, and the server is ready when
+    /// a connection succeeds. Without `{port}` the server picks one and must announce it by a first
+    /// line of JSON on stdout, `{"listening": "127.0.0.1:PORT", …}`. `{dir}` is replaced by the
+    /// trial's own directory.
     pub command: Vec<String>,
-    /// The generator's target; `{address}` becomes `HOST:PORT`.
+    /// The generator's target; `{address}` is replaced by `HOST:PORT`.
     pub target: String,
     /// Further arguments for the generator, such as another request text.
     #[serde(default)]
@@ -41,7 +42,7 @@ pub struct Arm {
     /// The time limit for its start, milliseconds; 0 = 5 s.
     #[serde(default)]
     pub boot_ms_max: u64,
-    /// The way to end it in order.
+    /// How to stop it gracefully.
     #[serde(default)]
     pub stop: Stop,
 }
@@ -50,15 +51,15 @@ pub struct Arm {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ready {
-    /// By a TCP connection to `{port}` if the command or a file names it, else by a first line of
-    /// JSON on stdout.
+    /// By a TCP connection to `{port}` if the command or a file names it, otherwise by a first line
+    /// of JSON on stdout.
     #[default]
     Auto,
-    /// By this text in its output; it then listens on `{port}`.
+    /// By this text in its output; the server then listens on `{port}`.
     Says(String),
 }
 
-/// The signal that ends a server in order.
+/// The signal for a graceful stop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
@@ -85,7 +86,7 @@ pub struct Provision {
 pub struct Plan {
     /// The question in one sentence.
     pub question: String,
-    /// The trust that the answer deserves: `smoke`, `claim`, `publish`.
+    /// How much trust the answer deserves: `smoke`, `claim`, `publish`.
     pub label: String,
     /// The servers.
     pub arms: Vec<Arm>,
@@ -93,11 +94,11 @@ pub struct Plan {
     pub baseline: String,
     /// Whether the baseline runs a second time under another name (the A/A twin).
     pub twin: bool,
-    /// The ways of asking.
+    /// The load points.
     pub points: Vec<LoadPoint>,
-    /// Blocks per load point; an interval needs six.
+    /// Blocks per load point; an interval needs at least six.
     pub blocks: u32,
-    /// Every order and every arrival comes from it.
+    /// The seed of every order and every arrival.
     pub seed: u64,
     /// Unrecorded load before the window, milliseconds.
     pub warmup_ms: u64,
@@ -140,7 +141,7 @@ impl Default for Plan {
     }
 }
 
-/// The reason why a plan cannot be run.
+/// Why a plan cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadPlan {
     /// No arm.
@@ -155,14 +156,14 @@ pub enum BadPlan {
     NoBaseline {
         /// The name asked for.
         wanted: String,
-        /// The names there are.
+        /// The names that exist.
         have: String,
     },
     /// An arm has an empty command.
     NoCommand(String),
     /// A load point has no connection or no request in flight.
     EmptyPoint(String),
-    /// A load point's rate, factor or promise cannot be.
+    /// The rate, factor or promise of a load point is impossible.
     BadPoint(String, &'static str),
     /// The margin is not between 0 and 1.
     Margin,
@@ -259,8 +260,8 @@ impl Plan {
         }
     }
 
-    /// The trust that the plan allows in a result: `smoke` below 10 blocks, `claim` below 12,
-    /// `publish`.
+    /// The trust that the number of blocks allows in a result: `smoke` below 10, `claim` below 12,
+    /// then `publish`.
     pub fn label_for(blocks: u32) -> &'static str {
         match blocks {
             0..10 => "smoke",

@@ -1,10 +1,10 @@
 //! The race: walks the schedule, repeats the trials that the gates refuse, records everything.
 //!
 //! Repetitions are bounded twice, per slot and over the whole race. On a machine that is never
-//! quiet the last attempt counts and carries its objections into the report. An arm whose server
-//! does not start gets a second attempt and is then left out, with its reason as its result. A
-//! stopped race can continue: the schedule follows from the plan alone, so a result's place in it
-//! identifies the finished slots.
+//! quiet the last attempt counts, and its objections are in the report. An arm whose server does
+//! not start gets a second attempt and is then left out; the reason is its result. A stopped race
+//! can continue: the schedule follows from the plan alone, so a result's position in it identifies
+//! the finished slots.
 
 use crate::block::{Slot, schedule};
 use crate::plan::{LoadPoint, Plan};
@@ -18,17 +18,17 @@ use std::time::Instant;
 
 /// Observes the race's progress.
 pub trait Observer {
-    /// The race begins: its trials, without repetitions.
+    /// The race begins; it has this many trials, without repetitions.
     fn race(&mut self, _trials: u32) {}
-    /// A trial of an earlier sitting; it is not run again.
+    /// A trial is known from an earlier sitting and not run again.
     fn known(&mut self, _trial: &Trial) {}
-    /// Something worth a line, such as a pilot's result.
+    /// There is news, such as a pilot's result.
     fn news(&mut self, _text: &str) {}
     /// A trial begins.
     fn begin(&mut self, _slot: &Slot, _arm: &str, _point: &str) {}
     /// An attempt ended.
     fn end(&mut self, _trial: &Trial) {}
-    /// Slots of an arm that is left out.
+    /// The remaining slots of an arm are left out.
     fn skip(&mut self, _arm: &str) {}
 }
 

@@ -46,7 +46,7 @@ pub struct Manifest {
     pub programs: Vec<Program>,
 }
 
-/// The program of an arm as it was when the run began.
+/// The program of an arm at the time when the run began.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// Name of the arm.
@@ -75,14 +75,14 @@ pub struct Pilot {
     pub generator_limited: bool,
 }
 
-/// One sitting of a race: from a start or a resumption on.
+/// One sitting of a race, which begins with a start or a resumption.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sitting {
     /// From 0; trials name theirs in [`crate::seen::Seen::sitting`].
     pub number: u32,
     /// The start, UTC (RFC 3339).
     pub date: String,
-    /// Fingerprint of the program that ran it.
+    /// The fingerprint of the program that ran it.
     pub program: String,
 }
 

@@ -1,10 +1,10 @@
 //! Servers and generators as processes on this machine.
 //!
 //! One slot of the race becomes one or more servers. Each starts fresh in its own directory and
-//! control group, and a generator on the other core loads it. A closed or open point is one of
-//! each; an overload has a second generator that starts later and ends earlier; a capacity search
-//! uses a fresh server for every probe. The surprising thing is that the capacity search, not its
-//! probes, is the trial: a block holds one capacity for each arm, so it is compared like any other
+//! control group, and a generator on the other core loads it. A closed or open point is one server
+//! and one generator; an overload has a second generator that starts later and ends earlier; a
+//! capacity search uses a fresh server for every probe. The capacity search as a whole is the
+//! trial, not its probes: a block holds one capacity for each arm, so it is compared like any other
 //! number.
 
 mod census;
@@ -36,7 +36,7 @@ pub(crate) use words::pin;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The time that a generator may take beyond its warm-up and window.
 const SLACK_MS: u64 = 15_000;
-/// Connections of a pilot at the least: fewer could leave a server idle between requests.
+/// The minimum number of connections of a pilot; fewer could leave a server idle between requests.
 const PILOT_CONNECTIONS: u32 = 32;
 
 /// Processes on this machine.
@@ -65,7 +65,7 @@ struct Up {
     server: Server,
     cost: CostWatch,
     held: Option<Held>,
-    /// (server's core, generator's core).
+    /// The cores of the server and of the generator.
     cores: Option<(usize, usize)>,
 }
 
@@ -111,7 +111,7 @@ impl Runner {
         Ok(Up { server, cost, held: None, cores })
     }
 
-    /// One generator against one server, to its end. `None` when it was interrupted.
+    /// Runs one generator against one server to its end. `None` when it was interrupted.
     fn ask(&self, up: &Up, request: &Request<'_>, dir: &Path) -> Option<Result<Box<Load>, String>> {
         let command = words::generator(&self.exe, request, &up.server, up.cores);
         let longest = Duration::from_millis(request.warmup_ms + request.window_ms + SLACK_MS);
@@ -158,14 +158,14 @@ impl Runner {
         }
     }
 
-    /// The capacity that the pilot measured for an arm; for the twin, that of its baseline.
+    /// The capacity that the pilot measured for an arm; for the twin, the capacity of the baseline.
     fn capacity(&self, arm: &str) -> Result<f64, String> {
         let name = if arm == self.plan.twin_name() { &self.plan.baseline } else { arm };
         let found = self.capacities.get(name).copied();
         found.ok_or_else(|| format!("no pilot says what `{name}` can do"))
     }
 
-    /// The closed point at which a pilot asks.
+    /// The closed point that a pilot runs.
     fn pilot_point(&self) -> LoadPoint {
         let like = self.plan.points.iter().find(|point| point.needs_pilot());
         let like = like.or(self.plan.points.first()).cloned().unwrap_or_default();
@@ -193,7 +193,7 @@ impl Run {
         Run { ending: Some(Ending::Unavailable { reason }), ..Run::default() }
     }
 
-    /// Takes the generator's answer and the server's end.
+    /// Takes the generator's report and ends the server.
     fn end(&mut self, asked: Option<Result<Box<Load>, String>>, mut up: Up) {
         let requests = match &asked {
             Some(Ok(load)) => load.requests_total.max(load.requests),
@@ -218,7 +218,7 @@ impl Up {
         self.server.boot.as_secs_f64() * 1e3
     }
 
-    /// Opens silent connections and weighs them.
+    /// Opens silent connections and measures their memory.
     fn hold(&mut self, wanted: u32) {
         if wanted > 0 {
             let pid = self.server.process.id();
@@ -228,7 +228,7 @@ impl Up {
         }
     }
 
-    /// Ends the server in order.
+    /// Stops the server gracefully.
     fn stop(mut self, requests: u64) -> Down {
         let died = self.server.process.ended();
         let ended = died.clone().unwrap_or_else(|| self.server.process.stop(PATIENCE));

@@ -1,4 +1,4 @@
-//! The laboratory's own observations in a trial, beside the generator's report.
+//! The laboratory's own observations in a trial, besides the generator's report.
 //!
 //! A part is absent if the load point does not ask for it or the machine does not report it.
 //! Records of older programs have none of them.
@@ -12,7 +12,7 @@ pub struct Seen {
     /// The sitting of a resumed race, from 0.
     #[serde(default)]
     pub sitting: u32,
-    /// The gates that failed, each with its figure; decided before the outcome is looked at.
+    /// The gates that failed, each with its figure; decided before the outcome is seen.
     #[serde(default)]
     pub refusals: Vec<Refusal>,
     /// Offered rate, requests per second; absent in a closed loop.
@@ -28,7 +28,7 @@ pub struct Seen {
     /// The search for a capacity.
     #[serde(default)]
     pub search: Option<Search>,
-    /// The course of an overload.
+    /// How an overload went.
     #[serde(default)]
     pub recovery: Option<Recovery>,
 }
@@ -37,8 +37,8 @@ pub struct Seen {
 /// Ended processes and threads are included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TreeLife {
-    /// The source of CPU times: `cgroup` (exact, nanoseconds or microseconds) or `ticks` (the
-    /// kernel's children's times, 10 ms, start and stop included).
+    /// The source of CPU times: `cgroup` (exact, nanoseconds or microseconds) or `ticks` (the times
+    /// of children that the kernel adds up, to 10 ms, start and stop included).
     pub source: String,
     /// CPU time in user mode, nanoseconds. The sum of both is exact; the split is sampled at the
     /// tick.
@@ -67,11 +67,11 @@ pub struct TreeLife {
     /// Processes that ended under load.
     #[serde(default)]
     pub exits: Option<u64>,
-    /// Those that a signal ended.
+    /// Processes that a signal ended.
     #[serde(default)]
     pub kills: Option<u64>,
-    /// Processes and threads created on the whole machine meanwhile: an upper bound where the
-    /// exact counts are absent.
+    /// Processes and threads created on the whole machine in that time: an upper bound if the exact
+    /// counts are absent.
     #[serde(default)]
     pub machine_forks: Option<u64>,
     /// Sentences to print beside the figures.
@@ -88,13 +88,13 @@ pub struct Idle {
     pub opened: u32,
     /// The number of open connections when the load ended.
     pub kept: u32,
-    /// Memory of the process tree before them, kilobytes.
+    /// Memory of the process tree before they were opened, kilobytes.
     #[serde(default)]
     pub before_kb: Option<u64>,
-    /// And with them.
+    /// Memory of the process tree with them, kilobytes.
     #[serde(default)]
     pub after_kb: Option<u64>,
-    /// Kernel memory for TCP buffers on the machine that they added, kilobytes
+    /// Kernel memory for TCP buffers that they added on the machine, kilobytes
     /// (`/proc/net/sockstat`).
     #[serde(default)]
     pub kernel_kb: Option<i64>,
@@ -111,14 +111,14 @@ pub struct Idle {
 pub struct Search {
     /// The share of requests that the promise covers.
     pub quantile: f64,
-    /// Within which time, nanoseconds.
+    /// The time within which they must be answered, nanoseconds.
     pub limit_ns: u64,
     /// Every rate that was tried, in order.
     pub probes: Vec<Probe>,
     /// The highest rate that kept it; absent if none did.
     #[serde(default)]
     pub capacity_rps: Option<f64>,
-    /// The generator, not the server, ended the search.
+    /// Whether the generator, not the server, ended the search.
     #[serde(default)]
     pub generator_limited: bool,
 }
@@ -140,7 +140,7 @@ pub struct Probe {
     pub why: String,
 }
 
-/// The course of an overload.
+/// How an overload went.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recovery {
     /// Offered load as a multiple of capacity.
@@ -150,17 +150,18 @@ pub struct Recovery {
     /// Answered requests per second while overloaded.
     #[serde(default)]
     pub goodput_rps: Option<f64>,
-    /// The same as a share of capacity: 1 = the overload costs nothing.
+    /// The goodput as a share of capacity; 1 means that the overload costs nothing.
     #[serde(default)]
     pub kept_share: Option<f64>,
     /// Median response time before the overload, nanoseconds.
     #[serde(default)]
     pub base_p50_ns: Option<f64>,
-    /// From the end of the overload until the median response time of a slice is at most 1.1 times
-    /// its base (and stays there for one more slice), milliseconds; absent if it never was.
+    /// The time from the end of the overload until the median response time of a slice is at most
+    /// 1.1 times its base (and stays there for one more slice), milliseconds; absent if it never
+    /// was.
     #[serde(default)]
     pub recovered_ms: Option<f64>,
-    /// The time of observation, milliseconds.
+    /// How long the server was observed, milliseconds.
     #[serde(default)]
     pub watched_ms: f64,
 }

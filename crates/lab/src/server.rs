@@ -4,7 +4,7 @@
 //! Standard output and error go to files in the trial's directory, not to pipes: a pipe needs a
 //! reader, and a reader that wakes up in the measured window is a disturbance. Every server leads a
 //! process group of its own, so that Ctrl-C on the terminal reaches only the laboratory, which then
-//! stops its servers in order.
+//! stops its servers gracefully.
 
 use crate::plan::{Arm, Ready, Stop};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process that leads its own group and cannot be forgotten: dropping it kills the group.
+/// A process that leads its own group and cannot be left behind: dropping it kills the group.
 pub struct Process {
     child: Child,
     out: PathBuf,
@@ -26,7 +26,7 @@ pub struct Process {
 /// The end of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Its status in words, as `exit 0` or `signal 9`.
+    /// Its status as text, such as `exit 0` or `signal 9`.
     pub how: String,
     /// The process ended by itself with status 0, within the deadline.
     pub clean: bool,
@@ -153,7 +153,7 @@ pub struct Server {
     pub process: Process,
     /// `HOST:PORT`.
     pub address: String,
-    /// From start to readiness.
+    /// The time from start to readiness.
     pub boot: Duration,
 }
 
@@ -204,7 +204,7 @@ impl Server {
         let mut process = Process::start(&command, dir, name)?;
         process.stop = arm.stop;
         loop {
-            // Looked at in this order, so that the last words of a dead server are complete.
+            // The order matters: the last output of a dead server must be complete.
             let ended = process.ended();
             if let Some(address) = ready(&process, port, &arm.ready)? {
                 return Ok(Server { process, address, boot: begun.elapsed() });
@@ -279,7 +279,7 @@ fn fill(word: &str, port: Option<u16>, dir: &Path) -> String {
 pub(crate) mod tests {
     use super::*;
 
-    /// A directory of one test, removed with its guard.
+    /// The directory of one test, removed when the test ends.
     pub(crate) struct Room(pub(crate) PathBuf);
 
     impl Room {

@@ -2,15 +2,14 @@
 //!
 //! The generator reports up to 64 slices with some twenty buckets each; two hundred trials would
 //! make a raw file of many megabytes. So the laboratory keeps at most [`KEPT_MAX`] slices and two
-//! buckets for each octave, about 3 kB a trial. The surprising thing is the order of work:
-//! percentiles of joined slices are computed before the buckets are merged, so they are as exact as
-//! the generator's own.
+//! buckets for each octave, about 3 kB a trial. Percentiles of joined slices are computed before
+//! the buckets are merged, so they are as exact as the generator's own.
 
 use serde::{Deserialize, Serialize};
 
-/// Slices of a window that are kept at the most.
+/// The maximum number of slices that are kept of a window.
 pub const KEPT_MAX: usize = 24;
-/// Fewer replies than this have no 99th percentile worth drawing.
+/// With fewer replies than this there is no 99th percentile worth drawing.
 const P99_MIN: u64 = 100;
 
 /// One slice of a run.
@@ -28,7 +27,7 @@ pub struct Slice {
     /// Median latency of those, nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_ns: Option<f64>,
-    /// 99th percentile, as far as so few requests have one.
+    /// 99th percentile; absent if there are too few requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_ns: Option<f64>,
     /// The longest.
@@ -80,7 +79,7 @@ pub fn condensed(slices: Vec<Slice>) -> Vec<Slice> {
     let told = slices.iter().any(|it| !it.buckets.is_empty());
     let each = if told { slices.len().div_ceil(KEPT_MAX).max(1) } else { 1 };
     let mut kept: Vec<Slice> = slices.chunks(each).map(Slice::joined).collect();
-    // A window ends a little after its last whole slice; such a sliver is part of that one.
+    // A window ends a little after its last whole slice; the remainder becomes part of that slice.
     if let [.., whole, sliver] = kept.as_slice()
         && told
         && sliver.for_ms < whole.for_ms / 2.0
@@ -102,7 +101,7 @@ pub fn half_octave(ns: u64) -> u64 {
     if ns >= middle { middle } else { octave }
 }
 
-/// Counts of equal edges added up, in order.
+/// Adds up the counts of equal edges, in order.
 pub fn sum(buckets: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut found = std::collections::BTreeMap::<u64, u64>::new();
     for (ns, count) in buckets {

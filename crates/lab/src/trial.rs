@@ -1,8 +1,8 @@
 //! One trial: a fresh server on one core, the generator on the other, one report.
 //!
 //! `/proc` and the state of the generator decide the environment's gates, never the generator's
-//! figures ([`refusals`]). [`Trials`] is the seam: the race only knows that something runs a slot
-//! and returns a [`Trial`], so tests can run it without a server. The real implementation is
+//! figures ([`refusals`]). [`Trials`] is the interface: the race only knows that something runs a
+//! slot and returns a [`Trial`], so tests can replace it. The real implementation is
 //! [`crate::runner::Runner`].
 
 mod gates;
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 /// The outcome of one slot of the race; a row of the raw file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Place in the order of running.
+    /// The position in the order of running.
     pub order: u32,
     /// Block, from 0.
     pub block: u32,
@@ -39,21 +39,21 @@ pub struct Trial {
     pub attempt: u32,
     /// Seed of arrivals and mix, shared by the block.
     pub seed: u64,
-    /// Server and generator had changed cores.
+    /// Whether server and generator had swapped cores.
     pub swapped: bool,
-    /// Since the race began, milliseconds.
+    /// The time since the race began, milliseconds.
     pub begun_ms: f64,
-    /// From server start to server end, milliseconds.
+    /// The time from server start to server end, milliseconds.
     pub took_ms: f64,
-    /// From server start to readiness, milliseconds.
+    /// The time from server start to readiness, milliseconds.
     pub boot_ms: Option<f64>,
     /// The other activity of the machine.
     pub conditions: Conditions,
-    /// Gates that failed, in words; decided before the outcome is looked at.
+    /// Gates that failed, as text; decided before the outcome is seen.
     pub objections: Vec<String>,
     /// Whether this attempt is the slot's result.
     pub counted: bool,
-    /// The end of the server after TERM, if it had to.
+    /// How the server ended after TERM, if it had to be stopped.
     pub exit: Option<String>,
     /// The server ended by itself with status 0.
     pub exit_clean: bool,
@@ -95,7 +95,7 @@ impl Trial {
     }
 }
 
-/// Something that can run a slot. `None` when it was interrupted.
+/// The interface through which slots are run. `None` means interrupted.
 pub trait Trials {
     /// Runs `slot` for the `attempt`th time. `begun` is when the race began.
     fn run(&mut self, slot: &Slot, attempt: u32, begun: Instant) -> Option<Trial>;
@@ -106,7 +106,7 @@ pub trait Trials {
         Some(Err("this race has no pilot".to_string()))
     }
 
-    /// Passes on the capacities that the pilots measured, requests per second by the name of the
+    /// Passes on the capacities that the pilots measured, in requests per second by the name of the
     /// arm.
     fn capacities(&mut self, _found: &BTreeMap<String, f64>) {}
 
@@ -180,7 +180,7 @@ pub(crate) fn wait_for(
             let limit = longest.as_millis();
             return Waited::Nothing(format!("the generator did not end within {limit} ms"));
         }
-        // Coarse on purpose: the laboratory shares the cores that are being measured.
+        // The interval is long on purpose: the laboratory shares the cores that are being measured.
         std::thread::sleep(Duration::from_millis(5));
     }
     Waited::Output { text: process.output(), complaint: process.complaint() }

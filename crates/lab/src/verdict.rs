@@ -1,11 +1,11 @@
 //! From trials to words: ratio, interval, verdict, forecast, for every arm, point and metric.
 //!
-//! A verdict is one of four, and the fourth is the important one: *unresolved*. Better and worse
-//! need an interval wholly beyond the A/A floor, which is the distance of the baseline's own twin
-//! from it. Equivalent needs an interval wholly inside the margin that the plan declared before the
-//! race. In a race of ten blocks or more a difference must also survive Holm's correction over all
-//! pre-registered comparisons. The surprising thing is a fifth word: where the generator was the
-//! bottleneck, a speed says nothing about the server, and only a bound in one direction survives.
+//! A verdict is one of four, of which *unresolved* is the most important. Better and worse need an
+//! interval wholly beyond the A/A floor, which is the distance of the baseline's own twin from it.
+//! Equivalent needs an interval wholly inside the margin that the plan declared before the race. In
+//! a race of ten blocks or more a difference must also survive Holm's correction over all
+//! pre-registered comparisons. There is a fifth word: if the generator was the bottleneck, a speed
+//! says nothing about the server, and only a bound in one direction remains.
 
 mod judge;
 mod lamps;
@@ -24,7 +24,7 @@ use lamps::{broken, lamps, reason};
 use serde::{Deserialize, Serialize};
 use stats::{Comparison, blocks_for_family, compare, hodges_lehmann, holm, median, sign_flip_p};
 
-/// A generator busier than this decides the speed itself (method: 80 %).
+/// A generator busier than this limits the speed itself.
 pub const BUSY_MAX: f64 = 0.8;
 
 pub use stats::BLOCKS_MAX as FORECAST_MAX;
@@ -37,7 +37,7 @@ pub enum Verdict {
     Better,
     /// Worse than the baseline.
     Worse,
-    /// The same, within the margin.
+    /// Equal within the margin.
     Equivalent,
     /// No conclusion is possible.
     Unresolved,
@@ -46,7 +46,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word for it, by metric.
+    /// The word for the verdict, by metric.
     pub fn word(self, metric: Metric) -> &'static str {
         match (self, metric) {
             (Verdict::Better, metric) => metric.words().0,
@@ -78,23 +78,25 @@ pub struct Judged {
     pub comparison: Comparison,
     /// The word.
     pub verdict: Verdict,
-    /// The true difference is at least this large: one side was held back by the generator.
+    /// Whether the true difference is at least this large, because the generator held one side
+    /// back.
     pub at_least: bool,
-    /// Blocks in all that would probably settle an unresolved case.
+    /// The total number of blocks that would probably settle an unresolved case.
     pub forecast: Option<u32>,
     /// The difference by the Hodges-Lehmann estimate, as a ratio.
     #[serde(default)]
     pub hodges_lehmann: Option<f64>,
-    /// p of the sign-flip test: the share of random signs that look at least as different.
+    /// The p of the sign-flip test: the share of random signs that look at least as different.
     #[serde(default)]
     pub p: Option<f64>,
-    /// The same after Holm's correction over the pre-registered comparisons; absent for others.
+    /// The p after Holm's correction over the pre-registered comparisons; absent for others.
     #[serde(default)]
     pub p_holm: Option<f64>,
-    /// The plan named it; otherwise it is exploratory.
+    /// Whether the plan named the metric; otherwise it is exploratory.
     #[serde(default)]
     pub registered: bool,
-    /// The interval alone called it different; the correction for many comparisons does not.
+    /// Whether the interval alone would call it different, but the correction for many comparisons
+    /// does not.
     #[serde(default)]
     pub held_back: bool,
 }
@@ -125,9 +127,9 @@ pub struct Lamp {
 pub struct ArmSummary {
     /// Name of the arm.
     pub arm: String,
-    /// It is the baseline's twin.
+    /// Whether it is the baseline's twin.
     pub twin: bool,
-    /// It is the baseline.
+    /// Whether it is the baseline.
     pub baseline: bool,
     /// The reason why there is no number, if there is none.
     pub absent: Option<String>,
@@ -147,17 +149,17 @@ pub struct ArmSummary {
     pub memory_kb: Option<f64>,
     /// Share of the window in which the generator was busy.
     pub busy: Option<f64>,
-    /// In most trials the generator called itself, or the machine under it, the limit.
+    /// Whether in most trials the generator called itself, or the machine, the limit.
     #[serde(default)]
     pub late: bool,
-    /// 999 of 1000 are quicker, nanoseconds; only if every trial supports it.
+    /// The 99.9th percentile, nanoseconds; only if every trial supports it.
     #[serde(default)]
     pub p999_ns: Option<f64>,
     /// Offered requests per second; absent in a closed loop.
     #[serde(default)]
     pub offered_rps: Option<f64>,
-    /// Requests in flight on average by Little's law; absent in open runs, whose number is unknown
-    /// beforehand.
+    /// Requests in flight on average by Little's law; absent in open runs, whose number is not
+    /// known beforehand.
     #[serde(default)]
     pub in_flight: Option<f64>,
     /// Memory for each silent connection, bytes.
@@ -228,7 +230,7 @@ pub struct NoiseFloor {
     pub metric: Metric,
     /// The end of the twin's interval that is farther from 1, as a log-ratio.
     pub log: f64,
-    /// The interval leaves 1 out: two identical arms look different.
+    /// Whether the interval excludes 1, so that two identical arms look different.
     pub strayed: bool,
 }
 
@@ -267,7 +269,7 @@ pub struct Summary {
     pub repeated: u32,
     /// Counted trials whose gates had failed.
     pub objected: u32,
-    /// Wrong books, lost replies, dead servers: each in one sentence.
+    /// Wrong sums, lost replies and dead servers: each in one sentence.
     pub broken: Vec<String>,
     /// The result in one sentence.
     pub sentence: String,
@@ -365,12 +367,12 @@ fn compared(plan: &Plan, here: &[&Trial], arm: &str, metric: Metric) -> Option<C
     compare(&pairs(plan, here, arm, metric), plan.resamples as usize, plan.seed)
 }
 
-/// (arm, baseline) of each block in which both brought a result.
+/// The pairs (arm, baseline) of each block in which both gave a result.
 fn pairs(plan: &Plan, here: &[&Trial], arm: &str, metric: Metric) -> Vec<(f64, f64)> {
     paired(here, arm, &plan.baseline, metric)
 }
 
-/// (first, second) of each block in which both arms brought a result at one load point.
+/// The pairs (first, second) of each block in which both arms gave a result at one load point.
 pub fn paired(here: &[&Trial], first: &str, second: &str, metric: Metric) -> Vec<(f64, f64)> {
     let value = |name: &str, block: u32| {
         let trial = here.iter().find(|it| it.arm == name && it.block == block && it.counted)?;
@@ -400,7 +402,7 @@ fn arm_summary(plan: &Plan, here: &[&Trial], all: &[&Trial], name: &str) -> ArmS
         median(&mine.iter().filter_map(|trial| value(trial)).collect::<Vec<_>>())
     };
     let of = |metric: Metric| middle(&|trial| metric.in_trial(trial));
-    // A percentile that some trials do not support would be one of the lucky trials only.
+    // If only some trials supported a percentile, its median would be that of the lucky ones.
     let tail = |metric: Metric| {
         loads.iter().all(|load| metric.of(load).is_some()).then(|| of(metric)).flatten()
     };

@@ -1,8 +1,8 @@
 //! The comparison of two runs: does the second confirm the first, and what changed?
 //!
-//! The module compares two things. An arm's ratio to the baseline was measured against the same
+//! Two things are compared. An arm's ratio to the baseline was measured against the same
 //! disturbances in each run, so it may be compared across days; *confirmed* and *contradicted*
-//! refer to it (at least two runs, same sign, is the rule for a claim). The baseline's own figures
+//! refer to it (a claim needs at least two runs with the same sign). The baseline's own figures
 //! include everything that changed in between, such as the machine, and are labelled so.
 
 use crate::metric::Metric;
@@ -32,7 +32,8 @@ pub struct Row {
     pub arm: String,
     /// The metric.
     pub metric: Metric,
-    /// It is the baseline: `change` is of its own figures, the machine's changes included.
+    /// Whether it is the baseline; `change` is then of its own figures, the machine's changes
+    /// included.
     pub baseline: bool,
     /// Ratio to the baseline in the first run; 1 for the baseline.
     pub before: f64,
@@ -58,11 +59,11 @@ pub enum Agreement {
     Confirmed,
     /// Both found it equivalent.
     BothEquivalent,
-    /// They found opposite differences: neither supports a claim.
+    /// They found opposite differences, so neither supports a claim.
     Contradicted,
     /// At least one of them was unresolved.
     Open,
-    /// The baseline: it needs no confirmation.
+    /// The baseline, which needs no confirmation.
     Baseline,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! A netlink socket of the connector family receives every fork, thread and exit on the machine
 //! (`linux/cn_proc.h`, `linux/connector.h`); this module selects those of one tree by following
-//! parents. The surprising thing is that nothing reads while the trial runs: a large socket buffer
-//! holds the events until afterwards, because a reader that wakes at each fork would disturb a
-//! server that forks for each client.
+//! parents. Nothing reads the socket while the trial runs: a large buffer holds the events until
+//! afterwards, because a reader that wakes at each fork would disturb a server that forks for each
+//! client.
 
 use meter::TreeCost;
 use rustix::io::Errno;
@@ -16,7 +16,7 @@ use rustix::net::{
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 
-/// Events of roughly ten thousand births and deaths.
+/// The size of the buffer: events of roughly ten thousand starts and ends.
 const BUFFER: usize = 8 << 20;
 /// `CN_IDX_PROC`, `CN_VAL_PROC` and the only multicast group.
 const PROCESSES: u32 = 1;
@@ -45,14 +45,15 @@ pub(super) struct Counted {
     pub(super) threads: u64,
     /// Processes that ended.
     pub(super) exits: u64,
-    /// Those that a signal ended.
+    /// Processes that a signal ended.
     pub(super) kills: u64,
-    /// The buffer was too small: the others are lower bounds.
+    /// The buffer was too small, so the other counts are lower bounds.
     pub(super) lost: bool,
 }
 
 impl Events {
-    /// Begins to collect for the tree below `pid`; `None` where the kernel does not tell us.
+    /// Begins to collect for the tree below `pid`; `None` if the kernel does not report events to
+    /// us.
     pub(super) fn listen(pid: u32) -> Option<Events> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let family = AddressFamily::NETLINK;
@@ -95,13 +96,13 @@ impl Events {
         let (Some(what), Some(a), Some(b)) = (number(0), number(16), number(20)) else { return };
         let (Some(c), Some(d)) = (number(24), number(28)) else { return };
         match what {
-            // Parent's thread and process, child's thread and process.
+            // The fields are the parent's thread and process, then the child's thread and process.
             FORK if self.tree.contains(&b) && c == d => {
                 self.tree.insert(d);
                 counted.forks += 1;
             }
             FORK if self.tree.contains(&b) => counted.threads += 1,
-            // Thread, process, wait status.
+            // The fields are thread, process, wait status.
             EXIT if a == b && self.tree.remove(&b) => {
                 counted.exits += 1;
                 counted.kills += u64::from(c & 0x7f != 0);

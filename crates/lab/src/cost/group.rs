@@ -62,7 +62,7 @@ impl Group {
             .to_vec()
     }
 
-    /// CPU time of all that ever ran in it.
+    /// The CPU time of all processes that ever ran in the group.
     pub(super) fn cpu(&self) -> Option<Reading> {
         if self.version_2 {
             let text = fs::read_to_string(self.cpu.join("cpu.stat")).ok()?;
@@ -82,7 +82,7 @@ impl Group {
         })
     }
 
-    /// The most memory that it ever had, kilobytes; page cache that it read first is counted too.
+    /// The group's highest memory use in kilobytes; page cache that it read first counts too.
     pub(super) fn memory_peak_kb(&self) -> Option<u64> {
         let name = if self.version_2 { "memory.peak" } else { "memory.max_usage_in_bytes" };
         let text = fs::read_to_string(self.memory.as_ref()?.join(name)).ok()?;
@@ -127,7 +127,7 @@ fn value(text: &str, name: &str) -> Option<u64> {
     line.split(' ').nth(1)?.parse().ok()
 }
 
-/// A name that is safe in a path and in a shell's quotes.
+/// The name, made safe for a path and a shell's quotes.
 fn plain(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).take(20).collect()
 }

@@ -4,9 +4,10 @@ use super::Silence;
 use crate::idle::Held;
 use crate::server::Server;
 
-/// The first connections also pay for memory that is touched only once, so their cost is excluded.
+/// The number of first connections whose cost is excluded, because they also pay for memory that is
+/// touched only once.
 const FIRST: u32 = 100;
-/// A generous number of descriptors that a server needs besides connections.
+/// The number of descriptors that a server needs besides connections, chosen generously.
 const RESERVE: u64 = 64;
 
 /// Connections that have been answered once.
@@ -46,7 +47,7 @@ impl Silent {
         Ok(Silent { first, rest })
     }
 
-    /// Closes them; all must still be there.
+    /// Closes the connections; all must still be open.
     pub(super) fn end(self) -> Result<Silence, String> {
         let (first, rest) = (self.first.close(), self.rest.close());
         let (opened, kept) = (first.opened + rest.opened, first.kept + rest.kept);
@@ -64,7 +65,7 @@ impl Silent {
 /// Whether process `pid` may open `needed` descriptors. A server that may raise its own limit has
 /// done so by now.
 fn allows(pid: u32, needed: u64) -> Result<(), String> {
-    // If the file cannot be read, the attempt shows the limit.
+    // If the file cannot be read, the attempt will show the limit.
     let text = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
     let soft = text.lines().find_map(|line| line.strip_prefix("Max open files"));
     let soft = soft.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());

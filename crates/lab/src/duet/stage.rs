@@ -1,4 +1,4 @@
-//! The real thing: processes on this machine.
+//! Duets with real processes on this machine.
 
 use super::silent::Silent;
 use super::{Fresh, PAIR_SCHEMA, Part, Plan, Players, Side, Silence};
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The scheme whose requests are paths.
 const HTTP: &str = "http";
 
-/// Plays with processes.
+/// Runs duets with processes.
 pub struct Stage<'a> {
     plan: &'a Plan,
     exe: PathBuf,
@@ -28,7 +28,7 @@ pub struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// Prepares to play `plan`; arguments as in [`crate::trial::Runner::new`].
+    /// Prepares to run `plan`; arguments as in [`crate::trial::Runner::new`].
     pub fn new(
         plan: &'a Plan,
         exe: &Path,
@@ -86,8 +86,8 @@ impl<'a> Stage<'a> {
         words
     }
 
-    /// Both servers, the silent connections, the generator, its report. The outer option is about
-    /// interruption.
+    /// Starts both servers, the silent connections and the generator, and returns its report. The
+    /// outer option is `None` if it was interrupted.
     fn fresh(&self, pair: (usize, usize), number: u32) -> Option<Result<Played, String>> {
         let parts = [&self.plan.parts[pair.0], &self.plan.parts[pair.1]];
         let swapped = number % 2 == 1;

@@ -1,4 +1,4 @@
-//! Facts about duets, played by made-up players and by shell scripts.
+//! Facts about duets, with made-up players and with shell scripts.
 
 use super::*;
 use crate::plan::Provision;

@@ -1,8 +1,8 @@
 //! Load points as written in a plan file: one entry may be a whole curve.
 //!
 //! A list in place of a number makes one point of each element: `connections = [1, 2, 4, 8]` is a
-//! closed sweep, `rate = [0.25, 0.5, 0.75]` an open curve. Two lists multiply. Surprisingly, a
-//! small rate is a share: `rate = 0.5` is half of the slowest arm's capacity, `rate = 5000` is 5000
+//! closed sweep, `rate = [0.25, 0.5, 0.75]` an open curve. Two lists multiply. A small rate is a
+//! share of a capacity: `rate = 0.5` is half of the slowest arm's capacity, `rate = 5000` is 5000
 //! requests a second; shares end at [`SHARE_MAX`].
 
 use super::Span;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 /// Rates up to this are shares of a capacity.
 const SHARE_MAX: f64 = 10.0;
-/// Default bracket of a capacity search.
+/// The default resolution of a capacity search.
 const RESOLUTION: f64 = 0.05;
 
 /// One value or several.
@@ -21,7 +21,7 @@ const RESOLUTION: f64 = 0.05;
 pub enum Many<T> {
     /// One value.
     One(T),
-    /// A point for each of them.
+    /// A point for each value.
     Some(Vec<T>),
 }
 
@@ -46,7 +46,7 @@ pub struct PointSpec {
     pub depth: Option<Many<u32>>,
     /// Replies after which a connection is replaced; 0 = never.
     pub requests_per_connection: Option<Many<u64>>,
-    /// Silent connections beside them.
+    /// Silent connections besides the busy ones.
     pub idle: Option<Many<u32>>,
     /// Offered rate: requests per second, or a share of capacity: makes the point open.
     pub rate: Option<Many<f64>>,
@@ -60,7 +60,7 @@ pub struct PointSpec {
     pub promise: Option<String>,
     /// The width at which the search ends (0.05 = 5 %).
     pub resolution: Option<f64>,
-    /// The mix of requests in the generator's words.
+    /// The mix of requests in the generator's syntax.
     pub mix: Option<String>,
     /// Name of the curve.
     pub series: Option<String>,
@@ -126,7 +126,8 @@ impl PointSpec {
         Ok(points)
     }
 
-    /// Open arrivals need connections in reserve; a closed loop is its connections.
+    /// The default number of connections: open arrivals need some in reserve, a closed loop has its
+    /// own.
     fn connections_default(&self) -> u32 {
         match (&self.rate, &self.overload, &self.promise) {
             (None, None, None) => LoadPoint::default().connections,
@@ -237,7 +238,7 @@ impl PointSpec {
     }
 }
 
-/// `p99 < 1ms` as a quantile and nanoseconds.
+/// A promise such as `p99 < 1ms`, as a quantile and nanoseconds.
 fn promise(text: &str) -> Result<(f64, u64)> {
     let wrong = || anyhow!("expected a promise such as `p99 < 1ms`, found `{text}`");
     let (quantile, limit) = text.split_once('<').ok_or_else(wrong)?;

@@ -1,4 +1,4 @@
-//! Times as people write them: `150ms`, `2s`, `5m`.
+//! Durations as people write them: `150ms`, `2s`, `5m`.
 
 use serde::{Deserialize, Deserializer};
 use std::str::FromStr;

@@ -26,16 +26,16 @@ pub struct Conditions {
     /// a server of many processes on one core is such pressure itself.
     #[serde(default)]
     pub cpu_pressure: Option<f64>,
-    /// The same for memory.
+    /// The share of the time in which some task waited for memory, 0 to 1.
     #[serde(default)]
     pub memory_pressure: Option<f64>,
-    /// The same for disks.
+    /// The share of the time in which some task waited for a disk, 0 to 1.
     #[serde(default)]
     pub io_pressure: Option<f64>,
     /// TCP segments sent again, without SYNs and loss probes.
     #[serde(default)]
     pub retransmits: Option<u64>,
-    /// SYNs sent again: clients that a full accept queue sent home.
+    /// SYNs sent again, by clients that a full accept queue turned away.
     #[serde(default)]
     pub syn_retransmits: Option<u64>,
     /// Connections that found an accept queue full (`ListenOverflows`).
@@ -60,9 +60,9 @@ pub struct Watch {
 struct Ticks {
     total: u64,
     steal: u64,
-    /// User, nice and system time of everybody.
+    /// User, nice and system time of all processes.
     work: u64,
-    /// The same of this process and of all children it has waited for.
+    /// User, nice and system time of this process and of the children it has waited for.
     own: u64,
 }
 
@@ -78,8 +78,8 @@ impl Watch {
         }
     }
 
-    /// Takes the second reading. To be called when all children of the trial have been waited for,
-    /// or their work counts as foreign.
+    /// Takes the second reading. Call it when all children of the trial have been waited for,
+    /// because their work would otherwise count as foreign.
     pub fn stop(self) -> Conditions {
         let monotonic = self.clock.elapsed();
         let wall = SystemTime::now().duration_since(self.wall).unwrap_or(Duration::ZERO);

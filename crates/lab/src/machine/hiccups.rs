@@ -2,16 +2,15 @@
 //!
 //! When the hypervisor takes the machine away, or the kernel stalls, every sleeper wakes late, and
 //! so would any measurement (after Gil Tene's *jHiccup*). The thread runs beside each trial at 100
-//! Hz, which costs about a thousandth of a core. The surprising thing is its affinity: it may run
-//! on all cores, so the scheduler puts it where it wakes soonest. Pinned to the server's core it
-//! would measure the server.
+//! Hz, which costs about a thousandth of a core. It may run on all cores, so that the scheduler
+//! puts it where it wakes soonest. Pinned to the server's core it would measure the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Between two looks at the clock.
+/// The interval between two readings of the clock.
 const PERIOD: Duration = Duration::from_millis(10);
 /// The flag that ends the thread: the highest bit of the word that holds the greatest lateness.
 const STOP: u64 = 1 << 63;
@@ -32,7 +31,7 @@ impl Hiccups {
                 let due = Instant::now() + PERIOD;
                 thread::park_timeout(PERIOD);
                 let late = Instant::now().saturating_duration_since(due).as_nanos() as u64;
-                // The highest bit is kept: `fetch_max` would lose to a larger lateness.
+                // The highest bit is kept, because `fetch_max` would lose to a larger lateness.
                 let _ = mine.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |state| {
                     Some((state & STOP) | (state & !STOP).max(late))
                 });
@@ -41,7 +40,7 @@ impl Hiccups {
         Hiccups { state, thread: thread.ok() }
     }
 
-    /// Ends the thread; returns how late it was woken at worst.
+    /// Ends the thread; returns its greatest wake-up delay.
     pub fn stop(mut self) -> Duration {
         self.end();
         Duration::from_nanos(self.state.load(Ordering::Relaxed) & !STOP)

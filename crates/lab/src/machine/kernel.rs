@@ -8,7 +8,7 @@ use super::Conditions;
 use std::fs;
 use std::time::Duration;
 
-/// A reading of all of them.
+/// A reading of all counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     retransmitted: Option<u64>,

@@ -17,7 +17,7 @@ impl Company {
     /// The published overload: fifty loops, and a fork storm instead of a compiler.
     pub const PUBLISHED: Company = Company { spinners: 50, forks: 1 };
 
-    /// In words.
+    /// The processes as text.
     pub fn words(self) -> String {
         match (self.spinners, self.forks) {
             (0, 0) => "alone".to_string(),
@@ -32,7 +32,7 @@ impl Company {
 pub(super) struct Present(Vec<Child>);
 
 impl Present {
-    /// Starts them on `core`; `exe` has the command `pin`.
+    /// Starts the processes on `core`; `exe` is the program with the command `pin`.
     pub(super) fn start(exe: &Path, company: Company, core: Option<usize>) -> Result<Self, String> {
         let mut present = Present(Vec::new());
         let spin = (0..company.spinners).map(|_| "while :; do :; done");

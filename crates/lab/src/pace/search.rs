@@ -1,4 +1,4 @@
-//! The number of sessions that a core carries: it grows until they miss the objective.
+//! The number of sessions that a core carries: it is increased until they miss the objective.
 //!
 //! The knee is reported with all steps, because one number would hide the behaviour of a sender
 //! beyond it.
@@ -26,21 +26,21 @@ pub struct Step {
 /// The result of the search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Knee {
-    /// The most sessions that met the objective; 0 if none did.
+    /// The highest number of sessions that met the objective; 0 if none did.
     pub streams: u32,
-    /// The fewest that missed it; `None` if the search ended before.
+    /// The lowest number that missed it; `None` if the search ended before.
     pub missed: Option<u32>,
     /// All steps.
     pub steps: Vec<Step>,
 }
 
-/// Fewer sessions than this are not tried.
+/// The minimum number of sessions that is tried.
 const LEAST: u32 = 8;
 
 /// Doubles the sessions of `trial` until the 99.9th percentile of lateness exceeds a third of the
 /// gap, a packet is refused or `most` is reached; then halves the interval `halvings` times. If the
-/// first number is too many, it is halved until one is not. A step that missed is repeated once
-/// before it counts.
+/// first number is too high, it is halved until one meets the objective. A step that missed is
+/// repeated once before it counts.
 ///
 /// # Errors
 /// If a trial cannot run.

@@ -1,4 +1,4 @@
-//! Where packets go. Each sink is honest for one question and wrong for another.
+//! Where packets go. Each sink suits one question and misleads about another.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,10 +10,10 @@ pub enum Sink {
     /// the sender's call.
     #[default]
     Heard,
-    /// An `ifb` device, which frees its packets, cut or not, as a network card with UDP
+    /// An `ifb` device, which frees its packets, segmented or not, as a network card with UDP
     /// segmentation does.
     Freed,
-    /// The same without segmentation: the kernel cuts before it.
+    /// An `ifb` device without segmentation, so that the kernel segments before it.
     FreedCut,
     /// A `veth` whose other end drops everything by a program. Unlike an `ifb` it accepts frames
     /// made in the kernel; the cost includes the other end's work.
@@ -50,7 +50,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Makes it, with a name and a network of its own, so that several can exist.
+    /// Makes the device, with a name and a network of its own, so that several can exist.
     pub(super) fn make(sink: Sink) -> Result<Option<Device>, String> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         if sink == Sink::Heard {

@@ -2,8 +2,8 @@
 //! core.
 //!
 //! A sender's CPU time does not include the kernel's work for it in interrupts and kernel threads.
-//! The loop (SCHED_IDLE, on the sender's core) loses rounds to all of it: the lost rounds, divided
-//! by the rounds of the idle core, are the used share.
+//! The loop (SCHED_IDLE, on the sender's core) loses rounds to all of that work: the lost rounds,
+//! divided by the rounds of the idle core, are the fraction used.
 
 use super::trial::pinned;
 use std::io::Read;
@@ -25,13 +25,13 @@ impl Soak {
         command.spawn().map(Soak).map_err(|why| format!("cannot start the soak: {why}"))
     }
 
-    /// Ends it; all its lines.
+    /// Ends the loop; returns all its lines.
     pub(super) fn stop(mut self) -> Vec<Tick> {
         // The process ends at no other time, so it still runs.
         let _ = self.0.kill();
         let mut text = String::new();
         if let Some(out) = &mut self.0.stdout {
-            // A line cut by its end is ignored.
+            // A line that was cut off at the end is ignored.
             let _ = out.read_to_string(&mut text);
         }
         let _ = self.0.wait();

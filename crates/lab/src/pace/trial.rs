@@ -1,4 +1,4 @@
-//! One trial: makes the surroundings, runs a sending process in them, and removes them.
+//! One trial: sets up the surroundings, runs a sending process in them, and removes them.
 
 use super::company::{Company, Present};
 use super::sink::{Device, Sink};
@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The idle time of the core before and after, in which the soak measures its own speed.
+/// How long the core is idle before and after, while the soak measures its own speed.
 const CALM: Duration = Duration::from_millis(300);
-/// The time for which other processes run before the sender starts.
+/// How long other processes run before the sender starts.
 const SETTLE: Duration = Duration::from_millis(100);
-/// The factor by which a trial may exceed its schedule: overload slows everything.
+/// How much longer than its schedule a trial may take, because overload slows everything.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// The sender's scheduling rank.
@@ -41,7 +41,7 @@ impl Rank {
         }
     }
 
-    /// The words before the command.
+    /// The command prefix that sets the rank.
     fn prefix(self) -> Vec<String> {
         match self {
             Rank::Usual => Vec::new(),
@@ -82,7 +82,7 @@ pub struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Runs it; ends early when `stop` becomes true.
+    /// Runs the trial; ends early when `stop` becomes true.
     ///
     /// # Errors
     /// The reason why it could not run.
@@ -119,7 +119,8 @@ impl Trial<'_> {
             let before = ticks.first().map_or(0, |(at, _)| at + CALM.as_nanos() as u64 * 4 / 5);
             let span = [reading.began_ns, reading.ended_ns];
             let each = reading.each_ns();
-            // A core cannot cost less than one of its processes: other processes ran there, too.
+            // The cost of a core cannot be below that of one of its processes; if it is, the soak
+            // was disturbed.
             reading.soak_ns =
                 cost_ns(&ticks, before, span, reading.sent).filter(|ns| *ns >= each * 0.9);
         }
@@ -147,7 +148,7 @@ impl Trial<'_> {
                 command.arg(format!("to={}", device.to));
                 command.args(device.drops.as_ref().map(|end| format!("drops={end}")));
             }
-            // No socket listens on this port, which costs a refusal for each packet.
+            // No socket listens on this port, so each packet costs a refusal.
             (None, Some(_)) => _ = command.arg("to=127.0.0.1:9"),
             (None, None) => {}
         }
@@ -176,7 +177,7 @@ impl Peer {
         let late = Lateness {
             packets: self.packets,
             p50_ns: self.late_p50_ns,
-            // It does not report this; the next figure bounds it.
+            // The program does not report this figure; the next one bounds it.
             p90_ns: self.late_p99_ns,
             p99_ns: self.late_p99_ns,
             p999_ns: self.late_p999_ns,
@@ -197,7 +198,7 @@ impl Peer {
     }
 }
 
-/// A command on `core` that ends with this process: `pin` does both.
+/// A command on `core` that ends with this process; `pin` does both.
 pub(super) fn pinned(exe: &Path, core: Option<usize>, program: &str) -> Command {
     match core {
         Some(core) => {

@@ -2,8 +2,8 @@
 //!
 //! Holm's correction multiplies the smallest p by the number of pre-registered comparisons. No data
 //! can make that p smaller than 2 / 2^blocks: all blocks on one side, both tails. So arithmetic
-//! tells before the first trial whether a race can find anything. Surprisingly few comparisons
-//! suffice to make it impossible: ten metrics of three arms at two load points are 60 comparisons,
+//! tells before the first trial whether a race can find anything. A moderate number of comparisons
+//! suffices to make it impossible: ten metrics of three arms at two load points are 60 comparisons,
 //! which ten blocks can never resolve (60 x 2 / 1024 = 0.117). Therefore a plan that names no
 //! metrics registers two for each load point and not all.
 
@@ -27,7 +27,7 @@ impl Plan {
     }
 
     /// The metric that answers a load point's question: its own ([`LoadPoint::lead`]), or the first
-    /// registered one where the plan asks about something else.
+    /// registered one if the plan does not register that.
     pub fn lead(&self, point: &LoadPoint) -> Metric {
         match self.registered(point).first() {
             Some(&first) if !self.registers(point, point.lead()) => first,
@@ -41,8 +41,8 @@ impl Plan {
         self.points.iter().map(|point| self.registered(point).len() * others).sum()
     }
 
-    /// The reason why this plan can yield no verdict, or none that survives the correction, for any
-    /// measurement. `None` if it can yield one.
+    /// Why this plan can yield no verdict, or none that survives the correction, whatever is
+    /// measured. `None` if it can yield one.
     pub fn hopeless(&self) -> Option<String> {
         let (blocks, family) = (self.blocks, self.family());
         let p = p_least(blocks);

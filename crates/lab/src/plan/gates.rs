@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Limits on the environment; a trial outside them is repeated before its outcome is looked at.
+/// Limits on the environment; a trial outside them is repeated before its outcome is seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Gates {
@@ -26,10 +26,10 @@ pub struct Gates {
     pub io_pressure_max: f64,
     /// TCP segments sent again on this machine, without SYNs and loss probes.
     pub retransmits_max: u64,
-    /// Attempts at one slot of a block.
+    /// The maximum number of attempts at one slot of a block.
     pub attempts: u32,
-    /// Repetitions in the whole race, as a share of its trials. This bounds the race's length on a
-    /// machine that is never quiet.
+    /// The maximum number of repetitions in the whole race, as a share of its trials. This bounds
+    /// the race's length on a machine that is never quiet.
     pub retry_share: f64,
 }
 
@@ -67,7 +67,7 @@ pub enum Gate {
     IoPressure,
     /// Segments were sent again.
     Retransmits,
-    /// The generator brought no report home.
+    /// The generator gave no report.
     Generator,
     /// The report contradicts itself.
     Books,
@@ -90,7 +90,7 @@ impl Gate {
     }
 }
 
-/// One limit that a trial passed.
+/// One limit that a trial exceeded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The gate.
@@ -101,6 +101,6 @@ pub struct Refusal {
     /// The limit.
     #[serde(default)]
     pub limit: Option<f64>,
-    /// Both in words; [`crate::trial::Trial::objections`] has the same sentence.
+    /// Both as text; [`crate::trial::Trial::objections`] has the same sentence.
     pub text: String,
 }

@@ -1,10 +1,9 @@
 //! Load points.
 //!
 //! A point is closed (clients wait for replies) or open (requests arrive whether the server keeps
-//! up or not). Points that belong to one curve have the same `series` and differ in `x`.
-//! Surprisingly, most rates cannot be written down beforehand: "half of the slowest arm's capacity"
-//! is known only after a pilot. The pilot is run and recorded before the first block, so no outcome
-//! can influence it.
+//! up or not). Points that belong to one curve have the same `series` and differ in `x`. Most rates
+//! cannot be written down beforehand: "half of the slowest arm's capacity" is known only after a
+//! pilot. The pilot is run and recorded before the first block, so no outcome can influence it.
 
 use crate::metric::Metric;
 use serde::{Deserialize, Serialize};
@@ -20,7 +19,7 @@ pub struct LoadPoint {
     pub depth: u32,
     /// Replies after which a connection is closed and replaced; 0 = never.
     pub requests_per_connection: u64,
-    /// The mix of requests in the generator's words; empty = its default.
+    /// The mix of requests in the generator's syntax; empty = its default.
     pub mix: String,
     /// The rule that decides when a request is sent.
     #[serde(default)]
@@ -28,7 +27,7 @@ pub struct LoadPoint {
     /// Name of the curve that this point belongs to; empty for a point of its own.
     #[serde(default)]
     pub series: String,
-    /// Its place on that curve: connections of a closed sweep, share or rate of an open one.
+    /// Its position on that curve: connections of a closed sweep, share or rate of an open one.
     #[serde(default)]
     pub x: Option<f64>,
     /// Further connections that the laboratory opens and leaves silent.
@@ -68,7 +67,7 @@ impl Default for LoadPoint {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Model {
-    /// Each client waits for its replies and asks again at once: times are *service times*.
+    /// Each client waits for its replies and sends again at once: times are *service times*.
     #[default]
     Closed,
     /// A seeded schedule: times are *response times*, from the intended moment of sending.
@@ -79,8 +78,8 @@ pub enum Model {
         #[serde(default)]
         arrivals: Arrivals,
     },
-    /// For a while more than the server's capacity, then half of it: measures the throughput kept
-    /// meanwhile, and how long the latency stays raised afterwards.
+    /// For a while more than the server's capacity, then half of it. Measures how much throughput
+    /// is kept during the overload, and how long the latency stays raised afterwards.
     Overload {
         /// Offered load as a multiple of the arm's own capacity.
         factor: f64,
@@ -90,7 +89,7 @@ pub enum Model {
     Capacity {
         /// The share of requests that the promise covers, such as 0.99.
         quantile: f64,
-        /// Within which time, nanoseconds.
+        /// The time within which they must be answered, nanoseconds.
         limit_ns: u64,
         /// The search ends when the bracket is this narrow (0.05 = 5 %).
         resolution: f64,
@@ -104,7 +103,7 @@ pub enum Arrivals {
     /// Exponential gaps: independent users.
     #[default]
     Poisson,
-    /// Equal gaps: a metronome.
+    /// Equal gaps.
     Constant,
 }
 
@@ -116,7 +115,8 @@ pub enum Rate {
     Absolute(f64),
     /// A share of the capacity of the arm that was slowest in the pilot, the same for all arms.
     Slowest(f64),
-    /// A share of each arm's own capacity: not paired by load, to be read with that in mind.
+    /// A share of each arm's own capacity. The arms then have different loads, so their results are
+    /// not paired.
     Own(f64),
 }
 
@@ -126,8 +126,8 @@ impl LoadPoint {
         !matches!(self.model, Model::Closed)
     }
 
-    /// The metric that answers its question: p99 under open load, the capacity where one is
-    /// searched for, else requests per second.
+    /// The metric that answers the point's question: p99 under open load, the capacity if one is
+    /// searched for, otherwise requests per second.
     pub fn lead(&self) -> Metric {
         match self.model {
             Model::Open { .. } => Metric::P99,
@@ -136,7 +136,7 @@ impl LoadPoint {
         }
     }
 
-    /// Whether its trials can have that metric at all.
+    /// Whether the point's trials can have that metric at all.
     pub fn can_have(&self, metric: Metric) -> bool {
         match metric {
             Metric::ConnectionMemory => self.idle > 0,

@@ -1,8 +1,8 @@
 //! Counting system calls: `strace -c` if available, else `perf trace -s`.
 //!
 //! The tool is attached when the server is ready and prints its table when the load has ended, so
-//! the count excludes start and stop. Surprisingly, attaching misses a process that is forked while
-//! the tool walks the tree; later ones are followed.
+//! the count excludes start and stop. A process that is forked while the tool attaches is missed;
+//! later ones are followed.
 
 use super::words::Request;
 use super::{Runner, Up};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// The time limit for a tool to attach, and to print its table.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Length of the load, milliseconds: counts need no precision.
+/// The duration of the load, milliseconds; counts need no precision.
 const WINDOW_MS: u64 = 500;
 
 /// The tool that counts.
@@ -117,7 +117,7 @@ impl Tool {
                 return Err(format!("{} ended ({}): {words}", self.name(), ended.how));
             }
             let attached = match self {
-                // A line for each process, followed by its threads.
+                // The tool prints a line for each process and its threads.
                 Tool::Strace => process.errors().matches(" attached").count() >= pids.len(),
                 Tool::Perf => Instant::now() + PATIENCE > end + Duration::from_millis(500),
             };

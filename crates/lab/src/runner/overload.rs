@@ -1,11 +1,10 @@
 //! Overload: a load above the server's capacity, and the recovery afterwards.
 //!
 //! Three phases against one server: half of its capacity, to measure the normal state; the
-//! overload; half of its capacity again, in short probes, until the latency is normal.
-//! Surprisingly, each phase needs a generator of its own: a single one that changed its rate would
-//! carry its own queue of overdue requests into the last phase, and the apparent recovery of the
-//! server would be the generator's. The price is the resolution: a probe and the start of its
-//! process.
+//! overload; half of its capacity again, in short probes, until the latency is normal. Each phase
+//! needs a generator of its own. A single one that changed its rate would carry its own queue of
+//! overdue requests into the last phase, and would measure its own recovery instead of the
+//! server's. The price is the resolution: a probe and the start of its process.
 
 use super::words::Request;
 use super::{Run, Runner, Up};
@@ -22,7 +21,7 @@ const BASE: f64 = 0.5;
 const NORMAL: f64 = 1.1;
 /// Length of a probe, milliseconds.
 const PROBE_MS: u64 = 100;
-/// Probes at the most.
+/// The maximum number of probes.
 const PROBES_MAX: usize = 30;
 
 impl Runner {
@@ -106,7 +105,7 @@ fn is_calm(base: &Load, probes: &[Load]) -> bool {
     matches!(probes, [.., a, b] if is_normal(base, a) && is_normal(base, b))
 }
 
-/// Reads an overload off its phases.
+/// Computes the recovery from the phases.
 fn recovery(
     base: &Load,
     storm: &Load,
@@ -124,7 +123,7 @@ fn recovery(
         goodput_rps: Some(storm.throughput_rps),
         kept_share: Some(storm.throughput_rps / capacity_rps),
         base_p50_ns: base.latency().p50_ns,
-        // A probe covers its whole length, so its end is a time at which the server was calm.
+        // A probe covers its whole length, so at its end the server is known to be calm.
         recovered_ms: calm.map(|probe| begin(probe) + length(probe) - end_ms),
         watched_ms: probes.last().map_or(0.0, |probe| begin(probe) + length(probe) - end_ms),
     };

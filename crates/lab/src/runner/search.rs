@@ -3,9 +3,9 @@
 //! The search doubles from a quarter of the pilot's capacity until a probe fails, then bisects
 //! until the bracket is as narrow as the plan requires (after mutilate's `--search` and Nighthawk's
 //! adaptive load). Every probe has a fresh server and approaches from below, because an overloaded
-//! server may not recover fully. Surprisingly often a probe fails for another reason than latency:
-//! the rate is not achieved, replies are missing, or the generator itself cannot keep up, which
-//! ends the search without blaming the server.
+//! server may not recover fully. A probe can also fail for another reason than latency: the rate is
+//! not achieved, replies are missing, or the generator itself cannot keep up, which ends the search
+//! without blaming the server.
 
 use super::{Run, Runner};
 use crate::block::Slot;
@@ -17,19 +17,19 @@ use std::path::Path;
 
 use super::words::Request;
 
-/// Share of the offered rate that has to be answered.
+/// The minimum share of the offered rate that must be answered.
 const ACHIEVED_MIN: f64 = 0.99;
-/// Share of the requests that may fail.
+/// The maximum share of the requests that may fail.
 const FAILED_MAX: f64 = 0.001;
-/// Probes of one search at the most.
+/// The maximum number of probes of one search.
 const PROBES_MAX: usize = 16;
 /// The start of the search, as a share of the pilot's capacity.
 const BEGIN: f64 = 0.25;
 
-/// The search gives up at this fraction of where it began.
+/// The search gives up when it has lowered the rate by this factor.
 const LEAST: f64 = 100.0;
 
-/// The rates still in question.
+/// The range of rates that is still in question.
 struct Bracket {
     /// Highest rate that kept the promise.
     kept: Option<f64>,
@@ -65,7 +65,7 @@ impl Bracket {
             (Some(low), None) => low * 2.0,
             (None, _) => rate / 4.0,
         };
-        // Far below the pilot's capacity, a broken promise has another cause than load.
+        // If the promise is broken far below the pilot's capacity, the cause is not load.
         self.next >= self.least
     }
 }
@@ -152,7 +152,7 @@ fn is_limited(load: &Load) -> bool {
         || load.generator.is_some_and(|generator| generator.busy > crate::verdict::BUSY_MAX)
 }
 
-/// The quantile of `times` that the promise names: the nearest of the recorded ones.
+/// The quantile of `times` that the promise names, or the nearest recorded one.
 fn at(times: &Times, quantile: f64) -> Option<f64> {
     match quantile {
         q if q <= 0.5 => times.p50_ns,

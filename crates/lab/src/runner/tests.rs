@@ -5,7 +5,7 @@ use crate::plan::Gates;
 use crate::server::tests::Room;
 use std::os::unix::fs::PermissionsExt;
 
-/// Writes a shell script that replaces the program with `load`.
+/// Writes a shell script that stands in for the program with `load`.
 fn stand_in(room: &Room, body: &str) -> PathBuf {
     let path = room.0.join("exe");
     fs::write(&path, format!("#!/bin/sh\n{body}\n")).expect("the room is writable");
@@ -17,7 +17,7 @@ fn plan(script: &str) -> Plan {
     let mut plan = crate::plan::tests::plan();
     plan.arms.truncate(1);
     plan.arms[0].command = ["sh", "-c", script].map(String::from).to_vec();
-    // The machine of a test is as busy as it likes.
+    // The machine of a test may be as busy as it likes.
     plan.gates = Gates {
         steal_max: 1.0,
         foreign_max: 1.0,

@@ -36,7 +36,7 @@ pub(crate) fn pin(exe: &Path, core: usize) -> Vec<String> {
     [&exe.display().to_string(), "pin", &core.to_string(), "--"].map(String::from).to_vec()
 }
 
-/// The words of one call.
+/// The arguments of one call.
 pub(super) fn generator(
     exe: &Path,
     request: &Request<'_>,

@@ -1,4 +1,4 @@
-//! Which gates a trial failed.
+//! The gates that a trial failed.
 
 use super::Ending;
 use super::laws;

@@ -3,11 +3,12 @@
 //! Little's law (L = X W; Little, *A Proof for the Queuing Formula*, 1961) ties throughput and mean
 //! latency to the number of requests in flight, which a closed loop knows beforehand. Flow balance
 //! ties the number of requests to the number of replies. Both hold for every server, quick, slow or
-//! stuck: a report that breaks one has counted wrongly, and its trial is invalid. The surprising
-//! thing is the form. The textbook's L = X W holds for long averages, and a server that stalls at
-//! the end of a short window breaks it honestly. So the gate uses sums with their edges: each place
-//! holds one request at a time, and the last one of the window ends at most the longest latency
-//! after it.
+//! stuck: a report that breaks one has counted wrongly, and its trial is invalid.
+//!
+//! The textbook's L = X W holds for long averages, and a server that stalls at the end of a short
+//! window breaks it without any fault in counting. So the gate uses sums with their edges: each
+//! place holds one request at a time, and the last request of the window ends at most the longest
+//! latency after it.
 
 use crate::load::Load;
 
@@ -24,8 +25,8 @@ pub(super) struct Broken {
     pub(super) text: String,
 }
 
-/// Requests in flight on average, by Little's law: (seen, possible). `None` for open runs, whose
-/// number of places is no limit, and where the generator does not report them.
+/// The mean number of requests in flight by Little's law, and the possible number. `None` for open
+/// runs, whose number of places is no limit, and if the generator does not report it.
 pub fn in_flight(load: &Load) -> Option<(f64, f64)> {
     let places = places(load)?;
     Some((load.throughput_rps * load.service.mean_ns? / 1e9, places))
@@ -36,13 +37,13 @@ pub(super) fn broken(load: &Load) -> Vec<Broken> {
     [little(load), edges(load), flow(load), rate(load)].into_iter().flatten().collect()
 }
 
-/// Places for requests in a closed loop.
+/// The number of places for requests in a closed loop.
 fn places(load: &Load) -> Option<f64> {
     let places = load.connections?.saturating_mul(load.depth?);
     (load.model == "closed" && places > 0).then_some(places as f64)
 }
 
-/// The time that all requests of the window spent in flight fits into the places there were.
+/// The time that all requests of the window spent in flight must fit into the places.
 fn little(load: &Load) -> Option<Broken> {
     let (places, window_ns) = (places(load)?, load.window_ns as f64);
     let spent_ns = load.service.count as f64 * load.service.mean_ns?;
@@ -58,8 +59,8 @@ fn little(load: &Load) -> Option<Broken> {
     })
 }
 
-/// A closed loop: replies in the window and requests of the window differ by those in flight at
-/// its ends.
+/// In a closed loop, replies in the window and requests of the window differ by at most those in
+/// flight at its ends.
 fn edges(load: &Load) -> Option<Broken> {
     let places = places(load)? + EDGE;
     let apart = (load.requests as f64 - load.service.count as f64).abs();
@@ -75,7 +76,7 @@ fn edges(load: &Load) -> Option<Broken> {
     })
 }
 
-/// An open run: every due request was answered, failed, or is still unanswered.
+/// In an open run, every due request was answered, failed, or is still unanswered.
 fn flow(load: &Load) -> Option<Broken> {
     let (arrived, failed) = (load.arrived? as f64, load.failed? as f64);
     if load.model != "open" {
@@ -94,7 +95,7 @@ fn flow(load: &Load) -> Option<Broken> {
     })
 }
 
-/// The rate is the number of replies divided by the window.
+/// The rate must be the number of replies divided by the window.
 fn rate(load: &Load) -> Option<Broken> {
     let limit = load.requests as f64 * 1e9 / load.window_ns as f64;
     let apart = (load.throughput_rps - limit).abs();

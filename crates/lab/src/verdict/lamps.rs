@@ -40,7 +40,7 @@ pub(super) fn lamps(
     if let Some(busy) = busy.filter(|&busy| busy > BUSY_MAX) {
         lamp(Light::Amber, format!("generator-limited, {:.0} % busy", busy * 100.0));
     }
-    // A generator that busy is late because of it; one reason is enough.
+    // A generator that is so busy is late because of that; one reason is enough.
     if late && busy.is_none_or(|busy| busy <= BUSY_MAX) {
         lamp(Light::Amber, "generator-limited by its own account".to_string());
     }

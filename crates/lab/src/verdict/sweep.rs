@@ -6,7 +6,7 @@ use crate::trial::Trial;
 use serde::{Deserialize, Serialize};
 use stats::{UslFit, fit_blocks, median, median_interval};
 
-/// Resamples of the law's parameters.
+/// Resamples for the law's parameters.
 const RESAMPLES: u32 = 200;
 
 /// One series of load points.

@@ -105,8 +105,8 @@ fn a_planted_slowdown_lies_inside_the_interval() {
     assert_eq!(wrong, 0, "a slower arm was called faster");
 }
 
-/// A race of identical arms but for `uring`, at two load points, in the schedule's own order, on a
-/// machine that slows down all the time, now and then stumbles, and spreads log-normally.
+/// A race of identical arms except `uring`, at two load points, in the schedule's own order, on a
+/// machine that slows down steadily, stalls now and then, and spreads log-normally.
 fn drifting_race(seed: u64, blocks: u32, effect: f64) -> Summary {
     let mut rng = Pcg64::seed_from_u64(seed);
     let mut manifest = manifest();
@@ -167,7 +167,8 @@ fn many_comparisons_hold_a_weak_difference_back() {
     let few = race(3, 10, 1.3, 0.01);
     let judged = few.points[0].arms[1].judged(Metric::Throughput).expect("compared");
     assert!(judged.p_holm.is_some_and(|p| p < 0.05) && !judged.held_back, "{judged:?}");
-    // Six blocks have p = 0.03 at best: no difference would survive under a label other than smoke.
+    // Six blocks have p = 0.03 at best, so no difference would survive under a label other than
+    // smoke.
     let mut run = Run { manifest: manifest(), ..Run::default() };
     run.manifest.plan.label = "claim".to_string();
     run.manifest.plan.metrics = vec![Metric::Throughput, Metric::Cpu];
