@@ -1,4 +1,4 @@
-/* How a bare loop begins: the command line, the table, the listening socket, the ready line. */
+/* The start of a bare loop: the command line, the table, the listening socket, the ready line. */
 #include "market.h"
 #include <arpa/inet.h>
 #include <netinet/tcp.h>

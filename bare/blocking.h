@@ -1,12 +1,12 @@
-/* What the blocking loops share: one client from its first byte to its last, by plain calls that
- * wait. The loops differ in who calls `serve`: a process, a thread, or a member of a crowd.
- * A send does not wait, as in the other loops: who does not read its replies is cut off, and
- * cannot keep a worker. */
+/* The common part of the blocking loops: one client from its first byte to its last, by plain
+ * blocking calls. The loops differ in the caller of `serve`: a process, a thread, or one of many.
+ * A send does not wait, as in the other loops: a client that does not read its replies is cut off,
+ * and cannot keep a worker. */
 #define WORKERS
 #include "begin.h"
 #include <fcntl.h>
 
-/* What a worker has on its stack. */
+/* The data that a worker has on its stack. */
 struct desk {
     struct conn conn;
     int fd, broken;
@@ -19,7 +19,7 @@ static inline void flush(struct desk *desk, const char *from, size_t len) {
         desk->broken = 1;
 }
 
-/* Makes room for one more reply behind `out`. */
+/* Makes room for one more reply after `out`. */
 static char *room(struct conn *conn, char *out) {
     struct desk *desk = (struct desk *)conn; /* its first member */
     if (out - desk->output <= SHOW_MAX) return out;
@@ -51,5 +51,5 @@ static int begin_blocking(int argc, char **argv, int *works) {
     return listener;
 }
 
-/* Waits for the next client; there is one, unless it has gone already. */
+/* Waits for the next client, which may already be gone. */
 static inline int next(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC); }

@@ -1,5 +1,5 @@
-/* A child for each connection, as the first servers had it. Who has died is waited for when the
- * next client comes: no signal handler, and the child's CPU time is not lost. */
+/* A child for each connection, as in the first servers. Dead children are waited for when the
+ * next client comes, so there is no signal handler, and no child's CPU time is lost. */
 #define _GNU_SOURCE
 #include "blocking.h"
 #include <sys/wait.h>

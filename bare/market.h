@@ -1,11 +1,11 @@
-/* What all bare loops share: the table, the connections' tails and the two services.
+/* The common part of all bare loops: the table, the connections' tails and the two services.
  *
  * A bare loop is an upper bound: the least work that still answers the right bytes. It has no
  * limits, no timeouts and no back-pressure; a client that does not read its replies is cut off.
  * `count` answers one fixed reply per newline and never looks at a request. `work` does what the
  * stock service does for a request: parse one line, look the id up, update one word, format.
- * The surprising thing: a connection owns nothing but the tail of a split line; input, output and
- * replies are shared by all connections, so that the hot memory is a few cache lines.
+ * A connection owns only the tail of a split line; input, output and replies are shared by all
+ * connections, so that the hot memory is a few cache lines.
  * Loops with several workers define WORKERS first (blocking.h does): then the table lies in memory
  * that threads and children share, an order is one atomic update, and output has little room. */
 #include <errno.h>
@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The table is small on purpose: OUTPUT_MAX is what one input full of `show` can answer, so no
- * loop ever checks for room inside an input. Those pages are not touched unless that happens. */
+/* The table is small on purpose: OUTPUT_MAX is the longest answer to one input full of `show`, so
+ * no loop checks for room inside an input. Those pages are not touched unless that happens. */
 enum { FDS_MAX = 1 << 16, TAIL_MAX = 56, SLOTS = 4096, ROW_MAX = 64, SLACK = 8 };
 #ifdef WORKERS
 enum { STOCKS_MAX = 64, INPUT_MAX = 1 << 11 };
@@ -94,7 +94,7 @@ static char *render(char *at) {
 }
 
 #ifdef WORKERS
-/* Each row is right at its moment; all rows at one moment would cost a gate. */
+/* Each row is read at its own moment; reading all rows at one moment would cost a gate. */
 static char *put_show(char *out) { return render(out); }
 
 /* Changes one word atomically. Returns 0 when fewer than `count` are left to buy. */
@@ -129,7 +129,7 @@ static inline const char *number(const char *at, uint64_t *value) {
     return at == start || at - start > 18 ? NULL : at;
 }
 
-/* Answers the line at `*line`, which a newline ends, and moves `*line` behind that newline. */
+/* Answers the line at `*line`, which a newline ends, and moves `*line` past that newline. */
 static inline char *answer(const char **line, char *out) {
     const char *at = *line;
     uint64_t id, count;
@@ -158,7 +158,7 @@ static char *room(struct conn *conn, char *out); /* for one more reply; see bloc
 #endif
 
 /* Answers all whole lines of `in` and keeps the tail. Returns the end of the replies, or NULL
- * where a line is too long. `in` has SLACK readable bytes behind it. */
+ * if a line is too long. `in` is followed by SLACK readable bytes. */
 static inline char *work(struct conn *conn, const char *in, size_t len, char *out) {
     const char *end = in + len;
     if (conn->tail_len) {
@@ -180,7 +180,7 @@ static inline char *work(struct conn *conn, const char *in, size_t len, char *ou
     return out;
 }
 
-/* The newlines of `in`; vectorised, so that this costs nothing beside the system calls. */
+/* The newlines of `in`; vectorised, so that this costs nothing compared with the system calls. */
 __attribute__((optimize("O3"))) static size_t newlines(const char *in, size_t len) {
     size_t count = 0;
     for (size_t i = 0; i < len; i++) count += in[i] == '\n';

@@ -59,7 +59,7 @@ static inline uint64_t due(uint64_t packet) {
     return start_ns + gap_ns * (turn / streams) + gap_ns * (turn % streams) / streams;
 }
 
-/* Which packet of which stream it is, and where its payload begins in the contents. */
+/* A packet: its stream, its number there, and where its payload begins in the contents. */
 struct place {
     uint32_t stream, number;
     uint64_t at;
@@ -92,7 +92,7 @@ static inline void note_late(uint64_t first, int count) {
 
 typedef int turn_fn(uint64_t first, int count);
 
-/* Sends what is due, sleeps until the end of the slot in which the next packet is. */
+/* Sends the due packets, then sleeps until the end of the slot of the next one. */
 static void turns(turn_fn *send) {
     uint64_t all = streams * packets / burst * burst, next = 0;
     while (next < all) {

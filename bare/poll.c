@@ -1,5 +1,5 @@
-/* The poll loop that does nothing but serve: a dense array of descriptors, handed to the kernel
- * whole in every turn; who leaves is replaced by the last. */
+/* The poll loop that does nothing but serve: a dense array of descriptors, passed to the kernel
+ * whole in every turn; the last entry replaces one that is removed. */
 #define _GNU_SOURCE
 #include "readiness.h"
 #include <poll.h>
@@ -12,7 +12,7 @@ int main(int argc, char **argv) {
     for (;;) {
         int ready = poll(watched, len, -1);
         if (ready < 0 && errno != EINTR) die("poll");
-        /* From the end, so that the one who fills a gap has had its turn. */
+        /* From the end, so that an entry that fills a gap has had its turn. */
         for (nfds_t i = len; ready > 0 && i-- > 1;) {
             if (!watched[i].revents) continue;
             ready--;

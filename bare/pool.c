@@ -1,4 +1,4 @@
-/* A pool of threads behind a bounded buffer (Bryant and O'Hallaron, CS:APP, section 12.5.4): one
+/* A pool of threads fed by a bounded buffer (Bryant and O'Hallaron, CS:APP, section 12.5.4): one
  * thread accepts and inserts, a worker removes and serves its client to the end. */
 #define _GNU_SOURCE
 #include "blocking.h"

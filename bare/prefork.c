@@ -13,7 +13,7 @@ int main(int argc, char **argv) {
         if (child < 0) die("fork");
         if (child) continue;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent) _exit(0); /* it ended before it could be followed */
+        if (getppid() != parent) _exit(0); /* the parent ended before this call */
         for (int fd;;)
             if ((fd = next(listener)) >= 0) serve(fd, works);
     }

@@ -1,11 +1,11 @@
-/* What the loops over ready descriptors share: one table of connections, one input and one output
+/* The common part of the readiness loops: one table of connections, one input and one output
  * buffer for all, one accept, and one recv and one send per ready connection and turn. */
 #include "begin.h"
 
 static char input[INPUT_MAX + SLACK];
 static char output[OUTPUT_MAX];
 
-/* Accepts one who waits. Returns its descriptor, below `fds_max`, or -1. */
+/* Accepts a waiting client. Returns its descriptor, below `fds_max`, or -1. */
 static inline int admit(int listener, int fds_max) {
     int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= fds_max) {

@@ -1,6 +1,6 @@
 /* The select loop that does nothing but serve: a set of bits by descriptor, copied in and out in
- * every turn and searched word by word. Descriptors from FD_SETSIZE on have no bit: such a client
- * is closed at once. */
+ * every turn and searched word by word. Descriptors from FD_SETSIZE on have no bit, so such a
+ * client is closed at once. */
 #define _GNU_SOURCE
 #include "readiness.h"
 #include <sys/select.h>

@@ -1,5 +1,5 @@
-/* A thread for each connection. Its stack is small, so that the C library keeps those of the dead
- * for the next instead of mapping new ones. */
+/* A thread for each connection. Its stack is small, so that the C library keeps the stacks of
+ * ended threads for the next ones instead of mapping new ones. */
 #define _GNU_SOURCE
 #include "blocking.h"
 #include <pthread.h>

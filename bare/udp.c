@@ -3,9 +3,9 @@
  *   udp sender=sendmmsg streams=1000 packets=100 gap_us=30000 payload=32 to=10.99.0.2:9
  *
  * It takes the arguments of `roundhouse senders rate` and prints a line of figures, so that both
- * send the same schedule of the same bytes. The surprising thing: it has no timer wheel. Streams of
- * one gap take turns, so the next packet is one more than the last, and finding it costs an
- * addition. No server of different streams can cost less than that. */
+ * send the same schedule of the same bytes. There is no timer wheel: streams of one gap take
+ * turns, so the next packet is one more than the last, and finding it costs an addition. No server
+ * of different streams can cost less than that. */
 #define _GNU_SOURCE
 #include "packets.h"
 #include <netinet/udp.h>
@@ -46,7 +46,7 @@ static int each_sendfile(uint64_t first, int count) {
     return count;
 }
 
-/* Turns `count` packets into messages; where the kernel cuts them, consecutive packets share one.
+/* Turns `count` packets into messages. If the kernel segments them, consecutive packets share one.
  * Returns the number of messages. */
 static int gather(uint64_t first, int count, int cut, int *held) {
     int most = (int)(DATAGRAM_MAX / (HEAD + payload)), used = 0, pieced = 0;
@@ -74,7 +74,7 @@ static int gather(uint64_t first, int count, int cut, int *held) {
     return used;
 }
 
-/* Both halves of a packet from where they lie: a call for each message, or one for all. */
+/* Both halves of a packet from their own memory: a call for each message, or one for all. */
 static int messages_of(uint64_t first, int count, int cut, int together) {
     static int held[TURN_MAX];
     int used = gather(first, count, cut, held);

@@ -1,8 +1,8 @@
 /* The io_uring loop that does nothing but serve: one multishot accept, one multishot receive per
  * connection into a ring of provided buffers, one send per connection and turn, one
  * io_uring_enter per turn. Raw system calls, so that nothing but the kernel's headers is needed.
- * The surprising thing: a send with MSG_DONTWAIT ends inside the io_uring_enter that submits it,
- * so one output buffer serves all connections and no buffer has to wait for a completion. */
+ * A send with MSG_DONTWAIT completes inside the io_uring_enter that submits it, so one output
+ * buffer serves all connections and no buffer has to wait for a completion. */
 #define _GNU_SOURCE
 #include "begin.h"
 #include <linux/io_uring.h>
@@ -21,7 +21,7 @@ static struct io_uring_cqe *cqes;
 static struct io_uring_buf_ring *lent;
 static char buffers[BUFFERS][BUFFER_LEN] __attribute__((aligned(4096)));
 static char arena[ARENA], *arena_end = arena;
-static struct io_uring_sqe *last_send; /* the newest of this turn: its connection may extend it */
+static struct io_uring_sqe *last_send; /* of this turn; its connection may extend it */
 
 static void enter(unsigned wait) {
     last_send = NULL;
@@ -33,8 +33,8 @@ static void enter(unsigned wait) {
     arena_end = arena;
 }
 
-/* What a completion says about itself: its kind, the connection's generation, the bytes that a
- * send was asked for (modulo 2^24), the descriptor. */
+/* The user data of an operation: its kind, the connection's generation, the number of bytes that a
+ * send should send (modulo 2^24), the descriptor. */
 static inline uint64_t tag(int kind, int fd, uint32_t len) {
     uint64_t generation = (uint64_t)conns[fd].generation << 40;
     return (uint64_t)kind << 56 | generation | (uint64_t)(len & 0xFFFFFF) << 16 | (uint32_t)fd;
@@ -64,7 +64,7 @@ static void arm_recv(int fd) {
 }
 
 static inline void send_to(int fd, const char *from, size_t len) {
-    /* Replies to several buffers of one connection lie side by side: they are one send. */
+    /* Replies to several buffers of one connection are contiguous, so they are one send. */
     if (!last_send || last_send->fd != fd) {
         last_send = sqe(IORING_OP_SEND, SEND, fd);
         last_send->addr = (uint64_t)(uintptr_t)from;

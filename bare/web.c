@@ -1,7 +1,7 @@
 /* The epoll loop that answers HTTP/1.1: one fixed answer for each empty line that ends a head.
  *
- * It looks at nothing of a request but its end, which may be cut anywhere between two receives;
- * the answer has the length of what a real server says, with a date that never changes. */
+ * It looks only for the end of a request, which may be split anywhere between two receives. The
+ * answer is as long as that of a real server, with a date that never changes. */
 #define _GNU_SOURCE
 #include "readiness.h"
 #include <sys/epoll.h>
@@ -15,7 +15,7 @@ static const char answer_text[] = "HTTP/1.1 200 OK\r\nServer: roundhouse\r\n"
 enum { ANSWER_LEN = sizeof answer_text - 1 };
 static char answers[(INPUT_MAX / HEAD_MIN + 1) * ANSWER_LEN];
 
-/* The ends of heads that lie whole in `in`; vectorised, so that this costs next to nothing. */
+/* Counts the ends of heads that are whole in `in`; vectorised, so that it costs almost nothing. */
 __attribute__((optimize("O3"))) static size_t ends(const char *in, size_t len) {
     size_t count = 0;
     for (size_t i = 0; i + 3 < len; i++)
@@ -23,7 +23,7 @@ __attribute__((optimize("O3"))) static size_t ends(const char *in, size_t len) {
     return count;
 }
 
-/* How many heads end in `in`; `*seen` is how much of an end the bytes before it were. */
+/* How many heads end in `in`; `*seen` is how much of an end the bytes before it contain. */
 static size_t heads(const char *in, size_t len, uint16_t *seen) {
     const char *end = in + len, *at = in;
     size_t count = 0;
@@ -32,7 +32,7 @@ static size_t heads(const char *in, size_t len, uint16_t *seen) {
         else if (at++, ++*seen == 4) count++, *seen = 0;
     }
     count += ends(at, (size_t)(end - at));
-    /* What may be the beginning of an end is in the last three bytes. */
+    /* The beginning of an end can only be in the last three bytes. */
     for (uint16_t part = 3; part; part--)
         if (end - at >= part && !memcmp(end - part, "\r\n\r\n", part)) {
             /* A whole end has "\r\n" at its end, too. */

@@ -22,7 +22,7 @@ use paired::{Arm, Rounds, ns_each};
 /// Rounds of a claim, and of a line for the record.
 const ROUNDS: usize = 21;
 const ROUNDS_RECORD: usize = 6;
-/// Queries a round, at most: a maze of six thousand would only measure longer.
+/// The maximum number of queries a round; a maze of six thousand would only take longer.
 const QUERIES_MAX: usize = 100;
 
 /// A map with queries, spread over its whole scenario.
@@ -53,7 +53,7 @@ impl Course {
         })
     }
 
-    /// The true length of a query: as published for the rule of the sets, else by Dijkstra.
+    /// The true length of a query: as published for the rule of the sets, otherwise by Dijkstra.
     fn length<R: Rule>(&self, query: &Query) -> f64 {
         if R::CORNERS == NoObstacle::CORNERS {
             return query.length;
@@ -136,8 +136,8 @@ fn claim(name: &str, goal: f64, arms: &mut [Arm<'_>]) {
     );
 }
 
-/// JPS and JPS+ against our own A*, without corner cutting: no goal, because a slow A* would
-/// flatter.
+/// JPS and JPS+ against our own A*, without corner cutting. There is no goal, because a slow A*
+/// would flatter them.
 fn record(course: &Course) -> [f64; 2] {
     let table = Jumps::<NoObstacle>::of(&course.grid);
     let methods = [Method::AStar, Method::Jps, Method::JpsPlus(&table)];

@@ -11,7 +11,7 @@ pub struct Jumper {
 }
 
 impl Jumper {
-    /// The same obstacles.
+    /// A peer with the same obstacles as `grid`.
     pub fn new(grid: &Grid) -> Jumper {
         let (width, height) = (usize::from(grid.width()), usize::from(grid.height()));
         let mut theirs = PathingGrid::new(width, height, true);
@@ -48,7 +48,7 @@ const AROUND: [(i32, i32); 8] =
     [(0, -1), (1, -1), (1, 0), (1, 1), (0, 1), (-1, 1), (-1, 0), (-1, -1)];
 
 impl Generic {
-    /// The same obstacles.
+    /// A peer with the same obstacles as `grid`.
     pub fn new(grid: &Grid) -> Generic {
         let free = grid.cells().map(|cell| grid.is_free(cell)).collect();
         Generic { free, width: i32::from(grid.width()), height: i32::from(grid.height()) }

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// The source, as the compiler reads it from its standard input.
 const SOURCE: &str = include_str!("map.cpp");
 
-/// A process that does jobs on a `std::map`.
+/// A process that runs jobs on a `std::map`.
 pub struct Foreign {
     child: Child,
     asks: ChildStdin,
@@ -34,7 +34,7 @@ impl Foreign {
         Ok(Foreign { child, asks, answers: BufReader::new(answers), program })
     }
 
-    /// Does one job: nanoseconds for each operation, and the check sum.
+    /// Runs one job; returns nanoseconds for each operation, and the check sum.
     ///
     /// # Errors
     /// If the process has ended or gives another answer.

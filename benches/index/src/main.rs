@@ -4,8 +4,8 @@
 //! The jobs are those of session numbers and stocks: insert in random and in ascending order, find,
 //! remove in random order, a moving window (first in, first out), and a walk in order. Costs are
 //! the processor time of the working thread. Every arm starts each job from an empty map that keeps
-//! its storage: our array was lent once, the heap of the others is warm. The surprising thing: two
-//! arms win some rows because they keep no order or keep it only at a high cost; they show where a
+//! its storage: our array was lent once, the heap of the others is warm. Two arms win some rows
+//! because they keep no order or keep it only at a high cost; they show where a tree is not needed.
 //! tree is not needed.
 
 mod foreign;
@@ -20,7 +20,7 @@ use paired::{Arm, Rng, Rounds, ns_each};
 
 /// The arm that is compared with the others.
 const OURS: &str = "red-black";
-/// Sizes of maps: one that the nearest cache holds, and the one of the goals.
+/// The sizes of maps: one that fits the first-level cache, and the one of the goals.
 const COUNTS: [usize; 2] = [1_000, 100_000];
 /// The largest map on which quadratic arms are tried.
 const QUADRATIC_MAX: usize = 2_000;
@@ -83,7 +83,7 @@ impl Keys {
     }
 }
 
-/// Does `job` once: nanoseconds for each operation, and the check sum.
+/// Runs `job` once; returns nanoseconds for each operation, and the check sum.
 fn run<M: Map>(map: &mut M, job: Job, keys: &Keys) -> (f64, u64) {
     let count = keys.random.len() as u64;
     map.clear();

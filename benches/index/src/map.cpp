@@ -1,7 +1,7 @@
 // libstdc++'s std::map under the same jobs, in a process of its own.
 //
 // Reads lines `JOB COUNT` and answers each with `NANOSECONDS CHECK`: the processor time of the
-// timed part, divided by the operations, and the sum of what was found. Keys, orders and sums are
+// timed part, divided by the operations, and the sum of the values found. Keys, orders and sums are
 // those of main.rs, made from the same numbers.
 
 #include <cstdint>

@@ -7,9 +7,9 @@ use intrusive_collections::{KeyAdapter, RBTree, RBTreeLink, intrusive_adapter};
 
 /// The operations that a job performs on a map of 64-bit keys.
 pub trait Map {
-    /// Makes it empty; storage is kept where the map keeps any.
+    /// Empties the map; storage is kept if the map keeps any.
     fn clear(&mut self);
-    /// Puts a new key in.
+    /// Inserts a new key.
     fn insert(&mut self, key: u64, value: u32);
     /// The value of a key.
     fn find(&self, key: u64) -> Option<u32>;
@@ -28,7 +28,7 @@ pub struct Lent<T> {
 }
 
 impl<T: SearchTree> Lent<T> {
-    /// Storage for `count` keys, and as many again.
+    /// Storage for `count` keys, and room for as many again.
     pub fn new(count: usize) -> Lent<T> {
         let nodes = vec![Node::default(); Node::<u64>::slots_for(2 * count)];
         Lent { tree: T::default(), nodes }
@@ -93,7 +93,7 @@ pub struct Intrusive {
 }
 
 impl Intrusive {
-    /// An empty one.
+    /// An empty map.
     pub fn new() -> Intrusive {
         Intrusive { tree: RBTree::new(ByKey::new()), len: 0 }
     }

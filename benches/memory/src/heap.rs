@@ -63,7 +63,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // The end of its input ends it.
+        // The end of its input ends the program.
         self.input = None;
         let _ = self.process.wait();
     }

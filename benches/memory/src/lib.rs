@@ -14,8 +14,8 @@ pub mod sessions;
 
 pub use heap::{Child, serve};
 
-/// Objects of 64 bytes, one line, whose first word is written. This touches the line, and the rest
-/// of the time is that of the allocator and not of filling the object.
+/// Objects of 64 bytes, one cache line, whose first word is written. This touches the line; the
+/// rest of the time belongs to the allocator and not to filling the object.
 #[derive(Clone, Copy)]
 pub struct Object {
     first: u64,
@@ -44,12 +44,12 @@ impl fmt::Debug for Object {
     }
 }
 
-/// The numbers of live objects: the cost of a pair depends on them, because few fit the nearest
-/// cache.
+/// The numbers of live objects. The cost of a pair depends on them, because only few objects fit
+/// the first-level cache.
 pub const LIVE: [usize; 3] = [1, 64, 4096];
 
 /// Objects that a producer hands to a consumer at a time (the xmalloc test of mimalloc-bench).
 pub const BATCH: usize = 4096;
 
-/// Operations of one round.
+/// The number of operations in one round.
 pub const OPERATIONS: u64 = 400_000;

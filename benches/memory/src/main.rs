@@ -28,8 +28,8 @@ fn main() {
     }
 }
 
-/// A comparison: ours, theirs, the goal of ours over theirs, and whether it is a goal or only
-/// shown.
+/// A comparison: ours, theirs, the bound of ours over theirs, and whether the bound is a goal or
+/// the ratio is only shown.
 type Goal = (&'static str, &'static str, f64, bool);
 
 fn all(rounds: usize) {

@@ -8,9 +8,9 @@ use paired::{Rng, ns_each};
 use seam::SessionId;
 use slotmap::{DefaultKey, SlotMap};
 
-/// Sessions that live.
+/// The number of live sessions.
 pub const LIVE: usize = 10_000;
-/// Look-ups in the prepared order, repeated in a cycle.
+/// The number of look-ups in the prepared order, which is repeated in a cycle.
 const ORDER: usize = 1 << 16;
 
 /// The same sessions in each table, and a random order of look-ups for each.
@@ -52,25 +52,25 @@ impl Default for Tables {
 }
 
 impl Tables {
-    /// By our table of one worker.
+    /// Look-ups in our table of one worker.
     #[must_use]
     pub fn shard(&self, operations: u64) -> f64 {
         look_up(&self.ids, operations, |id| self.shard.get(*id).copied())
     }
 
-    /// By our table of many workers: a reference taken and dropped.
+    /// Look-ups in our table of many workers, where a reference is taken and dropped.
     #[must_use]
     pub fn shared(&self, operations: u64) -> f64 {
         look_up(&self.shared_ids, operations, |id| self.shared.acquire(*id).map(|held| *held))
     }
 
-    /// By `slotmap`.
+    /// Look-ups in `slotmap`.
     #[must_use]
     pub fn slotmap(&self, operations: u64) -> f64 {
         look_up(&self.keys, operations, |key| self.slots.get(*key).copied())
     }
 
-    /// By the standard library's hash map.
+    /// Look-ups in the standard library's hash map.
     #[must_use]
     pub fn hash(&self, operations: u64) -> f64 {
         look_up(&self.ids, operations, |id| self.hash.get(&id.bits()).copied())
@@ -87,7 +87,7 @@ fn look_up<K>(keys: &[K], operations: u64, find: impl Fn(&K) -> Option<u64>) -> 
     })
 }
 
-/// A session opened and another closed, with `LIVE` of them; ours.
+/// Opens a session and closes another, with `LIVE` of them, in our table.
 #[must_use]
 pub fn churn_shard(operations: u64) -> f64 {
     let mut table = ShardTable::new(1, LIVE, Order::Lifo);
@@ -103,7 +103,7 @@ pub fn churn_shard(operations: u64) -> f64 {
     })
 }
 
-/// The same in `slab`.
+/// [`churn_shard`] in `slab`.
 #[must_use]
 pub fn churn_slab(operations: u64) -> f64 {
     let mut table = slab::Slab::new();
@@ -119,7 +119,7 @@ pub fn churn_slab(operations: u64) -> f64 {
     })
 }
 
-/// The same in `slotmap`.
+/// [`churn_shard`] in `slotmap`.
 #[must_use]
 pub fn churn_slotmap(operations: u64) -> f64 {
     let mut table: SlotMap<DefaultKey, u64> = SlotMap::new();
@@ -135,7 +135,7 @@ pub fn churn_slotmap(operations: u64) -> f64 {
     })
 }
 
-/// Bytes by pieces of 512 into a ring and out of it again, on one thread; ours.
+/// Moves bytes in pieces of 512 into our ring and out of it again, on one thread.
 #[must_use]
 pub fn ring(operations: u64) -> f64 {
     let (mut producer, mut consumer) = memory::ring::spsc(1 << 16).expect("a power of two");
@@ -149,7 +149,7 @@ pub fn ring(operations: u64) -> f64 {
     })
 }
 
-/// The same in `rtrb`.
+/// [`ring`] in `rtrb`.
 #[must_use]
 pub fn ring_rtrb(operations: u64) -> f64 {
     let (mut producer, mut consumer) = rtrb::RingBuffer::<u8>::new(1 << 16);

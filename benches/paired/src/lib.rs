@@ -2,8 +2,8 @@
 //!
 //! A shared machine has no steady speed, but its phases last longer than one round. So each round
 //! gives one ratio for each pair of arms, and the result is their median with its exact interval,
-//! as everywhere in this tree (`stats`). The surprising thing: a goal inside the interval is
-//! neither reached nor missed, and is printed as unresolved.
+//! as everywhere in this tree (`stats`). A goal inside the interval is neither reached nor missed,
+//! and is printed as unresolved.
 
 use std::fmt;
 use std::time::Duration;
