@@ -18,7 +18,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use tools::course::{multiclient, names, stockclient};
 
-use crate::config;
+use server::config;
 
 /// The commands of the course, and the one that makes links with their names.
 #[derive(Subcommand)]

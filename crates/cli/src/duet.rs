@@ -1,9 +1,9 @@
 //! `roundhouse duet`: CPU per request of two servers, to a few percent.
 
-use crate::race::{FILE, Named, Room, book, watch};
 use anyhow::{Context, Result, bail};
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{ContentArrangement, Table};
+use lab::command::Named;
 use lab::duet::{Fresh, Outcome, Pairing, Part, Plan, Stage};
 use lab::machine::Placement;
 use load::parse::span;
@@ -11,6 +11,8 @@ use pages::words;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use tools::interrupt::watch;
+use tools::race::{BOOK, book, room};
 
 /// The arguments of `duet`.
 #[derive(clap::Args)]
@@ -82,12 +84,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     let stop = watch()?;
-    let room = Room::new("roundhouse-duet")?;
+    let room = room("roundhouse-duet-")?;
     let placement = Placement::choose();
     if placement.is_none() {
         eprintln!("doubt: only one core may be used, so nothing is pinned");
     }
-    let mut stage = Stage::new(&plan, &exe, &room.0, placement, &stop);
+    let mut stage = Stage::new(&plan, &exe, room.path(), placement, &stop);
     let outcome = lab::duet::run(&plan, &mut stage, &stop, heard);
     if outcome.interrupted {
         eprintln!("stopped; here is what is known");
@@ -156,7 +158,7 @@ fn plan(args: &Args) -> Result<Plan> {
         warmup_ms: args.warmup.as_millis() as u64,
         seed: args.seed,
         files: vec![book(args.data.as_deref()).with_context(|| {
-            format!("every arm gets a book of stocks ({FILE} by default), used or not")
+            format!("every arm gets a book of stocks ({BOOK} by default), used or not")
         })?],
     })
 }

@@ -3,28 +3,22 @@
 //! Data goes to stdout, messages to stderr. Exit codes: 0 done (also after a drain), 1 failure or
 //! forced stop, 2 usage, 99 if a condition of `--fail-if` is met.
 
-mod architectures;
 mod artefact;
-mod cast;
-mod config;
 mod course;
-mod doctor;
 mod duet;
-mod live;
 mod load;
 mod museum;
 mod peer;
 mod pin;
 mod race;
-mod rank;
-mod senders;
 mod serve;
 mod swarm;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tools::{client, path, play, top, walk};
+use server::config;
+use tools::{architectures, cast, client, doctor, live, path, play, senders, top, walk};
 
 /// Write a service once, run it on every server architecture, and measure which is best, and why.
 #[derive(Parser)]
@@ -88,7 +82,7 @@ enum Command {
 }
 
 /// The grammar of the command line, under the name by which the program was called.
-fn grammar() -> clap::Command {
+pub fn grammar() -> clap::Command {
     course::Command::grammar().unwrap_or_else(<Cli as clap::CommandFactory>::command)
 }
 

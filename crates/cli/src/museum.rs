@@ -1,17 +1,18 @@
 //! `roundhouse museum`: published measurements, repeated with their flaw and without it.
 
-mod markdown;
 mod progress;
-mod table;
 
-use crate::race::{Room, watch};
 use anyhow::{Context, Result};
 use document::Document;
 use museum::law::Scale;
 use museum::{EXHIBITS, Exhibit, Settings};
+use pages::terminal::ruled;
 use progress::Progress;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
+use tools::interrupt::watch;
+use tools::race::room;
 
 /// The arguments of `museum`.
 #[derive(clap::Args)]
@@ -78,17 +79,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let md = args.md.as_deref();
         let md = md.map(|it| beside(Some(it), exhibit.name(), "md", folder)).transpose()?;
         let raw = page.with_extension("jsonl");
-        let room = Room::new("roundhouse-museum")?;
+        let room = room("roundhouse-museum-")?;
         let effort = exhibit.effort(&settings);
         let mut progress = Progress::new(&exhibit.text().title, effort);
         let document =
-            museum::visit(exhibit, &settings, &room.0, &raw, stop.clone(), &mut progress)
+            museum::visit(exhibit, &settings, room.path(), &raw, stop.clone(), &mut progress)
                 .with_context(|| format!("exhibit {}", exhibit.name()))?;
         drop(progress);
         let command = command(args, exhibit.name());
         show(&document, &command, &page, args.json)?;
         if let Some(path) = md {
-            std::fs::write(&path, markdown::markdown(&document, &command))
+            std::fs::write(&path, pages::export::exhibit(&document, &command))
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
         eprintln!(
@@ -114,7 +115,7 @@ fn show(document: &Document, command: &str, path: &Path, json: bool) -> Result<(
     if json {
         println!("{}", serde_json::to_string(document)?);
     } else {
-        print!("{}", table::text(document));
+        print!("{}", pages::terminal::exhibit(document));
     }
     for doubt in &document.doubts {
         eprintln!("doubt: {doubt}");
@@ -201,8 +202,24 @@ fn list(settings: &Settings, json: bool) {
             .collect();
         println!("{:#}", serde_json::Value::from(rows));
     } else {
-        print!("{}", table::list(settings));
+        print!("{}", listed(settings));
     }
+}
+
+/// The exhibits and their durations.
+fn listed(settings: &Settings) -> String {
+    let mut table = ruled();
+    table.set_header(["exhibit", "shows that", "takes about"]);
+    let mut total = Duration::ZERO;
+    for exhibit in EXHIBITS {
+        let time = exhibit.effort(settings).time;
+        total += time;
+        table.add_row([exhibit.name(), &exhibit.text().about, &stats::words::span(time)]);
+    }
+    table.add_row(["all", "", &stats::words::span(total)]);
+    let scale = settings.scale.words();
+    let scale = if scale.is_empty() { scale } else { format!(" ({scale})") };
+    format!("{table}\n\nroundhouse museum EXHIBIT runs one{scale}; --scale 0.1 shortens waits\n")
 }
 
 #[cfg(test)]

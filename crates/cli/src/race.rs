@@ -5,27 +5,14 @@
 //! a second call continues, and `roundhouse report` can draw the report of a race again.
 
 mod flags;
-mod out;
 mod plan;
-mod progress;
-mod room;
-mod screen;
-mod service;
 mod show;
-mod stock;
-mod table;
-mod words;
 
 pub mod compare;
 pub mod report;
 
-pub use room::Room;
-pub use stock::{FILE, book};
-pub use tools::interrupt::watch;
-pub use words::Named;
-
-use crate::live;
 use anyhow::{Context, Result};
+use lab::command::Named;
 use lab::condition::Condition;
 use lab::live::Live;
 use lab::machine::{Placement, date_now};
@@ -34,13 +21,14 @@ use lab::race::{Observer, Outcome};
 use lab::record::{Manifest, Recorder, Run, Sitting};
 use lab::runner::Runner;
 use load::parse::span;
-use progress::Lines;
-use screen::Screen;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use tools::interrupt::watch;
+use tools::live;
+use tools::race::{Lines, Screen, room};
 
 /// The arguments of `race`.
 #[derive(clap::Args)]
@@ -153,7 +141,7 @@ fn usage(why: &anyhow::Error) -> ExitCode {
 
 /// Runs the plan, or the rest of it.
 fn race(args: &Args, plan: &Plan, exe: &Path, stop: &Arc<AtomicBool>) -> Result<Outcome> {
-    let room = Room::new("roundhouse-race")?;
+    let room = room("roundhouse-race-")?;
     let placement = Placement::choose();
     let (version, commit) = (env!("CARGO_PKG_VERSION"), option_env!("ROUNDHOUSE_COMMIT"));
     let manifest = Manifest::describe(plan, exe, version, commit, placement)?;
@@ -162,12 +150,12 @@ fn race(args: &Args, plan: &Plan, exe: &Path, stop: &Arc<AtomicBool>) -> Result<
     let raw = args.out.join("report.jsonl");
     let (known, mut recorder) = record(args, &raw, manifest)?;
     announce(&known, placement);
-    let mut runner = Runner::new(plan, exe, &room.0, placement, Arc::clone(stop));
+    let mut runner = Runner::new(plan, exe, room.path(), placement, Arc::clone(stop));
     let live = Live::new(&known.manifest);
     let shown = args.live.live.map(|address| live::open(address, &live)).transpose()?;
     let mut face: Box<dyn Observer> = match Screen::open(&live) {
         Some(screen) => Box::new(screen),
-        None => Box::new(Lines::new()),
+        None => Box::new(Lines::default()),
     };
     let mut observer = live::Both(face.as_mut(), live.clone());
     let mut outcome = lab::race::go_on(known, &mut runner, &mut recorder, &mut observer, stop)?;

@@ -1,18 +1,13 @@
 //! `roundhouse serve`: a service on an engine, from the command line to the last save.
 //!
-//! Each service is a file: its flags, its state, and the call of [`server::ServerArgs::run`], which
-//! all share.
+//! Each service is a file: its flags, its state, and the call of [`::server::ServerArgs::run`],
+//! which all share.
 
 mod echo;
 mod game;
 mod http;
-mod library;
-pub(crate) mod media;
+mod media;
 mod probe;
-mod reload;
-mod rings;
-mod server;
-mod staff;
 pub(crate) mod stock;
 
 use std::process::ExitCode;

@@ -13,6 +13,7 @@
 
 pub mod block;
 pub mod census;
+pub mod command;
 pub mod condition;
 pub mod cost;
 pub mod doubts;
@@ -30,6 +31,7 @@ pub mod record;
 pub mod runner;
 pub mod seen;
 pub mod server;
+pub mod service;
 pub mod slice;
 pub mod trial;
 pub mod verdict;

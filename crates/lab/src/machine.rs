@@ -13,7 +13,7 @@ pub use hiccups::Hiccups;
 pub use kernel::Counters;
 
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 use std::{fs, io};
 
 /// A run's record of its machine, so that others can judge or repeat the run.
@@ -110,37 +110,12 @@ fn cpu_list(text: &str) -> Vec<usize> {
 
 /// The date and time now, UTC, as `2026-11-21T20:29:05Z` (RFC 3339).
 pub fn date_now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    date_of(since.as_secs())
-}
-
-/// Civil date from days since 1970 by eras of 400 years (Hinnant, *chrono-compatible low-level
-/// date algorithms*).
-fn date_of(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates() {
-        assert_eq!(date_of(0), "1970-01-01T00:00:00Z");
-        assert_eq!(date_of(951_782_400), "2000-02-29T00:00:00Z");
-        assert_eq!(date_of(1_795_292_945), "2026-11-21T20:29:05Z");
-    }
 
     #[test]
     fn lists_of_cores() {

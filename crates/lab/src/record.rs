@@ -177,8 +177,7 @@ fn found(word: &str) -> Option<PathBuf> {
     if word.contains('/') {
         return Some(PathBuf::from(word));
     }
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(word)).find(|path| path.is_file())
+    which::which(word).ok()
 }
 
 /// Writes one run.

@@ -61,25 +61,12 @@ impl FromStr for Mix {
     }
 }
 
-/// A duration such as `300ms`, `1.5s`, `2m`, `40us`, `1h`; a bare number is seconds.
+/// A duration, by [`wire::conf::span`].
 ///
 /// # Errors
 /// The text is no duration, is negative, or is longer than a day.
 pub fn span(text: &str) -> Result<Duration, Usage> {
-    let bad = || Usage(format!("expected a time such as 300ms, 1.5s, 2m, found `{text}`"));
-    let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let seconds = match unit.trim() {
-        "us" => 1e-6,
-        "ms" => 1e-3,
-        "s" | "" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(bad()),
-    };
-    let seconds = seconds * number.trim().parse::<f64>().map_err(|_| bad())?;
-    let day = 86_400.0;
-    if (0.0..=day).contains(&seconds) { Ok(Duration::from_secs_f64(seconds)) } else { Err(bad()) }
+    wire::conf::span(text).map_err(Usage)
 }
 
 /// A rate per second, such as `5000`, `5k`, `100/s`, `1.5M/s`.
@@ -171,17 +158,6 @@ mod tests {
         assert_eq!("buy=1".parse(), mix(0, 1, 0));
         for bad in ["", "buy", "buy=0", "buy=-1", "bye=1", "buy=1,", "buy=1000001"] {
             assert!(bad.parse::<Mix>().is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn spans() {
-        for (text, ms) in [("300ms", 300), ("1.5s", 1500), ("2", 2000), ("1m", 60_000), ("0s", 0)] {
-            assert_eq!(span(text), Ok(Duration::from_millis(ms)), "{text}");
-        }
-        assert_eq!(span("40us"), Ok(Duration::from_micros(40)));
-        for bad in ["", "s", "1d", "-1s", "1e300s", "nan", "25h", "1 2s"] {
-            assert!(span(bad).is_err(), "{bad}");
         }
     }
 

@@ -24,6 +24,7 @@ use crate::law::Scale;
 use lab::machine::{Host, Placement, date_now};
 use lab::plan::{Arm, Provision};
 use lab::server::Server;
+use lab::service::Service;
 use serde::Serialize;
 use serde_json::json;
 use std::fs::{self, File, OpenOptions};
@@ -239,14 +240,7 @@ impl<'a> Stage<'a> {
 
     /// An arm of ours: `roundhouse serve stock` on `engine` with these flags.
     pub fn arm(&self, name: &str, flags: &str) -> Arm {
-        let words = format!("serve stock --port 0 --data {{dir}}/stock.txt {flags}");
-        let exe = self.settings.exe.display().to_string();
-        Arm {
-            name: name.to_string(),
-            command: [exe].into_iter().chain(words.split_whitespace().map(String::from)).collect(),
-            target: "stock://{address}".to_string(),
-            ..Arm::default()
-        }
+        Service::Stock.ours(&self.settings.exe, name, flags)
     }
 
     /// The initial book of every server: the course's ten stocks, plenty of each.

@@ -4,6 +4,8 @@
 //!   report     a run and its conclusions -> one HTML file, offline
 //!   live       a race while it runs -> a page, and the document that it draws
 //!   exhibit    a document of the museum -> one HTML file
+//!   export     a run as Markdown, CSV, JSON, JUnit; an exhibit as Markdown
+//!   terminal   the tables of both on a terminal
 //!   charts     plotly.js figures with their tables      strip     an interval as a little SVG
 //!   sample     a made-up race, for tests and previews
 //!   glossary   every term, explained                    words     numbers as people read them
@@ -17,6 +19,7 @@
 
 pub mod charts;
 mod exhibit;
+pub mod export;
 pub mod glossary;
 pub mod live;
 mod report;
@@ -24,6 +27,7 @@ pub mod sample;
 mod script;
 mod shell;
 mod strip;
+pub mod terminal;
 pub mod words;
 
 pub use exhibit::exhibit;

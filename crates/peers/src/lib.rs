@@ -11,6 +11,8 @@
 
 pub mod runtime;
 
+mod arms;
 mod presets;
 
-pub use presets::{NAMES, Service, Site, apache, preset};
+pub use arms::{by_flag, by_name, resolve};
+pub use presets::{NAMES, Site, apache, preset};

@@ -8,6 +8,7 @@ mod small;
 
 use anyhow::{Result, bail};
 use lab::plan::{Arm, Provision};
+use lab::service::Service;
 use std::path::Path;
 
 /// Every name that [`preset`] knows.
@@ -24,15 +25,6 @@ pub const NAMES: [&str; 11] = [
     "go",
     "node",
 ];
-
-/// The service to be raced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
-    /// The stock market: `show`, `buy`, `sell`.
-    Stock,
-    /// Files over HTTP.
-    Web,
-}
 
 /// The settings of the race that a preset needs.
 pub struct Site<'a> {
@@ -73,16 +65,6 @@ pub fn preset(name: &str, directives: &toml::Table, site: &Site<'_>) -> Result<A
         bail!("{name} does not serve {}", site.service.name());
     }
     Ok(Arm { name: name.to_string(), ..arm })
-}
-
-impl Service {
-    /// Its name in plans.
-    pub fn name(self) -> &'static str {
-        match self {
-            Service::Stock => "stock",
-            Service::Web => "web",
-        }
-    }
 }
 
 /// The words of a command.

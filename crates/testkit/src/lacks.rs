@@ -44,9 +44,7 @@ fn verdict(rows: &str, what: &str, is_ci: bool) -> Result<(), String> {
 
 /// The path of a program: on the search path, or where Debian keeps servers.
 pub fn program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
-    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
+    which::which(name).or_else(|_| which::which_in(name, Some("/usr/sbin"), "/")).ok()
 }
 
 /// Whether a program is installed; skips where it is not.

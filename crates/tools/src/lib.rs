@@ -1,28 +1,37 @@
-//! The tools around a server: its administration, its clients, and path searches on maps.
+//! The tools around a server: its clients, path searches on maps, checks of machines and senders.
 //!
 //! Each command of `roundhouse` that is a program of its own lives here with its arguments, and
-//! `cli` calls it. Commands that only start a server or a measurement are in `cli`.
+//! `cli` calls it. Commands that only start a server or a measurement are in `cli`; what they need
+//! of the machine is here.
 //!
 //! | module | what |
 //! |---|---|
-//! | `admin` | the administration of a server: its place, its answers |
-//! | `top` | a client of the administration, as a screen |
+//! | `top` | a client of a server's administration, as a screen |
 //! | `client`, `course` | clients of the stock market, for people and as the course has them |
 //! | `walk` | a client of the game |
-//! | `play` | a receiver of media that measures instead of playing |
+//! | `play`, `cast` | a receiver of media that measures it; a sender to any address |
+//! | `senders` | the ways in which packets leave, and the laboratory that compares them |
+//! | `doctor` | what a machine can measure |
+//! | `architectures` | the table of engines |
 //! | `path` | shortest paths: found, checked, drawn, edited in a browser |
 //! | `progress` | the live view of a load |
-//! | `serve` | files, access log, keys and Apache configurations for servers |
+//! | `race`, `live` | a race's book of stocks and directory; its view on a terminal, in a browser |
+//! | `serve` | files, access log, certificates and live sources for our services |
 //! | `screen`, `interrupt` | the terminal and Ctrl-C, for all of them |
 
-pub mod admin;
+pub mod architectures;
+pub mod cast;
 pub mod client;
 pub mod course;
+pub mod doctor;
 pub mod interrupt;
+pub mod live;
 pub mod path;
 pub mod play;
 pub mod progress;
+pub mod race;
 pub mod screen;
+pub mod senders;
 pub mod serve;
 pub mod top;
 pub mod walk;

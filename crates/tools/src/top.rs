@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             [] => bail!(
                 "expected a running server in {}, found none: start one with \
                  `roundhouse serve`, or name the socket of its administration",
-                crate::admin::folder().display()
+                server::admin::folder().display()
             ),
             many => {
                 let lines: Vec<String> = many.iter().map(Link::described).collect();

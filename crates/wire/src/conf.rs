@@ -22,7 +22,7 @@ mod settings;
 
 pub use fault::{BadConf, Fault, Kind};
 pub(crate) use fuzz::fuzz;
-pub use settings::{NAME_MAX, Setting, Settings, flag_of};
+pub use settings::{NAME_MAX, Setting, Settings, flag_of, span};
 
 use crate::text;
 

@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("index", &["stats"], &[]),
     ("services", &["seam", "wire", "memory", "index", "grid", "stats"], &["sim"]),
     ("engines", &["seam", "sys", "memory", "meter"], &["services", "sim", "load", "stats"]),
+    ("server", &["engines", "memory", "seam", "sys", "wire"], &[]),
     ("pacing", &["engines", "memory", "seam", "sys"], &["stats"]),
     ("sim", &["seam", "stats"], &[]),
     ("load", &["seam", "wire", "sys", "meter", "stats"], &[]),
@@ -26,7 +27,10 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("museum", &["document", "lab", "meter", "peers", "memory", "index", "grid", "stats"], &[]),
     (
         "tools",
-        &["seam", "wire", "sys", "memory", "services", "engines", "grid", "load", "meter", "stats"],
+        &[
+            "seam", "wire", "sys", "memory", "services", "engines", "server", "pacing", "grid",
+            "load", "lab", "pages", "meter", "stats",
+        ],
         &[],
     ),
     ("peers", &["lab"], &["testkit"]),

@@ -1,12 +1,14 @@
 //! From the command line, a plan file or an earlier record to a plan.
 
 use super::Args;
-use super::service::{self, CONNECTIONS, ROUND_TRIPS, Service};
 use anyhow::{Context, Result, bail};
-use lab::file::{Many, PlanFile, PointSpec, either};
-use lab::plan::{Model, Plan};
+use engines::PRESETS;
+use lab::file::{ArmSpec, Many, PlanFile, PointSpec, either};
+use lab::plan::{Arm, Model, Plan, Provision};
+use lab::service::{CONNECTIONS, ROUND_TRIPS, Service};
 use std::path::Path;
 use std::time::Duration;
+use tools::race::book;
 
 /// The default number of blocks. The default race compares three engines with a fourth at two load
 /// points in two metrics: 12 comparisons, times the smallest p of ten blocks, 2 / 1024, is 0.023.
@@ -44,25 +46,44 @@ fn from_flags(args: &Args, service: Service, exe: &Path) -> Result<Plan> {
     let mut file = PlanFile { blocks: Some(BLOCKS), ..PlanFile::default() };
     file.arm = arms(args)?;
     if file.arm.is_empty() {
-        file.arm = service.arms().iter().map(|name| service::by_name(name)).collect();
+        file.arm = service.arms().iter().map(|name| peers::by_name(name)).collect();
     }
     file.point = points(args, service);
     let names: Vec<&str> = file.arm.iter().map(|arm| arm.title()).collect();
     file.question = Some(service.question(&either(&names)));
-    let mut plan = file.plan(Path::new("."), Vec::new(), |spec| service.resolve(exe, spec))?;
+    let mut plan = file.plan(Path::new("."), Vec::new(), |spec| resolved(service, exe, spec))?;
     for point in &mut plan.points {
         mixed(point, args, service);
     }
-    plan.files = service.files(args.sizes.data.as_deref())?;
+    plan.files = files(service, args.sizes.data.as_deref())?;
     Ok(plan)
 }
 
+/// The arm of a specification; that of an engine says where the engine comes from.
+fn resolved(service: Service, exe: &Path, spec: &ArmSpec) -> Result<Arm> {
+    let mut arm = peers::resolve(service, exe, spec)?;
+    let preset = PRESETS.iter().find(|preset| Some(preset.name) == spec.engine.as_deref());
+    if let Some(preset) = preset {
+        // The source in brackets is for the reader of the presets.
+        arm.note = preset.from.split(" (").next().unwrap_or_default().to_string();
+    }
+    Ok(arm)
+}
+
+/// The files that every trial finds in its directory.
+fn files(service: Service, data: Option<&Path>) -> Result<Vec<Provision>> {
+    Ok(vec![match service {
+        Service::Stock => book(data)?,
+        Service::Web => Service::page(data)?,
+    }])
+}
+
 /// The arms that flags name.
-fn arms(args: &Args) -> Result<Vec<lab::file::ArmSpec>> {
+fn arms(args: &Args) -> Result<Vec<ArmSpec>> {
     let named = args.arms.iter().flatten().filter(|name| !name.is_empty());
-    let mut arms: Vec<_> = named.map(|name| service::by_name(name)).collect();
+    let mut arms: Vec<_> = named.map(|name| peers::by_name(name)).collect();
     for named in &args.arm {
-        arms.push(service::by_flag(named)?);
+        arms.push(peers::by_flag(named)?);
     }
     Ok(arms)
 }
@@ -139,12 +160,12 @@ fn from_file(args: &Args, path: &Path, exe: &Path) -> Result<Plan> {
     for arm in file.arm.iter_mut().filter(|arm| arm.engine.is_some()) {
         arm.args = [&file.args[..], &arm.args[..]].concat();
     }
-    let mut plan = file.plan(folder, service.points(), |spec| service.resolve(exe, spec))?;
+    let mut plan = file.plan(folder, service.points(), |spec| resolved(service, exe, spec))?;
     for point in &mut plan.points {
         mixed(point, args, service);
     }
     let data = file.data.as_ref().map(|data| folder.join(data));
-    let own = service.files(args.sizes.data.as_deref().or(data.as_deref()))?;
+    let own = files(service, args.sizes.data.as_deref().or(data.as_deref()))?;
     // The plan's own files win over the service's of the same name.
     let has = |name: &str| plan.files.iter().any(|file| file.name == name);
     let missing: Vec<_> = own.into_iter().filter(|file| !has(&file.name)).collect();
@@ -247,6 +268,13 @@ mod tests {
         let words = [&["race"], words].concat();
         let line = Line::try_parse_from(words).expect("a race's arguments");
         plan(&line.args, Path::new("/bin/roundhouse")).expect("a plan")
+    }
+
+    #[test]
+    fn an_arm_of_ours_says_where_its_engine_comes_from() {
+        let arm = resolved(Service::Stock, Path::new("/bin/r"), &peers::by_name("epoll"));
+        let note = arm.expect("an engine").note;
+        assert!(note.starts_with("one event loop") && !note.contains('('), "{note}");
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! `roundhouse report`: draws the report of a race again from its raw data.
 
-use super::out;
 use super::show;
 use anyhow::{Context, Result, bail};
 use lab::condition::Condition;
 use lab::doubts::doubts;
 use lab::record::{Run, read};
 use lab::verdict::analyse;
+use pages::export;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -97,10 +97,10 @@ impl Files {
             Ok(())
         };
         put(&self.html, &|| Ok(pages::report(run, &summary, &doubts)?))?;
-        put(&self.md, &|| Ok(out::markdown(run, &summary, &doubts)))?;
-        put(&self.csv, &|| Ok(out::csv(run)))?;
-        put(&self.json, &|| out::json(run, &summary, &doubts))?;
-        put(&self.junit, &|| Ok(out::junit(run, &summary, conditions)))?;
-        put(&self.schema, &|| Ok(out::SCHEMA_TEXT.to_string()))
+        put(&self.md, &|| Ok(export::markdown(run, &summary, &doubts)))?;
+        put(&self.csv, &|| Ok(export::csv(run)))?;
+        put(&self.json, &|| Ok(export::json(run, &summary, &doubts)?))?;
+        put(&self.junit, &|| Ok(export::junit(run, &summary, conditions)))?;
+        put(&self.schema, &|| Ok(export::SCHEMA_TEXT.to_string()))
     }
 }

@@ -1,12 +1,12 @@
 //! The output at the end of a race: tables, doubts, conditions, files.
 
-use super::table;
 use anyhow::{Context, Result, anyhow};
 use lab::condition::{Answer, Condition};
 use lab::doubts::{Doubt, Weight, doubts};
 use lab::plan::Plan;
 use lab::record::Run;
 use lab::verdict::{Summary, analyse};
+use pages::terminal;
 use std::path::Path;
 
 /// The conclusions.
@@ -44,8 +44,8 @@ fn print(plan: &Plan, run: &Run, summary: &Summary) {
     let colour = tools::screen::has_colours();
     println!("{}", plan.question);
     println!("{} · plan {} · seed {}\n", plan.label, run.manifest.plan_hash, plan.seed);
-    println!("{}\n", table::tables(summary, &plan.baseline, colour).trim_end());
-    let more = table::further(run, summary, colour);
+    println!("{}\n", terminal::tables(summary, &plan.baseline, colour).trim_end());
+    let more = terminal::further(run, summary, colour);
     if !more.is_empty() {
         println!("{}\n", more.trim_end());
     }

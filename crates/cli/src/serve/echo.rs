@@ -8,9 +8,8 @@ use anyhow::{Result, anyhow};
 use engines::{Assets, Handover, StateStore};
 use services::echo::{CloseReason, Echo, Options, Register};
 
-use super::library::LibraryArgs;
-use super::server::{ServerArgs, ServiceInstance};
-use tools::serve::console::Console;
+use server::console::Console;
+use server::{LibraryArgs, ServerArgs, ServiceInstance};
 
 /// The port without --port.
 const PORT: u16 = 6001;
@@ -42,6 +41,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         state: &register,
         assets: &Assets::default(),
         handover: handover.as_ref(),
+        grammar: crate::grammar,
     };
     let dismiss = || match register.dismiss_first() {
         Some(id) => format!("session {id} will be disconnected"),

@@ -8,13 +8,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use engines::{Assets, Handover, Refused, StateStore};
 use grid::movingai::Map;
-use load::parse::span;
 use services::game::packet::Bye;
 use services::game::{Game, Options, Terrain, World};
+use wire::conf::span;
 
-use super::library::LibraryArgs;
-use super::server::{ServerArgs, ServiceInstance};
-use tools::serve::console::Console;
+use server::console::Console;
+use server::{LibraryArgs, ServerArgs, ServiceInstance};
 
 /// The port without --port.
 const PORT: u16 = 6002;
@@ -79,6 +78,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         state: &world,
         assets: &Assets::default(),
         handover: None,
+        grammar: crate::grammar,
     };
     let dismiss = || match world.dismiss_first() {
         Some(id) => format!("session {id} will be disconnected"),

@@ -1,24 +1,24 @@
 //! `roundhouse serve http`: files and the routes of a demonstration over HTTP/1.1.
 
-mod proof;
-
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use engines::{Assets, Handover, Refused, Renew, Shape};
-use load::parse::span;
 use memory::Region;
-use seam::{Instant, Service};
+use seam::Service;
 use services::tls::Tls;
 use services::web::{ErrorPage, Format, Journal, Options, Web, media_type};
 
-use super::server::{ServerArgs, ServiceInstance};
+use server::{ServerArgs, ServiceInstance};
 use tools::serve::access_log::AccessLog;
+use tools::serve::certificate::CertificateArgs;
 use tools::serve::site::Site;
+use tools::serve::wall_clock;
+use wire::conf::span;
 
 /// The port without --port.
 const PORT: u16 = 8080;
@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, default_value_t, value_name = "FORMAT")]
     log_format: Format,
     #[command(flatten)]
-    proof: proof::Flags,
+    proof: CertificateArgs,
     /// The page for a status of 400 or more, as 404=FILE; may be repeated
     #[arg(long, value_name = "STATUS=FILE")]
     error_page: Vec<PageFlag>,
@@ -115,7 +115,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         body_grace: if args.body_rate == 0 { Duration::MAX } else { args.body_grace },
         body_rate: args.body_rate,
         record: args.access_log.as_ref().map(|_| args.log_format),
-        wall: (Instant::from_ns(sys::clock::now_ns()), wall_ns()),
+        wall: wall_clock(),
         error_pages: args.error_page.iter().map(PageFlag::page).collect::<Result<_>>()?,
         ..Options::default()
     };
@@ -154,12 +154,14 @@ fn serve<S: Service<State = Journal>>(
     renew: Option<&Renew<'_>>,
 ) -> Result<ExitCode> {
     let assets = &Assets::default();
-    let instance = ServiceInstance { name, port: PORT, service, state, assets, handover };
+    let instance = ServiceInstance {
+        name,
+        port: PORT,
+        service,
+        state,
+        assets,
+        handover,
+        grammar: crate::grammar,
+    };
     server.run_renewed(shape, &instance, log, renew)
-}
-
-/// Nanoseconds since 1970.
-fn wall_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

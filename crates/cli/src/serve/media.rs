@@ -1,29 +1,26 @@
 //! `roundhouse serve media`: files of sound and pictures, and live sources, over RTSP and RTP.
 
-pub(crate) mod source;
-
-use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use engines::status::Gauge;
-use engines::{Assets, Handover, StateStore};
-use load::parse::span;
+use engines::{Assets, Handover, Refused};
 use memory::{Placement, Region};
 use pacing::{PacedRunner, Sender, StreamSockets, StreamStats};
-use seam::Instant;
 use services::media::live::Source;
 use services::media::{Credentials, Groups, Media, Options, Orders};
 
-use super::server::{ServerArgs, ServiceInstance, usage};
-use crate::rank::RankArgs;
-use source::SourceFlag;
+use server::{ServerArgs, ServiceInstance};
+use tools::senders::RankArgs;
 use tools::serve::site::Site;
+use tools::serve::source::{self, SourceFlag};
+use tools::serve::streams::{StreamMetrics, report};
+use tools::serve::{folder_of, secret, wall_clock};
+use wire::conf::span;
 
 /// The default port: RTSP's own needs a privilege.
 const PORT: u16 = 8554;
@@ -135,21 +132,16 @@ impl FromStr for UserFlag {
 
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let shape = match args.server.shape() {
-        Ok(shape) => shape,
-        Err(refused) => return Ok(usage(&refused.to_string())),
-    };
+    let shape = args.server.shape()?;
     let (sources, paths) = parted(&args);
-    let (dir, mut only) = match chosen(&paths) {
-        Ok(chosen) => chosen,
-        Err(reason) => return Ok(usage(&reason)),
-    };
+    let (dir, mut only) = chosen(&paths).map_err(Refused)?;
     if let Some(reason) = doubled(&sources).or_else(|| ungrouped(&args)) {
-        return Ok(usage(&reason));
+        return Err(Refused(reason).into());
     }
     let list = match &args.playlist {
         Some(_) if only.is_empty() => {
-            return Ok(usage("expected files for --playlist, in their order, found none"));
+            let reason = "expected files for --playlist, in their order, found none";
+            return Err(Refused(reason.to_owned()).into());
         }
         Some(name) => Some((name.clone(), only.clone())),
         None => None,
@@ -186,20 +178,25 @@ pub fn run(args: Args) -> Result<ExitCode> {
         state: &orders,
         assets: &Assets::default(),
         handover: handover.as_ref(),
+        grammar: crate::grammar,
     };
     let Some(sockets) = &sockets else {
-        return args.server.run(&shape, &instance, &mut Teller { service: &service, stats: None });
+        return args.server.run(
+            &shape,
+            &instance,
+            &mut StreamMetrics::new(service.sources(), None),
+        );
     };
     let mut stats: Region<StreamStats> =
         Region::place(shape.placement()).context("cannot place the figures in memory")?;
     stats.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
     let runner = PacedRunner::new((&service, &*orders), args.sender, sockets, &stats)
         .ranked(args.rank.rank());
-    let mut teller = Teller { service: &service, stats: Some(&stats) };
+    let mut metrics = StreamMetrics::new(service.sources(), Some(&stats));
     let mut others = sockets.fds().to_vec();
     others.extend(service.sources().iter().filter_map(Source::fd));
-    let exit = args.server.run_with_extra(&shape, &instance, (&runner, &others), &mut teller);
-    tell(&stats);
+    let exit = args.server.run_with_extra(&shape, &instance, (&runner, &others), &mut metrics);
+    report(&stats);
     exit
 }
 
@@ -225,7 +222,7 @@ fn choices(args: &Args) -> Options {
             only: args.group_only,
         }),
         credentials: args.user.clone().map(|UserFlag(it)| it),
-        wall: (Instant::from_ns(sys::clock::now_ns()), wall_ns()),
+        wall: wall_clock(),
         live: args.live,
         repeat: args.repeat,
         session_timeout: args.session_timeout,
@@ -287,96 +284,6 @@ fn doubled(sources: &[SourceFlag]) -> Option<String> {
     })
 }
 
-/// Prints how late packets left, if there were any.
-pub(crate) fn tell(stats: &StreamStats) {
-    let (packets, failed) = (stats.packets.read(), stats.failed.read());
-    if packets == 0 {
-        return;
-    }
-    let ms = |share| stats.quantile(share).map(|late| late.as_secs_f64() * 1e3);
-    let late = match (ms(0.5), ms(0.99), ms(0.999)) {
-        (Some(half), Some(most), Some(tail)) => format!(
-            "lateness p50 {half:.3} ms, p99 {most:.3} ms, p99.9 {tail:.3} ms, {} later than 10 ms",
-            stats.late.read()
-        ),
-        _ => "the kernel sent them and does not report when".to_owned(),
-    };
-    eprintln!("{packets} packets in {} calls, {failed} not sent; {late}", stats.calls.read());
-}
-
-/// Keeps nothing, and reports on streams.
-struct Teller<'a> {
-    service: &'a Media<Site>,
-    stats: Option<&'a StreamStats>,
-}
-
-impl StateStore<Orders> for Teller<'_> {
-    fn is_changed(&mut self, _orders: &Orders) -> bool {
-        false
-    }
-
-    fn save(&mut self, _orders: &Orders) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn every(&self) -> Option<Duration> {
-        None
-    }
-
-    fn gauges(&self, orders: &Orders) -> Vec<Gauge> {
-        let gauge = |name: &str, help: &str, value: u64, is_total| Gauge {
-            name: format!("media_{name}"),
-            help: help.to_owned(),
-            labels: Vec::new(),
-            value: value as f64,
-            is_total,
-        };
-        let mut gauges = Vec::new();
-        for source in self.service.sources() {
-            let (count, (astray, late)) = (source.ring().count(), source.ring().troubles());
-            let labels = vec![("source".to_owned(), source.name().to_owned())];
-            let of = |name: &str, help: &str, value: u64| Gauge {
-                labels: labels.clone(),
-                ..gauge(name, help, value, true)
-            };
-            gauges.extend([
-                of("source_datagrams", "Datagrams that came in", count),
-                of("source_astray", "Bytes that were no packet", astray),
-                of("source_late", "Times that the source was late", late),
-            ]);
-        }
-        let set_up = orders.count() as u64;
-        gauges.push(gauge("transmissions", "Tracks set up for UDP", set_up, false));
-        let totals = orders.heard();
-        let (lost, share) = (totals.lost.max(0) as u64, u64::from(totals.lost_share) * 100 / 256);
-        let trip = totals.round_trip.as_micros() as u64;
-        gauges.extend([
-            gauge("heard", "Transmissions of which receivers report", totals.reporting, false),
-            gauge("heard_lost", "Packets that they miss", lost, false),
-            gauge("heard_lost_percent", "The most that one missed lately", share, false),
-            gauge("round_trip_us", "The longest way there and back, in us", trip, false),
-        ]);
-        if let Some(stats) = self.stats {
-            gauges.extend([
-                gauge("streams", "Streams running", stats.running(), false),
-                gauge("packets", "Packets that the kernel took", stats.packets.read(), true),
-                gauge("calls", "System calls that took them", stats.calls.read(), true),
-                gauge("failed", "Packets that could not leave", stats.failed.read(), true),
-                gauge("late", "Packets later than 10 ms", stats.late.read(), true),
-                gauge("reports", "Datagrams heard", stats.received.read(), true),
-            ]);
-            // Where the kernel paces, the moment of leaving is unknown.
-            let us = |share| stats.quantile(share).map(|late| late.as_micros() as u64);
-            let half =
-                us(0.5).map(|us| gauge("lateness_p50_us", "Half were not later, in us", us, false));
-            let most = us(0.99)
-                .map(|us| gauge("lateness_p99_us", "99 of 100 were not later, in us", us, false));
-            gauges.extend(half.into_iter().chain(most));
-        }
-        gauges
-    }
-}
-
 /// The folder, and the files of it that are served if not all are.
 fn chosen(paths: &[PathBuf]) -> Result<(PathBuf, Vec<String>), String> {
     let folder = match paths {
@@ -398,23 +305,4 @@ fn chosen(paths: &[PathBuf]) -> Result<(PathBuf, Vec<String>), String> {
         }
     }
     Ok((folder.to_path_buf(), only))
-}
-
-pub(crate) fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Random bytes from the kernel.
-pub(crate) fn secret() -> Result<[u8; 16]> {
-    let mut secret = [0; 16];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut file| file.read_exact(&mut secret))
-        .context("cannot read /dev/urandom, which names of sessions are drawn from")?;
-    Ok(secret)
-}
-
-/// Nanoseconds since 1970.
-pub(crate) fn wall_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

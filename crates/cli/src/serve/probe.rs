@@ -11,7 +11,7 @@ use memory::Region;
 use seam::laws::probe::{Probe, World, asset};
 use seam::laws::{Watched, panicking};
 
-use super::server::{ServerArgs, ServiceInstance};
+use server::{ServerArgs, ServiceInstance};
 
 /// The flags of the probe.
 #[derive(clap::Args)]
@@ -24,10 +24,10 @@ pub struct Args {
     #[arg(long)]
     narrow: bool,
     /// How long a fresh connection may be silent
-    #[arg(long, value_parser = load::parse::span, value_name = "TIME")]
+    #[arg(long, value_parser = wire::conf::span, value_name = "TIME")]
     patience: Option<Duration>,
     /// How often the world ticks
-    #[arg(long, value_parser = load::parse::span, value_name = "TIME")]
+    #[arg(long, value_parser = wire::conf::span, value_name = "TIME")]
     tick: Option<Duration>,
     #[command(flatten)]
     server: ServerArgs,
@@ -51,6 +51,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         state: &state,
         assets: &assets,
         handover: None,
+        grammar: crate::grammar,
     };
     args.server.run(&shape, &instance, &mut NoStateStore)
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use engines::status::Gauge;
 use engines::{Assets, Handover, Refused, StateStore};
-use load::parse::span;
 use seam::{SHARDS_MAX, WorkerId};
 use services::stock::{Index, Lock, Market, Options, Order, Stock};
+use wire::conf::span;
 use wire::framing::Framing;
 
-use super::server::{ServerArgs, ServiceInstance};
+use server::{ServerArgs, ServiceInstance};
 
 /// The default port.
 const PORT: u16 = 6000;
@@ -93,6 +93,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         state: &market,
         assets: &Assets::default(),
         handover: handover.as_ref(),
+        grammar: crate::grammar,
     };
     args.server.run(&shape, &instance, &mut ledger)
 }

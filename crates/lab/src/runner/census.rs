@@ -75,10 +75,7 @@ impl Runner {
 
 impl Tool {
     fn found() -> Option<Tool> {
-        let there = |name: &str| {
-            let folders = std::env::var_os("PATH").unwrap_or_default();
-            std::env::split_paths(&folders).any(|folder| folder.join(name).is_file())
-        };
+        let there = |name: &str| which::which(name).is_ok();
         match (there("strace"), there("perf")) {
             (true, _) => Some(Tool::Strace),
             (false, true) => Some(Tool::Perf),

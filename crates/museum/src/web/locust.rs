@@ -47,10 +47,7 @@ pub struct FirstError {
 pub fn program() -> Option<PathBuf> {
     let named = std::env::var("ROUNDHOUSE_LOCUST").unwrap_or_default();
     let named = named.rsplit(':').find(|it| !it.is_empty()).map(PathBuf::from);
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let found =
-        || std::env::split_paths(&paths).map(|it| it.join("locust")).find(|it| it.is_file());
-    named.filter(|it| it.is_file()).or_else(found)
+    named.filter(|it| it.is_file()).or_else(|| which::which("locust").ok())
 }
 
 /// Runs a swarm of `users`, which grows by `rate` a second, against a server for `span`.

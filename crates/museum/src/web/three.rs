@@ -187,8 +187,7 @@ fn swarmed(terms: &Terms) -> impl Iterator<Item = (Course, &'static str)> {
 }
 
 fn python() -> bool {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&paths).any(|it| it.join("python3").is_file())
+    which::which("python3").is_ok()
 }
 
 impl Course {

@@ -146,10 +146,7 @@ pub fn computing(module: &str, directives: &toml::Table) -> Result<Arm> {
 /// # Errors
 /// The missing program or module, with the places that were searched.
 pub fn is_here() -> Result<()> {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let exists =
-        |name: &&str| std::env::split_paths(&folders).any(|folder| folder.join(name).is_file());
-    if !PROGRAMS.iter().any(exists) {
+    if !PROGRAMS.iter().any(|name| which::which(name).is_ok()) {
         bail!("expected a program out of {} on the path, found none", PROGRAMS.join(", "));
     }
     for name in ["lua", "cgi", "cgid", "mpm_worker"] {
@@ -180,11 +177,7 @@ pub(super) fn arm(module: &str, directives: &toml::Table) -> Result<Arm> {
         "Listen 127.0.0.1:{port}\nDocumentRoot {dir}/www\n\
          <Directory {dir}/www>\n    Require all granted\n    AllowOverride None\n</Directory>\n",
     );
-    let exists = |name: &&&str| {
-        let folders = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&folders).any(|folder| folder.join(name).is_file())
-    };
-    let program = PROGRAMS.iter().find(exists).unwrap_or(&PROGRAMS[0]);
+    let program = PROGRAMS.iter().find(|name| which::which(name).is_ok()).unwrap_or(&PROGRAMS[0]);
     Ok(Arm {
         command: words(&[program, "-d", "{dir}", "-f", "{dir}/httpd.conf", "-D", "FOREGROUND"]),
         target: "http://{address}/".to_string(),

@@ -3,7 +3,7 @@
 //! A shell of the arm starts the server behind the proxy and then becomes haproxy. The lab sees one
 //! process tree, so its cost is that of both. `back` names the engine of that server.
 
-use super::{Service, Site, file, merged, words};
+use super::{Site, file, merged, words};
 use anyhow::{Result, bail};
 use lab::plan::Arm;
 use std::fmt::Write;
@@ -54,15 +54,11 @@ pub(super) fn arm(site: &Site<'_>, directives: &toml::Table) -> Result<Arm> {
     }
     text.push_str("listen front\n    bind 127.0.0.1:{port} backlog 4096\n");
     text.push_str("    server back \"127.0.0.1:${BACK}\"\n");
-    let (serve, target) = match site.service {
-        Service::Stock => ("serve stock --port 0 --data {dir}/stock.txt", "stock://{address}"),
-        Service::Web => ("serve web --port 0 --root {dir}/www", "http://{address}/"),
-    };
     let script = SCRIPT.replace("EXE", &site.exe.display().to_string());
-    let script = script.replace("SERVE", &format!("{serve} --engine {back}"));
+    let script = script.replace("SERVE", &format!("{} --engine {back}", site.service.words()));
     Ok(Arm {
         command: words(&["sh", "{dir}/front.sh"]),
-        target: target.to_string(),
+        target: site.service.target().to_string(),
         note: format!("haproxy in front of our {back} engine; the cost is that of both"),
         files: vec![file("haproxy.cfg", text), file("front.sh", script)],
         ..Arm::default()

@@ -101,8 +101,7 @@ fn built(
 
 /// Whether a tool is installed.
 fn tool(name: &str) -> Result<()> {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    match std::env::split_paths(&folders).any(|folder| folder.join(name).is_file()) {
+    match which::which(name).is_ok() {
         true => Ok(()),
         false => bail!("expected `{name}` in PATH, found none: install it or leave this arm out"),
     }

@@ -37,7 +37,7 @@ fn arm(name: &str, directives: &str, room: &Room, service: Service) -> Result<Ar
 
 fn text(arm: &Arm) -> String {
     let files: Vec<&str> = arm.files.iter().map(|file| file.text.as_str()).collect();
-    format!("{}\n{}", arm.command.join(" "), files.join("\n"))
+    format!("{}\n{}\n{}", arm.command.join(" "), arm.target, files.join("\n"))
 }
 
 #[test]
@@ -59,6 +59,8 @@ fn directives_have_the_last_word() {
     check("redis", Service::Stock, "io-threads = 2", &["--io-threads 2", "--save  --append"]);
     let want = ["--engine uring", "timeout client 60s", "127.0.0.1:${BACK}"];
     check("haproxy", Service::Stock, "back = 'uring'", &want);
+    let want = ["serve http {dir}/www --port 0 --engine epoll", "http://{address}/"];
+    check("haproxy", Service::Web, "back = 'epoll'", &want);
 }
 
 #[test]

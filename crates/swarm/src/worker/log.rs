@@ -2,6 +2,7 @@
 
 use crate::crew::Level;
 use std::collections::VecDeque;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// The number of lines that are kept. Each log message carries all of them, because it replaces the
 /// previous one.
@@ -38,25 +39,9 @@ impl Log {
 
 /// A Unix time (s) as `2026-11-21 23:36:39,123` in UTC.
 fn date(unix: f64) -> String {
-    let ms = (unix.max(0.0) * 1000.0) as u64;
-    let (days, second) = (ms / 86_400_000, ms / 1000 % 86_400);
-    let (year, month, day) = civil(days);
-    let (hour, minute, rest) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{rest:02},{:03}", ms % 1000)
-}
-
-/// The date of a day since 1970-01-01. Years are counted from March, so that the leap day is the
-/// last of its year, and in eras of 400 years of 146,097 days (H. Hinnant, "chrono-Compatible
-/// Low-Level Date Algorithms", `civil_from_days`).
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march + 2) / 5 + 1;
-    let month = if march < 10 { march + 3 } else { march - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, day)
+    let since = Duration::from_millis((unix.max(0.0) * 1000.0) as u64);
+    let date = humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string();
+    date.replace('T', " ").replace('.', ",").replace('Z', "")
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use crate::admin::{Place, ServerStatus, folder};
+use server::admin::{Place, ServerStatus, folder};
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -8,7 +8,7 @@ use engines::status::Worker;
 use meter::proc::{Memory, TreeCost};
 use serde_json::{Value, json};
 
-use crate::admin::ServerStatus;
+use server::admin::ServerStatus;
 
 /// The number of rates kept for the chart.
 const POINTS_MAX: usize = 120;

@@ -1,5 +1,7 @@
 //! Lines of `name = value`, with comments.
 
+use std::time::Duration;
+
 use super::fault::shown;
 use super::{BadConf, Fault, decoded};
 
@@ -60,6 +62,21 @@ pub fn flag_of(word: &str) -> Option<bool> {
         "0" | "false" | "no" | "off" => Some(false),
         _ => None,
     }
+}
+
+/// The longest duration of a setting.
+const SPAN_MAX: Duration = Duration::from_secs(86_400);
+
+/// A duration of at most a day, such as `300ms`, `1.5s`, `2m`, `1h 30m`; a bare number is seconds.
+///
+/// # Errors
+/// The text is no duration, is negative, or is longer than a day: what was expected and found.
+pub fn span(text: &str) -> Result<Duration, String> {
+    let seconds = text.trim().parse().ok().and_then(|it| Duration::try_from_secs_f64(it).ok());
+    let found = seconds.or_else(|| humantime::parse_duration(text).ok());
+    found
+        .filter(|span| *span <= SPAN_MAX)
+        .ok_or_else(|| format!("expected a time such as 300ms, 1.5s, 2m, found `{text}`"))
 }
 
 /// Whether a name may contain `c`.
@@ -184,8 +201,9 @@ fn is_blank(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{NAME_MAX, Settings};
+    use super::{NAME_MAX, Settings, span};
     use crate::conf::FILE_MAX;
+    use std::time::Duration;
 
     /// The settings file of the portfolio's server.
     const SERVER: &str = "// \u{c11c}\u{bc84} \u{c124}\u{c815}\r\n\
@@ -274,5 +292,17 @@ mod tests {
         check_refused(vec![b' '; FILE_MAX + 1], "1:1: expected at most 1048576 bytes");
         check("a".repeat(NAME_MAX) + " = 1", &[(&"a".repeat(NAME_MAX), "1")]);
         check(vec![b' '; FILE_MAX], &[]);
+    }
+
+    #[test]
+    fn spans() {
+        for (text, ms) in [("300ms", 300), ("1.5s", 1500), ("2", 2000), ("1m", 60_000), ("0s", 0)] {
+            assert_eq!(span(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        assert_eq!(span("40us"), Ok(Duration::from_micros(40)));
+        assert_eq!(span("1h 30m"), Ok(Duration::from_secs(5400)));
+        for bad in ["", "s", "2d", "-1", "-1s", "1e300s", "nan", "inf", "25h", "1x"] {
+            assert!(span(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -1,0 +1,228 @@
+//! Tables on the terminal: verdicts first, then curves, costs and system calls.
+
+use crate::words;
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width};
+use lab::census::Census;
+use lab::record::Run;
+use lab::verdict::{ArmSummary, Light, Metric, Place, PointSummary, Summary, Sweep, Verdict};
+use std::fmt::Write;
+
+/// Column widths, padding included, with which no cell wraps: `≥ 0.99× [0.87, 1.61]`.
+const WIDTHS: [u16; 10] = [14, 12, 9, 9, 9, 10, 9, 26, 26, 20];
+
+/// One table for each load point, under its name; reasons why an arm has no row beneath it.
+pub fn tables(summary: &Summary, baseline: &str, colour: bool) -> String {
+    let mut text = String::new();
+    for point in &summary.points {
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "{}\n{}", point.point, table(point, baseline, colour));
+        for arm in &point.arms {
+            if let Some(reason) = &arm.absent {
+                let _ = writeln!(text, "{}: not measured: {reason}", arm.arm);
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn table(point: &PointSummary, baseline: &str, colour: bool) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    let whole: u16 = WIDTHS.iter().sum();
+    let roomy = table.width().is_none_or(|width| width >= whole);
+    if roomy {
+        table.set_width(whole);
+    }
+    if !colour {
+        table.force_no_tty();
+    }
+    let lead = match words::first(point.lead) {
+        Metric::Throughput => "speed",
+        Metric::P99 => "p99",
+        other => other.key(),
+    };
+    let speed = format!("{lead} vs {baseline}");
+    let cost = format!("CPU vs {baseline}");
+    let heads = ["arm", "requests/s", "p50", "p99", "CPU/req", "switches", "memory", &speed, &cost];
+    table.set_header(heads.iter().copied().chain(["check"]).map(Cell::new));
+    for arm in &point.arms {
+        table.add_row(row(arm, point.lead, colour));
+    }
+    for at in 1..=6 {
+        if let Some(column) = table.column_mut(at) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for (at, width) in WIDTHS.into_iter().enumerate().filter(|_| roomy) {
+        if let Some(column) = table.column_mut(at) {
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
+        }
+    }
+    table
+}
+
+fn row(arm: &ArmSummary, lead: Metric, colour: bool) -> Vec<Cell> {
+    if arm.absent.is_some() {
+        let mut cells = vec![Cell::new(&arm.arm)];
+        cells.extend((0..8).map(|_| Cell::new(words::NONE)));
+        cells.push(Cell::new("not measured"));
+        return cells;
+    }
+    let mut cells = vec![
+        Cell::new(&arm.arm),
+        Cell::new(words::or_none(arm.throughput_rps, words::grouped)),
+        Cell::new(words::or_none(arm.p50_ns, words::time)),
+        Cell::new(words::or_none(arm.p99_ns, words::time)),
+        Cell::new(words::or_none(arm.cpu_ns, words::time)),
+        Cell::new(words::or_none(arm.switches, words::rate)),
+        Cell::new(words::or_none(arm.memory_kb, words::size)),
+    ];
+    cells.extend([words::first(lead), Metric::Cpu].map(|metric| verdict(arm, metric, colour)));
+    let worst = arm.light();
+    let lamps: Vec<&str> = arm
+        .lamps
+        .iter()
+        .filter(|lamp| lamp.light == worst)
+        .map(|lamp| lamp.text.as_str())
+        .collect();
+    let (sign, shade) = match worst {
+        Light::Green => ("ok:", Color::Green),
+        Light::Amber => ("!", Color::Yellow),
+        Light::Red => ("WRONG:", Color::Red),
+    };
+    cells.push(shaded(Cell::new(format!("{sign} {}", lamps.join("; "))), shade, colour));
+    cells
+}
+
+fn verdict(arm: &ArmSummary, metric: Metric, colour: bool) -> Cell {
+    let Some(judged) = arm.judged(metric) else {
+        return Cell::new(if arm.baseline { "baseline" } else { words::NONE });
+    };
+    let mut text = format!("{}\n{}", words::ratio_with_interval(judged), words::verdict(judged));
+    if !judged.registered && !arm.twin {
+        text = format!("{text}\n{}", words::UNREGISTERED);
+    }
+    let shade = match judged.verdict {
+        Verdict::Better => Color::Green,
+        Verdict::Worse => Color::Red,
+        Verdict::Equivalent => Color::Blue,
+        Verdict::Unresolved | Verdict::GeneratorLimited => Color::Reset,
+    };
+    shaded(Cell::new(text), shade, colour)
+}
+
+fn shaded(cell: Cell, shade: Color, colour: bool) -> Cell {
+    if colour { cell.fg(shade) } else { cell }
+}
+
+/// The further tables of a run: curves with the scalability law, costs of whole process trees,
+/// system calls. Empty if the run has none of them.
+pub fn further(run: &Run, summary: &Summary, colour: bool) -> String {
+    let mut text = String::new();
+    for sweep in &summary.sweeps {
+        let _ = writeln!(text, "{}\n{}", sweep.series, curves(sweep, colour));
+        for curve in sweep.curves.iter().filter(|curve| !curve.words.is_empty()) {
+            let _ = writeln!(text, "{}: {}", curve.arm, curve.words);
+        }
+        text.push('\n');
+    }
+    let costs: Vec<Vec<String>> = summary.points.iter().flat_map(cost_rows).collect();
+    if !costs.is_empty() {
+        let heads = ["load point", "arm", "CPU/req, whole tree", "in the kernel", "peak memory"];
+        let more = ["forks", "threads", "killed", "page faults", "queue full"];
+        let heads: Vec<&str> = heads.into_iter().chain(more).collect();
+        let _ = writeln!(text, "cost beside the speed\n{}\n", plain(&heads, costs, colour));
+    }
+    if !run.census.is_empty() {
+        let rows = run.census.iter().map(census_row).collect();
+        let heads = ["load point", "arm", "calls/req", "which"];
+        let _ = writeln!(text, "system calls, counted apart\n{}\n", plain(&heads, rows, colour));
+    }
+    text
+}
+
+/// One row for each point of a series, one column for each arm.
+fn curves(sweep: &Sweep, colour: bool) -> Table {
+    let mut heads = vec!["at"];
+    heads.extend(sweep.curves.iter().map(|curve| curve.arm.as_str()));
+    let mut names: Vec<(f64, &str)> = Vec::new();
+    for place in sweep.curves.iter().flat_map(|curve| &curve.places) {
+        if !names.iter().any(|known| known.1 == place.point) {
+            names.push((place.x, &place.point));
+        }
+    }
+    names.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let rows = names.iter().map(|(_, name)| {
+        let cells = sweep.curves.iter().map(|curve| {
+            let place = curve.places.iter().find(|place| place.point == *name);
+            place.map_or_else(|| words::NONE.to_string(), |place| cell(sweep.open, place))
+        });
+        std::iter::once(name.to_string()).chain(cells).collect()
+    });
+    plain(&heads, rows.collect(), colour)
+}
+
+/// A closed sweep shows its speed, an open curve the latency at its rate.
+fn cell(open: bool, place: &Place) -> String {
+    let speed = words::or_none(place.throughput_rps, words::grouped);
+    match open {
+        false => format!("{speed}/s\n{}", words::or_none(place.p50_ns, words::time)),
+        true => format!(
+            "{speed}/s\np50 {}\np99 {}",
+            words::or_none(place.p50_ns, words::time),
+            words::or_none(place.p99_ns, words::time)
+        ),
+    }
+}
+
+fn cost_rows(point: &PointSummary) -> Vec<Vec<String>> {
+    let arms = point.arms.iter().filter(|arm| !arm.twin);
+    arms.filter_map(|arm| {
+        let cost = arm.cost.as_ref()?;
+        let count = |value: Option<f64>| words::or_none(value, words::grouped);
+        Some(vec![
+            point.point.clone(),
+            arm.arm.clone(),
+            words::or_none(cost.cpu_ns, words::time),
+            words::or_none(cost.system_share, |share| format!("{:.0} %", share * 100.0)),
+            words::or_none(cost.memory_peak_kb, words::size),
+            count(cost.forks),
+            count(cost.threads_created),
+            count(cost.kills),
+            count(cost.faults_minor),
+            count(cost.listen_overflows),
+        ])
+    })
+    .collect()
+}
+
+fn census_row(census: &Census) -> Vec<String> {
+    let which = match &census.missing {
+        Some(why) => why.clone(),
+        None => {
+            let some = census.calls.iter().filter(|it| it.per_request >= 0.001).take(6);
+            let words: Vec<String> =
+                some.map(|it| format!("{} {}", it.name, words::rate(it.per_request))).collect();
+            words.join(", ")
+        }
+    };
+    let all = words::or_none(census.per_request(), words::rate);
+    vec![census.point.clone(), census.arm.clone(), all, which]
+}
+
+fn plain(heads: &[&str], rows: Vec<Vec<String>>, colour: bool) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(ContentArrangement::Dynamic);
+    if !colour {
+        table.force_no_tty();
+    }
+    table.set_header(heads.iter().copied().map(Cell::new));
+    for row in rows {
+        table.add_row(row);
+    }
+    table
+}

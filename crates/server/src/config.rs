@@ -1,0 +1,427 @@
+//! `--config FILE`: the options of a server, from a file.
+//!
+//! The options of a file become words of the command line before it is parsed. So a file takes the
+//! same values as flags, with the same defaults and the same errors, and a new flag needs no line
+//! here. Flags on the command line win. Two formats: TOML in files named `*.toml`, and `name
+//! = value` with comments ([`wire::conf`]) in all others, in any encoding. Names may be written as
+//! flags (`max-connections`), with underscores or in camel case; the names of a published game
+//! server's settings (`ipAddress`, `maxClient`) are understood too.
+//!
+//! A command takes a file if it flattens [`ConfigArg`].
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::builder::Resettable;
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
+use wire::conf::{self, Settings};
+
+/// The id of the flag.
+const CONFIG: &str = "config";
+
+/// The flag. Its value is read before the rest is parsed, and not again.
+#[derive(clap::Args)]
+pub struct ConfigArg {
+    /// Read options from FILE, `name = value` a line (or TOML, if it is named *.toml); flags win
+    #[arg(id = CONFIG, long = CONFIG, value_name = "FILE", help_heading = Resettable::Reset)]
+    _file: Option<PathBuf>,
+}
+
+/// Other names for options, used if the command has no option of the first name.
+const ALIASES: &[(&str, &str)] = &[
+    ("ip-address", "host"),
+    ("server-port", "port"),
+    ("worker-thread", "workers"),
+    ("worker-threads", "workers"),
+    ("running-thread", "running"),
+    ("running-threads", "running"),
+    ("max-client", "max-connections"),
+    ("max-clients", "max-connections"),
+    ("book", "index"),
+];
+
+/// How similar a name must be to be suggested, from 0 to 1.
+const ALIKE_MIN: f64 = 0.7;
+
+/// Parses the command line of this process with the options of its file; on an error it prints a
+/// message and exits, as clap does.
+pub fn parse<P: CommandFactory + FromArgMatches>() -> P {
+    let mut command = P::command();
+    let (words, file) = match expanded(&command, std::env::args_os().collect()) {
+        Ok(found) => found,
+        Err(error) => command.error(ErrorKind::ValueValidation, format!("{error:#}")).exit(),
+    };
+    let parsed = command.try_get_matches_from_mut(words);
+    match parsed.and_then(|matches| P::from_arg_matches(&matches)) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            if let Some(file) = file.filter(|_| error.use_stderr()) {
+                eprintln!("with the options of {}:", file.display());
+            }
+            error.exit()
+        }
+    }
+}
+
+/// Parses the command line of this process again by `command`, with the present options of its
+/// file, and returns the matches of the innermost subcommand.
+///
+/// # Errors
+/// The file has a mistake, or the command line is wrong with its options.
+pub fn again(command: Command) -> Result<ArgMatches> {
+    let (words, _) = expanded(&command, std::env::args_os().collect())?;
+    // The message has many lines, for a terminal; the first one names the error.
+    let wrong = |error: clap::Error| {
+        let text = error.to_string();
+        anyhow!("{}", text.lines().next().unwrap_or("it cannot be parsed").to_owned())
+    };
+    let mut leaf = command.try_get_matches_from(words).map_err(wrong)?;
+    while let Some((_, next)) = leaf.remove_subcommand() {
+        leaf = next;
+    }
+    Ok(leaf)
+}
+
+/// The words together with those of the file that they name, and the file's path.
+fn expanded(
+    command: &Command,
+    mut words: Vec<OsString>,
+) -> Result<(Vec<OsString>, Option<PathBuf>)> {
+    let (mut leaf, mut start) = (command, 1);
+    while let Some(next) = words.get(start).and_then(|word| leaf.find_subcommand(word)) {
+        (leaf, start) = (next, start + 1);
+    }
+    let own = words.get(start..).unwrap_or_default();
+    if leaf.get_arguments().all(|arg| arg.get_id() != CONFIG) {
+        return Ok((words, None));
+    }
+    let Some(file) = file_of(own)? else { return Ok((words, None)) };
+    let mut flags = Vec::new();
+    for option in read(&file)? {
+        let place = |column| format!("{}:{}:{column}", file.display(), option.line);
+        let arg = named(leaf, &option.name).with_context(|| place(option.column))?;
+        let name = arg.get_long().unwrap_or_default();
+        if !is_given(own, name) {
+            let flag = flag(arg, name, &option);
+            flags.extend(flag.with_context(|| place(option.value_column))?);
+        }
+    }
+    words.splice(start..start, flags);
+    Ok((words, Some(file)))
+}
+
+/// The file that the words name by `--config FILE` or `--config=FILE`.
+fn file_of(words: &[OsString]) -> Result<Option<PathBuf>> {
+    let mut file = None;
+    let mut rest = words.iter().take_while(|word| *word != "--");
+    while let Some(word) = rest.next() {
+        let found = match value_of(word, CONFIG) {
+            Some(Some(value)) => value.to_owned(),
+            Some(None) => match rest.next() {
+                Some(value) => value.clone(),
+                // The parser reports the missing value.
+                None => return Ok(None),
+            },
+            None => continue,
+        };
+        if file.replace(PathBuf::from(found)).is_some() {
+            bail!("expected one --config, found a second one; put both files into one");
+        }
+    }
+    Ok(file)
+}
+
+/// Whether `word` is the flag `name`, and the value in it, if there is one.
+fn value_of<'a>(word: &'a OsStr, name: &str) -> Option<Option<&'a OsStr>> {
+    use std::os::unix::ffi::OsStrExt;
+    let rest = word.as_bytes().strip_prefix(b"--")?.strip_prefix(name.as_bytes())?;
+    match rest {
+        [] => Some(None),
+        [b'=', value @ ..] => Some(Some(OsStr::from_bytes(value))),
+        _ => None,
+    }
+}
+
+fn is_given(words: &[OsString], name: &str) -> bool {
+    let mut own = words.iter().take_while(|word| *word != "--");
+    own.any(|word| value_of(word, name).is_some())
+}
+
+/// An option of a file.
+#[derive(Debug, PartialEq, Eq)]
+struct Choice {
+    name: String,
+    value: String,
+    line: usize,
+    /// The column at which the name begins.
+    column: usize,
+    /// The column at which the value begins.
+    value_column: usize,
+}
+
+fn read(file: &Path) -> Result<Vec<Choice>> {
+    let bytes = std::fs::read(file).with_context(|| {
+        format!("cannot read {}: expected a file of options `name = value`", file.display())
+    })?;
+    if file.extension().is_some_and(|ending| ending == "toml") {
+        return from_toml(&bytes).with_context(|| file.display().to_string());
+    }
+    let settings = Settings::parse(&bytes).map_err(|bad| anyhow!("{}:{bad}", file.display()))?;
+    let choice = |setting: &conf::Setting| Choice {
+        name: setting.name.clone(),
+        value: setting.value.clone(),
+        line: setting.line,
+        column: setting.column,
+        value_column: setting.value_column,
+    };
+    Ok(settings.iter().map(choice).collect())
+}
+
+fn from_toml(bytes: &[u8]) -> Result<Vec<Choice>> {
+    let text = std::str::from_utf8(bytes)
+        .context("expected TOML in UTF-8, found other bytes; save the file as UTF-8")?;
+    let table = toml::de::DeTable::parse(text)?;
+    let mut choices = Vec::new();
+    for (name, value) in table.get_ref() {
+        let column_of = |at: usize| 1 + text[..at].chars().rev().take_while(|c| *c != '\n').count();
+        let line = 1 + text[..name.span().start].matches('\n').count();
+        let (column, value_column) = (column_of(name.span().start), column_of(value.span().start));
+        use toml::de::DeValue::{Boolean, Float, Integer, String};
+        let value = match value.get_ref() {
+            String(text) => text.to_string(),
+            Integer(number) => number.to_string(),
+            Float(number) => number.to_string(),
+            Boolean(flag) => flag.to_string(),
+            _ => bail!(
+                "{line}:{column}: expected text, a number or true or false for `{}`, found a list, \
+                 a table or a time; options are not nested",
+                name.get_ref()
+            ),
+        };
+        choices.push(Choice {
+            name: name.get_ref().to_string(),
+            value,
+            line,
+            column,
+            value_column,
+        });
+    }
+    Ok(choices)
+}
+
+/// The argument of `command` for `name` in a file.
+fn named<'a>(command: &'a Command, name: &str) -> Result<&'a Arg> {
+    let wanted = kebab(name);
+    let options: Vec<&Arg> = command
+        .get_arguments()
+        .filter(|arg| arg.get_id() != CONFIG && arg.get_long().is_some() && !arg.is_hide_set())
+        .collect();
+    let of = |name: &str| options.iter().copied().find(|arg| arg.get_long() == Some(name));
+    let alias = || {
+        let (_, other) = ALIASES.iter().find(|(alias, _)| *alias == wanted)?;
+        of(other)
+    };
+    if let Some(arg) = of(&wanted).or_else(alias) {
+        return Ok(arg);
+    }
+    let likeness = |arg: &&Arg| strsim::jaro(arg.get_long().unwrap_or_default(), &wanted);
+    let nearest = options.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let advice = match nearest.filter(|arg| likeness(arg) >= ALIKE_MIN) {
+        Some(arg) => format!("did you mean `{}`?", arg.get_long().unwrap_or_default()),
+        None => "`--help` lists the options".to_owned(),
+    };
+    bail!("expected the name of an option of `{}`, found `{name}`; {advice}", command.get_name())
+}
+
+/// `maxClients`, `max_clients` and `max-clients` in the form of flags.
+fn kebab(name: &str) -> String {
+    let mut kebab = String::new();
+    let mut after_lower = false;
+    for c in name.chars() {
+        if c.is_uppercase() && after_lower {
+            kebab.push('-');
+        }
+        after_lower = c.is_lowercase() || c.is_numeric();
+        match c {
+            '_' => kebab.push('-'),
+            _ => kebab.extend(c.to_lowercase()),
+        }
+    }
+    kebab
+}
+
+/// The command-line word for an option; none for a switch that is off.
+fn flag(arg: &Arg, name: &str, option: &Choice) -> Result<Option<OsString>> {
+    if !matches!(arg.get_action(), ArgAction::SetTrue) {
+        return Ok(Some(format!("--{name}={}", option.value).into()));
+    }
+    let on = conf::flag_of(&option.value).with_context(|| {
+        format!(
+            "expected `{}` to be {}, found `{}`; correct it",
+            option.name,
+            conf::Kind::Flag,
+            option.value
+        )
+    })?;
+    Ok(on.then(|| format!("--{name}").into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    #[command(name = "x")]
+    enum Cli {
+        /// A server.
+        Serve(Serve),
+        /// No server.
+        Ask,
+    }
+
+    #[derive(clap::Args)]
+    struct Serve {
+        #[arg(long, default_value = "auto")]
+        engine: String,
+        #[arg(long)]
+        max_connections: Option<usize>,
+        #[arg(long, allow_hyphen_values = true)]
+        uring_flags: Option<String>,
+        #[arg(long)]
+        verbose: bool,
+        #[arg(long, hide = true)]
+        hidden: bool,
+        #[command(flatten)]
+        config: ConfigArg,
+    }
+
+    /// The words after `typed` that result from `text` in a file called `name`.
+    fn words(name: &str, text: impl AsRef<[u8]>, typed: &[&str]) -> Result<Vec<String>> {
+        let folder = std::env::temp_dir().join(format!("roundhouse-config-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        // Tests share the process, so each file has a name of its own.
+        let unique = format!("{:?}-{name}", std::thread::current().id());
+        let file = folder.join(unique);
+        std::fs::write(&file, text).expect("a file");
+        let mut line: Vec<OsString> = vec!["x".into(), "serve".into(), "--config".into()];
+        line.push(file.clone().into());
+        line.extend(typed.iter().map(OsString::from));
+        let found = expanded(&Cli::command(), line);
+        let _ = std::fs::remove_file(&file);
+        let _ = std::fs::remove_dir(&folder);
+        let (words, named) = found?;
+        assert_eq!(named, Some(file));
+        let words = words[2..].iter().map(|word| word.to_string_lossy().into_owned());
+        Ok(words.take_while(|word| word != "--config").collect())
+    }
+
+    fn check(name: &str, text: impl AsRef<[u8]>, typed: &[&str], expected: &[&str]) {
+        let found = words(name, text, typed).unwrap_or_else(|error| panic!("{error:#}"));
+        assert_eq!(found, expected);
+    }
+
+    fn check_refused(name: &str, text: &str, expected: &str) {
+        let error = format!("{:#}", words(name, text, &[]).expect_err("refused"));
+        assert!(error.contains(expected), "{error}\nexpected: {expected}");
+    }
+
+    #[test]
+    fn options_become_flags_in_either_format() {
+        let expected = ["--engine=epoll", "--max-connections=200", "--verbose"];
+        check("a.txt", "engine = epoll\nmaxClient = 200 // all\nverbose = 1", &[], &expected);
+        check(
+            "a.toml",
+            "engine = \"epoll\"\nmax_connections = 200\nverbose = true",
+            &[],
+            &expected,
+        );
+        let utf16 =
+            |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+        let text = "\u{feff}// \u{c11c}\u{bc84}\r\nengine = \"epoll\"\r\nMAX-CONNECTIONS = 200\r\n";
+        check("b.txt", utf16(text), &[], &expected[..2]);
+        check("c.conf", "verbose = off\nuringFlags = \"-all\"", &[], &["--uring-flags=-all"]);
+        check("d.txt", "", &[], &[]);
+    }
+
+    #[test]
+    fn the_command_line_wins() {
+        let text = "engine = epoll\nverbose = yes\nmax-connections = 7";
+        check("e.txt", text, &["--engine", "uring", "--verbose"], &["--max-connections=7"]);
+        check("e.txt", text, &["--max-connections=9"], &["--engine=epoll", "--verbose"]);
+        let command = Cli::command();
+        let parsed = command.try_get_matches_from(["x", "serve", "--engine=a", "--config", "f"]);
+        let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+        let Ok(Cli::Serve(serve)) = parsed else { panic!("expected a server") };
+        let Serve { engine, max_connections, uring_flags, verbose, hidden, config } = serve;
+        assert_eq!((engine.as_str(), max_connections, uring_flags), ("a", None, None));
+        assert!(!verbose && !hidden && config._file.is_some());
+    }
+
+    #[test]
+    fn errors_have_a_place_and_advice() {
+        check_refused("f.txt", "\nengin = x", ":2:1: expected the name of an option of `serve`");
+        check_refused("f.txt", "engin = x", "found `engin`; did you mean `engine`?");
+        check_refused("f.txt", "maxConnection = 1", "did you mean `max-connections`?");
+        check_refused("f.txt", "qqq = 1", "`--help` lists");
+        check_refused("f.txt", "config = x", "found `config`");
+        check_refused("f.txt", "hidden = 1", "found `hidden`");
+        check_refused("f.txt", "verbose = 2", ":1:11: expected `verbose` to be 1, true, yes, on");
+        check_refused("f.txt", "engine epoll", ":1:8: expected `=` after `engine`");
+        check_refused("f.toml", "engine = [1]", "1:1: expected text, a number or true or false");
+        check_refused("f.toml", "\nengin = 1", ":2:1: expected the name of an option");
+        check_refused("f.toml", "engine = ", "TOML parse error at line 1");
+        let twice = ["x", "serve", "--config", "a", "--config=b"].map(OsString::from).to_vec();
+        let error = expanded(&Cli::command(), twice).expect_err("refused");
+        assert!(error.to_string().contains("expected one --config"), "{error}");
+        let none = ["x", "serve", "--config", "/nowhere/at/all"].map(OsString::from).to_vec();
+        let error = expanded(&Cli::command(), none).expect_err("refused");
+        assert!(error.to_string().contains("cannot read /nowhere/at/all"), "{error}");
+    }
+
+    #[test]
+    fn a_server_may_be_a_command_of_its_own() {
+        #[derive(Parser)]
+        #[command(name = "y")]
+        struct Alone {
+            port: u16,
+            #[arg(long)]
+            write_stall: Option<String>,
+            #[command(flatten)]
+            _config: ConfigArg,
+        }
+        let file = std::env::temp_dir().join(format!("roundhouse-alone-{}", std::process::id()));
+        std::fs::write(&file, "writeStall = 5s").expect("a file");
+        let words = ["y".into(), "7".into(), "--config".into(), file.clone().into()];
+        let command = Alone::command();
+        let found = expanded(&command, words.into());
+        std::fs::remove_file(&file).expect("the file is there");
+        let matches = command.try_get_matches_from(found.expect("an option").0);
+        let alone =
+            matches.and_then(|matches| Alone::from_arg_matches(&matches)).expect("a server");
+        assert_eq!((alone.port, alone.write_stall.as_deref()), (7, Some("5s")));
+    }
+
+    #[test]
+    fn only_servers_have_files() {
+        let words = ["x", "ask", "--config", "a"].map(OsString::from).to_vec();
+        let found = expanded(&Cli::command(), words.clone()).expect("nothing to read");
+        assert_eq!(found, (words, None));
+        assert!(Cli::command().try_get_matches_from(["x", "ask", "--config", "a"]).is_err());
+    }
+
+    #[test]
+    fn names_as_they_are_written() {
+        for (name, expected) in [
+            ("maxClient", "max-client"),
+            ("max_client", "max-client"),
+            ("MaxClient", "max-client"),
+            ("NO_DELAY", "no-delay"),
+            ("port2Use", "port2-use"),
+        ] {
+            assert_eq!(kebab(name), expected);
+        }
+    }
+}

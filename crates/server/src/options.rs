@@ -1,0 +1,225 @@
+//! The flags of every server: address, engine, limits, administration, and the engine that they
+//! make together.
+
+pub mod library;
+mod rings;
+mod staff;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use engines::{Accept, Container, Handover, Knobs, Refused, Shape, Staff, Wait};
+use memory::{Placement, Region};
+use seam::Share;
+use wire::conf::span;
+
+use crate::admin::Place;
+use crate::config::ConfigArg;
+use rings::RingArgs;
+pub(crate) use rings::report as rings_report;
+use staff::StaffArgs;
+
+/// The flags that every service has.
+#[derive(clap::Args)]
+pub struct ServerArgs {
+    /// The engine: a name from `roundhouse engines`, or `auto`
+    #[arg(long, default_value = "auto", value_name = "NAME")]
+    engine: String,
+    /// The address to listen on
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    pub host: IpAddr,
+    /// The port to listen on; 0 picks one
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    #[command(flatten)]
+    _config: ConfigArg,
+    #[command(flatten)]
+    axes: AxisArgs,
+    #[command(flatten)]
+    staff: StaffArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    /// How the server is watched.
+    #[command(flatten)]
+    pub watch: WatchArgs,
+    #[command(flatten)]
+    rings: RingArgs,
+}
+
+/// The architecture's axes, and how its loops work.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Architecture")]
+struct AxisArgs {
+    /// Where workers live: solo, helped, threads, processes, thread-per-connection,
+    /// process-per-connection, hybrid [default: the engine's]
+    #[arg(long)]
+    container: Option<Container>,
+    /// How workers get connections: shared, lock, exclusive, reuseport, handoff, pass [default: the
+    /// engine's]
+    #[arg(long)]
+    accept: Option<Accept>,
+    /// How a worker waits: blocking, select, poll, epoll, uring, port [default: the engine's]
+    #[arg(long)]
+    wait: Option<Wait>,
+    /// Connections that may wait between an acceptor and its workers (accept handoff)
+    #[arg(long, value_name = "N")]
+    handoff: Option<usize>,
+    /// Helper threads of each loop, for work that would block it; 0: the loop does the work itself
+    /// and its other connections wait [default: 4, started when needed; amped: 16, at the start]
+    #[arg(long, value_name = "N")]
+    helpers: Option<usize>,
+    /// Edge-triggered readiness (epoll only)
+    #[arg(long)]
+    edge: bool,
+}
+
+/// Limits of a client, in size and time.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Limits")]
+struct LimitArgs {
+    /// Length of the kernel's accept queue [default: 4096] (ListenBacklog)
+    #[arg(long, value_name = "N", alias = "ListenBacklog")]
+    backlog: Option<u32>,
+    /// Connections at one time; more wait in the accept queue
+    #[arg(long, value_name = "N")]
+    max_connections: Option<usize>,
+    /// Close a connection on which nothing moves for this long
+    #[arg(long, default_value = "1h", value_parser = span, value_name = "TIME")]
+    idle: Duration,
+    /// Probe a peer that has been silent for this long, and close the connection after twice the
+    /// time without an answer; 0: never probe (SO_KEEPALIVE)
+    #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
+    keepalive: Duration,
+    /// Cut off a client that accepts no output for this long
+    #[arg(long, default_value = "30s", value_parser = span, value_name = "TIME")]
+    write_stall: Duration,
+    /// Cut off a client that accepts waiting output more slowly than this, in bytes a second; 0:
+    /// never
+    #[arg(long, default_value_t = Knobs::default().write_rate, value_name = "BYTES")]
+    write_rate: u64,
+    /// Unsent bytes that the kernel may hold for a connection until the client has accepted a MiB;
+    /// 0: as many as its send buffer takes (TCP_NOTSENT_LOWAT)
+    #[arg(long, default_value_t = Knobs::default().unsent_max, value_name = "BYTES")]
+    unsent_max: u32,
+    /// How long a stop may take before it is forced
+    #[arg(long, default_value = "10s", value_parser = span, value_name = "TIME")]
+    drain: Duration,
+}
+
+/// How the server is watched, ordered about and replaced.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Administration")]
+pub struct WatchArgs {
+    /// Where `roundhouse top`, curl and Prometheus find the server: the path of a socket, an
+    /// address of this machine, or none [default: a socket named after the process, in
+    /// $XDG_RUNTIME_DIR, else in the temporary directory]
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) admin: Option<Place>,
+    /// Let --admin be an address that other machines reach; any of them can then stop the server
+    #[arg(long)]
+    pub(crate) admin_anywhere: bool,
+    /// Keep the state in shared memory, so that SIGUSR2 can hand it and the listeners over to the
+    /// program's next version (worker processes share it anyway)
+    #[arg(long)]
+    upgradable: bool,
+    /// Print each connection and request (stderr)
+    #[arg(long)]
+    pub verbose: bool,
+    /// Print the seconds from the first connection to the last disconnect (stderr)
+    #[arg(long)]
+    pub timer: bool,
+}
+
+impl ServerArgs {
+    /// The point of the space that the flags name.
+    ///
+    /// # Errors
+    /// A name that is none, or a combination that cannot be.
+    pub fn shape(&self) -> Result<Shape, Refused> {
+        let cores = sys::cpu::affinity().map_or(1, |cpus| cpus.len());
+        let engine = match self.engine.as_str() {
+            "auto" => {
+                eprintln!("engine auto: epoll, which serves every workload and needs no privilege");
+                "epoll"
+            }
+            name => name,
+        };
+        let mut shape = Shape::preset(engine, cores)?;
+        if let Some(container) = self.axes.container {
+            // A preset's count belongs to its own container.
+            shape.workers = Shape::usual_workers(container, cores);
+            shape.container = container;
+        }
+        self.staff.apply(&mut shape)?;
+        shape.accept = self.axes.accept.unwrap_or(shape.accept);
+        shape.wait = self.axes.wait.unwrap_or(shape.wait);
+        self.staff.man_port(&mut shape)?;
+        let knobs = &mut shape.knobs;
+        knobs.edge = self.axes.edge;
+        knobs.helpers = self.axes.helpers;
+        knobs.handoff = self.axes.handoff;
+        (knobs.ring, knobs.tactics) = self.rings.chosen();
+        let limits = &self.limits;
+        knobs.backlog = limits.backlog.unwrap_or(knobs.backlog);
+        knobs.sessions_max = limits.max_connections.or(knobs.sessions_max);
+        knobs.idle = limits.idle;
+        knobs.keepalive = limits.keepalive;
+        knobs.write_stall = limits.write_stall;
+        knobs.write_rate = limits.write_rate;
+        knobs.unsent_max = limits.unsent_max;
+        knobs.drain = limits.drain;
+        shape.check()?;
+        if let Some(words) = self.staff.corrections(&shape) {
+            eprintln!("{words}");
+        }
+        Ok(shape)
+    }
+
+    /// Puts the settings that can change while workers serve into `shape`.
+    ///
+    /// # Errors
+    /// A file that the flags name has a mistake, or the settings do not fit together.
+    pub fn renew(&self, shape: &mut Shape) -> Result<(), Refused> {
+        let mut fresh = shape.clone();
+        self.staff.apply(&mut fresh)?;
+        let (knobs, limits) = (&mut fresh.knobs, &self.limits);
+        knobs.sessions_max = limits.max_connections.or(knobs.sessions_max);
+        knobs.idle = limits.idle;
+        knobs.write_stall = limits.write_stall;
+        knobs.drain = limits.drain;
+        fresh.check()?;
+        let Staff { spare_min, spare_max, .. } = fresh.knobs.staff;
+        shape.knobs.staff = Staff { spare_min, spare_max, ..shape.knobs.staff };
+        shape.knobs.sessions_max = fresh.knobs.sessions_max;
+        shape.knobs.idle = fresh.knobs.idle;
+        shape.knobs.write_stall = fresh.knobs.write_stall;
+        shape.knobs.drain = fresh.knobs.drain;
+        Ok(())
+    }
+
+    /// Where the state must lie.
+    pub fn placement(&self, shape: &Shape) -> Placement {
+        if self.watch.upgradable { Placement::Shared } else { shape.placement() }
+    }
+
+    /// Memory for the state that `what` names: the predecessor's, or fresh memory for the caller to
+    /// fill.
+    ///
+    /// # Errors
+    /// There is no memory, or the predecessor's has another layout.
+    pub fn state<T: Share>(
+        &self,
+        shape: &Shape,
+        handover: Option<&Handover>,
+        what: &str,
+    ) -> Result<Region<T>> {
+        match handover {
+            Some(handover) => Region::adopt(handover.state()?).map_err(|refused| {
+                anyhow!("cannot take the {what} over: {refused}; the predecessor goes on serving")
+            }),
+            None => Region::place(self.placement(shape))
+                .with_context(|| format!("cannot place the {what} in memory")),
+        }
+    }
+}

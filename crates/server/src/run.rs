@@ -1,0 +1,164 @@
+//! From the options to a running server: its administration, its reloads, the line that it prints
+//! when it is ready, and its exit code.
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use engines::{
+    Admin, AdminHandler, Assets, Control, ExtraWorker, Fault, Handover, Ready, Refused, Renew,
+    Report, Server, Shape, StateStore, Wait,
+};
+use memory::Region;
+use seam::Service;
+
+use crate::admin::{self, Front, Place};
+use crate::options::{ServerArgs, rings_report};
+use crate::reload::Reloader;
+
+/// A service with its state, ready to be served.
+pub struct ServiceInstance<'a, S: Service> {
+    /// Its name in the ready line and in metrics.
+    pub name: &'static str,
+    /// The port without --port.
+    pub port: u16,
+    /// The service.
+    pub service: &'a S,
+    /// Its state.
+    pub state: &'a Region<S::State>,
+    /// Files that it sends from.
+    pub assets: &'a Assets,
+    /// The predecessor, if the server takes over from one.
+    pub handover: Option<&'a Handover>,
+    /// The grammar of this program's command line, which a reload parses again.
+    pub grammar: fn() -> clap::Command,
+}
+
+impl ServerArgs {
+    /// Serves until it is stopped.
+    pub fn run<S: Service>(
+        &self,
+        shape: &Shape,
+        instance: &ServiceInstance<'_, S>,
+        store: &mut dyn StateStore<S::State>,
+    ) -> Result<ExitCode> {
+        self.run_renewed(shape, instance, store, None)
+    }
+
+    /// The same; each worker calls `renew` with the number of the reload before its next turn, to
+    /// read certificates again.
+    pub fn run_renewed<S: Service>(
+        &self,
+        shape: &Shape,
+        instance: &ServiceInstance<'_, S>,
+        store: &mut dyn StateStore<S::State>,
+        renew: Option<&Renew<'_>>,
+    ) -> Result<ExitCode> {
+        self.run_by(shape, instance, (renew, &[]), |server, admin, ready| {
+            engines::run_with(server, shape, store, admin, ready)
+        })
+    }
+
+    /// The same with an extra worker that serves no connections; a successor inherits `others` in
+    /// addition to the listeners and the state.
+    pub fn run_with_extra<S: Service>(
+        &self,
+        shape: &Shape,
+        instance: &ServiceInstance<'_, S>,
+        (extra, others): (&dyn ExtraWorker, &[BorrowedFd<'_>]),
+        store: &mut dyn StateStore<S::State>,
+    ) -> Result<ExitCode> {
+        self.run_by(shape, instance, (None, others), |server, admin, ready| {
+            engines::run_with_extra(server, shape, extra, store, admin, ready)
+        })
+    }
+
+    fn run_by<S: Service>(
+        &self,
+        shape: &Shape,
+        instance: &ServiceInstance<'_, S>,
+        (renew, others): (Option<&Renew<'_>>, &[BorrowedFd<'_>]),
+        live: impl FnOnce(&Server<'_, S>, Admin<'_>, Announce<'_>) -> Result<Report, Fault>,
+    ) -> Result<ExitCode> {
+        let watch = &self.watch;
+        let is_successor = instance.handover.is_some();
+        let door = admin::open(watch.admin.as_ref(), watch.admin_anywhere, is_successor);
+        let door = door.map_err(Refused)?;
+        let control = Control::new()?;
+        let server = Server {
+            service: instance.service,
+            state: instance.state,
+            assets: instance.assets,
+            address: SocketAddr::new(self.host, self.port.unwrap_or(instance.port)),
+            verbose: watch.verbose,
+            timer: watch.timer,
+            signals: true,
+            control: &control,
+            state_fd: instance.state.fd(),
+            others,
+            handover: instance.handover,
+        };
+        if shape.name() == Some("reactor") && shape.workers == 1 {
+            eprintln!("reactor with one worker equals epoll: one loop, one listener");
+        }
+        let place = door.as_ref().map(Place::of);
+        let mut announce = |ready: &Ready| announce(instance.name, shape, place.as_deref(), ready);
+        let mut reloader = Reloader::new(shape, instance.grammar)?;
+        let handler = door.map(|door| {
+            let front = Front { service: instance.name, address: door.address() };
+            (door, Box::new(front) as Box<dyn AdminHandler>)
+        });
+        let admin = Admin { handler, reload: Some(Box::new(|| reloader.reload())), renew };
+        match live(&server, admin, &mut announce) {
+            Ok(report) => Ok(leave(&report)),
+            Err(Fault::Refused(refused)) => Err(refused.into()),
+            Err(fault) => Err(fault.into()),
+        }
+    }
+}
+
+/// Reports that the server is ready.
+type Announce<'a> = &'a mut dyn FnMut(&Ready);
+
+/// Prints one line of JSON when the server accepts connections: scripts and the laboratory wait for
+/// it.
+fn announce(service: &str, shape: &Shape, admin: Option<&str>, ready: &Ready) {
+    let line = serde_json::json!({
+        "listening": ready.listening.to_string(),
+        "service": service,
+        "engine": shape.name(),
+        "container": shape.container.to_string(),
+        "accept": shape.accept.to_string(),
+        "wait": shape.wait.to_string(),
+        "workers": shape.workers,
+        "running": (shape.wait == Wait::Port).then(|| shape.running()),
+        "acceptors": shape.acceptors(),
+        "helpers": shape.has_loops().then(|| shape.helpers()),
+        "processes": shape.staffing().map(|staffing| {
+            serde_json::json!({
+                "policy": staffing.policy.to_string(),
+                "threads": staffing.terms.size,
+                "start": staffing.start,
+                "most": staffing.terms.processes_max,
+                "spare_min": staffing.terms.spare_min,
+                "spare_max": staffing.terms.spare_max,
+            })
+        }),
+        "rings": ready.rings.as_ref().map(rings_report),
+        "admin": admin,
+        "pid": std::process::id(),
+    });
+    println!("{line}");
+}
+
+fn leave(report: &Report) -> ExitCode {
+    let Report { forced, replaced, accepted, refused, unsaved, .. } = report;
+    let (spawned, retired, recycled) = (report.spawned, report.retired, report.recycled);
+    if retired + recycled > 0 {
+        eprintln!("{spawned} processes started, {retired} retired, {recycled} recycled");
+    }
+    let refused = if *refused > 0 { format!("{refused} refused, ") } else { String::new() };
+    eprintln!("stopped after {accepted} connections, {refused}{replaced} workers replaced");
+    if *forced || unsaved.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

@@ -1,0 +1,73 @@
+//! The counters that work on this machine, and the tools that read them.
+
+use super::{Check, Part, read};
+use lab::cost::{CostWatch, Group};
+use std::path::Path;
+
+/// Optional programs and their uses.
+const TOOLS: [(&str, &str); 9] = [
+    ("strace", "counts system calls (`race --census`)"),
+    ("perf", "counts them where strace is missing"),
+    ("nginx", "an arm"),
+    ("apache2", "an arm"),
+    ("haproxy", "an arm"),
+    ("redis-server", "an arm"),
+    ("go", "an arm: the market in Go"),
+    ("node", "an arm: the market in Node"),
+    ("cc", "the bare loops"),
+];
+
+pub(super) fn checks() -> Vec<Check> {
+    let mut part = Part::new("counters");
+    processes(&mut part);
+    let yes = |path: &str| Path::new(path).exists();
+    match yes("/proc/pressure/cpu") {
+        true => part.good("pressure", "there (PSI)"),
+        false => part.note(
+            "pressure",
+            "missing",
+            "memory and disk pressure are no gates here: boot with psi=1",
+        ),
+    }
+    match yes("/sys/bus/event_source/devices/cpu") {
+        true => part.good("hardware counters", "there"),
+        false => part.note("hardware counters", "missing: no cycles, no cache misses", ""),
+    }
+    let mut tools = Part::new("tools");
+    for (name, use_for) in TOOLS {
+        match which::which(name).is_ok() {
+            true => tools.good(name, use_for),
+            false => tools.note(name, format!("missing: {use_for}"), ""),
+        }
+    }
+    [part.checks, tools.checks].concat()
+}
+
+fn processes(part: &mut Part) {
+    match read("/proc/self/schedstat") {
+        Some(text) if !text.starts_with("0 ") => part.good("CPU time", "to the nanosecond"),
+        _ => part.note(
+            "CPU time",
+            "to 10 ms (clock ticks)",
+            "this kernel has no schedstat: CPU per request needs long windows",
+        ),
+    }
+    match Group::make("doctor") {
+        Some(_) => part.good("control groups", "can be made: ended processes are paid for"),
+        None => part.note(
+            "control groups",
+            "cannot be made",
+            "servers that fork for each client are charged by clock ticks: run as root or in a \
+             delegated group (systemd-run --user --scope -p Delegate=yes)",
+        ),
+    }
+    match CostWatch::hears() {
+        true => part.good("forks and kills", "told by the kernel (process connector)"),
+        false => part.note(
+            "forks and kills",
+            "not told",
+            "forks, threads and kills of a server are not counted: it takes CAP_NET_ADMIN, or a \
+             kernel from 6.6 on",
+        ),
+    }
+}

@@ -1,0 +1,22 @@
+//! What a race needs of the machine: a directory for its files, a book of stocks, and the view of it
+//! on a terminal.
+
+mod book;
+mod lines;
+mod screen;
+
+pub use book::{BOOK, book};
+pub use lines::Lines;
+pub use screen::Screen;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+/// A directory for the files of one run, whose name begins with `name`; dropping it removes it.
+///
+/// # Errors
+/// It cannot be made in the temporary directory.
+pub fn room(name: &str) -> Result<TempDir> {
+    let made = tempfile::Builder::new().prefix(name).tempdir();
+    made.with_context(|| format!("cannot make a directory in {}", std::env::temp_dir().display()))
+}

@@ -1,0 +1,154 @@
+//! `roundhouse senders`: the ways in which packets can wait for their moment and leave, those that
+//! work on the machine, and why the others do not. The command tests each by sending packets. Its
+//! subcommands are the laboratory that compares senders.
+
+mod cast;
+mod kernel;
+mod lab;
+mod rank;
+mod rate;
+mod soak;
+
+pub use rank::RankArgs;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use pacing::{Sender, Works, probe, probe_txtime};
+use pages::terminal::ruled;
+use serde_json::json;
+
+use crate::interrupt::watch;
+
+/// The flags of `roundhouse senders`.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Args {
+    /// The table as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+/// The subcommands.
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Send with one sender, and show its cost and lateness
+    Cast(cast::Args),
+    /// Compare senders: pacing, CPU per packet, sessions per core, overload
+    Lab(lab::Args),
+    /// The sending process of the two above: prints one line of JSON
+    #[command(hide = true)]
+    Rate { words: Vec<String> },
+    /// The loop that counts a core's idle time
+    #[command(hide = true)]
+    Soak,
+}
+
+/// Prints the table, or runs a subcommand.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let exe = || std::env::current_exe().context("cannot find this program's own file");
+    match &args.action {
+        None => shown(args.json),
+        Some(Action::Cast(args)) => cast::run(args, &exe()?, &watch()?)?,
+        Some(Action::Lab(args)) => lab::run(args, &exe()?, &watch()?)?,
+        Some(Action::Rate { words }) => {
+            let reading = rate::cast(&rate::Ask::parse(words)?)?;
+            println!("{}", serde_json::to_string(&reading)?);
+        }
+        Some(Action::Soak) => soak::run(),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tries every sender and prints the table.
+fn shown(is_json: bool) {
+    let found: Vec<(Sender, Result<Works, String>)> =
+        Sender::all().map(|sender| (sender, probe(sender))).collect();
+    let txtime = probe_txtime();
+    if is_json {
+        let rows: Vec<_> = found.iter().map(|(sender, found)| described(*sender, found)).collect();
+        println!("{:#}", json!({ "senders": rows, "txtime": txtime.err() }));
+    } else {
+        print!("{}", table(&found, &txtime));
+    }
+}
+
+fn described(sender: Sender, found: &Result<Works, String>) -> serde_json::Value {
+    json!({
+        "name": sender.name(),
+        "how": sender.how(),
+        "needs": sender.needs(),
+        "code": sender.code(),
+        "usual": sender == Sender::USUAL,
+        "missing": found.as_ref().err(),
+        "late_p50_ns": found.as_ref().ok().map(|works| works.late_p50.as_nanos() as u64),
+        "late_max_ns": found.as_ref().ok().map(|works| works.late_max.as_nanos() as u64),
+        "calls_per_100": found.as_ref().ok().map(|works| works.calls_percent),
+    })
+}
+
+fn table(found: &[(Sender, Result<Works, String>)], txtime: &Result<(), String>) -> String {
+    let mut rows = ruled();
+    rows.set_header(["sender", "who waits; what sends", "needs", "here", "late p50", "calls/100"]);
+    let mut notes = String::new();
+    for (sender, found) in found {
+        let (here, late, calls) = match found {
+            Ok(works) => ("yes", time(works.late_p50), works.calls_percent.to_string()),
+            Err(_) => ("no", String::new(), String::new()),
+        };
+        rows.add_row([sender.name(), sender.how(), sender.needs(), here, &late, &calls]);
+        if let Err(why) = found {
+            notes += &format!("Not on this machine: {sender} ({why})\n");
+        }
+    }
+    notes += &match txtime {
+        Ok(()) => "txtime: this machine's queue delays datagrams until their moment\n".into(),
+        Err(why) => format!("Refused: txtime ({why})\n"),
+    };
+    format!(
+        "{rows}\n{notes}\
+         Each was tried over the loopback device: 2 streams, 3 packets of 172 bytes every 3 ms,\n\
+         compared byte for byte. Other load shows in the lateness.\n\
+         The media server takes one by name: roundhouse serve media --sender NAME ({})\n",
+        Sender::USUAL
+    )
+}
+
+/// Three digits and a unit.
+fn time(span: Duration) -> String {
+    match span.as_nanos() {
+        ns @ 0..10_000 => format!("{:.1} us", ns as f64 / 1e3),
+        ns @ 10_000..1_000_000 => format!("{} us", ns / 1000),
+        ns => format!("{:.1} ms", ns as f64 / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sender_has_a_row_and_every_reason_is_told() {
+        let works = Works {
+            late_p50: Duration::from_micros(70),
+            late_max: Duration::from_millis(2),
+            calls_percent: 40,
+        };
+        let found: Vec<_> = Sender::all()
+            .map(|sender| match sender {
+                Sender::Splice => (sender, Err("no pipe".to_owned())),
+                sender => (sender, Ok(works)),
+            })
+            .collect();
+        let text = table(&found, &Err("ignored".to_owned()));
+        for sender in Sender::all() {
+            assert!(text.contains(sender.name()), "{text}");
+        }
+        for part in ["Not on this machine: splice (no pipe)", "txtime (ignored)", "70 us"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}

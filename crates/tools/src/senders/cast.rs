@@ -1,0 +1,231 @@
+//! `roundhouse senders cast NAME`: one sender with one work in given surroundings, and all its
+//! figures.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::RankArgs;
+use anyhow::{Result, anyhow};
+use clap::ValueEnum;
+use lab::machine::Placement;
+use lab::pace::{Around, Company, Rank, Reading, Sink, Trial, Work};
+use pacing::Sender;
+
+/// The flags of `roundhouse senders cast`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The sender; `roundhouse senders` lists them
+    sender: Sender,
+    /// Packets of each stream
+    #[arg(long, default_value_t = 100, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    packets: u32,
+    #[command(flatten)]
+    factors: Factors,
+    #[command(flatten)]
+    around: Surroundings,
+    /// Run this program instead, which takes the same words, such as `bare/build/udp`
+    #[arg(long, value_name = "FILE")]
+    peer: Option<PathBuf>,
+    /// Print the reading as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The work of a sender.
+#[derive(clap::Args)]
+pub struct Factors {
+    /// Streams at one time
+    #[arg(long, default_value_t = 10, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub streams: u32,
+    /// Milliseconds from one burst of a stream to the next; 0: as fast as possible
+    #[arg(long, default_value_t = 30.0, value_name = "MS", value_parser = gap)]
+    pub gap: f64,
+    /// Packets of a burst
+    #[arg(long, default_value_t = 1, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub burst: u32,
+    /// Bytes of payload after the header of 12
+    #[arg(long, default_value_t = 32, value_name = "BYTES",
+          value_parser = clap::value_parser!(u32).range(1..=65_000))]
+    pub payload: u32,
+    /// Whether the bursts of the streams are spread over the gap or fall on one moment
+    #[arg(long, default_value = "spread", value_enum)]
+    phases: Phases,
+    /// Take payloads from memory instead of a file
+    #[arg(long)]
+    memory: bool,
+    /// Evict the file from the page cache before the first packet, and count reads from storage
+    #[arg(long, conflicts_with = "memory")]
+    cold: bool,
+    /// The file holds whole packets with their headers
+    #[arg(long, conflicts_with = "memory")]
+    records: bool,
+}
+
+/// How the bursts of streams relate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Phases {
+    Spread,
+    Aligned,
+}
+
+impl Factors {
+    /// This many packets of each stream.
+    pub fn work(&self, packets: u32) -> Work {
+        Work {
+            streams: self.streams,
+            packets,
+            gap_us: (self.gap * 1e3) as u64,
+            burst: self.burst,
+            payload: self.payload,
+            file: !self.memory,
+            spread: self.phases == Phases::Spread,
+            cold: self.cold,
+            records: self.records,
+        }
+    }
+}
+
+/// The surroundings of the sender.
+#[derive(clap::Args)]
+pub struct Surroundings {
+    /// Where packets go: `heard` by a receiver on the other core, or `freed` by a device without
+    /// one (`freed-cut`: a device without UDP segmentation; `dropped`: a `veth` that takes frames,
+    /// whose other end drops them by a program); devices need root
+    #[arg(long, default_value = "heard", value_enum)]
+    sink: Where,
+    #[command(flatten)]
+    rank: RankArgs,
+    /// Spinning processes on the sender's core
+    #[arg(long, default_value_t = 0, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(0..=500))]
+    spinners: u32,
+    /// Loops on the sender's core that start one process after another
+    #[arg(long, default_value_t = 0, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(0..=50))]
+    forks: u32,
+    /// Measure the whole core by cycle soak: the cost then includes the kernel's own work
+    #[arg(long, conflicts_with_all = ["spinners", "forks"])]
+    soak: bool,
+}
+
+/// The sinks' names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Where {
+    Heard,
+    Freed,
+    FreedCut,
+    Dropped,
+}
+
+fn gap(text: &str) -> Result<f64, String> {
+    let found: Option<f64> = text.parse().ok();
+    let fits = |ms: &f64| (0.0..=10_000.0).contains(ms);
+    found.filter(fits).ok_or_else(|| "expected milliseconds from 0 to 10000".to_string())
+}
+
+impl Surroundings {
+    fn around(&self) -> Around {
+        let rank = match self.rank.rank() {
+            pacing::Rank::Usual => Rank::Usual,
+            pacing::Rank::Nice(value) => Rank::Nice(value),
+            pacing::Rank::Fifo(priority) => Rank::RealTime(priority),
+        };
+        let sink = match self.sink {
+            Where::Heard => Sink::Heard,
+            Where::Freed => Sink::Freed,
+            Where::FreedCut => Sink::FreedCut,
+            Where::Dropped => Sink::Dropped,
+        };
+        let company = Company { spinners: self.spinners, forks: self.forks };
+        Around { cores: cores(), sink, rank, company, soak: self.soak }
+    }
+}
+
+/// The sender's core and the receiver's, where there are two.
+pub fn cores() -> Option<(usize, usize)> {
+    Placement::choose().map(|it| it.cores(false))
+}
+
+/// Runs the trial and prints its figures.
+///
+/// # Errors
+/// Why it could not run.
+pub fn run(args: &Args, exe: &Path, stop: &Arc<AtomicBool>) -> Result<()> {
+    let work = args.factors.work(args.packets);
+    let around = args.around.around();
+    let trial = Trial { exe, sender: args.sender.name(), peer: args.peer.as_deref(), work, around };
+    let reading = trial.run(stop).map_err(|why| anyhow!("{}: {why}", args.sender))?;
+    match args.json {
+        true => println!("{}", serde_json::to_string(&reading)?),
+        false => print!("{}", text(&work, &around, &reading)),
+    }
+    Ok(())
+}
+
+/// The figures as text.
+fn text(work: &Work, around: &Around, it: &Reading) -> String {
+    let each = |count: u64| count as f64 / it.sent.max(1) as f64;
+    let mut text = format!(
+        "{}, {}, {}, {}; {}\n\n  \
+         packets       {} sent, {} refused, {} heard; {:.0} a second\n  \
+         CPU           {:.2} us a packet, {:.1} % of a core\n",
+        it.sender,
+        work.words(),
+        around.rank.words(),
+        around.company.words(),
+        it.sink,
+        it.sent,
+        it.failed,
+        it.heard,
+        it.rate(),
+        it.each_ns() / 1e3,
+        it.share() * 100.0,
+    );
+    if let Some(soak) = it.soak_ns {
+        text += &format!("  whole core    {:.2} us a packet by cycle soak\n", soak / 1e3);
+    }
+    text += &format!(
+        "  a packet      {:.3} sending calls, {:.3} changes of context, {:.2} of its bytes read\n  \
+         kernel memory {:+.0} kB at half-time, {:.2} kB a stream\n",
+        each(it.calls),
+        each(it.switches),
+        it.read_copies,
+        it.kernel_bytes as f64 / 1024.0,
+        it.kernel_bytes as f64 / 1024.0 / f64::from(it.streams.max(1)),
+    );
+    if let (Some(share), Some(softirqs)) = (it.irq_share(), it.softirqs) {
+        text += &format!(
+            "  interrupts    {:.1} % of the core by ticks; {:.3} network softirqs a packet\n",
+            share * 100.0,
+            each(softirqs),
+        );
+    }
+    if work.cold {
+        text += &format!("  storage       {:.0} kB read\n", it.storage as f64 / 1024.0);
+    }
+    if let Some(late) = it.late {
+        let span = |ns: i64| Duration::from_nanos(ns.unsigned_abs());
+        let ms = |ns: i64| if ns < 0 { -1e3 } else { 1e3 } * span(ns).as_secs_f64();
+        text += &format!(
+            "  late          p50 {:.3} · p90 {:.3} · p99 {:.3} · p99.9 {:.3} · max {:.3} ms\n",
+            ms(late.p50_ns),
+            ms(late.p90_ns),
+            ms(late.p99_ns),
+            ms(late.p999_ns),
+            ms(late.max_ns),
+        );
+        if let Some(drift) = late.drift_ns {
+            text += &format!("  drift         {:+.2} ms in 30 s", ms(drift));
+            text += &it.drifts.map_or(String::new(), |it| {
+                format!("; streams {:+.2} to {:+.2}", ms(it.least_ns), ms(it.most_ns))
+            });
+            text.push('\n');
+        }
+    }
+    text
+}
