@@ -46,7 +46,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.output.schema {
-        print!("{}", ::load::report::JSON_SCHEMA);
+        print!("{}", ::load::report::json_schema()?);
         return Ok(ExitCode::SUCCESS);
     }
     match media::listener(&args) {

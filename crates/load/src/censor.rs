@@ -6,12 +6,14 @@
 //! percentile that falls on one of them is reported as "more than" a value.
 
 use meter::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One percentile.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Percentile {
     /// The percentile, in percent: 50, 90, 95, 99, 99.9.
+    #[schemars(range(min = 0.0, max = 100.0))]
     pub percent: f64,
     /// The time (ns).
     pub ns: u64,

@@ -3,12 +3,13 @@
 //! A generator that only counts successes makes a broken server look fast. Each kind comes with a
 //! remedy ([`FaultKind::remedy`]).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
 
 /// Kinds of faults; those of connections come first, those of replies last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
     /// Nothing listens at the address.
@@ -34,18 +35,19 @@ pub enum FaultKind {
 }
 
 /// Faults of one kind.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fault {
     /// The kind.
     pub kind: FaultKind,
     /// The count: connections, or replies for the last three kinds.
+    #[schemars(range(min = 1))]
     pub count: u64,
     /// The first one, described.
     pub example: String,
 }
 
 /// All kinds that occurred, in order of first appearance.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Faults {
     /// One entry per kind.

@@ -7,11 +7,14 @@
 
 use crate::calibrate::Baseline;
 use meter::Quantiles;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The subject that the figures of a run describe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The server.
@@ -23,7 +26,7 @@ pub enum Verdict {
 }
 
 /// The verdict, its reasons, and its evidence.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// The verdict.
     pub verdict: Verdict,
@@ -31,6 +34,7 @@ pub struct Health {
     pub reasons: Vec<String>,
     /// The fraction of the window during which the busiest thread was working; spinning for an
     /// arrival does not count.
+    #[schemars(range(min = 0.0))]
     pub busy: f64,
     /// Time during which threads were kept from running (ns).
     pub stalled_ns: u64,

@@ -20,26 +20,43 @@ use crate::faults::Faults;
 use crate::health::Health;
 use crate::slo::Outcome;
 use crate::tally;
-use crate::timeline::Slice;
+use crate::timeline::{SLICES_MAX, Slice};
 use meter::Quantiles;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The name and version of [`Report`].
 pub const SCHEMA: &str = "roundhouse.load/1";
-/// The JSON Schema (draft 2020-12) of [`Report`].
-pub const JSON_SCHEMA: &str = include_str!("report/schema.json");
 /// The name and version of [`DuetReport`].
 pub const DUET_SCHEMA: &str = "roundhouse.duet/1";
 
-/// One run against one server.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The JSON Schema (draft 2020-12) of [`Report`], as text.
+///
+/// # Errors
+/// Never: a schema is text, numbers and lists.
+pub fn json_schema() -> Result<String, serde_json::Error> {
+    let rules = SchemaSettings::draft2020_12().for_serialize();
+    let schema = rules.into_generator().into_root_schema_for::<Report>();
+    Ok(serde_json::to_string_pretty(&schema)? + "\n")
+}
+
+/// One run against one server, as `roundhouse load --json` prints it. Times are nanoseconds unless
+/// the name says otherwise; null stands for what cannot be known. Fields may be added, none is
+/// renamed, removed or given another unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "roundhouse.load/1", extend("$id" = "urn:roundhouse:load:1"))]
+#[schemars(transform = allow_older)]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// The name and version of this document.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: String,
     /// The server as given: `stock://127.0.0.1:6000`.
     pub target: String,
     /// `closed`: latencies are service times. `open`, `sessions`: there is a schedule, and
     /// latencies are response times.
+    #[schemars(extend("enum" = ["closed", "open", "sessions"]))]
     pub model: String,
     /// Connections at a time.
     pub connections: usize,
@@ -64,6 +81,7 @@ pub struct Report {
     /// Wrong replies of the whole run.
     pub wrong: u64,
     /// Right replies a second in the window.
+    #[schemars(range(min = 0.0))]
     pub throughput_rps: f64,
     /// Bytes received in the window.
     pub bytes_in: u64,
@@ -85,9 +103,9 @@ pub struct Report {
     /// Percentiles of the response time (closed: of the service time) over all requests that were
     /// due, including failed and unanswered ones.
     pub percentiles: Vec<Percentile>,
-    /// The window in slices of time, at most [`SLICES_MAX`](crate::timeline::SLICES_MAX) of them;
-    /// their `requests` add up to `requests`.
+    /// The window in slices of time; their `requests` add up to `requests`.
     #[serde(default)]
+    #[schemars(length(max = SLICES_MAX))]
     pub timeline: Vec<Slice>,
     /// By kind of request, where kinds are counted separately; else empty.
     pub kinds: Vec<KindReport>,
@@ -126,7 +144,7 @@ pub struct Report {
 }
 
 /// One kind of request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KindReport {
     /// Its name: a command, or a path.
     pub name: String,
@@ -141,7 +159,7 @@ pub struct KindReport {
 }
 
 /// The verdict on the replies as a whole.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
     /// `conservation`: the market's books balance. `http`: status and length. `echo`: every byte.
     /// `prefix`: each reply begins as expected. `none`: not checked.
@@ -153,7 +171,7 @@ pub struct Check {
 }
 
 /// The generator's resource use.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Generator {
     /// CPU time of its threads in the window.
     pub cpu_ns: u64,
@@ -161,11 +179,12 @@ pub struct Generator {
     pub spun_ns: u64,
     /// The fraction of the window during which the busiest thread was working, 0 to 1; spinning is
     /// not work. Near 1 the generator was the limit.
+    #[schemars(range(min = 0.0))]
     pub busy: f64,
 }
 
 /// The resource use of the server's process tree.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Server {
     /// Root of the tree.
     pub pid: u32,
@@ -255,6 +274,13 @@ pub struct DuetWindow {
     pub cpu_ns: u64,
     /// From the first request to the last reply.
     pub elapsed_ns: u64,
+}
+
+/// Documents of earlier versions have no `stress`.
+fn allow_older(schema: &mut Schema) {
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.retain(|name| name != "stress");
+    }
 }
 
 impl Report {

@@ -2,6 +2,7 @@
 
 use crate::parse::{Usage, span};
 use meter::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -21,11 +22,12 @@ pub struct Goal {
 }
 
 /// The outcome of a goal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// The goal as written.
     pub goal: String,
     /// The fraction answered within the time. Failed and unanswered requests were not.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub found: f64,
     /// Whether the goal is met.
     pub met: bool,

@@ -6,6 +6,7 @@
 //! to that of its due time; a stall therefore shows as an empty slice followed by a bad one.
 
 use meter::Spectrum;
+use schemars::JsonSchema;
 use seam::Instant;
 use serde::{Deserialize, Serialize};
 
@@ -19,11 +20,13 @@ const SLICE_NS: u64 = 10_000_000;
 const P99_MIN: u64 = 100;
 
 /// One slice, in a report.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Slice {
     /// Its start, from the start of the window (ms).
+    #[schemars(range(min = 0.0))]
     pub at_ms: f64,
     /// Its length (ms); only the last slice may differ.
+    #[schemars(range(min = 0.0))]
     pub for_ms: f64,
     /// Right replies that arrived in it.
     pub requests: u64,
@@ -38,6 +41,7 @@ pub struct Slice {
     pub max_ns: Option<u64>,
     /// The same times on a logarithmic scale, without empty buckets: lower edge (ns) and count. An
     /// octave has 8, 4, 2 or 1 equally wide buckets, the same in all slices of a run.
+    #[schemars(length(max = BUCKETS_MAX))]
     pub buckets: Vec<(u64, u64)>,
 }
 

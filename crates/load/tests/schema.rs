@@ -13,7 +13,8 @@ use std::time::Duration;
 use sys::eventfd::EventFd;
 
 fn schema() -> Value {
-    serde_json::from_str(report::JSON_SCHEMA).expect("the schema is JSON")
+    let text = report::json_schema().expect("a schema is JSON");
+    serde_json::from_str(&text).expect("the schema is JSON")
 }
 
 /// Appends to `wrong` each mismatch between `value` and the rules, with its place.
@@ -21,14 +22,14 @@ fn check(root: &Value, rules: &Value, value: &Value, at: &str, wrong: &mut Vec<S
     let rules = rules.as_object().expect("rules are an object");
     for (rule, wanted) in rules {
         match rule.as_str() {
-            "$schema" | "$id" | "$defs" | "title" | "description" => {}
+            "$schema" | "$id" | "$defs" | "title" | "description" | "format" | "default" => {}
             "$ref" => {
                 let path =
                     wanted.as_str().and_then(|it| it.strip_prefix('#')).expect("a local one");
                 let rules = root.pointer(path).unwrap_or_else(|| panic!("nothing at {path}"));
                 check(root, rules, value, at, wrong);
             }
-            "anyOf" => {
+            "anyOf" | "oneOf" => {
                 let all = wanted.as_array().expect("a list");
                 let fits = all.iter().any(|rules| faults(root, rules, value).is_empty());
                 note(fits, at, "fits no alternative", wrong);
@@ -65,6 +66,14 @@ fn check(root: &Value, rules: &Value, value: &Value, at: &str, wrong: &mut Vec<S
             "items" => {
                 for (index, item) in value.as_array().into_iter().flatten().enumerate() {
                     check(root, wanted, item, &format!("{at}[{index}]"), wrong);
+                }
+            }
+            "prefixItems" => {
+                let items = value.as_array().into_iter().flatten();
+                for (index, (rules, item)) in
+                    wanted.as_array().into_iter().flatten().zip(items).enumerate()
+                {
+                    check(root, rules, item, &format!("{at}[{index}]"), wrong);
                 }
             }
             "properties" => properties(root, wanted, value, at, wrong),
@@ -155,6 +164,21 @@ fn reports_keep_the_published_schema() {
         plan.model = Model::Open { rate: 500.0, arrivals: Arrivals::Constant, depth: 1 };
         plan.threads = 2;
     }));
+}
+
+/// A document with every field of the first published version, each with a value.
+const FIRST: &str = include_str!("report-1.json");
+
+#[test]
+fn the_first_document_keeps_its_schema() {
+    let (schema, first): (Value, Value) =
+        (schema(), serde_json::from_str(FIRST).expect("the document is JSON"));
+    assert_eq!(faults(&schema, &schema, &first), Vec::<String>::new());
+    let required = schema["required"].as_array().expect("a list");
+    let missing = |name: &&String| !required.iter().any(|it| it == *name);
+    let fields = first.as_object().expect("an object");
+    assert_eq!(fields.keys().filter(missing).collect::<Vec<_>>(), ["stress"]);
+    serde_json::from_value::<Report>(first).expect("it can be read too");
 }
 
 #[test]

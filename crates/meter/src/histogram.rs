@@ -6,6 +6,7 @@
 //! a hundred values beyond it is not reported, because it would say more about luck than about the
 //! server.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The longest distinct time; longer times count as this one (ns).
@@ -20,12 +21,12 @@ pub struct Histogram {
     counts: hdrhistogram::Histogram<u64>,
 }
 
-/// The usual figures of a [`Histogram`], all in nanoseconds.
+/// The usual figures of a histogram, all in nanoseconds.
 ///
-/// Values are exact to three digits. The two high percentiles are `None` where fewer than
-/// [`BEYOND_MIN`] values lie beyond them; the two low ones are given for any count above zero,
-/// and everything is zero if there was nothing to count.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// Values are exact to three digits. The two high percentiles are `None` where fewer than a hundred
+/// values lie beyond them; the two low ones are given for any count above zero, and everything is
+/// zero if there was nothing to count.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantiles {
     /// The number of recorded values.
     pub count: u64,
@@ -40,6 +41,7 @@ pub struct Quantiles {
     /// Largest value; never compare two of these.
     pub max_ns: u64,
     /// Arithmetic mean.
+    #[schemars(range(min = 0.0))]
     pub mean_ns: f64,
 }
 

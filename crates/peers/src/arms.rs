@@ -1,5 +1,5 @@
-//! From the words of a plan or a command line to arms: an engine of ours, a server known by name, or
-//! any command.
+//! From the words of a plan or a command line to arms: an engine of ours, a server known by name,
+//! or any command.
 
 use crate::presets::{NAMES, Site, preset};
 use anyhow::{Result, anyhow, bail};

@@ -1,5 +1,4 @@
-//! What a race needs of the machine: a directory for its files, a book of stocks, and the view of it
-//! on a terminal.
+//! The machine's side of a race: a directory for its files, a book of stocks, and its views.
 
 mod book;
 mod lines;

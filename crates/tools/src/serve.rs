@@ -1,4 +1,4 @@
-//! What our services need of the machine: files, logs, certificates, live sources, clocks, and the
+//! The machine's side of our services: files, logs, certificates, live sources, clocks, and the
 //! figures of their streams.
 
 pub mod access_log;

@@ -7,6 +7,7 @@
 
 use super::{Driver, State};
 use crate::stop::Stop;
+use schemars::JsonSchema;
 use seam::Instant;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub struct StressOptions {
 }
 
 /// The counts of a stress client over the whole run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StressCounts {
     /// Connections begun.
     pub connects: u64,

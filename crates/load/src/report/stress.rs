@@ -4,11 +4,12 @@ use crate::drive::{self, StressCounts};
 use crate::faults::{FaultKind, Faults};
 use crate::run::Plan;
 use crate::work::{Think, Work};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 
 /// The settings of the stress client, and the counts of the whole run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StressReport {
     /// Packets that each connection may have outstanding.
     pub window: u32,
