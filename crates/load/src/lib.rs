@@ -20,10 +20,10 @@
 //!   few percent on a noisy machine.
 //! - [`report`] describes the output.
 //! - [`simulator`] is the client of a published study, with its threads and its barrier.
+//!
 //! The generator depends on no service and no engine: it learns about a server only from the wire
 //! and from `/proc`. Unanswered requests count, too: they are reported (`censored`, `lost`,
 //! `dropped`), widen the bounds of the audit, and keep their rank in every percentile.
-//! dropped from the sum.
 //!
 //! # A generator under remote control
 //!
