@@ -61,10 +61,15 @@ pub struct Board {
     settings: Padded<Settings>,
     /// Slots from here on are empty and need no look.
     used: Padded<AtomicU32>,
+    /// The groups of slots of which one was ever taken, a bit each.
+    groups: Padded<AtomicU64>,
     busy: Padded<Busy>,
     turnover: Padded<Turnover>,
     slots: [Padded<Slot>; SHARDS_MAX],
 }
+
+/// Slots in a group: as many as make 64 groups.
+const GROUP: usize = SHARDS_MAX.div_ceil(u64::BITS as usize);
 
 /// Orders from the supervisor to all workers.
 #[derive(Debug, Default)]
@@ -126,6 +131,7 @@ impl Board {
         );
         slot.take(worker, pid);
         self.used.fetch_max(worker.slot() as u32 + 1, Ordering::Release);
+        self.groups.fetch_or(1 << (worker.slot() / GROUP), Ordering::Release);
         slot
     }
 
@@ -162,6 +168,21 @@ impl Board {
         self.slots().map(|slot| slot.open.read()).sum()
     }
 
+    /// Whether no connection is open. Asked at every turn of the supervisor, so it looks at groups
+    /// of slots in use, not at all slots below the last one in use.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let mut groups = self.groups.load(Ordering::Acquire);
+        while groups != 0 {
+            let group = groups.trailing_zeros() as usize * GROUP;
+            if self.slots[group..][..GROUP].iter().any(|slot| slot.open.read() > 0) {
+                return false;
+            }
+            groups &= groups - 1;
+        }
+        true
+    }
+
     /// Whether no connection is left. A worker asks after it has counted its own last disconnect:
     /// of several workers that do so at once, at least one gets `true`.
     #[must_use]
@@ -169,7 +190,7 @@ impl Board {
         // Each worker stores before it loads here; no load may move
         // before the other workers' stores.
         fence(Ordering::SeqCst);
-        self.open_total() == 0
+        self.is_idle()
     }
 
     /// A connection came at `now_ns` on `sys::clock`'s clock; the first of a busy time counts.
@@ -188,7 +209,7 @@ impl Board {
     /// The finished busy time, reported once; `None` while a connection is
     /// open. Only the supervisor may ask.
     pub fn take_busy(&self) -> Option<Duration> {
-        if self.open_total() > 0 {
+        if !self.is_idle() {
             return None;
         }
         let since = self.busy.since_ns.swap(0, Ordering::AcqRel);
@@ -198,7 +219,7 @@ impl Board {
         let until = self.busy.until_ns.load(Ordering::Acquire);
         // A connection counts as open before its busy time begins. So a connection whose time was
         // just taken shows here: it came after the check above, and the busy time continues.
-        if self.open_total() > 0 {
+        if !self.is_idle() {
             let ours = &self.busy.since_ns;
             if ours.compare_exchange(0, since, Ordering::AcqRel, Ordering::Relaxed).is_err() {
                 ours.fetch_min(since, Ordering::AcqRel);
@@ -292,9 +313,23 @@ mod tests {
     fn an_empty_board_is_all_zero() {
         let board = board();
         assert_eq!((board.phase(), board.slots().len()), (Phase::Starting, 0));
+        assert!(board.is_idle());
         assert_eq!((board.open_total(), board.totals()), (0, Totals::default()));
         let last = board.slot(SHARDS_MAX - 1);
         assert_eq!((last.state(), last.worker(), last.pid()), (SlotState::Empty, None, None));
+    }
+
+    #[test]
+    fn a_connection_in_any_slot_is_an_open_one() {
+        let board = board();
+        for slot in [0, 1, GROUP - 1, GROUP, SHARDS_MAX / 2, SHARDS_MAX - 1] {
+            let slot = board.sit(WorkerId::new(slot, 1), sys::process::this());
+            assert!(board.is_idle());
+            slot.open.add(1);
+            assert!(!board.is_idle() && !board.is_empty_now());
+            slot.open.sub(1);
+        }
+        assert!(board.is_empty_now());
     }
 
     #[test]
@@ -400,6 +435,6 @@ mod tests {
     #[test]
     fn a_slot_keeps_to_its_own_lines() {
         assert_eq!(size_of::<Padded<Slot>>(), 256);
-        assert_eq!(size_of::<Board>(), 256 * SHARDS_MAX + 128 * 5);
+        assert_eq!(size_of::<Board>(), 256 * SHARDS_MAX + 128 * 6);
     }
 }

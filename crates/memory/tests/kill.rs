@@ -256,13 +256,14 @@ mod real {
             })
             .collect();
         until("all are ready", || board.count(SlotState::Ready) == 4);
-        assert_eq!(board.open_total(), 1 + 2 + 3 + 4);
+        assert_eq!((board.open_total(), board.is_idle()), (1 + 2 + 3 + 4, false));
         for (id, pid) in workers {
             assert_eq!(board.slot(id.slot()).pid(), Some(pid));
             kill(pid);
             board.heal(id);
         }
         assert_eq!((board.open_total(), board.count(SlotState::Gone)), (0, 4));
+        assert!(board.is_idle());
     }
 
     pub fn main() {
