@@ -16,7 +16,8 @@ use crate::context::{Helping, Share, WorkerContext};
 use crate::fault::Fault;
 use crate::server::Common;
 use crate::shape::Shape;
-use crate::wait::{Mechanism, blocking};
+use crate::wait::Mechanism;
+use crate::wait::blocking::{self, Kept};
 
 /// A worker's place in the group that shares listeners: all workers, or those of one process.
 #[derive(Clone, Copy)]
@@ -72,12 +73,13 @@ pub(crate) fn serve_visitor<S: Service>(
     common: &Common<'_, S>,
     id: WorkerId,
     member: Member,
+    kept: &mut Kept,
     visitor: Arrival,
 ) -> Result<(), Fault> {
     let accept_source = common.listeners.accept_source(member, id, common.board);
     let mut context = context(common, id, member, &*accept_source);
     context.is_visit = true;
-    blocking::serve_one(&context, visitor);
+    blocking::serve_one(&context, kept, visitor);
     Ok(())
 }
 

@@ -17,7 +17,7 @@ mod spares;
 mod succeed;
 mod visitors;
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use memory::{Phase, SlotState};
@@ -49,6 +49,12 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// The descriptors that are ready after a wait.
 struct Readiness {
+    bell: bool,
+    /// The control of the server, in this process.
+    control: bool,
+    signals: bool,
+    /// A worker's end.
+    ends: bool,
     /// The pipe of the binary that takes over.
     successor: bool,
     /// The administration's socket, or one of its clients.
@@ -135,10 +141,16 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         self.open().map_err(Fault::Spawn)?;
         loop {
             let readiness = self.wait(signals)?;
-            self.obey_signals(signals);
+            if readiness.control || readiness.signals {
+                self.obey_signals(signals);
+            }
             self.follow_successor(readiness.successor);
-            self.common.bell.clear();
-            self.reap()?;
+            if readiness.bell {
+                self.common.bell.clear();
+            }
+            if readiness.bell || readiness.ends {
+                self.reap()?;
+            }
             let now = clock();
             self.administer(now, readiness.admin);
             self.respawn(now);
@@ -170,20 +182,26 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let others = pressing.into_iter().chain([self.save_at, self.save_next, window, visitors]);
         let soonest = others.flatten().chain(respawns).min();
         let timeout = soonest.map(|moment| moment.since(clock()));
-        let mut fds: Vec<BorrowedFd<'_>> = self.successor.iter().map(Successor::watched).collect();
-        fds.extend(self.crew.watched());
-        fds.push(self.common.bell.as_fd());
-        fds.push(self.common.server.control.bell.as_fd());
-        fds.extend(signals.map(AsFd::as_fd));
-        fds.extend(self.listens());
-        let mut list: Vec<PollFd<'_>> =
-            fds.into_iter().map(|fd| PollFd::new(fd, true, false)).collect();
-        let admin = list.len();
+        let fds = [
+            Some(self.common.bell.as_fd()),
+            Some(self.common.server.control.bell.as_fd()),
+            signals.map(AsFd::as_fd),
+            self.crew.watched(),
+            self.successor.as_ref().map(Successor::watched),
+            self.listens(),
+        ];
+        let read = |fd: Option<_>| fd.map_or(PollFd::none(), |fd| PollFd::new(fd, true, false));
+        let mut list = fds.map(read).to_vec();
         list.extend(self.watched_clients());
         poll(&mut list, timeout).map_err(Fault::Wait)?;
+        let clients = &list[fds.len()..];
         Ok(Readiness {
-            successor: self.successor.is_some() && (list[0].readable() || list[0].hangup()),
-            admin: list[admin..].iter().any(|fd| fd.readable() || fd.writable()),
+            bell: list[0].readable(),
+            control: list[1].readable(),
+            signals: list[2].readable(),
+            ends: list[3].readable(),
+            successor: list[4].readable() || list[4].hangup(),
+            admin: clients.iter().any(|fd| fd.readable() || fd.writable()),
         })
     }
 
@@ -229,7 +247,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 self.say_ready();
             }
         }
-        if board.open_total() > 0 {
+        if !board.is_idle() {
             return;
         }
         if let Some(busy) = board.take_busy()

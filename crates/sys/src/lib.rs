@@ -34,6 +34,7 @@ pub mod signal;
 pub mod socket;
 pub mod splice;
 pub mod stamp;
+pub mod thread;
 pub mod timerfd;
 pub mod udp;
 pub mod uring;

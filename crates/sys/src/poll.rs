@@ -29,6 +29,12 @@ impl<'fd> PollFd<'fd> {
         Self { entry, fd: PhantomData }
     }
 
+    /// An entry for no descriptor, which never has an event: it keeps the places in a list.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { entry: libc::pollfd { fd: -1, events: 0, revents: 0 }, fd: PhantomData }
+    }
+
     /// A receive would not block: data, the end of input, or an error is pending.
     #[must_use]
     pub fn readable(&self) -> bool {

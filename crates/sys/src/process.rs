@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::panic::resume_unwind;
@@ -170,6 +171,31 @@ pub fn wait(pid: Pid) -> io::Result<Exit> {
         if let Some(exit) = wait_for(pid, 0)? {
             return Ok(exit);
         }
+    }
+}
+
+/// A child that has ended and was not reaped; `None` if there is none. It stays until [`reap`].
+#[must_use]
+pub fn ended() -> Option<Pid> {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    let found = uninterrupted(|| {
+        // SAFETY: `info` is writable.
+        check(unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), options) })
+    });
+    // The only error is that there are no children (`ECHILD`).
+    found.ok()?;
+    // SAFETY: the record was zeroed, and filled by the kernel if there is such a child.
+    Pid::of(unsafe { info.assume_init().si_pid() })
+}
+
+/// Gives unused pages of the heap back to the kernel (malloc_trim(3)): a fork copies the tables of
+/// all others. Does nothing under a C library without that call.
+pub fn trim_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: no memory is passed, and memory in use stays as it is.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 

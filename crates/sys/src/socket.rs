@@ -202,6 +202,21 @@ pub fn recv_nowait(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     recv_flags(fd.as_fd(), buffer, libc::MSG_DONTWAIT)
 }
 
+/// Like [`recv`], into the capacity of `buffer`, whose content is replaced. Pages of a fresh buffer
+/// that nothing was received into stay untouched.
+///
+/// # Errors
+/// As [`recv`]; the buffer is empty then.
+pub fn recv_into(fd: impl AsFd, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    buffer.clear();
+    // SAFETY: the capacity is writable, and the kernel has written its first `len` bytes.
+    unsafe {
+        let len = recv_raw(fd.as_fd(), buffer.as_mut_ptr(), buffer.capacity(), 0)?;
+        buffer.set_len(len);
+        Ok(len)
+    }
+}
+
 /// The address argument for a connected socket.
 const NOBODY: usize = 0;
 
@@ -209,10 +224,23 @@ const NOBODY: usize = 0;
 // multi-threaded process cost as much as the rest of a loop turn.
 
 fn recv_flags(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
+    // SAFETY: the buffer is writable for its length.
+    unsafe { recv_raw(fd, buffer.as_mut_ptr(), buffer.len(), flags) }
+}
+
+/// Receives to `start`.
+///
+/// # Safety
+/// `len` bytes from `start` on must be writable.
+unsafe fn recv_raw(
+    fd: BorrowedFd<'_>,
+    start: *mut u8,
+    len: usize,
+    flags: libc::c_int,
+) -> io::Result<usize> {
     uninterrupted(|| {
-        // SAFETY: the buffer is writable for its length; no address is asked for.
+        // SAFETY: the caller vouches for the bytes; no address is asked for.
         check_long(unsafe {
-            let (start, len) = (buffer.as_mut_ptr(), buffer.len());
             libc::syscall(libc::SYS_recvfrom, fd.as_raw_fd(), start, len, flags, NOBODY, NOBODY)
         })
     })

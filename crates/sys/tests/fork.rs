@@ -50,6 +50,27 @@ fn a_killed_child_is_seen_by_its_pidfd() {
     assert!(process::pidfd_open(pid).is_err());
 }
 
+fn an_ended_child_stays_until_it_is_reaped() {
+    assert_eq!(process::ended(), None, "there is no child");
+    let living = child(sleep_for_ever);
+    assert_eq!(process::ended(), None);
+    let ended = child(|| 4);
+    let watch = process::pidfd_open(ended).unwrap();
+    poll(&mut [PollFd::new(watch.as_fd(), true, false)], Some(Duration::from_secs(10))).unwrap();
+    assert_eq!((process::ended(), process::ended()), (Some(ended), Some(ended)));
+    assert_eq!(process::reap(ended).unwrap(), Some(Exit::Code(4)));
+    assert_eq!(process::ended(), None);
+    process::kill(living, Signal::KILL).unwrap();
+    assert_eq!(process::wait(living).unwrap(), Exit::Signal(Signal::KILL));
+}
+
+fn a_trimmed_heap_keeps_what_is_in_use() {
+    let kept = vec![7_u8; 10_000];
+    drop(vec![1_u8; 100_000]);
+    process::trim_heap();
+    assert_eq!(process::wait(child(|| i32::from(kept[9_999]))).unwrap(), Exit::Code(7));
+}
+
 fn a_stopped_child_has_not_ended() {
     let pid = child(sleep_for_ever);
     process::kill(pid, Signal::STOP).unwrap();
@@ -136,9 +157,11 @@ fn interrupted_waits_go_on() {
 }
 
 fn main() {
-    let facts: [(&str, fn()); 8] = [
+    let facts: [(&str, fn()); 10] = [
         ("exit codes come back", exit_codes_come_back),
         ("a killed child is seen by its pidfd", a_killed_child_is_seen_by_its_pidfd),
+        ("an ended child stays until it is reaped", an_ended_child_stays_until_it_is_reaped),
+        ("a trimmed heap keeps what is in use", a_trimmed_heap_keeps_what_is_in_use),
         ("a stopped child has not ended", a_stopped_child_has_not_ended),
         ("shared memory wakes across processes", shared_memory_wakes_across_processes),
         ("the end of a child is a signal to read", the_end_of_a_child_is_a_signal_to_read),

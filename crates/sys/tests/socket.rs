@@ -106,6 +106,20 @@ fn a_blocking_call_waits_as_long_as_it_was_told() {
 }
 
 #[test]
+fn a_buffer_receives_into_its_capacity() {
+    let (client, server) = pair();
+    let mut buffer = Vec::with_capacity(8);
+    buffer.extend(b"former");
+    let capacity = buffer.capacity();
+    socket::send(&client, &[b'x'; 100]).unwrap();
+    assert_eq!(socket::recv_into(&server, &mut buffer).unwrap(), capacity);
+    assert_eq!((&buffer[..], buffer.capacity()), (&vec![b'x'; capacity][..], capacity));
+    drop(client);
+    while socket::recv_into(&server, &mut buffer).unwrap() > 0 {}
+    assert!(buffer.is_empty());
+}
+
+#[test]
 fn small_buffers_bound_what_is_in_flight() {
     let (client, server) = pair();
     socket::set_send_buffer(&client, 8 << 10).unwrap();

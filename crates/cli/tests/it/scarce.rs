@@ -16,8 +16,8 @@ const CPU_MAX: Duration = Duration::from_millis(400);
 
 /// The most descriptors of the runtime in any architecture.
 const DESCRIPTORS_MAX: usize = 20;
-/// The descriptors that each of several workers may add: a loop's poller, bell and listener; a
-/// child's pidfd and the two ends of its channel.
+/// The descriptors that each of several workers may add: a loop's poller, bell and listener; the
+/// two ends of a child's channel.
 const DESCRIPTORS_EACH: usize = 3;
 
 fn serve<'a>(arm: &'a Arm, folder: &Folder) -> Plan<'a> {

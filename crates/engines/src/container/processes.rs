@@ -2,20 +2,20 @@
 //! for each connection.
 //!
 //! Shared data lies in mappings made before the fork; the listeners and the two event descriptors
-//! are inherited. The supervisor follows a child by its pidfd, so the child's end is an event like
-//! any other. A child dies with the supervisor: no orphan keeps the port.
+//! are inherited. The end of a child is a signal that the supervisor reads like any other event, so
+//! it holds no descriptor for a child, and none that later children would copy and close. A child
+//! dies with the supervisor: no orphan keeps the port.
+//!
+//! A child for one connection costs mostly page faults. It therefore starts with its buffers, and
+//! allocates next to nothing: a large allocation would touch the headers of all free memory.
 
-use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
 use seam::{Service, WorkerId};
-use sys::epoll::{Epoll, Events};
 use sys::process::{self, Exit, Fork, Pid};
-use sys::ready::Interest;
-use sys::signal::Signal;
+use sys::signal::{self, Signal, SignalFd};
 
 use super::{Member, hybrid, serve, serve_visitor};
 use crate::accept::Arrival;
@@ -25,6 +25,7 @@ use crate::fault::Fault;
 use crate::say::say;
 use crate::server::{Common, Report, StateStore};
 use crate::supervise::{Crew, End, Ended, supervise};
+use crate::wait::blocking::Kept;
 use crate::wait::mechanism;
 
 /// The exit code of a worker that panicked, as of any Rust program.
@@ -37,108 +38,91 @@ pub(crate) fn run<S: Service>(
     admin: Admin<'_>,
     ready: &mut dyn FnMut(),
 ) -> Result<Report, Fault> {
-    let ends = Epoll::new().map_err(Fault::Wait)?;
-    let events = Events::with_capacity(ENDS);
-    let mut crew = Processes { common, children: HashMap::new(), ends, events };
+    let ends = ends().map_err(Fault::Wait)?;
+    let mut crew = Processes { common, children: Vec::new(), ends, kept: Kept::new() };
+    // Every fork copies the tables of these pages.
+    process::trim_heap();
     supervise(common, &mut crew, store, admin, ready)
+}
+
+/// Readable when a child has ended.
+fn ends() -> io::Result<SignalFd> {
+    // Where the signal was ignored before exec, the kernel would reap children unnoticed.
+    signal::set_default(Signal::CHLD)?;
+    signal::block(&[Signal::CHLD])?;
+    SignalFd::new(&[Signal::CHLD])
 }
 
 struct Processes<'a, S: Service> {
     common: &'a Common<'a, S>,
-    /// The living processes, by the bits of their worker's id.
-    children: HashMap<u32, Child>,
-    /// Their pidfds in an epoll, so that the cost of a check grows with the processes that have
-    /// ended, not with the living ones.
-    ends: Epoll,
-    events: Events,
+    /// The living, in no order. After a fork each write copies a page, and here one is written.
+    children: Vec<(Pid, WorkerId)>,
+    ends: SignalFd,
+    /// The buffers of each child that serves one connection, which has a copy of them.
+    kept: Kept,
 }
-
-struct Child {
-    id: WorkerId,
-    pid: Pid,
-    pidfd: OwnedFd,
-}
-
-/// The maximum number of ends that one check returns.
-const ENDS: usize = 64;
 
 impl<S: Service> Crew for Processes<'_, S> {
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> io::Result<()> {
         let supervisor = process::this();
-        let pid = match process::fork()? {
+        match process::fork()? {
             Fork::Child => self.live(id, supervisor, visitor),
-            Fork::Parent(pid) => pid,
-        };
-        let watched = process::pidfd_open(pid).and_then(|pidfd| {
-            self.ends.add(&pidfd, Interest::READ, id.bits().into())?;
-            Ok(pidfd)
-        });
-        match watched {
-            Ok(pidfd) => {
-                self.children.insert(id.bits(), Child { id, pid, pidfd });
-            }
-            Err(error) => {
-                // Without a pidfd its end would go unnoticed, and its successor would share its
-                // slot.
-                let _ = process::kill(pid, Signal::KILL);
-                let _ = process::wait(pid);
-                self.common.heal(id);
-                return Err(error);
-            }
+            Fork::Parent(pid) => self.children.push((pid, id)),
         }
         Ok(())
     }
 
-    fn has_room(&self) -> bool {
-        // One descriptor for the connection itself, one for the pidfd.
-        let one = || self.ends.as_fd().try_clone_to_owned();
-        one().and_then(|first| one().map(|second| (first, second))).is_ok()
-    }
-
-    fn watched(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.ends.as_fd()]
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.ends.as_fd())
     }
 
     fn reap(&mut self) -> Vec<Ended> {
         let mut ended = Vec::new();
-        if self.ends.wait(&mut self.events, Some(Duration::ZERO)).is_err() {
+        if !matches!(self.ends.read(), Ok(Some(_))) {
             return ended;
         }
-        for event in self.events.iter() {
-            let Some(child) = self.children.get(&(event.key as u32)) else { continue };
-            let end = match process::reap(child.pid) {
-                Ok(None) => continue,
-                Ok(Some(Exit::Code(0))) => End::Left,
-                Ok(Some(Exit::Code(code))) => End::Code(code),
-                Ok(Some(Exit::Signal(signal))) => End::Signal(signal),
-                Err(error) => End::Lost(error.to_string()),
+        // One signal may stand for several ends.
+        while let Some(pid) = process::ended() {
+            let Some(at) = self.children.iter().position(|child| child.0 == pid) else {
+                // Not a worker but a successor, which hides the workers that ended after it.
+                self.children.retain(|&(pid, id)| match end(pid) {
+                    None => true,
+                    Some(end) => {
+                        ended.push(Ended { id, end });
+                        false
+                    }
+                });
+                break;
             };
-            ended.push(Ended { id: child.id, end });
-            // Another child may hold a copy of the pidfd; closing ours alone would leave it in the
-            // list.
-            let _ = self.ends.remove(&child.pidfd);
-            self.children.remove(&(event.key as u32));
+            let (pid, id) = self.children.swap_remove(at);
+            ended.extend(end(pid).map(|end| Ended { id, end }));
         }
         ended
     }
 
     fn kill(&mut self) -> bool {
-        for child in self.children.values() {
+        for &(pid, _) in &self.children {
             // A process that is gone already needs no signal.
-            let _ = process::kill(child.pid, Signal::KILL);
+            let _ = process::kill(pid, Signal::KILL);
         }
         true
     }
 }
 
+/// Reaps the child `pid`; `None` while it runs.
+fn end(pid: Pid) -> Option<End> {
+    Some(match process::reap(pid) {
+        Ok(None) => return None,
+        Ok(Some(Exit::Code(0))) => End::Left,
+        Ok(Some(Exit::Code(code))) => End::Code(code),
+        Ok(Some(Exit::Signal(signal))) => End::Signal(signal),
+        Err(error) => End::Lost(error.to_string()),
+    })
+}
+
 impl<S: Service> Processes<'_, S> {
     /// The child's whole life.
     fn live(&mut self, id: WorkerId, supervisor: Pid, visitor: Option<Arrival>) -> ! {
-        if visitor.is_none() {
-            // The siblings' descriptors belong to the supervisor. A process for a single connection
-            // leaves them to its exit, which closes them all at once.
-            self.children.clear();
-        }
         self.common.board.sit(id, process::this());
         let bound = process::set_parent_death_signal(Signal::KILL).map_err(Fault::Spawn);
         if process::parent() != Some(supervisor) {
@@ -149,8 +133,9 @@ impl<S: Service> Processes<'_, S> {
         let common = self.common;
         let member = Member::of_all(common, id);
         let is_extra = common.extra.is_some_and(|extra| extra.slot == id.slot());
+        let kept = &mut self.kept;
         let live = || match visitor {
-            Some(visitor) => serve_visitor(common, id, member, visitor),
+            Some(visitor) => serve_visitor(common, id, member, kept, visitor),
             None if common.shape.container == Container::Hybrid && !is_extra => {
                 hybrid::live(common, id)
             }

@@ -3,19 +3,27 @@
 use std::any::Any;
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
-use std::thread::{self, Scope};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use seam::{Service, Share, WorkerId};
-use sys::process;
+use sys::process::{self, Pid};
+use sys::thread::{self, Scope};
 
 use super::{Member, serve, serve_visitor};
 use crate::accept::Arrival;
 use crate::admin::Admin;
 use crate::fault::Fault;
+use crate::limits::ACCEPTS;
 use crate::server::{Common, Report, StateStore};
 use crate::supervise::{Crew, End, Ended, supervise};
+use crate::wait::blocking::Kept;
 use crate::wait::{Mechanism, mechanism};
+
+/// The stack of a worker that stays, as std gives it.
+const STACK: usize = 2 << 20;
+/// The stack of a worker for one connection: small, so that the C library keeps the stacks of 80
+/// ended workers for the next ones instead of mapping new ones.
+const VISIT_STACK: usize = 512 << 10;
 
 /// Runs the workers as threads of the supervisor's process.
 pub(crate) fn run<S: Service>(
@@ -25,9 +33,10 @@ pub(crate) fn run<S: Service>(
     ready: &mut dyn FnMut(),
 ) -> Result<Report, Fault> {
     let mechanism = mechanism(common)?;
-    let ended = Mutex::new(Vec::new());
+    let over = Mutex::default();
     thread::scope(|scope| {
-        let mut crew = Threads { common, mechanism: &*mechanism, scope, ended: &ended };
+        let pid = process::this();
+        let mut crew = Threads { common, mechanism: &*mechanism, scope, pid, over: &over };
         supervise(common, &mut crew, store, admin, ready)
     })
 }
@@ -36,53 +45,82 @@ struct Threads<'scope, 'env, S: Service> {
     common: &'env Common<'env, S>,
     mechanism: &'env dyn Mechanism<S>,
     scope: &'scope Scope<'scope, 'env>,
-    ended: &'env Mutex<Vec<Ended>>,
+    pid: Pid,
+    over: &'env Mutex<Over>,
 }
+
+/// The ends and the buffers of threads that have ended.
+#[derive(Default)]
+struct Over {
+    ended: Vec<Ended>,
+    /// Buffers for the next threads with one connection, at most [`SPARE_MAX`]: memory of a new
+    /// thread's own would come from another heap, and be faulted in again.
+    spare: Vec<Kept>,
+}
+
+/// As many as one turn of the supervisor starts threads.
+const SPARE_MAX: usize = ACCEPTS;
 
 impl<S: Service> Crew for Threads<'_, '_, S> {
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> std::io::Result<()> {
-        let (common, mechanism, ended) = (self.common, self.mechanism, self.ended);
+        let (common, mechanism, over) = (self.common, self.mechanism, self.over);
         let member = Member::of_all(common, id);
-        common.board.sit(id, process::this());
+        common.board.sit(id, self.pid);
+        let stack = if visitor.is_some() { VISIT_STACK } else { STACK };
+        let visit = visitor.map(|visitor| (visitor, lock(over).spare.pop()));
         let work = move || {
-            let live = || match visitor {
-                Some(visitor) => serve_visitor(common, id, member, visitor),
-                None => serve(common, mechanism, id, member),
+            let mut kept = None;
+            let live = || match visit {
+                Some((visitor, spare)) => {
+                    let kept = kept.insert(spare.unwrap_or_else(Kept::new));
+                    serve_visitor(common, id, member, kept, visitor)
+                }
+                None => {
+                    thread::set_name(&format!("worker {}", id.slot()));
+                    serve(common, mechanism, id, member)
+                }
             };
             let end = match catch_unwind(AssertUnwindSafe(live)) {
                 Ok(Ok(())) => End::Left,
                 Ok(Err(fault)) => End::Failed(fault.to_string()),
                 Err(panic) => End::Panicked(message(&*panic).to_owned()),
             };
-            ended.lock().unwrap_or_else(PoisonError::into_inner).push(Ended { id, end });
-            common.bell.ring();
+            let mut over = lock(over);
+            over.ended.push(Ended { id, end });
+            let is_first = over.ended.len() == 1;
+            if over.spare.len() < SPARE_MAX {
+                over.spare.extend(kept);
+            }
+            drop(over);
+            if is_first {
+                // Later ones are found with the first.
+                common.bell.ring();
+            }
         };
-        let name = format!("worker {}", id.slot());
-        let started = thread::Builder::new().name(name).spawn_scoped(self.scope, work);
+        let started = self.scope.start(stack, work);
         if started.is_err() {
             common.board.heal(id);
         }
-        started.map(drop)
+        started
     }
 
-    fn has_room(&self) -> bool {
-        // A thread costs no descriptor, and accept(2) itself reports a shortage.
-        true
-    }
-
-    fn watched(&self) -> Vec<BorrowedFd<'_>> {
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
         // The end of a thread rings the bell.
-        Vec::new()
+        None
     }
 
     fn reap(&mut self) -> Vec<Ended> {
-        std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(self.over).ended)
     }
 
     fn kill(&mut self) -> bool {
         // A thread cannot be killed; the process can end.
         false
     }
+}
+
+fn lock(over: &Mutex<Over>) -> MutexGuard<'_, Over> {
+    over.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The text of a panic.

@@ -13,10 +13,8 @@ use crate::accept::Arrival;
 pub(crate) trait Crew {
     /// Starts a worker; with a visitor, the worker lasts as long as that connection.
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> io::Result<()>;
-    /// Whether descriptors are left for a visitor and for the supervisor's part of its worker.
-    fn has_room(&self) -> bool;
-    /// Descriptors that become readable when a worker ends, besides the bell.
-    fn watched(&self) -> Vec<BorrowedFd<'_>>;
+    /// A descriptor that becomes readable when a worker ends, besides the bell.
+    fn watched(&self) -> Option<BorrowedFd<'_>>;
     /// The workers that have ended since the last call.
     fn reap(&mut self) -> Vec<Ended>;
     /// Ends all workers at once; false if only the end of the process can.

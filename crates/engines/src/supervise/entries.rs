@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use memory::Phase;
-use seam::{Instant, Service, WorkerId};
+use seam::{Instant, Service, Share, WorkerId};
 use sys::signal::Signal;
 
 use super::event_log::{Birth, Death};
@@ -97,7 +97,11 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             let was_dismissed = common.board.slot(id.slot()).is_dismissed();
             let death = self.cause(index, &end, was_dismissed);
             let pid = common.board.slot(id.slot()).pid();
-            common.heal(id);
+            match death {
+                // It has closed its only session and holds nothing.
+                Death::Visit if !common.is_extra_entry(index) => common.board.heal(id),
+                _ => common.heal(id),
+            }
             let now = clock();
             self.event_log.died(now, (index, pid), death, &end);
             // Its connections are gone with it.

@@ -92,21 +92,15 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         if self.common.board.phase() != Phase::Ready {
             return;
         }
+        let visitors = self.entries.iter().skip(usize::from(self.common.extra.is_some()));
+        let mut live = visitors.filter(|entry| entry.alive).count();
         for _ in 0..ACCEPTS {
-            let visitors = self.entries.iter().skip(usize::from(self.common.extra.is_some()));
-            let live = visitors.filter(|entry| entry.alive).count();
             let Some(reception) = &mut self.reception else { return };
             reception.admission.set_limit(self.common.sessions_max());
             if !reception.admission.is_open(live, now) {
                 return;
             }
             let slot = self.common.board.slot(reception.me.slot());
-            if !self.crew.has_room() {
-                // A connection accepted now could only be closed.
-                reception.admission.back_off(now);
-                slot.refuse(Refusal::Exhausted);
-                return;
-            }
             let accepted = socket::accept(&self.common.listeners.sockets[0], false);
             let arrival = match reception.admission.sort(accepted, now, slot) {
                 Attempt::Taken(arrival) => arrival,
@@ -118,6 +112,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 self.turn_away(index, &error, now);
                 return;
             }
+            live += 1;
         }
     }
 

@@ -25,7 +25,8 @@ use crate::parts::transmit::{Wait, transmit};
 /// Serves until the server drains.
 pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
     let mut admission = Admission::new(1);
-    let mut kept = Kept::new(context);
+    let mut kept = Kept::new();
+    kept.next_tick = context.is_first.then_some(Instant::ZERO);
     context.ready();
     let mut served = 0;
     while context.phase() <= Phase::Ready || !context.is_over() {
@@ -50,15 +51,16 @@ pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
 }
 
 /// Serves one connection that the supervisor has accepted.
-pub fn serve_one<S: Service>(context: &WorkerContext<'_, S>, (fd, peer): Arrival) {
+pub fn serve_one<S: Service>(context: &WorkerContext<'_, S>, kept: &mut Kept, (fd, peer): Arrival) {
     context.slot().set_state(SlotState::Ready);
     context.turn(context.now());
-    let mut kept = Kept { served: context.id.generation(), ..Kept::new(context) };
-    Turn::new(context, &mut kept, fd, Peer::Net(peer)).run();
+    kept.served = context.id.generation();
+    Turn::new(context, kept, fd, Peer::Net(peer)).run();
 }
 
-/// The data that a worker keeps from one connection to the next.
-struct Kept {
+/// The buffers that a worker keeps from one connection to the next.
+pub struct Kept {
+    /// Input, in a capacity of [`RECEIVE_BYTES`] whose pages the kernel touches as it needs them.
     scratch: Vec<u8>,
     buffers: Buffers,
     served: u32,
@@ -67,10 +69,13 @@ struct Kept {
 }
 
 impl Kept {
-    fn new<S: Service>(context: &WorkerContext<'_, S>) -> Kept {
-        let next_tick = context.is_first.then_some(Instant::ZERO);
-        let (scratch, buffers) = (vec![0; RECEIVE_BYTES], Buffers::new(BLOCKING_BUFFERS));
-        Kept { scratch, buffers, served: 0, next_tick }
+    /// Buffers for one connection at a time.
+    pub fn new() -> Kept {
+        let mut buffers = Buffers::new(BLOCKING_BUFFERS);
+        let first = buffers.take();
+        buffers.put(first);
+        let scratch = Vec::with_capacity(RECEIVE_BYTES);
+        Kept { scratch, buffers, served: 0, next_tick: None }
     }
 
     /// Calls the service's tick if it is due.
@@ -162,7 +167,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
             }
         }
         self.context.rest(Doing::Reading);
-        let received = socket::recv(&self.connection.fd, &mut self.kept.scratch);
+        let received = socket::recv_into(&self.connection.fd, &mut self.kept.scratch);
         self.now = self.context.now();
         self.context.turn(self.now);
         let cx = self.cx();
@@ -174,7 +179,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
             Ok(len) => {
                 self.connection.active = self.now;
                 self.context.slot().bytes_in.add(len as u64);
-                self.connection.conn.feed(self.context.service, &cx, &self.kept.scratch[..len]);
+                self.connection.conn.feed(self.context.service, &cx, &self.kept.scratch);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => self.connection.conn.abort(Closed::Reset),
@@ -256,7 +261,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         self.context.rest(Doing::Closing);
         let until = self.connection.linger.unwrap_or(self.now);
         while self.context.now() < until && self.context.phase() < Phase::Forced {
-            match socket::recv(&self.connection.fd, &mut self.kept.scratch) {
+            match socket::recv_into(&self.connection.fd, &mut self.kept.scratch) {
                 Ok(0) => return,
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
