@@ -123,6 +123,11 @@ impl Listeners {
         Ok(Listeners { sockets, listening, means })
     }
 
+    /// The first listener, for a worker whose only connection the supervisor has accepted.
+    pub fn first(&self) -> impl AcceptSource + '_ {
+        shared::Listener(self.sockets[0].as_fd())
+    }
+
     /// The accept source of a worker.
     pub fn accept_source<'h>(
         &'h self,

@@ -76,8 +76,9 @@ pub(crate) fn serve_visitor<S: Service>(
     kept: &mut Kept,
     visitor: Arrival,
 ) -> Result<(), Fault> {
-    let accept_source = common.listeners.accept_source(member, id, common.board);
-    let mut context = context(common, id, member, &*accept_source);
+    // On the stack: a child that allocates nothing touches no page of the heap.
+    let accept_source = common.listeners.first();
+    let mut context = context(common, id, member, &accept_source);
     context.is_visit = true;
     blocking::serve_one(&context, kept, visitor);
     Ok(())
