@@ -31,16 +31,17 @@ const SOAKS: &[Soak] = &[
         command
     }),
     ("loom", "every interleaving of locks, pools, rings and tables", || {
-        let mut command = steps::cargo(["test", "-p", "memory", "--release", "loom"]);
+        let mut command =
+            steps::cargo(["test", "-p", "memory", "-p", "pools", "--release", "loom"]);
         // Another flag rebuilds everything, so it gets a directory of its own.
         let target = crate::root().join("target/loom");
         command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target);
         command
     }),
-    ("sanitizer", "pools, rings and tables under AddressSanitizer", sanitizer),
+    ("sanitizer", "pools and rings under AddressSanitizer", sanitizer),
 ];
 
-/// The memory crate's own tests, compiled so that a stray access stops them. The option needs a
+/// The tests of the pools, compiled so that a stray access stops them. The option needs a
 /// nightly compiler; without one the soak reports that it is skipped.
 fn sanitizer() -> Command {
     let quiet = |command: &mut Command| {
@@ -54,7 +55,7 @@ fn sanitizer() -> Command {
     }
     let machine = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut command = Command::new("rustup");
-    command.args(["run", "nightly", "cargo", "test", "-p", "memory", "--target", &machine]);
+    command.args(["run", "nightly", "cargo", "test", "-p", "pools", "--target", &machine]);
     command.args(["--features", "asan", "--lib"]);
     for test in ["faults", "models", "threads", "sanitizer"] {
         command.args(["--test", test]);

@@ -50,7 +50,7 @@ fn of_packages() -> Vec<Example> {
         ("imports", true, packages(&["engines>services"])),
         ("imports", true, packages(&["load>>engines"])),
         ("imports", true, packages(&["stranger"])),
-        ("imports", false, packages(&["services>seam", "engines>>services", "cli>lab"])),
+        ("imports", false, packages(&["services>seam", "engines>>sim", "cli>lab"])),
         ("runtimes", true, packages(&["engines+tokio"])),
         ("runtimes", false, packages(&["peers+tokio", "engines+libc"])),
         ("sans-io", true, wire("//! Doc.\n")),

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use sys::eventfd::EventFd;
+use testkit::{Folder, PATIENCE, wait_for};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -104,12 +105,11 @@ fn every_arrival_is_answered_once() {
 
 #[test]
 fn a_trace_is_replayed() {
-    let path = std::env::temp_dir().join(format!("roundhouse-models-{}", std::process::id()));
-    std::fs::write(&path, "0\n0.01\n0.01\n0.05\n").expect("a temporary file");
+    let folder = Folder::new();
+    let path = folder.file("trace", "0\n0.01\n0.01\n0.05\n");
     let served = Served::echo();
-    let model = open(1.0, Arrivals::Replay(path.clone()));
+    let model = open(1.0, Arrivals::Replay(path));
     let report = run(&Plan { model, window: Window::For(100 * MS), ..served.plan() });
-    std::fs::remove_file(path).expect("it is there");
     check_balance(&report, 4);
     assert_eq!((report.offered_rps, served.requests()), (None, 4), "{report}");
 }
@@ -201,16 +201,11 @@ fn a_run_can_be_ended_and_says_what_it_knows() {
 
 /// Harvests until `enough`, adding up the replies.
 fn harvest_until(crowd: &UserPool, sum: &mut u64, enough: impl Fn(&Harvest) -> bool) -> Harvest {
-    let end = Instant::now() + Duration::from_secs(30);
-    loop {
+    wait_for("the harvest", PATIENCE, || {
         let harvest = crowd.harvest().expect("it runs");
         *sum += harvest.tally.done;
-        if enough(&harvest) {
-            return harvest;
-        }
-        assert!(Instant::now() < end, "it never came: {harvest:?}");
-        thread::sleep(5 * MS);
-    }
+        enough(&harvest).then_some(harvest)
+    })
 }
 
 #[test]

@@ -17,12 +17,11 @@ mod fuzz;
 mod gate;
 mod lock;
 mod padded;
-pub mod pool;
 #[cfg(not(loom))]
 mod region;
-pub mod ring;
 mod rwlock;
 pub mod session;
+mod stack;
 mod sync;
 
 #[cfg(not(loom))]
@@ -35,13 +34,8 @@ pub use fuzz::fuzz;
 pub use gate::{Closed, Gate, Writing};
 pub use lock::{Lock, Locked};
 pub use padded::Padded;
-pub use pool::{Backing, Full, Guard, Handle, Order, Plan, Usage};
-#[cfg(not(loom))]
-pub use pool::{Boxed, Boxes, Fault, Home, Lent, Pool, Shared, Worker};
 #[cfg(not(loom))]
 pub use region::{Placement, Refused, Region};
-pub use ring::{Ring, RingError};
 pub use rwlock::{Reading, RwLock, Sole};
-#[cfg(not(loom))]
-pub use session::ShardTable;
-pub use session::SharedTable;
+pub use session::{Full, SharedTable};
+pub use stack::Stack;

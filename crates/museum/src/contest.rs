@@ -204,6 +204,22 @@ impl Stage<'_> {
     }
 }
 
+/// The costs of a contest for each of `items`, up to the one that the visitor stopped.
+///
+/// # Errors
+/// That of the first contest that fails.
+pub fn each_of<T: Copy>(
+    items: impl IntoIterator<Item = T>,
+    mut contest: impl FnMut(T) -> Result<Option<Costs>, Fault>,
+) -> Result<Vec<(T, Costs)>, Fault> {
+    let mut all = Vec::new();
+    for item in items {
+        let Some(costs) = contest(item)? else { break };
+        all.push((item, costs));
+    }
+    Ok(all)
+}
+
 /// The processor time of this thread, without that of other threads.
 pub fn thread_time() -> Duration {
     elapsed(ClockId::ThreadCPUTime)

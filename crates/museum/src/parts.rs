@@ -15,12 +15,63 @@ pub mod server_factors;
 use crate::artefact::build::Build;
 use crate::artefact::pool::{Backing, Gate, Pool as Published, Turn};
 use crate::contest::{Costs, Rng, ns_each};
-use crate::draft::point;
+use crate::draft::{Draft, point};
+use crate::exhibit::{Effort, Exhibit, Fault};
+use crate::stage::{Settings, Stage};
 use document::Series;
-use memory::{Boxed, Boxes, Handle, Lent, Plan, Worker};
+use pools::{Boxed, Boxes, Handle, Lent, Plan, Worker};
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// An exhibit that measures by contests first, and then writes.
+trait Part: Sync {
+    /// The measurements; nothing at first.
+    type Measured: Default;
+    /// The name on the command line.
+    const NAME: &'static str;
+
+    /// The effort with these settings.
+    fn effort(settings: &Settings) -> Effort;
+    /// Runs all contests.
+    fn measure(stage: &mut Stage<'_>) -> Result<Self::Measured, Fault>;
+    /// The costs of all contests, for their facts.
+    fn costs(measured: &Self::Measured) -> Vec<&Costs>;
+    /// The numbers as rows, series and findings.
+    fn draft(measured: &Self::Measured, settings: &Settings) -> Draft;
+}
+
+impl<P: Part> Exhibit for P {
+    fn name(&self) -> &'static str {
+        P::NAME
+    }
+
+    fn effort(&self, settings: &Settings) -> Effort {
+        P::effort(settings)
+    }
+
+    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
+        let measured = P::measure(stage)?;
+        let mut it = P::draft(&measured, stage.settings());
+        it.facts.extend(stage.contest_facts(&P::costs(&measured)));
+        Ok(it)
+    }
+
+    #[cfg(test)]
+    fn nothing(&self, settings: &Settings) -> Draft {
+        P::draft(&P::Measured::default(), settings)
+    }
+}
+
+/// The costs of contests over something.
+fn costs_of<T>(all: &[(T, Costs)]) -> impl Iterator<Item = &Costs> {
+    all.iter().map(|it| &it.1)
+}
+
+/// The first `few` of `all` for a quick look, else all of them.
+fn some_of<'a, T>(all: &'a [T], few: usize, settings: &Settings) -> &'a [T] {
+    if settings.quick { &all[..few] } else { all }
+}
 
 /// An object of `8 * (W + 1)` bytes whose first word is written.
 pub struct Object<const W: usize> {
@@ -63,7 +114,7 @@ impl<const W: usize> Source for Heap<W> {
     }
 }
 
-impl<const W: usize> Source for memory::Pool<Object<W>> {
+impl<const W: usize> Source for pools::Pool<Object<W>> {
     type Held = Handle<Object<W>>;
 
     #[inline(always)]
@@ -73,7 +124,7 @@ impl<const W: usize> Source for memory::Pool<Object<W>> {
 
     #[inline(always)]
     fn give(&mut self, held: Self::Held) {
-        if let Ok(object) = memory::Pool::take(self, held) {
+        if let Ok(object) = pools::Pool::take(self, held) {
             black_box(object.first);
         }
     }

@@ -2,8 +2,6 @@
 //! state that they share, hears their bell, and leaves with the server. The usual test program has
 //! threads and cannot fork, so this test is a program of its own.
 
-#[path = "../../engines/tests/apart/mod.rs"]
-mod apart;
 #[path = "it/bell.rs"]
 mod bell;
 
@@ -19,6 +17,7 @@ use pacing::{PacedRunner, Sender, StreamSockets, StreamStats};
 use sys::process::{self, Pid};
 use sys::signal::Signal;
 use sys::udp::{Udp, UdpOptions};
+use testkit::apart;
 
 use bell::{Bell, GREETING};
 
@@ -55,7 +54,7 @@ fn check(engine: &str) {
     let (sender, sockets) = (Sender::USUAL, &sockets);
     let runner = PacedRunner::new((&source, &*state), sender, sockets, &stats);
     let (control, assets) = (Control::new().expect("a descriptor"), Assets::default());
-    let server = apart::server(&Bell, &*state, &assets, &control);
+    let server = apart::server((&Bell, &*state, &assets), &control);
     let mut client = None;
     let mut ready = |decided: &engines::Ready| client = Some(apart::client(decided.listening));
     let admin = Admin::default();

@@ -19,7 +19,6 @@
 mod conn;
 mod effects;
 mod ids;
-pub mod laws;
 mod out;
 mod paced;
 mod service;
@@ -31,8 +30,8 @@ pub use effects::{Effects, NoPush, Push};
 pub use ids::{AssetId, SHARDS_MAX, SessionId, WorkerId};
 pub use out::{Buffers, Out, Part, Source};
 pub use paced::{
-    AtShutdown, Body, Burst, Channel, Next, PacedCx, PacedLaw, PacedLimits, PacedSource, Packet,
-    Payload, StreamPolicy,
+    AtShutdown, Body, Burst, Channel, Next, PacedCx, PacedLimits, PacedSource, Packet, Payload,
+    StreamPolicy,
 };
 pub use service::{Closed, Cx, Event, Limits, Peer, Service, Step, Then};
 pub use share::{BadSeed, Share};

@@ -234,3 +234,45 @@ pub enum Closed {
     /// The server drained and the deadline passed, or it was stopped twice.
     Forced,
 }
+
+/// A borrowed service is a service, so a test can watch it and keep it.
+impl<S: Service> Service for &S {
+    type State = S::State;
+    type Session = S::Session;
+    type Job = S::Job;
+    type Outcome = S::Outcome;
+
+    fn limits(&self) -> Limits {
+        (**self).limits()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        (**self).patience()
+    }
+
+    fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, out: &mut Out) -> S::Session {
+        (**self).open(cx, peer, out)
+    }
+
+    fn step(
+        &self,
+        cx: &Cx<'_, S::State>,
+        session: &mut S::Session,
+        event: Event<'_, S::Outcome>,
+        out: &mut Out,
+    ) -> Step<S::Job> {
+        (**self).step(cx, session, event, out)
+    }
+
+    fn work(&self, state: &S::State, job: S::Job) -> S::Outcome {
+        (**self).work(state, job)
+    }
+
+    fn close(&self, cx: &Cx<'_, S::State>, session: S::Session, why: Closed) {
+        (**self).close(cx, session, why);
+    }
+
+    fn tick(&self, cx: &Cx<'_, S::State>) -> Option<Instant> {
+        (**self).tick(cx)
+    }
+}

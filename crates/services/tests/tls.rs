@@ -10,9 +10,9 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::ServerName;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
-use seam::laws::probe::{Menu, Probe, World, expected, plain, requests};
 use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
 use services::tls::{Keys, Tls};
+use sim::laws::probe::{Menu, Probe, World, expected, plain, requests};
 use stats::Rng;
 
 const ME: SessionId = SessionId::new(0, 0, 1);

@@ -219,7 +219,7 @@ fn calmer(faults: &Faults) -> Vec<Faults> {
 
 #[cfg(test)]
 mod tests {
-    use seam::laws::probe::{Probe, World};
+    use crate::laws::probe::{Probe, World};
 
     use super::*;
 

@@ -6,6 +6,7 @@ use seam::Service;
 
 use crate::connection::{Connection, Order};
 use crate::link::Packet;
+use crate::rng::Choices as _;
 use crate::script::Act;
 use crate::transcript::End;
 use crate::world::{What, World};

@@ -7,7 +7,7 @@ use std::io::IoSlice;
 use seam::{Buffers, Closed, Conn, Cx, Instant, Part, Service, SessionId, Source};
 
 use crate::link::Link;
-use crate::rng::Rng;
+use crate::rng::{Choices as _, Rng};
 use crate::script::Faults;
 
 /// A connection's order to the world.

@@ -2,12 +2,12 @@
 
 use core::time::Duration;
 
-use seam::laws::probe::{Menu, Probe, World, asset, expected, plain, requests};
+use crate::laws::probe::{Menu, Probe, World, asset, expected, plain, requests};
 use seam::{Closed, Limits};
 
 use crate::check::{Case, find};
 use crate::laws::equal;
-use crate::rng::Rng;
+use crate::rng::{Choices as _, Rng};
 use crate::script::{Act, Client, Faults, Script};
 use crate::transcript::{End, Heard, Transcript};
 

@@ -185,7 +185,7 @@ fn unescape(text: &str, end: &str) -> Result<Vec<u8>, String> {
 
 #[cfg(test)]
 mod tests {
-    use seam::laws::probe::{Probe, World};
+    use crate::laws::probe::{Probe, World};
 
     use super::*;
 

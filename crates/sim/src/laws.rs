@@ -1,117 +1,156 @@
-//! The laws that show only when runs are compared.
+//! The seam's nine laws as checkable properties.
+//!
+//! [`Watched`] wraps a service and sees, under any engine, whether the engine keeps back-pressure,
+//! time, exclusion, bounded turns and the visible half of order, progress and closing. The other
+//! laws show only when two runs, or a run and a model, are compared: [`chunking`] and
+//! [`determinism`] do so, and [`probe`] gives services whose reply is a pure function of the input,
+//! so that any engine can be compared byte for byte.
+//!
+//! The surprising thing: nothing here knows an engine. Each law is checked where its breach does
+//! damage: at the service.
 
-use core::borrow::Borrow;
-use core::time::Duration;
+use core::fmt;
 
-use seam::Service;
+mod compared;
+pub mod probe;
+mod watched;
 
-use crate::check::{Case, check};
-use crate::script::{Act, Client, Faults, Script};
-use crate::transcript::{End, Transcript};
-use crate::world::run;
+pub(crate) use compared::equal;
+pub use compared::{chunking, determinism};
+pub use watched::{Ledger, Seen, TURN_BYTES_MAX, Watched};
 
-/// Inputs up to this many bytes are cut at every byte, longer ones at random bytes only.
-const CUT_MAX: usize = 600;
+/// One law of the seam.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Law {
+    /// The cuts of the input do not matter.
+    Chunking,
+    /// Input that the service cannot use ends the connection.
+    Progress,
+    /// A full output stops the input.
+    BackPressure,
+    /// Time goes forward, and deadlines are kept.
+    Time,
+    /// First in, first out.
+    Order,
+    /// Flush, then close once.
+    Closing,
+    /// One worker at a time in a session.
+    Exclusion,
+    /// No session is served without end.
+    BoundedTurn,
+    /// The same inputs give the same bytes.
+    Determinism,
+}
 
-/// Holds `service` to the law of chunking: a client that sends `input` hears the same under every
-/// split of it, and under `count` seeds of rough weather. `plain` strips the parts that may differ
-/// (times, say); pass `<[u8]>::to_vec` if none may.
-///
-/// The runs also check the order of output and the flush before closing.
-///
-/// # Panics
-/// If two outputs differ, with the smallest failing case found.
-pub fn chunking<S, B>(
-    service: &S,
-    fresh: impl Fn() -> B,
-    input: &[u8],
-    faults: &Faults,
-    count: u64,
-    plain: impl Fn(&[u8]) -> Vec<u8>,
-) where
-    S: Service,
-    B: Borrow<S::State>,
-{
-    let state = fresh();
-    let calm = run(service, state.borrow(), &Script::saying(input), faults, 0);
-    let heard = plain(&calm.only().bytes);
-    assert_eq!(calm.only().end, End::Closed, "the service does not close at the end of input");
-    let same = |_: &Case, other: &Transcript| {
-        let other = &other.clients[0];
-        equal(&heard, &plain(&other.bytes))?;
-        if other.end == End::Closed { Ok(()) } else { Err("the connection stays open".into()) }
-    };
-    // Shrinking the input would change the expected output, so only faults may shrink.
-    let guarded = |case: &Case, other: &Transcript| {
-        if case.script.clients[0].said() == input { same(case, other) } else { Ok(()) }
-    };
-    if input.len() <= CUT_MAX {
-        for at in 1..input.len() {
-            let script = cut(input, at);
-            let state = fresh();
-            let other = run(service, state.borrow(), &script, faults, 0);
-            let case = Case { script, faults: faults.clone(), seed: 0 };
-            if let Err(why) = other.lawful().and_then(|()| same(&case, &other)) {
-                panic!("cut after byte {at} of {}: {why}\n{case}", input.len());
+impl Law {
+    /// All nine, in their customary order.
+    pub const ALL: [Law; 9] = [
+        Law::Chunking,
+        Law::Progress,
+        Law::BackPressure,
+        Law::Time,
+        Law::Order,
+        Law::Closing,
+        Law::Exclusion,
+        Law::BoundedTurn,
+        Law::Determinism,
+    ];
+
+    /// The law's name, in one or two words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Law::Chunking => "chunking",
+            Law::Progress => "progress",
+            Law::BackPressure => "back-pressure",
+            Law::Time => "time",
+            Law::Order => "order",
+            Law::Closing => "closing",
+            Law::Exclusion => "exclusion",
+            Law::BoundedTurn => "bounded turn",
+            Law::Determinism => "determinism",
+        }
+    }
+
+    /// The demand of the law, in one sentence.
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Law::Chunking => "any split of the input gives the same output",
+            Law::Progress => {
+                "a step uses at most what it is offered, is never offered nothing, and if it uses \
+                 nothing of `input_max` bytes the connection is closed"
+            }
+            Law::BackPressure => {
+                "no input is offered from a full output on until it is low, nor during a pause"
+            }
+            Law::Time => {
+                "`now` never decreases for a session, no deadline is told before the moment asked \
+                 for, and one that was replaced is forgotten"
+            }
+            Law::Order => {
+                "output leaves in the order written, input is offered in the order sent, and \
+                 nothing is told to a session while its job is out"
+            }
+            Law::Closing => {
+                "after `Then::Close` the output is flushed, no step is called again, and `close` \
+                 is called exactly once for each `open`"
+            }
+            Law::Exclusion => "one worker is in a session at a time",
+            Law::BoundedTurn => {
+                "an engine feeds a bounded number of bytes of one session before it looks at the \
+                 others"
+            }
+            Law::Determinism => {
+                "with one worker the same state, events and times give the same bytes"
             }
         }
     }
-    let rough = |seed| Case {
-        script: Script::saying(input),
-        faults: Faults::rough(seed).with_assets(faults.assets.clone()),
-        seed,
-    };
-    check(service, &fresh, count, rough, guarded);
 }
 
-/// One client that pauses after `at` bytes of `input`.
-fn cut(input: &[u8], at: usize) -> Script {
-    let acts = vec![
-        Act::Send(input[..at].to_vec()),
-        Act::Wait(Duration::from_millis(1)),
-        Act::Send(input[at..].to_vec()),
-    ];
-    Script { clients: vec![Client { start: Duration::ZERO, acts }] }
-}
-
-/// Fails if two outputs differ, and reports where.
-pub(crate) fn equal(expected: &[u8], found: &[u8]) -> Result<(), String> {
-    if expected == found {
-        return Ok(());
+impl fmt::Display for Law {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name(), self.sentence())
     }
-    let at = expected.iter().zip(found).take_while(|(left, right)| left == right).count();
-    let piece = |bytes: &[u8]| {
-        let end = bytes.len().min(at + 40);
-        let dots = if end < bytes.len() { ".." } else { "" };
-        format!("\"{}\"{dots}", bytes[at..end].escape_ascii())
-    };
-    Err(format!(
-        "after {at} equal bytes expected {} and found {} ({} and {} bytes in all)",
-        piece(expected),
-        piece(found),
-        expected.len(),
-        found.len()
-    ))
 }
 
-/// Holds `service` to the law of determinism: each of `count` cases, run twice, leaves the same
-/// transcript.
+/// A breach of a law.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The broken law.
+    pub law: Law,
+    /// The session, and the details.
+    pub detail: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (law of {})", self.detail, self.law)
+    }
+}
+
+/// Reacts to a violation when no caller reads the list afterwards: panics, so that the
+/// thread or process ends loudly.
 ///
 /// # Panics
-/// If two transcripts differ, with the smallest failing case found.
-pub fn determinism<S, B>(service: &S, fresh: impl Fn() -> B, count: u64, case: impl Fn(u64) -> Case)
-where
-    S: Service,
-    B: Borrow<S::State>,
-{
-    check(service, &fresh, count, case, |case, first| {
-        let state = fresh();
-        let second = run(service, state.borrow(), &case.script, &case.faults, case.seed);
-        if *first == second {
-            return Ok(());
+/// Always.
+pub fn panicking(violation: &Violation) {
+    panic!("{violation}");
+}
+
+/// Reacts to a violation when a caller reads the list afterwards: does nothing.
+pub fn listing(_violation: &Violation) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_law_has_its_own_name_and_sentence() {
+        for (at, law) in Law::ALL.iter().enumerate() {
+            for other in &Law::ALL[..at] {
+                assert_ne!(law.name(), other.name());
+                assert_ne!(law.sentence(), other.sentence());
+            }
+            assert!(law.to_string().starts_with(law.name()), "{law}");
         }
-        let heard = first.clients.iter().zip(&second.clients);
-        let how = heard.filter_map(|(one, two)| equal(&one.bytes, &two.bytes).err()).next();
-        Err(format!("the same seed twice: {}", how.unwrap_or("only notes or times differ".into())))
-    });
+    }
 }

@@ -15,12 +15,15 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use seam::{
-    Burst, Channel, Effects, Instant, Next, PacedCx, PacedLaw, PacedSource, Packet, Payload,
-    Source, WorkerId,
+    Burst, Channel, Effects, Instant, Next, PacedCx, PacedSource, Packet, Payload, Source, WorkerId,
 };
 
 use crate::check::seeds;
-use crate::rng::Rng;
+use crate::rng::{Choices as _, Rng};
+
+mod law;
+
+pub use law::PacedLaw;
 
 /// Calls of one stream without a packet or a later moment before it counts as stuck.
 const CALLS_IN_VAIN: u32 = 100;

@@ -1,55 +1,44 @@
-//! The only source of randomness in a run.
+//! The only source of randomness in a run, and the choices that a simulated network makes.
 
 use core::time::Duration;
 
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
+pub(crate) use stats::Rng;
 
-/// A stream of choices determined by its seed.
-#[derive(Debug)]
-pub(crate) struct Rng(Pcg64Mcg);
-
-impl Rng {
-    pub(crate) fn new(seed: u64) -> Rng {
-        Rng(Pcg64Mcg::seed_from_u64(seed))
-    }
-
-    /// A number from 0 to `bound` - 1; `bound` is at least 1.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        self.0.random_range(0..bound)
-    }
-
+/// Choices beside those of every stream of numbers.
+pub(crate) trait Choices {
     /// A number from 1 to `max`; `max` 0 counts as 1.
-    pub(crate) fn size(&mut self, max: usize) -> usize {
-        self.0.random_range(1..=max.max(1))
+    fn size(&mut self, max: usize) -> usize;
+    /// True with a probability of `percent`.
+    fn chance(&mut self, percent: u8) -> bool;
+    /// True with a probability of one half.
+    fn coin(&mut self) -> bool;
+    /// A span of at most `max`.
+    fn span(&mut self, max: Duration) -> Duration;
+    /// A span from a microsecond to a quarter of an hour, each order of magnitude equally likely:
+    /// the moment of an event that may happen at any time.
+    fn moment(&mut self) -> Duration;
+}
+
+impl Choices for Rng {
+    fn size(&mut self, max: usize) -> usize {
+        1 + self.below(max.max(1))
     }
 
-    /// True with a probability of `percent`.
-    pub(crate) fn chance(&mut self, percent: u8) -> bool {
+    fn chance(&mut self, percent: u8) -> bool {
         self.below(100) < usize::from(percent)
     }
 
-    /// True with a probability of one half.
-    pub(crate) fn coin(&mut self) -> bool {
-        self.below(2) == 0
+    fn coin(&mut self) -> bool {
+        self.once_in(2)
     }
 
-    /// A span of at most `max`.
-    pub(crate) fn span(&mut self, max: Duration) -> Duration {
-        let ns = u64::try_from(max.as_nanos()).unwrap_or(u64::MAX);
-        Duration::from_nanos(self.0.random_range(0..=ns))
+    fn span(&mut self, max: Duration) -> Duration {
+        let ns = usize::try_from(max.as_nanos()).unwrap_or(usize::MAX);
+        Duration::from_nanos(self.below(ns.saturating_add(1)) as u64)
     }
 
-    /// A span from a microsecond to a quarter of an hour, each order of magnitude equally likely:
-    /// the moment of an event that may happen at any time.
-    pub(crate) fn moment(&mut self) -> Duration {
+    fn moment(&mut self) -> Duration {
         let bits = 10 + self.below(31);
-        Duration::from_nanos(self.0.random_range(0..1_u64 << bits))
-    }
-
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            items.swap(last, self.below(last + 1));
-        }
+        Duration::from_nanos(self.below(1 << bits) as u64)
     }
 }

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::rng::Rng;
+use crate::rng::{Choices as _, Rng};
 
 /// The clients of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

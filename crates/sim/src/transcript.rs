@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use seam::laws::Violation;
+use crate::laws::Violation;
 use seam::{Closed, Instant};
 
 /// The outside view of a run.

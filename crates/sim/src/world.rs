@@ -3,12 +3,12 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-use seam::laws::{Watched, listing};
+use crate::laws::{Watched, listing};
 use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
 
 use crate::connection::{Connection, Context, Order, Writes};
 use crate::link::{Caller, Packet};
-use crate::rng::Rng;
+use crate::rng::{Choices as _, Rng};
 use crate::script::{Faults, Script};
 use crate::transcript::{End, Heard, Transcript};
 

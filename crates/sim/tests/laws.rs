@@ -3,11 +3,11 @@
 use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 
-use seam::laws::probe::{
-    Deaf, Echo, LINE_MAX, Menu, Probe, World, asset, expected, numbered, plain, requests,
-};
 use seam::{
     Buffers, Closed, Conn, Cx, Effects, Instant, Limits, Peer, Service, SessionId, WorkerId,
+};
+use sim::laws::probe::{
+    Echo, LINE_MAX, Menu, Probe, World, asset, expected, numbered, plain, requests,
 };
 use sim::{Act, Case, Client, End, Faults, Script, Transcript, check, chunking, determinism, run};
 
@@ -106,7 +106,7 @@ fn each_session_that_opens_closes_once() {
 
 #[test]
 fn progress_input_that_nobody_uses_ends_the_connection() {
-    let deaf = Deaf::default();
+    let deaf = Echo::deaf();
     let max = deaf.limits.input_max;
     for seed in sim::seeds(300) {
         let check = |len: usize, why| {

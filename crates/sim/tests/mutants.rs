@@ -8,12 +8,12 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 
-use seam::laws::probe::{Deaf, Echo, Never, Probe, World};
-use seam::laws::{Law, Seen, Violation, Watched, listing};
 use seam::{
     Buffers, Closed, Conn, Cx, Effects, Event, Instant, Limits, Out, Peer, Service, SessionId,
     Step, Then, WorkerId,
 };
+use sim::laws::probe::{Echo, Never, Probe, World};
+use sim::laws::{Law, Seen, Violation, Watched, listing};
 use sim::{Case, Faults, Script, chunking, determinism, run};
 
 /// The mistakes of the middleman.
@@ -176,7 +176,7 @@ fn check(law: Law, violations: &[Violation], how: &str) {
 #[test]
 fn a_middleman_without_a_flaw_is_not_accused() {
     assert_eq!(seen(Probe::narrow(), &World::default(), Flaw::None, SAID), []);
-    assert_eq!(seen(Deaf::default(), &(), Flaw::None, &[b'x'; 5000]), []);
+    assert_eq!(seen(Echo::deaf(), &(), Flaw::None, &[b'x'; 5000]), []);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn each_flaw_of_an_engine_is_seen_from_inside() {
     }
     let ends = seen(Keeps, &(), Flaw::EndsTwice, b"x");
     check(Law::Order, &ends, "`Eof` twice");
-    let hoards = seen(Deaf::default(), &(), Flaw::Hoards, &[b'x'; 5000]);
+    let hoards = seen(Echo::deaf(), &(), Flaw::Hoards, &[b'x'; 5000]);
     check(Law::Progress, &hoards, "stepped after it used nothing of `input_max` bytes");
 }
 
@@ -341,7 +341,7 @@ fn evidence(law: Law) -> String {
         Law::Chunking => panic_of(|| {
             chunking(&CountsPieces, || (), b"abcdef", &calm, 0, <[u8]>::to_vec);
         }),
-        Law::Progress => first(seen(Deaf::default(), &(), Flaw::Hoards, &[b'x'; 5000])),
+        Law::Progress => first(seen(Echo::deaf(), &(), Flaw::Hoards, &[b'x'; 5000])),
         Law::BackPressure => probed(Flaw::FeedsWhileFull),
         Law::Time => probed(Flaw::WakesEarly),
         Law::Order => panic_of(|| {

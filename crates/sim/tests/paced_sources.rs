@@ -6,10 +6,9 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use core::time::Duration;
 
 use seam::{
-    BadSeed, Body, Burst, Channel, Instant, Next, PacedCx, PacedLaw, PacedLimits, PacedSource,
-    Share,
+    BadSeed, Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource, Share,
 };
-use sim::{Deed, Made, Whims, paced_case, paced_laws, play_paced};
+use sim::{Deed, Made, PacedLaw, Whims, paced_case, paced_laws, play_paced};
 
 /// The mistakes of the paced source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
-//! A temporary folder of one test.
+//! Temporary folders and files of one test.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -38,4 +39,14 @@ impl Folder {
         let bytes = fs::read(self.path().join(name)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
+}
+
+/// A file with these bytes and without a name, which ends with its last descriptor.
+///
+/// # Panics
+/// If the disk is full or read-only.
+pub fn nameless(bytes: &[u8]) -> File {
+    let mut file = tempfile::tempfile().expect("a temporary file");
+    file.write_all(bytes).expect("room for a temporary file");
+    file
 }

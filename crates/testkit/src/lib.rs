@@ -4,7 +4,9 @@
 //! Test code only: no crate depends on it outside `[dev-dependencies]`. Nothing here waits without
 //! a limit; a wait that reaches its limit panics and prints what the program wrote.
 
+pub mod apart;
 mod folder;
+mod in_process;
 mod lacks;
 mod process;
 pub mod procfs;
@@ -14,7 +16,8 @@ mod transcript;
 mod wait;
 mod wave;
 
-pub use folder::Folder;
+pub use folder::{Folder, nameless};
+pub use in_process::{serve, serve_by, talk};
 pub use lacks::{chromium, has, has_uring, program, skip};
 pub use process::{Ended, Process, run};
 pub use server::Server;

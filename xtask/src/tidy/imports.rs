@@ -8,23 +8,28 @@ use super::{Finding, Tree};
 /// stands for every member.
 const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("stats", &[], &[]),
-    ("seam", &[], &["stats"]),
+    ("seam", &[], &[]),
     ("wire", &["stats"], &[]),
     ("meter", &[], &[]),
     ("grid", &["stats"], &[]),
     ("sys", &[], &[]),
     ("memory", &["seam", "sys", "stats"], &[]),
+    ("pools", &["memory", "stats"], &[]),
     ("index", &["stats"], &[]),
     ("services", &["seam", "wire", "memory", "index", "grid", "stats"], &["sim"]),
-    ("engines", &["seam", "sys", "memory", "meter"], &["services", "sim", "load", "stats"]),
+    ("engines", &["seam", "sys", "memory"], &["sim", "stats", "testkit"]),
     ("server", &["engines", "memory", "seam", "sys", "wire"], &[]),
-    ("pacing", &["engines", "memory", "seam", "sys"], &["stats"]),
+    ("pacing", &["engines", "memory", "seam", "sys"], &["stats", "testkit"]),
     ("sim", &["seam", "stats"], &[]),
-    ("load", &["seam", "wire", "sys", "meter", "stats"], &[]),
+    ("load", &["seam", "wire", "sys", "meter", "stats"], &["testkit"]),
     ("swarm", &["load", "meter"], &["stats"]),
     ("lab", &["meter", "stats"], &[]),
     ("document", &[], &[]),
-    ("museum", &["document", "lab", "meter", "peers", "memory", "index", "grid", "stats"], &[]),
+    (
+        "museum",
+        &["document", "lab", "meter", "peers", "memory", "pools", "index", "grid", "stats"],
+        &[],
+    ),
     (
         "tools",
         &[
@@ -37,7 +42,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("pages", &["document", "lab", "meter", "stats"], &[]),
     ("cli", &["*"], &[]),
     ("fuzz", &["*"], &[]),
-    ("testkit", &["sys"], &[]),
+    ("testkit", &["engines", "seam", "sys"], &[]),
     ("xtask", &["stats"], &[]),
 ];
 

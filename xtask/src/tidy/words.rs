@@ -4,7 +4,7 @@ use super::code::{functions, line_of, words};
 use super::{Finding, Tree};
 
 /// Crates that may say `unsafe`.
-const UNSAFE_USERS: &[&str] = &["crates/sys/", "crates/memory/"];
+const UNSAFE_USERS: &[&str] = &["crates/sys/", "crates/memory/", "crates/pools/"];
 /// The file that excuses skipped tests.
 const SKIPS: &str = "tests/skips.toml";
 /// Macros that mark unfinished code. The names are split, because this file is checked too.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use engines::{Assets, NoStateStore};
 use memory::Region;
-use seam::laws::probe::{Probe, World, asset};
-use seam::laws::{Watched, panicking};
+use sim::laws::probe::{Probe, World, asset};
+use sim::laws::{Watched, panicking};
 
 use server::{ServerArgs, ServiceInstance};
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use seam::laws::probe::{Menu, requests};
+use sim::laws::probe::{Menu, requests};
 use sys::signal::Signal;
 
 use crate::arms::Arm;

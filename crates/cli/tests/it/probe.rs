@@ -1,10 +1,10 @@
 //! The probe uses every function of the seam. For any input, cut in any way, the reply is that of
-//! `seam::laws::probe::expected`. The server itself checks the laws and panics at a breach; every
+//! `sim::laws::probe::expected`. The server itself checks the laws and panics at a breach; every
 //! server handle checks for that when it is dropped.
 
 use std::collections::BTreeSet;
 
-use seam::laws::probe::{Menu, NUMBERED, SHARED_MAX, expected, numbered, plain, requests};
+use sim::laws::probe::{Menu, NUMBERED, SHARED_MAX, expected, numbered, plain, requests};
 use stats::Rng;
 use sys::signal::Signal;
 
@@ -163,7 +163,7 @@ pub fn a_line_too_long(arm: &Arm) {
     let server = arm.probe().start();
     for excess in [0, 1, 1000, 300_000] {
         let mut client = server.client();
-        let line = vec![b'x'; seam::laws::probe::LINE_MAX + excess];
+        let line = vec![b'x'; sim::laws::probe::LINE_MAX + excess];
         let _ = client.try_send(line);
         let heard = client.rest();
         assert_eq!(heard, b"long\n", "{excess} bytes too many");

@@ -1,8 +1,4 @@
 //! A worker's sessions by id: slots that are reused, under a new generation each time.
-//!
-//! [`memory::ShardTable`] is a table whose values have fixed addresses and count operations in
-//! flight. Loops need neither: they keep those counts in their own records and never take a value's
-//! address.
 
 use std::ops::Range;
 

@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use engines::{Accept, Assets, Container, Fault, Knobs, Shape, Wait};
 use memory::{Placement, Region};
 use seam::{Cx, Event, Limits, Out, Peer, Service, Step};
-
-use crate::server::{serve, talk};
+use testkit::{serve, skip, talk};
 
 /// Sends each line back in capitals; `.` ends the conversation.
 struct Shout;
@@ -73,9 +72,7 @@ fn check(shape: &Shape) {
             assert_eq!((report.accepted, report.replaced), (20, 0), "{shape}");
             assert!(!report.forced && report.unsaved.is_none(), "{shape}: {report:?}");
         }
-        Err(Fault::Ring(reason)) if matches!(shape.wait, Wait::Uring | Wait::Port) => {
-            println!("skipped: {reason}")
-        }
+        Err(Fault::Ring(_)) if matches!(shape.wait, Wait::Uring | Wait::Port) => skip("io_uring"),
         Err(fault) => panic!("{shape}: {fault}"),
     }
 }

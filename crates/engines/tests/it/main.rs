@@ -4,4 +4,3 @@
 mod library;
 mod port;
 mod rings;
-mod server;

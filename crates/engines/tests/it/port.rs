@@ -6,17 +6,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Barrier, Condvar, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use engines::{Assets, Fault, RecvBy, Report, Shape, Tactics};
 use memory::{Placement, Region};
 use seam::{Cx, Event, Limits, Out, Peer, Service, SessionId, Step};
 use sys::uring::Setup;
-
-use crate::server::{serve, talk};
-
-/// The limit of every wait.
-const PATIENCE: Duration = Duration::from_secs(20);
+use testkit::{PATIENCE, serve, skip, talk};
 
 /// Understands `id`, `tell ID TEXT`, `spin`, `job`, `panic` and `open`, a line each.
 #[derive(Default)]
@@ -167,8 +162,8 @@ fn check(
     state.init(&[]).expect("nothing to initialise");
     match serve((service, &state, &Assets::default()), &shape, visit) {
         Ok(report) => Some(report),
-        Err(Fault::Ring(reason)) => {
-            println!("skipped: {reason}");
+        Err(Fault::Ring(_)) => {
+            skip("io_uring");
             None
         }
         Err(fault) => panic!("{shape}: {fault}"),

@@ -29,38 +29,7 @@ const fn drained(state: u32) -> (u32, bool) {
     }
 }
 
-/// The send state of a session, for one thread. Messages may be queued while a send that
-/// completes later is in progress.
-#[derive(Debug, Default)]
-pub struct Outbox {
-    state: u32,
-}
-
-impl Outbox {
-    /// A message was queued. Returns whether the caller must begin to send.
-    #[must_use]
-    pub fn queued(&mut self) -> bool {
-        let (state, begin) = queued(self.state);
-        self.state = state;
-        begin
-    }
-
-    /// The sender found nothing more. Returns whether it must look again.
-    #[must_use]
-    pub fn drained(&mut self) -> bool {
-        let (state, again) = drained(self.state);
-        self.state = state;
-        again
-    }
-
-    /// Whether a send is in progress.
-    #[must_use]
-    pub fn is_sending(&self) -> bool {
-        self.state != IDLE
-    }
-}
-
-/// The same for several threads. A thread that is told to send is the only
+/// The send state of a session, for several threads. A thread that is told to send is the only
 /// sender until it is told to stop.
 ///
 /// Protocol: put the message into the queue, then call [`SharedOutbox::queued`]. If it
@@ -118,12 +87,9 @@ mod tests {
 
     #[test]
     fn what_comes_during_a_send_makes_the_sender_look_again() {
-        let (mut own, shared) = (Outbox::default(), SharedOutbox::default());
-        assert!(own.queued() && shared.queued());
-        assert!(!own.queued() && !shared.queued() && own.is_sending() && shared.is_sending());
-        assert!(own.drained() && shared.drained());
-        assert!(!own.drained() && !shared.drained());
-        assert!(!own.is_sending() && !shared.is_sending());
+        let outbox = SharedOutbox::default();
+        assert!(outbox.queued() && !outbox.queued() && outbox.is_sending());
+        assert!(outbox.drained() && !outbox.drained() && !outbox.is_sending());
     }
 }
 

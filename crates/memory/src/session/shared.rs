@@ -11,11 +11,9 @@ use std::ops::Deref;
 
 use seam::SessionId;
 
-use super::Closing;
-use crate::Padded;
-use crate::pool::stack::Stack;
-use crate::pool::{Full, NONE};
+use super::{Closing, Full};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::{Padded, Stack};
 
 const REF: u64 = 1;
 const REFS: u64 = (1 << 20) - 1;
@@ -58,7 +56,7 @@ impl<T> SharedTable<T> {
         let capacity = capacity.min(SessionId::INDEX_MAX as usize);
         let slot = |_| Slot {
             word: AtomicU64::new(1 << GENERATION_SHIFT),
-            link: AtomicU32::new(NONE),
+            link: AtomicU32::new(Stack::NONE),
             value: UnsafeCell::new(MaybeUninit::uninit()),
         };
         let slots: Box<[Slot<T>]> = (0..capacity).map(slot).collect();

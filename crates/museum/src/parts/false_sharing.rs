@@ -7,16 +7,16 @@
 //! lines are shared deliberately: two threads on separate cores write words at a chosen distance,
 //! with nothing else in the loop. Then the lock is added, and removed again.
 
-use super::{Object, Source, plan, range};
+use super::{Object, Part, Source, costs_of, plan, range};
 use crate::artefact::build::{Build, Optimised, Plain};
 use crate::artefact::pool::{Array, Backing, List, Locked, Pool, Stack};
-use crate::contest::{Contest, Costs, each, thread_time};
+use crate::contest::{Contest, Costs, each, each_of, thread_time};
 use crate::draft::{Draft, one};
-use crate::exhibit::{Effort, Exhibit, Fault};
+use crate::exhibit::{Effort, Fault};
 use crate::portfolio::{self, SHARED_SIZES, SHARED_US};
 use crate::stage::{Settings, Stage};
 use lab::machine::Placement;
-use memory::{Home, Shared};
+use pools::{Home, Shared};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use stats::words;
 use std::hint::black_box;
@@ -45,17 +45,16 @@ const MAGAZINES: [&str; 2] = ["our shared pool, one thread", "our shared pool, t
 /// The exhibit.
 pub struct FalseSharing;
 
-impl Exhibit for FalseSharing {
-    fn name(&self) -> &'static str {
-        "false-sharing"
-    }
+impl Part for FalseSharing {
+    type Measured = Measured;
+    const NAME: &'static str = "false-sharing";
 
-    fn effort(&self, settings: &Settings) -> Effort {
+    fn effort(settings: &Settings) -> Effort {
         let contests = SHARED_SIZES.len() + STRIDES.len() + 1;
         Effort::new(settings.rounds(15) * contests as u32, Duration::from_millis(40))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
+    fn measure(stage: &mut Stage<'_>) -> Result<Measured, Fault> {
         let cores = Placement::choose();
         if cores.is_some_and(|it| it.siblings) {
             stage
@@ -64,21 +63,22 @@ impl Exhibit for FalseSharing {
         let published = published(stage)?;
         let strides = strides(stage, cores)?;
         let pools = pools(stage, cores)?;
-        let measured = Measured { published, strides, pools, cores };
-        let mut it = draft(&measured);
-        it.facts = stage.contest_facts(&measured.all());
-        Ok(it)
+        Ok(Measured { published, strides, pools, cores })
     }
 
-    #[cfg(test)]
-    fn nothing(&self, _settings: &Settings) -> Draft {
-        draft(&Measured::default())
+    fn costs(measured: &Measured) -> Vec<&Costs> {
+        let Measured { published, strides, pools, .. } = measured;
+        costs_of(published).chain(costs_of(strides)).chain(pools).collect()
+    }
+
+    fn draft(measured: &Measured, _settings: &Settings) -> Draft {
+        draft(measured)
     }
 }
 
 /// The measurements.
 #[derive(Default)]
-struct Measured {
+pub(super) struct Measured {
     published: Vec<(u32, Costs)>,
     strides: Vec<(usize, Costs)>,
     pools: Option<Costs>,
@@ -144,18 +144,15 @@ fn as_published<const W: usize>(contest: &mut Contest<'_>, turns: u64) {
 
 fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Costs)>, Fault> {
     let (blocks, turns) = (stage.settings().rounds(15), stage.settings().amount(TURNS, 10));
-    let mut all = Vec::new();
-    for size in SHARED_SIZES {
+    each_of(SHARED_SIZES, |size| {
         let mut contest = Contest::new(format!("four threads, {size} bytes"), blocks);
         match size {
             16 => as_published::<2>(&mut contest, turns),
             32 => as_published::<4>(&mut contest, turns),
             _ => as_published::<16>(&mut contest, turns),
         }
-        let Some(costs) = stage.contest(contest)? else { break };
-        all.push((size, costs));
-    }
-    Ok(all)
+        stage.contest(contest)
+    })
 }
 
 /// Words at a distance, the first at the beginning of a pair of lines.
@@ -204,17 +201,14 @@ impl Words {
 fn strides(stage: &mut Stage<'_>, cores: Option<Placement>) -> Result<Vec<(usize, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(15), settings.amount(20_000, 20));
-    let mut all = Vec::new();
-    for stride in STRIDES {
+    each_of(STRIDES, |stride| {
         let words = &Words::new(stride);
         let mut contest = Contest::new(format!("words {stride} bytes apart"), blocks);
         contest.arm(ALONE, move || words.shared(1, false, cores, times));
         contest.arm(INTERLEAVED, move || words.shared(2, false, cores, times));
         contest.arm(BLOCKED, move || words.shared(2, true, cores, times));
-        let Some(costs) = stage.contest(contest)? else { break };
-        all.push((stride, costs));
-    }
-    Ok(all)
+        stage.contest(contest)
+    })
 }
 
 /// Nanoseconds on the wall for a pair, the mean of the threads.
@@ -266,11 +260,6 @@ fn pools(stage: &mut Stage<'_>, cores: Option<Placement>) -> Result<Option<Costs
 }
 
 impl Measured {
-    fn all(&self) -> Vec<&Costs> {
-        let measured = self.published.iter().map(|it| &it.1);
-        measured.chain(self.strides.iter().map(|it| &it.1)).chain(&self.pools).collect()
-    }
-
     fn at(&self, stride: usize, arm: &str) -> Option<stats::Comparison> {
         self.strides.iter().find(|it| it.0 == stride)?.1.against(arm, ALONE)
     }

@@ -7,15 +7,15 @@
 //! are compared by the number of late ids that resolve to another session.
 
 use super::false_sharing::paired;
-use super::ratios;
-use crate::contest::{Contest, Costs, Rng, ns_each};
+use super::{Part, costs_of, ratios, some_of};
+use crate::contest::{Contest, Costs, Rng, each_of, ns_each};
 use crate::draft::{Draft, point};
-use crate::exhibit::{Effort, Exhibit, Fault};
+use crate::exhibit::{Effort, Fault};
 use crate::portfolio;
 use crate::stage::{Settings, Stage};
 use document::{Mark, Series};
 use lab::machine::Placement;
-use memory::{Order, ShardTable, SharedTable};
+use memory::SharedTable;
 use stats::Comparison;
 use stats::words;
 use std::collections::HashMap;
@@ -39,48 +39,41 @@ const READERS: &str = "map, readers' lock";
 const SHARDED: &str = "16 maps, 16 locks";
 const INDEX: &str = "array, place alone";
 const COUNTED: &str = "array, place and counter";
-const SHARD: &str = "our table of one worker";
 const SHARED: &str = "our table of all workers";
 const HELD: &str = "map, lock held during use";
-const ALONE: [&str; 7] = [ONE_LOCK, READERS, SHARDED, INDEX, COUNTED, SHARD, SHARED];
+const ALONE: [&str; 6] = [ONE_LOCK, READERS, SHARDED, INDEX, COUNTED, SHARED];
 const TOGETHER: [&str; 6] = [HELD, ONE_LOCK, READERS, SHARDED, COUNTED, SHARED];
 
 /// The exhibit.
 pub struct IdSchemes;
 
-impl Exhibit for IdSchemes {
-    fn name(&self) -> &'static str {
-        "id-schemes"
-    }
+impl Part for IdSchemes {
+    type Measured = Measured;
+    const NAME: &'static str = "id-schemes";
 
-    fn effort(&self, settings: &Settings) -> Effort {
+    fn effort(settings: &Settings) -> Effort {
         let contests = LIVE.len() as u32 + 2;
         Effort::new(settings.rounds(15) * contests, Duration::from_millis(160))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
-        let mut measured = Measured { late: late(), ..Measured::default() };
-        let live = if stage.settings().quick { &LIVE[..2] } else { &LIVE[..] };
-        for &live in live {
-            let Some(costs) = found(stage, live)? else { break };
-            measured.found.push((live, costs));
-        }
-        measured.together = together(stage)?;
-        measured.churn = churn(stage)?;
-        let mut it = draft(&measured);
-        it.facts = stage.contest_facts(&measured.all());
-        Ok(it)
+    fn measure(stage: &mut Stage<'_>) -> Result<Measured, Fault> {
+        let live = some_of(&LIVE, 2, stage.settings()).iter().copied();
+        let found = each_of(live, |live| found(stage, live))?;
+        Ok(Measured { found, together: together(stage)?, churn: churn(stage)?, late: late() })
     }
 
-    #[cfg(test)]
-    fn nothing(&self, _settings: &Settings) -> Draft {
-        draft(&Measured::default())
+    fn costs(measured: &Measured) -> Vec<&Costs> {
+        costs_of(&measured.found).chain(&measured.together).chain(&measured.churn).collect()
+    }
+
+    fn draft(measured: &Measured, _settings: &Settings) -> Draft {
+        draft(measured)
     }
 }
 
 /// The measurements.
 #[derive(Default)]
-struct Measured {
+pub(super) struct Measured {
     found: Vec<(usize, Costs)>,
     together: Option<Costs>,
     churn: Option<Costs>,
@@ -184,11 +177,9 @@ fn found(stage: &mut Stage<'_>, live: usize) -> Result<Option<Costs>, Fault> {
     let keys = &ordered(&(0..live as u64).collect::<Vec<u64>>());
     let (slots, ids) = Slots::new(live);
     let (slots, ids) = (&slots, &ordered(&ids));
-    let mut shard = ShardTable::new(1, live, Order::Lifo);
-    let shard_ids: Vec<_> = (0..live as u64).filter_map(|it| shard.open(it).ok()).collect();
     let shared = SharedTable::new(1, live);
     let shared_ids: Vec<_> = (0..live as u64).filter_map(|it| shared.open(it).ok()).collect();
-    let (shard_ids, shared_ids) = (&ordered(&shard_ids), &ordered(&shared_ids));
+    let shared_ids = &ordered(&shared_ids);
     let value = |it: Session| it.load(Relaxed);
     let mut contest = Contest::new(format!("one of {live} sessions"), blocks);
     contest.arm(ONE_LOCK, move || look_up(keys, times, |id| maps.one(*id).map(value)));
@@ -197,7 +188,6 @@ fn found(stage: &mut Stage<'_>, live: usize) -> Result<Option<Costs>, Fault> {
     let of = |it: &AtomicU64| it.load(Relaxed);
     contest.arm(INDEX, move || look_up(ids, times, |id| slots.place(*id).map(of)));
     contest.arm(COUNTED, move || look_up(ids, times, |id| slots.find(*id).map(of)));
-    contest.arm(SHARD, || look_up(shard_ids, times, |id| shard.get(*id).copied()));
     contest.arm(SHARED, || look_up(shared_ids, times, |id| shared.acquire(*id).map(|it| *it)));
     stage.contest(contest)
 }
@@ -290,14 +280,6 @@ fn churn(stage: &mut Stage<'_>) -> Result<Option<Costs>, Fault> {
             count << 32 | at as u64
         })
     });
-    let mut shard = ShardTable::new(1, live, Order::Lifo);
-    let mut ids: Vec<_> = (0..live as u64).filter_map(|it| shard.open(it).ok()).collect();
-    contest.arm(SHARD, move || {
-        churned(&mut ids, times, |id, value| {
-            black_box(shard.close(id));
-            shard.open(value).unwrap_or(id)
-        })
-    });
     let shared = SharedTable::new(1, live);
     let mut ids: Vec<_> = (0..live as u64).filter_map(|it| shared.open(it).ok()).collect();
     contest.arm(SHARED, move || {
@@ -316,10 +298,6 @@ fn late() -> Vec<(&'static str, usize)> {
         let at = *id as u32 as usize;
         slots.ids[at].store((LATE as u64 + id) << 32 | at as u64, Relaxed);
     }
-    let mut shard = ShardTable::new(1, LATE, Order::Lifo);
-    let shard_ids: Vec<_> = (0..LATE).filter_map(|it| shard.open(it).ok()).collect();
-    shard_ids.iter().for_each(|id| _ = shard.close(*id));
-    (0..LATE).for_each(|it| _ = shard.open(it));
     let shared = SharedTable::new(1, LATE);
     let shared_ids: Vec<_> = (0..LATE).filter_map(|it| shared.open(it).ok()).collect();
     shared_ids.iter().for_each(|id| _ = shared.close(*id));
@@ -333,16 +311,11 @@ fn late() -> Vec<(&'static str, usize)> {
         (ONE_LOCK, (0..LATE as u64).filter(|id| maps.one(*id).is_some()).count()),
         (INDEX, ids.iter().filter(|id| slots.place(**id).is_some()).count()),
         (COUNTED, ids.iter().filter(|id| slots.find(**id).is_some()).count()),
-        (SHARD, shard_ids.iter().filter(|id| shard.get(**id).is_some()).count()),
         (SHARED, shared_ids.iter().filter(|id| shared.acquire(**id).is_some()).count()),
     ]
 }
 
 impl Measured {
-    fn all(&self) -> Vec<&Costs> {
-        self.found.iter().map(|it| &it.1).chain(&self.together).chain(&self.churn).collect()
-    }
-
     fn at(&self, live: usize, arm: &str, other: &str) -> Option<Comparison> {
         self.found.iter().find(|it| it.0 == live)?.1.against(arm, other)
     }
@@ -428,7 +401,7 @@ fn rows(it: &mut Draft, measured: &Measured) {
         rows(format!("found among {}", words::count(*live as u64)), costs, &ALONE);
     }
     if let Some(costs) = &measured.churn {
-        rows("closed and opened".to_string(), costs, &[ONE_LOCK, COUNTED, SHARD, SHARED]);
+        rows("closed and opened".to_string(), costs, &[ONE_LOCK, COUNTED, SHARED]);
     }
     for (name, accepted) in &measured.late {
         it.corrected.row([

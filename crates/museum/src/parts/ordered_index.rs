@@ -7,10 +7,10 @@
 //! hash table beside the trees. The worst single insertion is measured too, because no mean shows
 //! it.
 
-use super::{range, ratios};
-use crate::contest::{Contest, Costs, Rng, ns_each};
+use super::{Part, costs_of, range, ratios, some_of};
+use crate::contest::{Contest, Costs, Rng, each_of, ns_each};
 use crate::draft::{Draft, point};
-use crate::exhibit::{Effort, Exhibit, Fault};
+use crate::exhibit::{Effort, Fault};
 use crate::portfolio::{self, KEYS, SOUGHT, TREES, TREES_US};
 use crate::stage::{Settings, Stage};
 use document::{Mark, Series};
@@ -33,6 +33,9 @@ enum Arrival {
     Ascending,
     Descending,
 }
+
+/// The published jobs.
+const JOBS_PUBLISHED: [&str; 3] = ["insert", "find", "erase"];
 
 const ARRIVALS: [(Arrival, &str); 3] = [
     (Arrival::Random, "random"),
@@ -78,52 +81,48 @@ const JOBS: [(Job, &str); 5] = [
 /// The exhibit.
 pub struct OrderedIndex;
 
-impl Exhibit for OrderedIndex {
-    fn name(&self) -> &'static str {
-        "ordered-index"
-    }
+impl Part for OrderedIndex {
+    type Measured = Measured;
+    const NAME: &'static str = "ordered-index";
 
-    fn effort(&self, settings: &Settings) -> Effort {
+    fn effort(settings: &Settings) -> Effort {
         let contests = 3 + ARRIVALS.len() + COUNTS.len() + JOBS.len();
         Effort::new(settings.rounds(12) * contests as u32, Duration::from_millis(130))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
-        let mut measured = Measured::default();
-        for (at, name) in ["insert", "find", "erase"].into_iter().enumerate() {
-            let Some(costs) = published(stage, at, name)? else { break };
-            measured.published.push((name, costs));
-        }
-        for (arrival, name) in ARRIVALS {
-            let Some(costs) = inserted(stage, arrival, name)? else { break };
-            measured.inserted.push((name, costs));
-        }
-        let counts = if stage.settings().quick { &COUNTS[..2] } else { &COUNTS[..] };
-        for &count in counts {
-            let Some(costs) = sought(stage, count)? else { break };
-            measured.sought.push((count, costs));
-        }
-        for (job, name) in JOBS {
-            let Some(costs) = done(stage, job, name)? else { break };
-            measured.done.push((name, costs));
-        }
+    fn measure(stage: &mut Stage<'_>) -> Result<Measured, Fault> {
+        let published = each_of(JOBS_PUBLISHED, |name| published(stage, name))?;
+        let inserted = each_of(ARRIVALS, |(arrival, name)| inserted(stage, arrival, name))?;
+        let counts = some_of(&COUNTS, 2, stage.settings()).iter().copied();
+        let sought = each_of(counts, |count| sought(stage, count))?;
+        let done = each_of(JOBS, |(job, name)| done(stage, job, name))?;
         let count = if stage.settings().quick { JOB } else { COUNTS[2] };
-        measured.single = kinds::all(count).into_iter().map(|map| single(map, count)).collect();
-        measured.depth = ARRIVALS.map(|(arrival, name)| (name, kinds::depths(&arrival.keys(JOB))));
-        let mut it = draft(&measured);
-        it.facts.extend(stage.contest_facts(&measured.all()));
-        Ok(it)
+        let single = kinds::all(count).into_iter().map(|map| single(map, count)).collect();
+        let depth = ARRIVALS.map(|(arrival, name)| (name, kinds::depths(&arrival.keys(JOB))));
+        Ok(Measured {
+            published,
+            inserted: named(inserted),
+            sought,
+            done: named(done),
+            single,
+            depth,
+        })
     }
 
-    #[cfg(test)]
-    fn nothing(&self, _settings: &Settings) -> Draft {
-        draft(&Measured::default())
+    fn costs(measured: &Measured) -> Vec<&Costs> {
+        let Measured { published, inserted, done, sought, .. } = measured;
+        let named = published.iter().chain(inserted).chain(done).map(|it| &it.1);
+        named.chain(costs_of(sought)).collect()
+    }
+
+    fn draft(measured: &Measured, _settings: &Settings) -> Draft {
+        draft(measured)
     }
 }
 
 /// The measurements.
 #[derive(Default)]
-struct Measured {
+pub(super) struct Measured {
     published: Vec<(&'static str, Costs)>,
     inserted: Vec<(&'static str, Costs)>,
     sought: Vec<(usize, Costs)>,
@@ -134,8 +133,13 @@ struct Measured {
     depth: [(&'static str, [u32; 2]); 3],
 }
 
-/// The published jobs: all keys in, or of the full map some found, or some erased.
-fn published(stage: &mut Stage<'_>, job: usize, name: &str) -> Result<Option<Costs>, Fault> {
+/// Costs by the name alone.
+fn named<T>(all: Vec<((T, &'static str), Costs)>) -> Vec<(&'static str, Costs)> {
+    all.into_iter().map(|((_, name), costs)| (name, costs)).collect()
+}
+
+/// A published job: all keys in, or of the full map some found, or some erased.
+fn published(stage: &mut Stage<'_>, name: &str) -> Result<Option<Costs>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(12), settings.amount(8, 8));
     let keys = &Arrival::Random.keys(KEYS as usize);
@@ -150,13 +154,15 @@ fn published(stage: &mut Stage<'_>, job: usize, name: &str) -> Result<Option<Cos
             for _ in 0..times {
                 map.clear();
                 let fill = |map: &mut Box<dyn Map>| keys.iter().for_each(|key| map.insert(*key));
-                if job == 0 {
+                if name == JOBS_PUBLISHED[0] {
                     all.push(ns_each(keys.len() as u64, || fill(&mut map)));
                     continue;
                 }
                 fill(&mut map);
                 all.push(ns_each(wanted.len() as u64, || {
-                    let act = |key: &u64| if job == 1 { map.find(*key) } else { map.erase(*key) };
+                    let act = |key: &u64| {
+                        if name == JOBS_PUBLISHED[1] { map.find(*key) } else { map.erase(*key) }
+                    };
                     assert_eq!(wanted.iter().map(act).filter(|it| *it).count(), wanted.len());
                 }));
             }
@@ -280,11 +286,6 @@ fn single(mut map: Box<dyn Map>, count: usize) -> (&'static str, [f64; 2], Optio
 }
 
 impl Measured {
-    fn all(&self) -> Vec<&Costs> {
-        let named = self.published.iter().chain(&self.inserted).chain(&self.done).map(|it| &it.1);
-        named.chain(self.sought.iter().map(|it| &it.1)).collect()
-    }
-
     fn at(&self, arrival: &str, arm: &str, other: &str) -> Option<stats::Comparison> {
         self.inserted.iter().find(|it| it.0 == arrival)?.1.against(arm, other)
     }

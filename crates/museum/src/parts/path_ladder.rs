@@ -6,12 +6,12 @@
 //! every length; the published searches overestimate and do not find shortest paths. The number of
 //! cells within which A* is ahead depends on the same bookkeeping.
 
-use super::range;
+use super::{Part, costs_of, range};
 use crate::artefact::ladder::{Dense, Pooled, hashed, ordered};
 use crate::artefact::search::{ALL, Estimate, Found, NONE, astar, jps};
-use crate::contest::{Contest, Costs, ns_each};
+use crate::contest::{Contest, Costs, each_of, ns_each};
 use crate::draft::{Draft, one};
-use crate::exhibit::{Effort, Exhibit, Fault};
+use crate::exhibit::{Effort, Fault};
 use crate::portfolio::{self, MAPS, QUERIES, Query};
 use crate::stage::{Settings, Stage};
 use document::{Mark, Series};
@@ -51,12 +51,11 @@ const MAPS_AT: &str = "ROUNDHOUSE_MAPS";
 /// The exhibit.
 pub struct PathLadder;
 
-impl Exhibit for PathLadder {
-    fn name(&self) -> &'static str {
-        "path-ladder"
-    }
+impl Part for PathLadder {
+    type Measured = Measured;
+    const NAME: &'static str = "path-ladder";
 
-    fn effort(&self, settings: &Settings) -> Effort {
+    fn effort(settings: &Settings) -> Effort {
         let blocks = settings.rounds(9);
         let tiles = if settings.quick { 3 } else { TILES.len() };
         let maps = scenarios(settings).len();
@@ -64,7 +63,7 @@ impl Exhibit for PathLadder {
             .and(Effort::new(blocks * maps as u32, Duration::from_millis(150)))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
+    fn measure(stage: &mut Stage<'_>) -> Result<Measured, Fault> {
         let mut measured = Measured::default();
         for query in QUERIES {
             let Some(climbed) = climb(stage, query)? else { break };
@@ -75,20 +74,25 @@ impl Exhibit for PathLadder {
             let Some(course) = course(stage, &file)? else { continue };
             measured.courses.push(course);
         }
-        let mut it = draft(&measured);
-        it.facts = stage.contest_facts(&measured.all());
-        Ok(it)
+        Ok(measured)
     }
 
-    #[cfg(test)]
-    fn nothing(&self, _settings: &Settings) -> Draft {
-        draft(&Measured::default())
+    fn costs(measured: &Measured) -> Vec<&Costs> {
+        let climbed = measured.climbed.iter().map(|it| &it.costs);
+        climbed
+            .chain(costs_of(&measured.straight))
+            .chain(measured.courses.iter().map(|it| &it.costs))
+            .collect()
+    }
+
+    fn draft(measured: &Measured, _settings: &Settings) -> Draft {
+        draft(measured)
     }
 }
 
 /// The measurements.
 #[derive(Default)]
-struct Measured {
+pub(super) struct Measured {
     climbed: Vec<Climbed>,
     straight: Vec<(u16, Costs)>,
     courses: Vec<Course>,
@@ -191,8 +195,7 @@ fn straight(stage: &mut Stage<'_>) -> Result<Vec<(u16, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(9), settings.amount(400, 10));
     let tiles = if settings.quick { &TILES[2..5] } else { &TILES[..] };
-    let mut all = Vec::new();
-    for &tiles in tiles {
+    each_of(tiles.iter().copied(), |tiles| {
         let (from, to) = (Cell::new(20, 20), Cell::new(20 + tiles, 20));
         let mut contest = Contest::new(format!("{tiles} tiles in a row"), blocks);
         let mut finds = rungs(&grid, &table);
@@ -202,10 +205,8 @@ fn straight(stage: &mut Stage<'_>) -> Result<Vec<(u16, Costs)>, Fault> {
         for (name, mut find) in STRAIGHT.into_iter().zip(finds.into_iter().chain(pairs)) {
             contest.arm(name, move || ns_each(times, || repeat(times, &mut find, from, to)));
         }
-        let Some(costs) = stage.contest(contest)? else { break };
-        all.push((tiles, costs));
-    }
-    Ok(all)
+        stage.contest(contest)
+    })
 }
 
 /// The scenarios of the folder that the environment names.
@@ -259,12 +260,6 @@ fn course(stage: &mut Stage<'_>, file: &Path) -> Result<Option<Course>, Fault> {
 }
 
 impl Measured {
-    fn all(&self) -> Vec<&Costs> {
-        let climbed = self.climbed.iter().map(|it| &it.costs);
-        let straight = self.straight.iter().map(|it| &it.1);
-        climbed.chain(straight).chain(self.courses.iter().map(|it| &it.costs)).collect()
-    }
-
     /// The factor of A* over JPS at every query, for two rungs.
     fn factors(&self, astar: usize, jps: usize) -> (f64, f64) {
         range(

@@ -6,18 +6,20 @@
 //! four circumstances separately (compiler, lock, order, live objects) shows the cost of each, and
 //! a pool without the lock does win. A cold heap is another matter: its price is page faults.
 
-use super::{Heap, Object, Source, at_once, medians, plan, range, replaced};
+use super::{
+    Heap, Object, Part, Source, at_once, costs_of, medians, plan, range, replaced, some_of,
+};
 use crate::artefact::build::{Build, Optimised, Plain};
 use crate::artefact::pool::{Array, Backing, Gate, List, Locked, Open, Pool, Queue, Stack, Turn};
 use crate::artefact::program::Subprocess;
-use crate::contest::{Arm, Contest, Costs, each, thread_time};
+use crate::contest::{Arm, Contest, Costs, each, each_of, thread_time};
 use crate::draft::{Draft, point};
-use crate::exhibit::{Effort, Exhibit, Fault};
+use crate::exhibit::{Effort, Fault};
 use crate::factors;
 use crate::portfolio::{self, COLD_US, PAIRS, PAIRS_US, SIZES, WAYS};
 use crate::stage::{Settings, Stage};
 use document::{Mark, Series};
-use memory::Boxes;
+use pools::Boxes;
 use stats::Comparison;
 use stats::words;
 use std::time::Duration;
@@ -44,36 +46,38 @@ const BOXES: &str = "our boxes";
 /// The exhibit.
 pub struct PoolHeap;
 
-impl Exhibit for PoolHeap {
-    fn name(&self) -> &'static str {
-        "pool-heap"
-    }
+impl Part for PoolHeap {
+    type Measured = Measured;
+    const NAME: &'static str = "pool-heap";
 
-    fn effort(&self, settings: &Settings) -> Effort {
+    fn effort(settings: &Settings) -> Effort {
         let contests = SIZES.len() + 1 + LIVE.len() + COLD_US.len();
         Effort::new(settings.rounds(12) * contests as u32, Duration::from_millis(120))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
+    fn measure(stage: &mut Stage<'_>) -> Result<Measured, Fault> {
         let published = published(stage)?;
         let factors = switched(stage)?;
         let live = by_live(stage)?;
         let cold = cold(stage)?;
-        let measured = Measured { published, factors, live, cold };
-        let mut it = draft(&measured);
-        it.facts = stage.contest_facts(&measured.all());
-        Ok(it)
+        Ok(Measured { published, factors, live, cold })
     }
 
-    #[cfg(test)]
-    fn nothing(&self, _settings: &Settings) -> Draft {
-        draft(&Measured::default())
+    fn costs(measured: &Measured) -> Vec<&Costs> {
+        let factors = measured.factors.iter().map(|it| &it.0);
+        let cold = measured.cold.iter().map(|it| &it.1);
+        let first = costs_of(&measured.published).chain(factors);
+        first.chain(costs_of(&measured.live)).chain(cold).collect()
+    }
+
+    fn draft(measured: &Measured, _settings: &Settings) -> Draft {
+        draft(measured)
     }
 }
 
 /// The measurements.
 #[derive(Default)]
-struct Measured {
+pub(super) struct Measured {
     published: Vec<(u32, Costs)>,
     factors: Option<(Costs, Vec<(String, u32)>)>,
     live: Vec<(usize, Costs)>,
@@ -98,9 +102,8 @@ fn as_published<const W: usize, const REST: usize>(contest: &mut Contest<'_>, pa
 fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, pairs) = (settings.rounds(12), settings.amount(80_000, 20));
-    let sizes = if settings.quick { &SIZES[..2] } else { &SIZES[..] };
-    let mut all = Vec::new();
-    for size in sizes.iter().copied() {
+    let sizes = some_of(&SIZES, 2, settings).iter().copied();
+    each_of(sizes, |size| {
         let mut contest = Contest::new(format!("published, {size} bytes"), blocks);
         match size {
             32 => as_published::<4, 3>(&mut contest, pairs),
@@ -113,10 +116,8 @@ fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Costs)>, Fault> {
         contest.arms.push(Arm::trying(PLAIN_AT_ONCE, move || {
             Ok(heap.numbers(&format!("{size} 1 {pairs}"))?.first().copied().unwrap_or(f64::NAN))
         }));
-        let Some(costs) = stage.contest(contest)? else { break };
-        all.push((size, costs));
-    }
-    Ok(all)
+        stage.contest(contest)
+    })
 }
 
 /// One of the sixteen combinations.
@@ -163,9 +164,8 @@ fn switched(stage: &mut Stage<'_>) -> Result<Switched, Fault> {
 fn by_live(stage: &mut Stage<'_>) -> Result<Vec<(usize, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, pairs) = (settings.rounds(12), settings.amount(150_000, 20));
-    let live = if settings.quick { &LIVE[..2] } else { &LIVE[..] };
-    let mut all = Vec::new();
-    for &live in live {
+    let live = some_of(&LIVE, 2, settings).iter().copied();
+    each_of(live, |live| {
         let nodes = (live + 8) as u32;
         let mut contest = Contest::new(format!("64 bytes, {live} live"), blocks);
         contest.arm(HEAP, || replaced(&mut Heap::<7>, live, pairs));
@@ -177,14 +177,12 @@ fn by_live(stage: &mut Stage<'_>) -> Result<Vec<(usize, Costs)>, Fault> {
         contest.arm(LOCKED, move || replaced(&mut &locked, live, pairs));
         let open = Pool::<8, Array<8>, Open, Stack, Optimised>::new(nodes);
         contest.arm(UNLOCKED, move || replaced(&mut &open, live, pairs));
-        let mut checked = memory::Pool::<Object<7>>::new(plan(live + 8));
+        let mut checked = pools::Pool::<Object<7>>::new(plan(live + 8));
         contest.arm(CHECKED, move || replaced(&mut checked, live, pairs));
         let boxes = Boxes::<Object<7>>::new(live + 8);
         contest.arm(BOXES, move || replaced(&mut &boxes, live, pairs));
-        let Some(costs) = stage.contest(contest)? else { break };
-        all.push((live, costs));
-    }
-    Ok(all)
+        stage.contest(contest)
+    })
 }
 
 /// A fresh process for each measurement; and a pool that has been used before.
@@ -227,13 +225,6 @@ fn fill<const W: usize>(boxes: &Boxes<Object<W>>, count: u64) -> f64 {
 }
 
 impl Measured {
-    fn all(&self) -> Vec<&Costs> {
-        let published = self.published.iter().map(|it| &it.1);
-        let factors = self.factors.iter().map(|it| &it.0);
-        let live = self.live.iter().map(|it| &it.1);
-        published.chain(factors).chain(live).chain(self.cold.iter().map(|it| &it.1)).collect()
-    }
-
     /// Ratios of the four published pools to the heap, at every size: here.
     fn pool_to_heap(&self) -> (f64, f64) {
         let ratios = self.published.iter().flat_map(|(_, costs)| {

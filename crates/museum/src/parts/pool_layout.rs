@@ -7,15 +7,15 @@
 //! corrected run compares an array in order, pieces from the heap, and an array in a shuffled
 //! order.
 
-use super::{Object, Source, plan, range, ratios};
+use super::{Object, Part, Source, costs_of, plan, range, ratios, some_of};
 use crate::artefact::build::{Build, Plain};
 use crate::artefact::pool::{Array, Backing, List, Locked, Pool, Queue, Stack, Turn};
-use crate::contest::{Contest, Costs, Rng, each, ns_each, thread_time};
+use crate::contest::{Contest, Costs, Rng, each, each_of, ns_each, thread_time};
 use crate::draft::{Draft, one};
-use crate::exhibit::{Effort, Exhibit, Fault};
+use crate::exhibit::{Effort, Fault};
 use crate::portfolio::{self, FREES_US, PAIRS, SIZES, WAYS};
 use crate::stage::{Settings, Stage};
-use memory::{Backing as Lay, Handle, Plan};
+use pools::{Backing as Lay, Handle, Plan};
 use stats::words;
 use std::hint::black_box;
 use std::time::Duration;
@@ -34,36 +34,36 @@ const LAYOUTS: [&str; 3] = [ARRAY, PIECES, SHUFFLED];
 /// The exhibit.
 pub struct PoolLayout;
 
-impl Exhibit for PoolLayout {
-    fn name(&self) -> &'static str {
-        "pool-layout"
-    }
+impl Part for PoolLayout {
+    type Measured = Measured;
+    const NAME: &'static str = "pool-layout";
 
-    fn effort(&self, settings: &Settings) -> Effort {
+    fn effort(settings: &Settings) -> Effort {
         let contests = SIZES.len() + 2 * LIVE.len();
         Effort::new(settings.rounds(12) * contests as u32, Duration::from_millis(60))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
+    fn measure(stage: &mut Stage<'_>) -> Result<Measured, Fault> {
         let published = published(stage)?;
         let walked = by_layout(stage, true)?;
         let freed = by_layout(stage, false)?;
         let strides = LAYOUTS.map(|name| (name, steps(&mut Filled::new(name, 4_096))));
-        let measured = Measured { published, walked, freed, strides };
-        let mut it = draft(&measured);
-        it.facts.extend(stage.contest_facts(&measured.all()));
-        Ok(it)
+        Ok(Measured { published, walked, freed, strides })
     }
 
-    #[cfg(test)]
-    fn nothing(&self, _settings: &Settings) -> Draft {
-        draft(&Measured::default())
+    fn costs(measured: &Measured) -> Vec<&Costs> {
+        let Measured { published, walked, freed, .. } = measured;
+        costs_of(published).chain(costs_of(walked)).chain(costs_of(freed)).collect()
+    }
+
+    fn draft(measured: &Measured, _settings: &Settings) -> Draft {
+        draft(measured)
     }
 }
 
 /// The measurements.
 #[derive(Default)]
-struct Measured {
+pub(super) struct Measured {
     published: Vec<(u32, Costs)>,
     walked: Vec<(usize, Costs)>,
     freed: Vec<(usize, Costs)>,
@@ -102,9 +102,8 @@ fn as_published<const W: usize>(contest: &mut Contest<'_>, times: u64) {
 fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, times) = (settings.rounds(12), settings.amount(20, 20));
-    let sizes = if settings.quick { &SIZES[..2] } else { &SIZES[..] };
-    let mut all = Vec::new();
-    for size in sizes.iter().copied() {
+    let sizes = some_of(&SIZES, 2, settings).iter().copied();
+    each_of(sizes, |size| {
         let mut contest = Contest::new(format!("half freed, {size} bytes"), blocks);
         match size {
             32 => as_published::<4>(&mut contest, times),
@@ -113,15 +112,13 @@ fn published(stage: &mut Stage<'_>) -> Result<Vec<(u32, Costs)>, Fault> {
             256 => as_published::<32>(&mut contest, times),
             _ => as_published::<64>(&mut contest, times),
         }
-        let Some(costs) = stage.contest(contest)? else { break };
-        all.push((size, costs));
-    }
-    Ok(all)
+        stage.contest(contest)
+    })
 }
 
 /// A full pool of ours, its objects in the order in which they were taken.
 struct Filled {
-    pool: memory::Pool<Object<7>>,
+    pool: pools::Pool<Object<7>>,
     held: Vec<Handle<Object<7>>>,
 }
 
@@ -129,7 +126,7 @@ impl Filled {
     /// The same free list for all: last in, first out, without a lock.
     fn new(layout: &str, live: usize) -> Filled {
         let backing = if layout == PIECES { Lay::List } else { Lay::Array };
-        let mut pool = memory::Pool::new(Plan { backing, ..plan(live) });
+        let mut pool = pools::Pool::new(Plan { backing, ..plan(live) });
         let mut held: Vec<_> = (0..live).map(|_| Source::take(&mut pool)).collect();
         if layout == SHUFFLED {
             // Given back in random order and taken again, they come in that order.
@@ -184,9 +181,8 @@ fn steps(filled: &mut Filled) -> (f64, f64) {
 fn by_layout(stage: &mut Stage<'_>, walked: bool) -> Result<Vec<(usize, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, touched) = (settings.rounds(12), settings.amount(262_144, 32));
-    let live = if settings.quick { &LIVE[..2] } else { &LIVE[..] };
-    let mut all = Vec::new();
-    for &live in live {
+    let live = some_of(&LIVE, 2, settings).iter().copied();
+    each_of(live, |live| {
         let times = (touched / live as u64).max(1);
         let what = if walked { "walked through" } else { "half freed" };
         let mut contest = Contest::new(format!("{live} objects {what}"), blocks);
@@ -200,18 +196,11 @@ fn by_layout(stage: &mut Stage<'_>, walked: bool) -> Result<Vec<(usize, Costs)>,
                 contest.arm(name, move || filled.free_half(&order, times));
             }
         }
-        let Some(costs) = stage.contest(contest)? else { break };
-        all.push((live, costs));
-    }
-    Ok(all)
+        stage.contest(contest)
+    })
 }
 
 impl Measured {
-    fn all(&self) -> Vec<&Costs> {
-        let published = self.published.iter().map(|it| &it.1);
-        published.chain(self.walked.iter().chain(&self.freed).map(|it| &it.1)).collect()
-    }
-
     /// The largest factor between an array and a list of the same order and size, here.
     fn apart(&self) -> f64 {
         let apart = self.published.iter().flat_map(|(_, costs)| {

@@ -7,15 +7,15 @@
 //! consumer; threads that inherit each other's objects and end (bleeding, after Larson and
 //! Krishnan); and the worst single allocations meanwhile.
 
-use super::{Heap, Object, Source, plan};
+use super::{Heap, Object, Part, Source, costs_of, plan};
 use crate::artefact::build::Optimised;
 use crate::artefact::pool::{Array, Locked, Pool as Published, Stack};
-use crate::contest::{Contest, Costs, Rng, each, process_time};
+use crate::contest::{Contest, Costs, Rng, each, each_of, process_time};
 use crate::draft::{Draft, point};
-use crate::exhibit::{Effort, Exhibit, Fault};
+use crate::exhibit::{Effort, Fault};
 use crate::stage::{Settings, Stage};
 use document::{Mark, Series};
-use memory::{Home, Shared};
+use pools::{Home, Shared};
 use stats::Comparison;
 use stats::words;
 use std::hint::black_box;
@@ -50,35 +50,33 @@ type Messages = Published<8, Array<8>, Locked, Stack, Optimised>;
 /// The exhibit.
 pub struct RemoteFree;
 
-impl Exhibit for RemoteFree {
-    fn name(&self) -> &'static str {
-        "remote-free"
-    }
+impl Part for RemoteFree {
+    type Measured = Measured;
+    const NAME: &'static str = "remote-free";
 
-    fn effort(&self, settings: &Settings) -> Effort {
+    fn effort(settings: &Settings) -> Effort {
         let contests = BATCHES.len() + 1;
         Effort::new(settings.rounds(15) * contests as u32, Duration::from_millis(160))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
+    fn measure(stage: &mut Stage<'_>) -> Result<Measured, Fault> {
         let handed = handed(stage)?;
         let (bled, growth) = bled(stage)?;
-        let waits = waits(stage);
-        let measured = Measured { handed, bled, growth, waits };
-        let mut it = draft(&measured);
-        it.facts = stage.contest_facts(&measured.all());
-        Ok(it)
+        Ok(Measured { handed, bled, growth, waits: waits(stage) })
     }
 
-    #[cfg(test)]
-    fn nothing(&self, _settings: &Settings) -> Draft {
-        draft(&Measured::default())
+    fn costs(measured: &Measured) -> Vec<&Costs> {
+        costs_of(&measured.handed).chain(&measured.bled).collect()
+    }
+
+    fn draft(measured: &Measured, _settings: &Settings) -> Draft {
+        draft(measured)
     }
 }
 
 /// The measurements.
 #[derive(Default)]
-struct Measured {
+pub(super) struct Measured {
     handed: Vec<(usize, Costs)>,
     bled: Option<Costs>,
     /// Kilobytes of memory that the process gained meanwhile, by arm.
@@ -172,16 +170,13 @@ fn handed(stage: &mut Stage<'_>) -> Result<Vec<(usize, Costs)>, Fault> {
     let settings = stage.settings();
     let (blocks, objects) = (settings.rounds(15), settings.amount(262_144, 16));
     let pools = &Pools::new(1 << 15);
-    let mut all = Vec::new();
-    for batch in BATCHES {
+    each_of(BATCHES, |batch| {
         let mut contest = Contest::new(format!("handed over by {batch}"), blocks);
         for arm in ARMS {
             contest.arm(arm, move || pools.hand_over(arm, batch, objects));
         }
-        let Some(costs) = stage.contest(contest)? else { break };
-        all.push((batch, costs));
-    }
-    Ok(all)
+        stage.contest(contest)
+    })
 }
 
 /// Threads follow each other. Each inherits its predecessor's objects, gives them back in random
@@ -307,10 +302,6 @@ fn waits(stage: &Stage<'_>) -> Vec<(&'static str, [f64; 2])> {
 }
 
 impl Measured {
-    fn all(&self) -> Vec<&Costs> {
-        self.handed.iter().map(|it| &it.1).chain(&self.bled).collect()
-    }
-
     fn at(&self, batch: usize, arm: &str, other: &str) -> Option<Comparison> {
         self.handed.iter().find(|it| it.0 == batch)?.1.against(arm, other)
     }

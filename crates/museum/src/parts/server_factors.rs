@@ -7,11 +7,12 @@
 //! on in one half of them and off in the other; this yields the effect of each by itself, with an
 //! interval. The client verifies every byte, which the original's did not.
 
+use super::Part;
 use crate::artefact::echo::{SWITCHES, Switches};
 use crate::artefact::program::Subprocess;
 use crate::contest::{Arm, Contest, Costs, ns_each};
 use crate::draft::{Draft, one, point};
-use crate::exhibit::{Effort, Exhibit, Fault};
+use crate::exhibit::{Effort, Fault};
 use crate::factors;
 use crate::portfolio::{self, ECHO};
 use crate::stage::{Settings, Stage};
@@ -47,38 +48,35 @@ const STREAMED_AGAIN: &str = "streamed, buffer kept";
 /// The exhibit.
 pub struct ServerFactors;
 
-impl Exhibit for ServerFactors {
-    fn name(&self) -> &'static str {
-        "server-factors"
-    }
+impl Part for ServerFactors {
+    type Measured = Measured;
+    const NAME: &'static str = "server-factors";
 
-    fn effort(&self, settings: &Settings) -> Effort {
+    fn effort(settings: &Settings) -> Effort {
         let blocks = settings.rounds(12);
         let arms = if settings.quick { 2 } else { 20 };
         Effort::new(blocks, (loaded(settings) + Duration::from_millis(6)) * arms)
             .and(Effort::new(blocks, Duration::from_millis(60)))
     }
 
-    fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
+    fn measure(stage: &mut Stage<'_>) -> Result<Measured, Fault> {
         let race = race(stage)?;
         let buffers = buffers(stage)?;
-        let measured = Measured { race, buffers };
-        let mut it = draft(&measured, clients(stage.settings()));
-        if measured.race.as_ref().is_some_and(|it| it.busy > BUSY_MAX) {
+        if race.as_ref().is_some_and(|it| it.busy > BUSY_MAX) {
             stage.doubt("The client was busy most of the time: it may have been the limit.");
         }
-        if measured.race.as_ref().is_some_and(|it| it.verified[1] > 0) {
+        if race.as_ref().is_some_and(|it| it.verified[1] > 0) {
             stage.doubt("Some packets came back wrong: the servers cannot be compared.");
         }
-        let all: Vec<&Costs> =
-            measured.race.iter().map(|it| &it.costs).chain(&measured.buffers).collect();
-        it.facts = stage.contest_facts(&all);
-        Ok(it)
+        Ok(Measured { race, buffers })
     }
 
-    #[cfg(test)]
-    fn nothing(&self, settings: &Settings) -> Draft {
-        draft(&Measured::default(), clients(settings))
+    fn costs(measured: &Measured) -> Vec<&Costs> {
+        measured.race.iter().map(|it| &it.costs).chain(&measured.buffers).collect()
+    }
+
+    fn draft(measured: &Measured, settings: &Settings) -> Draft {
+        draft(measured, clients(settings))
     }
 }
 
@@ -93,7 +91,7 @@ fn clients(settings: &Settings) -> u32 {
 
 /// The measurements.
 #[derive(Default)]
-struct Measured {
+pub(super) struct Measured {
     race: Option<Race>,
     buffers: Option<Costs>,
 }

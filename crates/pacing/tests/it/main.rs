@@ -3,5 +3,4 @@
 
 mod bell;
 mod senders;
-mod server;
 mod xdp_run;

@@ -1,22 +1,20 @@
 //! Every sender sends the same packets in the same order, and none before its due time.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use engines::{Assets, Fault, Shape};
+use engines::{Admin, Assets, Fault, NoStateStore, Ready, Server, Shape, run_with_extra};
 use pacing::cbr::{CbrOrders, CbrSource, Contents, HEAD};
 use pacing::{PacedRunner, Sender, StreamSockets, StreamStats, probe, run_alone};
 use seam::AssetId;
 use sys::udp::{Mail, Udp, UdpOptions};
+use testkit::{PATIENCE, eventually, nameless, serve_by, skip, talk};
 
 use crate::bell::Bell;
-use crate::server::{serve_paced, talk};
 
 const STREAMS: u32 = 3;
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -26,18 +24,8 @@ fn contents(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
 }
 
-/// A file with these bytes and without a name.
-fn scratch(bytes: &[u8]) -> File {
-    let name = format!("roundhouse-stream-{}-{:p}", std::process::id(), bytes);
-    let path = std::env::temp_dir().join(name);
-    File::create(&path).and_then(|mut file| file.write_all(bytes)).expect("a temp file");
-    let file = File::open(&path).expect("just written");
-    std::fs::remove_file(&path).expect("just written");
-    file
-}
-
 fn asset(bytes: &[u8], assets: &mut Assets) -> AssetId {
-    assets.add(scratch(bytes))
+    assets.add(nameless(bytes))
 }
 
 /// The senders that work on this machine.
@@ -51,7 +39,8 @@ fn senders() -> Vec<Sender> {
                     "root" => "queues and programs of the kernel's",
                     other => other,
                 };
-            eprintln!("skipped: {what} for {sender}: {why}");
+            println!("{sender}: {why}");
+            skip(what);
             false
         }
     };
@@ -155,7 +144,7 @@ fn every_sender_delivers_the_same_bytes_in_the_same_order() {
                 Contents::Records(asset(&records, assets).into(), records.len() as u64)
             });
             check(sender, payload, burst, |_, bytes, _| {
-                let open: Arc<OwnedFd> = Arc::new(scratch(bytes).into());
+                let open: Arc<OwnedFd> = Arc::new(nameless(bytes).into());
                 Contents::File(open.into(), bytes.len() as u64)
             });
         }
@@ -257,22 +246,20 @@ fn in_a_server_the_sessions_order_and_the_source_hears_the_bell() {
         let (state, stats) = (CbrOrders::default(), StreamStats::default());
         let (sender, sockets) = (Sender::USUAL, &sockets);
         let runner = PacedRunner::new((&source, &state), sender, sockets, &stats);
-        let stream = (&Bell, &state, &runner);
         let visit = |address: SocketAddr| {
             for _ in 0..3 {
                 assert!(socket.wait_readable(Duration::from_secs(20)).expect("open"), "{engine}");
                 collect(&socket);
             }
             talk(address, &[b"bye".to_vec()]).expect("a conversation");
-            let until = Instant::now() + Duration::from_secs(20);
-            while stats.running() > 0 {
-                assert!(Instant::now() < until, "{engine}: it does not hear the bell");
-                std::thread::sleep(Duration::from_millis(5));
-            }
+            eventually("the source hears the bell", PATIENCE, || stats.running() == 0);
         };
-        match serve_paced(stream, &shape, visit) {
+        let live = |server: &Server<'_, Bell>, ready: &mut dyn FnMut(&Ready)| {
+            run_with_extra(server, &shape, &runner, &mut NoStateStore, Admin::default(), ready)
+        };
+        match serve_by((&Bell, &state, &Assets::default()), live, visit) {
             Ok(report) => assert_eq!((report.replaced, report.forced), (0, false), "{engine}"),
-            Err(Fault::Ring(reason)) => println!("skipped: io_uring: {reason}"),
+            Err(Fault::Ring(_)) => skip("io_uring"),
             Err(fault) => panic!("{engine}: {fault}"),
         }
         assert!(stats.closed.read() == 2 || engine == "uring", "{engine}");

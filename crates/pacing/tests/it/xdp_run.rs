@@ -15,6 +15,7 @@ use pacing::{PacedRunner, Sender, StreamSockets, StreamStats, probe, run_alone};
 use sys::netlink::{self, Netlink, apart};
 use sys::udp::{Udp, UdpOptions};
 use sys::xdp::{Attached, Verdict};
+use testkit::skip;
 
 const SENDER: Sender = Sender::XdpRun;
 const PACKETS: u32 = 40;
@@ -23,7 +24,10 @@ const PACKETS: u32 = 40;
 fn tried(act: impl FnOnce() -> io::Result<()> + Send) {
     match probe(SENDER) {
         Ok(_) => apart(act).expect("as its probe was"),
-        Err(why) => eprintln!("skipped: queues and programs of the kernel's for {SENDER}: {why}"),
+        Err(why) => {
+            println!("{SENDER}: {why}");
+            skip("queues and programs of the kernel's");
+        }
     }
 }
 
@@ -171,7 +175,7 @@ fn what_frames_do_not_reach_leaves_by_the_socket() {
         // 9000 bytes fit a datagram of the loopback device, but not an ordinary frame.
         for (payload, others) in [(160, PACKETS), (9000, 2 * PACKETS)] {
             let to = vec![v6.local_addr()?, v4.local_addr()?];
-            assert_eq!(send(&sockets, payload, to)?, others.into(), "{payload}");
+            assert_eq!(send(&sockets, payload, to)?, u64::from(others), "{payload}");
             for socket in [&v6, &v4] {
                 assert!(came(socket, payload).0.into_iter().eq(0..PACKETS), "{payload}");
             }
@@ -184,7 +188,7 @@ fn what_frames_do_not_reach_leaves_by_the_socket() {
         let sockets = StreamSockets::bind(here, 0)?;
         sockets.set_multicast(1, Some(here))?;
         let to = SocketAddr::from((name, group.local_addr()?.port()));
-        assert_eq!(send(&sockets, 160, vec![to])?, PACKETS.into());
+        assert_eq!(send(&sockets, 160, vec![to])?, u64::from(PACKETS));
         assert!(came(&group, 160).0.into_iter().eq(0..PACKETS));
         let sockets = StreamSockets::bind(IpAddr::V6(Ipv6Addr::LOCALHOST), 0)?;
         let (state, stats) = (CbrOrders::default(), StreamStats::default());

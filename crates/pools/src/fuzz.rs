@@ -1,0 +1,166 @@
+//! Applies seeded operations to pools and rings and compares with simple models.
+
+use std::collections::{HashMap, VecDeque};
+use std::num::NonZeroU32;
+
+use stats::Rng;
+
+use crate::pool::{Backing, Fault, Guard, Handle, Home, Lent, Order, Plan, Pool, Shared};
+use crate::ring::{Ring, spsc};
+
+/// Runs `events` operations on each structure from `seed`.
+///
+/// # Panics
+/// When a structure breaks one of its promises; the message carries the seed.
+pub fn fuzz(seed: u64, events: u32) {
+    let mut rng = Rng::new(seed);
+    let at = format!("pools::fuzz seed {seed}");
+    pool(&mut rng, events, &at);
+    shared_pool(&mut rng, events, &at);
+    rings(&mut rng, events, &at);
+}
+
+/// A random pool configuration.
+fn drawn(rng: &mut Rng) -> Plan {
+    let some = NonZeroU32::MIN.saturating_add(rng.below(5) as u32);
+    Plan {
+        capacity: 1 + rng.below(40) as u32,
+        backing: *rng.pick(&[Backing::Array, Backing::List]),
+        order: *rng.pick(&[Order::Lifo, Order::Fifo]),
+        align: *rng.pick(&[1, 3, 64]),
+        guard: *rng.pick(&[Guard::Off, Guard::Full, Guard::Sampled(some)]),
+        quarantine: rng.below(10) as u32,
+        on_fault: None,
+    }
+}
+
+/// A pool holds what a map holds; late handles find nothing and give the reason.
+fn pool(rng: &mut Rng, events: u32, at: &str) {
+    let plan = drawn(rng);
+    let mut pool = Pool::new(plan);
+    let mut model: HashMap<Handle<u64>, u64> = HashMap::new();
+    let mut late: Vec<Handle<u64>> = Vec::new();
+    for _ in 0..events {
+        let some = model.keys().nth(rng.below(model.len().max(1))).copied();
+        match (rng.below(8), some) {
+            (0..=2, _) => {
+                let value = rng.roll();
+                match pool.put(value) {
+                    Ok(handle) => {
+                        assert_eq!(model.insert(handle, value), None, "{at}: a handle twice");
+                    }
+                    Err(full) => {
+                        assert_eq!(full.0, value, "{at}: another value back");
+                        assert_eq!(model.len(), plan.capacity as usize, "{at}: {plan:?}");
+                    }
+                }
+            }
+            (3..=4, Some(handle)) => {
+                assert_eq!(pool.take(handle).ok(), model.remove(&handle), "{at}: {plan:?}");
+                late.push(handle);
+            }
+            (5, Some(handle)) => {
+                let value = rng.roll();
+                *pool.get_mut(handle).expect("it lives") = value;
+                model.insert(handle, value);
+            }
+            (6, _) if !late.is_empty() => {
+                let handle = *rng.pick(&late);
+                assert_eq!(pool.get(handle), None, "{at}: a late handle finds something");
+                let fault = pool.take(handle);
+                let named = matches!(fault, Err(Fault::DoubleFree { .. } | Fault::Stale { .. }));
+                assert!(named, "{at}: {fault:?}");
+            }
+            (7, _) => drop(pool.trim()),
+            _ => {}
+        }
+        assert_eq!(pool.len(), model.len(), "{at}: {plan:?}");
+    }
+    for (handle, value) in &model {
+        assert_eq!(pool.get(*handle), Some(value), "{at}: {plan:?}");
+    }
+    let mut known: Vec<_> = pool.handles().map(Handle::index).collect();
+    known.dedup();
+    assert_eq!(known.len(), model.len(), "{at}: two objects in one slot");
+    pool.patrol();
+    assert_eq!(pool.usage().retired, 0, "{at}: sound slots were given up");
+}
+
+/// Two workers lend to each other; each object has one place, and all return.
+fn shared_pool(rng: &mut Rng, events: u32, at: &str) {
+    let plan = drawn(rng);
+    let pool = Shared::new(plan, 2, *rng.pick(&[Home::Depot, Home::Lender]));
+    let mut workers = [pool.worker().expect("a slot"), pool.worker().expect("a slot")];
+    let mut out: Vec<(Lent<'_, u64>, u64)> = Vec::new();
+    for _ in 0..events {
+        let worker = &mut workers[rng.below(2)];
+        match rng.below(6) {
+            0..=2 => {
+                let value = rng.roll();
+                match worker.lend(value) {
+                    Ok(lent) => out.push((lent, value)),
+                    Err(_) => {
+                        assert!(out.len() >= plan.capacity as usize, "{at}: {plan:?} too early");
+                    }
+                }
+            }
+            3 if !out.is_empty() => {
+                let (lent, value) = out.swap_remove(rng.below(out.len()));
+                assert_eq!(worker.take(lent), value, "{at}: {plan:?}");
+            }
+            4 if !out.is_empty() => {
+                let (lent, value) = out.swap_remove(rng.below(out.len()));
+                let handle = lent.detach();
+                let claimed = pool.claim(handle).expect("it was detached");
+                assert!(pool.claim(handle).is_err(), "{at}: claimed twice");
+                out.push((claimed, value));
+            }
+            5 if !out.is_empty() && rng.below(4) == 0 => {
+                out.swap_remove(rng.below(out.len()));
+            }
+            _ => {}
+        }
+        assert_eq!(pool.usage().live as usize, out.len(), "{at}: {plan:?}");
+    }
+    assert!(out.iter().all(|(lent, value)| **lent == *value), "{at}: {plan:?}");
+    drop(out);
+    assert_eq!((pool.leaks().len(), pool.usage().retired), (0, 0), "{at}: {plan:?}");
+}
+
+/// Bytes written into a ring come out in order, however they are split.
+fn rings(rng: &mut Rng, events: u32, at: &str) {
+    let capacity = 1 << rng.below(7);
+    let mut ring = Ring::new(capacity).expect("a power of two");
+    let (mut producer, mut consumer) = spsc(capacity).expect("a power of two");
+    let mut model = VecDeque::new();
+    for _ in 0..events {
+        let bytes: Vec<u8> = (0..rng.below(capacity + 3)).map(|_| rng.roll() as u8).collect();
+        if rng.below(2) == 0 {
+            let written = ring.write(&bytes);
+            assert_eq!(written, producer.write(&bytes), "{at}");
+            assert_eq!(written, bytes.len().min(capacity - model.len()), "{at}");
+            model.extend(&bytes[..written]);
+        } else {
+            let wanted = bytes.len().min(model.len());
+            let expected: Vec<u8> = model.drain(..wanted).collect();
+            assert_eq!(consumer.readable().concat()[..wanted], expected, "{at}");
+            consumer.consume(wanted).expect("they are there");
+            let mut own = bytes;
+            assert_eq!(ring.read(&mut own), wanted, "{at}");
+            assert_eq!(own[..wanted], expected, "{at}");
+        }
+        assert_eq!((ring.len(), ring.room()), (model.len(), capacity - model.len()), "{at}");
+        assert!(ring.commit(ring.room() + 1).is_err(), "{at}");
+        assert!(consumer.consume(model.len() + 1).is_err(), "{at}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn some_seeds_find_nothing() {
+        for seed in 0..50 {
+            super::fuzz(seed, 200);
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! Planted faults: each test commits a fault on a guarded pool, which must find it and name it.
+//!
+//! The list follows the kinds of `bench/security` in mimalloc-bench: writes of several widths on
+//! both sides, double frees of several kinds, writes after free, foreign pointers, leaks.
+#![cfg(not(loom))]
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pools::pool::Report;
+use pools::{Backing, Fault, Guard, Handle, Home, Order, Plan, Pool, Shared};
+
+type Object = [u8; 24];
+const OBJECT: Object = [7; 24];
+
+/// A guarded pool with several objects; the fault is committed on the first.
+struct Scene {
+    pool: Pool<Object>,
+    other: Pool<Object>,
+    victim: Handle<Object>,
+}
+
+impl Scene {
+    fn write(&mut self, offset: isize, bytes: &[u8]) {
+        let at = self.pool.pointer(self.victim).expect("the victim lives");
+        write(at.as_ptr(), offset, bytes);
+    }
+
+    fn take(&mut self) -> Object {
+        self.pool.take(self.victim).expect("the victim is sound")
+    }
+}
+
+/// Writes at the test's chosen place: into gaps and free slots, which are the pool's own memory.
+fn write(object: *mut Object, offset: isize, bytes: &[u8]) {
+    let at = object.cast::<u8>().wrapping_offset(offset);
+    // SAFETY: the gaps around a slot have 16 bytes and a slot 24, and no offset here goes beyond
+    // the neighbouring slot, so the bytes belong to the pool's memory and to no reference.
+    unsafe { at.copy_from(bytes.as_ptr(), bytes.len()) };
+}
+
+/// Damage that shows when the object is taken.
+fn at_its_end(scene: &mut Scene) -> Option<Fault> {
+    scene.pool.take(scene.victim).err()
+}
+
+/// Damage that shows when the slot is used again.
+fn at_reuse(scene: &mut Scene) -> Option<Fault> {
+    let room = scene.pool.usage().capacity;
+    for _ in 0..room {
+        let _ = scene.pool.put(OBJECT);
+    }
+    scene.pool.faults().first().map(|report| report.fault)
+}
+
+/// Commits a fault and returns the fault that the pool found.
+type Planted = fn(&mut Scene) -> Option<Fault>;
+
+/// The name, the function, the expected fault (of slot 0), and whether finding it needs canaries.
+const FAULTS: &[(&str, Planted, Fault, bool)] = &[
+    (
+        "1 byte behind",
+        |it| (it.write(24, &[1]), at_its_end(it)).1,
+        Fault::Overrun { index: 0, distance: 0 },
+        true,
+    ),
+    (
+        "8 bytes behind",
+        |it| (it.write(24, &[0; 8]), at_its_end(it)).1,
+        Fault::Overrun { index: 0, distance: 0 },
+        true,
+    ),
+    (
+        "32 bytes behind, into the neighbour",
+        |it| (it.write(24, &[0xff; 32]), at_its_end(it)).1,
+        Fault::Overrun { index: 0, distance: 0 },
+        true,
+    ),
+    (
+        "1 byte, 15 behind",
+        |it| (it.write(39, &[0xff]), at_its_end(it)).1,
+        Fault::Overrun { index: 0, distance: 15 },
+        true,
+    ),
+    (
+        "a string's NUL",
+        |it| (it.write(20, b"abcd\0"), at_its_end(it)).1,
+        Fault::Overrun { index: 0, distance: 0 },
+        true,
+    ),
+    (
+        "1 byte in front",
+        |it| (it.write(-1, &[0]), at_its_end(it)).1,
+        Fault::Underrun { index: 0, distance: 1 },
+        true,
+    ),
+    (
+        "8 bytes in front",
+        |it| (it.write(-8, &[0xff; 8]), at_its_end(it)).1,
+        Fault::Underrun { index: 0, distance: 1 },
+        true,
+    ),
+    (
+        "16 bytes in front",
+        |it| (it.write(-16, &[0; 16]), at_its_end(it)).1,
+        Fault::Underrun { index: 0, distance: 1 },
+        true,
+    ),
+    (
+        "1 byte, 16 in front",
+        |it| (it.write(-16, &[0]), at_its_end(it)).1,
+        Fault::Underrun { index: 0, distance: 16 },
+        true,
+    ),
+    (
+        "both sides",
+        |it| (it.write(-4, &[0; 32]), at_its_end(it)).1,
+        Fault::Overrun { index: 0, distance: 0 },
+        true,
+    ),
+    (
+        "found on patrol, while it lives",
+        |it| {
+            it.write(24, &[0]);
+            (it.pool.patrol() == 1).then(|| it.pool.faults()[0].fault)
+        },
+        Fault::Overrun { index: 0, distance: 0 },
+        true,
+    ),
+    (
+        "double free, at once",
+        |it| (it.take(), at_its_end(it)).1,
+        Fault::DoubleFree { index: 0 },
+        false,
+    ),
+    (
+        "double free, others between",
+        |it| {
+            it.take();
+            let other = it.pool.put(OBJECT).unwrap();
+            it.pool.take(other).unwrap();
+            at_its_end(it)
+        },
+        Fault::DoubleFree { index: 0 },
+        true,
+    ),
+    (
+        "double free, after the slot's next use",
+        |it| (it.take(), reuse(it), at_its_end(it)).2,
+        Fault::Stale { index: 0 },
+        false,
+    ),
+    (
+        "double free by address",
+        |it| {
+            let address = it.pool.pointer(it.victim).unwrap().as_ptr();
+            it.take();
+            it.pool.take_at(address).err()
+        },
+        Fault::DoubleFree { index: 0 },
+        false,
+    ),
+    (
+        "read by a late handle",
+        |it| {
+            it.take();
+            reuse(it);
+            assert_eq!(it.pool.get(it.victim), None);
+            at_its_end(it)
+        },
+        Fault::Stale { index: 0 },
+        false,
+    ),
+    (
+        "written after its end, first byte",
+        |it| written_late(it, 0),
+        Fault::WriteAfterFree { index: 0, offset: 0 },
+        true,
+    ),
+    (
+        "written after its end, last byte",
+        |it| written_late(it, 23),
+        Fault::WriteAfterFree { index: 0, offset: 23 },
+        true,
+    ),
+    (
+        "behind it after its end",
+        |it| written_late(it, 24),
+        Fault::Overrun { index: 0, distance: 0 },
+        true,
+    ),
+    (
+        "written after its end, found on patrol",
+        |it| {
+            let address = it.pool.pointer(it.victim).unwrap().as_ptr();
+            it.take();
+            write(address, 9, &[0]);
+            (it.pool.patrol() == 1).then(|| it.pool.faults()[0].fault)
+        },
+        Fault::WriteAfterFree { index: 0, offset: 9 },
+        true,
+    ),
+    ("the wrong pool", |it| it.other.take(it.victim).err(), Fault::WrongPool { index: 0 }, false),
+    (
+        "the wrong pool, where the slot lives too",
+        |it| {
+            it.other.put(OBJECT).unwrap();
+            it.other.take(it.victim).err()
+        },
+        Fault::WrongPool { index: 0 },
+        false,
+    ),
+    (
+        "an address of the stack",
+        |it| {
+            let stranger = OBJECT;
+            match it.pool.take_at(&stranger) {
+                Err(Fault::Foreign { address }) => {
+                    assert_eq!(address, (&raw const stranger).addr());
+                    Some(Fault::Foreign { address: 0 })
+                }
+                other => panic!("{other:?}"),
+            }
+        },
+        Fault::Foreign { address: 0 },
+        false,
+    ),
+    (
+        "an address of another pool",
+        |it| {
+            let theirs = it.other.put(OBJECT).unwrap();
+            let address = it.other.pointer(theirs).unwrap().as_ptr();
+            match it.pool.take_at(address) {
+                Err(Fault::Foreign { .. }) => Some(Fault::Foreign { address: 0 }),
+                other => panic!("{other:?}"),
+            }
+        },
+        Fault::Foreign { address: 0 },
+        false,
+    ),
+    (
+        "an address inside an object",
+        |it| {
+            let address = it.pool.pointer(it.victim).unwrap().as_ptr();
+            it.pool.take_at(address.wrapping_byte_add(8)).err()
+        },
+        Fault::Inside { index: 0, offset: 8 },
+        false,
+    ),
+    (
+        "a leak",
+        |it| it.pool.leaks().first().map(|report| report.fault),
+        Fault::Leak { index: 0 },
+        false,
+    ),
+];
+
+/// Uses the victim's slot again, under any order.
+fn reuse(it: &mut Scene) {
+    while let Ok(handle) = it.pool.put(OBJECT) {
+        if handle.index() == it.victim.index() {
+            return;
+        }
+    }
+    panic!("a full pool has used every slot");
+}
+
+/// Writes one byte at `offset` of a free slot.
+fn written_late(it: &mut Scene, offset: isize) -> Option<Fault> {
+    let address = it.pool.pointer(it.victim).unwrap().as_ptr();
+    it.take();
+    write(address, offset, &[0]);
+    at_reuse(it)
+}
+
+fn scene(backing: Backing, order: Order, guard: Guard) -> Scene {
+    let plan = Plan { backing, order, guard, ..Plan::new(8) };
+    let (mut pool, other) = (Pool::new(plan), Pool::new(plan));
+    let victim = pool.put(OBJECT).unwrap();
+    // A neighbour with a value of its own, which a long overrun reaches.
+    pool.put([3; 24]).unwrap();
+    Scene { pool, other, victim }
+}
+
+#[test]
+fn all_planted_faults_are_found_by_name() {
+    const { assert!(FAULTS.len() >= 20) };
+    for (name, plant, expected, _) in FAULTS {
+        for backing in [Backing::Array, Backing::List] {
+            for order in [Order::Lifo, Order::Fifo] {
+                // Two pieces of the heap may be neighbours; then an overrun of 32 bytes would
+                // damage the heap instead.
+                if backing == Backing::List && name.starts_with("32 bytes") {
+                    continue;
+                }
+                let mut scene = scene(backing, order, Guard::Full);
+                let found = plant(&mut scene);
+                assert_eq!(found, Some(*expected), "{name}, {backing:?}, {order:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_needs_no_canary_is_found_without_guard() {
+    for (name, plant, expected, needs_guard) in FAULTS {
+        if !needs_guard {
+            let found = plant(&mut scene(Backing::Array, Order::Lifo, Guard::Off));
+            assert_eq!(found, Some(*expected), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_sound_life_is_no_fault() {
+    for backing in [Backing::Array, Backing::List] {
+        for order in [Order::Lifo, Order::Fifo] {
+            let mut it = scene(backing, order, Guard::Full);
+            for round in 0..200_u8 {
+                it.write(0, &[round; 24]);
+                assert_eq!(it.take(), [round; 24]);
+                it.victim = it.pool.put(OBJECT).unwrap();
+            }
+            assert_eq!((it.pool.patrol(), it.pool.usage().retired), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn one_in_ten_is_guarded_where_one_in_ten_is_asked_for() {
+    let each = NonZeroU32::new(10).unwrap();
+    let plan = Plan { guard: Guard::Sampled(each), ..Plan::new(2000) };
+    let mut pool = Pool::new(plan);
+    let all: Vec<_> = (0..1000).map(|_| pool.put(OBJECT).unwrap()).collect();
+    let mut found = 0;
+    for handle in all {
+        let at = pool.pointer(handle).unwrap();
+        write(at.as_ptr(), 24, &[0]);
+        found += u32::from(pool.take(handle).is_err());
+    }
+    assert_eq!((found, pool.usage().retired), (100, 100));
+    assert!(pool.set_guard(Guard::Full));
+    let watched = pool.put(OBJECT).unwrap();
+    write(pool.pointer(watched).unwrap().as_ptr(), 24, &[0]);
+    assert!(pool.take(watched).is_err());
+    assert!(pool.set_guard(Guard::Off) && !Pool::<u8>::new(Plan::new(1)).set_guard(Guard::Full));
+}
+
+#[test]
+fn quarantine_keeps_a_slot_out_of_use_but_never_makes_a_pool_full() {
+    let plan = Plan { guard: Guard::Full, quarantine: 4, ..Plan::new(8) };
+    let mut pool = Pool::new(plan);
+    let first = pool.put(OBJECT).unwrap();
+    pool.take(first).unwrap();
+    let next = pool.put(OBJECT).unwrap();
+    assert_ne!(next.index(), first.index());
+    let more = std::iter::from_fn(|| pool.put(OBJECT).ok()).count();
+    assert_eq!(more, 7, "all eight slots are used before it is full");
+}
+
+#[test]
+fn a_fault_names_the_line_that_put_the_object_there() {
+    static TOLD: AtomicU32 = AtomicU32::new(0);
+    fn tell(report: &Report) {
+        assert!(matches!(report.fault, Fault::Leak { index: 0 }));
+        assert!(report.to_string().contains("faults.rs"), "{report}");
+        TOLD.fetch_add(1, Ordering::Relaxed);
+    }
+    let plan = Plan { guard: Guard::Full, on_fault: Some(tell), ..Plan::new(8) };
+    let mut pool = Pool::new(plan);
+    let line = line!() + 1;
+    pool.put(OBJECT).unwrap();
+    assert_eq!(pool.leaks()[0].put_by.unwrap().line(), line);
+    drop(pool);
+    assert_eq!(TOLD.load(Ordering::Relaxed), 1);
+}
+
+fn shared(home: Home) -> Shared<Object> {
+    Shared::new(Plan { guard: Guard::Full, ..Plan::new(8) }, 2, home)
+}
+
+#[test]
+fn faults_of_shared_objects_are_found_too() {
+    for home in [Home::Depot, Home::Lender] {
+        for (offset, expected) in [
+            (24, Fault::Overrun { index: 0, distance: 0 }),
+            (-1, Fault::Underrun { index: 0, distance: 1 }),
+        ] {
+            let pool = shared(home);
+            let (mut here, mut there) = (pool.worker().unwrap(), pool.worker().unwrap());
+            let mut lent = here.lend(OBJECT).unwrap();
+            write(lent.pointer().as_ptr(), offset, &[0]);
+            there.take(lent);
+            let found = pool.faults();
+            let same = |fault| std::mem::discriminant(&fault) == std::mem::discriminant(&expected);
+            assert!(found.len() == 1 && same(found[0].fault), "{home:?}: {found:?}");
+            assert!(found[0].put_by.is_some());
+            assert_eq!(pool.usage().retired, 1);
+        }
+    }
+}
+
+#[test]
+fn a_shared_slot_written_late_is_never_lent_again() {
+    let pool = shared(Home::Depot);
+    let mut worker = pool.worker().unwrap();
+    let mut lent = worker.lend(OBJECT).unwrap();
+    let address = lent.pointer().as_ptr();
+    drop(lent);
+    write(address, 3, &[0]);
+    let all: Vec<_> = std::iter::from_fn(|| worker.lend(OBJECT).ok()).collect();
+    assert!(all.iter().all(|lent| (&raw const **lent).cast_mut() != address));
+    let found: Vec<Fault> = pool.faults().iter().map(|report| report.fault).collect();
+    assert!(matches!(found[..], [Fault::WriteAfterFree { offset: 3, .. }]), "{found:?}");
+}
+
+#[test]
+fn a_detached_object_is_claimed_once_and_by_its_own_pool() {
+    let (pool, other) = (shared(Home::Depot), shared(Home::Depot));
+    let (mut worker, mut others) = (pool.worker().unwrap(), other.worker().unwrap());
+    let handle = worker.lend(OBJECT).unwrap().detach();
+    assert_eq!(other.claim(handle).err(), Some(Fault::WrongPool { index: handle.index() }));
+    let lent = pool.claim(handle).unwrap();
+    let twice = Some(Fault::DoubleFree { index: handle.index() });
+    assert_eq!(pool.claim(handle).err(), twice, "it has an owner");
+    worker.take(lent);
+    assert_eq!(pool.claim(handle).err(), twice, "it was given back");
+    let _next = worker.lend(OBJECT).unwrap().detach();
+    assert_eq!(pool.claim(handle).err(), Some(Fault::Stale { index: handle.index() }));
+    let leaks = pool.leaks();
+    assert!(matches!(leaks[..], [Report { fault: Fault::Leak { .. }, put_by: Some(_) }]));
+    // A worker of the wrong pool returns it home all the same and reports it.
+    let astray = others.lend(OBJECT).unwrap();
+    assert_eq!(worker.take(astray), OBJECT);
+    assert_eq!(other.usage().live, 0);
+    assert!(matches!(pool.faults().last().unwrap().fault, Fault::WrongPool { .. }));
+}
