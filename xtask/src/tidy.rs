@@ -2,8 +2,8 @@
 //!
 //! A check is a pure function from a [`Tree`] to findings, so each has a test with a violation that
 //! it must report. The checks run as tests (`xtask/tests/tidy.rs`) and as `cargo xtask tidy`. The
-//! surprising thing: no check can be switched off for one place, except through the two size lists
-//! in `xtask/tidy.toml`, whose entries must equal the present size: they only shrink.
+//! surprising thing: no check can be switched off for one place, except through the three size
+//! lists in `xtask/tidy.toml`, whose entries must equal the present size: they only shrink.
 
 mod code;
 mod dependencies;
@@ -48,6 +48,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("columns", sizes::columns),
     ("files", sizes::files),
     ("functions", sizes::functions_short),
+    ("names", sizes::names),
     ("exceptions", sizes::exceptions),
     ("argued", dependencies::argued),
     ("used", dependencies::used),

@@ -82,6 +82,11 @@ fn of_sizes() -> Vec<Example> {
         files(&[(TIDY, &format!("[{table}]\n\"{key}\" = {size}\n")), (RS, text)])
     };
     let f = format!("{RS}::f");
+    let types = |crates: &[&str]| {
+        let paths: Vec<String> = crates.iter().map(|it| format!("crates/{it}/src/a.rs")).collect();
+        let all: Vec<_> = paths.iter().map(|it| (it.as_str(), "pub struct Told;\n")).collect();
+        files(&all)
+    };
     vec![
         ("columns", true, file(RS, &"x".repeat(101))),
         ("columns", true, file("bare/a.c", &"x".repeat(101))),
@@ -101,6 +106,9 @@ fn of_sizes() -> Vec<Example> {
         ("exceptions", true, excused("files", "gone.rs", 700, "")),
         ("exceptions", true, excused("functions", &f, 80, &body(71))),
         ("exceptions", false, excused("files", RS, 700, &lines(700))),
+        ("exceptions", true, excused("names", "Told", 3, "pub struct Told;\n")),
+        ("names", true, types(&["a", "b", "c"])),
+        ("names", false, types(&["a", "b"])),
     ]
 }
 

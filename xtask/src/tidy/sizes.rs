@@ -1,7 +1,10 @@
-//! Size limits: a function fits on one screen, and a file can be read in one sitting.
+//! Size limits: a function fits on one screen, a file can be read in one sitting, and a type's name
+//! can be searched for.
 //!
 //! Exceptions are in `xtask/tidy.toml` with their present size. An entry larger than the actual
 //! size is a finding too, so the list can only shrink.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::code::functions;
 use super::{File, Finding, Tree};
@@ -14,6 +17,8 @@ const FUNCTION_MAX: usize = 70;
 /// sitting; `parts` keeps the engines' own files that short.
 const FILE_MAX: &[(&str, usize)] =
     &[("bare/", 200), ("crates/engines/src/parts/", 600), ("crates/engines/src/", 300), ("", 600)];
+/// Crates that may define a public type of one name.
+const NAME_MAX: usize = 2;
 /// The file of the exceptions.
 const EXCEPTIONS: &str = "xtask/tidy.toml";
 
@@ -33,20 +38,23 @@ pub(super) fn columns(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// An item with a size: its key in the exceptions, its place, its lines, its limit.
+/// An item with a size: its key in the exceptions, its place, its size, its limit, and the remedy.
 struct Sized {
     key: String,
     path: String,
     line: usize,
-    lines: usize,
-    lines_max: usize,
+    size: usize,
+    size_max: usize,
+    unit: &'static str,
+    remedy: &'static str,
 }
 
 fn sized_files(tree: &Tree) -> Vec<Sized> {
     let size = |file: &File| {
-        let (_, lines_max) = FILE_MAX.iter().find(|(folder, _)| file.path.starts_with(folder))?;
-        let (key, path, lines) = (file.path.clone(), file.path.clone(), file.text.lines().count());
-        Some(Sized { key, path, line: 0, lines, lines_max: *lines_max })
+        let (_, size_max) = FILE_MAX.iter().find(|(folder, _)| file.path.starts_with(folder))?;
+        let (key, path, size) = (file.path.clone(), file.path.clone(), file.text.lines().count());
+        let (size_max, unit, remedy) = (*size_max, "lines", "split");
+        Some(Sized { key, path, line: 0, size, size_max, unit, remedy })
     };
     tree.files.iter().filter(|file| file.is_source()).filter_map(size).collect()
 }
@@ -59,28 +67,60 @@ fn sized_functions(tree: &Tree) -> Vec<Sized> {
                 key: format!("{}::{}", file.path, function.name),
                 path: file.path.clone(),
                 line: function.first,
-                lines: function.last - function.first + 1,
-                lines_max: FUNCTION_MAX,
+                size: function.last - function.first + 1,
+                size_max: FUNCTION_MAX,
+                unit: "lines",
+                remedy: "split",
             });
         }
     }
     found
 }
 
+/// The names of public types, with the number of crates that define one.
+fn sized_names(tree: &Tree) -> Vec<Sized> {
+    let mut crates_of: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for file in tree.files.iter().filter(|file| file.is_rust()) {
+        let Some((of, _)) = file.path.strip_prefix("crates/").and_then(|it| it.split_once("/src/"))
+        else {
+            continue;
+        };
+        for line in file.code.lines() {
+            let Some(rest) = line.strip_prefix("pub ") else { continue };
+            let kinds = ["struct ", "enum ", "trait ", "type "];
+            let Some(rest) = kinds.iter().find_map(|kind| rest.strip_prefix(kind)) else {
+                continue;
+            };
+            let end = rest.find(|it: char| !it.is_alphanumeric()).unwrap_or(rest.len());
+            crates_of.entry(&rest[..end]).or_default().insert(of);
+        }
+    }
+    let sized = |(name, crates): (&str, BTreeSet<&str>)| Sized {
+        key: name.to_owned(),
+        path: "crates".to_owned(),
+        line: 0,
+        size: crates.len(),
+        size_max: NAME_MAX,
+        unit: "crates with a public type of one name",
+        remedy: "rename one",
+    };
+    crates_of.into_iter().map(sized).collect()
+}
+
 /// The size that `xtask/tidy.toml` excuses for `key` in the table `table`.
 fn excused(tree: &Tree, table: &str, key: &str) -> Option<usize> {
     let exceptions = tree.toml(EXCEPTIONS);
-    let lines = exceptions.get(table)?.as_table()?.get(key)?.as_integer()?;
-    usize::try_from(lines).ok()
+    let size = exceptions.get(table)?.as_table()?.get(key)?.as_integer()?;
+    usize::try_from(size).ok()
 }
 
-fn too_long(tree: &Tree, table: &str, all: Vec<Sized>) -> Vec<Finding> {
-    let over = all.into_iter().filter(|sized| sized.lines > sized.lines_max);
-    over.filter(|sized| excused(tree, table, &sized.key).is_none_or(|lines| sized.lines > lines))
+fn too_large(tree: &Tree, table: &str, all: Vec<Sized>) -> Vec<Finding> {
+    let over = all.into_iter().filter(|sized| sized.size > sized.size_max);
+    over.filter(|sized| excused(tree, table, &sized.key).is_none_or(|size| sized.size > size))
         .map(|sized| Finding {
             what: format!(
-                "expected at most {} lines, found {}: split `{}`",
-                sized.lines_max, sized.lines, sized.key
+                "expected at most {} {}, found {}: {} `{}`",
+                sized.size_max, sized.unit, sized.size, sized.remedy, sized.key
             ),
             path: sized.path,
             line: sized.line,
@@ -90,32 +130,41 @@ fn too_long(tree: &Tree, table: &str, all: Vec<Sized>) -> Vec<Finding> {
 
 /// Files are at most 600 lines, those of engines 300, bare loops 200.
 pub(super) fn files(tree: &Tree) -> Vec<Finding> {
-    too_long(tree, "files", sized_files(tree))
+    too_large(tree, "files", sized_files(tree))
 }
 
 /// Functions are at most 70 lines.
 pub(super) fn functions_short(tree: &Tree) -> Vec<Finding> {
-    too_long(tree, "functions", sized_functions(tree))
+    too_large(tree, "functions", sized_functions(tree))
 }
 
-/// Checks that an exception states the present size of an item that is still too long.
+/// A public type's name is defined in at most two crates, so that it can be searched for.
+pub(super) fn names(tree: &Tree) -> Vec<Finding> {
+    too_large(tree, "names", sized_names(tree))
+}
+
+/// Checks that an exception states the present size of an item that is still too large.
 pub(super) fn exceptions(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
-    for (table, all) in [("files", sized_files(tree)), ("functions", sized_functions(tree))] {
+    for (table, all) in [
+        ("files", sized_files(tree)),
+        ("functions", sized_functions(tree)),
+        ("names", sized_names(tree)),
+    ] {
         let exceptions = tree.toml(EXCEPTIONS);
         let Some(entries) = exceptions.get(table).and_then(|value| value.as_table()) else {
             continue;
         };
-        for (key, lines) in entries {
+        for (key, size) in entries {
             let present = all.iter().find(|sized| sized.key == *key);
-            let lines = lines.as_integer().unwrap_or(0);
+            let size = size.as_integer().unwrap_or(0);
             let what = match present {
                 None => format!("`{key}` is gone: remove its exception"),
-                Some(sized) if sized.lines <= sized.lines_max => {
-                    format!("`{key}` is short enough: remove its exception")
+                Some(sized) if sized.size <= sized.size_max => {
+                    format!("`{key}` is small enough: remove its exception")
                 }
-                Some(sized) if (sized.lines as i64) < lines => {
-                    format!("`{key}` has shrunk to {}: lower its exception", sized.lines)
+                Some(sized) if (sized.size as i64) < size => {
+                    format!("`{key}` has shrunk to {}: lower its exception", sized.size)
                 }
                 Some(_) => continue,
             };
