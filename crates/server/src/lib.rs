@@ -18,7 +18,7 @@
 pub mod admin;
 mod apache;
 pub mod config;
-pub mod console;
+mod console;
 mod options;
 mod reload;
 mod run;

@@ -6,6 +6,7 @@ pub mod certificate;
 pub mod site;
 pub mod source;
 pub mod streams;
+pub mod tally;
 
 use std::fs::File;
 use std::io::Read;

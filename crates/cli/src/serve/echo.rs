@@ -1,15 +1,13 @@
 //! `roundhouse serve echo`: echoes the packets of a game server library.
 
 use std::process::ExitCode;
-use std::thread;
-use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use engines::{Assets, Handover, StateStore};
+use engines::{Assets, Handover};
 use services::echo::{CloseReason, Echo, Options, Register};
 
-use server::console::Console;
 use server::{LibraryArgs, ServerArgs, ServiceInstance};
+use tools::serve::tally::CloseTally;
 
 /// The port without --port.
 const PORT: u16 = 6001;
@@ -43,40 +41,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         handover: handover.as_ref(),
         grammar: crate::grammar,
     };
-    let dismiss = || match register.dismiss_first() {
-        Some(id) => format!("session {id} will be disconnected"),
-        None => "no session is left to disconnect".to_owned(),
-    };
-    thread::scope(|scope| {
-        let _console = operated.then(|| Console::open(scope, &dismiss));
-        args.server.run(&shape, &instance, &mut Tally::default())
-    })
-}
-
-/// Prints why connections were closed, after the last client has left and at the end.
-#[derive(Default)]
-struct Tally {
-    printed: [u64; CloseReason::ALL.len()],
-}
-
-impl StateStore<Register> for Tally {
-    fn is_changed(&mut self, register: &Register) -> bool {
-        self.printed != CloseReason::ALL.map(|why| register.closed(why))
-    }
-
-    fn save(&mut self, register: &Register) -> Result<(), String> {
-        for (why, printed) in CloseReason::ALL.into_iter().zip(&mut self.printed) {
-            let count = register.closed(why);
-            if count != *printed {
-                let plural = if count == 1 { "" } else { "s" };
-                eprintln!("{count} connection{plural} {}", why.words());
-                *printed = count;
-            }
-        }
-        Ok(())
-    }
-
-    fn every(&self) -> Option<Duration> {
-        None
-    }
+    let mut tally = CloseTally::new(CloseReason::ALL.map(CloseReason::words), |it: &Register| {
+        CloseReason::ALL.map(|why| it.closed(why))
+    });
+    args.library.run(&args.server, &shape, &instance, || register.dismiss_first(), &mut tally)
 }

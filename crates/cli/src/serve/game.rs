@@ -2,18 +2,17 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use engines::{Assets, Handover, Refused, StateStore};
+use engines::{Assets, Handover, Refused};
 use grid::movingai::Map;
 use services::game::packet::Bye;
 use services::game::{Game, Options, Terrain, World};
 use wire::conf::span;
 
-use server::console::Console;
 use server::{LibraryArgs, ServerArgs, ServiceInstance};
+use tools::serve::tally::CloseTally;
 
 /// The port without --port.
 const PORT: u16 = 6002;
@@ -64,7 +63,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if Handover::receive()?.is_some() {
         bail!("a world cannot be handed over: its worker has all sessions; start a fresh server");
     }
-    let operated = args.library.is_operated(&shape);
     let terrain = terrain(args.map.as_deref())?;
     let mut world = args.server.state::<World>(&shape, None, "world")?;
     world.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
@@ -80,14 +78,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
         handover: None,
         grammar: crate::grammar,
     };
-    let dismiss = || match world.dismiss_first() {
-        Some(id) => format!("session {id} will be disconnected"),
-        None => "no session is left to disconnect".to_owned(),
-    };
-    thread::scope(|scope| {
-        let _console = operated.then(|| Console::open(scope, &dismiss));
-        args.server.run(&shape, &instance, &mut Tally::default())
-    })
+    let mut tally = CloseTally::new(REASONS.map(|(_, words)| words), |it: &World| {
+        REASONS.map(|(why, _)| it.refused(why))
+    });
+    args.library.run(&args.server, &shape, &instance, || world.dismiss_first(), &mut tally)
 }
 
 fn terrain(map: Option<&Path>) -> Result<Terrain> {
@@ -103,12 +97,6 @@ fn terrain(map: Option<&Path>) -> Result<Terrain> {
     Terrain::new(map.grid()?).with_context(|| name)
 }
 
-/// Prints why connections were closed, after the last client has left and at the end.
-#[derive(Default)]
-struct Tally {
-    printed: [u64; REASONS.len()],
-}
-
 /// The reasons that are printed, and how.
 const REASONS: [(Bye, &str); 4] = [
     (Bye::BadPacket, "closed for a malformed packet"),
@@ -116,25 +104,3 @@ const REASONS: [(Bye, &str); 4] = [
     (Bye::Full, "closed because every seat was taken"),
     (Bye::Operator, "disconnected by the operator"),
 ];
-
-impl StateStore<World> for Tally {
-    fn is_changed(&mut self, world: &World) -> bool {
-        self.printed != REASONS.map(|(why, _)| world.refused(why))
-    }
-
-    fn save(&mut self, world: &World) -> Result<(), String> {
-        for ((why, words), printed) in REASONS.into_iter().zip(&mut self.printed) {
-            let count = world.refused(why);
-            if count != *printed {
-                let plural = if count == 1 { "" } else { "s" };
-                eprintln!("{count} connection{plural} {words}");
-                *printed = count;
-            }
-        }
-        Ok(())
-    }
-
-    fn every(&self) -> Option<Duration> {
-        None
-    }
-}

@@ -1,10 +1,19 @@
 //! Options of game server libraries that have another name or meaning here.
 
+use std::fmt::Display;
 use std::io::{IsTerminal, stdin};
+use std::process::ExitCode;
 use std::str::FromStr;
+use std::thread;
 
-use engines::{Refused, Shape};
+use anyhow::Result;
+use engines::{Refused, Shape, StateStore};
 use rustix::termios::tcgetpgrp;
+use seam::Service;
+
+use super::ServerArgs;
+use crate::console::Console;
+use crate::run::ServiceInstance;
 
 /// The options.
 #[derive(clap::Args)]
@@ -71,6 +80,28 @@ impl LibraryArgs {
             stdin().is_terminal() && front && !shape.container.is_processes()
         };
         self.console.map_or_else(here, |Switch(on)| on)
+    }
+
+    /// Serves until the server is stopped; an operator's key ends the session that `dismiss` picks.
+    ///
+    /// # Errors
+    /// As [`ServerArgs::run`].
+    pub fn run<S: Service, N: Display>(
+        &self,
+        server: &ServerArgs,
+        shape: &Shape,
+        instance: &ServiceInstance<'_, S>,
+        dismiss: impl Fn() -> Option<N> + Sync,
+        store: &mut dyn StateStore<S::State>,
+    ) -> Result<ExitCode> {
+        let dismiss = || match dismiss() {
+            Some(id) => format!("session {id} will be disconnected"),
+            None => "no session is left to disconnect".to_owned(),
+        };
+        thread::scope(|scope| {
+            let _console = self.is_operated(shape).then(|| Console::open(scope, &dismiss));
+            server.run(shape, instance, store)
+        })
     }
 }
 
