@@ -13,7 +13,6 @@ mod stress;
 mod text;
 
 pub use stress::StressReport;
-pub use text::time;
 
 use crate::censor::Percentile;
 use crate::faults::Faults;

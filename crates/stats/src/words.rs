@@ -80,13 +80,15 @@ pub fn time(ns: f64) -> String {
     format!("{} {unit}", short(value))
 }
 
-/// A chosen time in its usual words: `250 µs`, `100 ms`, `1.2 s`, `3 min`.
+/// A chosen time or an age in its usual words: `250 µs`, `100 ms`, `1.2 s`, `3 min`, `5 h`, `9 d`.
 pub fn span(value: Duration) -> String {
     match value.as_secs_f64() {
         it if it < 0.001 => format!("{:.0} µs", it * 1e6),
         it if it < 1.0 => format!("{} ms", tenths(it * 1e3)),
         it if it < 120.0 => format!("{} s", tenths(it)),
-        it => format!("{:.0} min", it / 60.0),
+        it if it < 7_200.0 => format!("{:.0} min", it / 60.0),
+        it if it < 172_800.0 => format!("{:.0} h", it / 3_600.0),
+        it => format!("{:.0} d", it / 86_400.0),
     }
 }
 
@@ -205,6 +207,8 @@ mod tests {
         check(span(Duration::from_secs(1)), "1 s");
         check(span(Duration::from_millis(1_200)), "1.2 s");
         check(span(Duration::from_secs(180)), "3 min");
+        check(span(Duration::from_hours(5)), "5 h");
+        check(span(Duration::from_hours(216)), "9 d");
         check(span(Duration::from_micros(250)), "250 µs");
         check(size(0.34), "340 B");
         check(size(4.0), "4.0 kB");

@@ -12,12 +12,12 @@ mod soak;
 pub use rank::RankArgs;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use pacing::{Sender, Works, probe, probe_txtime};
 use pages::terminal::ruled;
 use serde_json::json;
+use stats::words::time;
 
 use crate::interrupt::watch;
 
@@ -96,7 +96,9 @@ fn table(found: &[(Sender, Result<Works, String>)], txtime: &Result<(), String>)
     let mut notes = String::new();
     for (sender, found) in found {
         let (here, late, calls) = match found {
-            Ok(works) => ("yes", time(works.late_p50), works.calls_percent.to_string()),
+            Ok(works) => {
+                ("yes", time(works.late_p50.as_nanos() as f64), works.calls_percent.to_string())
+            }
             Err(_) => ("no", String::new(), String::new()),
         };
         rows.add_row([sender.name(), sender.how(), sender.needs(), here, &late, &calls]);
@@ -117,18 +119,10 @@ fn table(found: &[(Sender, Result<Works, String>)], txtime: &Result<(), String>)
     )
 }
 
-/// Three digits and a unit.
-fn time(span: Duration) -> String {
-    match span.as_nanos() {
-        ns @ 0..10_000 => format!("{:.1} us", ns as f64 / 1e3),
-        ns @ 10_000..1_000_000 => format!("{} us", ns / 1000),
-        ns => format!("{:.1} ms", ns as f64 / 1e6),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn every_sender_has_a_row_and_every_reason_is_told() {

@@ -4,6 +4,7 @@ use super::{DuetArm, DuetReport, KindReport as Kind, Report, Server};
 use crate::censor::Percentile;
 use crate::faults::Faults;
 use meter::Quantiles;
+use stats::words::time;
 use std::fmt::{self, Display, Formatter};
 
 impl Display for Report {
@@ -216,26 +217,12 @@ fn quantiles(found: &Quantiles) -> String {
     parts.join(" · ")
 }
 
-/// Nanoseconds with a unit that leaves at most four digits before the point.
-pub fn time(ns: f64) -> String {
-    match ns {
-        _ if ns < 1e4 => format!("{ns:.0} ns"),
-        _ if ns < 1e7 => format!("{:.1} us", ns / 1e3),
-        _ if ns < 1e10 => format!("{:.1} ms", ns / 1e6),
-        _ => format!("{:.1} s", ns / 1e9),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn times_and_percentiles() {
-        assert_eq!(time(999.4), "999 ns");
-        assert_eq!(time(12_345.0), "12.3 us");
-        assert_eq!(time(1e9), "1000.0 ms");
-        assert_eq!(time(6e10), "60.0 s");
+    fn percentiles_need_values_beyond_them() {
         let few = Quantiles { count: 10, p50_ns: 5, p90_ns: 6, max_ns: 9, ..Quantiles::default() };
         assert_eq!(quantiles(&few), "max 9 ns · mean 0 ns");
         let many = Quantiles { count: 10_000, p99_ns: Some(8), ..few };
@@ -248,7 +235,7 @@ mod tests {
         let percentiles = [percentile(50.0, false), percentile(99.9, true)];
         let one = Quantiles { count: 1, ..Quantiles::default() };
         let text = censored(&percentiles, &one);
-        assert_eq!(text, "p50 5000 ns · p99.9 > 5000 ns · max 0 ns · mean 0 ns");
+        assert_eq!(text, "p50 5.00 µs · p99.9 > 5.00 µs · max 0 ns · mean 0 ns");
         let text = censored(&percentiles, &Quantiles::default());
         assert!(text.ends_with("no request has a time"), "{text}");
     }

@@ -220,7 +220,7 @@ impl Display for Summary {
 
 impl Display for Times {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let time = crate::report::time;
+        let time = stats::words::time;
         write!(f, "mean {}", time(self.mean_ns))?;
         for (name, value) in [("p50", self.p50_ns), ("p90", self.p90_ns), ("p99", self.p99_ns)] {
             if let Some(ns) = value {

@@ -4,13 +4,13 @@
 use super::view::{Bin, View};
 use load::drive::StressCounts;
 use load::health::Verdict;
-use load::report::time;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph, Wrap};
+use stats::words::{compact, time};
 
 /// The colours of median, 99th percentile and longest time.
 const HUES: [Color; 3] = [Color::Green, Color::Yellow, Color::Red];
@@ -62,9 +62,9 @@ fn rates(frame: &mut Frame<'_>, area: Rect, view: &View) {
     }
     let heading = Line::from(vec![
         Span::raw(" replies a second · now "),
-        Span::styled(format!("{} ", count(view.rate())), HUES[0]),
+        Span::styled(format!("{} ", compact(view.rate())), HUES[0]),
     ]);
-    let labels = [0.0, top / 2.0, top].map(|rate| count(rate).to_string());
+    let labels = [0.0, top / 2.0, top].map(compact);
     let y = Axis::default().bounds([0.0, top]).labels(labels).style(Style::new().dim());
     chart(frame, area, view, heading, sets, y);
 }
@@ -109,7 +109,7 @@ fn latencies(frame: &mut Frame<'_>, area: Rect, view: &View) {
 fn decade(power: f64) -> String {
     match power as i32 {
         ..3 => format!("{:.0} ns", 10f64.powf(power)),
-        3..6 => format!("{:.0} us", 10f64.powf(power - 3.0)),
+        3..6 => format!("{:.0} µs", 10f64.powf(power - 3.0)),
         6..9 => format!("{:.0} ms", 10f64.powf(power - 6.0)),
         _ => format!("{:.0} s", 10f64.powf(power - 9.0)),
     }
@@ -246,15 +246,6 @@ fn strain(strain: &StressCounts) -> Line<'static> {
     );
     let bad = logins_missing + logins_twice + echoes_late + closed_by_server > 0;
     Line::from(text).fg(if bad { HUES[2] } else { Color::Reset })
-}
-
-/// A number with at most four digits before its unit.
-fn count(number: f64) -> String {
-    match number {
-        _ if number < 1e4 => format!("{number:.0}"),
-        _ if number < 1e7 => format!("{:.1}k", number / 1e3),
-        _ => format!("{:.1}M", number / 1e6),
-    }
 }
 
 #[cfg(test)]

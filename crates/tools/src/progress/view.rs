@@ -8,11 +8,11 @@ use load::calibrate::Baseline;
 use load::drive::{Delays, StressCounts};
 use load::faults::Faults;
 use load::health::{Evidence, Health};
-use load::report::time;
 use load::run::Window;
 use load::snapshot::{Phase, Snapshot};
 use meter::{Quantiles, Spectrum};
 use seam::Instant;
+use stats::words::time;
 use std::time::Duration;
 
 /// The maximum number of bins of the charts.

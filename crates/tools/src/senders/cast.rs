@@ -12,6 +12,7 @@ use clap::ValueEnum;
 use lab::machine::Placement;
 use lab::pace::{Around, Company, Rank, Reading, Sink, Trial, Work};
 use pacing::Sender;
+use stats::words::micros;
 
 /// The flags of `roundhouse senders cast`.
 #[derive(clap::Args)]
@@ -173,7 +174,7 @@ fn text(work: &Work, around: &Around, it: &Reading) -> String {
     let mut text = format!(
         "{}, {}, {}, {}; {}\n\n  \
          packets       {} sent, {} refused, {} heard; {:.0} a second\n  \
-         CPU           {:.2} us a packet, {:.1} % of a core\n",
+         CPU           {} a packet, {:.1} % of a core\n",
         it.sender,
         work.words(),
         around.rank.words(),
@@ -183,11 +184,11 @@ fn text(work: &Work, around: &Around, it: &Reading) -> String {
         it.failed,
         it.heard,
         it.rate(),
-        it.each_ns() / 1e3,
+        micros(it.each_ns()),
         it.share() * 100.0,
     );
     if let Some(soak) = it.soak_ns {
-        text += &format!("  whole core    {:.2} us a packet by cycle soak\n", soak / 1e3);
+        text += &format!("  whole core    {} a packet by cycle soak\n", micros(soak));
     }
     text += &format!(
         "  a packet      {:.3} sending calls, {:.3} changes of context, {:.2} of its bytes read\n  \

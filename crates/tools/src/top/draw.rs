@@ -5,8 +5,9 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table, Wrap};
+use stats::words::{compact, size};
 
-use super::view::{View, age, bytes, count};
+use super::view::{View, age};
 
 /// The number of rows for events.
 const EVENTS: u16 = 6;
@@ -62,7 +63,7 @@ fn facts(frame: &mut Frame<'_>, area: Rect, view: &View) {
 }
 
 fn rate(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let heading = format!(" requests a second · now {} ", count(view.rates.answered));
+    let heading = format!(" requests a second · now {} ", compact(view.rates.answered));
     let block = Block::bordered().title(heading);
     let inner = block.inner(area);
     frame.render_widget(block, area);
@@ -117,11 +118,11 @@ fn workers(frame: &mut Frame<'_>, area: Rect, view: &View) {
             worker.pid.to_string(),
             age(worker.age_ns),
             worker.open.to_string(),
-            count(worker.accepted as f64),
-            count(worker.answered as f64),
-            count(view.rate_of(worker)),
-            bytes(worker.bytes_in as f64),
-            bytes(worker.bytes_out as f64),
+            compact(worker.accepted as f64),
+            compact(worker.answered as f64),
+            compact(view.rate_of(worker)),
+            size(worker.bytes_in as f64 / 1e3),
+            size(worker.bytes_out as f64 / 1e3),
         ])
         .style(if worker.letter == '!' { Style::new().red() } else { Style::new() })
     });
@@ -156,7 +157,7 @@ fn turnover(frame: &mut Frame<'_>, area: Rect, view: &View) {
     lines.push(format!(" limits       {} workers{policy}{spare}", limits.workers).into());
     lines.extend(sample.gauges.iter().map(|gauge| {
         let labels: Vec<&str> = gauge.labels.iter().map(|(_, value)| value.as_str()).collect();
-        Line::from(format!(" {} {} {}", gauge.name, labels.join(" "), count(gauge.value))).dim()
+        Line::from(format!(" {} {} {}", gauge.name, labels.join(" "), compact(gauge.value))).dim()
     }));
     let block = Block::bordered().title(" came and went ");
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), area);

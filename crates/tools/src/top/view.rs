@@ -2,11 +2,13 @@
 //! its processes.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use anyhow::Result;
 use engines::status::Worker;
 use meter::proc::{Memory, TreeCost};
 use serde_json::{Value, json};
+use stats::words::{compact, size, span};
 
 use server::admin::ServerStatus;
 
@@ -251,23 +253,23 @@ impl View {
             ),
             format!(
                 "requests     {} /s, most {} /s, {} in all",
-                count(self.rates.answered),
-                count(self.most.answered.max(sample.rates.answered_max)),
-                count(totals.answered as f64)
+                compact(self.rates.answered),
+                compact(self.most.answered.max(sample.rates.answered_max)),
+                compact(totals.answered as f64)
             ),
             format!(
                 "connections  {} /s, most {} /s, {} in all; {} open of {}, most {}",
-                count(self.rates.accepted),
-                count(self.most.accepted.max(sample.rates.accepted_max)),
-                count(totals.accepted as f64),
+                compact(self.rates.accepted),
+                compact(self.most.accepted.max(sample.rates.accepted_max)),
+                compact(totals.accepted as f64),
                 totals.open,
                 sample.limits.connections,
                 sample.rates.open_max
             ),
             format!(
                 "bytes        {} /s in, {} /s out",
-                bytes(self.rates.bytes_in),
-                bytes(self.rates.bytes_out)
+                size(self.rates.bytes_in / 1e3),
+                size(self.rates.bytes_out / 1e3)
             ),
             format!("cost         {}", self.cost_words()),
             format!("queue        {}", self.queue_words()),
@@ -290,7 +292,7 @@ impl View {
             change => format!(" ({change:+} kB)"),
         };
         let (threads, processes) = (cost.threads, cost.processes);
-        let rss = bytes(cost.rss_kb as f64 * 1024.0);
+        let rss = size(cost.rss_kb as f64);
         format!("{cpu}, memory {rss}{change}, {processes} processes, {threads} threads")
     }
 
@@ -305,35 +307,9 @@ impl View {
     }
 }
 
-/// A number with at most four digits before its unit.
-pub fn count(number: f64) -> String {
-    match number {
-        _ if number < 1e4 => format!("{number:.0}"),
-        _ if number < 1e7 => format!("{:.1}k", number / 1e3),
-        _ => format!("{:.1}M", number / 1e6),
-    }
-}
-
-/// Bytes in a unit that fits.
-pub fn bytes(number: f64) -> String {
-    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
-    let mut number = number / 1024.0;
-    let mut unit = 0;
-    while number >= 1024.0 && unit + 1 < UNITS.len() {
-        (number, unit) = (number / 1024.0, unit + 1);
-    }
-    format!("{number:.1} {}", UNITS[unit])
-}
-
-/// A time in the unit that fits.
+/// An age in nanoseconds, in words.
 pub fn age(ns: u64) -> String {
-    let seconds = ns / 1_000_000_000;
-    match seconds {
-        0..120 => format!("{:.1} s", ns as f64 / 1e9),
-        120..7200 => format!("{} min", seconds / 60),
-        7200..172_800 => format!("{} h", seconds / 3600),
-        _ => format!("{} d", seconds / 86_400),
-    }
+    span(Duration::from_nanos(ns))
 }
 
 #[cfg(test)]
@@ -402,9 +378,6 @@ pub(super) mod tests {
 
     #[test]
     fn figures_are_short() {
-        assert_eq!([count(0.4), count(9999.0), count(12_345.0)], ["0", "9999", "12.3k"]);
-        assert_eq!([bytes(512.0), bytes(3.0 * 1024.0 * 1024.0)], ["0.5 kB", "3.0 MB"]);
-        assert_eq!([age(1_500_000_000), age(3_600_000_000_000)], ["1.5 s", "60 min"]);
         let lines = View::new(status(1, 7)).lines();
         assert!(lines.iter().any(|line| line == "ended        signal_9 2"), "{lines:?}");
         assert!(lines.iter().any(|line| line == "board        _B"), "{lines:?}");

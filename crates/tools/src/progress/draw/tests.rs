@@ -75,14 +75,14 @@ fn the_screen_says_what_is_known() {
             "8.0 of 20.0 s · 16160 requests",
             "now 2020",
             "response times, 16160 of them",
-            "p50 50.2 us · p90 50.2 us · p99 50.2 us · max 5000.0 us",
+            "p50 50.2 µs · p90 50.2 µs · p99 50.2 µs · max 5.00 ms",
             "6 outstanding on 64 connections",
             "30 % busy",
             "generator ok",
             "no errors",
             "99.010 %",
             "0.990 %",
-            "10 us",
+            "10 µs",
             "10 ms",
         ],
     );
@@ -92,7 +92,7 @@ fn the_screen_says_what_is_known() {
     view.add(bad);
     let text = drawn(&view, 140, 40);
     check(&text, &["waiting for the last replies", "1 error", "receiving: reset by peer"]);
-    check(&view.line(), &["16160 requests", "p50 50.2 us", "1 error", "generator ok"]);
+    check(&view.line(), &["16160 requests", "p50 50.2 µs", "1 error", "generator ok"]);
 }
 
 #[test]
