@@ -14,7 +14,7 @@ mod group;
 
 pub use group::Group;
 
-use crate::seen::TreeLife;
+use crate::observations::TreeLife;
 use events::Events;
 use std::fs;
 
@@ -22,7 +22,7 @@ use std::fs;
 pub struct CostWatch {
     group: Option<Group>,
     events: Option<Events>,
-    before: Reaped,
+    before: ChildCosts,
     machine_forks: Option<u64>,
     ready: Option<Reading>,
     life: TreeLife,
@@ -50,7 +50,7 @@ impl Reading {
 
 /// The CPU of this process's ended children (proc_pid_stat(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Reaped {
+struct ChildCosts {
     user_ticks: u64,
     system_ticks: u64,
     faults_minor: u64,
@@ -66,7 +66,7 @@ impl CostWatch {
         CostWatch {
             group: Group::make(name),
             events: None,
-            before: Reaped::read(),
+            before: ChildCosts::read(),
             machine_forks: None,
             ready: None,
             life: TreeLife::default(),
@@ -126,7 +126,7 @@ impl CostWatch {
 
     /// Finishes after the server has ended and was waited for.
     pub fn ended(mut self, requests: u64) -> TreeLife {
-        let now = Reaped::read();
+        let now = ChildCosts::read();
         let life = &mut self.life;
         life.faults_minor = Some(now.faults_minor.saturating_sub(self.before.faults_minor));
         life.faults_major = Some(now.faults_major.saturating_sub(self.before.faults_major));
@@ -156,19 +156,19 @@ fn machine_forks() -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("processes "))?.trim().parse().ok()
 }
 
-impl Reaped {
-    fn read() -> Reaped {
+impl ChildCosts {
+    fn read() -> ChildCosts {
         let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        Reaped::parse(&text).unwrap_or_default()
+        ChildCosts::parse(&text).unwrap_or_default()
     }
 
-    fn parse(text: &str) -> Option<Reaped> {
+    fn parse(text: &str) -> Option<ChildCosts> {
         let (_, fields) = text.rsplit_once(')')?;
         let field: Vec<u64> =
             fields.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
         // The fields are counted after the name's bracket: state is 0, minflt 7, cminflt 8, cmajflt
         // 10.
-        Some(Reaped {
+        Some(ChildCosts {
             faults_minor: *field.get(8)?,
             faults_major: *field.get(10)?,
             user_ticks: *field.get(13)?,
@@ -185,9 +185,9 @@ mod tests {
     #[test]
     fn children_are_counted_after_the_name() {
         let text = "42 (a (b) c) S 1 1 1 0 -1 0 5 6 7 8 4 3 2 1 20 0";
-        let want = Reaped { faults_minor: 6, faults_major: 8, user_ticks: 2, system_ticks: 1 };
-        assert_eq!(Reaped::parse(text), Some(want));
-        assert_eq!(Reaped::parse("42 nothing"), None);
+        let want = ChildCosts { faults_minor: 6, faults_major: 8, user_ticks: 2, system_ticks: 1 };
+        assert_eq!(ChildCosts::parse(text), Some(want));
+        assert_eq!(ChildCosts::parse("42 nothing"), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! 127.0.0.0/8. A server that listens on 127.0.0.1 alone refuses those, and the count tells how
 //! many succeeded.
 
-use crate::seen::Idle;
+use crate::observations::Idle;
 use meter::Memory;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{ErrorKind, Read, Write};
@@ -23,15 +23,15 @@ const CONNECT: Duration = Duration::from_secs(3);
 const RESERVE: u64 = 128;
 
 /// Open connections; dropping them closes them.
-pub struct Held {
+pub struct IdleSockets {
     streams: Vec<TcpStream>,
     seen: Idle,
     kernel_before_kb: Option<u64>,
 }
 
-impl Held {
+impl IdleSockets {
     /// Opens up to `wanted` connections to the server `pid` at `address`.
-    pub fn open(address: &str, pid: u32, wanted: u32) -> Held {
+    pub fn open(address: &str, pid: u32, wanted: u32) -> IdleSockets {
         let before_kb = tree_kb(pid);
         let kernel_before_kb = tcp_kb();
         let mut seen = Idle { wanted, before_kb, ..Idle::default() };
@@ -45,7 +45,7 @@ impl Held {
             }
         }
         seen.opened = streams.len() as u32;
-        Held { streams, seen, kernel_before_kb }
+        IdleSockets { streams, seen, kernel_before_kb }
     }
 
     /// The observations so far.
@@ -188,7 +188,7 @@ mod tests {
     fn connections_are_held_and_counted() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound").to_string();
-        let mut held = Held::open(&address, std::process::id(), 20);
+        let mut held = IdleSockets::open(&address, std::process::id(), 20);
         let mut peers: Vec<TcpStream> =
             (0..20).map(|_| listener.accept().expect("they are queued").0).collect();
         held.weigh(std::process::id());
@@ -214,7 +214,7 @@ mod tests {
                 peer.write_all(b"well").expect("it listens");
             }
         });
-        let mut held = Held::open(&address, std::process::id(), 5);
+        let mut held = IdleSockets::open(&address, std::process::id(), 5);
         let why = held.speak(b"ho\n").expect_err("the fifth is not answered");
         assert!(why.contains("silent connection 5"), "{why}");
         server.join().expect("it ends");
@@ -225,10 +225,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound").to_string();
         drop(listener);
-        let seen = Held::open(&address, std::process::id(), 3).close();
+        let seen = IdleSockets::open(&address, std::process::id(), 3).close();
         assert_eq!((seen.opened, seen.kept), (0, 0));
         assert!(seen.why.contains("connection 1 to"), "{seen:?}");
-        assert!(!Held::open("nowhere", 1, 1).close().why.is_empty());
+        assert!(!IdleSockets::open("nowhere", 1, 1).close().why.is_empty());
     }
 
     #[test]

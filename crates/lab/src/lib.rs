@@ -24,17 +24,15 @@ pub mod live;
 pub mod load;
 pub mod machine;
 pub mod metric;
+pub mod observations;
 pub mod pace;
 pub mod plan;
 pub mod race;
 pub mod record;
 pub mod runner;
-pub mod seen;
 pub mod server;
 pub mod service;
 pub mod slice;
 pub mod trial;
 pub mod verdict;
 pub mod versus;
-
-pub use stats;

@@ -10,7 +10,7 @@ use crate::machine::Conditions;
 use crate::race::Observer;
 use crate::record::{Manifest, Run};
 use crate::trial::{Ending, Trial};
-use crate::verdict::{Judged, Metric, Verdict, analyse};
+use crate::verdict::{ArmVerdict, Metric, Verdict, analyse};
 use serde::{Deserialize, Serialize};
 use stats::Interval;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -225,8 +225,8 @@ impl Inner {
         self.shot.sentence = summary.sentence;
         self.shot.estimates.clear();
         for point in &summary.points {
-            let leads = |it: &&Judged| it.metric == point.lead;
-            let beside = |it: &&Judged| it.registered || it.metric == Metric::Cpu;
+            let leads = |it: &&ArmVerdict| it.metric == point.lead;
+            let beside = |it: &&ArmVerdict| it.registered || it.metric == Metric::Cpu;
             for arm in &point.arms {
                 let first = arm.judged.iter().filter(leads);
                 let rest = arm.judged.iter().filter(|it| !leads(it) && beside(it));
@@ -239,7 +239,7 @@ impl Inner {
     }
 }
 
-fn estimate_of(point: &str, arm: &str, twin: bool, judged: &Judged) -> Estimate {
+fn estimate_of(point: &str, arm: &str, twin: bool, judged: &ArmVerdict) -> Estimate {
     Estimate {
         point: point.to_string(),
         arm: arm.to_string(),

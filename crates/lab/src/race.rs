@@ -285,8 +285,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::load::Load;
     use crate::machine::{Conditions, Host};
+    use crate::observations::Observations;
     use crate::record::Sitting;
-    use crate::seen::Seen;
     use crate::server::tests::Room;
     use std::collections::BTreeMap;
 
@@ -336,7 +336,7 @@ pub(crate) mod tests {
             exit: Some("exit 0".to_string()),
             exit_clean: true,
             ending: Ending::Measured { load: Box::new(load) },
-            seen: Seen::default(),
+            seen: Observations::default(),
         }
     }
 

@@ -78,7 +78,7 @@ pub struct Pilot {
 /// One sitting of a race, which begins with a start or a resumption.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sitting {
-    /// From 0; trials name theirs in [`crate::seen::Seen::sitting`].
+    /// From 0; trials name theirs in [`crate::observations::Observations::sitting`].
     pub number: u32,
     /// The start, UTC (RFC 3339).
     pub date: String,

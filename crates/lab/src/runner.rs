@@ -15,13 +15,13 @@ mod words;
 use crate::block::Slot;
 use crate::census::Census;
 use crate::cost::CostWatch;
-use crate::idle::Held;
+use crate::idle::IdleSockets;
 use crate::load::Load;
 use crate::machine::{Placement, Watch};
+use crate::observations::{Observations, TreeLife};
 use crate::plan::{Arm, LoadPoint, Model, Plan, Rate};
-use crate::seen::{Seen, TreeLife};
 use crate::server::Server;
-use crate::trial::{Ending, Generated, Trial, Trials, generate, refusals};
+use crate::trial::{Ending, GeneratorResult, Trial, Trials, generate, refusals};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,14 +57,14 @@ struct Run {
     boot_ms: Option<f64>,
     exit: Option<String>,
     exit_clean: bool,
-    seen: Seen,
+    seen: Observations,
 }
 
 /// A running server and its watchers.
 struct Up {
     server: Server,
     cost: CostWatch,
-    held: Option<Held>,
+    held: Option<IdleSockets>,
     /// The cores of the server and of the generator.
     cores: Option<(usize, usize)>,
 }
@@ -116,9 +116,9 @@ impl Runner {
         let command = words::generator(&self.exe, request, &up.server, up.cores);
         let longest = Duration::from_millis(request.warmup_ms + request.window_ms + SLACK_MS);
         match generate(&command, dir, longest, &self.stop) {
-            Generated::Interrupted => None,
-            Generated::Report(load) => Some(Ok(load)),
-            Generated::Nothing(reason) => Some(Err(reason)),
+            GeneratorResult::Interrupted => None,
+            GeneratorResult::Report(load) => Some(Ok(load)),
+            GeneratorResult::Nothing(reason) => Some(Err(reason)),
         }
     }
 
@@ -200,7 +200,7 @@ impl Run {
             _ => 0,
         };
         up.cost.unloaded(requests);
-        self.seen.idle = up.held.take().map(Held::close);
+        self.seen.idle = up.held.take().map(IdleSockets::close);
         let down = up.stop(requests);
         self.exit = Some(down.exit);
         self.exit_clean = down.clean;
@@ -222,7 +222,7 @@ impl Up {
     fn hold(&mut self, wanted: u32) {
         if wanted > 0 {
             let pid = self.server.process.id();
-            let mut held = Held::open(&self.server.address, pid, wanted);
+            let mut held = IdleSockets::open(&self.server.address, pid, wanted);
             held.weigh(pid);
             self.held = Some(held);
         }
@@ -272,7 +272,7 @@ impl Trials for Runner {
             exit: run.exit,
             exit_clean: run.exit_clean,
             ending,
-            seen: Seen { refusals: refused, ..run.seen },
+            seen: Observations { refusals: refused, ..run.seen },
         })
     }
 

@@ -25,7 +25,7 @@ pub struct Process {
 
 /// The end of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct ProcessExit {
     /// Its status as text, such as `exit 0` or `signal 9`.
     pub how: String,
     /// The process ended by itself with status 0, within the deadline.
@@ -62,8 +62,8 @@ impl Process {
     }
 
     /// The end of the process, if it has ended.
-    pub fn ended(&mut self) -> Option<Ended> {
-        self.child.try_wait().ok().flatten().map(Ended::of)
+    pub fn ended(&mut self) -> Option<ProcessExit> {
+        self.child.try_wait().ok().flatten().map(ProcessExit::of)
     }
 
     /// The server's standard output so far.
@@ -86,7 +86,7 @@ impl Process {
 
     /// Sends its stop signal (TERM unless the arm sets another), waits until `deadline` has passed,
     /// then kills the whole group.
-    pub fn stop(mut self, deadline: Duration) -> Ended {
+    pub fn stop(mut self, deadline: Duration) -> ProcessExit {
         self.signal(match self.stop {
             Stop::Term => Signal::TERM,
             Stop::Int => Signal::INT,
@@ -100,7 +100,7 @@ impl Process {
             std::thread::sleep(Duration::from_millis(1));
         }
         let how = format!("still running after {} ms: killed", deadline.as_millis());
-        Ended { how, clean: false }
+        ProcessExit { how, clean: false }
     }
 
     /// The folder of its output.
@@ -136,14 +136,14 @@ fn pid(child: &Child) -> Option<Pid> {
     Pid::from_raw(i32::try_from(child.id()).ok()?)
 }
 
-impl Ended {
-    fn of(status: ExitStatus) -> Ended {
+impl ProcessExit {
+    fn of(status: ExitStatus) -> ProcessExit {
         let how = match (status.code(), status.signal()) {
             (Some(code), _) => format!("exit {code}"),
             (None, Some(signal)) => format!("signal {signal}"),
             (None, None) => status.to_string(),
         };
-        Ended { how, clean: status.success() }
+        ProcessExit { how, clean: status.success() }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::block::Slot;
 use crate::census::Census;
 use crate::load::Load;
 use crate::machine::Conditions;
-use crate::seen::Seen;
+use crate::observations::Observations;
 use crate::server::Process;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ pub struct Trial {
     pub ending: Ending,
     /// The laboratory's own observations.
     #[serde(default)]
-    pub seen: Seen,
+    pub seen: Observations,
 }
 
 /// The outcome of a trial.
@@ -117,7 +117,7 @@ pub trait Trials {
 }
 
 /// The outcome of a generator process.
-pub(crate) enum Generated {
+pub(crate) enum GeneratorResult {
     /// Its report.
     Report(Box<Load>),
     /// No report, and why.
@@ -131,21 +131,21 @@ pub(crate) fn generate(
     dir: &Path,
     longest: Duration,
     stop: &AtomicBool,
-) -> Generated {
+) -> GeneratorResult {
     match wait_for(command, dir, "load", longest, stop) {
-        Waited::Interrupted => Generated::Interrupted,
-        Waited::Nothing(reason) => Generated::Nothing(reason),
+        WaitResult::Interrupted => GeneratorResult::Interrupted,
+        WaitResult::Nothing(reason) => GeneratorResult::Nothing(reason),
         // A failed model check makes the generator's status 1; its report states the failure.
-        Waited::Output { text, complaint } => match Load::parse(&text) {
-            Ok(load) => Generated::Report(Box::new(load)),
-            Err(reason) if complaint.is_empty() => Generated::Nothing(reason),
-            Err(_) => Generated::Nothing(complaint),
+        WaitResult::Output { text, complaint } => match Load::parse(&text) {
+            Ok(load) => GeneratorResult::Report(Box::new(load)),
+            Err(reason) if complaint.is_empty() => GeneratorResult::Nothing(reason),
+            Err(_) => GeneratorResult::Nothing(complaint),
         },
     }
 }
 
 /// The outcome of a wait for a process.
-pub(crate) enum Waited {
+pub(crate) enum WaitResult {
     /// The process ended, with any status.
     Output {
         /// Its standard output.
@@ -166,22 +166,22 @@ pub(crate) fn wait_for(
     name: &str,
     longest: Duration,
     stop: &AtomicBool,
-) -> Waited {
+) -> WaitResult {
     let mut process = match Process::start(command, dir, name) {
         Ok(process) => process,
-        Err(reason) => return Waited::Nothing(reason),
+        Err(reason) => return WaitResult::Nothing(reason),
     };
     let begun = Instant::now();
     while process.ended().is_none() {
         if stop.load(Ordering::Relaxed) {
-            return Waited::Interrupted;
+            return WaitResult::Interrupted;
         }
         if begun.elapsed() > longest {
             let limit = longest.as_millis();
-            return Waited::Nothing(format!("the generator did not end within {limit} ms"));
+            return WaitResult::Nothing(format!("the generator did not end within {limit} ms"));
         }
         // The interval is long on purpose: the laboratory shares the cores that are being measured.
         std::thread::sleep(Duration::from_millis(5));
     }
-    Waited::Output { text: process.output(), complaint: process.complaint() }
+    WaitResult::Output { text: process.output(), complaint: process.complaint() }
 }

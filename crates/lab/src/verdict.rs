@@ -71,7 +71,7 @@ impl From<stats::Verdict> for Verdict {
 
 /// One arm against the baseline, at one load point, in one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Judged {
+pub struct ArmVerdict {
     /// The metric.
     pub metric: Metric,
     /// Ratio and intervals.
@@ -178,14 +178,14 @@ pub struct ArmSummary {
     #[serde(default)]
     pub cost: Option<CostSummary>,
     /// Against the baseline; empty for the baseline itself.
-    pub judged: Vec<Judged>,
+    pub judged: Vec<ArmVerdict>,
     /// Reasons for trust and distrust; the worst light first.
     pub lamps: Vec<Lamp>,
 }
 
 impl ArmSummary {
     /// Its comparison in one metric.
-    pub fn judged(&self, metric: Metric) -> Option<&Judged> {
+    pub fn judged(&self, metric: Metric) -> Option<&ArmVerdict> {
         self.judged.iter().find(|it| it.metric == metric)
     }
 
@@ -306,7 +306,7 @@ pub fn analyse(run: &Run) -> Summary {
 /// label states their weight.
 fn correct(plan: &Plan, points: &mut [PointSummary]) -> u32 {
     let judged = points.iter_mut().flat_map(|point| &mut point.arms).filter(|arm| !arm.twin);
-    let mut family: Vec<&mut Judged> = judged
+    let mut family: Vec<&mut ArmVerdict> = judged
         .flat_map(|arm| &mut arm.judged)
         .filter(|it| it.registered && it.p.is_some())
         .collect();
@@ -353,9 +353,9 @@ fn point_summary(plan: &Plan, trials: &[Trial], point: &LoadPoint) -> PointSumma
 }
 
 /// Adds the sign-flip test and the second estimate.
-fn tested(plan: &Plan, point: &LoadPoint, judged: Judged) -> Judged {
+fn tested(plan: &Plan, point: &LoadPoint, judged: ArmVerdict) -> ArmVerdict {
     let values = &judged.comparison.log_ratios;
-    Judged {
+    ArmVerdict {
         hodges_lehmann: hodges_lehmann(values).map(f64::exp),
         p: judged.comparison.interval.and_then(|_| sign_flip_p(values, plan.seed)),
         registered: plan.registers(point, judged.metric),
@@ -441,7 +441,7 @@ fn arm_summary(plan: &Plan, here: &[&Trial], all: &[&Trial], name: &str) -> ArmS
 fn cost_summary(mine: &[&Trial]) -> Option<CostSummary> {
     let costs = || mine.iter().filter_map(|trial| trial.seen.cost.as_ref());
     costs().next()?;
-    let middle = |value: &dyn Fn(&crate::seen::TreeLife) -> Option<f64>| {
+    let middle = |value: &dyn Fn(&crate::observations::TreeLife) -> Option<f64>| {
         median(&costs().filter_map(value).collect::<Vec<_>>())
     };
     let count = |value: Option<u64>| value.map(|it| it as f64);

@@ -8,7 +8,7 @@
 use crate::metric::Metric;
 use crate::record::Run;
 use crate::trial::Trial;
-use crate::verdict::{Judged, Summary, Verdict, analyse};
+use crate::verdict::{ArmVerdict, Summary, Verdict, analyse};
 use serde::{Deserialize, Serialize};
 use stats::{Interval, shift};
 
@@ -104,7 +104,7 @@ pub fn versus(first: &Run, second: &Run) -> Versus {
 }
 
 /// The change of the ratio to the baseline.
-fn ratio_change(point: &str, arm: &str, before: &Judged, after: &Judged) -> Row {
+fn ratio_change(point: &str, arm: &str, before: &ArmVerdict, after: &ArmVerdict) -> Row {
     let change = shift(&before.comparison.log_ratios, &after.comparison.log_ratios);
     Row {
         point: point.to_string(),

@@ -192,7 +192,7 @@ pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab::stats::Interval;
+    use stats::Interval;
 
     fn shot(blocks: u32, ratio: f64) -> Snapshot {
         let interval =

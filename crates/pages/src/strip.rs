@@ -3,7 +3,7 @@
 //! The axis is the logarithm of the ratio, so that twice and half are equally far from 1. It is the
 //! same for every strip of a page, so strips in a column can be compared by eye.
 
-use lab::stats::Comparison;
+use stats::Comparison;
 use std::fmt::Write;
 
 /// Room at both ends for half a dot, in percent of the width.
@@ -84,7 +84,7 @@ pub fn draw(axis: Axis, class: &str, floor: f64, found: &Comparison) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lab::stats::compare;
+    use stats::compare;
 
     #[test]
     fn the_axis_is_symmetric_and_bounded() {

@@ -1,7 +1,7 @@
 //! Numbers as people read them; shared by the page and the terminal.
 
 use lab::plan::Plan;
-use lab::verdict::{FORECAST_MAX, Judged, Metric, Verdict};
+use lab::verdict::{ArmVerdict, FORECAST_MAX, Metric, Verdict};
 pub use stats::words::{
     NONE, counted, forecast, grouped, interval, or_none, percent, rate, ratio, size, time,
 };
@@ -10,7 +10,7 @@ pub use stats::words::{
 pub const UNREGISTERED: &str = "not pre-registered";
 
 /// A ratio with its interval, and whether it is only a bound.
-pub fn ratio_with_interval(judged: &Judged) -> String {
+pub fn ratio_with_interval(judged: &ArmVerdict) -> String {
     let bound = match (judged.at_least, judged.comparison.ratio > 1.0) {
         (false, _) => "",
         (true, true) => "≥ ",
@@ -24,7 +24,7 @@ pub fn ratio_with_interval(judged: &Judged) -> String {
 }
 
 /// The verdict's word, with the forecast if it is unresolved.
-pub fn verdict(judged: &Judged) -> String {
+pub fn verdict(judged: &ArmVerdict) -> String {
     let word = judged.verdict.word(judged.metric);
     match (judged.verdict, judged.forecast) {
         (Verdict::Unresolved, Some(blocks)) if blocks > FORECAST_MAX => word.to_string(),

@@ -38,7 +38,7 @@ pub(super) struct Events {
 
 /// The counts of process events in a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct EventCounts {
     /// Processes that began.
     pub(super) forks: u64,
     /// Threads that began.
@@ -70,8 +70,8 @@ impl Events {
     }
 
     /// Reads the collected events.
-    pub(super) fn stop(mut self) -> Counted {
-        let mut counted = Counted::default();
+    pub(super) fn stop(mut self) -> EventCounts {
+        let mut counted = EventCounts::default();
         let mut buffer = [0_u8; 4096];
         loop {
             match recv(&self.socket, &mut buffer[..], RecvFlags::empty()) {
@@ -86,7 +86,7 @@ impl Events {
     }
 
     /// One datagram: headers and a `struct proc_event`.
-    fn take(&mut self, datagram: &[u8], counted: &mut Counted) {
+    fn take(&mut self, datagram: &[u8], counted: &mut EventCounts) {
         let Some(event) = datagram.get(HEADERS..) else { return };
         let number = |at: usize| {
             let bytes = event.get(at..at + 4)?;
@@ -153,7 +153,7 @@ mod tests {
         let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::DGRAM, None);
         let socket = socket.expect("any socket");
         let mut events = Events { socket, tree: BTreeSet::from([10]) };
-        let mut counted = Counted::default();
+        let mut counted = EventCounts::default();
         for (what, rest) in [
             (FORK, [10, 10, 11, 11]),
             (FORK, [11, 11, 12, 11]),
@@ -167,7 +167,7 @@ mod tests {
             events.take(&event(what, rest), &mut counted);
         }
         events.take(&[0; 10], &mut counted);
-        let want = Counted { forks: 2, threads: 1, exits: 2, kills: 1, lost: false };
+        let want = EventCounts { forks: 2, threads: 1, exits: 2, kills: 1, lost: false };
         assert_eq!(counted, want);
     }
 }

@@ -1,7 +1,7 @@
 //! The silent connections of one server in a duet.
 
 use super::Silence;
-use crate::idle::Held;
+use crate::idle::IdleSockets;
 use crate::server::Server;
 
 /// The number of first connections whose cost is excluded, because they also pay for memory that is
@@ -12,8 +12,8 @@ const RESERVE: u64 = 64;
 
 /// Connections that have been answered once.
 pub(super) struct Silent {
-    first: Held,
-    rest: Held,
+    first: IdleSockets,
+    rest: IdleSockets,
 }
 
 impl Silent {
@@ -28,7 +28,7 @@ impl Silent {
         let pid = server.process.id();
         allows(pid, u64::from(count) + u64::from(busy) + RESERVE)?;
         let open = |wanted: u32| {
-            let mut held = Held::open(&server.address, pid, wanted);
+            let mut held = IdleSockets::open(&server.address, pid, wanted);
             let seen = held.seen();
             if seen.opened < wanted {
                 return Err(format!(

@@ -5,7 +5,7 @@ use super::{Fresh, PAIR_SCHEMA, Part, Plan, Players, Side, Silence};
 use crate::machine::{Placement, Watch};
 use crate::plan::fnv1a;
 use crate::server::Server;
-use crate::trial::{Waited, pin, wait_for};
+use crate::trial::{WaitResult, pin, wait_for};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde::Deserialize;
@@ -88,7 +88,7 @@ impl<'a> Stage<'a> {
 
     /// Starts both servers, the silent connections and the generator, and returns its report. The
     /// outer option is `None` if it was interrupted.
-    fn fresh(&self, pair: (usize, usize), number: u32) -> Option<Result<Played, String>> {
+    fn fresh(&self, pair: (usize, usize), number: u32) -> Option<Result<PairResult, String>> {
         let parts = [&self.plan.parts[pair.0], &self.plan.parts[pair.1]];
         let swapped = number % 2 == 1;
         let cores = self.placement.map(|placement| placement.cores(swapped));
@@ -119,13 +119,13 @@ impl<'a> Stage<'a> {
             server.process.stop(PATIENCE);
         }
         match waited {
-            Waited::Interrupted => None,
-            Waited::Nothing(reason) => Some(Err(reason)),
-            Waited::Output { text, complaint } => {
+            WaitResult::Interrupted => None,
+            WaitResult::Nothing(reason) => Some(Err(reason)),
+            WaitResult::Output { text, complaint } => {
                 let report = Report::parse(&text)
                     .map_err(|reason| if complaint.is_empty() { reason } else { complaint });
                 let played = report.and_then(|report| {
-                    Ok(Played { report, swapped, a_idle: a_idle?, b_idle: b_idle? })
+                    Ok(PairResult { report, swapped, a_idle: a_idle?, b_idle: b_idle? })
                 });
                 Some(played)
             }
@@ -166,7 +166,7 @@ struct Report {
 }
 
 /// The result of one fresh pair.
-struct Played {
+struct PairResult {
     report: Report,
     swapped: bool,
     a_idle: Option<Silence>,
@@ -191,7 +191,7 @@ impl Players for Stage<'_> {
         let watch = Watch::start();
         let result = self.fresh(pairing, number)?;
         let conditions = watch.stop();
-        Some(result.map(|Played { report, swapped, a_idle, b_idle }| Fresh {
+        Some(result.map(|PairResult { report, swapped, a_idle, b_idle }| Fresh {
             number,
             swapped,
             ratio: report.ratio,

@@ -10,8 +10,8 @@ use super::words::Request;
 use super::{Run, Runner, Up};
 use crate::block::Slot;
 use crate::load::Load;
+use crate::observations::Recovery;
 use crate::plan::{Arm, LoadPoint};
-use crate::seen::Recovery;
 use crate::slice::{Slice, sum};
 use std::path::Path;
 

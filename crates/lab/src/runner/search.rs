@@ -10,8 +10,8 @@
 use super::{Run, Runner};
 use crate::block::Slot;
 use crate::load::{Load, Times};
+use crate::observations::{Probe, Search};
 use crate::plan::{Arm, LoadPoint, Model};
-use crate::seen::{Probe, Search};
 use crate::trial::Ending;
 use std::path::Path;
 

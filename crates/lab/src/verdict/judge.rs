@@ -1,6 +1,6 @@
 //! The verdict on one comparison, and the part of it that remains valid with a busy generator.
 
-use super::{Judged, Verdict};
+use super::{ArmVerdict, Verdict};
 use crate::metric::Metric;
 use stats::{Comparison, Judgement, Terms};
 
@@ -18,7 +18,7 @@ pub(super) fn judge(
     floor: f64,
     margin: f64,
     limited: Sides,
-) -> Judged {
+) -> ArmVerdict {
     let Judgement { verdict, mut forecast } =
         stats::judge(&comparison, metric.better(), Terms { floor, margin });
     let mut verdict = Verdict::from(verdict);
@@ -33,7 +33,7 @@ pub(super) fn judge(
             (verdict, forecast) = (Verdict::GeneratorLimited, None);
         }
     }
-    Judged {
+    ArmVerdict {
         metric,
         comparison,
         verdict,

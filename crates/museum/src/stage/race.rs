@@ -9,7 +9,7 @@ use lab::race::Observer;
 use lab::record::{Manifest, Recorder, Run};
 use lab::runner::Runner;
 use lab::trial::{Ending, Trial};
-use lab::verdict::{ArmSummary, Judged, Summary, analyse};
+use lab::verdict::{ArmSummary, ArmVerdict, Summary, analyse};
 use stats::words;
 use stats::{Comparison, compare};
 use std::fs;
@@ -41,7 +41,7 @@ impl Race {
     }
 
     /// An arm against the baseline.
-    pub fn judged(&self, point: &str, arm: &str, metric: Metric) -> Option<&Judged> {
+    pub fn judged(&self, point: &str, arm: &str, metric: Metric) -> Option<&ArmVerdict> {
         self.arm(point, arm)?.judged(metric)
     }
 

@@ -235,11 +235,11 @@ fn laws(sweep: &Sweep) -> Vec<Law> {
     let fitted = sweep.curves.iter().filter_map(|curve| Some((curve, curve.usl.as_ref()?)));
     fitted
         .map(|(curve, fit)| {
-            let range = |value: f64, it: &Option<lab::stats::Interval>| {
+            let range = |value: f64, it: &Option<stats::Interval>| {
                 let ends = it.map(|it| format!(" [{:.3}, {:.3}]", it.low, it.high));
                 format!("{value:.3}{}", ends.unwrap_or_default())
             };
-            let small = |value: f64, it: &Option<lab::stats::Interval>| {
+            let small = |value: f64, it: &Option<stats::Interval>| {
                 let ends = it.map(|it| format!(" [{:.1e}, {:.1e}]", it.low, it.high));
                 format!("{value:.1e}{}", ends.unwrap_or_default())
             };

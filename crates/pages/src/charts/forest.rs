@@ -5,9 +5,9 @@ use crate::words;
 use document::Table;
 use lab::plan::Plan;
 use lab::record::Run;
-use lab::stats::Interval;
-use lab::verdict::{Judged, Metric, PointSummary, Summary};
+use lab::verdict::{ArmVerdict, Metric, PointSummary, Summary};
 use serde_json::{Value, json};
+use stats::Interval;
 
 /// Height of one comparison in pixels.
 const ROW: f64 = 40.0;
@@ -99,7 +99,7 @@ fn capitalised(text: &str) -> String {
 }
 
 impl Rows {
-    fn add(&mut self, plan: &Plan, point: &PointSummary, arm: &str, judged: &Judged) {
+    fn add(&mut self, plan: &Plan, point: &PointSummary, arm: &str, judged: &ArmVerdict) {
         let look = look(plan, arm);
         let at = self.at;
         self.ticks.push(at);

@@ -5,9 +5,9 @@ use crate::words;
 use document::Table;
 use lab::plan::{LoadPoint, Plan};
 use lab::record::Run;
-use lab::stats::median;
 use lab::trial::Trial;
 use serde_json::{Value, json};
+use stats::median;
 
 /// Height of one trial's row in pixels.
 const ROW: usize = 11;

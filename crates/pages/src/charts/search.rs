@@ -3,9 +3,9 @@
 use super::{Chart, chart, heat, legend, look, micros, short, time_axis};
 use crate::words;
 use document::Table;
+use lab::observations::Search;
 use lab::plan::Model;
 use lab::record::Run;
-use lab::seen::Search;
 use lab::verdict::{ArmSummary, Summary};
 use serde_json::json;
 

@@ -6,10 +6,10 @@ use document::Table;
 use lab::load::Times;
 use lab::plan::Plan;
 use lab::record::Run;
-use lab::stats::median;
 use lab::trial::Trial;
 use lab::verdict::Summary;
 use serde_json::{Value, json};
+use stats::median;
 
 /// Quantiles of a record with their places on the axis, -log10(1 - q).
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];

@@ -5,10 +5,10 @@ use crate::words;
 use document::Table;
 use lab::plan::Plan;
 use lab::record::Run;
-use lab::stats::median;
 use lab::trial::Trial;
 use lab::verdict::{Metric, Summary};
 use serde_json::{Value, json};
+use stats::median;
 
 /// The time line, if there was any trial.
 pub fn timeline(run: &Run, summary: &Summary) -> Option<Chart> {

@@ -8,7 +8,7 @@
 use crate::words;
 use lab::condition::{Answer, Condition};
 use lab::record::Run;
-use lab::verdict::{Judged, Summary};
+use lab::verdict::{ArmVerdict, Summary};
 use std::fmt::Write;
 
 enum Outcome {
@@ -54,7 +54,7 @@ fn checks(summary: &Summary) -> Case {
     Case { class: "race".to_string(), name: "replies".to_string(), outcome }
 }
 
-fn told(judged: &Judged) -> Outcome {
+fn told(judged: &ArmVerdict) -> Outcome {
     let text = format!("{}: {}", words::verdict(judged), words::ratio_with_interval(judged));
     match judged.forecast {
         Some(_) => Outcome::Skipped(text),

@@ -3,9 +3,9 @@
 use super::*;
 use lab::doubts::doubts;
 use lab::load::Load;
+use lab::observations::Observations;
 use lab::plan::{Arm, LoadPoint, Plan};
 use lab::record::{Manifest, Run};
-use lab::seen::Seen;
 use lab::trial::{Ending, Trial};
 use lab::verdict::{Summary, analyse};
 use serde_json::Value;
@@ -34,7 +34,7 @@ fn trial(arm: &str, block: u32, rate: f64) -> Trial {
         exit: None,
         exit_clean: true,
         ending: Ending::Measured { load: Box::new(Load::parse(&text).expect("well formed")) },
-        seen: Seen::default(),
+        seen: Observations::default(),
     }
 }
 

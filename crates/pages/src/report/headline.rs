@@ -2,7 +2,7 @@
 
 use crate::words;
 use lab::plan::Plan;
-use lab::verdict::{Judged, Metric, PointSummary, Summary, Verdict};
+use lab::verdict::{ArmVerdict, Metric, PointSummary, Summary, Verdict};
 
 /// The first sentence of the page. It names the largest settled difference in the load points' lead
 /// metrics, in percent and with its interval; an unsettled difference is never ranked.
@@ -49,7 +49,7 @@ fn found(plan: &Plan, summary: &Summary) -> String {
 struct Lead<'a> {
     point: &'a PointSummary,
     arm: &'a str,
-    judged: &'a Judged,
+    judged: &'a ArmVerdict,
     alone: bool,
 }
 
@@ -69,7 +69,7 @@ fn comparisons(summary: &Summary, metric: impl Fn(&PointSummary) -> Metric) -> V
         .collect()
 }
 
-fn is_limited(judged: &Judged) -> bool {
+fn is_limited(judged: &ArmVerdict) -> bool {
     judged.verdict == Verdict::GeneratorLimited
 }
 
@@ -88,7 +88,7 @@ fn cost(base: &str, summary: &Summary) -> String {
     }
 }
 
-fn settled(judged: &Judged) -> bool {
+fn settled(judged: &ArmVerdict) -> bool {
     !matches!(judged.verdict, Verdict::Unresolved | Verdict::GeneratorLimited)
 }
 
@@ -101,7 +101,7 @@ fn largest<'a>(leads: &[Lead<'a>], verdict: Verdict) -> Option<Lead<'a>> {
 
 /// `uring answers 12 % more requests than epoll at depth 16 (95 % interval: 9 % to 15 % more)`.
 fn claim(base: &str, lead: Lead<'_>) -> String {
-    let Judged { metric, comparison, at_least, .. } = lead.judged;
+    let ArmVerdict { metric, comparison, at_least, .. } = lead.judged;
     let (verb, more, less) = match metric {
         Metric::Throughput => ("answers", "more requests per second", "fewer requests per second"),
         Metric::Capacity => ("can take", "more load within the promise", "less load within it"),

@@ -5,9 +5,9 @@ use crate::strip::{self, Axis};
 use crate::words;
 use lab::plan::{LoadPoint, Model, Plan, Rate};
 use lab::record::Run;
-use lab::stats::{Comparison, Interval};
-use lab::verdict::{ArmSummary, Judged, Light, Metric, PointSummary, Summary, Verdict};
+use lab::verdict::{ArmSummary, ArmVerdict, Light, Metric, PointSummary, Summary, Verdict};
 use serde::Serialize;
+use stats::{Comparison, Interval};
 
 /// One load point.
 #[derive(Serialize)]
@@ -178,7 +178,7 @@ fn cell(point: &PointSummary, arm: &ArmSummary, metric: Metric, axis: Axis) -> O
     Some(Cell { class, word, term, bound, ratio, interval, strip, aside: aside(judged) })
 }
 
-fn aside(judged: &Judged) -> String {
+fn aside(judged: &ArmVerdict) -> String {
     let text = match (judged.held_back, judged.forecast, judged.at_least) {
         (true, _, _) => "clear alone, but one of many".to_string(),
         (_, Some(blocks), _) => words::forecast(blocks),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The laboratory's observations in one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct Observations {
     /// The sitting of a resumed race, from 0.
     #[serde(default)]
     pub sitting: u32,
