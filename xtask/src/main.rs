@@ -33,8 +33,8 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
     ("soak", "[NAME]", "the long tests, by name or all of them", xtask::soak::run),
     (
         "bench",
-        "NAME [--save] [--quick] [--only ARM]",
-        "engines against bare loops (engines), idle, churn, uring, web, load, senders, media",
+        "NAME [--save] [--quick] [--only ARM] [--pairs N]",
+        "engines, idle, churn, uring, web, echo (plans of duets), or load, senders, media",
         xtask::bench::run,
     ),
 ];

@@ -5,7 +5,7 @@
 //! a second call continues, and `roundhouse report` can draw the report of a race again.
 
 mod flags;
-mod plan;
+pub mod plan;
 mod show;
 
 pub mod compare;
@@ -33,7 +33,7 @@ use tools::race::{Lines, Screen, room};
 /// The arguments of `race`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Service to race on: stock, web, a plan (FILE.toml), or the record of a race to repeat
+    /// Service to race on: stock, web, echo, a plan (FILE.toml), or the record of a race to repeat
     /// (FILE.jsonl)
     #[arg(default_value = "stock", value_name = "PLAN|SERVICE")]
     what: String,

@@ -8,12 +8,16 @@
 
 mod silent;
 mod stage;
+mod table;
 
 pub use stage::Stage;
+pub(crate) use table::metric;
+pub use table::{DuetFigure, DuetTable, Findings, Row, TABLE_SCHEMA};
 
 use crate::load::{Check, Fault};
 use crate::machine::Conditions;
-use crate::plan::Provision;
+use crate::metric::Metric;
+use crate::plan::{Arm, LoadPoint, Model, Provision};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
@@ -24,22 +28,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The schema of a generator's report about one pair.
 pub const PAIR_SCHEMA: &str = "roundhouse.duet/1";
 /// The schema of [`Outcome`].
-pub const SCHEMA: &str = "roundhouse.duets/1";
+pub const SCHEMA: &str = "roundhouse.duets/2";
+
+/// The generator's arguments that differ between the two servers of a duet; each has a value.
+pub const ARM_FLAGS: [&str; 3] = ["--request", "--terminator", "--expect-prefix"];
 
 /// One server of a duet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// Short and unique.
-    pub name: String,
-    /// As [`crate::plan::Arm::command`].
-    pub command: Vec<String>,
-    /// The protocol the generator speaks to it: the scheme of its target.
-    pub scheme: String,
-    /// A constant request instead of the scheme's own, with escapes such as `\r\n`; for `http`, the
-    /// requested path.
-    pub request: Option<String>,
-    /// The beginning of a correct reply.
-    pub expect: Option<String>,
+    /// The server. Of the generator's arguments it may have those of [`ARM_FLAGS`].
+    #[serde(flatten)]
+    pub arm: Arm,
     /// Connections beside the busy ones that send one request and then stay silent.
     #[serde(default)]
     pub idle: u32,
@@ -52,15 +51,10 @@ pub struct Plan {
     pub parts: Vec<Part>,
     /// Whether the first arm is also compared with itself.
     pub twin: bool,
-    /// Connections to each server.
-    pub connections: u32,
-    /// Requests in flight on each connection.
-    pub depth: u32,
-    /// Replies after which a connection is replaced; 0 = never.
-    pub requests_per_connection: u64,
-    /// The mix of requests in the generator's syntax; empty = its default.
-    pub mix: String,
-    /// The number of fresh starts of each pair; an interval needs at least six.
+    /// The load on each server: a closed loop. Its idle connections, windows and times are those of
+    /// the parts and of this plan.
+    pub point: LoadPoint,
+    /// The number of fresh starts of each pair; an interval needs six.
     pub fresh_pairs: u32,
     /// Windows on each server of a pair.
     pub windows: u32,
@@ -72,9 +66,6 @@ pub struct Plan {
     pub seed: u64,
     /// Files that each server finds in its directory.
     pub files: Vec<Provision>,
-    /// The request that a silent connection sends before it falls silent; each must be answered.
-    #[serde(default)]
-    pub greeting: String,
 }
 
 /// Why a plan cannot be run.
@@ -88,6 +79,10 @@ pub enum BadDuet {
     NoCommand(String),
     /// A count that must be at least one is zero.
     Zero(&'static str),
+    /// A generator's argument of a server that only both can have.
+    Flag(String, String),
+    /// The load is no closed loop.
+    Model(String),
 }
 
 impl std::fmt::Display for BadDuet {
@@ -99,6 +94,17 @@ impl std::fmt::Display for BadDuet {
             BadDuet::SameName(name) => write!(f, "two arms are called `{name}`"),
             BadDuet::NoCommand(name) => write!(f, "arm `{name}` has an empty command"),
             BadDuet::Zero(what) => write!(f, "expected 1 or more {what}, found 0"),
+            BadDuet::Flag(name, flag) => write!(
+                f,
+                "arm `{name}`: expected {} with a value each, found `{flag}`; other arguments of \
+                 the generator belong to the load point",
+                ARM_FLAGS.join(", ")
+            ),
+            BadDuet::Model(point) => write!(
+                f,
+                "load point `{point}`: expected a closed loop, found `rate`, `overload` or \
+                 `promise`; a race can offer those loads"
+            ),
         }
     }
 }
@@ -115,16 +121,28 @@ impl Plan {
             return Err(BadDuet::TooFew);
         }
         for (at, part) in self.parts.iter().enumerate() {
-            if part.command.is_empty() {
-                return Err(BadDuet::NoCommand(part.name.clone()));
+            let name = &part.arm.name;
+            if part.arm.command.is_empty() {
+                return Err(BadDuet::NoCommand(name.clone()));
             }
-            if self.parts[..at].iter().any(|other| other.name == part.name) {
-                return Err(BadDuet::SameName(part.name.clone()));
+            if self.parts[..at].iter().any(|other| other.arm.name == *name) {
+                return Err(BadDuet::SameName(name.clone()));
+            }
+            let odd = part
+                .arm
+                .load
+                .chunks(2)
+                .find(|it| !(it.len() == 2 && ARM_FLAGS.contains(&it[0].as_str())));
+            if let Some(odd) = odd {
+                return Err(BadDuet::Flag(name.clone(), odd[0].clone()));
             }
         }
+        if self.point.model != Model::Closed {
+            return Err(BadDuet::Model(self.point.name.clone()));
+        }
         let counts = [
-            (self.connections, "connections"),
-            (self.depth, "requests in flight (depth)"),
+            (self.point.connections, "connections"),
+            (self.point.depth, "requests in flight (depth)"),
             (self.fresh_pairs, "fresh pairs"),
             (self.windows, "windows"),
             (self.window_ms as u32, "milliseconds in a window"),
@@ -143,7 +161,7 @@ impl Plan {
 
     /// The names of a pairing; a twin's name says that it is one.
     pub fn names(&self, (a, b): (usize, usize)) -> (String, String) {
-        let name = |at: usize| self.parts[at].name.clone();
+        let name = |at: usize| self.parts[at].arm.name.clone();
         if a == b { (name(a), format!("{} (twin)", name(b))) } else { (name(a), name(b)) }
     }
 }
@@ -161,6 +179,9 @@ pub struct Side {
     /// The 99th percentile of the service time, nanoseconds.
     #[serde(default)]
     pub p99_ns: Option<u64>,
+    /// Replies per second of the measured windows.
+    #[serde(default)]
+    pub throughput_rps: Option<f64>,
     /// Kinds of errors.
     #[serde(default)]
     pub errors: Vec<Fault>,
@@ -175,6 +196,23 @@ impl Side {
         match &self.check {
             Some(check) if !check.ok => Some(format!("the check failed: {}", check.detail)),
             _ => self.errors.first().map(|fault| fault.to_string()),
+        }
+    }
+}
+
+/// The metrics of [`Side::metric`] and [`Fresh::value`].
+pub const METRICS: [Metric; 5] =
+    [Metric::Cpu, Metric::Throughput, Metric::P99, Metric::Switches, Metric::ConnectionMemory];
+
+impl Side {
+    /// Its value of a metric, in the metric's unit, if it was measured.
+    fn metric(&self, metric: Metric) -> Option<f64> {
+        match metric {
+            Metric::Cpu => Some(self.cpu_ns_per_request),
+            Metric::Throughput => self.throughput_rps,
+            Metric::P99 => self.p99_ns.filter(|ns| *ns > 0).map(|ns| ns as f64),
+            Metric::Switches => self.switches_per_request,
+            _ => None,
         }
     }
 }
@@ -213,6 +251,27 @@ pub struct Fresh {
     pub conditions: Conditions,
     /// The generator's own doubts.
     pub doubts: Vec<String>,
+}
+
+impl Fresh {
+    /// The values of the first and the second server. Only the server with silent connections has
+    /// a memory for each of them.
+    pub fn values(&self, metric: Metric) -> [Option<f64>; 2] {
+        let memory = |it: &Option<Silence>| it.as_ref().map(|it| it.bytes_each);
+        match metric {
+            Metric::ConnectionMemory => [memory(&self.a_idle), memory(&self.b_idle)],
+            _ => [self.a.metric(metric), self.b.metric(metric)],
+        }
+    }
+
+    /// The figure of this pair: the ratio of both values, or bytes for each silent connection.
+    pub fn figure(&self, metric: Metric) -> Option<f64> {
+        match (metric, self.values(metric)) {
+            (Metric::Cpu, _) => Some(self.ratio),
+            (Metric::ConnectionMemory, [a, b]) => b.or(a),
+            (_, [a, b]) => Some(a? / b.filter(|value| *value > 0.0)?),
+        }
+    }
 }
 
 /// A median over fresh pairs.
@@ -265,7 +324,7 @@ pub struct Pairing {
 /// All comparisons.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// `roundhouse.duets/1`.
+    /// `roundhouse.duets/2`.
     pub schema: String,
     /// The plan that was run.
     pub plan: Plan,
@@ -370,20 +429,15 @@ impl Pairing {
             let interval = median_interval(&values);
             median(&values).map(|middle| Middle { middle, interval })
         };
-        let cpu = |side: fn(&Fresh) -> &Side| {
-            middle(&|fresh| Some(side(fresh).cpu_ns_per_request)).map(|it| it.middle)
-        };
-        let idle = |side: fn(&Fresh) -> &Option<Silence>| {
-            middle(&|fresh| side(fresh).as_ref().map(|it| it.bytes_each))
-        };
-        let p99 = |side: &Side| side.p99_ns.filter(|ns| *ns > 0).map(|ns| ns as f64);
-        let late =
-            |side: fn(&Fresh) -> &Side| middle(&|fresh| p99(side(fresh))).map(|it| it.middle);
-        (self.a_p99_ns, self.b_p99_ns) = (late(|fresh| &fresh.a), late(|fresh| &fresh.b));
-        self.p99_ratio = middle(&|fresh| Some(p99(&fresh.a)? / p99(&fresh.b)?));
-        (self.a_cpu_ns, self.b_cpu_ns) = (cpu(|fresh| &fresh.a), cpu(|fresh| &fresh.b));
-        self.a_idle_bytes = idle(|fresh| &fresh.a_idle);
-        self.b_idle_bytes = idle(|fresh| &fresh.b_idle);
+        let both = |metric| [0, 1].map(|at| middle(&|fresh| fresh.values(metric)[at]));
+        let middles = |metric| both(metric).map(|it| it.map(|it| it.middle));
+        self.p99_ratio = middle(&|fresh| fresh.figure(Metric::P99));
+        let cpu = middles(Metric::Cpu);
+        let late = middles(Metric::P99);
+        let idle = both(Metric::ConnectionMemory);
+        [self.a_cpu_ns, self.b_cpu_ns] = cpu;
+        [self.a_p99_ns, self.b_p99_ns] = late;
+        [self.a_idle_bytes, self.b_idle_bytes] = idle;
     }
 }
 

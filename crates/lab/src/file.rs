@@ -10,14 +10,16 @@
 //! resolves an arm's `engine` or `preset` ([`PlanFile::plan`] takes a function). Unknown keys are
 //! errors, because a misspelt gate would silently be no gate.
 
+mod duet;
 mod point;
 mod span;
 
+pub use duet::{DuetSpec, GoalSpec};
 pub use point::{Many, PointSpec};
 pub use span::Span;
 
 use crate::metric::Metric;
-use crate::plan::{Arm, Gates, Plan, Provision, Ready, Stop};
+use crate::plan::{Arm, Gates, LoadPoint, Plan, Provision, Ready, Stop};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 use std::path::Path;
@@ -28,7 +30,9 @@ use std::path::Path;
 pub struct PlanFile {
     /// The question in one sentence; composed from the arms if absent.
     pub question: Option<String>,
-    /// The service under test: decides targets, mixes and files if the arms name none.
+    /// The explanation that a reader needs beside the rows (duets).
+    pub note: Option<String>,
+    /// The service under test: decides targets, mixes and files where the arms name none.
     pub service: Option<String>,
     /// Name of the arm that the others are divided by; the first one if absent.
     pub baseline: Option<String>,
@@ -36,6 +40,10 @@ pub struct PlanFile {
     pub twin: Option<bool>,
     /// Blocks; 10 if absent.
     pub blocks: Option<u32>,
+    /// Fresh starts of both servers of a row (duets); 8 if absent.
+    pub pairs: Option<u32>,
+    /// Windows on each server of a fresh pair (duets); 20 if absent.
+    pub windows: Option<u32>,
     /// The seed of orders and requests; 1 if absent.
     pub seed: Option<u64>,
     /// Load before each window.
@@ -62,16 +70,20 @@ pub struct PlanFile {
     pub arms: toml::Table,
     /// The load points; the service's own if absent.
     pub point: Vec<PointSpec>,
+    /// Rows of two arms each: `roundhouse duet` plays them.
+    pub duet: Vec<DuetSpec>,
 }
 
 /// A file for the trials.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FileSpec {
     /// Its name inside `{dir}`.
     pub name: String,
     /// Its contents,
     pub text: Option<String>,
+    /// this many times; once if absent;
+    pub times: Option<u32>,
     /// or the file that it is copied from, from the plan's folder.
     pub from: Option<String>,
 }
@@ -150,17 +162,10 @@ impl PlanFile {
         points: Vec<PointSpec>,
         mut resolve: impl FnMut(&ArmSpec) -> Result<Arm>,
     ) -> Result<Plan> {
-        let mut arms = Vec::new();
-        for spec in &self.arm {
-            let arm = spec.checked().and_then(|()| resolve(spec));
-            let arm = arm.with_context(|| format!("arm `{}`", spec.title()))?;
-            arms.push(spec.finished(arm, folder)?);
-        }
+        self.without_duet_keys()?;
+        let arms = self.arms(folder, &mut resolve)?;
         let points = if self.point.is_empty() { points } else { self.point.clone() };
-        let mut all = Vec::new();
-        for point in &points {
-            all.extend(point.points()?);
-        }
+        let all = self.points(&points, folder)?;
         let blocks = self.blocks.unwrap_or(10);
         let names: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
         let question = || format!("Which is best: {}?", either(&names));
@@ -185,6 +190,30 @@ impl PlanFile {
             metrics: self.metrics()?,
             arms,
         })
+    }
+
+    fn arms(
+        &self,
+        folder: &Path,
+        resolve: &mut impl FnMut(&ArmSpec) -> Result<Arm>,
+    ) -> Result<Vec<Arm>> {
+        let mut arms = Vec::new();
+        for spec in &self.arm {
+            let arm = spec.checked().and_then(|()| resolve(spec));
+            let arm = arm.with_context(|| format!("arm `{}`", spec.title()))?;
+            arms.push(spec.finished(arm, folder)?);
+        }
+        Ok(arms)
+    }
+
+    fn points(&self, specs: &[PointSpec], folder: &Path) -> Result<Vec<LoadPoint>> {
+        let mut all = Vec::new();
+        for spec in specs {
+            let files = provisions(&spec.file, folder)?;
+            let points = spec.points()?.into_iter();
+            all.extend(points.map(|point| LoadPoint { files: files.clone(), ..point }));
+        }
+        Ok(all)
     }
 
     fn metrics(&self) -> Result<Vec<Metric>> {
@@ -246,6 +275,7 @@ fn provisions(files: &[FileSpec], folder: &Path) -> Result<Vec<Provision>> {
     files
         .iter()
         .map(|file| {
+            let times = file.times.unwrap_or(1) as usize;
             let text = match (&file.text, &file.from) {
                 (Some(text), None) => text.clone(),
                 (None, Some(from)) => {
@@ -255,7 +285,7 @@ fn provisions(files: &[FileSpec], folder: &Path) -> Result<Vec<Provision>> {
                 }
                 _ => bail!("file `{}`: expected one of `text` and `from`", file.name),
             };
-            Ok(Provision { name: file.name.clone(), text })
+            Ok(Provision { name: file.name.clone(), text: text.repeat(times) })
         })
         .collect()
 }

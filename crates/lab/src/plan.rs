@@ -13,6 +13,7 @@ pub use point::{Arrivals, LoadPoint, Model, Rate};
 
 use crate::metric::Metric;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// One server and its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,6 +170,36 @@ pub enum BadPlan {
     Margin,
     /// The window is empty.
     NoWindow,
+}
+
+impl Arm {
+    /// The arm at a load point: `{connections}` in its command is the point's number, an `http`
+    /// target has the point's path, and the point's files are among its own.
+    pub fn at(&self, point: &LoadPoint) -> Arm {
+        let connections = point.connections.to_string();
+        let mut arm = self.clone();
+        for word in &mut arm.command {
+            *word = word.replace("{connections}", &connections);
+        }
+        if !point.path.is_empty() && arm.target.starts_with("http://") {
+            arm.target = format!("http://{{address}}{}", point.path);
+        }
+        arm.files.extend(point.files.iter().cloned());
+        arm
+    }
+
+    /// The time limit for its start: its own, or 5 s.
+    pub fn boot_max(&self) -> Duration {
+        Duration::from_millis(if self.boot_ms_max == 0 { 5_000 } else { self.boot_ms_max })
+    }
+
+    /// The program that its command names, if there is no such file; a word without `/` is looked
+    /// for in `PATH`, as execvp(3) does.
+    pub fn missing(&self) -> Option<&str> {
+        let program = self.command.first()?;
+        let found = crate::record::found(program).is_some_and(|path| path.is_file());
+        (!found).then_some(program)
+    }
 }
 
 impl std::fmt::Display for BadPlan {
@@ -368,6 +399,32 @@ pub(crate) mod tests {
         assert_eq!(all[3].name, "epoll (twin)");
         assert_eq!(all[3].command, all[0].command);
         assert_eq!(plan().trials(), 48);
+    }
+
+    #[test]
+    fn an_arm_takes_its_connections_path_and_files_from_the_point() {
+        let arm = Arm {
+            command: ["sh", "--workers", "{connections}"].map(String::from).to_vec(),
+            target: "http://{address}/".to_string(),
+            ..Arm::default()
+        };
+        let file = Provision { name: "www/1k".to_string(), text: "x".repeat(1024) };
+        let point = LoadPoint {
+            connections: 9,
+            path: "/1k".to_string(),
+            files: vec![file.clone()],
+            ..LoadPoint::default()
+        };
+        let found = arm.at(&point);
+        assert_eq!(found.command[2], "9");
+        assert_eq!((found.target.as_str(), &found.files), ("http://{address}/1k", &vec![file]));
+        let market = Arm { target: "stock://{address}".to_string(), ..arm.clone() };
+        assert_eq!(market.at(&point).target, market.target);
+        assert_eq!(arm.missing(), None, "every machine has a shell");
+        let gone = Arm { command: vec!["no-such-program".to_string()], ..arm.clone() };
+        assert_eq!(gone.missing(), Some("no-such-program"));
+        let gone = Arm { command: vec!["./no/such".to_string()], ..arm };
+        assert_eq!(gone.missing(), Some("./no/such"));
     }
 
     #[test]

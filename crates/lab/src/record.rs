@@ -173,7 +173,7 @@ impl Program {
 }
 
 /// The file that a command's first word starts, resolved as execvp(3) does.
-fn found(word: &str) -> Option<PathBuf> {
+pub(crate) fn found(word: &str) -> Option<PathBuf> {
     if word.contains('/') {
         return Some(PathBuf::from(word));
     }

@@ -19,7 +19,7 @@ use crate::idle::IdleSockets;
 use crate::load::Load;
 use crate::machine::{Placement, Watch};
 use crate::observations::{Observations, TreeLife};
-use crate::plan::{Arm, LoadPoint, Model, Plan, Rate};
+use crate::plan::{Arm, LoadPoint, Model, Plan, Provision, Rate};
 use crate::server::Server;
 use crate::trial::{Ending, GeneratorResult, Trial, Trials, generate, refusals};
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ use words::Request;
 
 pub(crate) use words::pin;
 
-/// The time limit for a server's start, unless its arm sets another, and for its end.
+/// The time limit for a server's end.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The time that a generator may take beyond its warm-up and window.
 const SLACK_MS: u64 = 15_000;
@@ -65,7 +65,7 @@ struct Up {
     server: Server,
     cost: CostWatch,
     held: Option<IdleSockets>,
-    /// The cores of the server and of the generator.
+    /// (server's core, generator's core).
     cores: Option<(usize, usize)>,
 }
 
@@ -98,16 +98,12 @@ impl Runner {
     }
 
     fn boot(&self, arm: &Arm, swapped: bool, dir: &Path) -> Result<Up, String> {
-        provide(&self.plan, dir)?;
+        provide(&self.plan.files, dir)?;
         let cores = self.placement.map(|placement| placement.cores(swapped));
         let cost = CostWatch::new(&arm.name);
         let mut prefix = cost.prefix();
         prefix.extend(cores.map(|(server, _)| pin(&self.exe, server)).unwrap_or_default());
-        let deadline = match arm.boot_ms_max {
-            0 => PATIENCE,
-            ms => Duration::from_millis(ms),
-        };
-        let server = Server::boot(&prefix, arm, dir, "server", deadline)?;
+        let server = Server::boot(&prefix, arm, dir, "server", arm.boot_max())?;
         Ok(Up { server, cost, held: None, cores })
     }
 
@@ -244,7 +240,8 @@ impl Trials for Runner {
     fn run(&mut self, slot: &Slot, attempt: u32, begun: Instant) -> Option<Trial> {
         let start = Instant::now();
         let dir = self.dir(&format!("trial-{}-{attempt}", slot.order));
-        let (arm, point) = (&self.entrants[slot.entrant], &self.plan.points[slot.point]);
+        let point = &self.plan.points[slot.point];
+        let arm = &self.entrants[slot.entrant].at(point);
         let watch = Watch::start();
         let run = match point.model {
             Model::Closed | Model::Open { .. } => self.plain(arm, point, slot, &dir),
@@ -287,7 +284,7 @@ impl Trials for Runner {
             seed: self.plan.seed & 0xffff_ffff,
             swapped: round % 2 == 1,
         };
-        let run = self.plain(&self.entrants[entrant], &point, &slot, &dir);
+        let run = self.plain(&self.entrants[entrant].at(&point), &point, &slot, &dir);
         let _ = fs::remove_dir_all(&dir);
         Some(match run.ending? {
             Ending::Measured { load } => Ok(*load),
@@ -308,10 +305,10 @@ impl Trials for Runner {
 }
 
 /// Gives a trial its directory and files.
-fn provide(plan: &Plan, dir: &Path) -> Result<(), String> {
+pub(crate) fn provide(files: &[Provision], dir: &Path) -> Result<(), String> {
     let failed = |why: std::io::Error| format!("cannot prepare {}: {why}", dir.display());
     fs::create_dir_all(dir).map_err(failed)?;
-    for file in &plan.files {
+    for file in files {
         let path = dir.join(&file.name);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(failed)?;

@@ -26,7 +26,7 @@ pub struct Process {
 /// The end of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessExit {
-    /// Its status as text, such as `exit 0` or `signal 9`.
+    /// Its status in words, as `exit 0` or `signal 9`.
     pub how: String,
     /// The process ended by itself with status 0, within the deadline.
     pub clean: bool,

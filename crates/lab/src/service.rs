@@ -24,20 +24,31 @@ pub enum Service {
     Stock,
     /// A page over HTTP.
     Web,
+    /// The echo of a game server's library.
+    Echo,
 }
 
 impl Service {
+    /// All of them.
+    const ALL: [Service; 3] = [Service::Stock, Service::Web, Service::Echo];
+
+    /// The names of all.
+    pub fn names() -> [&'static str; 3] {
+        Service::ALL.map(Service::name)
+    }
+
     /// Its name in plans.
     pub fn name(self) -> &'static str {
         match self {
             Service::Stock => "stock",
             Service::Web => "web",
+            Service::Echo => "echo",
         }
     }
 
     /// The service of that name.
     pub fn by_name(name: &str) -> Option<Service> {
-        [Service::Stock, Service::Web].into_iter().find(|service| service.name() == name)
+        Service::ALL.into_iter().find(|service| service.name() == name)
     }
 
     /// The arms of a race that names none.
@@ -45,6 +56,7 @@ impl Service {
         let names: &[&str] = match self {
             Service::Stock => &["iterative", "epoll", "prefork", "uring"],
             Service::Web => &["epoll", "prefork", "uring", "nginx"],
+            Service::Echo => &["reactor", "uring", "port", "tokio"],
         };
         names.iter().map(ToString::to_string).collect()
     }
@@ -54,6 +66,7 @@ impl Service {
         match self {
             Service::Stock => format!("Which serves the stock market best: {names}?"),
             Service::Web => format!("Which serves a small page best: {names}?"),
+            Service::Echo => format!("Which sends packets back best: {names}?"),
         }
     }
 
@@ -78,6 +91,7 @@ impl Service {
         match self {
             Service::Stock => "serve stock --port 0 --data {dir}/stock.txt",
             Service::Web => "serve http {dir}/www --port 0",
+            Service::Echo => "serve echo --port 0",
         }
     }
 
@@ -86,6 +100,7 @@ impl Service {
         match self {
             Service::Stock => "stock://{address}",
             Service::Web => "http://{address}/",
+            Service::Echo => "echo://{address}",
         }
     }
 
@@ -137,6 +152,8 @@ mod tests {
         let arm = Service::Stock.engine(Path::new("/bin/r"), "epoll");
         let words = arm.command.join(" ");
         assert_eq!(words, "/bin/r serve stock --port 0 --data {dir}/stock.txt --engine epoll");
+        let echo = Service::by_name("echo").expect("a service").engine(Path::new("/bin/r"), "port");
+        assert_eq!(echo.command[1..], ["serve", "echo", "--port", "0", "--engine", "port"]);
         let page = Service::page(None).expect("a page of ours");
         assert_eq!((page.text.len(), page.name.as_str()), (PAGE_BYTES, "www/index.html"));
     }

@@ -11,6 +11,7 @@ use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::stage::{Crowd, CrowdRun, Settings, Stage, duet_duration};
 use document::{Mark, Series};
 use lab::duet::{Outcome, Part, Plan};
+use lab::plan::{Arm, LoadPoint};
 use stats::Comparison;
 use stats::words;
 use std::time::Duration;
@@ -62,7 +63,7 @@ impl Exhibit for StockLock {
             let mut plan = plan(stage.settings(), mix);
             plan.files = vec![stage.book()];
             for part in &mut plan.parts {
-                part.command = stage.arm(&part.name, &flags(&part.name)).command;
+                part.arm = stage.arm(&part.arm.name, &flags(&part.arm.name));
             }
             match stage.duet(&plan)? {
                 Some(outcome) => awake.push(Duets { mix, outcome }),
@@ -98,28 +99,22 @@ fn asleep(stage: &mut Stage<'_>) -> Result<Vec<Locked>, Fault> {
 
 /// Duets of one mix; the stage adds commands and files.
 fn plan(settings: &Settings, mix: Mix) -> Plan {
-    let part = |lock: &str| Part {
-        name: lock.to_string(),
-        command: vec![lock.to_string()],
-        scheme: "stock".to_string(),
-        request: None,
-        expect: None,
-        idle: 0,
-    };
+    let part = |lock: &str| Part { arm: Arm { name: lock.to_string(), ..Arm::default() }, idle: 0 };
     Plan {
         parts: LOCKS.map(part).to_vec(),
         twin: true,
-        connections: CONNECTIONS,
-        depth: DEPTH,
-        requests_per_connection: 0,
-        mix: mix.flag().to_string(),
+        point: LoadPoint {
+            connections: CONNECTIONS,
+            depth: DEPTH,
+            mix: mix.flag().to_string(),
+            ..LoadPoint::default()
+        },
         fresh_pairs: settings.blocks(8),
         windows: settings.window(WINDOW * 20).div_duration_f64(WINDOW).ceil() as u32,
         window_ms: WINDOW.as_millis() as u64,
         warmup_ms: settings.window(Duration::from_millis(200)).as_millis() as u64,
         seed: u64::from(settings.seed),
         files: Vec::new(),
-        greeting: String::new(),
     }
 }
 

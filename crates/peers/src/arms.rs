@@ -22,7 +22,10 @@ pub fn resolve(service: Service, exe: &Path, spec: &ArmSpec) -> Result<Arm> {
         let cache = cache();
         return preset(name, &spec.directives, &Site { exe, service, cache: &cache });
     }
-    let command = split(spec.command.as_deref().unwrap_or_default()).map_err(|why| anyhow!(why))?;
+    let exe = exe.display().to_string();
+    let words = split(spec.command.as_deref().unwrap_or_default()).map_err(|why| anyhow!(why))?;
+    let command: Vec<String> =
+        words.into_iter().map(|word| word.replace("{roundhouse}", &exe)).collect();
     if command.is_empty() {
         bail!("expected a command, found nothing");
     }
@@ -86,5 +89,17 @@ mod tests {
         let mine = spec("mine=./server -p {port}").expect("a command");
         assert_eq!(mine.command.as_deref(), Some("./server -p {port}"));
         assert!(spec("x=@nginx fast").is_err());
+    }
+
+    #[test]
+    fn a_command_can_name_this_program_and_the_echo_has_a_peer() {
+        let exe = Path::new("/bin/r");
+        let command = Some("{roundhouse} peer echo --port {port}".to_string());
+        let spec = ArmSpec { command, ..ArmSpec::default() };
+        let arm = resolve(Service::Echo, exe, &spec).expect("a command");
+        assert_eq!(arm.command, ["/bin/r", "peer", "echo", "--port", "{port}"]);
+        let tokio = resolve(Service::Echo, exe, &by_name("tokio")).expect("a preset");
+        assert_eq!((tokio.command, tokio.target), (arm.command, "echo://{address}".to_string()));
+        assert!(resolve(Service::Echo, exe, &by_name("nginx")).is_err());
     }
 }

@@ -49,6 +49,9 @@ pub fn preset(name: &str, directives: &toml::Table, site: &Site<'_>) -> Result<A
         }
         "haproxy" => haproxy::arm(site, directives),
         "redis" => redis::arm(directives),
+        "tokio" | "tokio-threads" if site.service == Service::Echo => {
+            Ok(small::echo(site, name == "tokio-threads"))
+        }
         "tokio" | "tokio-threads" => Ok(small::tokio(site, name == "tokio-threads")),
         "hyper" => Ok(small::hyper(site)),
         "go" => small::go(site),
@@ -57,6 +60,7 @@ pub fn preset(name: &str, directives: &toml::Table, site: &Site<'_>) -> Result<A
     }?;
     let serves = match name {
         "nginx" | "apache-prefork" | "apache-worker" | "apache-event" | "hyper" => Service::Web,
+        "tokio" | "tokio-threads" if site.service == Service::Echo => Service::Echo,
         "tokio" | "tokio-threads" | "go" | "node" => Service::Stock,
         // Those servers speak a protocol of their own, or that of the server behind them.
         _ => site.service,

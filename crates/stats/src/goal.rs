@@ -3,6 +3,7 @@
 use crate::Interval;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
 /// The goal for a value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +54,22 @@ impl GoalVerdict {
     }
 }
 
+impl FromStr for Goal {
+    type Err = String;
+
+    /// Reads `>= 0.95` or `<= 2048`.
+    fn from_str(text: &str) -> Result<Goal, String> {
+        let text = text.trim();
+        let wrong = || format!("expected a goal such as `>= 0.95` or `<= 2048`, found `{text}`");
+        let least = text.strip_prefix(">=").map(|rest| (rest, true));
+        let most = text.strip_prefix("<=").map(|rest| (rest, false));
+        let (bound, is_least) = least.or(most).ok_or_else(wrong)?;
+        let bound = bound.trim().parse::<f64>().ok().filter(|it| it.is_finite());
+        let bound = bound.ok_or_else(wrong)?;
+        Ok(if is_least { Goal::AtLeast(bound) } else { Goal::AtMost(bound) })
+    }
+}
+
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -71,6 +88,18 @@ impl fmt::Display for GoalVerdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn goals_are_read_as_they_are_shown() {
+        for goal in [Goal::AtLeast(0.95), Goal::AtMost(2048.0)] {
+            assert_eq!(goal.to_string().parse(), Ok(goal));
+        }
+        assert_eq!(">=1".parse(), Ok(Goal::AtLeast(1.0)));
+        for bad in ["", "0.95", "> 1", ">= soon", "<= inf", "≥ 1"] {
+            let why = bad.parse::<Goal>().expect_err("no goal");
+            assert!(why.contains(&format!("found `{bad}`")), "{why}");
+        }
+    }
 
     #[test]
     fn a_goal_needs_the_whole_interval_on_one_side() {

@@ -9,7 +9,7 @@ pub use lines::Lines;
 pub use screen::Screen;
 
 use anyhow::{Context, Result};
-use tempfile::TempDir;
+pub use tempfile::TempDir;
 
 /// A directory for the files of one run, whose name begins with `name`; dropping it removes it.
 ///

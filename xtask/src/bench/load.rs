@@ -10,10 +10,12 @@
 //! The surprising thing: instructions do not depend on other activity of the machine, and a row of
 //! them needs no repetition.
 
-use super::{Bench, Length, Outcome, Reading, Row, at_least, reading, record};
+use super::goals::{self, Figure, Values};
+use super::{at_least, record};
 use crate::steps;
 use anyhow::{Context, bail, ensure};
-use stats::{Interval, median};
+use stats::words::short;
+use stats::{VALUES_MIN, median};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -33,14 +35,8 @@ const COUNTED: [u64; 2] = [4_000, 40_000];
 const RATE: &str = "50000";
 const LATENESS_MAX: f64 = 50_000.0;
 
-const BENCH: Bench = Bench {
-    name: "load",
-    title: "The generator against other generators",
-    note: NOTE,
-    left_right: "other (left) / ours (right)",
-    duets: Vec::new,
-    full: Length { fresh_pairs: 8, windows: 1 },
-};
+/// Pairs of runs.
+const PAIRS: u32 = 8;
 
 const NOTE: &str = "CPU time (user and system) of the generator per request of keep-alive HTTP \
     over 64 connections, one core for it and one for the server; 2 s a run, in turns. Instructions \
@@ -95,7 +91,7 @@ impl Drop for Server {
 /// # Errors
 /// If a build fails or the arguments are invalid. A missing generator is a row with its reason.
 pub(super) fn run(args: &[String]) -> anyhow::Result<()> {
-    let (mut save, mut pairs) = (false, BENCH.full.fresh_pairs);
+    let (mut save, mut pairs) = (false, PAIRS);
     for flag in args {
         match flag.as_str() {
             "--save" => save = true,
@@ -111,21 +107,32 @@ pub(super) fn run(args: &[String]) -> anyhow::Result<()> {
     let roundhouse = steps::binary("roundhouse", "release")?;
     let mut room = Room { roundhouse, dir, url: String::new(), cores: (0, last) };
     let server = room.serve()?;
-    let mut outcome = Outcome::default();
-    record::machine_doubts(&mut outcome, &Length { fresh_pairs: pairs, ..BENCH.full });
-    for it in &MATCHES {
-        room.compare(it, pairs, &mut outcome);
-    }
-    room.lateness(pairs, &mut outcome);
+    let doubts: Vec<String> = record::busy().into_iter().collect();
+    let mut figures: Vec<Figure> = MATCHES.iter().flat_map(|it| room.compare(it, pairs)).collect();
+    figures.push(room.lateness(pairs));
     drop(server);
     fs::remove_dir_all(&room.dir).with_context(|| format!("remove {}", room.dir.display()))?;
-    let text = record::text(&BENCH, &outcome);
+    let text = goals::text(NOTE, &figures, &doubts);
     print!("{text}");
     if save {
-        let path = record::save(&BENCH, &outcome, &text, None)?;
+        let title = "The generator against other generators";
+        let path = goals::save("load", title, &text, &figures, &doubts)?;
         eprintln!("bench: saved in {}", path.display());
     }
     Ok(())
+}
+
+/// A row of the table.
+fn figure(
+    name: String,
+    what: &'static str,
+    load: String,
+    bound: f64,
+    found: anyhow::Result<Values>,
+) -> Figure {
+    let found = found.map_err(|error| format!("{error:#}"));
+    let (goal, because, wanted) = ("", "", at_least(bound));
+    Figure { goal, name, what, load, wanted, because, found }
 }
 
 impl Room {
@@ -153,33 +160,32 @@ impl Room {
     }
 
     /// CPU in pairs, instructions once.
-    fn compare(&self, it: &Match, pairs: u32, outcome: &mut Outcome) {
-        let name = format!("{} / load", it.other.name());
-        let load = format!("depth {}", it.depth);
-        eprintln!("── {name}, {load}");
-        let found = self.pairs(it, pairs).map_err(|error| format!("{error:#}"));
-        let wanted = at_least(it.cpu);
-        outcome.rows.push(Row { name: name.clone(), load: load.clone(), wanted, found });
+    fn compare(&self, it: &Match, pairs: u32) -> Vec<Figure> {
+        let name = || format!("{} / load", it.other.name());
+        let load = || format!("depth {}", it.depth);
+        eprintln!("── {}, {}", name(), load());
+        let mut figures =
+            vec![figure(name(), "CPU per request", load(), it.cpu, self.pairs(it, pairs))];
         if let Some(bound) = it.instructions {
-            eprintln!("── {name}, {load}, instructions");
-            let found = self.instructions(it).map_err(|error| format!("{error:#}"));
-            let name = format!("{name}, instructions");
-            outcome.rows.push(Row { name, load, wanted: at_least(bound), found });
+            eprintln!("── {}, {}, instructions", name(), load());
+            figures.push(figure(name(), "instructions", load(), bound, self.instructions(it)));
         }
+        figures
     }
 
-    fn pairs(&self, it: &Match, pairs: u32) -> anyhow::Result<Reading> {
-        let (mut ratios, mut others, mut ours) = (Vec::new(), Vec::new(), Vec::new());
+    fn pairs(&self, it: &Match, pairs: u32) -> anyhow::Result<Values> {
+        let (mut blocks, mut others, mut ours) = (Vec::new(), Vec::new(), Vec::new());
         for pair in 0..pairs {
             let order = if pair % 2 == 0 { [it.other, Tool::Ours] } else { [Tool::Ours, it.other] };
             for tool in order {
                 let each = self.cpu_ns(tool, it.depth)?;
                 if tool == Tool::Ours { &mut ours } else { &mut others }.push(each);
             }
-            ratios.push(others[pair as usize] / ours[pair as usize]);
+            blocks.push(others[pair as usize] / ours[pair as usize]);
             eprintln!("   {:.0} ns / {:.0} ns", others[pair as usize], ours[pair as usize]);
         }
-        reading(&ratios, median(&others).zip(median(&ours)))
+        let [left, right] = [&others, &ours].map(|it| short(median(it).unwrap_or(f64::NAN)));
+        Ok(Values { blocks, from: format!("{left} / {right} ns") })
     }
 
     /// CPU time per request of one run.
@@ -191,7 +197,7 @@ impl Room {
     }
 
     /// User instructions per request: the slope between two runs.
-    fn instructions(&self, it: &Match) -> anyhow::Result<Reading> {
+    fn instructions(&self, it: &Match) -> anyhow::Result<Values> {
         let slope = |tool: Tool| -> anyhow::Result<f64> {
             let mut points = Vec::new();
             for count in COUNTED {
@@ -210,10 +216,9 @@ impl Room {
             Ok((most - instructions) / (more - requests))
         };
         let (other, ours) = (slope(it.other)?, slope(Tool::Ours)?);
-        let value = other / ours;
-        // The count has no random part: the interval is the value.
-        let interval = Some(Interval { low: value, high: value, cover: 1.0 });
-        Ok(Reading { value, interval, each_ns: Some((other, ours)) })
+        // The count has no random part: all blocks are the same.
+        let blocks = vec![other / ours; VALUES_MIN];
+        Ok(Values { blocks, from: format!("{} / {}", short(other), short(ours)) })
     }
 
     /// Adds the generator and its arguments.
@@ -271,7 +276,7 @@ impl Room {
     }
 
     /// The lateness of an open loop.
-    fn lateness(&self, pairs: u32, outcome: &mut Outcome) {
+    fn lateness(&self, pairs: u32) -> Figure {
         eprintln!("── lateness at {RATE}/s");
         let one = || -> anyhow::Result<f64> {
             let mut command = self.pinned(self.cores.0);
@@ -281,15 +286,12 @@ impl Room {
             let p99 = report(&text)?["lateness"]["p99_ns"].as_f64();
             p99.with_context(|| format!("expected a 99th percentile in {text}"))
         };
-        let found =
-            (0..pairs).map(|_| one()).collect::<anyhow::Result<Vec<f64>>>().and_then(|all| {
-                let shares: Vec<f64> = all.iter().map(|late| LATENESS_MAX / late).collect();
-                reading(&shares, median(&all).map(|late| (LATENESS_MAX, late)))
-            });
-        let found = found.map_err(|error| format!("{error:#}"));
-        let name = "50 us / lateness p99".to_owned();
+        let found = (0..pairs).map(|_| one()).collect::<anyhow::Result<Vec<f64>>>().map(|all| {
+            let from = format!("50 / {} us", short(median(&all).unwrap_or(f64::NAN) / 1e3));
+            Values { blocks: all.iter().map(|late| LATENESS_MAX / late).collect(), from }
+        });
         let load = format!("open, {RATE}/s");
-        outcome.rows.push(Row { name, load, wanted: at_least(1.0), found });
+        figure("50 us / load".to_owned(), "lateness p99", load, 1.0, found)
     }
 }
 

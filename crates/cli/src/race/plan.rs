@@ -3,10 +3,11 @@
 use super::Args;
 use anyhow::{Context, Result, bail};
 use engines::PRESETS;
+use lab::duet::DuetTable;
 use lab::file::{ArmSpec, Many, PlanFile, PointSpec, either};
 use lab::plan::{Arm, Model, Plan, Provision};
 use lab::service::{CONNECTIONS, ROUND_TRIPS, Service};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tools::race::book;
 
@@ -30,8 +31,8 @@ pub fn plan(args: &Args, exe: &Path) -> Result<Plan> {
         None if has_ending(what, "toml") => from_file(args, Path::new(what), exe)?,
         None if has_ending(what, "jsonl") => from_record(Path::new(what))?,
         None => bail!(
-            "expected stock, web, a plan (FILE.toml) or a record to repeat (FILE.jsonl), found \
-             `{what}`"
+            "expected {}, a plan (FILE.toml) or a record to repeat (FILE.jsonl), found `{what}`",
+            Service::names().join(", ")
         ),
     };
     adjust(args, &mut plan)?;
@@ -72,10 +73,11 @@ fn resolved(service: Service, exe: &Path, spec: &ArmSpec) -> Result<Arm> {
 
 /// The files that every trial finds in its directory.
 fn files(service: Service, data: Option<&Path>) -> Result<Vec<Provision>> {
-    Ok(vec![match service {
-        Service::Stock => book(data)?,
-        Service::Web => Service::page(data)?,
-    }])
+    Ok(match service {
+        Service::Stock => vec![book(data)?],
+        Service::Web => vec![Service::page(data)?],
+        Service::Echo => Vec::new(),
+    })
 }
 
 /// The arms that flags name.
@@ -147,30 +149,80 @@ fn points(args: &Args, service: Service) -> Vec<PointSpec> {
 }
 
 fn from_file(args: &Args, path: &Path, exe: &Path) -> Result<Plan> {
-    let mut file = PlanFile::read(path)?;
-    let name = file.service.clone().unwrap_or_else(|| "stock".to_string());
-    let Some(service) = Service::by_name(&name) else {
-        bail!("{}: expected service = \"stock\" or \"web\", found `{name}`", path.display());
-    };
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut source = Source::read(path)?;
     let given = arms(args)?;
     if !given.is_empty() {
-        file.arm = given;
+        source.file.arm = given;
     }
-    for arm in file.arm.iter_mut().filter(|arm| arm.engine.is_some()) {
-        arm.args = [&file.args[..], &arm.args[..]].concat();
-    }
-    let mut plan = file.plan(folder, service.points(), |spec| resolved(service, exe, spec))?;
+    source.add_engine_args();
+    let (folder, service) = (source.folder.clone(), source.service);
+    let resolve = |spec: &ArmSpec| resolved(service, exe, spec);
+    let mut plan = source.file.plan(&folder, service.points(), resolve)?;
     for point in &mut plan.points {
         mixed(point, args, service);
     }
-    let data = file.data.as_ref().map(|data| folder.join(data));
-    let own = files(service, args.sizes.data.as_deref().or(data.as_deref()))?;
+    let own = source.files(args.sizes.data.as_deref())?;
     // The plan's own files win over the service's of the same name.
     let has = |name: &str| plan.files.iter().any(|file| file.name == name);
     let missing: Vec<_> = own.into_iter().filter(|file| !has(&file.name)).collect();
     plan.files.extend(missing);
     Ok(plan)
+}
+
+/// A plan file and the service that its arms offer.
+struct Source {
+    file: PlanFile,
+    service: Service,
+    /// Paths in the file are relative to it.
+    folder: PathBuf,
+}
+
+impl Source {
+    fn read(path: &Path) -> Result<Source> {
+        let file = PlanFile::read(path)?;
+        let name = file.service.clone().unwrap_or_else(|| "stock".to_string());
+        let Some(service) = Service::by_name(&name) else {
+            let names = Service::names().join("`, `");
+            bail!("{}: expected a service out of `{names}`, found `{name}`", path.display());
+        };
+        let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
+        Ok(Source { file, service, folder })
+    }
+
+    /// Gives every arm that is named by its engine the arguments of all of them.
+    fn add_engine_args(&mut self) {
+        for arm in self.file.arm.iter_mut().filter(|arm| arm.engine.is_some()) {
+            arm.args = [&self.file.args[..], &arm.args[..]].concat();
+        }
+    }
+
+    /// The service's own files; `data` wins over the file's.
+    fn files(&self, data: Option<&Path>) -> Result<Vec<Provision>> {
+        let own = self.file.data.as_ref().map(|own| self.folder.join(own));
+        files(self.service, data.or(own.as_deref()))
+    }
+}
+
+/// The duet table of a plan file; `data` is the service's own data in place of the file's.
+///
+/// # Errors
+/// An unreadable or unresolvable plan, described in one sentence.
+pub fn duets(path: &Path, exe: &Path, data: Option<&Path>) -> Result<DuetTable> {
+    let mut source = Source::read(path)?;
+    source.add_engine_args();
+    let service = source.service;
+    let mut table = source.file.table(&source.folder, |spec| resolved(service, exe, spec))?;
+    let own = source.files(data)?;
+    for row in &mut table.rows {
+        let plan = &mut row.plan;
+        if let (true, Some(mix)) = (plan.point.mix.is_empty(), service.mix()) {
+            plan.point.mix = mix.to_string();
+        }
+        let has = |name: &str| plan.files.iter().any(|file| file.name == name);
+        let missing: Vec<_> = own.iter().filter(|file| !has(&file.name)).cloned().collect();
+        plan.files.extend(missing);
+    }
+    Ok(table)
 }
 
 /// The plan of the last run in a record: the same race again.

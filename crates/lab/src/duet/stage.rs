@@ -4,19 +4,22 @@ use super::silent::Silent;
 use super::{Fresh, PAIR_SCHEMA, Part, Plan, Players, Side, Silence};
 use crate::machine::{Placement, Watch};
 use crate::plan::fnv1a;
+use crate::runner::provide;
 use crate::server::Server;
 use crate::trial::{WaitResult, pin, wait_for};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde::Deserialize;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+/// The time limit for a server's end.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The scheme whose requests are paths.
-const HTTP: &str = "http";
+/// Targets that understand the market's commands.
+const STOCK: &str = "stock://";
+/// The request that a silent connection to a market sends before it falls silent.
+const GREETING: &str = "show\n";
 
 /// Runs duets with processes.
 pub struct Stage<'a> {
@@ -41,48 +44,45 @@ impl<'a> Stage<'a> {
 
     fn server(&self, part: &Part, side: &str, core: Option<usize>) -> Result<Server, String> {
         let dir = self.room.join(side);
-        let failed = |why: std::io::Error| format!("cannot prepare {}: {why}", dir.display());
-        fs::create_dir_all(&dir).map_err(failed)?;
-        for file in &self.plan.files {
-            fs::write(dir.join(&file.name), &file.text).map_err(failed)?;
-        }
+        provide(&self.plan.files, &dir)?;
         let prefix = core.map(|core| pin(&self.exe, core)).unwrap_or_default();
-        Server::start(&prefix, &part.command, &dir, "server", PATIENCE)
-            .map_err(|reason| format!("{}: {reason}", part.name))
+        let arm = part.arm.at(&self.plan.point);
+        Server::boot(&prefix, &arm, &dir, "server", arm.boot_max())
+            .map_err(|reason| format!("{}: {reason}", arm.name))
     }
 
     fn generator(&self, parts: [&Part; 2], servers: &[Server; 2], seed: u64) -> Vec<String> {
-        let plan = self.plan;
-        let path = |part: &Part| part.request.clone().filter(|_| part.scheme == HTTP);
-        let target = |at: usize| {
-            let (part, address) = (parts[at], &servers[at].address);
-            format!("{}://{address}{}", part.scheme, path(part).unwrap_or_default())
-        };
+        let (plan, point) = (self.plan, &self.plan.point);
+        let arms = parts.map(|part| part.arm.at(point));
+        let target = |at: usize| arms[at].target.replace("{address}", &servers[at].address);
         let mut words = vec![self.exe.display().to_string(), "load".to_string(), target(0)];
         let mut flag = |name: &str, value: String| words.extend([name.to_string(), value]);
         flag("--duet", target(1));
         flag("--watch", servers[0].process.id().to_string());
         flag("--watch-b", servers[1].process.id().to_string());
-        for (suffix, part) in [("", parts[0]), ("-b", parts[1])] {
-            let request = part.request.as_ref().filter(|_| part.scheme != HTTP);
-            for (name, value) in [("request", request), ("expect-prefix", part.expect.as_ref())] {
-                if let Some(value) = value {
-                    flag(&format!("--{name}{suffix}"), value.clone());
-                }
+        for (suffix, arm) in [("", &arms[0]), ("-b", &arms[1])] {
+            for pair in arm.load.chunks_exact(2) {
+                flag(&format!("{}{suffix}", pair[0]), pair[1].clone());
             }
         }
-        flag("--closed", plan.connections.to_string());
-        flag("--depth", plan.depth.to_string());
-        if plan.requests_per_connection > 0 {
-            flag("--requests-per-connection", plan.requests_per_connection.to_string());
+        // Without an end of its own the second server's replies would end as the first's do.
+        let ends = arms.each_ref().map(|arm| arm.load.iter().any(|word| word == "--terminator"));
+        if ends == [true, false] {
+            flag("--terminator-b", "\\n".to_string());
         }
-        if !plan.mix.is_empty() {
-            flag("--mix", plan.mix.clone());
+        flag("--closed", point.connections.to_string());
+        flag("--depth", point.depth.to_string());
+        if point.requests_per_connection > 0 {
+            flag("--requests-per-connection", point.requests_per_connection.to_string());
+        }
+        if !point.mix.is_empty() && arms.iter().any(|arm| arm.target.starts_with(STOCK)) {
+            flag("--mix", point.mix.clone());
         }
         flag("--windows", plan.windows.to_string());
         flag("--window", format!("{}ms", plan.window_ms));
         flag("--warmup", format!("{}ms", plan.warmup_ms));
         flag("--seed", seed.to_string());
+        words.extend(point.load.iter().cloned());
         words
     }
 
@@ -149,8 +149,9 @@ impl<'a> Stage<'a> {
     }
 
     fn hush(&self, part: &Part, server: &Server) -> Result<Silent, String> {
-        Silent::hush(server, part.idle, &self.plan.greeting, self.plan.connections)
-            .map_err(|reason| format!("{}: {reason}", part.name))
+        let greeting = if part.arm.target.starts_with(STOCK) { GREETING } else { "" };
+        Silent::hush(server, part.idle, greeting, self.plan.point.connections)
+            .map_err(|reason| format!("{}: {reason}", part.arm.name))
     }
 }
 
@@ -162,7 +163,18 @@ struct Report {
     b: Side,
     ratio: f64,
     #[serde(default)]
+    windows: Vec<Window>,
+    #[serde(default)]
     doubts: Vec<String>,
+}
+
+/// One measured window of a report.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct Window {
+    /// `a` or `b`.
+    arm: String,
+    requests: u64,
+    elapsed_ns: u64,
 }
 
 /// The result of one fresh pair.
@@ -174,11 +186,20 @@ struct PairResult {
 }
 
 impl Report {
+    /// Replies per second in the windows of one side.
+    fn rate(&self, side: &str) -> Option<f64> {
+        let windows = || self.windows.iter().filter(|window| window.arm == side);
+        let elapsed_ns: u64 = windows().map(|window| window.elapsed_ns).sum();
+        let requests: u64 = windows().map(|window| window.requests).sum();
+        (elapsed_ns > 0).then(|| requests as f64 * 1e9 / elapsed_ns as f64)
+    }
+
     fn parse(text: &str) -> Result<Report, String> {
         let line = text.lines().rev().find(|line| line.starts_with('{'));
         let line = line.ok_or("expected a line of JSON from the generator, found none")?;
-        let report: Report = serde_json::from_str(line)
+        let mut report: Report = serde_json::from_str(line)
             .map_err(|why| format!("the generator's report cannot be read: {why}"))?;
+        (report.a.throughput_rps, report.b.throughput_rps) = (report.rate("a"), report.rate("b"));
         match report.schema == PAIR_SCHEMA {
             true => Ok(report),
             false => Err(format!("expected schema `{PAIR_SCHEMA}`, found `{}`", report.schema)),

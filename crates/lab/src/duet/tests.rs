@@ -8,11 +8,18 @@ use std::os::unix::fs::PermissionsExt;
 
 fn part(name: &str, script: &str) -> Part {
     Part {
-        name: name.to_string(),
-        command: ["sh", "-c", script].map(String::from).to_vec(),
-        scheme: "line".to_string(),
-        request: Some(format!("hello {name}")),
-        expect: Some("he".to_string()),
+        arm: Arm {
+            name: name.to_string(),
+            command: ["sh", "-c", script].map(String::from).to_vec(),
+            target: "line://{address}".to_string(),
+            load: vec![
+                "--request".to_string(),
+                format!("hello {name}"),
+                "--expect-prefix".to_string(),
+                "he".to_string(),
+            ],
+            ..Arm::default()
+        },
         idle: 0,
     }
 }
@@ -21,25 +28,29 @@ fn plan(script: &str) -> Plan {
     Plan {
         parts: ["bare", "epoll", "uring"].iter().map(|name| part(name, script)).collect(),
         twin: true,
-        connections: 64,
-        depth: 16,
-        requests_per_connection: 0,
-        mix: String::new(),
+        point: LoadPoint { connections: 64, depth: 16, ..LoadPoint::default() },
         fresh_pairs: 8,
         windows: 2,
         window_ms: 1,
         warmup_ms: 1,
         seed: 3,
         files: vec![Provision { name: "stock.txt".to_string(), text: "1 2 3".to_string() }],
-        greeting: String::new(),
     }
 }
 
 fn side(cpu_ns_per_request: f64) -> Side {
     let check = Some(Check { kind: "prefix".into(), ok: true, detail: String::new() });
     let p99_ns = Some(3 * cpu_ns_per_request as u64);
-    let (switches_per_request, errors) = (None, vec![]);
-    Side { requests: 10, cpu_ns_per_request, switches_per_request, p99_ns, errors, check }
+    let (switches_per_request, throughput_rps, errors) = (None, None, vec![]);
+    Side {
+        requests: 10,
+        cpu_ns_per_request,
+        switches_per_request,
+        p99_ns,
+        throughput_rps,
+        errors,
+        check,
+    }
 }
 
 /// The cost of each pairing follows from its index; the `fail`th pair of the first pairing fails.
@@ -125,9 +136,14 @@ fn bad_duets_say_why() {
     }
     check(|p| (p.parts.truncate(1), p.twin = false).1, BadDuet::TooFew);
     check(|p| p.parts.clear(), BadDuet::TooFew);
-    check(|p| p.parts[2].name = "bare".into(), BadDuet::SameName("bare".into()));
-    check(|p| p.parts[1].command.clear(), BadDuet::NoCommand("epoll".into()));
+    check(|p| p.parts[2].arm.name = "bare".into(), BadDuet::SameName("bare".into()));
+    check(|p| p.parts[1].arm.command.clear(), BadDuet::NoCommand("epoll".into()));
     check(|p| p.windows = 0, BadDuet::Zero("windows"));
+    check(
+        |p| p.parts[1].arm.load = vec!["--think".into(), "1s".into()],
+        BadDuet::Flag("epoll".into(), "--think".into()),
+    );
+    check(|p| p.point.model = Model::Overload { factor: 2.0 }, BadDuet::Model(String::new()));
     let mut alone = plan("");
     alone.parts.truncate(1);
     assert_eq!(alone.check(), Ok(()), "one arm and its twin are a duet");
@@ -138,9 +154,10 @@ fn processes_play_and_their_words_arrive() {
     let room = Room::new("duet");
     let exe = room.0.join("exe");
     let side = "{\"requests\":5,\"cpu_ns_per_request\":2.0}";
+    let window = "{\"arm\":\"b\",\"requests\":30,\"elapsed_ns\":1000}";
     let script = format!(
         "#!/bin/sh\necho \"$@\" > {}/words\necho '{{\"schema\":\"roundhouse.duet/1\",\"ratio\":0.9,\
-         \"a\":{side},\"b\":{side},\"doubts\":[]}}'\n",
+         \"a\":{side},\"b\":{side},\"windows\":[{window}],\"doubts\":[]}}'\n",
         room.0.display()
     );
     fs::write(&exe, script).expect("the room is writable");
@@ -152,6 +169,7 @@ fn processes_play_and_their_words_arrive() {
     let outcome = run(&plan, &mut stage, &stop, |_, _, _, _| {});
     assert_eq!(outcome.pairings[0].failures, Vec::<String>::new());
     assert_eq!(outcome.pairings[1].fresh[0].ratio, 0.9);
+    assert_eq!(outcome.pairings[1].fresh[0].values(Metric::Throughput), [None, Some(3e7)]);
     let words = fs::read_to_string(room.0.join("words")).expect("the generator ran");
     for want in [
         "load line://127.0.0.1:9 --duet line://127.0.0.1:9 --watch ",

@@ -5,7 +5,7 @@
 //! share of a capacity: `rate = 0.5` is half of the slowest arm's capacity, `rate = 5000` is 5000
 //! requests a second; shares end at [`SHARE_MAX`].
 
-use super::Span;
+use super::{FileSpec, Span};
 use crate::plan::{Arrivals, LoadPoint, Model, Rate};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
@@ -25,10 +25,10 @@ pub enum Many<T> {
     Some(Vec<T>),
 }
 
-impl<T: Copy> Many<T> {
-    fn all(&self) -> Vec<T> {
+impl<T: Clone> Many<T> {
+    pub(super) fn all(&self) -> Vec<T> {
         match self {
-            Many::One(value) => vec![*value],
+            Many::One(value) => vec![value.clone()],
             Many::Some(values) => values.clone(),
         }
     }
@@ -68,8 +68,14 @@ pub struct PointSpec {
     pub warmup: Option<Span>,
     /// Length of the window.
     pub window: Option<Span>,
+    /// Windows on each server of a fresh pair (duets).
+    pub windows: Option<u32>,
     /// Further arguments for the generator.
     pub load: Vec<String>,
+    /// The path that `http` arms are asked for in place of their own.
+    pub path: Option<String>,
+    /// Files that its trials find in `{dir}`.
+    pub file: Vec<FileSpec>,
 }
 
 impl PointSpec {
@@ -89,6 +95,9 @@ impl PointSpec {
     /// The impossible value, in one sentence.
     pub fn points(&self) -> Result<Vec<LoadPoint>> {
         let models = self.models()?;
+        if let Some(path) = self.path.as_deref().filter(|path| !path.starts_with('/')) {
+            bail!("expected a path that begins with `/`, found `{path}`");
+        }
         let base = LoadPoint::default();
         let connections =
             self.connections.as_ref().map_or(vec![self.connections_default()], Many::all);
@@ -111,7 +120,9 @@ impl PointSpec {
                                 mix: self.mix.clone().unwrap_or_default(),
                                 warmup_ms: self.warmup.map(Span::ms),
                                 window_ms: self.window.map(Span::ms),
+                                windows: self.windows,
                                 load: self.load.clone(),
+                                path: self.path.clone().unwrap_or_default(),
                                 series: series.clone(),
                                 ..LoadPoint::default()
                             };
@@ -305,6 +316,7 @@ mod tests {
             let found = spec.points().expect_err("it cannot be").to_string();
             assert!(found.contains(want), "{text}: {found}");
         }
+        check("path = '1k'", "begins with `/`, found `1k`");
         check("rate = 1\noverload = 2.0", "one of `rate`");
         check("promise = 'quick'", "such as `p99 < 1ms`");
         check("promise = 'p95 < 1ms'", "p50, p90, p99 or p99.9");

@@ -96,6 +96,111 @@ fn what_is_wrong_is_named() {
     check("warmup = 'soon'", "expected a time such as 150ms");
 }
 
+fn table(text: &str) -> Result<crate::duet::DuetTable> {
+    PlanFile::parse(text)?.table(Path::new("."), resolve)
+}
+
+const DUETS: &str = r#"
+question = "What does a request cost?"
+note = "one core"
+pairs = 6
+windows = 5
+metrics = ["cpu", "p99"]
+arms.bare = "bare {connections}"
+arms.ours = "ours"
+arms.edge = "edge"
+[[point]]
+name = "depth"
+connections = 64
+depth = [1, 16]
+[[point]]
+name = "many"
+idle = 1000
+windows = 3
+window = "100ms"
+path = "/1k"
+file = [{ name = "www/1k", text = "x", times = 1024 }]
+[[duet]]
+left = "bare"
+right = ["ours", "edge"]
+at = ["depth, depth 1", "depth, depth 16"]
+goal = ">= 0.95"
+[[duet]]
+left = "ours"
+right = "ours"
+at = ["depth, depth 1", "depth, depth 16"]
+[[duet]]
+left = "ours"
+right = "ours"
+at = "many"
+metrics = ["throughput"]
+goal = { connection_memory = "<= 2048" }
+"#;
+
+#[test]
+fn rows_of_duets_multiply_and_have_goals() {
+    use stats::Goal;
+    let found = table(DUETS).expect("a table");
+    let names: Vec<String> = found
+        .rows
+        .iter()
+        .map(|row| format!("{}, {}", row.names().join(" / "), row.plan.point.name))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "bare / ours, depth, depth 1",
+            "bare / ours, depth, depth 16",
+            "bare / edge, depth, depth 1",
+            "bare / edge, depth, depth 16",
+            "ours / ours, depth, depth 1",
+            "ours / ours, depth, depth 16",
+            "ours / ours+1000, many"
+        ]
+    );
+    let first = &found.rows[0];
+    let goal = Some(Goal::AtLeast(0.95));
+    assert_eq!(first.asked, [(Metric::Cpu, goal), (Metric::P99, None)]);
+    let plan = &first.plan;
+    assert_eq!((plan.fresh_pairs, plan.windows, plan.window_ms, plan.twin), (6, 5, 40, false));
+    assert_eq!(plan.parts[0].arm.at(&plan.point).command, ["bare", "64"]);
+    assert!(found.rows[4].plan.twin && found.rows[4].plan.parts.len() == 1);
+    let last = &found.rows[6];
+    let memory = (Metric::ConnectionMemory, Some(Goal::AtMost(2048.0)));
+    assert_eq!(last.asked, [(Metric::Throughput, None), memory]);
+    let plan = &last.plan;
+    assert_eq!((plan.windows, plan.window_ms, plan.parts[1].idle), (3, 100, 1000));
+    let point = &plan.point;
+    assert_eq!((point.path.as_str(), point.files[0].text.len()), ("/1k", 1024));
+}
+
+#[test]
+fn what_is_wrong_with_a_duet_is_named() {
+    fn check(from: &str, to: &str, want: &str) {
+        assert!(DUETS.contains(from), "{from}");
+        let found = format!("{:#}", table(&DUETS.replacen(from, to, 1)).expect_err("it is wrong"));
+        assert!(found.contains(want), "expected `{want}` in {found}");
+    }
+    check("right = [", "rihgt = [", "unknown field `rihgt`");
+    check("[\"ours\", \"edge\"]", "\"our\"", "number 1: expected an arm out of bare, ours, edge");
+    check("at = \"many\"", "at = \"few\"", "depth, depth 16, many, found `few`");
+    check("\">= 0.95\"", "\"0.95\"", "expected a goal such as `>= 0.95`");
+    check("\"p99\"", "\"recovery\"", "a metric of duets out of cpu, throughput");
+    check("pairs = 6", "blocks = 6", "`blocks` belongs to a race");
+    check("pairs = 6", "pairs = 0", "1 or more fresh pairs");
+    check("idle = 1000", "", "`connection_memory` needs `idle`");
+    check("left = \"bare\"\n", "", "an arm for `left`, found none");
+    check("right = [\"ours\", \"edge\"]", "right = [\"ours\", \"ours\"]", "`bare / ours` twice at");
+    let no_rows = format!("{:#}", table("arms.a = 'a'").expect_err("no row"));
+    assert!(no_rows.contains("`race` runs other plans"), "{no_rows}");
+    let open = "arms.a = 'a'\n[[point]]\nrate = 5000\n[[duet]]\nleft = 'a'\nright = 'a'";
+    let open = format!("{:#}", table(open).expect_err("no closed loop"));
+    assert!(open.contains("load point `5000/s`: expected a closed loop"), "{open}");
+    let why = |text: &str| format!("{:#}", plan(text).expect_err("no race"));
+    assert!(why(DUETS).contains("`roundhouse duet FILE`"));
+    assert!(why("arms.a = 'a'\nwindows = 3").contains("`windows` belongs to a plan with [[duet]]"));
+}
+
 #[test]
 fn questions_name_every_arm() {
     assert_eq!(either(&["a"]), "a");

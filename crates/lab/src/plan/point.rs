@@ -5,6 +5,7 @@
 //! cannot be written down beforehand: "half of the slowest arm's capacity" is known only after a
 //! pilot. The pilot is run and recorded before the first block, so no outcome can influence it.
 
+use super::Provision;
 use crate::metric::Metric;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +43,15 @@ pub struct LoadPoint {
     /// Further arguments for the generator.
     #[serde(default)]
     pub load: Vec<String>,
+    /// The path that `http` arms are asked for in place of their own; empty = their own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub path: String,
+    /// Files in the `{dir}` of its trials, beside those of the plan and of the arm.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<Provision>,
+    /// Windows on each server of a fresh pair in place of the plan's (duets).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub windows: Option<u32>,
 }
 
 impl Default for LoadPoint {
@@ -59,6 +69,9 @@ impl Default for LoadPoint {
             warmup_ms: None,
             window_ms: None,
             load: Vec::new(),
+            path: String::new(),
+            files: Vec::new(),
+            windows: None,
         }
     }
 }

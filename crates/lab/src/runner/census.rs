@@ -27,7 +27,8 @@ enum Tool {
 
 impl Runner {
     pub(super) fn count_calls(&self, entrant: usize, point: usize, dir: &Path) -> Option<Census> {
-        let (arm, point) = (&self.entrants[entrant], &self.plan.points[point]);
+        let point = &self.plan.points[point];
+        let arm = &self.entrants[entrant].at(point);
         let empty =
             Census { arm: arm.name.clone(), point: point.name.clone(), ..Census::default() };
         let missing = |why: String| Census { missing: Some(why), ..empty.clone() };

@@ -21,6 +21,22 @@ pub(super) fn tokio(site: &Site<'_>, threads: bool) -> Arm {
     stock(command, format!("the market on tokio, a task for each connection, {on}"))
 }
 
+/// The echo of a game server's library on tokio.
+pub(super) fn echo(site: &Site<'_>, threads: bool) -> Arm {
+    let exe = site.exe.display().to_string();
+    let mut command = words(&[&exe, "peer", "echo", "--port", "{port}"]);
+    if threads {
+        command.push("--threads".to_string());
+    }
+    let on = if threads { "all cores" } else { "one thread" };
+    Arm {
+        command,
+        target: "echo://{address}".to_string(),
+        note: format!("the echo on tokio, a task for each connection, {on}"),
+        ..Arm::default()
+    }
+}
+
 /// One page on hyper, from memory.
 pub(super) fn hyper(site: &Site<'_>) -> Arm {
     let exe = site.exe.display().to_string();
