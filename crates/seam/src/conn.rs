@@ -68,6 +68,8 @@ pub struct Conn<S: Service> {
     drain: Once,
     eof: Once,
     why: Closed,
+    /// Bytes of output that [`Conn::abort`] dropped.
+    unsent: usize,
     input_max: usize,
 }
 
@@ -92,6 +94,7 @@ impl<S: Service> Conn<S> {
             drain: Once::NotYet,
             eof: Once::NotYet,
             why: Closed::Reset,
+            unsent: 0,
             input_max: limits.input_max,
         }
     }
@@ -228,6 +231,7 @@ impl<S: Service> Conn<S> {
         self.why = why;
         self.job = None;
         self.carry.clear();
+        self.unsent += self.out.waiting();
         self.out.discard();
     }
 
@@ -235,7 +239,7 @@ impl<S: Service> Conn<S> {
     /// [`Conn::abort`] once nothing is in flight.
     pub fn close(self, service: &S, cx: &Cx<'_, S::State>) {
         debug_assert!(self.out.is_empty(), "closed with output that was neither sent nor dropped");
-        service.close(cx, self.session, self.why);
+        service.close(&cx.dropping(self.unsent), self.session, self.why);
     }
 
     /// Lends the session a warm buffer to append to.

@@ -69,6 +69,7 @@ pub struct Cx<'a, T> {
     /// The state that all workers share.
     pub state: &'a T,
     effects: &'a Effects,
+    unsent: usize,
     /// A service encloses this one, and pushed bytes would bypass it.
     enclosed: bool,
 }
@@ -82,20 +83,30 @@ impl<'a, T> Cx<'a, T> {
         state: &'a T,
         effects: &'a Effects,
     ) -> Cx<'a, T> {
-        Cx { now, me, worker, state, effects, enclosed: false }
+        Cx { now, me, worker, state, effects, unsent: 0, enclosed: false }
     }
 
     /// The same context with another state.
     #[inline]
     pub fn on<U>(&self, state: &'a U) -> Cx<'a, U> {
-        let Cx { now, me, worker, effects, enclosed, .. } = *self;
-        Cx { now, me, worker, state, effects, enclosed }
+        let Cx { now, me, worker, effects, unsent, enclosed, .. } = *self;
+        Cx { now, me, worker, state, effects, unsent, enclosed }
     }
 
     /// The same context for a service enclosed by another. Only the outer service knows the wire
     /// format, so [`Cx::push`] is refused.
     pub fn enclose(&self) -> Cx<'a, T> {
         Cx { enclosed: true, ..*self }
+    }
+
+    /// The same context for the end of a session whose last `bytes` of output are dropped.
+    pub(crate) fn dropping(&self, bytes: usize) -> Cx<'a, T> {
+        Cx { unsent: self.unsent + bytes, ..*self }
+    }
+
+    /// In [`Service::close`]: the bytes of output that the connection did not take any more.
+    pub fn unsent(&self) -> usize {
+        self.unsent
     }
 
     /// Requests that `bytes` be appended to the output of session `to`, without stepping it. The

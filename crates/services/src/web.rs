@@ -5,6 +5,7 @@
 //!   dispatch    a request's head -> the action to take
 //!   body        the body of a request: counted, kept or discarded, within its minimum rate
 //!   demo        the demonstration routes
+//!   ending      the end of a request and its line in the access log
 //!   file        which file, under which conditions, which of its bytes
 //!   deliver     sends a file piece by piece as the output has room
 //!   respond     the head of a reply with its date, and our own short bodies
@@ -25,6 +26,7 @@ mod body;
 mod deliver;
 mod demo;
 mod dispatch;
+mod ending;
 mod file;
 mod fuzz;
 mod journal;
@@ -40,7 +42,7 @@ mod service;
 pub use dispatch::MS_MAX;
 pub use fuzz::fuzz;
 pub use journal::Journal;
-pub use mime::media_type;
+pub use mime::{MediaType, media_type};
 pub use options::{ErrorPage, Options};
 pub use platform::{Entry, LookupError, Meta, NoFiles, Platform, Resource};
 pub use record::Format;

@@ -8,13 +8,21 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use crate::call::{check_count, check_long, uninterrupted};
 
 /// A directory; everything is opened below it.
 #[derive(Debug)]
-pub struct RootDir(OwnedFd);
+pub struct RootDir {
+    fd: OwnedFd,
+    /// Its path without links.
+    path: PathBuf,
+    /// Device and inode.
+    id: (u64, u64),
+}
 
 /// Whether a call may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,21 +39,47 @@ impl RootDir {
     /// # Errors
     /// Those of open(2); `NotADirectory` for a file.
     pub fn open(path: &Path) -> io::Result<RootDir> {
-        let file = File::open(path)?;
-        if !file.metadata()?.is_dir() {
+        let path = path.canonicalize()?;
+        let file = File::open(&path)?;
+        let about = file.metadata()?;
+        if !about.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
-        Ok(RootDir(file.into()))
+        Ok(RootDir { fd: file.into(), path, id: (about.dev(), about.ino()) })
+    }
+
+    /// Device and inode: two roots that are equal here are the same directory.
+    pub fn id(&self) -> (u64, u64) {
+        self.id
     }
 
     /// Opens `path`, relative to the root, for reading. It may be a directory or a device: check
-    /// its metadata first. Opening a pipe without a writer does not block.
+    /// its metadata first. Opening a pipe without a writer does not block. An absolute link is
+    /// followed if it leads to a place below the root.
     ///
     /// # Errors
     /// `CrossesDevices` where the path leads out of the root; `FilesystemLoop`; `WouldBlock` where
     /// it would block and must not; those of open(2).
     pub fn find(&self, path: &str, wait: Wait) -> io::Result<File> {
-        let path = CString::new(path)?;
+        match self.open_beneath(Path::new(path), wait) {
+            // The kernel refuses every absolute link.
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+                if wait == Wait::Not {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                let target = self.path.join(path).canonicalize();
+                match target.as_ref().map(|target| target.strip_prefix(&self.path)) {
+                    // If a link has been put into this path since, the kernel refuses it.
+                    Ok(Ok(below)) => self.open_beneath(below, wait),
+                    _ => Err(error),
+                }
+            }
+            found => found,
+        }
+    }
+
+    fn open_beneath(&self, path: &Path, wait: Wait) -> io::Result<File> {
+        let path = CString::new(path.as_os_str().as_bytes())?;
         // SAFETY: all-zero bytes are an open_how without flags.
         let mut how: libc::open_how = unsafe { std::mem::zeroed() };
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
@@ -60,7 +94,7 @@ impl RootDir {
             check_long(unsafe {
                 libc::syscall(
                     libc::SYS_openat2,
-                    self.0.as_raw_fd(),
+                    self.fd.as_raw_fd(),
                     path.as_ptr(),
                     &raw const how,
                     size_of::<libc::open_how>(),
@@ -115,7 +149,6 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::fs::symlink;
-    use std::path::PathBuf;
 
     /// A folder with a secret beside its root, removed at the end.
     struct Ground(PathBuf);
@@ -150,6 +183,16 @@ mod tests {
         symlink("../..", ground.0.join("root/in/up")).unwrap();
         symlink("in/a.txt", ground.0.join("root/good")).unwrap();
         symlink("loop", ground.0.join("root/loop")).unwrap();
+        symlink(ground.0.join("root/in/a.txt"), ground.0.join("root/absolute")).unwrap();
+        symlink("/no/such/file", ground.0.join("root/broken")).unwrap();
+        assert_eq!(
+            io::read_to_string(root.find("absolute", Wait::May).unwrap()).unwrap(),
+            "inside"
+        );
+        let hurried = root.find("absolute", Wait::Not).unwrap_err().kind();
+        assert_eq!(hurried, io::ErrorKind::WouldBlock);
+        let broken = root.find("broken", Wait::May).unwrap_err().kind();
+        assert_eq!(broken, io::ErrorKind::CrossesDevices, "a stranger learns nothing");
         for path in ["../secret", "/etc/passwd", "near", "far", "in/up/secret", "in/../../secret"] {
             let kind = root.find(path, Wait::May).unwrap_err().kind();
             assert_eq!(kind, io::ErrorKind::CrossesDevices, "{path}");

@@ -11,7 +11,7 @@ use engines::{Assets, Handover, Refused, Renew, Shape};
 use memory::Region;
 use seam::Service;
 use services::tls::Tls;
-use services::web::{ErrorPage, Format, Journal, Options, Web, media_type};
+use services::web::{ErrorPage, Format, Journal, MediaType, Options, Web, media_type};
 
 use server::{ServerArgs, ServiceInstance};
 use tools::serve::access_log::AccessLog;
@@ -32,6 +32,10 @@ pub struct Args {
     /// Offer /, /echo, /cookie, /plaintext, /json, /dynamic?rows=N, /work?ms=N and /sleep?ms=N
     #[arg(long)]
     demo: bool,
+    /// The media type of files with an extension, as EXT=TYPE, such as glb=model/gltf-binary; may be
+    /// repeated
+    #[arg(long, value_name = "EXT=TYPE")]
+    media_type: Vec<MediaType>,
     /// Do not list folders that have no index.html
     #[arg(long)]
     no_listing: bool,
@@ -53,7 +57,7 @@ pub struct Args {
     /// Log each request to this file, which may be moved away at any time; - is standard output
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
-    /// The format of the access log: common, json
+    /// The format of the access log: common, combined, json
     #[arg(long, default_value_t, value_name = "FORMAT")]
     log_format: Format,
     #[command(flatten)]
@@ -85,10 +89,10 @@ impl FromStr for PageFlag {
 }
 
 impl PageFlag {
-    fn page(&self) -> Result<ErrorPage> {
+    fn page(&self, types: &[MediaType]) -> Result<ErrorPage> {
         let body = std::fs::read(&self.path)
             .with_context(|| format!("cannot read the page {}", self.path.display()))?;
-        let kind = media_type(&self.path.to_string_lossy());
+        let kind = media_type(&self.path.to_string_lossy(), types);
         Ok(ErrorPage { code: self.code, kind, body: body.into() })
     }
 }
@@ -105,6 +109,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         })?,
         None => Site::without_files(),
     };
+    let pages = args.error_page.iter().map(|it| it.page(&args.media_type));
     let options = Options {
         demo: args.demo,
         files: dir.is_some(),
@@ -116,7 +121,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         body_rate: args.body_rate,
         record: args.access_log.as_ref().map(|_| args.log_format),
         wall: wall_clock(),
-        error_pages: args.error_page.iter().map(PageFlag::page).collect::<Result<_>>()?,
+        media_types: args.media_type.clone(),
+        error_pages: pages.collect::<Result<_>>()?,
         ..Options::default()
     };
     let mut log = AccessLog::open(args.access_log)?;

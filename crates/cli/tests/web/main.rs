@@ -6,6 +6,7 @@
 
 mod clients;
 mod generators;
+mod log;
 mod proxies;
 mod server;
 mod site;

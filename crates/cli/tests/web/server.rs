@@ -80,10 +80,20 @@ pub fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
 
 /// One server of each named engine that this machine has, started side by side.
 pub fn servers(site: &Folder) -> Vec<Server> {
+    servers_with(site, |_| Vec::new())
+}
+
+/// The same with arguments that `args` gives for each engine.
+pub fn servers_with(site: &Folder, args: impl Fn(&str) -> Vec<String> + Sync) -> Vec<Server> {
     let names = engines::PRESETS.iter().map(|preset| preset.name);
     let names: Vec<&str> = names.filter(|name| *name != "uring" || has_uring()).collect();
     std::thread::scope(|scope| {
-        let open = |name| scope.spawn(move || Server::open(name, site, &[]));
+        let args = &args;
+        let start = |name| {
+            let args = args(name);
+            Server::open(name, site, &args.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        let open = |name| scope.spawn(move || start(name));
         let opened: Vec<_> = names.into_iter().map(open).collect();
         opened.into_iter().map(|it| it.join().expect("a server that is ready")).collect()
     })

@@ -33,6 +33,19 @@ pub struct Transfer<F> {
 }
 
 impl<F> Transfer<F> {
+    /// A reply that is appended in full and not sent yet.
+    pub fn appended(context: ReplyContext, summary: Summary) -> Transfer<F> {
+        Transfer { file: None, pieces: VecDeque::new(), context, summary }
+    }
+
+    /// The context and the summary of the part that was sent, if `unsent` bytes were appended and
+    /// then dropped.
+    pub fn cut(self, unsent: usize) -> (ReplyContext, Summary) {
+        let waiting: u64 = self.pieces.iter().map(Piece::len).sum();
+        let bytes = self.summary.bytes.saturating_sub(waiting + unsent as u64);
+        (self.context, Summary { bytes, ..self.summary })
+    }
+
     /// Continues with `bytes`, which a job has read from `file`.
     pub fn resume(&mut self, file: F, bytes: &[u8], out: &mut Out) {
         self.file = Some(file);
@@ -95,7 +108,7 @@ impl<B: Platform> Web<B> {
                 responder.refuse(status, more, why, out)
             }
         };
-        self.finish(cx, session, &context, summary)
+        self.finish(cx, session, context, summary, out)
     }
 
     /// Sends a file until the output is full or a read would block.
@@ -119,7 +132,10 @@ impl<B: Platform> Web<B> {
                 }
                 Piece::Bytes(range) => range,
             };
-            let Some(file) = &sending.file else { return Next::Close };
+            let Some(file) = &sending.file else {
+                session.stage = Stage::Sending(sending);
+                return Next::Close;
+            };
             if range.end - range.start > READ_MAX {
                 // If the kernel has only part of the file, at least the next piece goes uncopied.
                 let lent = [STRETCH, PIECE as u64].into_iter().find_map(|most| {
@@ -137,7 +153,10 @@ impl<B: Platform> Web<B> {
             match self.platform.read_now(file, range.start, len, out.bytes()) {
                 // Content-Length was already sent; only closing the connection can signal the
                 // error.
-                Some(Ok(0) | Err(_)) => return Next::Close,
+                Some(Ok(0) | Err(_)) => {
+                    session.stage = Stage::Sending(sending);
+                    return Next::Close;
+                }
                 Some(Ok(read)) => advance(&mut sending.pieces, read as u64),
                 None => {
                     let from = range.start;
@@ -147,7 +166,8 @@ impl<B: Platform> Web<B> {
                 }
             }
         }
-        self.finish(cx, session, &sending.context, sending.summary)
+        let Transfer { context, summary, .. } = *sending;
+        self.finish(cx, session, context, summary, out)
     }
 }
 

@@ -7,6 +7,7 @@ use wire::http::range::{Ranges, ranges};
 use wire::http::{Status, choice, date};
 
 use super::dispatch::FileRequest;
+use super::options::Options;
 use super::platform::{LookupError, Meta, Platform, Resource};
 use super::{listing, mime};
 
@@ -33,15 +34,19 @@ pub enum Target<F> {
 pub fn try_find<B: Platform>(
     platform: &B,
     request: &FileRequest,
-    lists: bool,
+    options: &Options,
 ) -> Option<Target<B::File>> {
-    resolve(request, lists, |path| platform.try_find(path), |_| None)
+    resolve(request, options, |path| platform.try_find(path), |_| None)
 }
 
 /// The same; may block.
-pub fn find<B: Platform>(platform: &B, request: &FileRequest, lists: bool) -> Target<B::File> {
+pub fn find<B: Platform>(
+    platform: &B,
+    request: &FileRequest,
+    options: &Options,
+) -> Target<B::File> {
     let list = |path: &str| Some(platform.list(path));
-    let found = resolve(request, lists, |path| Some(platform.find(path)), list);
+    let found = resolve(request, options, |path| Some(platform.find(path)), list);
     found.unwrap_or(Target::Missing(LookupError::Broken))
 }
 
@@ -50,7 +55,7 @@ type Listed = Option<Result<Vec<super::Entry>, LookupError>>;
 
 fn resolve<F>(
     request: &FileRequest,
-    lists: bool,
+    options: &Options,
     look: impl Fn(&str) -> Option<Result<Resource<F>, LookupError>>,
     list: impl Fn(&str) -> Listed,
 ) -> Option<Target<F>> {
@@ -68,14 +73,16 @@ fn resolve<F>(
         Err(missing) => Some(Target::Missing(missing)),
         // A file is not a folder.
         Ok(Resource::File(..)) if names_folder => Some(Target::Missing(LookupError::Absent)),
-        Ok(Resource::File(file, meta)) => packed(request, path, (file, meta), look),
+        Ok(Resource::File(file, meta)) => packed(request, options, path, (file, meta), look),
         Ok(Resource::Folder) if !names_folder => Some(Target::Folder),
         Ok(Resource::Folder) => {
             let slash = if path.is_empty() { "" } else { "/" };
             let index = format!("{path}{slash}{INDEX}");
             match look(&index)? {
-                Ok(Resource::File(file, meta)) => packed(request, &index, (file, meta), look),
-                Ok(Resource::Folder) | Err(LookupError::Absent) if lists => {
+                Ok(Resource::File(file, meta)) => {
+                    packed(request, options, &index, (file, meta), look)
+                }
+                Ok(Resource::Folder) | Err(LookupError::Absent) if options.listing => {
                     Some(match list(if path.is_empty() { "." } else { path })? {
                         Ok(entries) => Target::Listing(listing::page(&request.path, entries)),
                         Err(missing) => Target::Missing(missing),
@@ -99,11 +106,12 @@ fn is_hidden(segment: &str) -> bool {
 /// The precompressed file beside `path`, if there is one that the client accepts.
 fn packed<F>(
     request: &FileRequest,
+    options: &Options,
     path: &str,
     (file, meta): (F, Meta),
     look: impl Fn(&str) -> Option<Result<Resource<F>, LookupError>>,
 ) -> Option<Target<F>> {
-    let kind = mime::media_type(path);
+    let kind = mime::media_type(path, &options.media_types);
     let mut order = [0, 1];
     if request.likes[1] > request.likes[0] {
         order.reverse();
@@ -127,6 +135,16 @@ pub enum Piece {
     Text(Vec<u8>),
     /// These bytes of the file.
     Bytes(Range<u64>),
+}
+
+impl Piece {
+    /// Its length in bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Piece::Text(text) => text.len() as u64,
+            Piece::Bytes(range) => range.end - range.start,
+        }
+    }
 }
 
 /// A reply about a file.

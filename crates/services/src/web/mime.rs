@@ -1,5 +1,7 @@
 //! Media types by file name extension, from `mime_guess`.
 
+use std::str::FromStr;
+
 /// The type of a file without a known extension.
 pub const UNKNOWN: &str = "application/octet-stream";
 /// The type of our own plain text.
@@ -39,12 +41,46 @@ const OVERRIDES: &[(&str, &str)] = &[
     ("zst", "application/zstd"),
 ];
 
-/// The media type of a file with this name.
-pub fn media_type(path: &str) -> &'static str {
+/// The media type of the files with an extension, given by the operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MediaType {
+    extension: String,
+    /// Options are read once and live as long as the program.
+    media_type: &'static str,
+}
+
+impl FromStr for MediaType {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MediaType, String> {
+        // RFC 9110 section 8.3.1: type "/" subtype, then parameters.
+        let is_word = |word: &str| {
+            !word.is_empty()
+                && word.bytes().all(|it| it.is_ascii_alphanumeric() || b"+-._".contains(&it))
+        };
+        let parsed = text.split_once('=').filter(|(extension, media_type)| {
+            let (kind, rest) = media_type.split_once('/').unwrap_or_default();
+            let (subtype, parameters) = rest.split_once(';').unwrap_or((rest, ""));
+            let is_text = parameters.bytes().all(|it| matches!(it, b' '..=b'~'));
+            is_word(extension) && is_word(kind) && is_word(subtype) && is_text
+        });
+        let (extension, media_type) = parsed.ok_or_else(|| {
+            format!("expected EXT=TYPE, such as glb=model/gltf-binary, found `{text}`")
+        })?;
+        let media_type = Box::leak(media_type.to_owned().into_boxed_str());
+        Ok(MediaType { extension: extension.to_owned(), media_type })
+    }
+}
+
+/// The media type of a file with this name: the operator's, else the known one.
+pub fn media_type(path: &str, given: &[MediaType]) -> &'static str {
     let name = path.rsplit('/').next().unwrap_or_default();
     let Some((stem, extension)) = name.rsplit_once('.') else { return UNKNOWN };
     if stem.is_empty() {
         return UNKNOWN;
+    }
+    if let Some(own) = given.iter().find(|it| it.extension.eq_ignore_ascii_case(extension)) {
+        return own.media_type;
     }
     let found = OVERRIDES.iter().find(|(known, _)| known.eq_ignore_ascii_case(extension));
     let guess = || mime_guess::from_ext(extension).first_raw();
@@ -62,13 +98,29 @@ pub fn is_compressible(media_type: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn known(path: &str) -> &'static str {
+        media_type(path, &[])
+    }
+
+    #[test]
+    fn a_given_type_comes_before_a_known_one() {
+        let given = |text: &str| text.parse::<MediaType>();
+        let types = [given("glb=model/x").unwrap(), given("TXT=text/x; charset=utf-8").unwrap()];
+        assert_eq!(media_type("/a.GLB", &types), "model/x");
+        assert_eq!(media_type("/a.txt", &types), "text/x; charset=utf-8");
+        assert_eq!(media_type("/a.css", &types), "text/css; charset=utf-8");
+        for wrong in ["glb", "=a/b", "glb=model", "glb=/x", "a/b=c/d", "glb=a/b;\r\nX: y"] {
+            assert!(given(wrong).is_err_and(|why| why.contains("EXT=TYPE")), "{wrong}");
+        }
+    }
+
     #[test]
     fn extensions_decide() {
-        assert_eq!(media_type("/a/b.HTML"), HTML);
-        assert_eq!(media_type("/a.b/c"), UNKNOWN);
-        assert_eq!(media_type("/a.tar.gz"), "application/gzip");
-        assert_eq!(media_type("/.html"), UNKNOWN);
-        assert!(is_compressible(media_type("x.svg")) && !is_compressible(media_type("x.png")));
+        assert_eq!(known("/a/b.HTML"), HTML);
+        assert_eq!(known("/a.b/c"), UNKNOWN);
+        assert_eq!(known("/a.tar.gz"), "application/gzip");
+        assert_eq!(known("/.html"), UNKNOWN);
+        assert!(is_compressible(known("x.svg")) && !is_compressible(known("x.png")));
     }
 
     #[test]
@@ -93,7 +145,7 @@ mod tests {
             ("a.mpd", "application/dash+xml"),
             ("a.opus", "audio/ogg"),
         ] {
-            assert_eq!(media_type(name), expected, "{name}");
+            assert_eq!(known(name), expected, "{name}");
         }
     }
 }

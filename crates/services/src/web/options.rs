@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::http::{Status, head};
 
+use super::mime::MediaType;
 use super::record::Format;
 
 /// The options.
@@ -35,6 +36,8 @@ pub struct Options {
     pub record: Option<Format>,
     /// The wall clock: an instant and its nanoseconds since 1970.
     pub wall: (Instant, u64),
+    /// Media types before those that are known.
+    pub media_types: Vec<MediaType>,
     /// Pages for statuses of 400 or more.
     pub error_pages: Vec<ErrorPage>,
 }
@@ -75,6 +78,7 @@ impl Default for Options {
             body_rate: 256,
             record: None,
             wall: (Instant::ZERO, 0),
+            media_types: Vec::new(),
             error_pages: Vec::new(),
         }
     }

@@ -6,7 +6,7 @@
 //! ([`seam::Then::Offload`]). So a site whose files are cached is served without jobs, and a cold
 //! disk delays only the client that requested the file.
 
-use seam::Source;
+use seam::{Instant, Source};
 use std::io;
 use std::ops::Range;
 use std::time::Duration;
@@ -65,6 +65,11 @@ pub trait Platform: Sync {
     /// # Errors
     /// Why it cannot be listed.
     fn list(&self, path: &str) -> Result<Vec<Entry>, LookupError>;
+
+    /// The time now, for the access log; `turn` is the time at which this turn began.
+    fn now(&self, turn: Instant) -> Instant {
+        turn
+    }
 
     /// Uses `time` of CPU time.
     fn compute(&self, time: Duration);

@@ -1,4 +1,4 @@
-//! One request as an access-log line: the common log format, or a JSON object.
+//! One request as an access-log line: the common or combined log format, or a JSON object.
 //!
 //! Clients may send quotes, backslashes and bytes that are not text. Each is escaped, so a client
 //! can neither forge a line nor control the terminal that shows it.
@@ -8,6 +8,7 @@ use std::io::Write;
 use std::str::FromStr;
 use wire::decimal;
 use wire::http::date::{self, DATE_LEN};
+use wire::http::{Head, Version};
 
 /// The format of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -15,7 +16,9 @@ pub enum Format {
     /// `HOST - - [06/Nov/1994:08:49:37 +0000] "GET / HTTP/1.1" 200 1024`.
     #[default]
     Common,
-    /// One object a line, with the time in the server in microseconds.
+    /// The same, then Referer and User-Agent in quotes, `-` where the request has none.
+    Combined,
+    /// One object a line, with Referer, User-Agent and the time in the server in microseconds.
     Json,
 }
 
@@ -25,8 +28,9 @@ impl FromStr for Format {
     fn from_str(text: &str) -> Result<Format, String> {
         match text {
             "common" => Ok(Format::Common),
+            "combined" => Ok(Format::Combined),
             "json" => Ok(Format::Json),
-            _ => Err(format!("expected common or json, found `{text}`")),
+            _ => Err(format!("expected common, combined or json, found `{text}`")),
         }
     }
 }
@@ -35,6 +39,7 @@ impl std::fmt::Display for Format {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Format::Common => "common",
+            Format::Combined => "combined",
             Format::Json => "json",
         })
     }
@@ -45,8 +50,38 @@ impl std::fmt::Display for Format {
 pub struct RequestLine {
     /// When its head was whole.
     pub at: Instant,
-    /// Method, target and version, separated by blanks; `-` if it was not understood.
+    /// Method, target and version, separated by blanks; for a head that was not understood its
+    /// first line as received, `-` if that is empty.
     pub text: String,
+    /// `Referer`, if the format shows it.
+    pub referer: Option<String>,
+    /// `User-Agent`, if the format shows it.
+    pub agent: Option<String>,
+}
+
+/// The longest part of a line that was not understood, in bytes.
+const RAW_MAX: usize = 256;
+
+impl RequestLine {
+    /// The line of an understood head.
+    pub fn read(format: Format, at: Instant, head: &Head<'_>) -> RequestLine {
+        let version = if head.version == Version::Http10 { "HTTP/1.0" } else { "HTTP/1.1" };
+        let field = |name| {
+            let value = head.field(name).filter(|_| format != Format::Common)?;
+            Some(String::from_utf8_lossy(value).into_owned())
+        };
+        let text = format!("{} {} {version}", head.method, head.target);
+        RequestLine { at, text, referer: field("referer"), agent: field("user-agent") }
+    }
+
+    /// The first line of `input`, which is not an understood head.
+    pub fn raw(at: Instant, input: &[u8]) -> RequestLine {
+        let line = input.trim_ascii_start().split(|byte| matches!(byte, b'\r' | b'\n')).next();
+        let line = line.unwrap_or_default();
+        let text = String::from_utf8_lossy(&line[..line.len().min(RAW_MAX)]).into_owned();
+        let text = if text.is_empty() { "-".to_owned() } else { text };
+        RequestLine { at, text, referer: None, agent: None }
+    }
 }
 
 /// Appends the line of one request. `wall_ns` is the time of its end since 1970.
@@ -59,7 +94,7 @@ pub fn put(
     out: &mut Vec<u8>,
 ) {
     match format {
-        Format::Common => {
+        Format::Common | Format::Combined => {
             put_host(peer, out);
             out.extend_from_slice(b" - - [");
             put_common_time(wall_ns / 1_000_000_000, out);
@@ -69,6 +104,13 @@ pub fn put(
             decimal::push(out, status.into());
             out.push(b' ');
             decimal::push(out, bytes);
+            if format == Format::Combined {
+                for value in [&request_line.referer, &request_line.agent] {
+                    out.extend_from_slice(b" \"");
+                    escape(value.as_deref().unwrap_or("-"), out);
+                    out.push(b'"');
+                }
+            }
             out.push(b'\n');
         }
         Format::Json => {
@@ -82,6 +124,14 @@ pub fn put(
             decimal::push(out, status.into());
             out.extend_from_slice(b",\"bytes\":");
             decimal::push(out, bytes);
+            let values = [("referer", &request_line.referer), ("agent", &request_line.agent)];
+            for (name, value) in values {
+                if let Some(value) = value {
+                    write!(out, ",\"{name}\":\"").expect("a Vec takes every byte");
+                    escape_json(value, out);
+                    out.push(b'"');
+                }
+            }
             out.extend_from_slice(b",\"us\":");
             let took = now.since(request_line.at).as_micros();
             decimal::push(out, u64::try_from(took).unwrap_or(u64::MAX));
@@ -157,7 +207,12 @@ mod tests {
     fn lines() {
         fn check(format: Format, line: &str, want: &str) {
             let peer = Peer::Net("[::1]:80".parse().expect("an address"));
-            let request_line = RequestLine { at: Instant::from_ns(1_000), text: line.to_owned() };
+            let request_line = RequestLine {
+                at: Instant::from_ns(1_000),
+                text: line.to_owned(),
+                referer: Some("http://a/\"".to_owned()),
+                agent: None,
+            };
             let now = (Instant::from_ns(43_000), 784_111_777_000_045_000);
             let mut out = Vec::new();
             put(format, peer, &request_line, now, (200, 7), &mut out);
@@ -173,7 +228,13 @@ mod tests {
             "GET /\"\u{1f600} HTTP/1.1",
             "{\"time\":\"1994-11-06T08:49:37.000045Z\",\"host\":\"::1\",\
              \"request\":\"GET /\\\"\\ud83d\\ude00 HTTP/1.1\",\"status\":200,\"bytes\":7,\
-             \"us\":42}\n",
+             \"referer\":\"http://a/\\\"\",\"us\":42}\n",
+        );
+        check(
+            Format::Combined,
+            "GET / HTTP/1.1",
+            "::1 - - [06/Nov/1994:08:49:37 +0000] \"GET / HTTP/1.1\" 200 7 \
+             \"http://a/\\\"\" \"-\"\n",
         );
     }
 }

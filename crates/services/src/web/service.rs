@@ -4,10 +4,10 @@
 //! sends a file piece by piece. Input after a request that is not yet answered waits in the
 //! connection.
 
-use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Step, Then};
+use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, Service, Step, Then};
 use std::io;
 use std::time::Duration;
-use wire::http::{Bad, Body, Head, Status, Version, head, reply};
+use wire::http::{Bad, Body, Head, Status, head, reply};
 
 use super::body::{BodyError, RequestBody};
 use super::deliver::Transfer;
@@ -18,8 +18,8 @@ use super::memo::Memo;
 use super::mime;
 use super::options::Options;
 use super::platform::Platform;
-use super::record::{self, RequestLine};
-use super::respond::{DateCache, Responder, Summary};
+use super::record::{Format, RequestLine};
+use super::respond::{DateCache, Responder};
 
 /// The service.
 #[derive(Debug)]
@@ -31,14 +31,16 @@ pub struct Web<B> {
 /// One connection.
 #[derive(Debug)]
 pub struct Session<F> {
-    peer: Peer,
+    pub(super) peer: Peer,
     pub(super) stage: Stage<F>,
     /// When a session that waits for a head times out.
-    until: Instant,
+    pub(super) until: Instant,
     /// Part of a head has arrived.
-    begun: bool,
+    pub(super) begun: bool,
+    /// Its first line as far as it has arrived, for the access log.
+    pub(super) partial: Option<Box<RequestLine>>,
     /// The head begins with HEAD, so its answer has no body.
-    head_only: bool,
+    pub(super) head_only: bool,
     /// The server drains: the next reply is the last.
     last: bool,
     clock: DateCache,
@@ -140,11 +142,12 @@ impl<B: Platform> Web<B> {
                         if !std::mem::replace(&mut session.begun, true) {
                             session.until = session.until.min(cx.now + self.options.head_time);
                         }
+                        self.note_partial(cx, session, rest);
                         break;
                     }
                     Err(bad) => {
                         session.head_only = is_head(rest);
-                        self.bad_head(cx, session, bad, out)
+                        self.bad_head(cx, session, (bad, rest), out)
                     }
                 },
                 Stage::Body(body) => match self.take(cx, session, body, rest, out) {
@@ -214,8 +217,9 @@ impl<B: Platform> Web<B> {
         out: &mut Out,
     ) -> Next<B::File> {
         (session.begun, session.head_only) = (false, head.method == "HEAD");
-        cx.note(|note| *note = format!("{} {} {}", head.method, head.target, words(head.version)));
-        let mut dispatch = dispatch(&self.options, head, self.request_line(cx, head));
+        cx.note(|note| *note = RequestLine::read(Format::Common, cx.now, head).text);
+        let request_line = self.options.record.map(|it| RequestLine::read(it, cx.now, head));
+        let mut dispatch = dispatch(&self.options, head, request_line);
         dispatch.context.mode.keep_alive &= !session.last;
         if head.body == Body::Length(0) {
             return self.act(cx, session, dispatch, &[], out);
@@ -289,29 +293,15 @@ impl<B: Platform> Web<B> {
         &self,
         cx: &At<'_>,
         session: &mut Session<B::File>,
-        bad: Bad,
+        (bad, input): (Bad, &[u8]),
         out: &mut Out,
     ) -> Next<B::File> {
-        self.act(cx, session, self.last_word(cx, session, dismissal(bad)), &[], out)
-    }
-
-    /// Sends a final reply to a request that was not understood.
-    fn last_word(&self, cx: &At<'_>, session: &Session<B::File>, act: Action) -> Dispatch {
-        let mode =
-            ReplyMode { version: Version::Http11, head_only: session.head_only, keep_alive: false };
-        let request_line =
-            self.options.record.map(|_| RequestLine { at: cx.now, text: "-".to_owned() });
-        Dispatch { act, context: ReplyContext { mode, request_line } }
-    }
-
-    /// The request line for the access log, if there is a log.
-    fn request_line(&self, cx: &At<'_>, head: &Head<'_>) -> Option<RequestLine> {
-        let line = || format!("{} {} {}", head.method, head.target, words(head.version));
-        self.options.record.map(|_| RequestLine { at: cx.now, text: line() })
+        let request_line = self.options.record.map(|_| RequestLine::raw(cx.now, input));
+        self.last_word(cx, session, dismissal(bad), request_line, out)
     }
 
     /// Carries out the action, or starts its job.
-    fn act(
+    pub(super) fn act(
         &self,
         cx: &At<'_>,
         session: &mut Session<B::File>,
@@ -344,40 +334,13 @@ impl<B: Platform> Web<B> {
             Action::Compute(time) => return away(session, Job::Compute(time), context),
             Action::Sleep(time) => return away(session, Job::Sleep(time), context),
             Action::File(request) => {
-                return match file::try_find(&self.platform, &request, self.options.listing) {
+                return match file::try_find(&self.platform, &request, &self.options) {
                     Some(target) => self.answer(cx, session, (&request, target), context, out),
                     None => away(session, Job::Find(request), context),
                 };
             }
         };
-        self.finish(cx, session, &context, summary)
-    }
-
-    /// Records an answered request.
-    pub(super) fn finish(
-        &self,
-        cx: &At<'_>,
-        session: &mut Session<B::File>,
-        context: &ReplyContext,
-        summary: Summary,
-    ) -> Next<B::File> {
-        cx.answered(1);
-        if let (Some(format), Some(request_line)) = (self.options.record, &context.request_line) {
-            let mut line = Vec::with_capacity(128);
-            let now = (cx.now, self.options.wall_ns(cx.now));
-            record::put(
-                format,
-                session.peer,
-                request_line,
-                now,
-                (summary.code, summary.bytes),
-                &mut line,
-            );
-            cx.state.put(cx.worker, &line);
-        }
-        session.stage = Stage::Head;
-        session.until = cx.now + self.options.keep_alive;
-        if context.mode.keep_alive { Next::Request } else { Next::Close }
+        self.finish(cx, session, context, summary, out)
     }
 
     pub(super) fn responder<'a>(
@@ -431,7 +394,11 @@ impl<B: Platform> Web<B> {
                 sending.resume(file, &bytes, out);
                 self.send(cx, session, sending, out)
             }
-            _ => Next::Close,
+            (stage, _) => {
+                // A file that cannot be read: its transfer ends with the connection.
+                session.stage = stage;
+                Next::Close
+            }
         }
     }
 
@@ -457,7 +424,7 @@ impl<B: Platform> Web<B> {
         }
         if matches!(session.stage, Stage::Body(_)) || session.begun {
             let act = Action::Dismiss(Status::TIMEOUT, "expected the rest of the request in time");
-            self.act(cx, session, self.last_word(cx, session, act), &[], out);
+            self.cut_off(cx, session, act, out);
         }
         Step::close(0)
     }
@@ -471,7 +438,7 @@ impl<B: Platform> Web<B> {
     ) -> Step<Job<B::File>> {
         if matches!(session.stage, Stage::Body(_)) || session.begun {
             let act = Action::Dismiss(Status::BAD_REQUEST, "expected the rest of the request");
-            self.act(cx, session, self.last_word(cx, session, act), &[], out);
+            self.cut_off(cx, session, act, out);
         }
         Step::close(0)
     }
@@ -480,11 +447,6 @@ impl<B: Platform> Web<B> {
 /// Whether the first line, perhaps incomplete, asks for HEAD.
 fn is_head(input: &[u8]) -> bool {
     input.trim_ascii_start().starts_with(b"HEAD ")
-}
-
-/// The name of a version.
-fn words(version: Version) -> &'static str {
-    if version == Version::Http10 { "HTTP/1.0" } else { "HTTP/1.1" }
 }
 
 /// Starts a job.
@@ -515,8 +477,18 @@ impl<B: Platform> Service for Web<B> {
     fn open(&self, cx: &At<'_>, peer: Peer, _out: &mut Out) -> Session<B::File> {
         let until = cx.now + self.options.head_time;
         let (begun, head_only, last, repeatable) = (false, false, false, false);
-        let (clock, memo) = (DateCache::new(), Memo::default());
-        Session { peer, stage: Stage::Head, until, begun, head_only, last, clock, repeatable, memo }
+        Session {
+            peer,
+            stage: Stage::Head,
+            until,
+            begun,
+            partial: None,
+            head_only,
+            last,
+            clock: DateCache::new(),
+            repeatable,
+            memo: Memo::default(),
+        }
     }
 
     fn step(
@@ -554,10 +526,14 @@ impl<B: Platform> Service for Web<B> {
         }
     }
 
+    fn close(&self, cx: &At<'_>, session: Session<B::File>, why: Closed) {
+        self.record_end(cx, session, why);
+    }
+
     fn work(&self, _journal: &Journal, job: Job<B::File>) -> Outcome<B::File> {
         Outcome(match job {
             Job::Find(request) => {
-                let target = file::find(&self.platform, &request, self.options.listing);
+                let target = file::find(&self.platform, &request, &self.options);
                 Back::Found(request, target)
             }
             Job::Read(file, from, len) => {

@@ -205,7 +205,7 @@ fn pages_for_errors_and_lines_for_the_log() {
     let want = format!(
         "{stamp} \"GET /none HTTP/1.1\" 404 13\n{stamp} \"GET /a.txt HTTP/1.1\" 206 2\n\
          {stamp} \"HEAD /json HTTP/1.1\" 200 0\n{stamp} \"GET /work?ms=1 HTTP/1.1\" 200 5\n\
-         {stamp} \"-\" 400 "
+         {stamp} \"nonsense\" 400 "
     );
     let lines = String::from_utf8(lines).expect("text");
     assert!(lines.starts_with(&want), "{lines}");

@@ -2,6 +2,7 @@
 //! refusals; and slow clients.
 
 mod files;
+mod log;
 mod memory_files;
 mod refusals;
 mod slowness;

@@ -2,7 +2,7 @@
 
 use super::memory_files::MemoryFiles;
 use memory::{Placement, Region};
-use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
+use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
 use services::web::{Journal, Options, Web};
 use std::io::IoSlice;
 use std::time::Duration;
@@ -104,6 +104,15 @@ impl<'a> Talk<'a> {
     pub fn drains(&mut self) -> String {
         self.quietly(|conn, web, cx| conn.drain(web, cx));
         String::from_utf8_lossy(&self.drink()).into_owned()
+    }
+
+    /// Ends the connection and drops what is not sent.
+    pub fn leaves(mut self, why: Closed) {
+        let cx = Cx::new(self.now, ME, WORKER, self.journal, &self.effects);
+        if !self.conn.wants().close {
+            self.conn.abort(why);
+        }
+        self.conn.close(self.web, &cx);
     }
 
     pub fn wake(&self) -> Option<Instant> {

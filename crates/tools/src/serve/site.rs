@@ -1,27 +1,68 @@
 //! The platform of the web service: a folder beneath which the kernel opens files, CPU time and
 //! sleep.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::hint::black_box;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use seam::Source;
+use seam::{Instant, Source};
 use services::web::{Entry, LookupError, Meta, Platform, Resource};
 use sys::beneath::{RootDir, Wait, read_at};
-use sys::clock::thread_cpu_ns;
+use sys::clock::{now_ns, thread_cpu_ns};
 use sys::sendfile::is_resident;
 
 /// A folder, or none.
 pub struct Site {
-    root: Option<RootDir>,
+    root: Option<Root>,
     /// Whether the engine may send files by itself, which TLS rules out.
     lends: bool,
+}
+
+/// The root of a site. Its path may be a link that a deployment switches from one version to the
+/// next: it is looked up again once a second.
+struct Root {
+    path: PathBuf,
+    dir: RwLock<RootDir>,
+    looked_up: AtomicU64,
+}
+
+/// The time between two lookups of the root's path, in nanoseconds.
+const LOOKUP_EVERY: u64 = 1_000_000_000;
+
+impl Root {
+    fn open(path: &Path) -> io::Result<Root> {
+        // The path of a site given as `.` must not follow a later change of the directory.
+        let path = std::path::absolute(path)?;
+        let dir = RwLock::new(RootDir::open(&path)?);
+        Ok(Root { path, dir, looked_up: AtomicU64::new(now_ns()) })
+    }
+
+    fn find(&self, path: &str, wait: Wait) -> io::Result<File> {
+        let (now, last) = (now_ns(), self.looked_up.load(Relaxed));
+        if now.saturating_sub(last) >= LOOKUP_EVERY
+            && self.looked_up.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
+        {
+            self.look_up();
+        }
+        self.dir.read().unwrap_or_else(PoisonError::into_inner).find(path, wait)
+    }
+
+    /// Opens the path again. If it names nothing now, the directory that was opened stays.
+    fn look_up(&self) {
+        let Ok(fresh) = RootDir::open(&self.path) else { return };
+        let is_same = |dir: &RootDir| dir.id() == fresh.id();
+        if !is_same(&self.dir.read().unwrap_or_else(PoisonError::into_inner)) {
+            *self.dir.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        }
+    }
 }
 
 /// The number of rounds of computing between two readings of the clock; they take some
@@ -36,7 +77,7 @@ impl Site {
     /// # Errors
     /// The folder cannot be opened.
     pub fn open(dir: &Path, lends: bool) -> io::Result<Site> {
-        Ok(Site { root: Some(RootDir::open(dir)?), lends })
+        Ok(Site { root: Some(Root::open(dir)?), lends })
     }
 
     /// A site without files.
@@ -164,6 +205,10 @@ impl Platform for Site {
         list().map_err(|error| missing(&error))
     }
 
+    fn now(&self, _turn: Instant) -> Instant {
+        Instant::from_ns(now_ns())
+    }
+
     fn compute(&self, time: Duration) {
         let until = thread_cpu_ns().saturating_add(time.as_nanos() as u64);
         let mut state = 1_u64;
@@ -190,6 +235,7 @@ mod tests {
         std::fs::write(folder.join("a.txt"), "0123456789").expect("a temporary file");
         std::os::unix::fs::symlink("loop", folder.join("loop")).expect("a link");
         std::os::unix::fs::symlink("/etc/passwd", folder.join("leak")).expect("a link");
+        std::os::unix::fs::symlink(folder.join("a.txt"), folder.join("link")).expect("a link");
         let _socket =
             std::os::unix::net::UnixListener::bind(folder.join("socket")).expect("a name");
         let site = Site::open(&folder, true).expect("our own folder");
@@ -200,6 +246,7 @@ mod tests {
                 assert_eq!(quick.expect_err(path), want, "{path}, at a try_find");
             }
         };
+        assert!(matches!(site.find("link"), Ok(Resource::File(..))), "an absolute link within");
         check("none", LookupError::Absent);
         check("a.txt/x", LookupError::Absent);
         check(&"x".repeat(300), LookupError::Absent);
@@ -215,8 +262,36 @@ mod tests {
         let mut names: Vec<String> =
             site.list(".").expect("our own folder").into_iter().map(|entry| entry.name).collect();
         names.sort();
-        assert_eq!(names, ["a.txt", "d"], "what cannot be served is not listed");
+        assert_eq!(names, ["a.txt", "d", "link"], "what cannot be served is not listed");
         assert!(matches!(Site::without_files().find("a.txt"), Err(LookupError::Absent)));
+        std::fs::remove_dir_all(&folder).expect("our own folder");
+    }
+
+    #[test]
+    fn a_root_that_is_a_link_follows_a_deployment() {
+        let folder = std::env::temp_dir().join(format!("roundhouse-root-{}", std::process::id()));
+        let at = |name: &str| folder.join(name);
+        std::fs::create_dir_all(&folder).expect("a temporary directory");
+        for (version, text) in [("v1", "old"), ("v2", "new")] {
+            std::fs::create_dir(at(version)).expect("a folder");
+            std::fs::write(at(version).join("a.txt"), text).expect("a file");
+        }
+        std::os::unix::fs::symlink("v1", at("current")).expect("a link");
+        let site = Site::open(&at("current"), true).expect("a folder");
+        let text = || {
+            let Ok(Resource::File(file, _)) = site.find("a.txt") else { panic!("a file") };
+            let mut bytes = Vec::new();
+            site.read(&file, 0, 100, &mut bytes).expect("a file");
+            String::from_utf8(bytes).expect("text")
+        };
+        assert_eq!(text(), "old");
+        std::os::unix::fs::symlink("v2", at("next")).expect("a link");
+        std::fs::rename(at("next"), at("current")).expect("a link is replaced");
+        site.root.as_ref().expect("a root").look_up();
+        assert_eq!(text(), "new");
+        std::fs::remove_file(at("current")).expect("the link");
+        site.root.as_ref().expect("a root").look_up();
+        assert_eq!(text(), "new", "a path that is gone for a moment");
         std::fs::remove_dir_all(&folder).expect("our own folder");
     }
 }
