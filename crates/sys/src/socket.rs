@@ -327,6 +327,15 @@ pub fn shutdown_write(fd: impl AsFd) -> io::Result<()> {
     SockRef::from(&fd).shutdown(std::net::Shutdown::Write)
 }
 
+/// Keeps a last segment that is not full until [`shutdown_write`] sends it together with the end
+/// (`TCP_CORK`, tcp(7)); for at most 200 ms.
+///
+/// # Errors
+/// `ENOTSOCK`, `EINVAL` once the connection is reset.
+pub fn cork(fd: impl AsFd) -> io::Result<()> {
+    SockRef::from(&fd).set_tcp_cork(true)
+}
+
 /// Sends small segments at once, or collects them (`TCP_NODELAY`).
 ///
 /// # Errors
@@ -425,6 +434,15 @@ pub fn deafen(listener: impl AsFd) -> io::Result<()> {
     let len = size_of::<libc::sock_fprog>() as libc::socklen_t;
     // SAFETY: the program and its instructions outlive the call, which copies them.
     check(unsafe { libc::setsockopt(fd, level, name, (&raw const program).cast(), len) }).map(drop)
+}
+
+/// Makes a listener one no more, in every process that has it: `accept` fails with `EINVAL`, and
+/// connections in its queue are reset.
+///
+/// # Errors
+/// `ENOTSOCK`.
+pub fn stop_listening(listener: impl AsFd) -> io::Result<()> {
+    SockRef::from(&listener).shutdown(std::net::Shutdown::Read)
 }
 
 /// The length of a listener's accept queue, and its limit (`TCP_INFO`: `tcpi_unacked` and
