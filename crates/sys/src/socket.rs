@@ -436,15 +436,6 @@ pub fn deafen(listener: impl AsFd) -> io::Result<()> {
     check(unsafe { libc::setsockopt(fd, level, name, (&raw const program).cast(), len) }).map(drop)
 }
 
-/// Makes a listener one no more, in every process that has it: `accept` fails with `EINVAL`, and
-/// connections in its queue are reset.
-///
-/// # Errors
-/// `ENOTSOCK`.
-pub fn stop_listening(listener: impl AsFd) -> io::Result<()> {
-    SockRef::from(&listener).shutdown(std::net::Shutdown::Read)
-}
-
 /// The length of a listener's accept queue, and its limit (`TCP_INFO`: `tcpi_unacked` and
 /// `tcpi_sacked`; tcp_get_info in the kernel's net/ipv4/tcp.c).
 ///

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use engines::{Assets, Handover, StateStore};
+use engines::{Assets, Handover, StateStore, say};
 use services::echo::{CloseReason, Echo, Options, Register};
 
 use server::console::Console;
@@ -69,7 +69,7 @@ impl StateStore<Register> for Tally {
             let count = register.closed(why);
             if count != *printed {
                 let plural = if count == 1 { "" } else { "s" };
-                eprintln!("{count} connection{plural} {}", why.words());
+                say!("{count} connection{plural} {}", why.words());
                 *printed = count;
             }
         }

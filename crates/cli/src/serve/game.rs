@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use engines::{Assets, Handover, Refused, StateStore};
+use engines::{Assets, Handover, Refused, StateStore, say};
 use grid::movingai::Map;
 use services::game::packet::Bye;
 use services::game::{Game, Options, Terrain, World};
@@ -127,7 +127,7 @@ impl StateStore<World> for Tally {
             let count = world.refused(why);
             if count != *printed {
                 let plural = if count == 1 { "" } else { "s" };
-                eprintln!("{count} connection{plural} {words}");
+                say!("{count} connection{plural} {words}");
                 *printed = count;
             }
         }

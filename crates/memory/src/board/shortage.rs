@@ -12,7 +12,7 @@ use super::Board;
 
 /// The time in which the bound halves. All blocked workers wake before it has fallen to connections
 /// that moved a moment ago.
-const HALVING_NS: u64 = 20_000_000;
+const HALVING_NS: u64 = 50_000_000;
 /// The first bound is the use of a connection that holds the whole budget for this long.
 const STILL_MAX_MS: u64 = 60_000;
 
@@ -104,6 +104,6 @@ mod tests {
         assert_eq!(first(1 << 20, 60_000), 0);
         assert!(first(1 << 20, 1000) < first(1 << 20, 10));
         assert!(first(1 << 20, 1000) < first(1 << 16, 1000));
-        assert!(first(1 << 14, 0) < 30, "in 0.6 s");
+        assert!(first(1 << 14, 0) < 30, "in 1.5 s");
     }
 }
