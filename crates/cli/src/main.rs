@@ -125,7 +125,7 @@ fn main() -> ExitCode {
         Command::Artefact(args) => artefact::run(&args),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("roundhouse: {error:#}");
+        engines::say!("roundhouse: {error:#}");
         if error.is::<engines::Refused>() { ExitCode::from(2) } else { ExitCode::FAILURE }
     })
 }

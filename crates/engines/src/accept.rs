@@ -26,6 +26,7 @@ use crate::container::Member;
 use crate::fault::Fault;
 use crate::handover::Handover;
 use crate::limits::WAIT;
+use crate::say::say;
 use crate::shape::Shape;
 
 /// A connection that no worker serves yet, and its peer.
@@ -62,7 +63,12 @@ pub trait AcceptSource {
         true
     }
 
-    /// Reports that a connection of this accept source has ended.
+    /// Whether connections wait here that an acceptor has accepted.
+    fn is_filled(&self) -> bool {
+        false
+    }
+
+    /// A connection that came by this accept source has ended.
     fn left(&self) {}
 }
 
@@ -210,12 +216,9 @@ fn listen(address: SocketAddr, shape: &Shape) -> Result<(Vec<OwnedFd>, SocketAdd
     };
     let mut address = address;
     let mut listeners = Vec::with_capacity(each);
-    if options.reuse_port && address.port() != 0 {
-        // Without this check a second server of the same user could share the port, and would get
-        // every other connection.
-        let alone = ListenOptions { reuse_port: false, ..options };
-        socket::listen(address, &alone).map_err(|error| Fault::Listen(address, error))?;
-    }
+    let alone = ListenOptions { reuse_port: false, ..options };
+    let is_shared =
+        options.reuse_port && address.port() != 0 && socket::listen(address, &alone).is_err();
     for _ in 0..each {
         let fault = |error| Fault::Listen(address, error);
         let listener = socket::listen(address, &options).map_err(fault)?;
@@ -228,6 +231,12 @@ fn listen(address: SocketAddr, shape: &Shape) -> Result<(Vec<OwnedFd>, SocketAdd
         }
         address = socket::local_addr(&listener).map_err(fault)?;
         listeners.push(listener);
+    }
+    if is_shared {
+        say!(
+            "another server listens on {address} too: the kernel divides new connections between \
+             both, until one of them stops"
+        );
     }
     Ok((listeners, address))
 }

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::os::fd::AsFd;
 
 use seam::{Effects, Service, WorkerId};
+use sys::signal;
 
 use crate::accept::{AcceptSource, Arrival, acceptor};
 use crate::axes::{Container, Wait};
@@ -16,6 +17,7 @@ use crate::context::{Helping, Share, WorkerContext};
 use crate::fault::Fault;
 use crate::server::Common;
 use crate::shape::Shape;
+use crate::supervise::SIGNALS;
 use crate::wait::Mechanism;
 use crate::wait::blocking::{self, Kept};
 
@@ -52,6 +54,10 @@ pub(crate) fn serve<S: Service>(
 ) -> Result<(), Fault> {
     if let Some(ended) = common.run_extra(id) {
         return ended;
+    }
+    if common.server.signals {
+        // A worker inherits this, unless the C library failed to keep the mask of a new thread.
+        signal::block(SIGNALS).map_err(Fault::Wait)?;
     }
     let accept_source = common.listeners.accept_source(member, id, common.board);
     let mut context = context(common, id, member, &*accept_source);
@@ -114,6 +120,7 @@ fn context<'a, S: Service>(
             is_beforehand: shape.container == Container::Helped,
         },
         edition: Cell::new(board.edition()),
+        grown: Cell::new(0),
         renew: common.renew,
     }
 }

@@ -1,15 +1,18 @@
 //! A worker's context: the service, the state, its slot on the scoreboard, its listener.
 
 use std::cell::Cell;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use memory::{Board, Doing, Phase, Slot, SlotState};
 use seam::{Cx, Effects, Instant, Service, SessionId, WorkerId};
 use sys::eventfd::EventFd;
+use sys::socket;
 
 use crate::accept::AcceptSource;
 use crate::knobs::Knobs;
+use crate::limits::{HELD_LOOK, WAIT_RETRY};
 use crate::parts::assets::Assets;
 use crate::say::say;
 use crate::server::Renew;
@@ -44,7 +47,9 @@ pub struct WorkerContext<'a, S: Service> {
     pub helping: Helping,
     /// The edition of the settings that the worker knows.
     pub edition: Cell<u32>,
-    /// The function to call when there is a newer edition.
+    /// Bytes by which its connections have grown since it last looked at the server's memory.
+    pub grown: Cell<usize>,
+    /// The worker's step when there is a newer one.
     pub renew: Option<&'a Renew<'a>>,
 }
 
@@ -101,10 +106,25 @@ impl<S: Service> WorkerContext<'_, S> {
     /// Whether no more connections will come; for a worker that has just found none.
     pub fn is_over(&self) -> bool {
         let phase = self.phase();
-        phase > Phase::Ready && (phase >= Phase::Forced || self.accept_source.is_over())
+        let is_last = || self.accept_source.is_over() && !self.has_queue();
+        phase > Phase::Ready && (phase >= Phase::Forced || is_last())
     }
 
-    /// Begins a turn of the loop; true if the settings have changed since the last one.
+    /// Whether clients wait that this worker may still accept although the server drains.
+    fn has_queue(&self) -> bool {
+        !self.accept_source.is_given()
+            && self.phase() == Phase::Draining
+            && self.board.accepts()
+            && socket::accept_queue(self.listener).is_ok_and(|(length, _)| length > 0)
+    }
+
+    /// Whether clients wait for a worker.
+    pub fn is_awaited(&self) -> bool {
+        let queued = || socket::accept_queue(self.listener).is_ok_and(|(length, _)| length > 0);
+        self.accept_source.is_filled() || queued()
+    }
+
+    /// A turn of the loop begins; true if the settings have changed since the last one.
     #[inline]
     pub fn turn(&self, now: Instant) -> bool {
         let slot = self.slot();
@@ -115,7 +135,20 @@ impl<S: Service> WorkerContext<'_, S> {
         self.board.edition() != self.edition.get() && self.follow_edition()
     }
 
-    /// Ends a turn before the worker waits; `doing` names its state.
+    /// A wait has failed: without memory it is tried again after a pause.
+    ///
+    /// # Errors
+    /// The wait's error, if trying again does not help.
+    #[cold]
+    pub fn endure(&self, error: io::Error) -> io::Result<()> {
+        if error.kind() != io::ErrorKind::OutOfMemory {
+            return Err(error);
+        }
+        std::thread::sleep(WAIT_RETRY);
+        Ok(())
+    }
+
+    /// The turn is over, and the worker is about to wait; `doing` names its state.
     #[inline]
     pub fn rest(&self, doing: Doing) {
         self.count();
@@ -160,7 +193,24 @@ impl<S: Service> WorkerContext<'_, S> {
         self.board.settings().write_stall()
     }
 
-    /// Records that an event that was due at `due` is noticed at `now`.
+    /// The stall time, and the least rate at which a peer takes output, in bytes a second.
+    pub fn pace(&self) -> (Duration, u64) {
+        (self.write_stall(), self.knobs.write_rate)
+    }
+
+    /// A connection held `before` bytes of memory, and holds `after`.
+    #[cold]
+    pub fn hold(&self, before: usize, after: usize, now: Instant) {
+        self.slot().held.add((after as u64).wrapping_sub(before as u64));
+        let grown = self.grown.get() + after.saturating_sub(before);
+        let is_due = grown >= HELD_LOOK || (after < before && self.board.is_short());
+        self.grown.set(if is_due { 0 } else { grown });
+        if is_due {
+            self.board.judge_memory(now.ns());
+        }
+    }
+
+    /// Something was due at `due` and is noticed at `now`.
     #[inline]
     pub fn note_late(&self, due: Instant, now: Instant) {
         let late = now.since(due).as_nanos();

@@ -32,9 +32,12 @@ pub struct Knobs {
     pub keepalive: Duration,
     /// A peer that takes no output for this long is cut off.
     pub write_stall: Duration,
-    /// The least output that a peer must take while some waits, in bytes a second, over five
-    /// seconds or over the stall time where that is shorter; 0: any.
+    /// The least output that a peer must take while some waits, in bytes a second, over the stall
+    /// time; 0: any.
     pub write_rate: u64,
+    /// Bytes of memory that all connections may hold; above it those of least use are closed. 0:
+    /// any.
+    pub memory_max: u64,
     /// Unsent bytes that the kernel holds for a peer (`TCP_NOTSENT_LOWAT`) until that peer has
     /// taken one MiB in all; 0: as much as a send buffer grows to. Without this bound thousands of
     /// slow readers would fill the kernel's memory for TCP, at the expense of all others.
@@ -64,8 +67,9 @@ impl Default for Knobs {
             sessions_max: None,
             idle: Duration::from_secs(3600),
             keepalive: Duration::from_secs(60),
-            write_stall: Duration::from_secs(30),
+            write_stall: Duration::from_secs(60),
             write_rate: 256,
+            memory_max: 0,
             unsent_max: 128 * 1024,
             drain: Duration::from_secs(10),
             handoff: None,

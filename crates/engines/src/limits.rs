@@ -12,6 +12,14 @@ use seam::Buffers;
 /// Bytes that one receive takes: one scratch buffer serves all sessions of a worker. 64 KiB are a
 /// few dozen segments, so the system call is a small part of the cost of moving them.
 pub const RECEIVE_BYTES: usize = 64 << 10;
+/// Bytes that one receive takes in a long turn: a client that sends requests and reads no replies
+/// costs others as little as possible, and a head or a batch of short requests still fits.
+pub const RECEIVE_BYTES_LONG: usize = 4 << 10;
+/// A turn that lasted this long is long, whatever it moved: requests can cost much more than their
+/// bytes.
+pub const TURN_TIME: Duration = Duration::from_millis(1);
+/// Receives between two looks at the clock: a look costs 30 ns.
+pub const CLOCK_LOOK: u32 = 8;
 /// A turn that moved this many bytes is long: sessions with more to move continue in the next turn,
 /// after new events. The kernel takes about 0.1 ms to move them, of files or of memory.
 pub const TURN_BYTES: usize = 4 * RECEIVE_BYTES;
@@ -42,6 +50,8 @@ pub const SWEEP_PAUSE: Duration = Duration::from_millis(1);
 /// Sessions that one turn wakes because their deadline has come. Sessions that arrived together
 /// have deadlines together, and are woken over several turns.
 pub const WAKES: usize = 32;
+/// The number of receives in a row from a peer that should stop sending.
+pub const LINGER_RECEIVES: usize = 16;
 
 // ---- pieces of output
 
@@ -62,30 +72,46 @@ pub const PORT_BUFFERS: usize = 64;
 /// Spare output buffers of a worker that serves one connection at a time.
 pub const BLOCKING_BUFFERS: usize = 4;
 
+/// Bytes that a connection may hold also when memory is short: a head of 16 KiB is always heard.
+pub const HELD_FREE: usize = 16 << 10;
+/// Bytes by which the connections of a worker grow before it compares the server's memory with the
+/// budget.
+pub const HELD_LOOK: usize = 16 << 10;
+
 // ---- times
+
+/// The interval of looks at connections while memory is short.
+pub const SHORT_LOOK: Duration = Duration::from_millis(10);
 
 /// The longest wait of one call, so that a worker sees the server's phase and limits.
 pub const WAIT: Duration = Duration::from_millis(250);
 /// The time that a peer may still send after the last reply, before it is cut off. A close with
 /// unread input resets the connection, which can destroy the reply on its way (RFC 9112, 9.6).
 pub const LINGER: Duration = Duration::from_secs(2);
+/// The same while the server drains, once the peer's kernel has the reply and the end: a round trip
+/// in which a request that was on its way is dropped without a reset.
+pub const LINGER_DRAINED: Duration = Duration::from_millis(250);
+/// The pause after a wait for which the kernel had no memory.
+pub const WAIT_RETRY: Duration = Duration::from_millis(50);
 /// The pause in accepting after descriptors or memory ran out.
 pub const ACCEPT_BACK_OFF: Duration = Duration::from_millis(100);
-/// The longest sleep, while the server drains, of a loop that gets no edge reports.
+/// The longest sleep of a loop without edge reports while the server drains, and the interval of
+/// its search for overdue sessions then.
 pub const DRAIN_LOOK: Duration = Duration::from_millis(50);
 
 // ---- sums
 
 /// `IOV_MAX` (limits.h): what one vectored call may carry.
 const IOV_MAX: usize = 1024;
-/// The longest turn: it is long from the first session on, and each of its events then receives and
-/// sends once more. Moving these 32.5 MiB takes about 10 ms.
-const TURN_BYTES_MAX: usize = TURN_BYTES + SEND_BYTES + EVENTS * (RECEIVE_BYTES + SEND_BYTES_LONG);
+/// The longest turn: long from the first session on, each of its events then receives and sends
+/// once more. Moving these 17.5 MiB takes about 5 ms.
+const TURN_BYTES_MAX: usize =
+    TURN_BYTES + SEND_BYTES + EVENTS * (RECEIVE_BYTES_LONG + SEND_BYTES_LONG);
 /// Memory that an idle event loop keeps for the next turn.
 const IDLE_BYTES_MAX: usize = RECEIVE_BYTES + BUFFERS * Buffers::KEEP_MAX;
 
 const _: () = {
-    assert!(TURN_BYTES_MAX <= 33 << 20);
+    assert!(TURN_BYTES_MAX <= 18 << 20);
     assert!(IDLE_BYTES_MAX <= 65 << 20);
     assert!(SEND_BYTES_LONG <= SEND_BYTES && SENDFILE_BYTES <= SEND_BYTES);
     assert!(RING_SLICES <= IOV_MAX && SEND_SLICES <= RING_SLICES);
@@ -93,4 +119,5 @@ const _: () = {
     assert!(SWEEP_CLOSES <= SWEEP_SESSIONS && SWEEP_CLOSES * 200 <= 1000);
     // A lingering peer is cut off within its time although workers look only this often.
     assert!(WAIT.as_millis() * 4 <= LINGER.as_millis());
+    assert!(LINGER_DRAINED.as_millis() * 4 <= LINGER.as_millis());
 };

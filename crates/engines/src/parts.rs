@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod assets;
 pub mod connection;
+pub mod crowd;
 pub mod deadlines;
 pub mod event_loop;
 pub mod pace;

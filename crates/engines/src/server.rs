@@ -260,6 +260,7 @@ impl<S: Service> Common<'_, S> {
     pub fn put_in_force(&self, knobs: &Knobs) {
         let settings = self.board.settings();
         settings.set_times(knobs.idle, knobs.write_stall);
+        settings.set_memory_max(knobs.memory_max);
         let wanted = knobs.sessions_max;
         let all = wanted.unwrap_or(self.server.service.limits().sessions_max);
         // If each connection has a worker, each also needs a slot.

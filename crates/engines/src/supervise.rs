@@ -18,12 +18,13 @@ mod succeed;
 mod visitors;
 
 use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use memory::{Phase, SlotState};
 use seam::{Instant, Service};
 use sys::poll::{PollFd, poll};
-use sys::signal::{Signal, SignalFd};
+use sys::signal::{self, Signal, SignalFd};
 
 use self::closing::Closing;
 pub(crate) use self::crew::{Crew, End, Ended};
@@ -35,6 +36,7 @@ use self::sample::Windows;
 use crate::admin::{Admin, AdminQueue};
 use crate::fault::Fault;
 use crate::handover::Successor;
+use crate::limits::WAIT_RETRY;
 use crate::say::say;
 use crate::server::{Common, Report, StateStore};
 use crate::spare::Spare;
@@ -74,12 +76,16 @@ struct Supervisor<'a, S: Service, C: Crew> {
     reserve: Reserve,
     /// The server is stopping, and connections may still wait in the kernel's queue.
     closing: Option<Closing>,
-    /// When the present phase ends by force.
+    /// The time of the last stop that counted.
+    stopped_at: Option<Instant>,
+    /// The time when the present phase ends by force.
     deadline: Option<Instant>,
     /// A binary that was started to take over.
     successor: Option<Successor>,
-    /// The successor saves the state from now on.
-    handed_over: bool,
+    /// The time to try a hand-over that could not begin yet.
+    hand_over_at: Option<Instant>,
+    /// The process of the successor, which saves the state from now on.
+    handed_over: Option<u32>,
     /// The longest drain.
     drain: Duration,
     /// The time when the server started.
@@ -117,9 +123,11 @@ pub(crate) fn supervise<S: Service, C: Crew>(
         save_next,
         reserve: Reserve::take(),
         closing: None,
+        stopped_at: None,
         deadline: None,
         successor: None,
-        handed_over: false,
+        hand_over_at: None,
+        handed_over: None,
         drain: common.shape.knobs.drain,
         begun: now,
         event_log: EventLog::new(admin.handler.is_some()),
@@ -128,23 +136,29 @@ pub(crate) fn supervise<S: Service, C: Crew>(
         windows: Windows::default(),
         report: Report::default(),
     };
-    let outcome = this.lead(signals.as_ref(), ready);
-    if outcome.is_err() {
+    let outcome = catch_unwind(AssertUnwindSafe(|| this.lead(signals.as_ref(), ready)));
+    if !matches!(outcome, Ok(Ok(()))) {
+        // The state of a successor that never served belongs to its predecessor.
+        let is_ours = this.phase() > Phase::Starting || common.server.handover.is_none();
         this.abandon();
+        if is_ours {
+            this.save_at_last();
+        }
     }
     this.close_handler();
-    outcome.map(|()| this.report)
+    outcome.unwrap_or_else(|panic| resume_unwind(panic)).map(|()| this.report)
 }
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn lead(&mut self, signals: Option<&SignalFd>, ready: &mut dyn FnMut()) -> Result<(), Fault> {
         self.open().map_err(Fault::Spawn)?;
         loop {
-            let readiness = self.wait(signals)?;
+            let readiness = self.wait(signals);
             if readiness.control || readiness.signals {
                 self.obey_signals(signals);
             }
             self.follow_successor(readiness.successor);
+            self.retry_hand_over();
             if readiness.bell {
                 self.common.bell.clear();
             }
@@ -160,8 +174,10 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             self.keep(now);
             self.empty_queue(now);
             self.press(now);
-            if self.phase() > Phase::Ready && self.entries.iter().all(|entry| !entry.alive) {
-                return self.finish();
+            let is_over = self.phase() > Phase::Ready && !self.has_queue();
+            if is_over && self.entries.iter().all(|entry| !entry.alive) {
+                self.finish();
+                return Ok(());
             }
         }
     }
@@ -171,14 +187,14 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     }
 
     /// Sleeps until an event or a deadline.
-    fn wait(&mut self, signals: Option<&SignalFd>) -> Result<Readiness, Fault> {
+    fn wait(&mut self, signals: Option<&SignalFd>) -> Readiness {
         let respawns = self.entries.iter().filter_map(|entry| entry.respawn_at);
         let connections = self.reception.as_ref().and_then(Reception::wakes_at);
         let looks_at = self.spare.as_ref().filter(|_| self.phase() == Phase::Ready);
         let looks_at = looks_at.and_then(Spare::wakes_at);
         let (window, visitors) = (self.windows.wakes_at(), self.admin_queue.wakes_at());
         let closing = self.closing.as_ref().map(Closing::wakes_at);
-        let pressing = [self.deadline, closing, connections, looks_at];
+        let pressing = [self.deadline, closing, connections, looks_at, self.hand_over_at];
         let others = pressing.into_iter().chain([self.save_at, self.save_next, window, visitors]);
         let soonest = others.flatten().chain(respawns).min();
         let timeout = soonest.map(|moment| moment.since(clock()));
@@ -193,16 +209,22 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let read = |fd: Option<_>| fd.map_or(PollFd::none(), |fd| PollFd::new(fd, true, false));
         let mut list = fds.map(read).to_vec();
         list.extend(self.watched_clients());
-        poll(&mut list, timeout).map_err(Fault::Wait)?;
+        if let Err(error) = poll(&mut list, timeout) {
+            // Without memory for the call it is only late: everything is looked at after a pause.
+            say!("the supervisor cannot wait: {error}; trying again");
+            std::thread::sleep(WAIT_RETRY);
+            let (bell, control, signals, ends) = (true, true, true, true);
+            return Readiness { bell, control, signals, ends, successor: false, admin: false };
+        }
         let clients = &list[fds.len()..];
-        Ok(Readiness {
+        Readiness {
             bell: list[0].readable(),
             control: list[1].readable(),
             signals: list[2].readable(),
             ends: list[3].readable(),
             successor: list[4].readable() || list[4].hangup(),
             admin: clients.iter().any(|fd| fd.readable() || fd.writable()),
-        })
+        }
     }
 
     /// Handles signals and the control.
@@ -242,6 +264,10 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 (first..first + self.common.shape.stride()).map(|slot| board.slot(slot))
             });
             if slots.all(|slot| slot.state() == SlotState::Ready) {
+                if self.common.server.signals {
+                    // The C library restores the mask around a thread's start, and may fail to.
+                    let _ = signal::block(SIGNALS);
+                }
                 board.advance(Phase::Ready);
                 ready();
                 self.say_ready();
@@ -258,29 +284,6 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         if self.save_at.is_none() && self.store.is_changed(self.common.server.state) {
             self.save_at = Some(now + SAVE_DELAY);
         }
-    }
-
-    /// Tells a predecessor that it may leave.
-    fn say_ready(&self) {
-        if let Some(handover) = self.common.server.handover
-            && let Err(error) = handover.say_ready()
-        {
-            say!("the server before is gone already: {error}");
-        }
-    }
-
-    /// Finishes after the last worker has left.
-    fn finish(&mut self) -> Result<(), Fault> {
-        let totals = self.common.board.totals();
-        (self.report.accepted, self.report.refused) = (totals.accepted, totals.refused);
-        self.report.starved = totals.enobufs;
-        let turnover = self.common.board.turnover();
-        self.report.spawned = turnover.spawned.read();
-        self.report.retired = turnover.retired.read();
-        self.report.recycled = turnover.recycled.read();
-        self.save();
-        self.common.board.advance(Phase::Done);
-        Ok(())
     }
 }
 

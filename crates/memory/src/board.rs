@@ -5,6 +5,7 @@
 //! number is consistent by itself and a moment old.
 
 mod settings;
+mod shortage;
 mod slot;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -77,6 +78,9 @@ const GROUP: usize = SHARDS_MAX.div_ceil(u64::BITS as usize);
 struct Word {
     phase: AtomicU32,
     edition: AtomicU32,
+    deaf: AtomicU32,
+    /// When memory became short, on `sys::clock`'s clock; 0: it is not.
+    short_since_ns: AtomicU64,
 }
 
 /// Counts of processes, or workers of their own, that started and ended.
@@ -115,6 +119,7 @@ unsafe impl Share for Board {
         let slot = &self.slots[dead.slot()];
         if slot.worker() == Some(dead) {
             slot.open.set(0);
+            slot.held.set(0);
             slot.set_state(SlotState::Gone);
         }
     }
@@ -274,6 +279,23 @@ impl Board {
         Phase::of(self.word.phase.load(Ordering::Acquire))
     }
 
+    /// The listeners admit no new client from here on. Only the supervisor may call it.
+    pub fn set_deaf(&self) {
+        self.word.deaf.store(1, Ordering::Release);
+    }
+
+    /// Whether connections are accepted: until the server drains, and then those that wait in the
+    /// queue of a deaf listener, which only this server can accept.
+    #[inline]
+    #[must_use]
+    pub fn accepts(&self) -> bool {
+        match self.phase() {
+            Phase::Starting | Phase::Ready => true,
+            Phase::Draining => self.word.deaf.load(Ordering::Acquire) != 0,
+            Phase::Leaving | Phase::Forced | Phase::Done => false,
+        }
+    }
+
     /// Advances the server to `phase`, unless it is further already; returns the present phase.
     pub fn advance(&self, phase: Phase) -> Phase {
         let former = self.word.phase.fetch_max(phase as u32, Ordering::AcqRel);
@@ -358,6 +380,27 @@ mod tests {
         slot.accepted.add(1);
         assert_eq!((slot.worker(), slot.pid()), (Some(successor), Some(pid)));
         assert_eq!((board.totals().accepted, board.slots().len()), (21, 6));
+    }
+
+    #[test]
+    fn a_queue_is_emptied_only_where_no_client_can_join_it() {
+        let accepts = |is_deaf: bool, phase: Phase| {
+            let board = board();
+            if is_deaf {
+                board.set_deaf();
+            }
+            board.advance(phase);
+            board.accepts()
+        };
+        use Phase::{Draining, Forced, Leaving, Ready};
+        assert_eq!(
+            [Ready, Leaving, Draining, Forced].map(|it| accepts(false, it)),
+            [true, false, false, false]
+        );
+        assert_eq!(
+            [Ready, Leaving, Draining, Forced].map(|it| accepts(true, it)),
+            [true, false, true, false]
+        );
     }
 
     #[test]

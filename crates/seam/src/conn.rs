@@ -9,10 +9,23 @@
 //! 3. ask [`Conn::wants`] once, and change only the difference;
 //! 4. close when [`Wants::close`] says so.
 //!
+//! When the server stops, an engine announces that ([`Conn::last_call`]). Where [`Wants::look`]
+//! then asks for it, the engine receives the input that has arrived, and calls [`Conn::drain`] when
+//! no more is there. So a request that the kernel holds is answered, and a connection ends between
+//! two requests.
+//!
 //! A receive that cannot be stopped at once may still feed: the connection keeps the bytes, up to
 //! [`crate::Limits::input_max`] plus the size of one receive.
 
+use core::time::Duration;
+
 use crate::{Buffers, Closed, Cx, Event, Instant, Out, Peer, Service, Step, Then};
+
+/// A connection on which bytes moved less than this before a stop may bring one more request: a
+/// client that asks, reads and asks again is between two requests.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The time after the announcement of a stop in which a peer may complete a request.
+const COMPLETION: Duration = Duration::from_secs(1);
 
 /// The wishes of a connection to its engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +38,9 @@ pub struct Wants {
     pub job: bool,
     /// The time to call [`Conn::deadline`].
     pub wake: Option<Instant>,
+    /// The server stops, and the session is between two requests: before anything is sent, receive,
+    /// and call [`Conn::drain`] if nothing is there.
+    pub look: bool,
     /// Everything is flushed and has landed: close the descriptor, then call [`Conn::close`].
     pub close: bool,
 }
@@ -50,6 +66,19 @@ enum Once {
     Delivered,
 }
 
+/// The announcement of a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct LastCall {
+    /// The time until which the connection waits for input.
+    until: Instant,
+    /// The time until which it waits for the rest of a request.
+    cut: Instant,
+    /// Input has come since the announcement.
+    heard: bool,
+    /// `until` is over.
+    late: bool,
+}
+
 /// One connection of service `S`.
 pub struct Conn<S: Service> {
     session: S::Session,
@@ -65,6 +94,7 @@ pub struct Conn<S: Service> {
     room_owed: bool,
     /// The last offer of the carried input made no progress; more bytes or another event must come.
     stalled: bool,
+    last_call: Option<LastCall>,
     drain: Once,
     eof: Once,
     why: Closed,
@@ -91,6 +121,7 @@ impl<S: Service> Conn<S> {
             full,
             room_owed: full,
             stalled: false,
+            last_call: None,
             drain: Once::NotYet,
             eof: Once::NotYet,
             why: Closed::Reset,
@@ -108,6 +139,9 @@ impl<S: Service> Conn<S> {
             return;
         }
         self.stalled = false;
+        if let Some(last) = &mut self.last_call {
+            (last.heard, last.until, last.late) = (true, last.cut, last.cut <= cx.now);
+        }
         if self.carry.is_empty() {
             let used = self.offer(service, cx, fresh);
             if self.mode != Mode::Closing {
@@ -127,7 +161,24 @@ impl<S: Service> Conn<S> {
         }
     }
 
-    /// The server is shutting down.
+    /// The server will shut down. A connection whose last byte moved at `active` gets a moment for
+    /// its next request, and a request that has begun gets the time to become whole. Then
+    /// [`Wants::look`] asks for the drain. Calls after the first have no effect.
+    pub fn last_call(&mut self, now: Instant, active: Instant) {
+        if self.last_call.is_none() {
+            let cut = now + COMPLETION;
+            let until = if self.carry.is_empty() { active + PAUSE } else { cut };
+            let late = until <= now;
+            self.last_call = Some(LastCall { until, cut, heard: false, late });
+        }
+    }
+
+    /// Whether a peer has had its time after the last call: input that comes now is too late.
+    pub fn is_past_call(&self, now: Instant) -> bool {
+        self.last_call.is_some_and(|last| last.cut <= now)
+    }
+
+    /// The server is shutting down, and no input is left in the kernel.
     pub fn drain(&mut self, service: &S, cx: &Cx<'_, S::State>) {
         if self.drain == Once::NotYet {
             self.drain = Once::Pending;
@@ -137,7 +188,10 @@ impl<S: Service> Conn<S> {
 
     /// Delivers the session's deadline if it has passed by `cx.now`; harmless if not.
     pub fn deadline(&mut self, service: &S, cx: &Cx<'_, S::State>) {
-        if self.wants().wake.is_some_and(|wake| wake <= cx.now) {
+        if let Some(last) = &mut self.last_call {
+            last.late |= last.until <= cx.now;
+        }
+        if self.session_wake().is_some_and(|wake| wake <= cx.now) {
             self.wake = None;
             self.step(service, cx, Event::Deadline);
             self.advance(service, cx);
@@ -193,6 +247,17 @@ impl<S: Service> Conn<S> {
         self.why
     }
 
+    /// Bytes of memory that the connection holds for its peer, in both directions.
+    #[inline]
+    pub fn held(&self) -> usize {
+        self.out.held() + self.carry.len()
+    }
+
+    /// Whether the session is over; its output may still be on the way.
+    pub fn is_closing(&self) -> bool {
+        self.mode == Mode::Closing
+    }
+
     /// The next job to work on, handed out once; its result returns by [`Conn::outcome`].
     pub fn take_job(&mut self) -> Option<S::Job> {
         self.job.take()
@@ -203,6 +268,9 @@ impl<S: Service> Conn<S> {
     pub fn wants(&self) -> Wants {
         let closing = self.mode == Mode::Closing;
         let reading = matches!(self.mode, Mode::Reading | Mode::Away);
+        let last = self.last_call.filter(|_| !closing && self.drain == Once::NotYet);
+        let until = last.filter(|last| !last.late).map_or(Instant::NEVER, |last| last.until);
+        let wake = self.session_wake().unwrap_or(Instant::NEVER).min(until);
         Wants {
             read: reading
                 && !self.full
@@ -210,9 +278,24 @@ impl<S: Service> Conn<S> {
                 && self.carry.len() < self.input_max,
             write: self.out.waiting() > 0,
             job: self.job.is_some(),
-            wake: if closing || self.mode == Mode::Away { None } else { self.wake },
+            wake: (wake != Instant::NEVER).then_some(wake),
+            look: self.mode == Mode::Reading
+                && !self.full
+                && last.is_some_and(|last| last.late || (last.heard && self.carry.is_empty())),
             close: closing && self.out.is_empty(),
         }
+    }
+
+    /// Whether [`Wants::look`] is set; quicker than asking for all wishes.
+    #[inline]
+    pub fn looks(&self) -> bool {
+        self.last_call.is_some() && self.wants().look
+    }
+
+    /// The session's own deadline, while it can be delivered.
+    #[inline]
+    fn session_wake(&self) -> Option<Instant> {
+        if matches!(self.mode, Mode::Closing | Mode::Away) { None } else { self.wake }
     }
 
     /// The engine ends the connection, after flushing the output.
@@ -357,5 +440,87 @@ impl<S: Service> Conn<S> {
             self.step(service, cx, Event::Room);
             self.advance(service, cx);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Effects, Limits, SessionId, WorkerId};
+
+    /// Sends each line back; a drain ends it.
+    struct Lines;
+
+    enum Never {}
+
+    impl Service for Lines {
+        type State = ();
+        type Session = ();
+        type Job = Never;
+        type Outcome = Never;
+
+        fn limits(&self) -> Limits {
+            Limits { input_max: 64, output_high: 64, output_low: 8, sessions_max: 1 }
+        }
+
+        fn open(&self, _cx: &Cx<'_, ()>, _peer: Peer, _out: &mut Out) {}
+
+        fn step(
+            &self,
+            _cx: &Cx<'_, ()>,
+            _session: &mut (),
+            event: Event<'_, Never>,
+            out: &mut Out,
+        ) -> Step<Never> {
+            let Event::Bytes(input) = event else { return Step::close(0) };
+            let Some(end) = input.iter().position(|&byte| byte == b'\n') else {
+                return Step::read(0);
+            };
+            out.bytes().extend_from_slice(&input[..=end]);
+            Step::read(end + 1)
+        }
+
+        fn work(&self, _state: &(), job: Never) -> Never {
+            job
+        }
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_ns(ms * 1_000_000)
+    }
+
+    /// A connection that last moved a byte at 1000 ms and has heard `before`; its last call is at
+    /// `called` ms. Feeds each input at its time, and returns when a look is due, or 5000.
+    fn look_at(before: &[u8], called: u64, inputs: &[(u64, &[u8])]) -> u64 {
+        let effects = Effects::new(false, false);
+        let cx = |ms| Cx::new(at(ms), SessionId::NONE, WorkerId::new(0, 1), &(), &effects);
+        let mut conn = Conn::open(&Lines, &cx(0), Peer::Local, &mut Buffers::new(0));
+        conn.feed(&Lines, &cx(1000), before);
+        conn.last_call(at(called), at(1000));
+        for ms in called..5000 {
+            for (_, input) in inputs.iter().filter(|(moment, _)| *moment == ms) {
+                conn.feed(&Lines, &cx(ms), input);
+            }
+            assert!(conn.wants().look || conn.wants().wake.is_some(), "it would sleep forever");
+            conn.deadline(&Lines, &cx(ms));
+            assert!(!conn.is_closing(), "only a look ends it");
+            if conn.wants().look {
+                conn.drain(&Lines, &cx(ms));
+                assert!(conn.is_closing() && !conn.wants().look);
+                return ms;
+            }
+        }
+        5000
+    }
+
+    #[test]
+    fn a_connection_ends_between_two_requests() {
+        assert_eq!(look_at(b"", 3000, &[]), 3000, "idle for long");
+        assert_eq!(look_at(b"", 1020, &[]), 1100, "it may ask once more");
+        assert_eq!(look_at(b"", 1020, &[(1060, b"one\n")]), 1060, "it has asked once more");
+        assert_eq!(look_at(b"half", 3000, &[]), 4000, "half a request has a second");
+        assert_eq!(look_at(b"half", 3000, &[(3300, b" a line\n")]), 3300);
+        assert_eq!(look_at(b"", 1020, &[(1060, b"ha"), (1500, b"lf\n")]), 1500);
+        assert_eq!(look_at(b"", 1020, &[(1060, b"half")]), 2020);
     }
 }

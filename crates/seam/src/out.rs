@@ -95,6 +95,8 @@ pub struct Out {
     head: usize,
     /// Bytes taken and not landed.
     flying: usize,
+    /// Bytes that the session itself keeps.
+    kept: usize,
     high: usize,
     low: usize,
 }
@@ -108,6 +110,7 @@ impl Out {
             sealed: 0,
             head: 0,
             flying: 0,
+            kept: 0,
             high: limits.output_high,
             low: limits.output_low,
         }
@@ -151,7 +154,22 @@ impl Out {
         self.len() == 0
     }
 
+    /// Tells how many bytes of input the session keeps in memory of its own, such as a body that is
+    /// not complete: they count against the server's budget.
+    pub fn note_kept(&mut self, bytes: usize) {
+        self.kept = bytes;
+    }
+
     // ---- the engine's side
+
+    /// Bytes of memory that the session holds: waiting output of its own, output in flight, and
+    /// what it keeps ([`Out::note_kept`]). Files and shared bytes that wait take none.
+    #[inline]
+    pub fn held(&self) -> usize {
+        let own = |part: &Part| if let Part::Bytes(bytes) = part { bytes.len() } else { 0 };
+        let parts: usize = self.parts.iter().map(own).sum();
+        parts + self.tail.len() + self.flying + self.kept
+    }
 
     /// Bytes neither taken nor sent.
     #[inline]

@@ -240,6 +240,8 @@ pub enum Closed {
     Idle,
     /// The peer took no output for the engine's write-stall limit.
     Stalled,
+    /// The server's memory for connections was used up, and this one was of least use.
+    Shed,
     /// A message exceeded [`Limits::input_max`].
     Overlong,
     /// The server drained and the deadline passed, or it was stopped twice.

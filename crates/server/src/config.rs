@@ -58,7 +58,7 @@ pub fn parse<P: CommandFactory + FromArgMatches>() -> P {
         Ok(parsed) => parsed,
         Err(error) => {
             if let Some(file) = file.filter(|_| error.use_stderr()) {
-                eprintln!("with the options of {}:", file.display());
+                engines::say!("with the options of {}:", file.display());
             }
             error.exit()
         }

@@ -92,12 +92,17 @@ struct LimitArgs {
     #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
     keepalive: Duration,
     /// Cut off a client that accepts no output for this long
-    #[arg(long, default_value = "30s", value_parser = span, value_name = "TIME")]
+    #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
     write_stall: Duration,
-    /// Cut off a client that accepts waiting output more slowly than this, in bytes a second; 0:
-    /// never
+    /// Cut off a client that accepts waiting output more slowly than this over the time of
+    /// --write-stall, in bytes a second; 0: never
     #[arg(long, default_value_t = Knobs::default().write_rate, value_name = "BYTES")]
     write_rate: u64,
+    /// Memory for the waiting input and output of all connections, in bytes; above it the server
+    /// closes those that hold most for longest; 0: any [default: a quarter of the memory of the
+    /// machine or the control group]
+    #[arg(long, value_name = "BYTES")]
+    memory_max: Option<u64>,
     /// Unsent bytes that the kernel may hold for a connection until the client has accepted a MiB;
     /// 0: as many as its send buffer takes (TCP_NOTSENT_LOWAT)
     #[arg(long, default_value_t = Knobs::default().unsent_max, value_name = "BYTES")]
@@ -140,7 +145,9 @@ impl ServerArgs {
         let cores = sys::cpu::affinity().map_or(1, |cpus| cpus.len());
         let engine = match self.engine.as_str() {
             "auto" => {
-                eprintln!("engine auto: epoll, which serves every workload and needs no privilege");
+                engines::say!(
+                    "engine auto: epoll, which serves every workload and needs no privilege"
+                );
                 "epoll"
             }
             name => name,
@@ -167,11 +174,12 @@ impl ServerArgs {
         knobs.keepalive = limits.keepalive;
         knobs.write_stall = limits.write_stall;
         knobs.write_rate = limits.write_rate;
+        knobs.memory_max = limits.memory_max.unwrap_or_else(|| sys::limits::memory() / 4);
         knobs.unsent_max = limits.unsent_max;
         knobs.drain = limits.drain;
         shape.check()?;
         if let Some(words) = self.staff.corrections(&shape) {
-            eprintln!("{words}");
+            engines::say!("{words}");
         }
         Ok(shape)
     }

@@ -1,6 +1,7 @@
 //! From the options to a running server: its administration, its reloads, the line that it prints
 //! when it is ready, and its exit code.
 
+use std::io::Write;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
@@ -100,7 +101,7 @@ impl ServerArgs {
             handover: instance.handover,
         };
         if shape.name() == Some("reactor") && shape.workers == 1 {
-            eprintln!("reactor with one worker equals epoll: one loop, one listener");
+            engines::say!("reactor with one worker equals epoll: one loop, one listener");
         }
         let place = door.as_ref().map(Place::of);
         let mut announce = |ready: &Ready| announce(instance.name, shape, place.as_deref(), ready);
@@ -149,16 +150,18 @@ fn announce(service: &str, shape: &Shape, admin: Option<&str>, ready: &Ready) {
         "admin": admin,
         "pid": std::process::id(),
     });
-    println!("{line}");
+    if let Err(error) = writeln!(std::io::stdout(), "{line}") {
+        engines::say!("expected a stdout for the line with the address: {error}; serving without");
+    }
 }
 
 fn leave(report: &Report) -> ExitCode {
     let Report { forced, replaced, accepted, refused, unsaved, .. } = report;
     let (spawned, retired, recycled) = (report.spawned, report.retired, report.recycled);
     if retired + recycled > 0 {
-        eprintln!("{spawned} processes started, {retired} retired, {recycled} recycled");
+        engines::say!("{spawned} processes started, {retired} retired, {recycled} recycled");
     }
     let refused = if *refused > 0 { format!("{refused} refused, ") } else { String::new() };
-    eprintln!("stopped after {accepted} connections, {refused}{replaced} workers replaced");
+    engines::say!("stopped after {accepted} connections, {refused}{replaced} workers replaced");
     if *forced || unsaved.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -207,6 +207,7 @@ impl<S: Service> Talk<S> {
             let over = self.broken || self.ended || self.drained;
             return if over { Step::close(used) } else { Step::read(used).wake_at(self.until) };
         };
+        out.note_kept(conn.held());
         let Wants { read, job, wake, close, .. } = conn.wants();
         if let Some(job) = job.then(|| conn.take_job()).flatten() {
             return Step::offload(used, job);

@@ -1,6 +1,8 @@
-//! The limit of open descriptors of this process (getrlimit(2), `RLIMIT_NOFILE`).
+//! The limits of this process: open descriptors (getrlimit(2), `RLIMIT_NOFILE`) and memory.
 
+use std::fs;
 use std::io;
+use std::path::Path;
 
 use crate::call::check;
 
@@ -49,9 +51,41 @@ pub fn raise_open_files(wanted: u64) -> io::Result<u64> {
     Ok(reachable)
 }
 
+/// The memory that this process may use, in bytes: the machine's (proc_meminfo(5)), or less where a
+/// control group bounds it (`memory.max`, the kernel's admin-guide/cgroup-v2.rst); 0 if `/proc`
+/// does not tell.
+#[must_use]
+pub fn memory() -> u64 {
+    let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    let total = machine(&text(Path::new("/proc/meminfo")));
+    let groups = text(Path::new("/proc/self/cgroup"));
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+    let own = Path::new(GROUPS).join(own);
+    let above = own.ancestors().take_while(|group| group.starts_with(GROUPS));
+    let bounds = above.filter_map(|group| text(&group.join("memory.max")).trim().parse().ok());
+    bounds.fold(total, |least: u64, bound| least.min(bound))
+}
+
+/// Where control groups are mounted.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// `MemTotal`, in bytes.
+fn machine(meminfo: &str) -> u64 {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    kib.map_or(0, |kib: u64| kib * 1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_memory_is_the_machines_or_the_groups() {
+        assert_eq!(machine("MemTotal:       1024 kB\nMemFree: 1 kB\n"), 1 << 20);
+        assert_eq!(machine("nothing"), 0);
+        assert!(memory() > 1 << 20, "this test runs in some memory");
+    }
 
     // One test, because the limit belongs to the whole process.
     #[test]

@@ -327,6 +327,15 @@ pub fn shutdown_write(fd: impl AsFd) -> io::Result<()> {
     SockRef::from(&fd).shutdown(std::net::Shutdown::Write)
 }
 
+/// Keeps a last segment that is not full until [`shutdown_write`] sends it together with the end
+/// (`TCP_CORK`, tcp(7)); for at most 200 ms.
+///
+/// # Errors
+/// `ENOTSOCK`, `EINVAL` once the connection is reset.
+pub fn cork(fd: impl AsFd) -> io::Result<()> {
+    SockRef::from(&fd).set_tcp_cork(true)
+}
+
 /// Sends small segments at once, or collects them (`TCP_NODELAY`).
 ///
 /// # Errors

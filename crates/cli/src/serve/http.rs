@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Assets, Handover, Refused, Renew, Shape};
+use engines::{Assets, Container, Handover, Refused, Renew, Shape, WORKERS_MAX, say};
 use memory::Region;
 use seam::Service;
 use services::tls::Tls;
@@ -52,7 +52,7 @@ pub struct Args {
     #[arg(long, default_value_t = Options::default().body_rate, value_name = "BYTES")]
     body_rate: u64,
     /// How long a body may stay below --body-rate
-    #[arg(long, default_value = "5s", value_parser = span, value_name = "TIME")]
+    #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
     body_grace: Duration,
     /// Log each request to this file, which may be moved away at any time; - is standard output
     #[arg(long, value_name = "FILE")]
@@ -97,9 +97,37 @@ impl PageFlag {
     }
 }
 
+/// Descriptors of a process besides those of connections and files: loops, bells, logs.
+const DESCRIPTORS: u64 = 32;
+
+/// Keeps a quarter of each process's descriptors for the files that requests open: more connections
+/// wait in the kernel's queue.
+fn keep_descriptors(shape: &mut Shape) {
+    let Ok(limit) = sys::limits::open_files() else { return };
+    let processes = match shape.container {
+        Container::ProcessPerConnection => return,
+        Container::Processes | Container::Hybrid => shape.workers / shape.threads(),
+        _ => 1,
+    };
+    let each = (limit.hard - limit.hard / 4).saturating_sub(DESCRIPTORS).max(1);
+    let all = usize::try_from(each).unwrap_or(usize::MAX).saturating_mul(processes.max(1));
+    let usual = Options::default().limits.sessions_max;
+    let most = if shape.container.is_per_connection() { WORKERS_MAX } else { usize::MAX };
+    let wanted = shape.knobs.sessions_max.unwrap_or(usual).min(most);
+    if all < wanted {
+        say!(
+            "at most {all} connections at one time, because a quarter of {} descriptors is kept \
+             for files: raise the limit (ulimit -n) for {wanted}",
+            limit.hard
+        );
+        shape.knobs.sessions_max = Some(all);
+    }
+}
+
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let shape = args.server.shape()?;
+    let mut shape = args.server.shape()?;
+    keep_descriptors(&mut shape);
     let here = Path::new(".");
     let dir = args.dir.as_deref().or((!args.demo).then_some(here));
     let keys = args.proof.keys().map_err(|error| Refused(format!("{error:#}")))?;

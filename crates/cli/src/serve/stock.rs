@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Err(Refused(reason.to_owned()).into());
     }
     if let Some(note) = args.lock.note() {
-        eprintln!("{note}");
+        engines::say!("{note}");
     }
     let handover = Handover::receive()?;
     let (text, file) = read(args.data.as_deref(), handover.is_some())?;
@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         market.init(&seed).map_err(|bad| anyhow!("{name}:{bad}"))?;
     }
     if let Some(note) = note(&market, args.index) {
-        eprintln!("{note}");
+        engines::say!("{note}");
     }
     let service = Stock::new(Options {
         framing: args.framing,
@@ -124,7 +124,7 @@ fn read(data: Option<&Path>, taken_over: bool) -> Result<(Vec<u8>, Option<PathBu
         Some(file) => file,
         None if Path::new(FILE).exists() => Path::new(FILE),
         None => {
-            eprintln!("there is no {FILE}: serving the built-in stocks, which are not saved");
+            engines::say!("there is no {FILE}: serving the built-in stocks, which are not saved");
             return Ok((services::stock::book::DEFAULT.as_bytes().to_vec(), None));
         }
     };

@@ -5,6 +5,7 @@
 //! The tracer slows down each watched call many times, so conversations are short. The server stays
 //! our child.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -12,8 +13,8 @@ use std::sync::OnceLock;
 use sim::laws::probe::{Menu, requests};
 use sys::signal::Signal;
 
-use crate::arms::Arm;
-use crate::harness::{Ended, Folder, PATIENCE, Plan, Server, skip, soak};
+use crate::arms::{Arm, EPOLL};
+use crate::harness::{Client, Ended, Folder, PATIENCE, Plan, Server, skip, soak};
 use crate::market::book;
 use crate::probe;
 
@@ -133,6 +134,52 @@ pub fn calls_that_would_block(arm: &Arm) {
 /// The kernel has no room for completions before some are taken (`EBUSY`, io_uring_enter(2)).
 pub fn a_ring_that_is_busy(arm: &Arm) {
     check(arm, &[Lie { calls: "io_uring_enter", error: "EBUSY", first: 2, step: 2 }]);
+}
+
+/// The kernel has no memory for a wait of the supervisor (`ENOMEM`, ppoll(2)), or of a worker that
+/// waits by the same call: it waits again, and orders are saved.
+pub fn a_wait_without_memory(arm: &Arm) {
+    let lie = Lie { calls: "ppoll", error: "ENOMEM", first: 2, step: 40 };
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(1, 100));
+    let Some(deceived) = deceive(arm.stock(&data), &[lie]) else { return };
+    for _ in 0..3 {
+        assert_eq!(deceived.server.ask("sell 1 1"), "[sell] success");
+    }
+    deceived.stop();
+    assert_eq!(std::fs::read_to_string(&data).expect("the file"), book(1, 103));
+}
+
+/// A mask of signals that cannot be set (`EINVAL`, sigprocmask(2)), at any call of the start: the
+/// server refuses to start, or it is stopped by `SIGTERM` as usual and saves.
+#[test]
+fn a_mask_that_is_refused_costs_no_order() {
+    for first in 1..=8 {
+        if !has_strace() {
+            return skip("strace");
+        }
+        let folder = Folder::new();
+        let data = folder.file("stock.txt", book(1, 100));
+        let lie = format!("inject=rt_sigprocmask:error=EINVAL:when={first}");
+        let log = folder.path().join("calls");
+        let log = log.to_str().expect("a temporary path is text");
+        let before = [&STRACE[..], &["-o", log, "-e", "trace=rt_sigprocmask", "-e", &lie]].concat();
+        let port = crate::unheard::free_port();
+        let mut server = EPOLL.stock(&data).behind(&before).launch(port);
+        if server.next_line(PATIENCE).is_none() {
+            let ended = server.end(PATIENCE);
+            assert_eq!(ended.code, Some(1), "call {first}: {ended:?}");
+            continue;
+        }
+        let mut client = Client::new(SocketAddr::from(([127, 0, 0, 1], port)));
+        assert_eq!(client.ask("sell 1 1"), "[sell] success");
+        drop(client);
+        server.signal(Signal::TERM);
+        let ended = server.end(PATIENCE);
+        assert_eq!(ended.code, Some(0), "call {first}: {ended:?}");
+        let saved = std::fs::read_to_string(&data).expect("the file");
+        assert_eq!(saved, book(1, 101), "call {first}");
+    }
 }
 
 /// A client is gone when it is accepted (`ECONNABORTED`), the network reports an error (accept(2)

@@ -7,9 +7,11 @@
 
 mod arms;
 mod books;
+mod budget;
 mod caged;
 mod config;
 mod crash;
+mod drained;
 mod echo;
 mod game;
 mod handover;
@@ -33,6 +35,7 @@ mod storm;
 mod term;
 mod top;
 mod transcript;
+mod unheard;
 mod vanished;
 mod web;
 mod words;
@@ -63,8 +66,9 @@ macro_rules! every {
             save: saved_when_the_last_client_is_gone, saved_at_the_end;
             overflow: the_queue_overflows;
             scarce: few_descriptors_at_rest;
-            injected: interrupted_calls, calls_that_would_block;
+            injected: interrupted_calls, calls_that_would_block, a_wait_without_memory;
             vanished: who_vanished_is_asked_for, replies_to_who_vanished;
+            drained: a_restart_loses_no_request, a_hand_over_loses_no_request;
             handover: no_request_fails, who_is_inside_stays;
             web: the_same_answers, no_line_of_the_log_is_lost;
             status: counts_agree_with_what_was_served;
@@ -81,6 +85,7 @@ macro_rules! waits {
                 great_replies, a_line_too_long, bye, patience_with_the_silent, the_world_ticks,
                 bytes_for_another_session;
             stock: course_clients, an_overlong_line, a_big_book;
+            budget: a_pause_is_no_end, a_shortage_costs_the_silent;
             slow: a_reader_that_never_reads, a_slow_reader_gets_every_byte,
                 who_takes_too_little_is_cut_off, the_idle_are_sent_home;
             term: a_deaf_client_is_cut_when_forced;
@@ -104,7 +109,7 @@ macro_rules! crowd {
 macro_rules! loops {
     ($arm:ident) => {
         tests! { $arm,
-            scarce: descriptors_run_out, the_limit_opens_an_eighth_below,
+            scarce: descriptors_run_out, files_have_descriptors, the_limit_opens_an_eighth_below,
                 the_limit_holds_for_all_workers;
             caged: a_deaf_crowd_in_little_memory, a_deaf_crowd_in_a_cage;
         }
@@ -136,6 +141,7 @@ macro_rules! foreign {
 macro_rules! office {
     ($arm:ident) => {
         tests! { $arm,
+            unheard: an_unwritable_output_costs_nothing;
             status: orders_are_obeyed, a_log_that_is_moved_loses_no_line, settings_are_reloaded,
                 the_end_is_heard_behind_a_fork;
         }
@@ -166,7 +172,10 @@ macro_rules! hoard {
 /// Arms whose workers have one client at a time.
 macro_rules! blocking {
     ($arm:ident) => {
-        tests! { $arm, scarce: descriptors_are_taken_away; }
+        tests! { $arm,
+            scarce: descriptors_are_taken_away;
+            web: the_silent_make_room;
+        }
     };
 }
 
@@ -189,6 +198,7 @@ macro_rules! rare {
             probe: random_scripts;
             storm: reset_storm;
             crash: supervisor_killed;
+            drained: a_restart_loses_no_request, a_hand_over_loses_no_request;
             term: stopped_under_load, the_second_signal_forces, the_drain_has_an_end;
             overflow: the_queue_overflows;
             injected: interrupted_calls, calls_that_would_block;

@@ -58,6 +58,30 @@ pub fn descriptors_run_out(arm: &Arm) {
     assert!(server.stop().err.contains("0 workers replaced"));
 }
 
+/// Silent connections take what descriptors they can; files are served beside them all the same.
+pub fn files_have_descriptors(arm: &Arm) {
+    let folder = Folder::new();
+    let file = folder.file("a.txt", "0123456789");
+    let root = file.parent().and_then(|root| root.to_str()).expect("a temporary path is text");
+    let shell = ["sh", "-c", "ulimit -n 128; exec \"$0\" \"$@\""];
+    let server = Plan::new(arm, "http").with(&[root]).behind(&shell).start();
+    let mut early = server.client();
+    let ask = |client: &mut Client| {
+        client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+        let head = std::iter::repeat_with(|| client.line()).take_while(|line| line.len() > 1);
+        let head: Vec<String> = head.collect();
+        assert!(head[0].starts_with("HTTP/1.1 200 OK"), "{head:?}");
+        assert_eq!(client.exact(10), b"0123456789");
+    };
+    ask(&mut early);
+    let crowd: Vec<Client> = (0..300).map(|_| server.client()).collect();
+    std::thread::sleep(ms(100));
+    (0..50).for_each(|_| ask(&mut early));
+    drop(crowd);
+    drop(early);
+    server.stop();
+}
+
 /// Sets the limit on descriptors of each process of the server to the result of `most`.
 fn limit(family: &Family, most: impl Fn(Pid) -> Option<u64>) {
     // The server has raised its soft limit to the hard one, which is ours too.

@@ -429,3 +429,25 @@ pub fn foreign_clients(arm: &Arm) {
     }
     server.stop();
 }
+
+/// Slow heads take every worker. The longest silent one gives its place to a client that waits,
+/// long before the time of a head is over.
+pub fn the_silent_make_room(arm: &Arm) {
+    let folder = Folder::new();
+    let more = ["--head-time", "200s", "--max-connections", "2"];
+    // Where each connection gets a worker, the limit makes them few.
+    let few = if arm.crowd > 100 { &more[..] } else { &more[..2] };
+    let server = serve(arm, &site(&folder), few);
+    let begun: Vec<Client> = (0..arm.crowd.min(16))
+        .map(|_| {
+            let mut client = server.client();
+            client.send("GET / HTTP/1.1\r\nX");
+            client
+        })
+        .collect();
+    let mut waiting = server.client();
+    waiting.send(get("/plaintext", "Connection: close\r\n"));
+    assert_eq!(body(&mut waiting), b"Hello, World!");
+    drop(begun);
+    server.stop();
+}

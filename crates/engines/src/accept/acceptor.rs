@@ -26,7 +26,7 @@ pub fn serve<S: Service>(
     let mut admission = Admission::new(usize::MAX);
     let mut accepted = 0;
     context.ready();
-    while context.phase() <= Phase::Ready {
+    while context.phase() <= Phase::Ready || !context.is_over() {
         let now = context.now();
         context.turn(now);
         context.rest(Doing::Waiting);

@@ -113,6 +113,10 @@ impl AcceptSource for Inbox<'_> {
         true
     }
 
+    fn is_filled(&self) -> bool {
+        !self.lane.buffer.is_empty()
+    }
+
     fn is_over(&self) -> bool {
         // The order matters: an acceptor that is gone puts no more in.
         self.acceptor.state() == SlotState::Gone && self.lane.buffer.is_empty()

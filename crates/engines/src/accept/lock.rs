@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use memory::{Board, Lock, Padded, Phase, Region};
+use memory::{Board, Lock, Padded, Region};
 use seam::{BadSeed, Share, WorkerId};
 use sys::socket;
 
@@ -63,8 +63,8 @@ impl AcceptSource for Listener<'_> {
 
     fn take(&self, wait: bool) -> io::Result<Arrival> {
         let _turn = self.lock.lock(self.me);
-        if self.board.phase() > Phase::Ready {
-            // The server began to drain while we waited for the lock.
+        if !self.board.accepts() {
+            // The server began to leave while we waited for the lock.
             return Err(io::ErrorKind::WouldBlock.into());
         }
         socket::accept(self.listener, !wait)

@@ -1,6 +1,8 @@
 //! One connection, as every loop keeps it: the session, its socket, and its peer's pace.
 
+use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use memory::Phase;
 use seam::{Closed, Conn, Cx, Instant, Service};
@@ -8,7 +10,8 @@ use sys::socket;
 
 use super::pace::{Pace, Taking};
 use crate::context::WorkerContext;
-use crate::limits::LINGER;
+use crate::limits::{HELD_FREE, LINGER, LINGER_DRAINED, RECEIVE_BYTES};
+use crate::say::say;
 
 /// A session and its socket; `X` is the additional record that one kind of loop needs.
 pub struct Connection<S: Service, X> {
@@ -24,6 +27,10 @@ pub struct Connection<S: Service, X> {
     pub linger: Option<Instant>,
     /// The peer has stopped sending.
     pub ended: bool,
+    /// The bytes of memory that it was counted to hold.
+    held: usize,
+    /// It does not receive because memory is short.
+    gated: bool,
     pub x: X,
 }
 
@@ -36,6 +43,17 @@ pub enum Overdue {
     Stalled,
     /// The peer does not stop sending: cut it off.
     Lingering,
+    /// Memory is short, and this connection is of least use: cut it off.
+    Shed,
+    /// Memory was short, and the connection may receive again.
+    Resumed,
+}
+
+impl Overdue {
+    /// The reason of a connection that is cut off.
+    pub fn closed(self) -> Closed {
+        if self == Overdue::Shed { Closed::Shed } else { Closed::Stalled }
+    }
 }
 
 impl<S: Service, X> Connection<S, X> {
@@ -49,6 +67,8 @@ impl<S: Service, X> Connection<S, X> {
             pace: Pace::new(),
             linger: None,
             ended: false,
+            held: 0,
+            gated: false,
             x,
         }
     }
@@ -74,12 +94,54 @@ impl<S: Service, X> Connection<S, X> {
         context.slot().bytes_out.add(bytes as u64);
     }
 
+    /// Counts the memory that the connection holds; returns whether it may receive. While memory is
+    /// short, a connection that holds much may not.
+    #[inline]
+    pub fn may_receive(&mut self, context: &WorkerContext<'_, S>, now: Instant) -> bool {
+        let held = self.conn.held();
+        if held != self.held {
+            context.hold(std::mem::replace(&mut self.held, held), held, now);
+        }
+        self.gated = held > HELD_FREE && context.board.is_short();
+        !self.gated
+    }
+
+    /// Whether it holds more than a connection may while memory is short.
+    pub fn holds_much(&self) -> bool {
+        self.held > HELD_FREE
+    }
+
+    /// Counts a connection that is closed because memory is short, if it is one.
+    pub fn is_shed(&self, context: &WorkerContext<'_, S>, now: Instant) -> bool {
+        if !self.holds_much() || !context.board.is_short() {
+            return false;
+        }
+        context.board.judge_memory(now.ns());
+        let still = now.since(self.active);
+        let still_ms = u64::try_from(still.as_millis()).unwrap_or(u64::MAX);
+        if !context.board.is_least_useful(self.held, still_ms, now.ns()) {
+            return false;
+        }
+        let slot = context.slot();
+        if slot.shed.read() == 0 {
+            say!(
+                "memory is short: connections hold {} of {} bytes (--memory-max); closing those of \
+                 least use, first one of {} bytes that was still for {still_ms} ms",
+                context.board.held_total(),
+                context.board.settings().memory_max(),
+                self.held
+            );
+        }
+        slot.shed.add(1);
+        true
+    }
+
     /// Whether the connection is overdue at `now`.
     pub fn overdue(&mut self, context: &WorkerContext<'_, S>, now: Instant) -> Option<Overdue> {
         let owes = !self.conn.out().is_empty();
         let mut slow = false;
         if owes {
-            match self.pace.look(&self.fd, now, context.knobs) {
+            match self.pace.look(&self.fd, now, context.pace()) {
                 Taking::Some => self.active = now,
                 Taking::Nothing => {}
                 Taking::TooLittle => slow = true,
@@ -88,7 +150,11 @@ impl<S: Service, X> Connection<S, X> {
             self.pace.rest();
         }
         let still = now.since(self.active);
-        if self.linger.is_some_and(|until| until <= now) {
+        if self.is_shed(context, now) {
+            Some(Overdue::Shed)
+        } else if self.gated && !context.board.is_short() {
+            Some(Overdue::Resumed)
+        } else if self.linger.is_some() && self.has_lingered(now, context.phase()) {
             Some(Overdue::Lingering)
         } else if slow || (owes && still >= context.write_stall()) {
             Some(Overdue::Stalled)
@@ -118,18 +184,70 @@ impl<S: Service, X> Connection<S, X> {
         true
     }
 
-    /// Makes the close of a stalled connection a reset, because the kernel would keep its output
-    /// for minutes.
+    /// Whether a lingering connection has lingered long enough. While the server drains that is
+    /// shorter, once the peer's kernel has everything.
+    pub fn has_lingered(&self, now: Instant, phase: Phase) -> bool {
+        let left = self.linger.map_or(Duration::ZERO, |until| until.since(now));
+        let is_drained = phase >= Phase::Draining && left <= LINGER - LINGER_DRAINED;
+        left.is_zero() || (is_drained && socket::unsent_bytes(&self.fd).unwrap_or(0) == 0)
+    }
+
+    /// The server drains: receives what has arrived, and tells the session of the drain when no
+    /// more is there. A reply of the session that ends with it leaves in one segment with the end
+    /// of output, so a peer that has the reply sees the end before it asks again.
+    pub fn last_look(
+        &mut self,
+        context: &WorkerContext<'_, S>,
+        cx: &Cx<'_, S::State>,
+        scratch: &mut Vec<u8>,
+    ) {
+        let service = context.service;
+        scratch.resize(RECEIVE_BYTES, 0);
+        while self.conn.looks() {
+            let is_over = self.ended || self.conn.is_past_call(cx.now);
+            let received = if is_over { Ok(0) } else { socket::recv_nowait(&self.fd, scratch) };
+            match received {
+                Ok(0) if is_over => self.conn.drain(service, cx),
+                Ok(0) => {
+                    self.ended = true;
+                    self.conn.eof(service, cx);
+                }
+                Ok(len) => {
+                    self.active = cx.now;
+                    context.slot().bytes_in.add(len as u64);
+                    self.conn.feed(service, cx, &scratch[..len]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.conn.drain(service, cx);
+                }
+                Err(_) => self.conn.abort(Closed::Reset),
+            }
+        }
+        if self.conn.is_closing() {
+            // Without it the end follows in a segment of its own, a moment later.
+            let _ = socket::cork(&self.fd);
+        }
+    }
+
+    /// A stalled connection is reset by its close: the kernel would keep its output for minutes.
     pub fn reset_if_stalled(&self) {
-        if self.conn.why() == Closed::Stalled {
+        if matches!(self.conn.why(), Closed::Stalled | Closed::Shed) {
             let _ = socket::set_linger_reset(&self.fd);
         }
     }
 
+    /// The connection holds no memory any more.
+    pub fn release(&mut self, context: &WorkerContext<'_, S>, now: Instant) {
+        if self.held > 0 {
+            context.hold(std::mem::take(&mut self.held), 0, now);
+        }
+    }
+
     /// Ends the session; the caller closes the descriptor.
-    pub fn close(self, service: &S, cx: &Cx<'_, S::State>) -> OwnedFd {
+    pub fn close(mut self, context: &WorkerContext<'_, S>, cx: &Cx<'_, S::State>) -> OwnedFd {
+        self.release(context, cx.now);
         self.reset_if_stalled();
-        self.conn.close(service, cx);
+        self.conn.close(context.service, cx);
         self.fd
     }
 }

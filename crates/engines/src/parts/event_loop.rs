@@ -14,8 +14,9 @@ use super::table::Table;
 use crate::context::WorkerContext;
 use crate::helpers::Helpers;
 use crate::limits::{
-    BUFFERS, LINGER, SEND_BYTES, SEND_BYTES_LONG, SWEEP_CLOSES, SWEEP_PAUSE, SWEEP_SESSIONS,
-    TURN_BYTES, WAKES,
+    BUFFERS, CLOCK_LOOK, DRAIN_LOOK, LINGER, RECEIVE_BYTES, RECEIVE_BYTES_LONG, SEND_BYTES,
+    SEND_BYTES_LONG, SHORT_LOOK, SWEEP_CLOSES, SWEEP_PAUSE, SWEEP_SESSIONS, TURN_BYTES, TURN_TIME,
+    WAKES,
 };
 
 /// A session with everything that its turn needs, looked up once.
@@ -59,8 +60,12 @@ pub struct EventLoop<'a, S: Service, X> {
     sweep_every: Duration,
     /// Bytes that were moved in this turn.
     moved: usize,
+    /// Receives in this turn.
+    receives: u32,
     next_tick: Option<Instant>,
     drained: bool,
+    /// Memory was short at the last look.
+    was_short: bool,
 }
 
 impl<'a, S: Service, X> EventLoop<'a, S, X> {
@@ -79,9 +84,11 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
             sweep_from: 0,
             sweep_every,
             moved: 0,
-            // Only one worker calls the service's tick.
+            receives: 0,
+            // One worker of all calls the service's tick.
             next_tick: context.is_first.then_some(now),
             drained: false,
+            was_short: false,
         }
     }
 
@@ -89,7 +96,13 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
     #[inline]
     pub fn begin_turn(&mut self) {
         self.now = self.context.now();
-        self.moved = 0;
+        (self.moved, self.receives) = (0, 0);
+        if self.context.board.is_short() != self.was_short {
+            self.was_short = !self.was_short;
+            self.sweep_every = sweep_every(self.context);
+            // Connections that were kept from receiving resume with the next sweep.
+            self.next_sweep = self.next_sweep.min(self.now + SHORT_LOOK);
+        }
         if self.context.turn(self.now) {
             self.admission.set_limit(self.context.sessions_max());
             self.sweep_every = sweep_every(self.context);
@@ -112,9 +125,8 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         self.context.opened(self.now);
         if self.drained {
             // The connection was on its way when the drain began.
-            let cx = self.cx(id);
             let connection = self.table.lookup(id).expect("inserted just now");
-            connection.conn.drain(self.context.service, &cx);
+            connection.conn.last_call(self.now, self.now);
         }
         self.schedule(id);
         id
@@ -123,7 +135,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
     /// Ends a session of which no operation is in flight.
     pub fn close(&mut self, id: SessionId) -> Option<OwnedFd> {
         let connection = self.table.remove(id)?;
-        let fd = connection.close(self.context.service, &self.cx(id));
+        let fd = connection.close(self.context, &self.cx(id));
         self.context.closed(self.now);
         Some(fd)
     }
@@ -146,6 +158,18 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         Some(At { connection, cx, buffers, deadlines, moved })
     }
 
+    /// The bytes that the next receive may take. A turn that lasts too long is long from here on.
+    #[inline]
+    pub fn receive_bytes(&mut self) -> usize {
+        self.receives += 1;
+        if self.receives.is_multiple_of(CLOCK_LOOK)
+            && self.context.now().since(self.now) >= TURN_TIME
+        {
+            self.moved = self.moved.max(TURN_BYTES);
+        }
+        if self.is_long() { RECEIVE_BYTES_LONG } else { RECEIVE_BYTES }
+    }
+
     /// Whether this turn has moved so much that the rest can wait.
     pub fn is_long(&self) -> bool {
         self.moved >= TURN_BYTES
@@ -154,6 +178,10 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
     /// The time that the loop may sleep; `None`: until an event.
     pub fn timeout(&self) -> Option<Duration> {
         let mut soonest = if self.table.len() > 0 { self.next_sweep } else { Instant::NEVER };
+        if self.drained {
+            // Another worker may have accepted the last connection.
+            soonest = soonest.min(self.now + DRAIN_LOOK);
+        }
         for moment in [self.deadlines.next(), self.admission.resumes_at(), self.next_tick] {
             soonest = soonest.min(moment.unwrap_or(Instant::NEVER));
         }
@@ -242,18 +270,19 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         }
     }
 
-    /// Tells every session once that the server drains, and returns all sessions.
+    /// Announces the drain to every session, once, and returns all sessions.
     pub fn drain(&mut self) -> Vec<SessionId> {
         self.stop_admitting();
         if std::mem::replace(&mut self.drained, true) {
             return Vec::new();
         }
+        self.sweep_every = DRAIN_LOOK;
+        self.next_sweep = self.next_sweep.min(self.now + DRAIN_LOOK);
         let ids = self.table.ids();
         for &id in &ids {
-            let cx = self.cx(id);
             if let Some(connection) = self.table.lookup(id) {
                 connection.conn.lend(&mut self.buffers);
-                connection.conn.drain(self.context.service, &cx);
+                connection.conn.last_call(self.now, connection.active);
             }
         }
         ids
@@ -311,6 +340,12 @@ fn prepared<S: Service, X>(context: &WorkerContext<'_, S>) -> (Table<Connection<
 
 /// The interval between two searches for overdue sessions.
 pub fn sweep_every<S: Service>(context: &WorkerContext<'_, S>) -> Duration {
+    if context.phase() >= Phase::Draining {
+        return DRAIN_LOOK;
+    }
+    if context.board.is_short() {
+        return SHORT_LOOK;
+    }
     let shortest = context.idle().min(context.write_stall()).min(LINGER);
     (shortest / 4).clamp(Duration::from_millis(20), Duration::from_secs(5))
 }

@@ -11,11 +11,6 @@ use std::time::Duration;
 use seam::Instant;
 use sys::socket;
 
-use crate::knobs::Knobs;
-
-/// The window over which the rate is measured, unless the stall time is shorter.
-const WINDOW: Duration = Duration::from_secs(5);
-
 /// A peer that was given this many bytes has taken nearly as many. From then on the kernel may hold
 /// a whole send buffer for it, so that the server sends less often. (Until then, sending a file of
 /// 10 MiB over loopback costs up to twice the CPU.)
@@ -28,7 +23,7 @@ pub enum Taking {
     Some,
     /// The peer has taken no bytes.
     Nothing,
-    /// Over the last window the peer has taken less than it must.
+    /// Over the last stall time it has taken less than it must.
     TooLittle,
 }
 
@@ -72,20 +67,20 @@ impl Pace {
         self.window = None;
     }
 
-    /// Checks how much of the waiting output the peer's kernel has acknowledged on `fd`.
-    pub fn look(&mut self, fd: impl AsFd, now: Instant, knobs: &Knobs) -> Taking {
+    /// Output waits: looks how much of it the peer's kernel has acknowledged on `fd`.
+    /// `stall` is the stall time, and `rate` the least rate in bytes a second.
+    pub fn look(&mut self, fd: impl AsFd, now: Instant, (stall, rate): (Duration, u64)) -> Taking {
         let untaken = socket::unsent_bytes(fd).unwrap_or(0) as u64;
-        self.judge(self.given.saturating_sub(untaken), now, knobs)
+        self.judge(self.given.saturating_sub(untaken), now, (stall, rate))
     }
 
-    fn judge(&mut self, taken: u64, now: Instant, knobs: &Knobs) -> Taking {
+    fn judge(&mut self, taken: u64, now: Instant, (stall, rate): (Duration, u64)) -> Taking {
         let moved = taken > std::mem::replace(&mut self.taken, taken);
         let (since, before) = *self.window.get_or_insert((now, taken));
-        let length = WINDOW.min(knobs.write_stall);
         let elapsed = now.since(since);
-        if elapsed >= length && !length.is_zero() {
+        if elapsed >= stall && !stall.is_zero() {
             self.window = Some((now, taken));
-            let least = u128::from(knobs.write_rate) * elapsed.as_millis() / 1000;
+            let least = u128::from(rate) * elapsed.as_millis() / 1000;
             if u128::from(taken - before.min(taken)) < least {
                 return Taking::TooLittle;
             }
@@ -104,21 +99,31 @@ mod tests {
 
     #[test]
     fn a_peer_must_take_its_rate_in_each_window_while_output_waits() {
-        let knobs = Knobs { write_rate: 100, ..Knobs::default() };
+        let bound = (Duration::from_secs(5), 100);
         let mut pace = Pace::new();
-        assert_eq!(pace.judge(0, at(0), &knobs), Taking::Nothing);
-        assert_eq!(pace.judge(10, at(1000), &knobs), Taking::Some);
-        assert_eq!(pace.judge(10, at(4999), &knobs), Taking::Nothing);
-        assert_eq!(pace.judge(500, at(5000), &knobs), Taking::Some, "100 a second");
-        assert_eq!(pace.judge(999, at(10_000), &knobs), Taking::TooLittle);
+        assert_eq!(pace.judge(0, at(0), bound), Taking::Nothing);
+        assert_eq!(pace.judge(10, at(1000), bound), Taking::Some);
+        assert_eq!(pace.judge(10, at(4999), bound), Taking::Nothing);
+        assert_eq!(pace.judge(500, at(5000), bound), Taking::Some, "100 a second");
+        assert_eq!(pace.judge(999, at(10_000), bound), Taking::TooLittle);
         let mut pace = Pace::new();
-        pace.judge(0, at(0), &knobs);
+        pace.judge(0, at(0), bound);
         pace.rest();
-        assert_eq!(pace.judge(0, at(60_000), &knobs), Taking::Nothing, "a rest does not count");
-        let short = Knobs { write_stall: Duration::from_millis(400), ..knobs.clone() };
-        assert_eq!(pace.judge(39, at(60_400), &short), Taking::TooLittle);
-        assert_eq!(pace.judge(79, at(60_800), &short), Taking::Some);
-        let any = Knobs { write_rate: 0, ..knobs };
-        assert_eq!(pace.judge(79, at(99_000), &any), Taking::Nothing);
+        assert_eq!(pace.judge(0, at(60_000), bound), Taking::Nothing, "a rest does not count");
+        let short = (Duration::from_millis(400), 100);
+        assert_eq!(pace.judge(39, at(60_400), short), Taking::TooLittle);
+        assert_eq!(pace.judge(79, at(60_800), short), Taking::Some);
+        assert_eq!(pace.judge(79, at(99_000), (bound.0, 0)), Taking::Nothing);
+    }
+
+    /// A peer that pauses within the stall time is not cut, however short its windows are.
+    #[test]
+    fn a_pause_shorter_than_the_stall_time_is_none() {
+        let mut pace = Pace::new();
+        let bound = (Duration::from_secs(60), 256);
+        for second in 0..59 {
+            assert_ne!(pace.judge(0, at(second * 1000), bound), Taking::TooLittle, "{second}");
+        }
+        assert_eq!(pace.judge(60 * 256, at(60_000), bound), Taking::Some);
     }
 }

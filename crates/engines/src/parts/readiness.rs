@@ -128,7 +128,9 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         loop {
             ready.clear();
             context.rest(Doing::Waiting);
-            self.poller.wait(self.timeout(), &mut ready)?;
+            if let Err(error) = self.poller.wait(self.timeout(), &mut ready) {
+                context.endure(error)?;
+            }
             self.event_loop.begin_turn();
             if self.turn(&ready)? {
                 return Ok(());
@@ -348,12 +350,15 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     /// Receives once if that is wanted and possible, then settles.
     fn advance(&mut self, id: SessionId) {
         let context = self.event_loop.context;
+        let most = self.event_loop.receive_bytes();
         let Some(At { connection, cx, buffers, moved, .. }) = self.event_loop.at(id) else {
             return;
         };
         connection.conn.lend(buffers);
-        if connection.x.readable && (connection.linger.is_some() || connection.conn.wants().read) {
-            match socket::recv_nowait(&connection.fd, &mut self.scratch) {
+        let may_receive = connection.linger.is_some()
+            || (connection.conn.wants().read && connection.may_receive(context, cx.now));
+        if connection.x.readable && may_receive {
+            match socket::recv_nowait(&connection.fd, &mut self.scratch[..most]) {
                 Ok(0) => {
                     (connection.x.readable, connection.ended) = (false, true);
                     if connection.linger.is_some() {
@@ -364,7 +369,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
                 }
                 Ok(len) => {
                     // A short read has emptied the socket (epoll(7), on stream sockets).
-                    connection.x.readable = len == RECEIVE_BYTES || connection.x.ending;
+                    connection.x.readable = len == most || connection.x.ending;
                     connection.active = cx.now;
                     *moved += len;
                     context.slot().bytes_in.add(len as u64);
@@ -384,14 +389,18 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     fn settle(&mut self, id: SessionId) {
         let context = self.event_loop.context;
         let Some(mut at) = self.event_loop.at(id) else { return };
+        if at.connection.conn.looks() {
+            at.connection.last_look(context, &at.cx, &mut self.scratch);
+        }
         send(context, &mut at, self.helpers);
         let wants = at.connection.conn.wants();
         if wants.close && at.connection.linger.is_none() && !self.part(id) {
             return;
         }
         let Some(at) = self.event_loop.at(id) else { return };
+        let may_receive = at.connection.may_receive(context, at.cx.now);
         let Connection { x, linger, fd, conn, .. } = &mut *at.connection;
-        let reads = wants.read || linger.is_some();
+        let reads = (wants.read && may_receive) || linger.is_some();
         let more = (x.readable && reads) || (wants.write && !x.blocked) || wants.job;
         if more && !x.again {
             x.again = true;
@@ -437,10 +446,11 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
                 connection.conn.shut(Closed::Idle);
                 self.settle(id);
             }
-            Overdue::Stalled => {
-                connection.conn.abort(Closed::Stalled);
+            Overdue::Stalled | Overdue::Shed => {
+                connection.conn.abort(why.closed());
                 self.close(id);
             }
+            Overdue::Resumed => self.settle(id),
             Overdue::Lingering => {
                 self.close(id);
             }

@@ -4,8 +4,8 @@
 //! Closing a listener resets the connections in its queue, whose peers may have sent requests. So
 //! the listeners are made deaf first: they drop SYN packets, which a new client takes for packet
 //! loss and sends again. Handshakes in progress get [`AT_LEAST`] to complete. The workers continue
-//! as before until the queue is empty, or until [`AT_MOST`] has passed because all workers are
-//! busy.
+//! as before until the queue is empty. Where all workers are busy, the drain begins after
+//! [`AT_MOST`], and the connections in the queue take the places of those that end.
 
 use std::time::Duration;
 
@@ -18,11 +18,12 @@ use crate::say::say;
 
 /// The time that a handshake in progress may take. The kernel does not report such handshakes, and
 /// on a busy machine the last packet waits for a core even if both ends are local.
-const AT_LEAST: Duration = Duration::from_millis(10);
-/// How long accepting the queue may take, if the drain is not shorter. A server that serves one
-/// client at a time accepts the next one only when the last has left.
-const AT_MOST: Duration = Duration::from_secs(2);
-/// The interval between two checks of the queue.
+const AT_LEAST: Duration = Duration::from_millis(20);
+/// The time that accepting the queue may take before the drain begins, if the drain is not shorter.
+const AT_MOST: Duration = Duration::from_millis(100);
+/// Stops within this time are one: `timeout` (coreutils) signals a program and then its group.
+const REPEAT: Duration = Duration::from_millis(500);
+/// The time between two looks at the queue.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// A stop in progress, while the listeners are deaf.
@@ -43,8 +44,13 @@ impl Closing {
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// Stops the server: the first call drains, the second forces.
     pub(super) fn stop(&mut self) {
+        let now = clock();
+        if self.stopped_at.is_some_and(|before| now.since(before) < REPEAT) {
+            return;
+        }
+        self.stopped_at = Some(now);
         match self.phase() {
-            Phase::Ready if self.closing.is_none() => self.close_listeners(clock()),
+            Phase::Ready if self.closing.is_none() => self.close_listeners(now),
             Phase::Starting | Phase::Leaving => self.enter(Phase::Draining, self.drain),
             Phase::Ready => {
                 self.closing = None;
@@ -78,7 +84,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             _ if self.crew.kill() => {}
             _ => {
                 say!("a worker does not end: ending the process");
-                self.save();
+                self.save_at_last();
                 self.close_handler();
                 sys::process::exit_now(1);
             }
@@ -88,12 +94,13 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// Keeps new clients out; drains as soon as the queue is empty.
     fn close_listeners(&mut self, now: Instant) {
         // A successor accepts from the same listeners.
-        let are_ours = self.successor.is_none() && !self.handed_over;
+        let are_ours = self.successor.is_none() && self.handed_over.is_none();
         let listeners = &self.common.listeners.sockets;
         if !are_ours || !listeners.iter().all(|listener| socket::deafen(listener).is_ok()) {
             self.enter(Phase::Draining, self.drain);
             return;
         }
+        self.common.board.set_deaf();
         let (from, until) = (now + AT_LEAST, now + AT_MOST.min(self.drain));
         self.closing = Some(Closing { from, until, looks_at: from.min(until) });
     }
@@ -106,9 +113,23 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
         closing.looks_at = now + LOOK;
         let Closing { from, until, .. } = *closing;
-        if now >= until || (now >= from && self.queue().length == 0) {
+        let is_empty = now >= from && self.queue().length == 0;
+        if now >= until || is_empty {
             self.closing = None;
             self.enter(Phase::Draining, self.drain);
         }
+    }
+
+    /// The last worker has left.
+    pub(super) fn finish(&mut self) {
+        let totals = self.common.board.totals();
+        (self.report.accepted, self.report.refused) = (totals.accepted, totals.refused);
+        self.report.starved = totals.enobufs;
+        let turnover = self.common.board.turnover();
+        self.report.spawned = turnover.spawned.read();
+        self.report.retired = turnover.retired.read();
+        self.report.recycled = turnover.recycled.read();
+        self.save_at_last();
+        self.common.board.advance(Phase::Done);
     }
 }

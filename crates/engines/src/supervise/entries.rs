@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use memory::Phase;
+use memory::{Phase, SlotState};
 use seam::{Instant, Service, Share, WorkerId};
 use sys::signal::Signal;
 
@@ -17,6 +17,8 @@ use crate::say::say;
 const RESPAWN_FIRST: Duration = Duration::from_millis(10);
 /// The longest such delay.
 pub(super) const RESPAWN_MAX: Duration = Duration::from_millis(800);
+/// Workers killed in a row in one place while the server starts; then it gives up.
+const KILLS_AT_START: u32 = 5;
 /// A worker that lived this long did not die of its start.
 const LIFE_MIN: Duration = Duration::from_secs(1);
 
@@ -94,7 +96,9 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         for Ended { id, end } in self.crew.reap() {
             let (common, turnover) = (self.common, self.common.board.turnover());
             let index = common.entry_of(id);
-            let was_dismissed = common.board.slot(id.slot()).is_dismissed();
+            let slot = common.board.slot(id.slot());
+            let (was_dismissed, was_ready) =
+                (slot.is_dismissed(), matches!(slot.state(), SlotState::Ready));
             let death = self.cause(index, &end, was_dismissed);
             let pid = common.board.slot(id.slot()).pid();
             match death {
@@ -139,7 +143,9 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             }
             turnover.crashed.add(1);
             common.board.slot(id.slot()).set_failed();
-            if phase == Phase::Starting {
+            // A worker that served, or that another program killed, did not fail to start.
+            let is_killed = matches!(end, End::Signal(_)) && entry.failures < KILLS_AT_START;
+            if phase == Phase::Starting && !was_ready && !is_killed {
                 say!("worker {index} {end}");
                 return Err(Fault::DiedAtStartup(index));
             }

@@ -13,6 +13,8 @@ use crate::say::say;
 
 /// The time before a failed save is tried again.
 const SAVE_RETRY: Duration = Duration::from_secs(1);
+/// Tries of the last save.
+const SAVES_LAST: usize = 3;
 /// A descriptor held in reserve: where workers are threads, their clients can take all descriptors
 /// of the process, and saving needs one.
 pub(super) struct Reserve(Option<File>);
@@ -47,9 +49,8 @@ const MFILE: i32 = 24;
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// Saves the state if that is due.
     pub(super) fn keep(&mut self, now: Instant) {
-        if self.handed_over {
-            // Two writers of one file would undo each other's work; the successor is the writer
-            // now.
+        if self.handed_over.is_some() {
+            // Two writers of one file would undo each other's work; the successor writes it.
             return;
         }
         if self.save_next.is_some_and(|moment| moment <= now) {
@@ -67,11 +68,22 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
+    /// Saves at the end, and tries again where that fails: nothing comes after it.
+    pub(super) fn save_at_last(&mut self) {
+        for _ in 0..SAVES_LAST {
+            self.save();
+            if self.report.unsaved.is_none() {
+                return;
+            }
+            std::thread::sleep(SAVE_RETRY / 10);
+        }
+    }
+
     pub(super) fn save(&mut self) {
         self.report.unsaved = None;
         self.reserve.refill();
         let state = self.common.server.state;
-        if self.handed_over || !self.store.is_changed(state) {
+        if self.handed_over.is_some() || !self.store.is_changed(state) {
             return;
         }
         let mut saved = self.store.save(state);

@@ -80,16 +80,22 @@ impl<'a, S: Service> Reception<'a, S> {
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     /// The listener, while connections are accepted.
     pub(super) fn listens(&self) -> Option<BorrowedFd<'_>> {
-        let takes = self.phase() == Phase::Ready
+        let takes = self.common.board.accepts()
+            && self.phase() != Phase::Starting
             && self.reception.as_ref().is_some_and(|reception| reception.admission.was_open());
         takes.then(|| self.common.listeners.sockets[0].as_fd())
+    }
+
+    /// Whether clients wait that the supervisor may still accept although the server drains.
+    pub(super) fn has_queue(&self) -> bool {
+        self.reception.is_some() && self.common.board.accepts() && self.queue().length > 0
     }
 
     /// Accepts up to [`ACCEPTS`] connections, and starts a worker for each.
     pub(super) fn receive(&mut self, now: Instant) {
         let Some(reception) = &mut self.reception else { return };
         reception.tick(now);
-        if self.common.board.phase() != Phase::Ready {
+        if !self.common.board.accepts() || self.phase() == Phase::Starting {
             return;
         }
         let visitors = self.entries.iter().skip(usize::from(self.common.extra.is_some()));

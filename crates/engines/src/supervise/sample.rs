@@ -11,7 +11,7 @@ use super::{Crew, Supervisor, clock};
 use crate::axes::Container;
 use crate::shape::SLOTS;
 use crate::spare::Spare;
-use crate::status::{Limits, Queue, Rates, SCHEMA, Sample, ShapeFacts, Totals, Worker};
+use crate::status::{Gauge, Limits, Queue, Rates, SCHEMA, Sample, ShapeFacts, Totals, Worker};
 
 /// The minimum length of a window; it ends when the supervisor wakes after that.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -118,8 +118,22 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             late,
             late_ns,
             events: self.event_log.events(now),
-            gauges: self.store.gauges(common.server.state),
+            gauges: self.gauges(),
         }
+    }
+
+    /// The figures of the store, and of the memory that connections hold.
+    fn gauges(&self) -> Vec<Gauge> {
+        let (common, board) = (self.common, self.common.board);
+        let mut gauges = self.store.gauges(common.server.state);
+        let shed: u64 = board.slots().map(|slot| slot.shed.read()).sum();
+        let help = "Memory that connections hold for input and output";
+        gauges.push(Gauge::now("held_bytes", help, board.held_total() as f64));
+        let help = "Memory that they may hold; 0: any";
+        gauges.push(Gauge::now("held_bytes_max", help, board.settings().memory_max() as f64));
+        let help = "Connections closed because memory was short";
+        gauges.push(Gauge::total("connections_shed", help, shed as f64));
+        gauges
     }
 
     fn worker(&self, index: usize, slot: &Slot, now: Instant) -> Worker {

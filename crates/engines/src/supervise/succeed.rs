@@ -1,26 +1,43 @@
 //! Handover to the next binary.
 
+use std::time::Duration;
+
 use memory::Phase;
 use seam::Service;
 
-use super::{Crew, Supervisor};
+use super::{Crew, Supervisor, clock};
 use crate::handover::{Handover, Outcome, Successor};
 use crate::say::say;
 
+/// The interval of looks whether a hand-over can begin.
+const LOOK: Duration = Duration::from_millis(50);
+
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    /// Starts a successor, unless there is a reason not to, which is then printed.
+    /// Starts a successor, as soon as that is possible; prints the reason if it never is.
     pub(super) fn hand_over(&mut self) {
         let common = self.common;
-        let refused = match common.server.state_fd {
-            _ if self.phase() != Phase::Ready => Err("this server is not ready, or leaves"),
-            _ if self.successor.is_some() => Err("one is being started already"),
-            _ if common.server.handover.is_some_and(Handover::is_predecessor_here) => {
-                Err("the server before has not left yet; try again when it has")
+        let refused = match (common.server.state_fd, self.handed_over) {
+            (_, Some(pid)) => {
+                Err(format!("process {pid} has taken over already; send the signal to that one"))
             }
-            None => Err("the state lies in private memory; serve with --upgradable"),
-            Some(state) => Ok(state),
+            _ if self.phase() > Phase::Ready => Err("this server stops".to_owned()),
+            _ if self.successor.is_some() => Err("one is being started already".to_owned()),
+            (None, _) => {
+                Err("the state lies in private memory; serve with --upgradable".to_owned())
+            }
+            (Some(state), _) => Ok(state),
         };
-        let started = refused.map_err(str::to_owned).and_then(|state| {
+        let is_early = self.phase() < Phase::Ready
+            || common.server.handover.is_some_and(Handover::is_predecessor_here);
+        if refused.is_ok() && is_early {
+            if self.hand_over_at.is_none() {
+                say!("the server before has not left yet; handing over when it has");
+            }
+            self.hand_over_at = Some(clock() + LOOK);
+            return;
+        }
+        self.hand_over_at = None;
+        let started = refused.and_then(|state| {
             let started = Successor::start(
                 common.epoch,
                 state,
@@ -38,12 +55,19 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
     }
 
+    /// Tries a hand-over that was asked for too early.
+    pub(super) fn retry_hand_over(&mut self) {
+        if self.hand_over_at.is_some_and(|moment| moment <= clock()) {
+            self.hand_over();
+        }
+    }
+
     /// Leaves if the successor is ready.
     pub(super) fn follow_successor(&mut self, said_something: bool) {
         let Some(successor) = self.successor.as_mut().filter(|_| said_something) else { return };
         match successor.outcome() {
             Outcome::Ready => {
-                self.handed_over = true;
+                self.handed_over = Some(successor.pid());
                 if self.phase() == Phase::Ready {
                     self.enter(Phase::Leaving, self.drain);
                 }
@@ -51,5 +75,14 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             Outcome::Failed => say!("the successor did not become ready; serving on"),
         }
         self.successor = None;
+    }
+
+    /// Tells a predecessor that it may leave.
+    pub(super) fn say_ready(&self) {
+        if let Some(handover) = self.common.server.handover
+            && let Err(error) = handover.say_ready()
+        {
+            say!("the server before is gone already: {error}");
+        }
     }
 }

@@ -16,9 +16,10 @@ use sys::socket;
 use crate::accept::Arrival;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
-use crate::limits::{BLOCKING_BUFFERS, RECEIVE_BYTES, WAIT};
+use crate::limits::{BLOCKING_BUFFERS, RECEIVE_BYTES, SHORT_LOOK, WAIT};
 use crate::parts::admission::{Admission, Attempt};
 use crate::parts::connection::Connection;
+use crate::parts::crowd::Crowd;
 use crate::parts::pace::Taking;
 use crate::parts::transmit::{Wait, transmit};
 
@@ -99,6 +100,7 @@ struct Turn<'a, 'd, S: Service> {
     look: Instant,
     /// The socket's receive timeout, if it is not [`WAIT`].
     timeout: Duration,
+    crowd: Crowd,
 }
 
 impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
@@ -109,7 +111,8 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         let conn = Conn::open(context.service, &context.cx(now, id), peer, &mut kept.buffers);
         context.opened(now);
         let connection = Connection::new(conn, fd, now, id);
-        Turn { context, kept, connection, now, look: now, timeout: WAIT }
+        let crowd = Crowd::default();
+        Turn { context, kept, connection, now, look: now, timeout: WAIT, crowd }
     }
 
     fn run(mut self) {
@@ -122,11 +125,11 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
             }
             match self.context.phase() {
                 Phase::Starting | Phase::Ready | Phase::Leaving => {}
-                Phase::Draining => self.connection.conn.drain(self.context.service, &self.cx()),
+                Phase::Draining => self.connection.conn.last_call(self.now, self.connection.active),
                 Phase::Forced | Phase::Done => self.connection.conn.abort(Closed::Forced),
             }
             let wants = self.connection.conn.wants();
-            if wants.close || wants.write || wants.job {
+            if wants.close || wants.write || wants.job || wants.look {
                 continue;
             }
             self.wait(wants.read, wants.wake);
@@ -143,15 +146,25 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         self.connection.conn.lend(&mut self.kept.buffers);
         let soonest = [wake, self.kept.next_tick].into_iter().flatten().min();
         let timeout = soonest.map_or(WAIT, |moment| moment.since(self.now).min(WAIT));
-        if read {
+        if !self.connection.may_receive(self.context, self.now) {
+            std::thread::sleep(SHORT_LOOK.min(timeout));
+            self.now = self.context.now();
+            self.shed();
+        } else if read {
             self.receive(timeout);
+            self.shed();
         } else {
             std::thread::sleep(timeout);
             self.now = self.context.now();
         }
         self.kept.tick(self.context, self.now);
         self.connection.conn.deadline(self.context.service, &self.cx());
-        if self.now.since(self.connection.active) >= self.context.idle() {
+        let silence = self.now.since(self.connection.active);
+        // Only a service that bounds its clients' time says that their silence can end.
+        let must_leave = wake.is_some()
+            && silence >= WAIT
+            && self.crowd.must_leave(self.context.is_awaited(), silence, self.now);
+        if must_leave || silence >= self.context.idle() {
             self.connection.conn.shut(Closed::Idle);
         }
     }
@@ -196,6 +209,10 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
                 self.connection.conn.outcome(self.context.service, &self.cx(), outcome);
                 continue;
             }
+            if self.connection.conn.looks() {
+                self.connection.last_look(self.context, &cx, &mut self.kept.scratch);
+                continue;
+            }
             if self.connection.conn.out().waiting() == 0 {
                 self.connection.pace.rest();
                 return;
@@ -221,18 +238,26 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         }
     }
 
-    /// Waits, because the peer does not take all output at once, unless it takes too little or the
-    /// server is forced.
+    /// Ends the session if memory is short and it is of least use.
+    fn shed(&mut self) {
+        if self.connection.is_shed(self.context, self.now) {
+            self.connection.conn.abort(Closed::Shed);
+        }
+    }
+
+    /// The peer does not take all output at once: waits, unless it takes too little or the server
+    /// is forced.
     fn endure(&mut self) {
         self.now = self.context.now();
         if self.context.phase() >= Phase::Forced {
             self.connection.conn.abort(Closed::Forced);
         }
+        self.shed();
         if self.now < self.look {
             return;
         }
         self.look = self.now + WAIT.min(self.context.write_stall() / 4);
-        match self.connection.pace.look(&self.connection.fd, self.now, self.context.knobs) {
+        match self.connection.pace.look(&self.connection.fd, self.now, self.context.pace()) {
             Taking::Some => self.connection.active = self.now,
             Taking::Nothing
                 if self.now.since(self.connection.active) < self.context.write_stall() => {}
@@ -251,7 +276,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         let cx = self.cx();
         // The socket stays open until the end is counted: a client that sees the close may look at
         // the counts.
-        let fd = self.connection.close(self.context.service, &cx);
+        let fd = self.connection.close(self.context, &cx);
         self.context.closed(self.now);
         drop(fd);
     }
@@ -259,8 +284,10 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
     /// Receives and drops input until the peer stops sending or its time is over.
     fn linger(&mut self) {
         self.context.rest(Doing::Closing);
-        let until = self.connection.linger.unwrap_or(self.now);
-        while self.context.now() < until && self.context.phase() < Phase::Forced {
+        let lingers = |phase| {
+            phase < Phase::Forced && !self.connection.has_lingered(self.context.now(), phase)
+        };
+        while lingers(self.context.phase()) {
             match socket::recv_into(&self.connection.fd, &mut self.kept.scratch) {
                 Ok(0) => return,
                 Ok(_) => {}

@@ -22,15 +22,13 @@ use self::parking::{Connection, Parked, ParkedConnections, Ready};
 use crate::container::Member;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
-use crate::limits::{BLOCKING_BUFFERS, RECEIVE_BYTES};
+use crate::limits::{BLOCKING_BUFFERS, DRAIN_LOOK, LINGER_RECEIVES, RECEIVE_BYTES, SHORT_LOOK};
 use crate::parts::pace::Taking;
 use crate::parts::transmit::{Wait, transmit};
 use crate::wait::Mechanism;
 
 /// The interval between two checks of a peer that takes no output.
 const LOOK: Duration = Duration::from_secs(2);
-/// The number of receives in a row from a peer that should stop sending.
-const LINGER_RECEIVES: usize = 16;
 
 impl<S: Service> Mechanism<S> for ParkedConnections<S> {
     fn serve(&self, context: &WorkerContext<'_, S>, member: Member) -> Result<(), Fault> {
@@ -85,7 +83,6 @@ fn serve<S: Service>(
     }
 }
 
-/// A worker.
 struct Worker<'a, 'd, S: Service> {
     context: &'a WorkerContext<'d, S>,
     parking: &'a ParkedConnections<S>,
@@ -130,8 +127,10 @@ impl<'a, S: Service> Worker<'a, '_, S> {
     fn check(&mut self, connection: &mut Connection<S>, moved: bool) {
         let cx = self.cx(connection.x.id);
         connection.conn.deadline(self.context.service, &cx);
-        if connection.x.blocked {
-            match connection.pace.look(&connection.fd, self.now, self.context.knobs) {
+        if connection.is_shed(self.context, self.now) {
+            connection.conn.abort(Closed::Shed);
+        } else if connection.x.blocked {
+            match connection.pace.look(&connection.fd, self.now, self.context.pace()) {
                 Taking::Some => connection.active = self.now,
                 Taking::Nothing
                     if self.now.since(connection.active) < self.context.write_stall() => {}
@@ -153,8 +152,7 @@ impl<'a, S: Service> Worker<'a, '_, S> {
                 Phase::Starting | Phase::Ready | Phase::Leaving => {}
                 Phase::Draining => {
                     connection.x.drained = true;
-                    let cx = self.cx(connection.x.id);
-                    connection.conn.drain(self.context.service, &cx);
+                    connection.conn.last_call(self.now, connection.active);
                 }
                 Phase::Forced | Phase::Done => connection.conn.abort(Closed::Forced),
             }
@@ -162,10 +160,11 @@ impl<'a, S: Service> Worker<'a, '_, S> {
             if wants.close {
                 return self.part(connection);
             }
-            if wants.job || (wants.write && !connection.x.blocked) {
+            if wants.job || wants.look || (wants.write && !connection.x.blocked) {
                 continue;
             }
-            if !readable || !wants.read {
+            let may_receive = connection.may_receive(self.context, self.now);
+            if !readable || !wants.read || !may_receive {
                 return self.park(connection);
             }
             readable = self.receive(&mut connection);
@@ -215,6 +214,11 @@ impl<'a, S: Service> Worker<'a, '_, S> {
                 connection.conn.outcome(self.context.service, &cx, outcome);
                 continue;
             }
+            if connection.conn.looks() {
+                let cx = self.cx(connection.x.id);
+                connection.last_look(self.context, &cx, &mut self.scratch);
+                continue;
+            }
             if connection.conn.out().waiting() == 0 {
                 connection.pace.rest();
                 return;
@@ -239,16 +243,18 @@ impl<'a, S: Service> Worker<'a, '_, S> {
     fn park(&mut self, mut connection: Box<Connection<S>>) {
         connection.conn.reclaim(&mut self.buffers);
         let wants = connection.conn.wants();
+        let is_gated = !connection.may_receive(self.context, self.now);
         let still = match (connection.linger, connection.x.blocked) {
-            (Some(until), _) => until,
+            (Some(until), _) if self.context.phase() < Phase::Draining => until,
+            (Some(_), _) => self.now + DRAIN_LOOK,
             (None, false) => connection.active + self.context.idle(),
-            // The interval is shorter than the stall time, because a peer can be too slow without
-            // being stalled.
+            // Shorter than the stall time, because a peer can be too slow without being stalled.
             (None, true) => self.now + LOOK.min(self.context.write_stall() / 4),
         };
-        connection.scheduled = still.min(wants.wake.unwrap_or(Instant::NEVER));
+        let looked_at = if is_gated { self.now + SHORT_LOOK } else { Instant::NEVER };
+        connection.scheduled = still.min(wants.wake.unwrap_or(Instant::NEVER)).min(looked_at);
         let interest = Interest {
-            read: connection.linger.is_some() || wants.read,
+            read: connection.linger.is_some() || (wants.read && !is_gated),
             write: connection.x.blocked,
             oneshot: true,
             ..Interest::NONE
@@ -270,8 +276,8 @@ impl<'a, S: Service> Worker<'a, '_, S> {
 
     /// Receives and drops what a peer sends while its connection lingers.
     fn drop_input(&mut self, connection: Box<Connection<S>>) {
-        let over = connection.linger.is_none_or(|until| until <= self.now);
-        if over || self.context.phase() >= Phase::Forced {
+        let phase = self.context.phase();
+        if phase >= Phase::Forced || connection.has_lingered(self.now, phase) {
             return self.finish(*connection);
         }
         for _ in 0..LINGER_RECEIVES {
@@ -287,7 +293,7 @@ impl<'a, S: Service> Worker<'a, '_, S> {
     fn finish(&mut self, mut connection: Connection<S>) {
         connection.conn.reclaim(&mut self.buffers);
         let id = connection.x.id;
-        drop(connection.close(self.context.service, &self.cx(id)));
+        drop(connection.close(self.context, &self.cx(id)));
         self.parking.end(id);
     }
 }

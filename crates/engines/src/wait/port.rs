@@ -80,6 +80,8 @@ pub(super) struct PortThread<'a, 'd, S: Service> {
     /// Buffers that have been read.
     read: Vec<Filled>,
     found: Vec<Completion>,
+    /// For receives by a call, while the server drains.
+    scratch: Vec<u8>,
 }
 
 impl<S: Service> Mechanism<S> for CompletionPort<S> {
@@ -113,6 +115,7 @@ fn serve<S: Service>(
         inbox: Vec::new(),
         read: Vec::new(),
         found: Vec::new(),
+        scratch: Vec::new(),
     };
     context.ready();
     let lived = catch_unwind(AssertUnwindSafe(|| thread.live()));

@@ -71,6 +71,8 @@ struct Loop<'a, S: Service> {
     /// Sessions that have more of a file to send than a turn allows.
     again: VecDeque<SessionId>,
     accepting: Accepting,
+    /// For receives by a call, while the server drains.
+    scratch: Vec<u8>,
 }
 
 /// Serves until the server drains.
@@ -89,8 +91,9 @@ pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
     helpers::with(context, |helpers| {
         let (event_loop, dirty, receive) = (EventLoop::new(context), Vec::new(), tactics.receive());
         let again = VecDeque::new();
+        let scratch = Vec::new();
         let mut this =
-            Loop { event_loop, ring, helpers, tactics, receive, dirty, again, accepting };
+            Loop { event_loop, ring, helpers, tactics, receive, dirty, again, accepting, scratch };
         this.run().map_err(Fault::Wait)
     })
 }
@@ -220,6 +223,14 @@ impl<S: Service> Loop<'_, S> {
     fn settle(&mut self, id: SessionId) {
         let Some(connection) = self.event_loop.table.lookup(id) else { return };
         connection.x.dirty = false;
+        if connection.conn.looks() {
+            if !receive::release(connection, || &mut self.ring) {
+                return;
+            }
+            let (context, cx) = (self.event_loop.context, self.event_loop.cx(id));
+            let Some(connection) = self.event_loop.table.lookup(id) else { return };
+            connection.last_look(context, &cx, &mut self.scratch);
+        }
         self.send(id);
         let Some(connection) = self.event_loop.table.lookup(id) else { return };
         if let Some(job) = connection.conn.take_job() {
@@ -231,7 +242,9 @@ impl<S: Service> Loop<'_, S> {
         }
         let Some(connection) = self.event_loop.table.lookup(id) else { return };
         connection.conn.reclaim(&mut self.event_loop.buffers);
-        let reads = wants.read || (connection.linger.is_some() && !connection.ended);
+        let may_receive = connection.may_receive(self.event_loop.context, self.event_loop.now);
+        let reads =
+            (wants.read && may_receive) || (connection.linger.is_some() && !connection.ended);
         receive::follow(connection, id, (reads, wants.close), self.receive, || &mut self.ring);
         self.event_loop.schedule(id);
     }

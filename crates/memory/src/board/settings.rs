@@ -10,6 +10,7 @@ pub struct Settings {
     idle_ns: AtomicU64,
     write_stall_ns: AtomicU64,
     sessions_max: AtomicU64,
+    memory_max: AtomicU64,
 }
 
 impl Settings {
@@ -32,6 +33,18 @@ impl Settings {
     #[must_use]
     pub fn sessions_max(&self) -> usize {
         self.sessions_max.load(Ordering::Relaxed) as usize
+    }
+
+    /// The memory that all connections may hold, in bytes.
+    #[inline]
+    #[must_use]
+    pub fn memory_max(&self) -> u64 {
+        self.memory_max.load(Ordering::Relaxed)
+    }
+
+    /// Sets the memory that all connections may hold, in bytes.
+    pub fn set_memory_max(&self, bytes: u64) {
+        self.memory_max.store(bytes, Ordering::Relaxed);
     }
 
     /// Sets both times.

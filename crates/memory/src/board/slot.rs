@@ -167,6 +167,11 @@ pub struct Slot {
     pub pushes_dropped: Tally,
     /// Connections that it attends to now but that belong to another slot.
     pub serving: Tally,
+    /// Bytes that connections hold, by the changes that this worker made: where workers share
+    /// connections, only the sum over all slots is a number of bytes.
+    pub held: Tally,
+    /// Connections that were closed because memory was short.
+    pub shed: Tally,
     /// When the present worker took the slot, on `sys::clock`'s clock.
     pub since_ns: Tally,
     /// The sum of all recorded lateness.
@@ -198,6 +203,7 @@ impl Slot {
     pub(super) fn take(&self, worker: WorkerId, pid: Pid) {
         self.open.set(0);
         self.serving.set(0);
+        self.held.set(0);
         self.beat_ns.set(0);
         self.since_ns.set(sys::clock::now_ns());
         self.dismissed.store(0, Ordering::Relaxed);

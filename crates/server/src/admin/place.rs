@@ -78,7 +78,9 @@ pub fn open(
         None => match usual() {
             Ok(door) => Ok(Some(door)),
             Err(reason) => {
-                eprintln!("without administration: {reason}; say --admin PATH, or --admin none");
+                engines::say!(
+                    "without administration: {reason}; say --admin PATH, or --admin none"
+                );
                 Ok(None)
             }
         },
@@ -99,7 +101,7 @@ fn at_address(
     match Door::at_address(address) {
         Ok(door) => Ok(Some(door)),
         Err(error) if is_successor && error.kind() == io::ErrorKind::AddrInUse => {
-            eprintln!("without administration: the predecessor has {address} until it leaves");
+            engines::say!("without administration: the predecessor has {address} until it leaves");
             Ok(None)
         }
         Err(error) => Err(format!("cannot open the administration at {address}: {error}")),

@@ -7,8 +7,8 @@ use wire::http::{Bad, Body, Chunked};
 
 use super::options::Options;
 
-/// The longest pause of a body, however fast it arrived before.
-const REST_MAX: Duration = Duration::from_secs(30);
+/// The longest pause of a body, however fast it was before.
+const REST_MAX: Duration = Duration::from_secs(60);
 
 /// An incomplete body.
 #[derive(Debug)]
@@ -91,6 +91,11 @@ impl RequestBody {
         let earned = Duration::from_millis(self.got * 1000 / options.body_rate.max(1));
         let rested = self.latest + REST_MAX;
         (self.began + options.body_grace + earned).min(rested)
+    }
+
+    /// The memory that the kept bytes take, in bytes.
+    pub fn kept_len(&self) -> usize {
+        self.kept.as_ref().map_or(0, Vec::capacity)
     }
 
     /// The kept bytes.

@@ -127,6 +127,6 @@ fn unanswered(why: Closed) -> u16 {
         Closed::Reset | Closed::Service => CLIENT_LEFT,
         Closed::Idle | Closed::Stalled => 408,
         Closed::Overlong => 431,
-        Closed::Forced => 503,
+        Closed::Shed | Closed::Forced => 503,
     }
 }

@@ -74,7 +74,7 @@ impl Default for Options {
             body_max: 1 << 20,
             head_time: Duration::from_secs(10),
             keep_alive: Duration::from_secs(15),
-            body_grace: Duration::from_secs(5),
+            body_grace: Duration::from_secs(60),
             body_rate: 256,
             record: None,
             wall: (Instant::ZERO, 0),

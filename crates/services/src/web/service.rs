@@ -260,12 +260,14 @@ impl<B: Platform> Web<B> {
     ) -> (usize, Option<Next<B::File>>) {
         match body.1.feed(bytes, cx.now) {
             Ok((used, false)) => {
+                out.note_kept(body.1.kept_len());
                 session.stage = Stage::Body(body);
                 (used, None)
             }
             Ok((used, true)) => {
                 let (mut dispatch, incoming) = *body;
                 dispatch.context.mode.keep_alive &= !session.last;
+                out.note_kept(0);
                 (used, Some(self.act(cx, session, dispatch, &incoming.into_kept(), out)))
             }
             Err(BodyError::TooLong) => (0, Some(self.too_long(cx, session, body.0, out))),

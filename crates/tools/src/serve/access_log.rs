@@ -97,7 +97,9 @@ impl StateStore<Journal> for AccessLog {
             let dropped = journal.take(&mut self.lines);
             self.dropped += dropped;
             if dropped > 0 {
-                eprintln!("the access log has a gap of {dropped} lines: requests came too fast");
+                engines::say!(
+                    "the access log has a gap of {dropped} lines: requests came too fast"
+                );
             }
         }
         self.write().map_err(|error| {

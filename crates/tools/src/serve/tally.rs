@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engines::StateStore;
+use engines::{StateStore, say};
 
 /// Prints the counts of `N` reasons that the state `S` holds, and keeps nothing.
 pub struct CloseTally<S, const N: usize> {
@@ -38,7 +38,7 @@ impl<S, const N: usize> StateStore<S> for CloseTally<S, N> {
     }
 
     fn save(&mut self, state: &S) -> Result<(), String> {
-        self.news(state).iter().for_each(|sentence| eprintln!("{sentence}"));
+        self.news(state).iter().for_each(|sentence| say!("{sentence}"));
         Ok(())
     }
 

@@ -116,6 +116,12 @@ impl<'a> Plan<'a> {
         (Server { server, workers, posts: entries, descriptors }, ready)
     }
 
+    /// Starts it without waiting, on this port.
+    #[track_caller]
+    pub fn launch(self, port: u16) -> Process {
+        Process::start(&mut self.with(&["--port", &port.to_string()]).command())
+    }
+
     /// Starts a server that must end by itself, and waits for its end.
     #[track_caller]
     pub fn fail(self) -> Ended {

@@ -13,7 +13,7 @@ use sys::ready::{Interest, Ready};
 use super::parking::{self, Connection, ParkedConnections};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
-use crate::limits::{ACCEPTS, DRAIN_LOOK, EVENTS};
+use crate::limits::{ACCEPTS, DRAIN_LOOK, EVENTS, SHORT_LOOK};
 use crate::parts::admission::{Admission, Attempt};
 
 // Sessions have keys below 2^60; these are above.
@@ -80,6 +80,10 @@ impl<S: Service> Listener<'_, '_, S> {
             events.iter().for_each(|event| self.complete(event));
             (0..parking.take_ended()).for_each(|_| context.closed(self.now));
             self.follow_phase();
+            if context.board.is_short() {
+                let parked = parking.take_where(Connection::holds_much);
+                parked.into_iter().for_each(|connection| self.queue(connection, false));
+            }
             if parking.soonest() <= self.now {
                 let now = self.now;
                 let due = parking.take_where(|connection| connection.scheduled <= now);
@@ -87,7 +91,7 @@ impl<S: Service> Listener<'_, '_, S> {
             }
             self.tick();
             context.carry_out_effects();
-            if context.phase() > Phase::Ready && context.slot().open.read() == 0 {
+            if context.slot().open.read() == 0 && context.is_over() {
                 return Ok(());
             }
         }
@@ -97,6 +101,9 @@ impl<S: Service> Listener<'_, '_, S> {
         let mut soonest = self.parking.soonest();
         for moment in [self.admission.resumes_at(), self.next_tick] {
             soonest = soonest.min(moment.unwrap_or(Instant::NEVER));
+        }
+        if self.context.board.is_short() {
+            soonest = soonest.min(self.now + SHORT_LOOK);
         }
         let timeout = (soonest != Instant::NEVER).then(|| soonest.since(self.now));
         match self.context.phase() {
@@ -143,9 +150,8 @@ impl<S: Service> Listener<'_, '_, S> {
         let mut wants = false;
         for _ in 0..ACCEPTS {
             let open = context.slot().open.read() as usize;
-            wants = context.phase() <= Phase::Ready
-                && self.admission.is_open(open, self.now)
-                && parking.has_idle();
+            wants =
+                !context.is_over() && self.admission.is_open(open, self.now) && parking.has_idle();
             if !wants {
                 break;
             }
@@ -206,7 +212,7 @@ impl<S: Service> Listener<'_, '_, S> {
     fn end(&mut self, mut connection: Connection<S>, why: Closed) {
         let id = connection.x.id;
         connection.conn.abort(why);
-        connection.close(self.context.service, &self.context.cx(self.now, id));
+        connection.close(self.context, &self.context.cx(self.now, id));
         self.parking.end(id);
     }
 

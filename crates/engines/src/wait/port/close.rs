@@ -43,9 +43,10 @@ impl<S: Service> PortThread<'_, '_, S> {
         }
     }
 
-    /// Ends a session of which no operation is in flight.
-    pub(super) fn finish(&mut self, id: SessionId, connection: Connection<S>) {
+    /// The session is over, and nothing of it is in flight.
+    pub(super) fn finish(&mut self, id: SessionId, mut connection: Connection<S>) {
         let port = self.port;
+        connection.release(self.context, self.now);
         connection.reset_if_stalled();
         let Connection { conn, fd, x, .. } = connection;
         if !x.panicked {

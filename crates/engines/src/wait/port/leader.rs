@@ -9,6 +9,7 @@ use seam::{Instant, Service};
 
 use super::PortThread;
 use super::completion_port::{Message, WorkItem, lock};
+use crate::limits::SHORT_LOOK;
 use crate::parts::admission::Admission;
 use crate::parts::deadlines::Deadlines;
 use crate::parts::event_loop::sweep_every;
@@ -24,6 +25,8 @@ pub(super) struct LeaderState {
     pub inside: usize,
     pub next_tick: Option<Instant>,
     next_sweep: Instant,
+    /// Memory was short at the last look.
+    was_short: bool,
     /// The edition of the settings that the admission knows.
     edition: u32,
     /// All sessions have been told that the server drains.
@@ -41,6 +44,7 @@ impl LeaderState {
             inside: 0,
             next_tick: Some(Instant::ZERO),
             next_sweep: Instant::ZERO,
+            was_short: false,
             edition: board.edition(),
             drained: false,
             forced: false,
@@ -49,7 +53,8 @@ impl LeaderState {
 
     /// The time by which the leader must check again.
     fn soonest(&self) -> Instant {
-        let mut soonest = if self.inside > 0 { self.next_sweep } else { Instant::NEVER };
+        let is_watched = self.inside > 0 || self.drained;
+        let mut soonest = if is_watched { self.next_sweep } else { Instant::NEVER };
         for moment in [self.deadlines.next(), self.admission.resumes_at(), self.next_tick] {
             soonest = soonest.min(moment.unwrap_or(Instant::NEVER));
         }
@@ -64,6 +69,10 @@ impl<S: Service> PortThread<'_, '_, S> {
         let port = self.port;
         let mut leader = lock(&port.leader);
         self.follow_settings(&mut leader);
+        if self.context.board.is_short() != leader.was_short {
+            leader.was_short = !leader.was_short;
+            leader.next_sweep = leader.next_sweep.min(self.now + SHORT_LOOK);
+        }
         let leaves = self.follow_phase(&mut leader);
         while let Some((entry, id)) = leader.deadlines.due(self.now) {
             self.context.note_late(entry, self.now);
@@ -118,6 +127,7 @@ impl<S: Service> PortThread<'_, '_, S> {
             leader.admission.drain();
         }
         if phase >= Phase::Draining && !std::mem::replace(&mut leader.drained, true) {
+            leader.next_sweep = leader.next_sweep.min(self.now + sweep_every(self.context));
             self.post_to_all(|| Message::Drain);
         }
         if phase >= Phase::Forced && !std::mem::replace(&mut leader.forced, true) {

@@ -47,7 +47,7 @@ impl<S: Service> PortThread<'_, '_, S> {
             Message::Look => self.look(connection),
             Message::Drain => {
                 connection.conn.lend(&mut self.buffers);
-                connection.conn.drain(service, &cx);
+                connection.conn.last_call(cx.now, connection.active);
             }
             Message::Force => {
                 connection.conn.abort(Closed::Forced);
@@ -94,10 +94,12 @@ impl<S: Service> PortThread<'_, '_, S> {
         match connection.overdue(self.context, self.now) {
             None => {}
             Some(Overdue::Idle) => connection.conn.shut(Closed::Idle),
-            Some(Overdue::Stalled) => {
-                connection.conn.abort(Closed::Stalled);
+            Some(why @ (Overdue::Stalled | Overdue::Shed)) => {
+                connection.conn.abort(why.closed());
                 self.cut(connection);
             }
+            // Its step arms the receive.
+            Some(Overdue::Resumed) => {}
             Some(Overdue::Lingering) => {
                 // The peer may still read the data that the kernel holds for it; the server
                 // receives no longer.

@@ -122,6 +122,13 @@ impl<S: Service> PortThread<'_, '_, S> {
     /// Hands out the job, starts the send, then compares what the session wants with what is armed,
     /// and changes the difference. False if the session is over.
     fn settle(&mut self, id: SessionId, connection: &mut Connection<S>) -> bool {
+        if connection.conn.looks() {
+            let ring = || self.port.ring.hub();
+            if !receive::release(connection, ring) {
+                return true;
+            }
+            connection.last_look(self.context, &self.cx(id), &mut self.scratch);
+        }
         self.send(id, connection);
         if let Some(job) = connection.conn.take_job() {
             self.jobs.push((id, job));
@@ -131,7 +138,9 @@ impl<S: Service> PortThread<'_, '_, S> {
             return false;
         }
         connection.conn.reclaim(&mut self.buffers);
-        let reads = wants.read || (connection.linger.is_some() && !connection.ended);
+        let may_receive = connection.may_receive(self.context, self.now);
+        let reads =
+            (wants.read && may_receive) || (connection.linger.is_some() && !connection.ended);
         let usual = self.port.tactics.receive();
         let ring = || self.port.ring.hub();
         receive::follow(connection, id, (reads, wants.close), usual, ring);

@@ -47,10 +47,11 @@ impl<S: Service> Loop<'_, S> {
                 connection.conn.shut(Closed::Idle);
                 self.touch(id);
             }
-            Overdue::Stalled => {
-                connection.conn.abort(Closed::Stalled);
+            Overdue::Stalled | Overdue::Shed => {
+                connection.conn.abort(why.closed());
                 self.cut(id);
             }
+            Overdue::Resumed => self.touch(id),
             Overdue::Lingering => {
                 // The peer may still read the data that the kernel holds for it; the server
                 // receives no longer.

@@ -77,6 +77,20 @@ pub(in crate::wait) fn follow<S: Service, X: HasFlight, R: DerefMut<Target = Uri
     }
 }
 
+/// Stops a connection's receive, so that a call can receive; true if nothing is armed. Everything
+/// that the ring has received comes before the end of an armed receive.
+pub(in crate::wait) fn release<S: Service, X: HasFlight, R: DerefMut<Target = Uring>>(
+    connection: &mut Connection<S, X>,
+    ring: impl FnOnce() -> R,
+) -> bool {
+    let flight = connection.x.flight();
+    if let Some(armed) = flight.armed.filter(|_| !flight.stopping) {
+        flight.stopping = true;
+        ring().cancel(armed);
+    }
+    flight.armed.is_none()
+}
+
 impl<S: Service> Loop<'_, S> {
     pub(super) fn received(&mut self, id: SessionId, input: Received, more: bool, waiting: bool) {
         let cx = self.event_loop.cx(id);

@@ -1,0 +1,210 @@
+//! Stops, restarts and hand-overs beside clients that look for the end of input before each
+//! request: every request that arrived before the server ended its output is answered, on
+//! connections that wait in the queue too.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use stats::Rng;
+use sys::signal::Signal;
+
+use crate::arms::{Arm, PROCESSES_REUSEPORT};
+use crate::harness::{Folder, PATIENCE, Raise, Server, ms, soak};
+use crate::market::{book, parse};
+
+/// A request and its reply.
+type Exchange = (&'static [u8], &'static [u8]);
+/// Of the market.
+const SELL: Exchange = (b"sell 1 1\n", b"[sell] success\n");
+/// Of the probe.
+const ECHO: Exchange = (b"echo here\n", b"= here\n");
+
+/// The answered and the lost requests of a client.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    answered: u64,
+    lost: u64,
+}
+
+/// Whether the server has ended its output.
+fn is_ended(stream: &TcpStream) -> bool {
+    stream.set_nonblocking(true).expect("a socket");
+    let peeked = stream.peek(&mut [0]);
+    stream.set_nonblocking(false).expect("a socket");
+    !peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+}
+
+/// Asks on one connection until the server ends it, at most `most` times.
+fn converse(
+    address: SocketAddr,
+    (request, wanted): Exchange,
+    rng: &mut Rng,
+    (most, over): (u32, &AtomicBool),
+) -> io::Result<Count> {
+    let mut stream = TcpStream::connect_timeout(&address, ms(5000))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut count = Count::default();
+    for _ in 0..most {
+        if over.load(Ordering::Relaxed) || is_ended(&stream) {
+            break;
+        }
+        stream.write_all(request)?;
+        // The request arrived before the end of output if that is not here yet.
+        let is_late = is_ended(&stream) && stream.peek(&mut [0]).is_ok_and(|len| len == 0);
+        let mut reply = vec![0; wanted.len()];
+        match stream.read_exact(&mut reply) {
+            Ok(()) => {
+                assert_eq!(reply, wanted);
+                count.answered += 1;
+            }
+            Err(_) if is_late => break,
+            Err(error) => {
+                println!("lost after {} answers: {error}", count.answered);
+                count.lost += 1;
+                break;
+            }
+        }
+        if rng.below(4) == 0 {
+            std::thread::sleep(Duration::from_micros(rng.below(3000) as u64));
+        }
+    }
+    Ok(count)
+}
+
+/// Conversations one after the other, until `over`.
+fn ask(
+    address: SocketAddr,
+    exchange: Exchange,
+    seed: u64,
+    (most, over): (u32, &AtomicBool),
+) -> Count {
+    let (mut rng, mut all) = (Rng::new(seed), Count::default());
+    while !over.load(Ordering::Relaxed) {
+        match converse(address, exchange, &mut rng, (most, over)) {
+            Ok(Count { answered, lost }) => {
+                all.answered += answered;
+                all.lost += lost;
+            }
+            // No server listens between two of them.
+            Err(_) => std::thread::sleep(ms(1)),
+        }
+    }
+    all
+}
+
+/// A market that can be started again on the same port.
+struct Place<'a> {
+    arm: &'a Arm,
+    data: PathBuf,
+    options: &'a [&'a str],
+}
+
+impl Place<'_> {
+    #[track_caller]
+    fn start(&self, port: u16) -> Server {
+        let plan = self.arm.stock(&self.data).with(self.options);
+        plan.with(&["--port", &port.to_string()]).start()
+    }
+}
+
+/// Runs `change` beside clients of the server at `address`; returns what it returns, and the number
+/// of answered requests. No request is lost.
+#[track_caller]
+fn beside<T>(
+    arm: &Arm,
+    address: SocketAddr,
+    exchange: Exchange,
+    change: impl FnOnce() -> T,
+) -> (T, u64) {
+    let over = AtomicBool::new(false);
+    // A client of a server for one at a time lets the next one in.
+    let most = if arm.crowd == 1 { 20 } else { u32::MAX };
+    let mut all = Count::default();
+    let changed = std::thread::scope(|scope| {
+        let raise = Raise(&over);
+        let clients: Vec<_> = (0..4)
+            .map(|seed| {
+                let over = &over;
+                let most = if seed == 0 { 10 } else { most };
+                scope.spawn(move || ask(address, exchange, seed, (most, over)))
+            })
+            .collect();
+        let changed = change();
+        drop(raise);
+        for client in clients {
+            let Count { answered, lost } = client.join().expect("a client that heard replies");
+            all.answered += answered;
+            all.lost += lost;
+        }
+        changed
+    });
+    assert!(all.answered > 0, "nothing was answered");
+    assert_eq!(all.lost, 0, "lost requests of {} answered", all.answered);
+    (changed, all.answered)
+}
+
+/// The same with a market, which has every answered order in the end.
+#[track_caller]
+fn check(arm: &Arm, options: &[&str], change: impl FnOnce(Server, &Place<'_>) -> Server) {
+    let folder = Folder::new();
+    let place = Place { arm, data: folder.file("stock.txt", book(2, 1000)), options };
+    let server = place.start(0);
+    let address = server.address;
+    let (server, answered) = beside(arm, address, SELL, || change(server, &place));
+    let left = parse(&server.show()).expect("a whole book")[&1];
+    assert_eq!(left, 1000 + answered as i64);
+    server.stop();
+}
+
+/// Servers that are stopped and started again, most of them by `SIGTERM`.
+pub fn a_restart_loses_no_request(arm: &Arm) {
+    check(arm, &[], |mut server, place| {
+        let mut rng = Rng::new(7);
+        for round in 0..soak(3, 100) {
+            std::thread::sleep(ms(20 + rng.below(60) as u64));
+            let port = server.port();
+            server.signal(if round % 3 == 1 { Signal::INT } else { Signal::TERM });
+            let begin = Instant::now();
+            let ended = server.ended(PATIENCE);
+            assert_eq!(ended.code, Some(0), "{}", ended.err);
+            assert!(begin.elapsed() < ms(5000), "a stop took {:?}", begin.elapsed());
+            server = place.start(port);
+        }
+        server
+    });
+}
+
+/// Servers that hand over by `SIGUSR2`; their last connections are ended by a drain.
+pub fn a_hand_over_loses_no_request(arm: &Arm) {
+    check(arm, &["--upgradable", "--drain", "300ms"], |mut server, _| {
+        for _ in 0..soak(2, 100) {
+            std::thread::sleep(ms(50));
+            server.signal(Signal::USR2);
+            assert_eq!(server.succeeded(), Some(0), "{}", server.err());
+        }
+        server
+    });
+}
+
+/// With a listener for each worker the next server starts before the last one stops.
+#[test]
+fn overlapping_restarts_lose_no_request() {
+    let arm = &PROCESSES_REUSEPORT;
+    let mut server = arm.probe().start();
+    let port = server.port().to_string();
+    let (server, _) = beside(arm, server.address, ECHO, || {
+        for _ in 0..soak(2, 20) {
+            let next = arm.probe().with(&["--port", &port]).start();
+            assert!(next.err().contains("another server listens on"), "{}", next.err());
+            std::thread::sleep(ms(50));
+            server.stop();
+            server = next;
+        }
+        server
+    });
+    server.stop();
+}
