@@ -2,6 +2,7 @@
 
 mod progress;
 
+use crate::race::INTERRUPTED;
 use anyhow::{Context, Result};
 use document::Document;
 use museum::law::Scale;
@@ -48,7 +49,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Lists the exhibits or runs some. Exit code 1 if one could not be shown.
+/// Lists the exhibits or runs some. Exit code 1 if one could not be shown, 130 after Ctrl-C.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     let settings = Settings {
@@ -72,6 +73,15 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
+    // A tour gives each flag to the exhibits that know it.
+    let is_tour = args.exhibits.iter().any(|name| name == "all");
+    for exhibit in chosen.iter().filter(|_| !is_tour) {
+        if let [flag, ..] = museum::exhibit::ignored(*exhibit, &settings)[..] {
+            let name = exhibit.name();
+            eprintln!("roundhouse museum: {flag} changes nothing in {name}; leave it out");
+            return Ok(ExitCode::from(2));
+        }
+    }
     let stop = watch()?;
     let folder = chosen.len() > 1;
     for exhibit in chosen {
@@ -99,7 +109,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             raw.display()
         );
         if document.interrupted {
-            break;
+            return Ok(ExitCode::from(INTERRUPTED));
         }
     }
     Ok(ExitCode::SUCCESS)

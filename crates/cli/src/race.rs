@@ -6,12 +6,14 @@
 
 mod flags;
 pub mod plan;
+mod preflight;
 mod show;
 
 pub mod compare;
 pub mod report;
 
 use anyhow::{Context, Result};
+use engines::Refused;
 use lab::command::Named;
 use lab::condition::Condition;
 use lab::live::Live;
@@ -21,6 +23,7 @@ use lab::race::{Observer, Outcome};
 use lab::record::{Manifest, Recorder, Run, Sitting};
 use lab::runner::Runner;
 use load::parse::span;
+use preflight::Preflight;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -46,6 +49,10 @@ pub struct Args {
     /// `NAME=@nginx worker_processes=4` a known server with directives
     #[arg(long, value_name = "NAME=COMMAND")]
     arm: Vec<Named>,
+    /// How the market's replies end, of all arms that are engines or commands or, as NAME=FRAMING,
+    /// of one: line, fixed:8192 (the course's servers), eof; engines get the flag too
+    #[arg(long, value_name = "[NAME=]FRAMING")]
+    framing: Vec<String>,
     /// The arm that the others are divided by [default: epoll, else the first]
     #[arg(long, value_name = "NAME")]
     vs: Option<String>,
@@ -72,7 +79,8 @@ pub struct Args {
     /// Count system calls too, in runs of their own
     #[arg(long)]
     census: bool,
-    /// Exit with 99 if this is so beyond doubt, such as 'uring p99 > 1.10x epoll'
+    /// Exit with 99 if this is so beyond doubt, such as 'uring p99 > 1.10x epoll'; with 98 if there
+    /// is no result
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Condition>,
     #[command(flatten)]
@@ -82,11 +90,12 @@ pub struct Args {
     json: bool,
 }
 
-/// Exit code if a condition of `--fail-if` is met.
-const FAILED: u8 = 99;
+/// Exit code after Ctrl-C, as shells give it: 128 and the number of SIGINT.
+pub const INTERRUPTED: u8 = 130;
 
 /// Runs the race and writes the report. Exit code 1 if a reply or a balance was wrong or nothing
-/// could be measured, 99 if a condition is met.
+/// could be measured, 130 if the race was stopped, 99 if a condition is met, 98 if one has no
+/// result.
 pub fn run(args: Args) -> Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     let plan = match plan::plan(&args, &exe) {
@@ -126,11 +135,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
         page.display(),
         raw.display()
     );
-    let met = show::conditions(&outcome.run, &args.fail_if)?;
-    Ok(match (met, shown.right || (outcome.interrupted && !shown.broken)) {
-        (_, false) => ExitCode::FAILURE,
-        (true, true) => ExitCode::from(FAILED),
-        (false, true) => ExitCode::SUCCESS,
+    let demanded = show::conditions(&outcome.run, &args.fail_if)?;
+    Ok(match demanded {
+        _ if shown.broken || (!shown.right && !outcome.interrupted) => ExitCode::FAILURE,
+        _ if outcome.interrupted => ExitCode::from(INTERRUPTED),
+        Some(code) => code,
+        None => ExitCode::SUCCESS,
     })
 }
 
@@ -158,7 +168,14 @@ fn race(args: &Args, plan: &Plan, exe: &Path, stop: &Arc<AtomicBool>) -> Result<
         None => Box::new(Lines::default()),
     };
     let mut observer = live::Both(face.as_mut(), live.clone());
-    let mut outcome = lab::race::go_on(known, &mut runner, &mut recorder, &mut observer, stop)?;
+    let program = exe.display().to_string();
+    let foreign = plan.arms.iter().filter(|arm| arm.command.first() != Some(&program));
+    let foreign = foreign.map(|arm| arm.name.clone()).collect();
+    let mut preflight = Preflight::new(&mut observer, foreign, stop);
+    let mut outcome = lab::race::go_on(known, &mut runner, &mut recorder, &mut preflight, stop)?;
+    if let Some(why) = preflight.refused() {
+        return Err(Refused(why).into());
+    }
     if args.census && !outcome.interrupted {
         lab::race::census(&mut outcome.run, &mut runner, &mut recorder, &mut observer, stop)?;
     }

@@ -95,7 +95,12 @@ impl Handover {
 
     /// Whether the predecessor has not left yet.
     pub(crate) fn is_predecessor_here(&self) -> bool {
-        self.predecessor.is_some() && process::parent() == self.predecessor
+        self.predecessor().is_some()
+    }
+
+    /// The predecessor, until it has left.
+    pub fn predecessor(&self) -> Option<Pid> {
+        self.predecessor.filter(|predecessor| process::parent() == Some(*predecessor))
     }
 }
 

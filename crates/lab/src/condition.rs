@@ -3,13 +3,16 @@
 //! `ARM METRIC > FACTORx ARM [at POINT]` compares two arms block by block; `ARM METRIC > VALUE [at
 //! POINT]` compares one arm with a number that has a unit. A condition is met only if the whole
 //! interval meets it. There is a third answer: if the interval contains the limit, no conclusion is
-//! possible. A build that fails at random would be worse than one that reports this.
+//! possible. A build that fails at random would be worse than one that reports this. The fourth is
+//! a run without an interval: it has tested nothing, and no build should pass by that.
 
 use crate::metric::Metric;
+use crate::plan::Plan;
 use crate::record::Run;
 use crate::trial::Trial;
 use crate::verdict::paired;
-use stats::{Interval, compare, median, median_interval};
+use meter::histogram::BEYOND_MIN;
+use stats::{Interval, VALUES_MIN, compare, median, median_interval};
 use std::str::FromStr;
 
 /// A condition that should not be met.
@@ -39,9 +42,9 @@ pub enum Answer {
     Met,
     /// The condition is not met: the whole interval lies on the other side of the limit.
     NotMet,
-    /// The interval contains the limit, or there is no interval.
+    /// The interval contains the limit.
     Unsure,
-    /// The arm, the metric or the point has no result.
+    /// There is no interval, because trials or blocks are missing or too short.
     NoResult,
 }
 
@@ -173,18 +176,65 @@ impl Condition {
                 median(&values).map(|middle| (middle, median_interval(&values), *limit))
             }
         };
-        let point = point.to_string();
-        let Some((middle, interval, limit)) = found else {
-            return Finding { point, answer: Answer::NoResult, text: "no result".to_string() };
+        if let Some((middle, Some(interval), limit)) = found {
+            let range = self.shown(interval.low) + " to " + &self.shown(interval.high);
+            let text = format!("{} ({range})", self.shown(middle));
+            let point = point.to_string();
+            return Finding { point, answer: self.judged(interval, limit), text };
+        }
+        let text = self.missing(&run.manifest.plan, &here);
+        Finding { point: point.to_string(), answer: Answer::NoResult, text }
+    }
+
+    /// Why there is no interval, and what gives one.
+    fn missing(&self, plan: &Plan, here: &[&Trial]) -> String {
+        let arms = match &self.limit {
+            Limit::Times(_, other) => vec![self.arm.as_str(), other],
+            Limit::Value(_) => vec![self.arm.as_str()],
         };
-        let (answer, range) = match interval {
-            None => (Answer::Unsure, "no interval below six blocks".to_string()),
-            Some(interval) => (
-                self.judged(interval, limit),
-                self.shown(interval.low) + " to " + &self.shown(interval.high),
-            ),
+        let mine = |arm: &str| {
+            let mine = here.iter().filter(|trial| trial.counted && trial.arm == arm);
+            mine.copied().collect::<Vec<_>>()
         };
-        Finding { point, answer, text: format!("{} ({range})", self.shown(middle)) }
+        if let Some(arm) = arms.iter().find(|arm| !mine(arm).iter().any(|it| it.result().is_some()))
+        {
+            return format!("no trial of {arm} has measured anything");
+        }
+        let share = match self.metric {
+            Metric::P99 => Some(0.99),
+            Metric::P999 => Some(0.999),
+            _ => None,
+        };
+        let lacking = arms.iter().flat_map(|arm| mine(arm));
+        let lacking = lacking.filter(|trial| self.metric.in_trial(trial).is_none());
+        let least = lacking.filter_map(|trial| trial.result()).min_by_key(|load| load.requests);
+        if let (Some(share), Some(load)) = (share, least) {
+            let needed = (BEYOND_MIN / (1.0 - share)).round();
+            let window_ms = load.window_ns as f64 / 1e6;
+            // A fifth more, because throughput varies from trial to trial.
+            let enough_s =
+                (1.2e-2 * window_ms * needed / load.requests.max(1) as f64).ceil() / 10.0;
+            return format!(
+                "{} needs {needed:.0} requests in each trial, and one has {} in {window_ms:.0} ms; \
+                 --window {enough_s}s gives enough",
+                self.metric.key(),
+                load.requests,
+            );
+        }
+        let blocks: Vec<u32> = arms
+            .iter()
+            .map(|arm| {
+                mine(arm).iter().filter(|it| self.metric.in_trial(it).is_some()).count() as u32
+            })
+            .collect();
+        let blocks = blocks.into_iter().min().unwrap_or(0);
+        let failed = plan.blocks.saturating_sub(blocks);
+        format!(
+            "{blocks} blocks have the {}, and an interval needs {VALUES_MIN}; --blocks {} gives \
+             enough",
+            self.metric.name(),
+            VALUES_MIN as u32 + failed,
+        )
     }
 
     fn judged(&self, interval: Interval, limit: f64) -> Answer {
@@ -211,6 +261,7 @@ impl Condition {
 mod tests {
     use super::*;
     use crate::race::tests::{manifest, trial};
+    use crate::trial::Ending;
 
     fn run() -> Run {
         let mut run = Run { manifest: manifest(), ..Run::default() };
@@ -238,6 +289,37 @@ mod tests {
         check("epoll p50 >= 2us", Answer::NotMet);
         check("prefork p50 > 1ms", Answer::NoResult);
         check("uring cpu < 0.9x epoll", Answer::Met);
+    }
+
+    #[test]
+    fn a_condition_without_a_result_says_what_would_give_one() {
+        let ask = |text: &str, run: &Run| {
+            let found = text.parse::<Condition>().expect("a condition").ask(run).expect("its arms");
+            (found[0].answer, found[0].text.clone())
+        };
+        let mut short = run();
+        for trial in &mut short.trials {
+            if let Ending::Measured { load } = &mut trial.ending {
+                (load.requests, load.window_ns) = (2_500, 600_000_000);
+                (load.service.p99_ns, load.response.p99_ns) = (None, None);
+            }
+        }
+        let (answer, text) = ask("uring p99 > 1.1x epoll", &short);
+        assert_eq!(answer, Answer::NoResult);
+        assert!(text.contains("10000 requests") && text.contains("2500 in 600 ms"), "{text}");
+        assert!(text.contains("--window 2.9s"), "{text}");
+        let mut few = run();
+        few.trials.truncate(8);
+        few.manifest.plan.blocks = 4;
+        let (answer, text) = ask("uring rps > 1.1x epoll", &few);
+        assert_eq!(answer, Answer::NoResult);
+        assert!(text.contains("4 blocks have") && text.contains("--blocks 6"), "{text}");
+        few.trials.retain(|trial| trial.arm == "epoll");
+        let (answer, text) = ask("uring rps > 1.1x epoll", &few);
+        assert_eq!(
+            (answer, text.as_str()),
+            (Answer::NoResult, "no trial of uring has measured anything")
+        );
     }
 
     #[test]

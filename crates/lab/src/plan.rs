@@ -15,6 +15,11 @@ use crate::metric::Metric;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+/// The most blocks of a run: pairing them takes time that grows with their square.
+pub const BLOCKS_MAX: u32 = 10_000;
+/// The most bootstrap resamples; an interval does not change visibly beyond a few thousand.
+pub const RESAMPLES_MAX: u32 = 100_000;
+
 /// One server and its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arm {

@@ -6,7 +6,7 @@
 
 use crate::census::Census;
 use crate::machine::{Host, Placement, date_now};
-use crate::plan::{Arm, Plan, fnv1a};
+use crate::plan::{Arm, BLOCKS_MAX, Plan, RESAMPLES_MAX, fnv1a};
 use crate::trial::Trial;
 use anyhow::Context;
 use flate2::read::MultiGzDecoder;
@@ -253,29 +253,47 @@ impl Recorder {
     }
 }
 
+/// The longest line of a raw file, in bytes: a manifest with its files takes a few hundred kB.
+const LINE_MAX: u64 = 16 << 20;
+/// The longest raw file, unpacked: some hundred thousand trials of 3 kB.
+const BYTES_MAX: u64 = 1 << 30;
+
 /// Reads all runs of a raw file; the ending `.gz` marks one that gzip(1) has packed.
 ///
 /// # Errors
-/// If the file cannot be read, or a line (given by its number) does not follow this schema. A last
-/// line that a crash cut off is left out.
+/// If the file cannot be read or is too large, or a line (given by its number) does not follow this
+/// schema. A last line that a crash cut off is left out.
 pub fn read(path: &Path) -> anyhow::Result<Vec<Run>> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let packed = path.extension().is_some_and(|ending| ending == "gz");
     let text: Box<dyn Read> =
         if packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-    let lines: Result<Vec<String>, _> = BufReader::new(text).lines().collect();
-    let lines = lines.with_context(|| format!("cannot read {}", path.display()))?;
-    let mut runs: Vec<Run> = Vec::new();
-    for (at, line) in lines.iter().enumerate() {
-        let row: Row = match serde_json::from_str(line) {
+    let mut text = BufReader::new(text.take(BYTES_MAX));
+    let (mut runs, mut line): (Vec<Run>, Vec<u8>) = (Vec::new(), Vec::new());
+    for number in 1.. {
+        line.clear();
+        let read = (&mut text).take(LINE_MAX).read_until(b'\n', &mut line);
+        if read.with_context(|| format!("cannot read {}", path.display()))? == 0 {
+            break;
+        }
+        let place = || format!("{}:{number}", path.display());
+        let is_whole = line.ends_with(b"\n");
+        if !is_whole && (line.len() as u64 == LINE_MAX || text.get_ref().limit() == 0) {
+            anyhow::bail!(
+                "{}: expected lines of at most {LINE_MAX} bytes and {BYTES_MAX} in all, found more",
+                place()
+            );
+        }
+        let row: Row = match serde_json::from_slice(&line) {
             Ok(row) => row,
-            Err(why) if at + 1 == lines.len() && why.is_eof() => break,
-            Err(why) => anyhow::bail!(
-                "{}:{}: expected a manifest or a trial of {SCHEMA}: {why}",
-                path.display(),
-                at + 1
-            ),
+            Err(why) if !is_whole && why.is_eof() => break,
+            Err(why) => {
+                anyhow::bail!("{}: expected a manifest or a trial of {SCHEMA}: {why}", place())
+            }
         };
+        if let Err(why) = bounded(&row) {
+            anyhow::bail!("{}: {why}", place());
+        }
         match row {
             Row::Manifest(manifest) => {
                 runs.push(Run { manifest: *manifest, ..Run::default() });
@@ -289,11 +307,29 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Run>> {
     Ok(runs)
 }
 
+/// Refuses numbers that would make an analysis endless.
+fn bounded(row: &Row) -> Result<(), String> {
+    let check = |what: &str, found: u32, most: u32| match found <= most {
+        true => Ok(()),
+        false => Err(format!("expected {what} up to {most}, found {found}")),
+    };
+    match row {
+        Row::Manifest(manifest) => {
+            check("blocks", manifest.plan.blocks, BLOCKS_MAX)?;
+            check("resamples", manifest.plan.resamples, RESAMPLES_MAX)
+        }
+        Row::Trial(trial) => check("blocks, counted from 0,", trial.block, BLOCKS_MAX),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::race::tests::{manifest, trial};
     use crate::server::tests::Room;
+    use crate::slice::Slice;
+    use crate::trial::Ending;
 
     #[test]
     fn runs_are_appended_and_read_back() {
@@ -318,6 +354,39 @@ mod tests {
         std::fs::copy(&path, room.0.join("not.jsonl.gz")).expect("writable");
         let found = format!("{:#}", read(&room.0.join("not.jsonl.gz")).expect_err("it is no gzip"));
         assert!(found.contains("cannot read") && found.contains("not.jsonl.gz"), "{found}");
+    }
+
+    #[test]
+    fn numbers_and_files_without_measure_are_refused() {
+        let room = Room::new("bounds");
+        let path = room.0.join("report.jsonl");
+        let check = |change: &dyn Fn(&mut Manifest, &mut Trial), want: &str| {
+            let (mut manifest, mut trial) = (manifest(), trial("epoll", 0, 10.0));
+            change(&mut manifest, &mut trial);
+            let mut recorder = Recorder::begin(&path, &manifest).expect("writable");
+            recorder.trial(&trial).expect("writable");
+            let found = read(&path).expect_err("without measure").to_string();
+            std::fs::remove_file(&path).expect("ours");
+            assert!(found.contains(want), "{found}");
+        };
+        check(&|manifest, _| manifest.plan.blocks = 1 << 30, ":1: expected blocks up to 10000");
+        check(&|manifest, _| manifest.plan.resamples = 1 << 30, "resamples up to 100000");
+        check(&|_, trial| trial.block = 1_000_000, ":2: expected blocks");
+        let wild = |buckets: Vec<(u64, u64)>| {
+            move |_: &mut Manifest, trial: &mut Trial| {
+                let Ending::Measured { load } = &mut trial.ending else { panic!("a result") };
+                load.timeline = vec![Slice { buckets: buckets.clone(), ..Slice::default() }];
+            }
+        };
+        check(&wild(vec![(u64::MAX, 1)]), "latencies below");
+        check(&wild(vec![(1_000, u64::MAX)]), "latencies below");
+        let file = File::create(room.0.join("bomb.jsonl.gz")).expect("writable");
+        let mut packed = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+        let zeros = vec![0; 1 << 20];
+        (0..=LINE_MAX >> 20).for_each(|_| packed.write_all(&zeros).expect("writable"));
+        packed.finish().expect("writable");
+        let found = read(&room.0.join("bomb.jsonl.gz")).expect_err("a bomb").to_string();
+        assert!(found.contains("expected lines of at most"), "{found}");
     }
 
     #[test]

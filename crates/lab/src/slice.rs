@@ -5,7 +5,9 @@
 //! buckets for each octave, about 3 kB a trial. Percentiles of joined slices are computed before
 //! the buckets are merged, so they are as exact as the generator's own.
 
-use serde::{Deserialize, Serialize};
+use meter::histogram::NS_MAX;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The maximum number of slices that are kept of a window.
 pub const KEPT_MAX: usize = 24;
@@ -35,8 +37,20 @@ pub struct Slice {
     pub max_ns: Option<f64>,
     /// The same latencies as a histogram: lower edge in nanoseconds and count, in order, empty
     /// buckets left out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded")]
     pub buckets: Vec<(u64, u64)>,
+}
+
+/// Buckets of latencies that a generator can measure, with counts that a float holds exactly.
+fn bounded<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<(u64, u64)>, D::Error> {
+    let buckets = Vec::<(u64, u64)>::deserialize(source)?;
+    match buckets.iter().find(|(ns, count)| *ns > 2 * NS_MAX || *count > 1 << 53) {
+        None => Ok(buckets),
+        Some((ns, count)) => Err(D::Error::custom(format!(
+            "expected latencies below {} ns, each at most 2^53 times, found {ns} ns {count} times",
+            2 * NS_MAX
+        ))),
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

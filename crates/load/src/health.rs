@@ -13,11 +13,12 @@ use std::fmt;
 
 /// The subject that the figures of a run describe.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The server.
+    #[default]
     Ok,
     /// Possibly the generator: the server may be faster.
     GeneratorLimited,
@@ -26,7 +27,7 @@ pub enum Verdict {
 }
 
 /// The verdict, its reasons, and its evidence.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
     /// The verdict.
     pub verdict: Verdict,

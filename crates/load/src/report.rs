@@ -44,7 +44,7 @@ pub fn json_schema() -> Result<String, serde_json::Error> {
 /// One run against one server, as `roundhouse load --json` prints it. Times are nanoseconds unless
 /// the name says otherwise; null stands for what cannot be known. Fields may be added, none is
 /// renamed, removed or given another unit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "roundhouse.load/1", extend("$id" = "urn:roundhouse:load:1"))]
 #[schemars(transform = allow_older)]
 pub struct Report {
@@ -158,7 +158,7 @@ pub struct KindReport {
 }
 
 /// The verdict on the replies as a whole.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
     /// `conservation`: the market's books balance. `http`: status and length. `echo`: every byte.
     /// `prefix`: each reply begins as expected. `none`: not checked.
@@ -170,7 +170,7 @@ pub struct Check {
 }
 
 /// The generator's resource use.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Generator {
     /// CPU time of its threads in the window.
     pub cpu_ns: u64,

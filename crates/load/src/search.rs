@@ -3,8 +3,9 @@
 //! Every probe is a run of the open model with a fresh schedule. Rates are approached from below,
 //! because a server that was just overloaded behaves differently. A probe passes if the objective
 //! is met, 99 of 100 arrivals were answered inside the window, and at most one of a thousand
-//! failed. A probe limited by the generator decides nothing: the search ends there, and reports
-//! that the server can do at least that much.
+//! failed. A probe limited by the generator decides nothing: the search does not go above it, and
+//! reports that the server can do at least what it found. Downwards it goes until a rate is
+//! confirmed, or not even [`RATE_MIN`] is.
 
 use crate::health::Verdict;
 use crate::model::{Arrivals, Model};
@@ -22,17 +23,22 @@ pub const SCHEMA: &str = "roundhouse.capacity/1";
 const RESOLUTION: f64 = 0.03;
 /// Probes at the rate that is claimed.
 const CONFIRMATIONS: usize = 3;
-/// The fraction by which an unconfirmed claim is lowered, and the number of such steps.
+/// The fraction by which an unconfirmed claim is lowered, and the number of such steps; then it is
+/// halved.
 const STEP: f64 = 0.05;
 const STEPS_MAX: u32 = 6;
 /// The first rate, as a fraction of a closed loop's throughput.
 const BEGIN: f64 = 0.1;
-/// The search gives up after this many doublings or halvings.
+/// The search gives up after this many doublings.
 const DOUBLINGS_MAX: u32 = 20;
+/// The lowest rate that is tried, a second.
+const RATE_MIN: f64 = 1.0;
 /// The least share of arrivals that must be answered inside the window.
 const ANSWERED_MIN: f64 = 0.99;
 /// The largest share that may fail.
 const FAILED_MAX: f64 = 0.001;
+/// The probe that only finds where to begin.
+const CLOSED: &str = "closed";
 /// Repetitions of an invalid probe.
 const REPEATS: u32 = 2;
 
@@ -86,7 +92,17 @@ pub struct Probe {
 /// # Errors
 /// See [`Failure`].
 pub fn capacity(plan: &Plan, slo: &Slo, on_probe: impl FnMut(&Probe)) -> Result<Capacity, Failure> {
-    let mut search = Search { plan: plan.clone(), probes: Vec::new(), on_probe, limit: None };
+    search(plan, slo, on_probe, run::run)
+}
+
+/// The search; `run` runs a plan.
+fn search(
+    plan: &Plan,
+    slo: &Slo,
+    on_probe: impl FnMut(&Probe),
+    run: impl FnMut(&Plan) -> Result<Report, Failure>,
+) -> Result<Capacity, Failure> {
+    let mut search = Search { plan: plan.clone(), probes: Vec::new(), on_probe, run, limit: None };
     search.plan.slo = Some(slo.clone());
     let begin = match plan.model.rate() {
         Some(rate) => rate,
@@ -116,22 +132,23 @@ pub fn capacity(plan: &Plan, slo: &Slo, on_probe: impl FnMut(&Probe)) -> Result<
     })
 }
 
-struct Search<F> {
+struct Search<F, R> {
     plan: Plan,
     probes: Vec<Probe>,
     on_probe: F,
+    run: R,
     limit: Option<String>,
 }
 
-impl<F: FnMut(&Probe)> Search<F> {
+impl<F: FnMut(&Probe), R: FnMut(&Plan) -> Result<Report, Failure>> Search<F, R> {
     /// The throughput of a closed loop.
     fn closed(&mut self) -> Result<f64, Failure> {
         let mut plan = self.plan.clone();
         let depth = plan.model.depth();
         plan.model = Model::Closed { depth, think: Think::None, ramp: None };
-        let report = run::run(&plan)?;
+        let report = (self.run)(&plan)?;
         let rate = report.throughput_rps;
-        self.note("closed", rate, &report, Ok(()));
+        self.note(CLOSED, rate, &report, Ok(()));
         Ok(rate.max(10.0))
     }
 
@@ -139,17 +156,14 @@ impl<F: FnMut(&Probe)> Search<F> {
     fn bracket(&mut self, begin: f64) -> Result<(f64, Option<f64>), Failure> {
         let mut rate = begin;
         if !self.probe("double", rate)? {
-            for _ in 0..DOUBLINGS_MAX {
+            while rate >= 2.0 * RATE_MIN {
                 let high = rate;
                 rate /= 2.0;
-                if self.limit.is_some() || rate < 1.0 {
-                    break;
-                }
                 if self.probe("halve", rate)? {
                     return Ok((rate, Some(high)));
                 }
             }
-            return Ok((0.0, Some(begin)));
+            return Ok((0.0, Some(rate)));
         }
         for _ in 0..DOUBLINGS_MAX {
             if !self.probe("double", 2.0 * rate)? {
@@ -164,8 +178,8 @@ impl<F: FnMut(&Probe)> Search<F> {
     /// Lowers the rate from `low` until it passes as often as a claim needs.
     fn confirm(&mut self, low: f64) -> Result<(f64, bool), Failure> {
         let mut rate = low;
-        for _ in 0..STEPS_MAX {
-            if rate <= 0.0 {
+        for step in 0.. {
+            if rate < RATE_MIN {
                 break;
             }
             let limit = self.limit.take();
@@ -177,9 +191,9 @@ impl<F: FnMut(&Probe)> Search<F> {
             if 2 * passed > CONFIRMATIONS {
                 return Ok((rate, true));
             }
-            rate *= 1.0 - STEP;
+            rate *= if step < STEPS_MAX { 1.0 - STEP } else { 0.5 };
         }
-        Ok((if rate > 0.0 { rate } else { 0.0 }, false))
+        Ok((0.0, false))
     }
 
     /// Whether the server passes at `rate`. If the generator is the limit nothing passes, and
@@ -194,7 +208,7 @@ impl<F: FnMut(&Probe)> Search<F> {
             let mut plan = self.plan.clone();
             plan.model = Model::Open { rate, arrivals: arrivals.clone(), depth };
             plan.seed = plan.seed.wrapping_add(self.probes.len() as u64);
-            let report = run::run(&plan)?;
+            let report = (self.run)(&plan)?;
             let judged = judge(&report);
             let invalid = report.health.verdict == Verdict::Invalid;
             if let (Err(_), verdict) = (&judged, report.health.verdict)
@@ -252,7 +266,12 @@ impl fmt::Display for Probe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { why, rate, achieved_rps, response, passed, reason, verdict, .. } = self;
         let p99 = response.p99_ns.unwrap_or(response.max_ns) as f64 / 1e6;
-        let outcome = if *passed { "passed".to_owned() } else { format!("failed: {reason}") };
+        let outcome = match (*passed, why.as_str()) {
+            // Its throughput only gives the first rate.
+            (_, CLOSED) => "a closed loop, not judged".to_owned(),
+            (true, _) => "passed".to_owned(),
+            (false, _) => format!("failed: {reason}"),
+        };
         write!(
             f,
             "{why:<8} {rate:>9.0}/s  reached {achieved_rps:>9.0}/s  p99 {p99:>8.3} ms  {outcome}"
@@ -267,8 +286,16 @@ impl fmt::Display for Probe {
 impl fmt::Display for Capacity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { target, slo, capacity_rps, probes, .. } = self;
-        let sure = if self.confirmed { "confirmed" } else { "NOT confirmed" };
-        writeln!(f, "{target} · {slo}: {capacity_rps:.0}/s, {sure} by {} probes", probes.len())?;
+        let count = probes.len();
+        if !self.confirmed {
+            write!(
+                f,
+                "{target} · {slo}: NO rate down to {RATE_MIN}/s is confirmed by {count} probes; "
+            )?;
+            writeln!(f, "the objective, the window (--for) or the machine does not allow one")?;
+        } else {
+            writeln!(f, "{target} · {slo}: {capacity_rps:.0}/s, confirmed by {count} probes")?;
+        }
         match self.failed_rps {
             Some(failed) => writeln!(f, "  above         {failed:.0}/s failed")?,
             None => writeln!(f, "  above         nothing failed")?,
@@ -277,5 +304,45 @@ impl fmt::Display for Capacity {
             Some(limit) => writeln!(f, "  at least      {limit}"),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{Window, Workload};
+    use std::time::Duration;
+
+    /// A search on a server that keeps the objective up to `limit` requests a second, and as the
+    /// generator judges itself up to `clean`. Returns the capacity and the number of probes.
+    fn check(begin: f64, limit: f64, clean: f64) -> Capacity {
+        let target = "echo://127.0.0.1:1".parse().expect("a target");
+        let mut plan = Plan::new(target, Workload::Echo);
+        plan.window = Window::For(Duration::from_secs(1));
+        plan.model = Model::Open { rate: begin, arrivals: Arrivals::Constant, depth: 1 };
+        let slo: Slo = "99%<5ms".parse().expect("an objective");
+        let run = |plan: &Plan| {
+            let rate = plan.model.rate().expect("an open model");
+            let requests = if rate <= limit { 10_000 } else { 5_000 };
+            let mut report = Report { arrived: 10_000, requests, ..Report::default() };
+            report.health.verdict =
+                if rate <= clean { Verdict::Ok } else { Verdict::GeneratorLimited };
+            Ok(report)
+        };
+        search(&plan, &slo, |_| {}, run).expect("no run fails")
+    }
+
+    #[test]
+    fn a_search_goes_down_until_it_has_an_answer() {
+        let found = check(20_000.0, 130.0, f64::INFINITY);
+        assert!(found.confirmed && found.limit.is_none(), "{found}");
+        assert!((110.0..=130.0).contains(&found.capacity_rps), "{found}");
+        // A generator in doubt at the first rate is no reason to stop above an answer.
+        let found = check(20_000.0, 130.0, 5_000.0);
+        assert!(found.confirmed && found.capacity_rps > 60.0, "{found}");
+        let found = check(20_000.0, 0.0, f64::INFINITY);
+        assert!(!found.confirmed && found.capacity_rps == 0.0, "{found}");
+        assert!(found.to_string().contains("NO rate down to 1/s is confirmed"), "{found}");
+        assert_eq!(found.failed_rps.map(|rate| rate < 2.0), Some(true), "{found}");
     }
 }

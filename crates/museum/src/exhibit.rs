@@ -1,6 +1,7 @@
 //! The interface of an exhibit, and the reasons why one can fail.
 
 use crate::draft::Draft;
+use crate::law::Scale;
 use crate::stage::{Settings, Stage};
 use crate::text::Text;
 use std::fmt;
@@ -20,6 +21,13 @@ pub trait Exhibit: Sync {
     /// The effort with these settings.
     fn effort(&self, settings: &Settings) -> Effort;
 
+    /// Whether `--clients` changes it.
+    fn has_clients(&self) -> bool {
+        let sizes = Some((1..=37).collect());
+        let crowds = Settings { clients: sizes, ..Settings::default() };
+        self.effort(&crowds) != self.effort(&Settings::default())
+    }
+
     /// Runs it. A stopped stage returns the measurements so far.
     ///
     /// # Errors
@@ -29,6 +37,25 @@ pub trait Exhibit: Sync {
     /// The draft before anything is measured; a test fills the exhibit's text with it.
     #[cfg(test)]
     fn nothing(&self, settings: &Settings) -> Draft;
+}
+
+/// The flags among `settings` that would change nothing in this exhibit.
+pub fn ignored(exhibit: &dyn Exhibit, settings: &Settings) -> Vec<&'static str> {
+    let usual = Settings::default();
+    let changes = |other: Settings| exhibit.effort(&other) != exhibit.effort(&usual);
+    let is_short = settings.scale != Scale::WHOLE;
+    let shortest = Scale::new(Scale::LEAST).unwrap_or(Scale::WHOLE);
+    let mut ignored = Vec::new();
+    if settings.quick && !changes(Settings { quick: true, ..Settings::default() }) {
+        ignored.push("--quick");
+    }
+    if is_short && !changes(Settings { scale: shortest, ..Settings::default() }) {
+        ignored.push("--scale");
+    }
+    if settings.clients.is_some() && !exhibit.has_clients() {
+        ignored.push("--clients");
+    }
+    ignored
 }
 
 /// The effort of an exhibit.
@@ -80,3 +107,26 @@ impl fmt::Display for Fault {
 }
 
 impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EXHIBITS;
+
+    #[test]
+    fn flags_that_change_nothing_are_known() {
+        let (scale, clients) = (Scale::new(0.5).expect("a scale"), Some(vec![7]));
+        let all = Settings { quick: true, scale, clients, ..Settings::default() };
+        let found = |flag: &str| -> Vec<&str> {
+            let uses = |it: &&dyn Exhibit| !ignored(*it, &all).contains(&flag);
+            EXHIBITS.iter().copied().filter(|it| uses(it)).map(|it| it.name()).collect()
+        };
+        let crowds = ["think-time", "staircase", "accept-queue", "workload", "stock-lock"];
+        assert!(crowds.iter().all(|name| !found("--quick").contains(name)));
+        assert_eq!(EXHIBITS.len() - found("--quick").len(), crowds.len());
+        assert!(found("--scale").starts_with(&crowds));
+        let clients = ["concurrent-clients", "computing-time", "directives-table"];
+        assert_eq!(found("--clients"), [&crowds[..], &clients].concat());
+        assert!(ignored(EXHIBITS[0], &Settings::default()).is_empty());
+    }
+}

@@ -100,11 +100,18 @@ impl Settings {
     /// Settings for tests.
     #[cfg(test)]
     pub(crate) fn sample(factor: f64) -> Settings {
+        Settings { scale: Scale::new(factor).expect("a scale"), ..Settings::default() }
+    }
+}
+
+impl Default for Settings {
+    /// The published sizes, and no program.
+    fn default() -> Settings {
         Settings {
-            exe: PathBuf::from("/bin/true"),
+            exe: PathBuf::new(),
             version: "0".to_string(),
             commit: None,
-            scale: Scale::new(factor).expect("a scale"),
+            scale: Scale::WHOLE,
             clients: None,
             blocks: None,
             seed: 1,

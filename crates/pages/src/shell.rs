@@ -48,6 +48,11 @@ const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
     viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='6.5' fill='none' stroke='%23607080' \
     stroke-width='2'/%3E%3Cpath d='M8 2v12' stroke='%23c8641b' stroke-width='2'/%3E%3C/svg%3E";
 
+/// The permissions of a page that is a file: only its own script, and no requests. The live page
+/// gets its policy from its server.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+    img-src data: blob:; base-uri 'none'; form-action 'none'";
+
 /// Whether a page carries the chart script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Charts {
@@ -78,6 +83,7 @@ pub(crate) fn render(
         style => include_str!("assets/frame.css"),
         code => include_str!("assets/charts.js"),
         icon => ICON,
+        policy => POLICY,
         terms => Value::from(Serde(terms)),
         plotly,
     };

@@ -47,6 +47,19 @@ impl ServerArgs {
         self.run_renewed(shape, instance, store, None)
     }
 
+    /// The same; a successor inherits `others` in addition to the listeners and the state.
+    pub fn run_passing<S: Service>(
+        &self,
+        shape: &Shape,
+        instance: &ServiceInstance<'_, S>,
+        others: &[BorrowedFd<'_>],
+        store: &mut dyn StateStore<S::State>,
+    ) -> Result<ExitCode> {
+        self.run_by(shape, instance, (None, others), |server, admin, ready| {
+            engines::run_with(server, shape, store, admin, ready)
+        })
+    }
+
     /// The same; each worker calls `renew` with the number of the reload before its next turn, to
     /// read certificates again.
     pub fn run_renewed<S: Service>(

@@ -6,7 +6,7 @@
 //! the market's file must equal the model's.
 
 use memory::{Placement, Region};
-use seam::{Limits, WorkerId};
+use seam::Limits;
 use stats::Rng;
 use std::collections::VecDeque;
 use wire::framing::{Decoder, Framing, Shape};
@@ -57,7 +57,7 @@ fn converse(rng: &mut Rng, requests: u32, at: &str) {
     compare(options.framing, &received, expected, at);
 
     let mut file = Vec::new();
-    market.render_file(WorkerId::new(0, 1), &mut file);
+    market.render_by_row(Order::File, &mut file);
     assert_eq!(String::from_utf8_lossy(&file), String::from_utf8_lossy(&model.file()), "{at}");
 }
 

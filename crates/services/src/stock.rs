@@ -4,7 +4,8 @@
 //!   book      stock.txt <-> entries                    command   a line -> a request, by one table
 //!   market    the shared state: rows with atomic       service   bytes -> requests -> replies,
 //!             leaves, trees over them, the gate                  batch by batch
-//!   choice    --index, --order, --lock                  show      one snapshot, rendered once
+//!   sheet     the file with its text and comments       show      one snapshot, rendered once
+//!   choice    --index, --order, --lock
 //! ```
 //!
 //! The protocol comes from a course exercise whose clients still exist: a request is a line of at
@@ -17,9 +18,11 @@ mod choice;
 pub mod command;
 mod market;
 mod service;
+mod sheet;
 mod show;
 mod trade;
 
 pub use choice::{BadChoice, Index, Lock, Order};
 pub use market::{CAPACITY, Market, Refusal};
 pub use service::{LINE_MAX, Options, Stock, TooNarrow};
+pub use sheet::Sheet;

@@ -46,6 +46,16 @@ fn service() -> Pages {
     Pages::new(vec![page("/", "<h1>root</h1>"), page("/report.html", "<h1>report</h1>")])
 }
 
+#[test]
+fn a_name_that_can_be_rebound_is_refused() {
+    let (pages, bulletin) = (service(), founded(&["{}"]));
+    for (host, status) in [("evil.example", "403"), ("127.0.0.1:9", "200"), ("localhost", "200")] {
+        let mut talk = Talk::new(&pages, &bulletin);
+        let reply = talk.say(&format!("GET /state.json HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert!(reply.starts_with(&format!("HTTP/1.1 {status}")), "{host}: {reply}");
+    }
+}
+
 /// One connection; the test sets its clock.
 struct Talk<'a> {
     pages: &'a Pages,
@@ -92,7 +102,7 @@ impl<'a> Talk<'a> {
 const ME: SessionId = SessionId::new(0, 0, 1);
 
 fn get(path: &str) -> String {
-    format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")
+    format!("GET {path} HTTP/1.1\r\nHost: [::]\r\n\r\n")
 }
 
 #[test]
@@ -115,15 +125,15 @@ fn requests_and_their_replies() {
     check(&get("/nothing"), "404", &["\r\n\r\nthere is no such page"], true);
     check(&get("/../etc"), "400", &["Connection: close"], false);
     check("GET / HTTP/1.0\r\n\r\n", "200", &["Connection: close"], false);
-    check("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", "200", &["Content-Length: 13\r\n"], true);
-    check("HEAD /events HTTP/1.1\r\nHost: a\r\n\r\n", "200", &["text/event-stream"], false);
-    check("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "405", &["Allow: GET, HEAD"], true);
-    check("BREW / HTTP/1.1\r\nHost: a\r\n\r\n", "501", &[], false);
-    let post = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nGET / HTT";
+    check("HEAD / HTTP/1.1\r\nHost: [::]\r\n\r\n", "200", &["Content-Length: 13\r\n"], true);
+    check("HEAD /events HTTP/1.1\r\nHost: [::]\r\n\r\n", "200", &["text/event-stream"], false);
+    check("OPTIONS * HTTP/1.1\r\nHost: [::]\r\n\r\n", "405", &["Allow: GET, HEAD"], true);
+    check("BREW / HTTP/1.1\r\nHost: [::]\r\n\r\n", "501", &[], false);
+    let post = "POST / HTTP/1.1\r\nHost: [::]\r\nContent-Length: 9\r\n\r\nGET / HTT";
     check(post, "413", &["expected no body"], false);
     check("GET / HTTP/1.1\r\n\r\n", "400", &["Host"], false);
-    check("GET / HTTP/1.1\nHost: a\n\n", "400", &["CR LF"], false);
-    check("GET / HTTP/3.0\r\nHost: a\r\n\r\n", "505", &[], false);
+    check("GET / HTTP/1.1\nHost: [::]\n\n", "400", &["CR LF"], false);
+    check("GET / HTTP/3.0\r\nHost: [::]\r\n\r\n", "505", &[], false);
     check("\u{16}\u{3}\u{1}\n", "400", &[], false);
 }
 
@@ -131,12 +141,12 @@ fn requests_and_their_replies() {
 fn a_body_for_head_is_never_sent_and_a_document_may_be_missing() {
     let (pages, bulletin) = (service(), founded(&[]));
     let mut talk = Talk::new(&pages, &bulletin);
-    let reply = talk.say("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let reply = talk.say("HEAD / HTTP/1.1\r\nHost: [::]\r\n\r\n");
     assert!(reply.ends_with("\r\n\r\n") && !reply.contains("<h1>"), "{reply}");
     assert!(talk.say(&get("/state.json")).starts_with("HTTP/1.1 503 "));
     for (fields, status) in [("Content-Length: 5", 413), ("X : y", 400)] {
         let mut talk = Talk::new(&pages, &bulletin);
-        let reply = talk.say(&format!("HEAD / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n"));
+        let reply = talk.say(&format!("HEAD / HTTP/1.1\r\nHost: [::]\r\n{fields}\r\n\r\n"));
         assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{reply}");
         assert!(reply.ends_with("\r\n\r\n"), "{reply}");
     }
@@ -167,7 +177,7 @@ fn who_comes_back_is_told_what_is_new_and_only_that() {
     fn check(id: &str, want: bool) {
         let (pages, bulletin) = (service(), founded(&["one", "two"]));
         let mut talk = Talk::new(&pages, &bulletin);
-        let request = format!("GET /events HTTP/1.1\r\nHost: a\r\nLast-Event-ID: {id}\r\n\r\n");
+        let request = format!("GET /events HTTP/1.1\r\nHost: [::]\r\nLast-Event-ID: {id}\r\n\r\n");
         assert_eq!(talk.say(&request).contains("data: two"), want, "{id}");
     }
     check("5eed-2", false);
@@ -205,12 +215,16 @@ fn replies_do_not_depend_on_how_requests_arrive() {
     for input in [
         [get("/"), get("/state.json"), get("/no"), get("/report.html")].concat(),
         format!(
-            "{}OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n{}",
+            "{}OPTIONS * HTTP/1.1\r\nHost: [::]\r\nConnection: close\r\n\r\n{}",
             get("/"),
             get("/")
         ),
-        format!("{}GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}", get("/"), get("/")),
-        format!("{}GET / HTTP/1.1\nHost: a\r\n\r\n{}", get("/"), get("/")),
+        format!(
+            "{}GET / HTTP/1.1\r\nHost: [::]\r\nContent-Length: 2\r\n\r\n{}",
+            get("/"),
+            get("/")
+        ),
+        format!("{}GET / HTTP/1.1\nHost: [::]\r\n\r\n{}", get("/"), get("/")),
     ] {
         let faults = Faults { spurious: true, ..Faults::default() };
         sim::chunking(&pages, fresh, input.as_bytes(), &faults, 30, <[u8]>::to_vec);

@@ -14,6 +14,12 @@ use std::time::Duration;
 /// The deepest nesting accepted from a master; Locust's messages have four levels.
 const DEPTH_MAX: usize = 64;
 
+/// The most users of one worker, all classes together. A generator has room for some ten thousand
+/// connections; open users share a schedule and cost little.
+pub const USERS_MAX: u64 = 1_000_000;
+/// The longest time that users may take to finish: a day.
+const STOP_TIMEOUT_S_MAX: f64 = 86_400.0;
+
 /// Users of each class: the class's name in the master's locustfile, and the number.
 pub type Users = BTreeMap<String, u64>;
 
@@ -127,7 +133,11 @@ pub fn decode(bytes: &[u8]) -> Result<MasterMessage, BadMessage> {
     };
     let kind = kind.as_str().ok_or_else(|| BadMessage(format!("{} as its kind", shown(kind))))?;
     Ok(match kind {
-        "ack" => MasterMessage::Ack { index: field(data, "index").and_then(Value::as_u64) },
+        "ack" => {
+            let index = field(data, "index").and_then(Value::as_u64);
+            // A swarm has no thousand million workers, and seeds are made from the index.
+            MasterMessage::Ack { index: index.filter(|index| *index <= u32::MAX.into()) }
+        }
         "spawn" => MasterMessage::Spawn(Box::new(spawn(data)?)),
         "spawning_complete" => MasterMessage::SpawningComplete,
         "stop" => MasterMessage::Stop,
@@ -149,11 +159,19 @@ fn spawn(data: &Value) -> Result<Spawn, BadMessage> {
         };
         Ok((name.to_owned(), count))
     });
+    let users = users.collect::<Result<Users, _>>()?;
+    let sum = users.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
+    if sum > USERS_MAX {
+        return Err(BadMessage(format!(
+            "{sum} users for this worker, which has at most {USERS_MAX}; start more workers"
+        )));
+    }
     let seconds = field(data, "stop_timeout").and_then(Value::as_f64).unwrap_or(0.0);
+    let seconds = seconds.min(STOP_TIMEOUT_S_MAX);
     let host = field(data, "host").and_then(Value::as_str).filter(|host| !host.is_empty());
     Ok(Spawn {
         timestamp: timestamp.filter(|t| t.is_finite()).ok_or_else(|| missing("timestamp"))?,
-        users: users.collect::<Result<_, _>>()?,
+        users,
         host: host.map(str::to_owned),
         stop_timeout: Duration::try_from_secs_f64(seconds).unwrap_or(Duration::ZERO),
         options: Options(options(field(data, "parsed_options"))),
@@ -252,6 +270,31 @@ mod tests {
 
     fn check_heard(hex: &str, expected: MasterMessage) {
         assert_eq!(decode(&bytes(hex)), Ok(expected));
+    }
+
+    #[test]
+    fn numbers_of_a_master_have_bounds() {
+        let spawn = |users: u64, stop_timeout: f64| {
+            let data = map([
+                ("timestamp", Value::from(1.0)),
+                ("user_classes_count", map([("A", users.into()), ("B", 1.into())])),
+                ("stop_timeout", stop_timeout.into()),
+            ]);
+            let message = Value::Array(vec!["spawn".into(), data, "w".into()]);
+            let mut bytes = Vec::new();
+            rmpv::encode::write_value(&mut bytes, &message).expect("a vector takes every write");
+            decode(&bytes)
+        };
+        for users in [USERS_MAX, 1_000_000_000, u64::MAX] {
+            let why = spawn(users, 0.0).expect_err("too many").to_string();
+            assert!(why.contains("at most 1000000"), "{why}");
+        }
+        for (given, want_s) in [(1.8e19, 86_400), (f64::INFINITY, 86_400), (-1.0, 0), (2.0, 2)] {
+            let Ok(MasterMessage::Spawn(spawn)) = spawn(USERS_MAX - 1, given) else {
+                panic!("a spawn with {given} s")
+            };
+            assert_eq!(spawn.stop_timeout, Duration::from_secs(want_s));
+        }
     }
 
     #[test]

@@ -5,10 +5,15 @@
 //! the old one, fsync the directory. A failed fsync is never retried: the kernel may have marked
 //! the lost pages clean (Rebello et al., "Can Applications Recover from fsync Failures?", ATC
 //! 2020), so the temporary file is removed and the error returned.
+//!
+//! A file with further names (hard links) is overwritten in place, because a rename would leave the
+//! old bytes under the other names. Its new content lies beside it until it is written, and
+//! [`recover`] completes what a crash has interrupted.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -33,16 +38,103 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
             .map_err(|error| about(&path, "write", &error));
     }
     let temporary = beside(&path)?;
+    let has_links = fs::metadata(&path).is_ok_and(|meta| meta.is_file() && meta.nlink() > 1);
+    let target = if has_links { beside_as(&path, WHOLE)? } else { path.clone() };
     let placed = write_new(&temporary, &path, bytes).and_then(|()| {
-        fs::rename(&temporary, &path).map_err(|error| about(&path, "rename onto", &error))
+        fs::rename(&temporary, &target).map_err(|error| about(&target, "rename onto", &error))
     });
     if let Err(error) = placed {
         // If this fails too, the first error is still the one to report.
         let _ = fs::remove_file(&temporary);
         return Err(error);
     }
-    let folder = folder(&path);
+    sync_folder(&path)?;
+    if has_links { complete(&path, bytes) } else { Ok(()) }
+}
+
+/// The suffix of the new content of a file with several names, while it is written.
+const WHOLE: &str = "whole";
+
+/// Overwrites the file with its new content, which lies beside it, and removes that.
+fn complete(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let written = OpenOptions::new().write(true).truncate(true).open(path).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    let whole = beside_as(path, WHOLE)?;
+    written.map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!(
+                "could not write {}: {error}; its content is in {}",
+                path.display(),
+                whole.display()
+            ),
+        )
+    })?;
+    fs::remove_file(&whole).map_err(|error| about(&whole, "remove", &error))?;
+    sync_folder(path)
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = folder(path);
     File::open(folder).and_then(|it| it.sync_all()).map_err(|error| about(folder, "sync", &error))
+}
+
+/// Makes a file beside `path` and removes it, as [`replace`] will have to.
+///
+/// # Errors
+/// Those of creating and removing, with the path concerned.
+pub fn probe(path: &Path) -> io::Result<()> {
+    let temporary = beside(path)?;
+    let created = OpenOptions::new().write(true).create_new(true).open(&temporary);
+    created.map_err(|error| about(&temporary, "create", &error))?;
+    fs::remove_file(&temporary).map_err(|error| about(&temporary, "remove", &error))
+}
+
+/// The result of [`recover`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Unfinished new files that were removed.
+    pub removed: usize,
+    /// The file was overwritten with the content that lay beside it.
+    pub completed: bool,
+}
+
+/// Completes or removes what a process that was killed in [`replace`] has left beside the file. No
+/// other process may be replacing it.
+///
+/// # Errors
+/// Those of reading the directory, writing and removing, with the path concerned.
+pub fn recover(path: &Path) -> io::Result<Recovered> {
+    let path = &fs::canonicalize(path).map_err(|error| about(path, "resolve", &error))?;
+    let mut recovered = Recovered::default();
+    let whole = beside_as(path, WHOLE)?;
+    if fs::symlink_metadata(&whole).is_ok_and(|meta| meta.is_file()) {
+        let bytes = fs::read(&whole).map_err(|error| about(&whole, "read", &error))?;
+        complete(path, &bytes)?;
+        recovered.completed = true;
+    }
+    let folder = folder(path);
+    for entry in fs::read_dir(folder).map_err(|error| about(folder, "read", &error))?.flatten() {
+        if is_left_over(path, &entry.file_name()) {
+            let left = entry.path();
+            fs::remove_file(&left).map_err(|error| about(&left, "remove", &error))?;
+            recovered.removed += 1;
+        }
+    }
+    Ok(recovered)
+}
+
+/// Whether `name` is one that [`beside`] makes for `path`.
+fn is_left_over(path: &Path, name: &OsStr) -> bool {
+    let stem = path.file_name().map(OsStr::as_encoded_bytes).unwrap_or_default();
+    let numbers = name.as_encoded_bytes().strip_prefix(b".");
+    let numbers = numbers.and_then(|name| name.strip_prefix(stem)?.strip_prefix(b"."));
+    let Some(numbers) = numbers.and_then(|name| name.strip_suffix(b".new")) else { return false };
+    let mut parts = numbers.split(|byte| *byte == b'-');
+    let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    parts.clone().count() == 2 && parts.all(is_number)
 }
 
 fn write_new(temporary: &Path, old: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -69,6 +161,15 @@ fn write_new(temporary: &Path, old: &Path, bytes: &[u8]) -> io::Result<()> {
 /// threads apart.
 fn beside(path: &Path) -> io::Result<PathBuf> {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    beside_as(path, &format!("{}-{serial}.new", std::process::id()))
+}
+
+/// The hidden file `.NAME.SUFFIX` in the directory of `path`.
+///
+/// # Errors
+/// The path does not end with a file name.
+pub fn beside_as(path: &Path, suffix: &str) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -77,8 +178,8 @@ fn beside(path: &Path) -> io::Result<PathBuf> {
     })?;
     let mut temporary = std::ffi::OsString::from(".");
     temporary.push(name);
-    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-    temporary.push(format!(".{}-{serial}.new", std::process::id()));
+    temporary.push(".");
+    temporary.push(suffix);
     Ok(path.with_file_name(temporary))
 }
 
@@ -156,6 +257,39 @@ mod tests {
         replace(&link, b"new").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&target).unwrap(), b"new");
+    }
+
+    #[test]
+    fn hard_links_stay_one_file() {
+        let folder = Folder::new("hard");
+        let (path, other) = (folder.0.join("stock.txt"), folder.0.join("other"));
+        fs::write(&path, "a longer old content").unwrap();
+        fs::hard_link(&path, &other).unwrap();
+        replace(&path, b"new").unwrap();
+        assert_eq!(
+            (fs::read(&path).unwrap(), fs::read(&other).unwrap()),
+            (b"new".into(), b"new".into())
+        );
+        assert_eq!(folder.names(), ["other", "stock.txt"]);
+    }
+
+    #[test]
+    fn what_a_crash_leaves_is_completed_or_removed() {
+        let folder = Folder::new("crash");
+        let (path, other) = (folder.0.join("stock.txt"), folder.0.join("other"));
+        fs::write(&path, "torn").unwrap();
+        fs::hard_link(&path, &other).unwrap();
+        for name in [".stock.txt.whole", ".stock.txt.12-0.new", ".stock.txt.7-33.new"] {
+            fs::write(folder.0.join(name), "whole").unwrap();
+        }
+        let kept = [".stock.txt.1-a.new", ".stock.txt.12.new", ".x.stock.txt.1-1.new", ".x.whole"];
+        for name in kept {
+            fs::write(folder.0.join(name), "of others").unwrap();
+        }
+        assert_eq!(recover(&path).unwrap(), Recovered { removed: 2, completed: true });
+        assert_eq!(fs::read(&other).unwrap(), b"whole");
+        assert_eq!(folder.names(), [&kept[..], &["other", "stock.txt"]].concat());
+        assert_eq!(recover(&path).unwrap(), Recovered::default());
     }
 
     #[test]

@@ -11,6 +11,7 @@
 pub mod beneath;
 pub mod bpf;
 mod call;
+pub mod claim;
 pub mod clock;
 pub mod cpu;
 pub mod epoll;
@@ -22,6 +23,7 @@ pub mod limits;
 pub mod map;
 pub mod mapped;
 pub mod netlink;
+pub mod own;
 pub mod pass;
 pub mod poll;
 pub mod process;

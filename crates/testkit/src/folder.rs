@@ -39,6 +39,16 @@ impl Folder {
         let bytes = fs::read(self.path().join(name)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
+
+    /// The names in it, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path()).expect("our folder");
+        let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("our folder").file_name();
+        let mut names: Vec<String> =
+            entries.map(|entry| name(entry).to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
 }
 
 /// A file with these bytes and without a name, which ends with its last descriptor.

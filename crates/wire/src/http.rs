@@ -8,6 +8,7 @@
 //!   choice    client preferences: content codings, entity tags
 //!   range     the bytes of a body that a client requests
 //!   date      HTTP dates
+//!   host      whether a Host field can be trusted by a local server
 //!   reply     status line, fields and framing of a response
 //!   grammar   a second, slow reader of heads, from the ABNF: the tests' oracle
 //!   chunk_grammar  the same for chunked bodies
@@ -25,6 +26,7 @@ pub mod date;
 mod fuzz;
 mod grammar;
 pub mod head;
+pub mod host;
 pub mod range;
 pub mod reply;
 pub mod target;

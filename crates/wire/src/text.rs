@@ -86,6 +86,20 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded<'_>, Undecodable> {
     }
 }
 
+/// Encodes a text; with `marked`, a byte order mark begins it. Text that [`decode`] has read from
+/// this encoding becomes the same bytes again.
+pub fn encode(text: &str, encoding: Encoding, marked: bool) -> Vec<u8> {
+    let mark = if marked { "\u{feff}" } else { "" };
+    let halves = || mark.encode_utf16().chain(text.encode_utf16());
+    match encoding {
+        Encoding::Utf8 => [mark, text].concat().into_bytes(),
+        Encoding::Utf16Le => halves().flat_map(u16::to_le_bytes).collect(),
+        Encoding::Utf16Be => halves().flat_map(u16::to_be_bytes).collect(),
+        // The code page has no mark.
+        Encoding::Cp949 => EUC_KR.encode(text).0.into_owned(),
+    }
+}
+
 fn guess_utf16(sample: &[u8]) -> Option<Encoding> {
     let nuls_at = |parity| sample.iter().skip(parity).step_by(2).filter(|byte| **byte == 0).count();
     let (even, odd) = (nuls_at(0), nuls_at(1));
@@ -154,7 +168,7 @@ impl std::error::Error for Undecodable {}
 
 #[cfg(test)]
 mod tests {
-    use super::{Encoding, Undecodable, decode};
+    use super::{Encoding, Undecodable, decode, encode};
 
     const TABLE: &str = "# \u{c7ac}\u{ace0} \u{d45c}\n1 7 1000\n5 3 3700\n";
 
@@ -166,6 +180,21 @@ mod tests {
         let decoded = decode(bytes).expect("decodes");
         assert_eq!(decoded.text, TABLE);
         assert_eq!((decoded.encoding, decoded.marked), (encoding, marked));
+        assert_eq!(encode(&decoded.text, encoding, marked), bytes);
+    }
+
+    #[test]
+    fn every_character_of_the_code_page_is_written_as_it_was_read() {
+        let mut seen = 0;
+        for pair in (0x8100..=0xffff_u16).map(u16::to_be_bytes) {
+            let bytes = [&b"# "[..], &pair, b"\n"].concat();
+            let Ok(decoded) = decode(&bytes) else { continue };
+            if decoded.encoding == Encoding::Cp949 {
+                assert_eq!(encode(&decoded.text, Encoding::Cp949, false), bytes, "{pair:x?}");
+                seen += 1;
+            }
+        }
+        assert!(seen > 10_000, "{seen}");
     }
 
     #[test]

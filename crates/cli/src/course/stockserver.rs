@@ -46,5 +46,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
     stock.server.port = Some(args.port);
     stock.server.watch.verbose |= !args.quiet;
     stock.server.watch.timer |= !args.quiet;
+    stock.is_quiet = args.quiet;
     stock::run(stock)
 }

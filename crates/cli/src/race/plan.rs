@@ -10,6 +10,7 @@ use lab::service::{CONNECTIONS, ROUND_TRIPS, Service};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tools::race::book;
+use wire::framing::Framing;
 
 /// The default number of blocks. The default race compares three engines with a fourth at two load
 /// points in two metrics: 12 comparisons, times the smallest p of ten blocks, 2 / 1024, is 0.023.
@@ -29,6 +30,9 @@ pub fn plan(args: &Args, exe: &Path) -> Result<Plan> {
     let mut plan = match Service::by_name(what) {
         Some(service) => from_flags(args, service, exe)?,
         None if has_ending(what, "toml") => from_file(args, Path::new(what), exe)?,
+        None if has_ending(what, "jsonl") && !args.framing.is_empty() => {
+            bail!("a record has its framing already; leave --framing out")
+        }
         None if has_ending(what, "jsonl") => from_record(Path::new(what))?,
         None => bail!(
             "expected {}, a plan (FILE.toml) or a record to repeat (FILE.jsonl), found `{what}`",
@@ -49,6 +53,7 @@ fn from_flags(args: &Args, service: Service, exe: &Path) -> Result<Plan> {
     if file.arm.is_empty() {
         file.arm = service.arms().iter().map(|name| peers::by_name(name)).collect();
     }
+    framed(&mut file.arm, args, service)?;
     file.point = points(args, service);
     let names: Vec<&str> = file.arm.iter().map(|arm| arm.title()).collect();
     file.question = Some(service.question(&either(&names)));
@@ -62,6 +67,9 @@ fn from_flags(args: &Args, service: Service, exe: &Path) -> Result<Plan> {
 
 /// The arm of a specification; that of an engine says where the engine comes from.
 fn resolved(service: Service, exe: &Path, spec: &ArmSpec) -> Result<Arm> {
+    if let Some(name) = &spec.engine {
+        known(name)?;
+    }
     let mut arm = peers::resolve(service, exe, spec)?;
     let preset = PRESETS.iter().find(|preset| Some(preset.name) == spec.engine.as_deref());
     if let Some(preset) = preset {
@@ -69,6 +77,28 @@ fn resolved(service: Service, exe: &Path, spec: &ArmSpec) -> Result<Arm> {
         arm.note = preset.from.split(" (").next().unwrap_or_default().to_string();
     }
     Ok(arm)
+}
+
+/// Checks the name of an engine.
+///
+/// # Errors
+/// There is no such engine: the message names the nearest engine or foreign server, or all.
+fn known(name: &str) -> Result<()> {
+    let engines = || PRESETS.iter().map(|preset| preset.name);
+    if name == "auto" || engines().any(|known| known == name) {
+        return Ok(());
+    }
+    let distance = |known: &&str| strsim::damerau_levenshtein(known, name);
+    let nearest = engines().chain(peers::NAMES.iter().copied()).min_by_key(distance);
+    let nearest = nearest.filter(|known| distance(known) <= 2);
+    let advice = nearest.map_or_else(
+        || {
+            let engines: Vec<&str> = engines().collect();
+            format!("there are {}, {}", engines.join(", "), peers::NAMES.join(", "))
+        },
+        |nearest| format!("did you mean {nearest}?"),
+    );
+    bail!("expected an engine or a known server, found `{name}`; {advice}")
 }
 
 /// The files that every trial finds in its directory.
@@ -88,6 +118,36 @@ fn arms(args: &Args) -> Result<Vec<ArmSpec>> {
         arms.push(peers::by_flag(named)?);
     }
     Ok(arms)
+}
+
+/// Gives the generator, and our own engines, the framing that flags name.
+fn framed(arms: &mut [ArmSpec], args: &Args, service: Service) -> Result<()> {
+    if !args.framing.is_empty() && service != Service::Stock {
+        bail!("--framing is about the replies of the market; leave it out of this race");
+    }
+    for value in &args.framing {
+        let (name, framing) = value
+            .split_once('=')
+            .map_or((None, &value[..]), |(name, framing)| (Some(name), framing));
+        let framing: Framing = framing.parse()?;
+        let words = ["--framing".to_string(), framing.to_string()];
+        let mut found = false;
+        for arm in arms.iter_mut().filter(|arm| name.is_none_or(|name| arm.title() == name)) {
+            if arm.preset.is_some() && name.is_none() {
+                continue;
+            }
+            found = true;
+            arm.load.extend(words.clone());
+            if arm.engine.is_some() {
+                arm.args.extend(words.clone());
+            }
+        }
+        if let (Some(name), false) = (name, found) {
+            let all: Vec<&str> = arms.iter().map(ArmSpec::title).collect();
+            bail!("expected --framing of one of {}, found `{name}`", all.join(", "));
+        }
+    }
+    Ok(())
 }
 
 fn mixed(point: &mut lab::plan::LoadPoint, args: &Args, service: Service) {
@@ -156,6 +216,7 @@ fn from_file(args: &Args, path: &Path, exe: &Path) -> Result<Plan> {
     }
     source.add_engine_args();
     let (folder, service) = (source.folder.clone(), source.service);
+    framed(&mut source.file.arm, args, service)?;
     let resolve = |spec: &ArmSpec| resolved(service, exe, spec);
     let mut plan = source.file.plan(&folder, service.points(), resolve)?;
     for point in &mut plan.points {

@@ -54,16 +54,15 @@ pub struct Files {
 }
 
 /// Draws the report. Exit code 1 if replies were wrong or nothing was measured, 99 if a condition
-/// is met.
+/// is met, 98 if one has no result.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let run = pick(&args.file, args.run)?;
     let shown = show::conclude(&run, None, args.print_json)?;
     args.files.write(&run, &args.fail_if)?;
-    let met = show::conditions(&run, &args.fail_if)?;
-    Ok(match (shown.right, met) {
-        (false, _) => ExitCode::FAILURE,
-        (true, true) => ExitCode::from(super::FAILED),
-        (true, false) => ExitCode::SUCCESS,
+    let demanded = show::conditions(&run, &args.fail_if)?;
+    Ok(match shown.right {
+        false => ExitCode::FAILURE,
+        true => demanded.unwrap_or(ExitCode::SUCCESS),
     })
 }
 

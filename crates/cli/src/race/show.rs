@@ -8,6 +8,7 @@ use lab::record::Run;
 use lab::verdict::{Summary, analyse};
 use pages::terminal;
 use std::path::Path;
+use std::process::ExitCode;
 
 /// The conclusions.
 pub struct Shown {
@@ -101,23 +102,33 @@ fn tell(doubts: &[Doubt]) {
     }
 }
 
-/// Evaluates every condition, prints the findings, and returns whether one is met.
+/// The exit code of a race's conditions: 99 if one is met, 98 if one has no result.
+const MET: u8 = 99;
+const NO_RESULT: u8 = 98;
+
+/// Evaluates every condition, prints the findings, and returns the exit code that they demand, if
+/// any: a gate that has measured nothing is not passed.
 ///
 /// # Errors
 /// If a condition is about an arm or a point that the run does not have.
-pub fn conditions(run: &Run, asked: &[Condition]) -> Result<bool> {
-    let mut met = false;
+pub fn conditions(run: &Run, asked: &[Condition]) -> Result<Option<ExitCode>> {
+    let (mut met, mut missing) = (false, false);
     for condition in asked {
         for finding in condition.ask(run).map_err(|why| anyhow!(why))? {
             let word = match finding.answer {
                 Answer::Met => "FAILED",
                 Answer::NotMet => "passed",
                 Answer::Unsure => "not settled",
-                Answer::NoResult => "no result",
+                Answer::NoResult => "NO RESULT",
             };
             met |= finding.answer == Answer::Met;
+            missing |= finding.answer == Answer::NoResult;
             eprintln!("{word}: {} at {}: {}", condition.text, finding.point, finding.text);
         }
     }
-    Ok(met)
+    Ok(match (met, missing) {
+        (true, _) => Some(ExitCode::from(MET)),
+        (false, true) => Some(ExitCode::from(NO_RESULT)),
+        (false, false) => None,
+    })
 }

@@ -2,6 +2,7 @@
 //! that it also runs where workers are processes. A broken law panics, which ends the worker.
 
 use std::fs::File;
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -58,9 +59,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// An unlinked file that holds `bytes`.
 fn unnamed(bytes: &[u8]) -> std::io::Result<File> {
-    let path = std::env::temp_dir().join(format!("roundhouse-probe-{}", std::process::id()));
-    std::fs::write(&path, bytes)?;
-    let file = File::open(&path);
-    std::fs::remove_file(&path)?;
-    file
+    let mut file = tempfile::tempfile()?;
+    file.write_all(bytes)?;
+    Ok(file)
 }

@@ -1,31 +1,31 @@
 //! `roundhouse serve stock`: the market, its file, and when the file is written.
 
-use std::hash::{DefaultHasher, Hasher};
-use std::path::{Path, PathBuf};
+mod book_file;
+
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use engines::status::Gauge;
 use engines::{Assets, Handover, Refused, StateStore};
-use seam::{SHARDS_MAX, WorkerId};
-use services::stock::{Index, Lock, Market, Options, Order, Stock};
+use services::stock::{Index, Lock, Market, Options, Order, Stock, book};
 use wire::conf::span;
 use wire::framing::Framing;
 
+use book_file::BookFile;
 use server::{ServerArgs, ServiceInstance};
 
 /// The default port.
 const PORT: u16 = 6000;
-/// The default file, if it exists.
-const FILE: &str = "data/stock.txt";
 
 /// The flags of the stock service.
 #[derive(clap::Args)]
 #[command(mut_arg("port", |arg| arg.default_value("6000")))]
 pub struct Args {
-    /// The file of stocks, a line `ID LEFT PRICE` each [default: data/stock.txt, else a built-in
-    /// list that is not saved]
+    /// The file of stocks, a line `ID LEFT PRICE` each; orders are saved in it [default: ten
+    /// built-in stocks, which are not saved]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
     /// How replies end: line, fixed:8192 (what the course's clients read), eof
@@ -41,9 +41,12 @@ pub struct Args {
     /// How orders are locked: snapshot (not at all), per-stock, global
     #[arg(long, default_value_t)]
     lock: Lock,
-    /// Save this often, as well as after the last disconnect and at the end
+    /// Save this often, as well as after the last disconnect and at the end; 0: only then
     #[arg(long, value_parser = span, value_name = "TIME")]
     save_every: Option<Duration>,
+    /// Do not say at the start what a crash would lose.
+    #[arg(skip)]
+    pub(crate) is_quiet: bool,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 }
@@ -60,15 +63,19 @@ pub fn run(args: Args) -> Result<ExitCode> {
         engines::say!("{note}");
     }
     let handover = Handover::receive()?;
-    let (text, file) = read(args.data.as_deref(), handover.is_some())?;
     let mut market = args.server.state::<Market>(&shape, handover.as_ref(), "market")?;
+    let file = args.data.as_deref().map(|data| BookFile::open(data, handover.as_ref()));
+    let mut file = file.transpose()?;
     if handover.is_none() {
-        let name = file.as_deref().map_or("the built-in stock".into(), Path::to_string_lossy);
+        let text = file.as_ref().map_or(book::DEFAULT.into(), BookFile::bytes);
         let seed = Market::seed(args.index, &text);
-        market.init(&seed).map_err(|bad| anyhow!("{name}:{bad}"))?;
+        market.init(&seed).map_err(|bad| anyhow!("{bad}"))?;
     }
     if let Some(note) = note(&market, args.index) {
         engines::say!("{note}");
+    }
+    if let Some(file) = &mut file {
+        file.bind(&market, handover.as_ref());
     }
     let service = Stock::new(Options {
         framing: args.framing,
@@ -79,13 +86,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Err(narrow) = service.fits(&market) {
         return Err(Refused(narrow.to_string()).into());
     }
+    let every = args.save_every.filter(|every| !every.is_zero());
+    let risk = (!args.is_quiet).then(|| risk(file.is_some(), every));
+    let said = [note(&market, args.index), service.outgrown(&market), risk];
+    said.into_iter().flatten().for_each(|note| eprintln!("{note}"));
     // It is unknown what the predecessor saved, so nothing counts as saved.
     let saved = handover.is_none().then(|| market.version());
-    let mut ledger = Ledger { file, saved, digest: None, every: args.save_every, text: Vec::new() };
-    if handover.is_none() {
-        ledger.render(&market);
-        ledger.digest = Some(digest(&ledger.text));
-    }
+    let lock = file.as_ref().and_then(BookFile::lock).map(|fd| fd.try_clone_to_owned());
+    let lock = lock.transpose()?;
+    let mut ledger = Ledger { file, saved, every };
     let instance = ServiceInstance {
         name: "stock",
         port: PORT,
@@ -95,7 +104,21 @@ pub fn run(args: Args) -> Result<ExitCode> {
         handover: handover.as_ref(),
         grammar: crate::grammar,
     };
-    args.server.run(&shape, &instance, &mut ledger)
+    let passed: Vec<_> = lock.iter().map(AsFd::as_fd).collect();
+    args.server.run_passing(&shape, &instance, &passed, &mut ledger)
+}
+
+/// What a crash would lose, and which option prevents it.
+fn risk(is_saved: bool, every: Option<Duration>) -> String {
+    match every {
+        _ if !is_saved => {
+            "the built-in stocks are served and not saved: --data FILE keeps orders".into()
+        }
+        None => "the file is saved when no client is connected, and at the end; a crash loses the \
+                 orders since: --save-every 1s bounds that"
+            .into(),
+        Some(every) => format!("a crash loses at most the orders of the last {every:?}"),
+    }
 }
 
 /// A note to the operator if the index differs from the requested one or is slow.
@@ -118,51 +141,12 @@ fn note(market: &Market, wanted: Index) -> Option<String> {
     })
 }
 
-/// The text of the stock file, and the file to save to. A market that is handed over needs no text.
-fn read(data: Option<&Path>, taken_over: bool) -> Result<(Vec<u8>, Option<PathBuf>)> {
-    let file = match data {
-        Some(file) => file,
-        None if Path::new(FILE).exists() => Path::new(FILE),
-        None => {
-            engines::say!("there is no {FILE}: serving the built-in stocks, which are not saved");
-            return Ok((services::stock::book::DEFAULT.as_bytes().to_vec(), None));
-        }
-    };
-    if taken_over {
-        return Ok((Vec::new(), Some(file.to_path_buf())));
-    }
-    let text = std::fs::read(file).with_context(|| {
-        format!("cannot read {}: expected a file of lines `ID LEFT PRICE`", file.display())
-    })?;
-    Ok((text, Some(file.to_path_buf())))
-}
-
 /// Writes the stocks back to their file.
 struct Ledger {
-    file: Option<PathBuf>,
+    file: Option<BookFile>,
     /// The version of the market that the file holds, if that is known.
     saved: Option<u64>,
-    /// A digest of the rows in the file, if known: a new version may have the same rows, because
-    /// refused orders count as changes too.
-    digest: Option<u64>,
     every: Option<Duration>,
-    text: Vec<u8>,
-}
-
-impl Ledger {
-    /// Renders the market into `text` as its file, and returns its version.
-    fn render(&mut self, market: &Market) -> u64 {
-        self.text.clear();
-        // The supervisor holds the last slot of the board; no worker ever does.
-        market.render_file(WorkerId::new(SHARDS_MAX - 1, 1), &mut self.text)
-    }
-}
-
-/// A hash that two different texts do not share by chance.
-fn digest(text: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(text);
-    hasher.finish()
 }
 
 impl StateStore<Market> for Ledger {
@@ -171,19 +155,8 @@ impl StateStore<Market> for Ledger {
     }
 
     fn save(&mut self, market: &Market) -> Result<(), String> {
-        let version = self.render(market);
-        let Some(file) = &self.file else { return Ok(()) };
-        let digest = Some(digest(&self.text));
-        if self.digest != digest {
-            sys::file::replace(file, &self.text).map_err(|error| {
-                format!(
-                    "cannot save {}: {error}; the file is unchanged, and saving will be retried",
-                    file.display()
-                )
-            })?;
-            self.digest = digest;
-        }
-        self.saved = Some(version);
+        let Some(file) = &mut self.file else { return Ok(()) };
+        self.saved = Some(file.save(market)?);
         Ok(())
     }
 

@@ -1,5 +1,8 @@
 //! `multiclient`, and the course's own children, against every engine: the file is exact.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+
 use engines::Preset;
 use sys::process::{self, Pid};
 use sys::signal::Signal;
@@ -59,6 +62,7 @@ fn more_than_a_hundred_are_no_trouble() {
     assert!(ran.err.contains("connected: 400 of 400 clients"), "{}", ran.err);
     assert!(ran.err.contains("replies: 4000 of 4000"), "{}", ran.err);
     assert!(ran.err.contains("throughput: "), "{}", ran.err);
+    assert!(ran.err.contains("check: right: 10 stocks"), "{}", ran.err);
     server.keeps(&file(&book));
     assert_eq!(server.close(), file(&book));
 }
@@ -175,10 +179,53 @@ fn clients_without_a_server_say_so_and_fail() {
     assert_eq!(ran.code, Some(1));
     assert!(ran.err.contains("cannot connect to 127.0.0.1:1"), "{}", ran.err);
     assert!(ran.err.contains("20 of 20 clients could not finish"), "{}", ran.err);
-    assert!(ran.err.matches("cannot connect").count() <= 3, "a word is enough: {}", ran.err);
+    assert!(ran.err.matches("cannot connect").count() <= 4, "a word is enough: {}", ran.err);
+    assert!(ran.err.contains("check: no verdict: cannot connect"), "{}", ran.err);
     let ran = run(called("multiclient").args(["no host", "6000", "1"]), "");
     assert_eq!(ran.code, Some(2), "{}", ran.err);
     assert_eq!(run(called("multiclient").args(["127.0.0.1", "6000", "0"]), "").code, Some(2));
+}
+
+/// A server that acknowledges every order and changes nothing.
+fn forgetful() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("it is bound").port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut lines = BufReader::new(stream.try_clone().expect("a descriptor")).lines();
+                while let Some(Ok(line)) = lines.next() {
+                    let reply = match line.split(' ').next() {
+                        Some("show") => "1 100 1\n\n".to_owned(),
+                        Some(side) => format!("[{side}] success\n"),
+                        None => return,
+                    };
+                    if (&stream).write_all(reply.as_bytes()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    port
+}
+
+#[test]
+fn a_book_that_does_not_follow_its_replies_fails_the_run() {
+    let port = forgetful().to_string();
+    let words = ["127.0.0.1", &port, "3", "--no-pause", "--framing", "line", "--orders", "2"];
+    let more = ["--stocks", "1", "--shares", "1", "--mix"];
+    let ran = |mix: &str, flags: &[&str]| {
+        run(called("multiclient").args(words).args(more).arg(mix).args(flags), "")
+    };
+    let sold = ran("sell", &[]);
+    assert_eq!(sold.code, Some(1), "{}", sold.err);
+    let want = "check: WRONG: stock 1: 100 before, +6 by the replies, so 106 expected, 100 found";
+    assert!(sold.err.contains(want), "{}", sold.err);
+    assert_eq!(ran("sell", &["--no-check"]).code, Some(0));
+    let shown = ran("show", &["--json"]);
+    let found: serde_json::Value = serde_json::from_str(&shown.out).expect("one line of JSON");
+    assert_eq!((shown.code, &found["right"]), (Some(0), &true.into()), "{found}");
 }
 
 #[test]

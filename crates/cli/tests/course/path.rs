@@ -127,7 +127,7 @@ fn ask(editor: &Server, bytes: &[u8], piece: usize) -> String {
 #[test]
 fn the_editor_answers_over_http() {
     let editor = Server::start(Command::new(BINARY).args(["path", "edit"]));
-    let close = "Host: x\r\nConnection: close\r\n";
+    let close = "Host: localhost\r\nConnection: close\r\n";
     let page = ask(&editor, format!("GET / HTTP/1.1\r\n{close}\r\n").as_bytes(), 9);
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("</html>\n"), "{page}");
     let question = json!({"rows": ["...", ".@.", "..."], "from": [0, 0], "to": [2, 2],
@@ -145,7 +145,7 @@ fn the_editor_answers_over_http() {
         assert_eq!(told["answers"]["jps"]["diagonal"], 1, "{told}");
     }
     assert!(ask(&editor, post("{}").as_bytes(), 99).starts_with("HTTP/1.1 400 "));
-    let two = format!("GET /none HTTP/1.1\r\nHost: x\r\n\r\nPUT / HTTP/1.1\r\n{close}\r\n");
+    let two = format!("GET /none HTTP/1.1\r\nHost: localhost\r\n\r\nPUT / HTTP/1.1\r\n{close}\r\n");
     let answer = ask(&editor, two.as_bytes(), 3);
     assert!(answer.starts_with("HTTP/1.1 404 ") && answer.contains("expected GET /"), "{answer}");
     let long = format!("POST /search HTTP/1.1\r\n{close}Content-Length: 99999999\r\n\r\n");

@@ -87,12 +87,12 @@ fn what_typical_servers_get_wrong() {
 
 #[test]
 fn a_book_that_the_blocks_cannot_hold_is_refused() {
-    let rows: String = (1..=600).map(|id| format!("{id} 100 1000\n")).collect();
+    let rows: String = (1..=700).map(|id| format!("{id} 100 1000\n")).collect();
     let folder = Folder::new();
     std::fs::write(folder.path().join("stock.txt"), &rows).expect("a temporary file");
     let ran = run(called("stockserver").arg("0").current_dir(folder.path()), "");
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("fixed:8192") && ran.err.contains("600 stocks"), "{}", ran.err);
+    assert!(ran.err.contains("fixed:8192") && ran.err.contains("700 stocks"), "{}", ran.err);
     assert_eq!(folder.text("stock.txt"), rows);
     let empty = Folder::new();
     let ran = run(called("stockserver").arg("0").current_dir(empty.path()), "");

@@ -285,9 +285,9 @@ fn an_interrupted_visit_shows_its_results_and_leaves_no_process() {
     let pid = visit.pid();
     eventually("its server is up", PATIENCE, || !processes(pid).is_empty());
     visit.signal(Signal::INT);
-    let ended = visit.end(LONGEST).success();
+    let ended = visit.end(LONGEST);
     let found: Value = serde_json::from_str(&ended.out).expect("a document all the same");
-    assert_eq!(found["interrupted"], true);
+    assert_eq!((ended.code, &found["interrupted"]), (Some(130), &true.into()));
     assert!(room.text("museum-staircase.html").contains("stopped before its end"));
     eventually("no process is left", PATIENCE, || processes(pid).is_empty());
     assert!(!place(pid).exists(), "its files are gone");

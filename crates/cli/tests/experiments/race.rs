@@ -14,12 +14,13 @@ const SMALL: [&str; 8] =
     ["--blocks", "1", "--depths", "1,4", "--window", "50ms", "--warmup", "20ms"];
 
 #[test]
-fn a_race_writes_its_report_and_an_engine_that_is_not_there_has_its_row() {
+fn a_race_writes_its_report_and_an_arm_that_is_refused_has_its_row() {
     let room = Room::shared();
-    let words = [&["race", "stock", "--arms", "iterative,epoll,steam"], &SMALL[..]].concat();
+    let steam = ["--arm", "steam=@epoll --framing fixed:10"];
+    let words = [&["race", "stock", "--arms", "iterative,epoll"], &steam[..], &SMALL[..]].concat();
     let output = room.run(&words);
     let Ended { out: said, err: told, .. } = output.success();
-    for want in ["depth 1", "depth 4", "iterative", "(twin)", "steam: not measured: ", "`steam`"] {
+    for want in ["depth 1", "depth 4", "iterative", "(twin)", "steam: not measured: ", "fixed:10"] {
         assert!(said.contains(want), "expected `{want}` in\n{said}\n{told}");
     }
     let runs = lab::record::read(&room.path().join("report.jsonl")).expect("it wrote the raw data");
@@ -89,6 +90,22 @@ fn a_server_that_lies_about_its_books_makes_the_race_fail_loudly() {
     let page =
         std::fs::read_to_string(room.path().join("report.html")).expect("it wrote the report");
     assert!(page.contains("The speeds below must not be used"));
+}
+
+#[test]
+fn a_server_of_the_course_is_reached_by_its_framing() {
+    let room = Room::shared();
+    let flags = "--port {port} --data {dir}/stock.txt --framing fixed:8192";
+    let mine = format!("mine=sh -c 'exec {BINARY} serve stock {flags}'");
+    let words = ["race", "--arms", "epoll", "--arm", &mine, "--no-twin"];
+    let framed = [&words[..], &["--framing", "fixed:8192"], &SMALL[..]].concat();
+    let output = room.run(&framed).success();
+    assert!(!output.out.contains("not measured"), "{}", output.out);
+    let other = Room::shared();
+    let output = other.run(&[&words[..], &SMALL[..]].concat());
+    assert_eq!(output.code, Some(2), "{}", output.err);
+    assert!(output.err.contains("mine cannot be raced"), "{}", output.err);
+    assert!(output.err.contains("--framing mine=fixed:8192"), "{}", output.err);
 }
 
 #[test]
@@ -178,7 +195,7 @@ fn a_race_that_was_stopped_goes_on_and_can_be_drawn_again() {
     // The second block begins when two trials are there.
     race.says("block 2");
     race.signal(Signal::INT);
-    race.end(PATIENCE);
+    let stopped = race.end(PATIENCE);
     let raw = room.path().join("report.jsonl");
     let before = lab::record::read(&raw).expect("raw data");
     let output = room.run(&words);
@@ -187,6 +204,7 @@ fn a_race_that_was_stopped_goes_on_and_can_be_drawn_again() {
     let after = lab::record::read(&raw).expect("raw data");
     let counted = after[0].trials.iter().filter(|trial| trial.counted).count();
     if !before[0].finished {
+        assert_eq!(stopped.code, Some(130), "{}", stopped.err);
         assert!(told.contains("going on with the race of"), "{told}");
         assert_eq!((after.len(), after[0].resumed.len(), counted), (1, 1, 4));
     }
@@ -299,6 +317,10 @@ fn plans_that_make_no_sense_are_usage_errors() {
     check(&["race", "nowhere"], "expected stock, web, a plan (FILE.toml)");
     check(&["race", "nowhere.toml"], "cannot read nowhere.toml");
     check(&["race", "--fail-if", "steam p99 > 2x epoll"], "expected an arm out of iterative");
+    check(&["race", "--arms", "epol"], "found `epol`; did you mean epoll?");
+    check(&["race", "--arm", "x=@preforc --workers 2"], "did you mean prefork?");
+    check(&["race", "--framing", "x=eof"], "expected --framing of one of iterative");
+    check(&["race", "web", "--framing", "eof"], "leave it out of this race");
     check(&["race", "--fail-if", "quick"], "no comparison");
     check(&["race", "--budget", "1ms"], "the length of one block");
     check(&["race", "web", "--arms", "redis,tokio"], "tokio does not serve web");

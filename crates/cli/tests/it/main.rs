@@ -63,7 +63,7 @@ macro_rules! every {
             crash: supervisor_killed;
             term: stopped_under_load, interrupted_under_load, the_second_signal_forces,
                 the_drain_has_an_end, a_draining_server_is_closed, a_hangup_is_no_end;
-            save: saved_when_the_last_client_is_gone, saved_at_the_end;
+            save: saved_when_the_last_client_is_gone, saved_at_the_end, one_server_a_book;
             overflow: the_queue_overflows;
             scarce: few_descriptors_at_rest;
             injected: interrupted_calls, calls_that_would_block, a_wait_without_memory;

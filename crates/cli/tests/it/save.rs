@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::process::{Resource, Rlimit};
 use sys::signal::Signal;
 
-use crate::arms::Arm;
+use crate::arms::{Arm, EPOLL};
 use crate::harness::{Ended, Folder, PATIENCE, Raise, Server, eventually, ms, skip, soak};
 use crate::market::{book, parse};
 
@@ -41,7 +41,7 @@ pub fn saved_when_the_last_client_is_gone(arm: &Arm) {
     let mut client = server.client();
     assert_eq!(client.ask("buy 1 1"), "[buy] success");
     drop(client);
-    check_file(&data, Duration::from_secs(1), "1 9 100\n2 5 200\n");
+    check_file(&data, Duration::from_secs(1), "1 9 100\r\n2 5 200");
     let before = modified(&data);
     assert_eq!(server.ask("buy 1 10"), "Not enough left stocks");
     std::thread::sleep(ms(300));
@@ -185,7 +185,7 @@ pub fn a_read_only_directory(arm: &Arm) {
     set_mode(0o755);
 }
 
-/// Books in common encodings and line ends.
+/// Books in common encodings and line ends, which a save keeps.
 pub fn foreign_books(arm: &Arm) {
     let utf16 = |text: &str| {
         let mut bytes = vec![0xff, 0xfe];
@@ -208,7 +208,132 @@ pub fn foreign_books(arm: &Arm) {
         assert_eq!(server.show(), "1 10 100\n2 20 200\n", "{name}");
         assert_eq!(fs::read(&data).expect("the file"), bytes, "{name}");
         assert_eq!(server.ask("buy 2 20"), "[buy] success", "{name}");
-        check_file(&data, PATIENCE, "1 10 100\n2 0 200\n");
         server.stop();
+        let saved = fs::read(&data).expect("the file");
+        let kept =
+            |bytes: &[u8]| bytes.iter().filter(|it| !b"20\0".contains(it)).copied().collect();
+        let (saved_text, text): (Vec<u8>, Vec<u8>) = (kept(&saved), kept(&bytes));
+        assert_eq!(saved_text, text, "{name}");
+        let is_wide = bytes.contains(&0);
+        assert_eq!(bytes.len() - saved.len(), if is_wide { 2 } else { 1 }, "{name}: 20 became 0");
+    }
+}
+
+/// A second server on the same book is refused with the first one's process id, also after a
+/// hand-over, and the book is free again afterwards.
+pub fn one_server_a_book(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 10 100\n");
+    let check_refused = |holder: &Server| {
+        let Ended { code, err, .. } = arm.stock(&data).fail();
+        assert_eq!(code, Some(2), "{err}");
+        assert!(
+            err.contains(&format!("process {} serves it already", holder.pid.number())),
+            "{err}"
+        );
+    };
+    let mut server = arm.stock(&data).with(&["--upgradable"]).start();
+    check_refused(&server);
+    let mut stays = server.client();
+    assert_eq!(stays.ask("buy 1 1"), "[buy] success");
+    server.signal(Signal::USR2);
+    server.says("handing over");
+    drop(stays);
+    assert_eq!(server.succeeded(), Some(0), "{}", server.err());
+    check_refused(&server);
+    assert_eq!(server.ask("buy 1 1"), "[buy] success");
+    server.stop();
+    check_file(&data, PATIENCE, "1 8 100\n");
+    assert_eq!(folder.names(), ["stock.txt"]);
+    arm.stock(&data).start().stop();
+}
+
+#[test]
+fn what_a_person_changes_meanwhile_is_merged() {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 10 100\n2 20 200\n");
+    let server = EPOLL.stock(&data).start();
+    assert_eq!(server.ask("buy 1 3"), "[buy] success");
+    check_file(&data, PATIENCE, "1 7 100\n2 20 200\n");
+    fs::write(&data, "# more\n1 17 100\n2 20 250 # dear\n3 1 1\n").expect("our file");
+    assert_eq!(server.ask("buy 1 1"), "[buy] success");
+    check_file(&data, PATIENCE, "# more\n1 16 100\n2 20 250 # dear\n3 1 1\n");
+    server.says("was changed by hand");
+    server.says("stock 1: LEFT 7 became 17");
+    assert_eq!(server.show(), "1 16 100\n2 20 200\n");
+    // Sixteen are sold before the change takes them away.
+    let mut client = server.client();
+    assert_eq!(client.ask("buy 1 16"), "[buy] success");
+    fs::write(&data, "1 6 100\n2 19 250\n").expect("our file");
+    drop(client);
+    check_file(&data, PATIENCE, "1 0 100\n2 19 250\n");
+    server.says("stock 1: LEFT 16 became 6, which orders since then make impossible");
+    fs::remove_file(&data).expect("our file");
+    assert_eq!(server.ask("sell 1 5"), "[sell] success");
+    check_file(&data, PATIENCE, "1 5 100\n2 19 250\n");
+    server.says("was removed while it was served");
+    assert_eq!(server.stop().code, Some(0));
+}
+
+#[test]
+fn what_cannot_be_merged_is_refused_aloud_and_nothing_is_lost() {
+    for (edit, reason) in
+        [("1 ten 100\n2 20 200\n", "1:3: expected LEFT"), ("2 20 200\n", "stock 1")]
+    {
+        let folder = Folder::new();
+        let data = folder.file("stock.txt", "1 10 100\n2 20 200\n");
+        let server = EPOLL.stock(&data).start();
+        fs::write(&data, edit).expect("our file");
+        assert_eq!(server.ask("buy 1 3"), "[buy] success");
+        server.says("changed by hand while it was served");
+        server.says(reason);
+        check_file(&folder.path().join("stock.txt.served"), PATIENCE, "1 7 100\n2 20 200\n");
+        server.signal(Signal::TERM);
+        assert_eq!(server.ended(PATIENCE).code, Some(1));
+        assert_eq!(fs::read_to_string(&data).expect("the file"), edit);
+    }
+}
+
+#[test]
+fn what_killed_servers_leave_is_removed_and_the_rest_stays() {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 10 100\n");
+    for name in [".stock.txt.99-0.new", ".stock.txt.lock", "mine.new"] {
+        folder.file(name, "1 2 3\n");
+    }
+    let server = EPOLL.stock(&data).start();
+    server.says("removed 1 unfinished files");
+    server.stop();
+    assert_eq!(folder.names(), ["mine.new", "stock.txt"]);
+}
+
+#[test]
+fn a_book_is_a_regular_file() {
+    let folder = Folder::new();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    for place in [Path::new("/dev/zero"), &pipe, folder.path()] {
+        let Ended { code, err, .. } = EPOLL.stock(place).fail();
+        assert_eq!(code, Some(2), "{err}");
+        assert!(err.contains("expected a regular file"), "{err}");
+    }
+}
+
+#[test]
+fn what_a_crash_would_lose_is_said_at_the_start() {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", "1 10 100\n");
+    for (args, said) in [
+        (&[][..], "--save-every 1s bounds that"),
+        (&["--save-every", "0"], "--save-every 1s bounds that"),
+        (&["--save-every", "2s"], "at most the orders of the last 2s"),
+    ] {
+        let server = EPOLL.stock(&data).with(args).start();
+        server.says(said);
+        let before = modified(&data);
+        let mut client = server.client();
+        assert_eq!(client.ask("sell 1 1"), "[sell] success");
+        std::thread::sleep(ms(200));
+        assert_eq!(modified(&data), before, "{args:?}: too early");
     }
 }

@@ -2,6 +2,8 @@
 
 use crate::browser::Browser;
 use serde_json::json;
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
 use std::process::Command;
 use testkit::{Folder, Server, run};
 
@@ -39,6 +41,29 @@ fn drag(browser: &mut Browser, cells: &[(u32, u32)]) {
                                "buttons": 1, "clickCount": 1});
             browser.call("Input.dispatchMouseEvent", event);
         }
+    }
+}
+
+/// The status line of the reply to GET / with this Host.
+fn status(server: &Server, host: &str) -> String {
+    let mut stream = TcpStream::connect(server.address).expect("it listens");
+    write!(stream, "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply).expect("a reply and the end");
+    String::from_utf8_lossy(&reply).lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn strangers_names_are_refused_and_the_silent_keep_nobody_out() {
+    let server = serve();
+    assert_eq!(status(&server, "evil.example"), "HTTP/1.1 403 Forbidden");
+    let silent: Vec<TcpStream> =
+        (0..100).map(|_| TcpStream::connect(server.address).expect("it listens")).collect();
+    assert_eq!(status(&server, "localhost:80"), "HTTP/1.1 200 OK");
+    for stream in &silent {
+        stream.set_nonblocking(true).expect("a socket");
+        let waits = stream.peek(&mut [0]).expect_err("it still waits for a request");
+        assert_eq!(waits.kind(), ErrorKind::WouldBlock);
     }
 }
 

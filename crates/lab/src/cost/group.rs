@@ -33,6 +33,11 @@ impl Group {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let own = format!("roundhouse-{}-{number}-{}", std::process::id(), plain(name));
         let mine = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        if number == 0 {
+            ["", "cpuacct", "memory"]
+                .iter()
+                .for_each(|tree| sweep(&root.join(tree).join(place(&mine, tree))));
+        }
         if root.join("cgroup.controllers").exists() {
             // A group with processes may have no controllers below it, but `cpu.stat` is always
             // there, controllers or not.
@@ -100,6 +105,20 @@ impl Drop for Group {
     }
 }
 
+/// Removes the groups of killed processes; the kernel keeps those in which a process is left.
+fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let owner =
+            name.to_str().and_then(|name| name.strip_prefix("roundhouse-")?.split('-').next());
+        let Some(owner) = owner.and_then(|owner| owner.parse::<u32>().ok()) else { continue };
+        if !Path::new(&format!("/proc/{owner}")).exists() {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
 fn made(folder: &Path) -> Option<PathBuf> {
     fs::create_dir(folder).ok()?;
     // A folder that accepts no process is no group.
@@ -144,6 +163,18 @@ mod tests {
         assert_eq!(place(text, ""), "c");
         assert_eq!(value("usage_usec 9\nuser_usec 5\n", "user_usec"), Some(5));
         assert_eq!(plain("a b/c'd"), "abcd");
+    }
+
+    #[test]
+    fn the_groups_of_the_dead_are_swept() {
+        let root = std::env::temp_dir().join(format!("lab-old-groups-{}", std::process::id()));
+        // No process has that number: it is above the kernel's limit (proc(5), pid_max).
+        let names = ["roundhouse-4194999-0-epoll", "roundhouse-1-0-epoll", "others-4194999-0"];
+        let groups = names.map(|name| root.join(name));
+        groups.iter().for_each(|group| fs::create_dir_all(group).expect("a temporary directory"));
+        sweep(&root);
+        assert_eq!(groups.map(|group| group.exists()), [false, true, true]);
+        fs::remove_dir_all(&root).expect("our own");
     }
 
     #[test]

@@ -54,7 +54,15 @@ impl fmt::Display for Failure {
                 write!(f, "{target}: {doing}: expected a server that answers, found: {error}; ")?;
                 match FaultKind::of(error) {
                     FaultKind::Refused => {
-                        f.write_str("start one, such as `roundhouse serve stock`, or name its port")
+                        let service = match target.split_once("://") {
+                            Some(("http", _)) => "http FOLDER",
+                            Some(("echo", _)) => "echo",
+                            _ => "stock",
+                        };
+                        write!(
+                            f,
+                            "start one, such as `roundhouse serve {service}`, or name its port"
+                        )
                     }
                     kind @ (FaultKind::NoPorts | FaultKind::NoDescriptors) => {
                         f.write_str(kind.remedy())
@@ -78,3 +86,21 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remedy_for_a_dead_port_names_the_service_of_the_scheme() {
+        let check = |target: &str, want: &str| {
+            let error = io::Error::from_raw_os_error(111);
+            let failure = Failure::Probe { target: target.to_owned(), doing: "connect", error };
+            let said = failure.to_string();
+            assert!(said.contains(&format!("`roundhouse serve {want}`")), "{said}");
+        };
+        check("http://127.0.0.1:1/", "http FOLDER");
+        check("echo://127.0.0.1:1", "echo");
+        check("stock://127.0.0.1:1", "stock");
+    }
+}

@@ -147,7 +147,17 @@ impl Stage<'_> {
         let clients = crowd.clients.to_string();
         let exe = self.settings.exe.display().to_string();
         let seed = self.settings.seed.to_string();
-        let words = [&exe, "multiclient", host, port, &clients, "--json", "--orders", &orders];
+        let words = [
+            &exe,
+            "multiclient",
+            host,
+            port,
+            &clients,
+            "--json",
+            "--no-check",
+            "--orders",
+            &orders,
+        ];
         let more = ["--pause", &pause, "--mix", crowd.mix, "--seed", &seed];
         let command: Vec<String> = words.into_iter().chain(more).map(String::from).collect();
         Process::start(&command, server.process.folder(), "clients").map_err(Fault::Clients)

@@ -61,6 +61,11 @@ impl Exhibit for ComputingTime {
         "computing-time"
     }
 
+    fn has_clients(&self) -> bool {
+        // Their number does not change how long it takes.
+        true
+    }
+
     fn effort(&self, settings: &Settings) -> Effort {
         let terms = Terms::of(settings);
         let servers = (OURS.len() + terms.real) as u32;

@@ -140,9 +140,9 @@ fn map(picture: &Picture<'_>, edges: &[u64], axis: &str) -> Value {
     let mut x: Vec<f64> = slices.iter().map(|it| it.at_ms).collect();
     x.extend(slices.last().map(|it| it.at_ms + it.for_ms));
     let share = |slice: &Slice, edge: u64| {
-        let all: u64 = slice.buckets.iter().map(|it| it.1).sum();
+        let all: f64 = slice.buckets.iter().map(|it| it.1 as f64).sum();
         let here = slice.buckets.iter().find(|it| it.0 == edge)?.1;
-        Some(here as f64 / all as f64)
+        Some(here as f64 / all)
     };
     let rows = edges.split_last().map(|(_, rows)| rows).unwrap_or_default();
     let cells: Vec<Vec<Option<f64>>> =

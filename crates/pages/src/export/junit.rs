@@ -74,9 +74,10 @@ fn asked(run: &Run, condition: &Condition) -> Vec<Case> {
                 class: format!("condition.{}", finding.point),
                 name: name.clone(),
                 outcome: match finding.answer {
-                    Answer::Met => Outcome::Failed(finding.text),
+                    // As the exit code has it: a gate that has measured nothing is not passed.
+                    Answer::Met | Answer::NoResult => Outcome::Failed(finding.text),
                     Answer::NotMet => Outcome::Passed(finding.text),
-                    Answer::Unsure | Answer::NoResult => Outcome::Skipped(finding.text),
+                    Answer::Unsure => Outcome::Skipped(finding.text),
                 },
             })
             .collect(),

@@ -4,7 +4,7 @@
 //! every page in a browser of this machine could post here. So a command from another origin is
 //! refused, and the `Host` must be a name of this machine, against DNS rebinding.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use engines::status::Sample;
@@ -158,29 +158,20 @@ impl Front {
     /// Why a request is not trusted.
     fn distrust(&self, head: &Head<'_>) -> Option<&'static str> {
         let address = self.address?;
-        let host = head.field("Host").and_then(|host| std::str::from_utf8(host).ok())?;
+        let host = head.field("Host")?;
         if !is_ours(host, address) {
             return Some("expected a Host of this machine");
         }
-        let origin =
-            head.field("Origin").map(|origin| origin == format!("http://{host}").as_bytes());
+        let origin = head.field("Origin").map(|origin| origin == [&b"http://"[..], host].concat());
         (head.method == "POST" && origin == Some(false))
             .then_some("expected an order from no other origin")
     }
 }
 
-/// Whether `host` is a name of this machine or a numeric address.
-fn is_ours(host: &str, address: SocketAddr) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let name = name.trim_start_matches('[').trim_end_matches(']');
-    match name.parse::<IpAddr>() {
-        // A numeric address cannot be rebound.
-        Ok(ip) => ip.is_loopback() || !address.ip().is_loopback(),
-        Err(_) => name.eq_ignore_ascii_case("localhost"),
-    }
+/// Whether `host` is a name of this machine or a numeric address, which cannot be rebound.
+fn is_ours(host: &[u8], address: SocketAddr) -> bool {
+    wire::http::host::address(host)
+        .is_some_and(|ip| ip.is_loopback() || !address.ip().is_loopback())
 }
 
 #[cfg(test)]

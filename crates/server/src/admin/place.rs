@@ -2,10 +2,9 @@
 //! process, in a folder that only its user can enter. There `roundhouse top` finds it without
 //! arguments.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -51,7 +50,7 @@ impl FromStr for Place {
 
 /// The folder of our servers' sockets: in `$XDG_RUNTIME_DIR`, else in the temporary directory.
 pub fn folder() -> PathBuf {
-    let user = rustix::process::geteuid().as_raw();
+    let user = sys::own::user();
     match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir()) {
         Some(dir) => dir.join("roundhouse"),
         None => std::env::temp_dir().join(format!("roundhouse-{user}")),
@@ -111,16 +110,7 @@ fn at_address(
 fn usual() -> Result<Door, String> {
     let folder = folder();
     let name = folder.display();
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)
-        .map_err(|error| format!("cannot make the folder {name}: {error}"))?;
-    let about = fs::symlink_metadata(&folder).map_err(|error| format!("{name}: {error}"))?;
-    let ours = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw();
-    if !ours || about.mode() & 0o022 != 0 {
-        return Err(format!("expected {name} to be a folder that only we can write to"));
-    }
+    sys::own::make(&folder).map_err(|error| format!("cannot use the folder {name}: {error}"))?;
     sweep(&folder);
     let path = folder.join(format!("{}.sock", std::process::id()));
     Door::at_path(&path, true).map_err(|error| format!("{}: {error}", path.display()))
@@ -157,6 +147,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn words_name_places() {

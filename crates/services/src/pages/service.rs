@@ -10,7 +10,7 @@ use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Step};
 use std::sync::Arc;
 use std::time::Duration;
 use wire::http::reply::Framing;
-use wire::http::{Body, Head, Reply, Status, Target, Version, chunked, head};
+use wire::http::{Body, Head, Reply, Status, Target, Version, chunked, head, host};
 
 /// The path of the document as it is now.
 pub const STATE: &str = "/state.json";
@@ -90,7 +90,8 @@ impl Pages {
             // The longest document fills the output; the next edition waits until it is sent.
             output_high: 256 * 1024,
             output_low: 64 * 1024,
-            sessions_max: 256,
+            // A silent connection holds nothing but its place.
+            sessions_max: 1024,
         };
         Pages { pages, limits, heads }
     }
@@ -135,6 +136,14 @@ impl Pages {
     }
 
     fn answer(&self, cx: &Cx<'_, Bulletin>, head: &Head<'_>, out: &mut Out) -> After {
+        if head.field("Host").is_some_and(|host| host::address(host).is_none()) {
+            return refused(
+                Status::FORBIDDEN,
+                head,
+                "expected an address or localhost as Host",
+                out,
+            );
+        }
         if head.body != Body::Length(0) {
             // The next request could only be found by reading the body.
             return refused(Status::CONTENT_TOO_LONG, head, "expected no body", out);

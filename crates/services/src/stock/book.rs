@@ -3,11 +3,12 @@
 //! Each line is a stock, three whole numbers: `ID LEFT PRICE`. Blanks and tabs separate fields.
 //! `\r` at the end of a line and blank lines are ignored, the last line may lack its newline, and
 //! `#` or `//` begins a comment. The encodings are those of [`wire::text`]. Anything else is
-//! refused with line and column, because a misread row would be written back wrongly. Comments are
-//! not kept: a saved book has only rows.
+//! refused with line and column, because a misread row would be written back wrongly. [`Sheet`]
+//! keeps the text around the numbers for a save.
 
-use index::by_id::{ById, Refused, Slot};
+use super::sheet::Sheet;
 use std::fmt;
+use std::ops::Range;
 use wire::decimal::{self, Bad};
 use wire::text;
 
@@ -103,36 +104,7 @@ impl Field {
 /// # Errors
 /// [`BadBook`] for the first fault.
 pub fn parse(bytes: &[u8], capacity: usize) -> Result<Vec<Entry>, BadBook> {
-    let decoded = text::decode(bytes).map_err(|undecodable| {
-        let before = &bytes[..undecodable.offset.min(bytes.len())];
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        let column = 1 + before.iter().rev().take_while(|byte| **byte != b'\n').count();
-        BadBook { line, column, fault: Fault::NotText(undecodable) }
-    })?;
-    let rows_max = decoded.text.split('\n').count().min(capacity);
-    let mut entries: Vec<Entry> = Vec::with_capacity(rows_max);
-    let mut lines: Vec<usize> = Vec::with_capacity(rows_max);
-    let (mut rows, mut slots) =
-        (ById::sized_for(rows_max), vec![Slot::default(); ById::slots_for(rows_max)]);
-    for (index, line) in decoded.text.split('\n').enumerate() {
-        let Some((column, entry)) = parse_line(line, index + 1)? else { continue };
-        let fault = match rows.insert(&mut slots, entry.id, entries.len() as u32) {
-            Ok(()) if entries.len() < capacity => {
-                entries.push(entry);
-                lines.push(index + 1);
-                continue;
-            }
-            Err(Refused::Duplicate { row }) => {
-                Fault::Duplicate { id: entry.id, first: lines[row as usize] }
-            }
-            Ok(()) | Err(Refused::Zero | Refused::Full) => Fault::TooMany { capacity },
-        };
-        return Err(BadBook { line: index + 1, column, fault });
-    }
-    if entries.is_empty() {
-        return Err(BadBook { line: 1, column: 1, fault: Fault::Empty });
-    }
-    Ok(entries)
+    Sheet::parse(bytes, capacity).map(|sheet| sheet.entries().collect())
 }
 
 /// Appends one line of a book.
@@ -148,8 +120,18 @@ pub fn push_line(out: &mut Vec<u8>, entry: Entry) {
     out.extend_from_slice(&line[id..]);
 }
 
-/// The entry on a line and its column, or `None` if the line is blank or a comment.
-fn parse_line(line: &str, number: usize) -> Result<Option<(usize, Entry)>, BadBook> {
+/// The entry of a line.
+pub(super) struct Found {
+    /// Its first column, in characters from 1.
+    pub column: usize,
+    /// The entry.
+    pub entry: Entry,
+    /// The bytes of LEFT in the line.
+    pub left: Range<usize>,
+}
+
+/// The entry on a line, or `None` if the line is blank or a comment.
+pub(super) fn parse_line(line: &str, number: usize) -> Result<Option<Found>, BadBook> {
     let content = &line[..comment_start(line)];
     let bad = |at: usize, fault| {
         let column = 1 + line[..at].chars().count();
@@ -157,7 +139,7 @@ fn parse_line(line: &str, number: usize) -> Result<Option<(usize, Entry)>, BadBo
     };
     let mut fields = Fields { line: content, at: 0 };
     let mut numbers = [0; 3];
-    let mut start = 0;
+    let (mut start, mut left_at) = (0, 0..0);
     for (field, number) in [Field::Id, Field::Left, Field::Price].into_iter().zip(&mut numbers) {
         match fields.next() {
             None if field == Field::Id => return Ok(None),
@@ -165,8 +147,10 @@ fn parse_line(line: &str, number: usize) -> Result<Option<(usize, Entry)>, BadBo
             Some((at, text)) => {
                 *number = in_range(field, text)
                     .ok_or_else(|| bad(at, Fault::NotInRange { field, found: shortened(text) }))?;
-                if field == Field::Id {
-                    start = at;
+                match field {
+                    Field::Id => start = at,
+                    Field::Left => left_at = at..at + text.len(),
+                    Field::Price => {}
                 }
             }
         }
@@ -176,7 +160,8 @@ fn parse_line(line: &str, number: usize) -> Result<Option<(usize, Entry)>, BadBo
     }
     let [id, left, price] = numbers;
     let column = 1 + line[..start].chars().count();
-    Ok(Some((column, Entry { id: id as u32, left, price: price as u32 })))
+    let entry = Entry { id: id as u32, left, price: price as u32 };
+    Ok(Some(Found { column, entry, left: left_at }))
 }
 
 fn comment_start(line: &str) -> usize {

@@ -18,7 +18,7 @@ use index::{Bst, Node, RedBlack, SearchTree, Shape, Tree, sorted};
 use memory::{Gate, RwLock, Writing};
 use seam::{BadSeed, Share, WorkerId};
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use wire::decimal;
 
 /// The most stocks in one market.
@@ -43,6 +43,10 @@ pub struct Market {
     red_black: RedBlack,
     gate: Gate,
     global: memory::Lock,
+    /// The number of changes other than orders.
+    adjusted: AtomicU64,
+    /// The digests of the last two files.
+    files: [AtomicU64; 2],
     rows: [Row; CAPACITY],
     slots: [Slot; SLOTS],
     /// The rows by ascending id.
@@ -226,12 +230,12 @@ impl Market {
         }
     }
 
-    /// A number that grows whenever an order may have changed something.
+    /// A number that grows whenever something may have changed.
     pub fn version(&self) -> u64 {
-        self.gate.version()
+        self.gate.version().wrapping_add(self.adjusted.load(Acquire))
     }
 
-    /// Whether an order may have changed something since [`Market::version`] was `version`.
+    /// Whether something may have changed since [`Market::version`] was `version`.
     pub fn changed_since(&self, version: u64) -> bool {
         self.version() != version
     }
@@ -241,8 +245,9 @@ impl Market {
     /// wait for itself.
     pub fn copy_lefts(&self, me: WorkerId, lefts: &mut [u64]) -> u64 {
         let closed = self.gate.close(me);
+        // Read before the rows, so that an adjustment meanwhile counts as a change.
+        let version = self.version();
         self.copy_now(lefts);
-        let version = self.gate.version();
         drop(closed);
         version
     }
@@ -277,31 +282,56 @@ impl Market {
         });
     }
 
-    /// Appends the book as a file, in the order of the file, and returns its version for
+    /// Copies the amount left of every row to `lefts` for a file, and returns the version for
     /// [`Market::changed_since`]. `me` must not have entered.
     ///
-    /// The file is of one instant, unless a worker stays in the market for tens of milliseconds: it
-    /// was stopped or killed, and the caller may be the one that must heal it. Then the file holds
-    /// every order answered before the call and some of the later ones.
-    pub fn render_file(&self, me: WorkerId, out: &mut Vec<u8>) -> u64 {
-        let mut lefts = vec![0; self.len()];
+    /// The amounts are of one instant, unless a worker stays in the market for tens of
+    /// milliseconds: it was stopped or killed, and the caller may be the one that must heal it.
+    /// Then they contain every order answered before the call and some of the later ones.
+    pub fn copy_for_file(&self, me: WorkerId, lefts: &mut Vec<u64>) -> u64 {
+        lefts.clear();
+        lefts.resize(self.len(), 0);
         let closed = self.gate.try_close(me, LOOKS);
         // Read before the rows, so that concurrent changes count as changes.
-        let version = self.gate.version();
-        self.copy_now(&mut lefts);
+        let version = self.version();
+        self.copy_now(lefts);
         drop(closed);
-        self.render(Order::File, &lefts, out);
         version
     }
 
-    /// The longest possible `show` in bytes: ids and prices as they are, LEFT at its longest.
-    pub fn show_max(&self) -> usize {
-        let left = decimal::width(LEFT_MAX);
-        let line = |row: &Row| {
+    /// Adds to stock `row` what a person changed in the file: `found` where `expected` stood.
+    /// Concurrent orders count as well. Returns whether the sum lies between 0 and [`LEFT_MAX`];
+    /// otherwise nothing has changed. It waits for no worker, because the caller may have to heal
+    /// one; so a concurrent snapshot has some of several adjustments.
+    pub fn adjust(&self, row: u32, expected: u64, found: u64) -> bool {
+        let sum = |left: u64| (left + found).checked_sub(expected).filter(|sum| *sum <= LEFT_MAX);
+        let adjusted = self.rows[row as usize].left.fetch_update(Relaxed, Relaxed, sum).is_ok();
+        self.adjusted.fetch_add(1, Release);
+        adjusted
+    }
+
+    /// Notes the digest of a file that is about to be written, beside the one before. A successor
+    /// that serves this market thereby tells a save of its predecessor from a change by hand.
+    pub fn note_file(&self, digest: u64) {
+        let before = self.files[1].swap(digest, Relaxed);
+        self.files[0].store(before, Relaxed);
+    }
+
+    /// Whether [`Market::note_file`] noted this digest last, or the time before.
+    pub fn is_noted(&self, digest: u64) -> bool {
+        self.files.iter().any(|noted| noted.load(Relaxed) == digest)
+    }
+
+    /// The length of `show` in bytes: as the amounts are now, and with each at its longest.
+    pub fn show_len(&self) -> (usize, usize) {
+        let rest = |row: &Row| {
             let [id, price] = [row.id, row.price].map(|number| decimal::width(number.into()));
-            id + b" ".len() + left + b" ".len() + price + b"\n".len()
+            id + b" ".len() + b" ".len() + price + b"\n".len()
         };
-        self.rows[..self.len()].iter().map(line).sum()
+        let rows = &self.rows[..self.len()];
+        let rest: usize = rows.iter().map(rest).sum();
+        let now: usize = rows.iter().map(|row| decimal::width(row.left.load(Relaxed))).sum();
+        (rest + now, rest + rows.len() * decimal::width(LEFT_MAX))
     }
 
     fn each_row(&self, order: Order, mut visit: impl FnMut(u32)) {

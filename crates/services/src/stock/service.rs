@@ -14,7 +14,6 @@ use memory::Writing;
 use seam::{Cx, Event, Limits, Out, Peer, Service, Step};
 use std::fmt;
 use std::io::Write as _;
-use wire::decimal;
 use wire::framing::{Framing, Shape};
 use wire::line::{self, Next};
 
@@ -69,11 +68,12 @@ pub struct Stock {
 #[derive(Debug)]
 pub enum Never {}
 
-/// The market's longest `show` does not fit into the framing, so the server must not start.
+/// The replies do not fit into the framing, so the server must not start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooNarrow {
     stocks: usize,
-    needed: usize,
+    /// The length of `show` in bytes.
+    show: usize,
     framing: Framing,
 }
 
@@ -100,18 +100,30 @@ impl Stock {
         }
     }
 
-    /// Whether every possible reply of `market` fits into the framing. Check this once, before the
-    /// first connection.
+    /// Whether every reply of `market` fits into the framing now. Check this once, before the first
+    /// connection. If the amounts grow beyond it later, `show` is answered with an error.
     ///
     /// # Errors
-    /// [`TooNarrow`] says how much room is needed. It assumes the longest LEFT, because a book that
-    /// fits at start must still fit after a million sales.
+    /// [`TooNarrow`] says how much room is needed.
     pub fn fits(&self, market: &Market) -> Result<(), TooNarrow> {
-        let needed = market.show_max().max(TEXT_MIN);
-        if needed <= self.options.framing.text_max() {
+        let (show, _) = market.show_len();
+        if show.max(TEXT_MIN) <= self.options.framing.text_max() {
             return Ok(());
         }
-        Err(TooNarrow { stocks: market.len(), needed, framing: self.options.framing })
+        Err(TooNarrow { stocks: market.len(), show, framing: self.options.framing })
+    }
+
+    /// A note to the operator if `show` fits now and may not when the amounts have grown.
+    pub fn outgrown(&self, market: &Market) -> Option<String> {
+        let (_, longest) = market.show_len();
+        let Options { framing, .. } = self.options;
+        (longest > framing.text_max()).then(|| {
+            format!(
+                "framing {framing}: `show` fits now, and is answered with an error once it is \
+                 longer than {} bytes because amounts have grown",
+                framing.text_max()
+            )
+        })
     }
 
     /// Answers requests until the input has no complete one or the output is full.
@@ -283,16 +295,19 @@ impl Service for Stock {
 
 impl fmt::Display for TooNarrow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = decimal::width(LEFT_MAX);
+        let TooNarrow { stocks, show, framing } = self;
         write!(
             f,
-            "expected every reply to fit into the {} text bytes of framing {}, found that `show` \
-             of {} stocks can take {} bytes when LEFT has grown to {digits} digits; serve fewer \
-             stocks, or use --framing line",
-            self.framing.text_max(),
-            self.framing,
-            self.stocks,
-            self.needed,
+            "expected every reply to fit into the {} text bytes of framing {framing}, found that ",
+            framing.text_max(),
+        )?;
+        if TEXT_MIN <= framing.text_max() {
+            let advice = "serve fewer stocks, or use --framing line";
+            return write!(f, "`show` of {stocks} stocks takes {show} bytes; {advice}");
+        }
+        write!(
+            f,
+            "errors and `help` take up to {TEXT_MIN} bytes; the course's framing is fixed:8192"
         )
     }
 }

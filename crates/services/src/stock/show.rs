@@ -78,8 +78,14 @@ impl Show {
     fn framed(&self, out: &mut Vec<u8>, render: impl FnOnce(&mut Vec<u8>)) {
         let start = out.len();
         render(out);
-        self.framing
-            .finish(start, Shape::Block, out)
-            .expect("a service starts only if its longest `show` fits");
+        if let Err(overfull) = self.framing.finish(start, Shape::Block, out) {
+            // The amounts have grown since the start. A part of the list would be a wrong answer.
+            out.extend_from_slice(
+                format!("error: {overfull}, because amounts have grown\n").as_bytes(),
+            );
+            self.framing
+                .finish(start, Shape::Block, out)
+                .expect("a service starts only if its errors fit");
+        }
     }
 }

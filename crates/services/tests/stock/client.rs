@@ -2,7 +2,7 @@
 
 use memory::{Placement, Region};
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
-use services::stock::{Index, Market, Options, Stock};
+use services::stock::{Index, Market, Options, Order, Stock};
 use std::borrow::Borrow;
 use std::ops::Deref;
 
@@ -101,10 +101,10 @@ impl Client {
         self.send([requests.as_bytes()]).text()
     }
 
-    /// The book as the saver would write it.
+    /// The book in the order of the file.
     pub fn file(&self) -> String {
         let mut file = Vec::new();
-        self.market.render_file(WorkerId::new(1, 1), &mut file);
+        self.market.render_by_row(Order::File, &mut file);
         String::from_utf8(file).expect("digits")
     }
 }

@@ -1,7 +1,7 @@
 //! Every invalid line gets one clear line back and changes nothing.
 
 use crate::client::{Client, SAMPLE};
-use services::stock::{LINE_MAX, Options, Stock};
+use services::stock::{LINE_MAX, Lock, Options, Stock};
 use wire::framing::Framing;
 
 fn client(framing: Framing) -> Client {
@@ -90,22 +90,40 @@ fn what_is_left_never_overflows() {
     assert_eq!(client.file(), "1 9223372034707292160 1\n");
 }
 
+/// Rows of 12 bytes.
+fn rows(stocks: u32) -> String {
+    (100..100 + stocks).map(|id| format!("{id} 1 10000\n")).collect()
+}
+
 #[test]
-fn a_framing_that_show_can_outgrow_is_refused() {
-    // A row takes at most 28 bytes, so 292 rows take 8176.
-    let book = |stocks| (100..100 + stocks).map(|id| format!("{id} 1 100\n")).collect::<String>();
+fn a_framing_into_which_show_does_not_fit_is_refused() {
     let refused = |book: &str, framing| {
         let options = Options { framing, ..Options::default() };
         let client = Client::new(book, options);
         Stock::new(options).fits(&client.market).err().map(|why| why.to_string())
     };
     let wide = Framing::Fixed(8192);
-    assert_eq!(refused(&book(292), wide), None);
+    assert_eq!(refused(&rows(682), wide), None);
     assert_eq!(refused(SAMPLE, Framing::Fixed(512)), None);
-    assert_eq!(refused(&book(800), Framing::Line), None);
-    let why = refused(&book(293), wide).expect("refused");
+    assert_eq!(refused(&rows(800), Framing::Line), None);
+    let why = refused(&rows(683), wide).expect("refused");
     assert!(why.contains("8191 text bytes of framing fixed:8192"), "{why}");
-    assert!(why.contains("293 stocks can take 8204 bytes"), "{why}");
-    assert!(why.contains("19 digits") && why.contains("--framing line"), "{why}");
-    assert!(refused(SAMPLE, Framing::Fixed(511)).is_some(), "errors would not fit");
+    assert!(why.contains("683 stocks takes 8196 bytes") && why.contains("--framing line"), "{why}");
+    let why = refused(SAMPLE, Framing::Fixed(10)).expect("errors would not fit");
+    assert!(why.contains("errors and `help`") && !why.contains("show"), "{why}");
+}
+
+#[test]
+fn a_show_that_has_outgrown_its_framing_is_an_error_and_never_a_part() {
+    for lock in Lock::ALL {
+        let options = Options { framing: Framing::Fixed(8192), lock, ..Options::default() };
+        let client = Client::new(&rows(682), options);
+        let note = Stock::new(options).outgrown(&client.market).expect("19 digits do not fit");
+        assert!(note.contains("fixed:8192"), "{note}");
+        let text = client.say("sell 100 100000000\nshow\nbuy 100 100000000\nshow\n");
+        let replies: Vec<&str> = text.split('\0').filter(|reply| !reply.is_empty()).collect();
+        assert_eq!(replies.len(), 4, "{lock}");
+        assert!(replies[1].starts_with("error: a reply of 8192 bytes does not fit"), "{text}");
+        assert_eq!((replies[2], replies[3]), ("[buy] success\n", rows(682).as_str()));
+    }
 }

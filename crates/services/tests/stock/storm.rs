@@ -2,7 +2,7 @@
 
 use crate::client::{SAMPLE, SharedMarket, market_of};
 use seam::WorkerId;
-use services::stock::{Lock, Options, Stock, book, command};
+use services::stock::{Lock, Options, Stock, command};
 use sim::{Act, Case, Client, Faults, Script, Transcript};
 use stats::Rng;
 use std::borrow::Borrow;
@@ -58,10 +58,10 @@ fn requests(client: &Client) -> Vec<String> {
 }
 
 fn left(market: &SharedMarket) -> Lefts {
-    let mut file = Vec::new();
-    market.render_file(WorkerId::new(4000, 1), &mut file);
-    let rows = book::parse(&file, 5).expect("our own file");
-    rows.iter().map(|row| (row.id, row.left as i64)).collect()
+    let mut lefts = Vec::new();
+    market.copy_for_file(WorkerId::new(4000, 1), &mut lefts);
+    let id = |row| market.entry(row).id;
+    (0..).zip(lefts).map(|(row, left)| (id(row), left as i64)).collect()
 }
 
 /// The market of a run, kept for checking.

@@ -6,9 +6,11 @@
 //! the summary is the only line on stdout.
 //!
 //! Orders come from the C library's `rand`, seeded by each client's process id. So the printed
-//! lines determine every order that was sent, and `final = initial + sold - bought` can be checked
-//! by hand. The parent is a single thread, because it forks, and it ends its children when it ends.
+//! lines determine every order that was sent, and `final = initial + sold - bought`, which
+//! [`check`] compares. The parent is a single thread, because it forks, and it ends its children
+//! when it ends.
 
+mod check;
 mod child;
 mod tally;
 
@@ -17,7 +19,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use load::Mix;
 use load::parse::{Usage, span};
 use memory::{Placement, Region};
@@ -26,6 +28,7 @@ use sys::process::{self, Exit, Fork, Pid};
 use sys::signal::{self, Signal, SignalFd, SignalSet};
 use wire::framing::Framing;
 
+use self::check::{Book, BookVerdict};
 use self::tally::{Tally, read};
 use super::orders::Menu;
 use crate::client::link;
@@ -76,6 +79,12 @@ pub struct Args {
     /// How replies end: fixed:8192 (the course's), line, eof
     #[arg(long, default_value = "fixed:8192")]
     framing: Framing,
+    /// Compare the book before and afterwards with the replies (the default)
+    #[arg(long, overrides_with = "no_check")]
+    check: bool,
+    /// Ask for no book and judge nothing
+    #[arg(long)]
+    no_check: bool,
     /// Print no replies
     #[arg(long, short)]
     quiet: bool,
@@ -102,9 +111,11 @@ pub struct Plan {
     menu: Menu,
     seed: Option<u32>,
     is_silent: bool,
+    /// The book before the run, if it is checked.
+    before: Option<Book>,
 }
 
-/// Runs the clients. Exit code 1 if a client could not finish.
+/// Runs the clients. Exit code 1 if a client could not finish, or the book or a reply was wrong.
 ///
 /// # Errors
 /// The clients cannot be started.
@@ -120,20 +131,50 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let pause = if args.no_pause { Duration::ZERO } else { args.pause.unwrap_or(child::PAUSE) };
     let menu = Menu { mix, stocks, shares };
     let is_silent = args.quiet || args.json;
-    let plan = Plan { at, framing, orders, pause, menu, seed, is_silent };
+    let before = match args.no_check {
+        true => None,
+        false => Some(check::book(at, framing)),
+    };
+    let (before, unknown) = match before.transpose() {
+        Ok(before) => (before, None),
+        Err(error) => (None, Some(error)),
+    };
+    let plan = Plan { at, framing, orders, pause, menu, seed, is_silent, before };
     let mut tally: Region<Tally> =
         Region::place(Placement::Shared).context("cannot share memory with the clients")?;
     tally.init(&[]).expect("a tally needs no seed");
     let begin = Instant::now();
     let mut crowd = Crowd::start(&plan, args.clients, &tally, begin)?;
     crowd.wait()?;
-    let end = End { clients: args.clients, elapsed: begin.elapsed(), crowd: &crowd };
+    let elapsed = begin.elapsed();
+    let verdict = match (unknown, crowd.stopped) {
+        (Some(error), _) => Some(BookVerdict::none(&error)),
+        (None, Some(_)) => {
+            plan.before.as_ref().map(|_| BookVerdict::none(&anyhow!("it was stopped")))
+        }
+        (None, None) => verdict(&plan, args.clients, &tally),
+    };
+    let end = End { clients: args.clients, elapsed, crowd: &crowd, verdict: verdict.as_ref() };
     if args.json {
         println!("{}", end.json(&plan, &tally));
     } else {
         end.print(&plan, &tally);
     }
-    Ok(if crowd.all_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_right = crowd.all_well && verdict.is_none_or(|verdict| verdict.is_right);
+    Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The verdict of a run whose book was known before; `None` if none is wanted.
+fn verdict(plan: &Plan, clients: u32, tally: &Tally) -> Option<BookVerdict> {
+    let before = plan.before.as_ref()?;
+    let wanted = plan.orders as u64 * u64::from(clients);
+    Some(match check::book(plan.at, plan.framing) {
+        Ok(after) => {
+            let unanswered = wanted - tally.replies().min(wanted);
+            check::verdict(before, &after, &tally.effects, unanswered)
+        }
+        Err(error) => BookVerdict::none(&error),
+    })
 }
 
 /// The clients that were started.
@@ -144,6 +185,8 @@ struct Crowd {
     all_well: bool,
     /// The signal that ended the run early.
     stopped: Option<Signal>,
+    /// The signals that were blocked before.
+    former: SignalSet,
 }
 
 /// The signals that a child has ended, and that the user wants to stop.
@@ -156,11 +199,11 @@ impl Crowd {
         let signals = SignalFd::new(SIGNALS).context("cannot read signals")?;
         let lock = tally.fd().expect("a shared region has a descriptor");
         let parent = process::this();
-        let mut crowd = Crowd { pids: Vec::new(), signals, all_well: true, stopped: None };
+        let mut crowd = Crowd { pids: Vec::new(), signals, all_well: true, stopped: None, former };
         for index in 0..clients {
             match process::fork() {
                 Ok(Fork::Child) => {
-                    process::exit_now(live(plan, index, tally, lock, begin, &former, parent))
+                    process::exit_now(live(plan, index, tally, lock, begin, &crowd.former, parent))
                 }
                 Ok(Fork::Parent(pid)) => crowd.pids.push(pid),
                 Err(error) => {
@@ -199,7 +242,8 @@ impl Crowd {
                 ended += 1;
             }
         }
-        Ok(())
+        // A server that does not answer the last `show` must not keep the program from ending.
+        signal::restore(&self.former).context("cannot unblock signals")
     }
 
     /// Sends a signal to all children. An ended child keeps its process id until it is reaped, so
@@ -238,6 +282,7 @@ struct End<'a> {
     clients: u32,
     elapsed: Duration,
     crowd: &'a Crowd,
+    verdict: Option<&'a BookVerdict>,
 }
 
 impl End<'_> {
@@ -269,6 +314,9 @@ impl End<'_> {
         );
         eprintln!("elapsed time: {elapsed:.3} s");
         eprintln!("throughput: {:.1} orders/s", self.throughput(tally));
+        if let Some(verdict) = self.verdict {
+            eprintln!("check: {}", verdict.text);
+        }
     }
 
     /// The result as JSON.
@@ -291,6 +339,8 @@ impl End<'_> {
             "stopped_by": self.crowd.stopped.map(|signal| signal.to_string()),
             "elapsed_s": self.elapsed.as_secs_f64(),
             "orders_per_s": self.throughput(tally),
+            "right": self.verdict.map(|verdict| verdict.is_right),
+            "check": self.verdict.map(|verdict| &verdict.text),
         })
     }
 }

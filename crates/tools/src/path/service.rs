@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Step};
 use wire::http::reply::{CONTINUE, Framing};
-use wire::http::{Body, Head, Reply, Status, Version, head};
+use wire::http::{Body, Head, Reply, Status, Version, head, host};
 
 use super::page::{self, Query};
 
@@ -96,6 +96,11 @@ impl Editor {
             }
         };
         let asked = (head.version, head.keep_alive);
+        if head.field("Host").is_some_and(|host| host::address(host).is_none()) {
+            let words = "expected an address or localhost as Host";
+            text(Status::FORBIDDEN, (head.version, false), words, out);
+            return Next::Refused;
+        }
         let length = match head.body {
             Body::Length(length) if length <= BODY_MAX as u64 => length as usize,
             _ => {
@@ -177,7 +182,8 @@ impl Service for Editor {
             input_max: self.heads.head_max + BODY_MAX,
             output_high: 256 * 1024,
             output_low: 64 * 1024,
-            sessions_max: 64,
+            // A silent connection holds nothing but its place.
+            sessions_max: 1024,
         }
     }
 

@@ -101,9 +101,7 @@ fn irq_of(text: &str, core: usize) -> Option<u64> {
 /// # Errors
 /// The temporary directory is not writable or full.
 pub fn scratch(bytes: &[u8], length: u64) -> Result<File> {
-    let path = std::env::temp_dir().join(format!("roundhouse-rate-{}", std::process::id()));
-    let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
-    fs::remove_file(&path)?;
+    let mut file = tempfile::tempfile()?;
     let mut left = length;
     while left > 0 {
         let piece = &bytes[..bytes.len().min(left as usize)];

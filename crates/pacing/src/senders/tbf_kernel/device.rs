@@ -9,7 +9,7 @@
 //! have no effect, and no other packet has such marks.
 
 use std::ffi::{CStr, CString};
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use seam::Channel;
 use sys::bpf::{Assembly, Math, Program, When, Width};
+use sys::claim::Claim;
 use sys::netlink::{self, Netlink};
 
 use super::super::bpf_stamp::{self, HeadStamps};
@@ -66,7 +67,7 @@ impl PacedDevice {
         }
         let netlink = Netlink::open()?;
         // Two processes that set up at the same time must not remove each other's `clsact`.
-        let alone = alone()?;
+        let alone = Claim::of_machine("lanes")?;
         sweep(&netlink)?;
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
         let name = format!("{NAME}{}x{}", std::process::id(), number % 1000);
@@ -160,7 +161,7 @@ impl PacedDevice {
 impl Drop for PacedDevice {
     fn drop(&mut self) {
         // The sweep of the next device removes what remains.
-        let _alone = alone();
+        let _alone = Claim::of_machine("lanes");
         for &path in &self.paths {
             let _ = self.netlink.unlead(path, preference(self.device));
         }
@@ -203,14 +204,6 @@ fn program(key: u32, stamps: Option<&HeadStamps>) -> io::Result<Program> {
     code.math(Math::Mov, 0, 0);
     code.exit();
     Program::classifier(code)
-}
-
-/// Locks out other processes of this machine that set up or remove devices.
-fn alone() -> io::Result<File> {
-    let path = std::env::temp_dir().join("roundhouse-lanes.lock");
-    let file = File::options().create(true).truncate(false).write(true).open(path)?;
-    file.lock()?;
-    Ok(file)
 }
 
 /// Removes the devices of killed processes.

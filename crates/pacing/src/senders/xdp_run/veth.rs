@@ -6,11 +6,12 @@
 //! the machine is touched.
 
 use std::ffi::{CStr, CString};
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use sys::claim::Claim;
 use sys::netlink::{self, Netlink};
 
 /// Prefix of the devices' names; process, half and number follow.
@@ -36,7 +37,7 @@ impl VethPair {
     pub fn make() -> io::Result<VethPair> {
         let netlink = Netlink::open()?;
         // Two sweeps at the same time would remove the same devices.
-        let alone = alone()?;
+        let alone = Claim::of_machine("pairs")?;
         sweep(&netlink)?;
         let number = MADE.fetch_add(1, Ordering::Relaxed) % 1000;
         let name = |half| format!("{NAME}{}{half}{number}", std::process::id());
@@ -88,14 +89,6 @@ fn filter() -> Option<u32> {
 fn set(device: &str, what: &str, value: &str) -> io::Result<()> {
     fs::write(format!("/proc/sys/net/ipv4/conf/{device}/{what}"), value)
         .map_err(|error| explained(error, &format!("permission to set `{what}` of a device")))
-}
-
-/// Locks out other processes of this machine that make a pair.
-fn alone() -> io::Result<File> {
-    let path = std::env::temp_dir().join("roundhouse-pairs.lock");
-    let file = File::options().create(true).truncate(false).write(true).open(path)?;
-    file.lock()?;
-    Ok(file)
 }
 
 /// Removes the devices of killed processes.

@@ -60,6 +60,7 @@ fn trade(
     for order in Orders::new(seed, plan.menu).take(plan.orders) {
         let text = link.ask(order.to_string().as_bytes(), &mut slow)?;
         tally.answered(&text);
+        tally.effects.count(order, &text, plan.before.as_ref());
         page.add(&text)?;
         if !plan.pause.is_zero() {
             // Before a pause the output is printed at once.

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use seam::{BadSeed, Share};
 
+use super::check::NetOrders;
+
 /// The width of a step of [`Tally::connects`].
 const CONNECT_STEP: Duration = Duration::from_millis(50);
 /// The number of steps: together 12 s, which covers the first retransmissions of a SYN; the last
@@ -31,6 +33,8 @@ pub struct Tally {
     pub failed: AtomicU64,
     /// Clients that have waited long for a reply.
     pub slow: AtomicU64,
+    /// The orders' effects on the book.
+    pub effects: NetOrders,
 }
 
 // SAFETY: nothing but atomic numbers, which are valid when they are zero.
