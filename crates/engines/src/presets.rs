@@ -139,7 +139,7 @@ pub const PRESETS: &[Preset] = &[
         (Container::Solo, Accept::Shared, Wait::Poll),
         Crowd::Fixed(1),
         [
-            "nothing; each wait costs what is open",
+            "nothing; each wait costs time for every open connection",
             "wait/poll.rs",
             "one event loop over an array (poll(2), UNP section 6.11)",
         ],

@@ -177,7 +177,7 @@ impl Spare {
     /// Checks, if the time has come; otherwise it holds.
     pub fn look(&mut self, now: Instant, census: &Census) -> Verdict {
         if self.wakes_at().is_none_or(|moment| now < moment) {
-            return hold("it is not time to look");
+            return hold("no check is due");
         }
         let verdict = match &mut self.rule {
             Rule::Static => hold("the number of processes is fixed"),

@@ -96,7 +96,9 @@ impl Shape {
             }
         }
         if staff.lifetime == Some(0) {
-            return refuse("expected 1 connection or more, found 0: leave it out for ever".into());
+            return refuse(
+                "expected 1 connection or more, found 0: leave it out to keep processes".into(),
+            );
         }
         if staff.lifetime.is_some() && (!self.is_crowd() || self.staffing().is_none()) {
             return refuse(format!(
@@ -165,7 +167,7 @@ impl Shape {
         }
         if matches!(self.accept, Accept::Pass | Accept::Reuseport) {
             return refuse(format!(
-                "with accept {} a connection could be given to a process that is not there: \
+                "with accept {} a connection could be given to a process that has ended: \
                  expected accept shared or lock, or --policy static",
                 self.accept
             ));

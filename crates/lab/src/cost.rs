@@ -100,7 +100,8 @@ impl CostWatch {
             self.life.system_ns = total_ns - self.life.user_ns;
             self.life.cpu_ns_per_request = per_request(total_ns, requests);
             if share.is_none() {
-                let doubt = "too little CPU time to tell user from system: all is called system";
+                let doubt =
+                    "too little CPU time to tell user from system: all of it counts as system";
                 self.life.doubts.push(doubt.to_string());
             }
         }

@@ -92,7 +92,7 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
     if unclean > 0 {
         warn(format!(
             "{unclean} servers did not end cleanly within 5 s of TERM. Their standard error says \
-             why; another signal is `stop` in the plan."
+             why; `stop` in the plan chooses another signal."
         ));
     }
     if let Some(why) = plan.hopeless().filter(|_| plan.label != "smoke") {
@@ -104,7 +104,7 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
     if (blocks as usize) < VALUES_MIN {
         warn(format!(
             "{blocks} of {} blocks were finished; below {VALUES_MIN} there is no 95 % interval. \
-             Run the race again: it goes on where it stopped.",
+             Run the same command again to continue.",
             plan.blocks
         ));
     }
@@ -158,7 +158,7 @@ fn of_the_setup(run: &Run) -> Vec<String> {
         ),
         Some(placement) if placement.siblings => found.push(
             "The two cores are threads of one physical core: server and generator slow each other. \
-             Try cores of two physical ones (`taskset`)."
+             Try two physical cores (`taskset`)."
                 .to_string(),
         ),
         Some(_) => {}

@@ -521,7 +521,7 @@ impl Driver {
             if link.outstanding > 0 && link.is_up() && still > self.settings.timeout {
                 let owed = link.outstanding;
                 self.fail(at, now, FaultKind::Timeout, || {
-                    format!("connection {at}: {owed} replies owed, nothing came for {still:?}")
+                    format!("connection {at}: {owed} replies missing, no bytes for {still:?}")
                 });
             }
         }

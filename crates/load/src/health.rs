@@ -124,7 +124,7 @@ impl Health {
                 Verdict::Invalid,
                 format!(
                     "the generator was kept from running for {sum:.0} ms, {max:.0} ms at a time: \
-                     give it a processor of its own (--cpu), or quieten the machine"
+                     give it a processor of its own (--cpu), or stop other programs"
                 ),
             );
         }
@@ -156,7 +156,7 @@ impl Health {
                 Verdict::GeneratorLimited,
                 format!(
                     "the generator noticed 1 of 100 arrivals more than {:.0} us late, and {:.0} \
-                     us would be little beside the response",
+                     us would be acceptable for this response time",
                     us(p99),
                     allowed / 1e3
                 ),

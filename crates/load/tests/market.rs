@@ -163,7 +163,7 @@ fn every_misdeed_is_found() {
     });
     let report = run(&plan(&market, Framing::Line));
     assert!(!report.is_right() && !report.errors.is_empty(), "{report}");
-    check_found(Misdeed::Close, Some(FaultKind::ClosedEarly), true, "replies owed");
+    check_found(Misdeed::Close, Some(FaultKind::ClosedEarly), true, "replies missing");
     check_found(Misdeed::Hang, Some(FaultKind::Timeout), true, "timed out");
 }
 

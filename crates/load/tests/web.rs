@@ -173,7 +173,7 @@ fn wrong_replies_are_errors_with_an_example() {
     let garbage = |_| ("220 mail.example ESMTP\r\n".to_owned(), false);
     check_wrong(garbage, FaultKind::WrongReply, "expected a reply of HTTP/1");
     let short = |_| ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort".to_owned(), true);
-    check_wrong(short, FaultKind::ClosedEarly, "replies owed");
+    check_wrong(short, FaultKind::ClosedEarly, "replies missing");
     let short = |_| ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort".to_owned(), false);
     check_wrong(short, FaultKind::Timeout, "timed out");
     let long = |_| ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nlonger".to_owned(), false);

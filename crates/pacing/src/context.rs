@@ -169,7 +169,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
             let interface = self.sockets().of(Channel::Rtcp).multicast_interface();
             let opened = interface.and_then(|interface| self.groups.open(at, interface));
             if let Err(error) = opened {
-                say!("reports to {at} are not heard: {error}");
+                say!("reports to {at} are not received: {error}");
             }
         }
         Some(started)

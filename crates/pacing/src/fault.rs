@@ -24,7 +24,9 @@ impl fmt::Display for Fault {
         match self {
             Fault::Wait(error) => write!(f, "cannot wait for orders: {error}"),
             Fault::Rank(refused) => write!(f, "{refused}"),
-            Fault::Sender(sender, error) => write!(f, "the sender {sender} cannot go on: {error}"),
+            Fault::Sender(sender, error) => {
+                write!(f, "the sender {sender} cannot continue: {error}")
+            }
             Fault::Panicked => f.write_str("a thread panicked"),
         }
     }

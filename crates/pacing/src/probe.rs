@@ -112,7 +112,9 @@ fn compare(
             };
             if came + (EARLY.as_nanos() as u64) < moment {
                 let ms = (moment - came) as f64 / 1e6;
-                return Err(format!("packet {due} came {ms:.1} ms before its moment: not paced"));
+                return Err(format!(
+                    "packet {due} arrived {ms:.1} ms before its due time: not paced"
+                ));
             }
             late.push(Duration::from_nanos(came.saturating_sub(moment)));
             *due += 1;

@@ -44,7 +44,7 @@ impl Interest {
         if self.edge || self.exclusive || self.rdhup || self.oneshot {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "expected an interest in reading or writing, found one that only epoll knows",
+                "expected an interest in reading or writing, found one that only epoll supports",
             ));
         }
         Ok((self.read, self.write))

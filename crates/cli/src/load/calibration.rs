@@ -31,7 +31,7 @@ pub fn measure(window: Duration, json: bool) -> Result<Calibration, Failure> {
             return;
         }
         println!(
-            "{:<6} depth {:<3} {:>9.0}/s reached · {:.2} us CPU a request, so {:.0}/s a core · an \
+            "{:<6} depth {:<3} {:>9.0}/s reached · {:.2} us CPU per request, so {:.0}/s a core · an \
              arrival noticed within {:.0} us (p99){}",
             entry.scheme,
             entry.depth,
@@ -58,7 +58,7 @@ pub fn keep(calibration: &Calibration, json: bool) -> Result<()> {
     }
     anyhow::ensure!(
         calibration.entries.iter().all(|entry| entry.counts_agree),
-        "expected the null server and the generator to count the same requests, found otherwise"
+        "expected the null server and the generator to count the same requests"
     );
     Ok(())
 }

@@ -158,7 +158,10 @@ fn refusals() -> Vec<Exchange> {
     let bad = "400 Bad Request\nexpected exactly one Host field that names a host\n";
     let last = text("400 Bad Request", bad);
     vec![
-        (get("/leak", ""), text("403 Forbidden", "403 Forbidden\nthis may not be read\n")),
+        (
+            get("/leak", ""),
+            text("403 Forbidden", "403 Forbidden\naccess to this file is forbidden\n"),
+        ),
         (get("/none", ""), text("404 Not Found", "404 Not Found\nthere is no such page\n")),
         (
             put.to_owned(),

@@ -144,7 +144,7 @@ fn a_state_of_another_layout_is_refused_and_the_server_goes_on() {
             let before = server.pid;
             server.signal(Signal::USR2);
             server.says("cannot take the journal over");
-            server.says("the successor did not become ready; serving on");
+            server.says("the successor did not become ready; this server continues");
             std::thread::sleep(SERVES);
             assert_eq!(server.pid, before);
             // A successor takes over if it knows the layout.

@@ -29,7 +29,7 @@ impl Apache {
         if census.idle > terms.spare_max {
             // Apache writes a byte into the pipe of death; whichever process reads it first ends.
             return match census.processes > census.retiring {
-                true => Verdict { act: Act::Retire(1), why: "more idle than the most spare" },
+                true => Verdict { act: Act::Retire(1), why: "more idle workers than --spare-max" },
                 false => hold("all are retiring already"),
             };
         }
@@ -38,9 +38,9 @@ impl Apache {
         }
         let count = terms.vacant(census).min(rate);
         if count == 0 {
-            return hold("fewer idle than the least spare, and no process may be added");
+            return hold("fewer idle workers than --spare-min, and no process may be added");
         }
         self.rate = (rate * 2).min(RATE_MAX);
-        Verdict { act: Act::Spawn(count), why: "fewer idle than the least spare" }
+        Verdict { act: Act::Spawn(count), why: "fewer idle workers than --spare-min" }
     }
 }

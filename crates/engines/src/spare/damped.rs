@@ -121,7 +121,7 @@ impl Damped {
         self.over_since = None;
         let count = missing.div_ceil(terms.size).min(terms.vacant(census));
         if count == 0 {
-            return hold("fewer idle than the least spare, and no process may be added");
+            return hold("fewer idle workers than --spare-min, and no process may be added");
         }
         if self.retired_at.take().is_some_and(|moment| now.since(moment) < REGRET) {
             self.penalty = (self.penalty * 2).min(PENALTY_MAX);
@@ -140,7 +140,7 @@ impl Damped {
         }
         let since = *self.over_since.get_or_insert(now);
         if now.since(since) < DWELL * self.penalty {
-            return hold("more idle than the most spare, but not for long enough");
+            return hold("more idle workers than --spare-max, but not for long enough");
         }
         let most = census.processes - census.retiring;
         let count = (census.idle - ceiling).div_ceil(terms.size).min(most);
@@ -150,9 +150,9 @@ impl Damped {
         // The workers that leave must not be needed a moment later.
         let count = count.min(census.idle.saturating_sub(terms.spare_min) / terms.size);
         if count == 0 {
-            return hold("a process less would be fewer idle than the least spare");
+            return hold("one process less would leave fewer idle workers than --spare-min");
         }
         (self.over_since, self.retired_at) = (None, Some(now));
-        Verdict { act: Act::Retire(count), why: "more idle than the most spare for a while" }
+        Verdict { act: Act::Retire(count), why: "more idle workers than --spare-max for a while" }
     }
 }

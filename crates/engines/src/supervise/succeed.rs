@@ -72,7 +72,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                     self.enter(Phase::Leaving, self.drain);
                 }
             }
-            Outcome::Failed => say!("the successor did not become ready; serving on"),
+            Outcome::Failed => say!("the successor did not become ready; this server continues"),
         }
         self.successor = None;
     }
@@ -82,7 +82,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         if let Some(handover) = self.common.server.handover
             && let Err(error) = handover.say_ready()
         {
-            say!("the server before is gone already: {error}");
+            say!("the predecessor has ended already: {error}");
         }
     }
 }

@@ -34,7 +34,7 @@ impl Sink {
         match self {
             Sink::Heard => "loopback, heard",
             Sink::Freed => "ifb, which frees packets",
-            Sink::FreedCut => "ifb that cannot cut",
+            Sink::FreedCut => "ifb without segmentation",
             Sink::Dropped => "veth, dropped at its other end",
         }
     }

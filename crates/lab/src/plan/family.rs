@@ -62,7 +62,7 @@ impl Plan {
         let small = self.label == "smoke";
         Some(match small {
             true => format!(
-                "{blocks} blocks are a smoke test: the words stand uncorrected for {family} \
+                "{blocks} blocks are a smoke test: the verdicts are not corrected for {family} \
                  comparisons (the smallest p is {p:.4}). From {needed} blocks on one can survive \
                  the correction; or name fewer `metrics`"
             ),

@@ -42,7 +42,7 @@ pub(super) fn lamps(
     }
     // A generator that is so busy is late because of that; one reason is enough.
     if late && busy.is_none_or(|busy| busy <= BUSY_MAX) {
-        lamp(Light::Amber, "generator-limited by its own account".to_string());
+        lamp(Light::Amber, "generator-limited, as the generator reports".to_string());
     }
     if unclean > 0 {
         lamp(Light::Amber, format!("unclean end {unclean}/{n}"));

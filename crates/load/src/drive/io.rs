@@ -227,7 +227,7 @@ impl Driver {
         }
         if owed > 0 {
             return self.fail(at, now, FaultKind::ClosedEarly, || {
-                format!("connection {at} was closed with {owed} of {asked} replies owed")
+                format!("connection {at} was closed with {owed} of {asked} replies missing")
             });
         }
         self.drop_link(at, now);
@@ -240,7 +240,7 @@ impl Driver {
         let owed = self.links[at].outstanding;
         if owed > 0 && !self.script.may_repeat() {
             return self.fail(at, now, FaultKind::ClosedEarly, || {
-                format!("the server ended connection {at} with {owed} replies owed")
+                format!("the server ended connection {at} with {owed} replies missing")
             });
         }
         let runs = self.links[at].take_runs();

@@ -151,7 +151,7 @@ impl Client {
     ) -> Result<usize, String> {
         let mut used = 0;
         while let Some((item, len)) = rtsp::next(&bytes[used..])
-            .map_err(|bad| format!("expected RTSP, found what is none: {bad:?}"))?
+            .map_err(|bad| format!("expected RTSP, found other bytes: {bad:?}"))?
         {
             used += len;
             match item {

@@ -19,7 +19,7 @@ impl Display for Report {
         let worked_ns = self.generator.cpu_ns.saturating_sub(self.generator.spun_ns);
         let each = match self.requests {
             0 => String::new(),
-            count => format!(", {} CPU a request", time(worked_ns as f64 / count as f64)),
+            count => format!(", {} CPU per request", time(worked_ns as f64 / count as f64)),
         };
         let busy = self.generator.busy * 100.0;
         writeln!(f, "  generator     {verdict}: {busy:.0} % busy{each}")?;
@@ -86,7 +86,7 @@ impl Report {
 
     fn unanswered(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.repeated > 0 {
-            writeln!(f, "  asked again   {} whose connection the server ended", self.repeated)?;
+            writeln!(f, "  sent again    {} whose connection the server ended", self.repeated)?;
         }
         if self.idle as u64 + self.idle_closed > 0 {
             let (up, closed) = (self.idle, self.idle_closed);
@@ -100,7 +100,7 @@ impl Report {
             writeln!(
                 f,
                 "  unanswered    {lost} lost with their connection, {censored} censored, {dropped} \
-                 dropped for want of room"
+                 dropped for lack of room"
             )?;
         }
         Ok(())
@@ -112,7 +112,7 @@ impl Server {
         let each = |value: Option<f64>| value.map_or("-".to_owned(), time);
         writeln!(
             f,
-            "  server {:<6} {} CPU a request, {} switches a request, {} processes, {} threads",
+            "  server {:<6} {} CPU per request, {} switches a request, {} processes, {} threads",
             self.pid,
             each(self.cpu_ns_per_request),
             self.switches_per_request.map_or("-".to_owned(), |n| format!("{n:.3}")),
@@ -144,7 +144,7 @@ impl Display for DuetReport {
         }
         writeln!(
             f,
-            "  a / b         {:.4} (log-ratio {:+.4}) by CPU a request",
+            "  a / b         {:.4} (log-ratio {:+.4}) by CPU per request",
             self.ratio, self.log_ratio
         )?;
         doubts(f, &self.doubts)
@@ -155,7 +155,7 @@ impl DuetArm {
     fn write(&self, f: &mut Formatter<'_>, name: &str) -> fmt::Result {
         writeln!(
             f,
-            "  {name}             {} CPU a request, {:.3} switches a request, p99 {}, {} requests \
+            "  {name}             {} CPU per request, {:.3} switches a request, p99 {}, {} requests \
              · {}",
             time(self.cpu_ns_per_request),
             self.switches_per_request,

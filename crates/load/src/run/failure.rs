@@ -73,7 +73,7 @@ impl fmt::Display for Failure {
             Self::Machinery { doing, error } => write!(f, "{doing}: {error}"),
             Self::Watch(error) => write!(f, "--watch: {error}"),
             Self::Busy(why) => {
-                write!(f, "expected a quiet machine for a calibration, found otherwise: {why}")
+                write!(f, "expected a quiet machine for a calibration, found a busy one: {why}")
             }
             Self::Undrained { target, outstanding } => write!(
                 f,

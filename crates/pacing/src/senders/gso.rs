@@ -14,7 +14,7 @@ use super::{Row, Sender, Start, Transmit};
 pub(super) const ROW: Row = Row {
     sender: Sender::Gso,
     name: "gso",
-    how: "timer wheel; sendmsg a burst, cut by the kernel",
+    how: "timer wheel; one sendmsg per burst, segmented by the kernel",
     needs: "Linux 4.18",
     sends_files: false,
     sets_up_queues: false,

@@ -9,7 +9,7 @@ use super::{Row, Sender, Start};
 pub(super) const ROW: Row = Row {
     sender: Sender::Plain,
     name: "plain",
-    how: "thread a stream; pread, sendto, relative sleep",
+    how: "a thread per stream; pread, sendto, relative sleep",
     needs: "nothing",
     sends_files: true,
     sets_up_queues: false,

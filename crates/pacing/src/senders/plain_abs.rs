@@ -6,7 +6,7 @@ use super::{Row, Sender, Start};
 pub(super) const ROW: Row = Row {
     sender: Sender::PlainAbs,
     name: "plain-abs",
-    how: "thread a stream; pread, sendto, sleep until",
+    how: "a thread per stream; pread, sendto, sleep until",
     needs: "nothing",
     sends_files: true,
     sets_up_queues: false,

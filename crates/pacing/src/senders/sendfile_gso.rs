@@ -26,7 +26,7 @@ use maps::Maps;
 pub(super) const ROW: Row = Row {
     sender: Sender::SendfileGso,
     name: "sendfile-gso",
-    how: "timer wheel; pages of a burst, cut by the kernel",
+    how: "timer wheel; pages of a burst, segmented by the kernel",
     needs: "Linux 6.5",
     sends_files: true,
     sets_up_queues: false,

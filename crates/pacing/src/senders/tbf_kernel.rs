@@ -23,7 +23,7 @@ use device::PacedDevice;
 pub(super) const ROW: Row = Row {
     sender: Sender::TbfKernel,
     name: "tbf-kernel",
-    how: "a token bucket lets them go by the kernel's timer interrupt",
+    how: "a token bucket releases them by the kernel's timer interrupt",
     needs: "root, ifb, tbf, cls_bpf",
     sends_files: false,
     sets_up_queues: true,

@@ -78,7 +78,7 @@ pub fn open(
             Ok(door) => Ok(Some(door)),
             Err(reason) => {
                 engines::say!(
-                    "without administration: {reason}; say --admin PATH, or --admin none"
+                    "serving without administration: {reason}; use --admin PATH, or --admin none"
                 );
                 Ok(None)
             }
@@ -100,7 +100,9 @@ fn at_address(
     match Door::at_address(address) {
         Ok(door) => Ok(Some(door)),
         Err(error) if is_successor && error.kind() == io::ErrorKind::AddrInUse => {
-            engines::say!("without administration: the predecessor has {address} until it leaves");
+            engines::say!(
+                "serving without administration: the predecessor has {address} until it leaves"
+            );
             Ok(None)
         }
         Err(error) => Err(format!("cannot open the administration at {address}: {error}")),

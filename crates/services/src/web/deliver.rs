@@ -99,7 +99,9 @@ impl<B: Platform> Web<B> {
             Target::Missing(missing) => {
                 let (status, why) = match missing {
                     LookupError::Absent => (Status::NOT_FOUND, "there is no such page"),
-                    LookupError::Forbidden => (Status::FORBIDDEN, "this may not be read"),
+                    LookupError::Forbidden => {
+                        (Status::FORBIDDEN, "access to this file is forbidden")
+                    }
                     LookupError::Exhausted => (Status::UNAVAILABLE, "too many files are open"),
                     LookupError::Broken => (Status::INTERNAL, "the file cannot be read"),
                 };

@@ -124,7 +124,7 @@ pub fn dispatch(options: &Options, head: &Head<'_>, request_line: Option<Request
 
 fn act(options: &Options, head: &Head<'_>) -> Action {
     if !METHODS.contains(&head.method) {
-        return Action::Dismiss(Status::NOT_IMPLEMENTED, "expected a method that is known");
+        return Action::Dismiss(Status::NOT_IMPLEMENTED, "expected a known method");
     }
     if head.version == Version::Http10 && lacks_length(head) {
         return Action::Dismiss(Status::LENGTH, "expected a Content-Length");

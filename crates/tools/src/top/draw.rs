@@ -171,7 +171,7 @@ fn keys(frame: &mut Frame<'_>, area: Rect, view: &View) {
         (None, Some((words, true))) => Line::from(format!(" {words}")).red(),
         (None, Some((words, false))) => Line::from(format!(" {words}")).green(),
         (None, None) => {
-            Line::from(" q leave · s sort · r reload · d drain · Q stop the server").dim()
+            Line::from(" q quit · s sort · r reload · d drain · Q stop the server").dim()
         }
     };
     frame.render_widget(line, area);
@@ -195,7 +195,7 @@ mod tests {
         let mut view = View::new(status(1, 100));
         view.add(status(2, 12_445));
         let text = drawn(&view, 120, 40);
-        for words in ["stock on", "12.3k /s", "_B", "signal_9 2", "was killed", "q leave"] {
+        for words in ["stock on", "12.3k /s", "_B", "signal_9 2", "was killed", "q quit"] {
             assert!(text.contains(words), "expected {words:?} in\n{text}");
         }
         view.ask(Some("drain"));

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 const TALK: u16 = 5;
 /// Hints about keys; the first that fits is shown.
 const HINTS: [&str; 3] = [
-    " arrows, Enter or click: go · wasd: step · space: stop · t: talk · q: leave ",
-    " wasd: step · t: talk · q: leave ",
-    " q: leave ",
+    " arrows, Enter or click: go · wasd: step · space: stop · t: talk · q: quit ",
+    " wasd: step · t: talk · q: quit ",
+    " q: quit ",
 ];
 
 /// The visible part of the map and its position on the screen.
@@ -59,10 +59,10 @@ pub fn screen(frame: &mut Frame<'_>, scene: &Scene, desk: &mut Desk) {
     let players = scene.guests.values().filter(|guest| guest.role == Role::Player).count();
     let (walkers, watchers) = (players, scene.guests.len() - players);
     let title = match scene.role {
-        Some(Role::Spectator) => " looking on".to_owned(),
+        Some(Role::Spectator) => " watching".to_owned(),
         _ => format!(" you are at {x},{y} · the mark at {},{}", desk.mark.0, desk.mark.1),
     };
-    let line = format!("{title} · {walkers} walking, {watchers} looking on · tick {}", scene.tick);
+    let line = format!("{title} · {walkers} walking, {watchers} watching · tick {}", scene.tick);
     frame.render_widget(Line::from(line).bold(), head);
     // There is room below the map, even if the line above is long.
     let room = usize::from(map.width.saturating_sub(2));
@@ -191,8 +191,7 @@ mod tests {
         terminal.draw(|frame| screen(frame, &scene, &mut desk)).expect("it cannot fail");
         let buffer = terminal.backend().buffer();
         let text: String = buffer.content().iter().map(|cell| cell.symbol()).collect();
-        for part in ["you are at 2,2", "the mark at 9,5", "2 walking, 0 looking on", "Ada is here"]
-        {
+        for part in ["you are at 2,2", "the mark at 9,5", "2 walking, 0 watching", "Ada is here"] {
             assert!(text.contains(part), "expected {part:?} in {text:?}");
         }
         // The map begins after the title and the border: cell 2,2 is the upper half there.

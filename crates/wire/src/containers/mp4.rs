@@ -73,7 +73,7 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
     if drafts.is_empty() {
         if moov.mvex.is_some() {
             return Err(Unplayable::Damaged(
-                "the file is in fragments; ffmpeg -i FILE -c copy NEW.mp4 makes one of a piece",
+                "the file is in fragments; ffmpeg -i FILE -c copy NEW.mp4 makes an unfragmented one",
             ));
         }
         return Err(Unplayable::Codec(format!(
@@ -122,7 +122,8 @@ fn read_moov(file: &mut (impl Read + Seek)) -> Result<Moov, Unplayable> {
             file.seek(SeekFrom::Start(at))?;
             fill(file, &mut bytes)?;
             let moov = Moov::decode(&mut bytes.as_slice());
-            return moov.map_err(|_| Unplayable::Damaged("expected an index (moov), found noise"));
+            return moov
+                .map_err(|_| Unplayable::Damaged("expected an index (moov), found other bytes"));
         }
         at += size;
     }
