@@ -31,8 +31,8 @@ pub fn measure(window: Duration, json: bool) -> Result<Calibration, Failure> {
             return;
         }
         println!(
-            "{:<6} depth {:<3} {:>9.0}/s reached · {:.2} us CPU per request, so {:.0}/s a core · an \
-             arrival noticed within {:.0} us (p99){}",
+            "{:<6} depth {:<3} {:>9.0}/s reached · {:.2} us CPU per request, so {:.0}/s a core · \
+             an arrival noticed within {:.0} us (p99){}",
             entry.scheme,
             entry.depth,
             entry.measured_rps,

@@ -32,8 +32,7 @@ pub struct Args {
     /// Offer /, /echo, /cookie, /plaintext, /json, /dynamic?rows=N, /work?ms=N and /sleep?ms=N
     #[arg(long)]
     demo: bool,
-    /// The media type of files with an extension, as EXT=TYPE, such as glb=model/gltf-binary; may be
-    /// repeated
+    /// The media type of files with an extension, such as glb=model/gltf-binary; may be repeated
     #[arg(long, value_name = "EXT=TYPE")]
     media_type: Vec<MediaType>,
     /// Do not list folders that have no index.html

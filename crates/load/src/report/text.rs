@@ -155,8 +155,8 @@ impl DuetArm {
     fn write(&self, f: &mut Formatter<'_>, name: &str) -> fmt::Result {
         writeln!(
             f,
-            "  {name}             {} CPU per request, {:.3} switches a request, p99 {}, {} requests \
-             · {}",
+            "  {name}             {} CPU per request, {:.3} switches a request, p99 {}, \
+             {} requests · {}",
             time(self.cpu_ns_per_request),
             self.switches_per_request,
             time(self.p99_ns as f64),

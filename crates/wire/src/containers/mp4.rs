@@ -73,7 +73,7 @@ pub fn open(file: &mut (impl Read + Seek)) -> Result<Program, Unplayable> {
     if drafts.is_empty() {
         if moov.mvex.is_some() {
             return Err(Unplayable::Damaged(
-                "the file is in fragments; ffmpeg -i FILE -c copy NEW.mp4 makes an unfragmented one",
+                "the file is in fragments; ffmpeg -i FILE -c copy NEW.mp4 joins them",
             ));
         }
         return Err(Unplayable::Codec(format!(
