@@ -38,7 +38,7 @@ fn sweep(folder: &Path, name: &str) {
         let is_ours = fs::symlink_metadata(entry.path())
             .is_ok_and(|about| about.is_dir() && about.uid() == sys::own::user());
         if is_ours && !Path::new(&format!("/proc/{owner}")).exists() {
-            // What cannot be removed now is tried again by the next run.
+            // The next run tries again to remove the rest.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

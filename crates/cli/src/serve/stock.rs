@@ -108,7 +108,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     args.server.run_passing(&shape, &instance, &passed, &mut ledger)
 }
 
-/// What a crash would lose, and which option prevents it.
+/// The orders that a crash would lose, and the option that prevents it.
 fn risk(is_saved: bool, every: Option<Duration>) -> String {
     match every {
         _ if !is_saved => {

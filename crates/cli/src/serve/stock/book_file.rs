@@ -136,7 +136,7 @@ impl BookFile {
     /// Returns the market's version that the file now holds.
     ///
     /// # Errors
-    /// What went wrong and what to do. The orders are in memory only, or beside the file.
+    /// The fault and its remedy. The orders are in memory only, or beside the file.
     pub fn save(&mut self, market: &Market) -> Result<u64, String> {
         let name = self.path.display().to_string();
         match fs::metadata(&self.path).map(|about| Stamp::of(&about)) {
