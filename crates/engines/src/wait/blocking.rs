@@ -160,8 +160,9 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         self.kept.tick(self.context, self.now);
         self.connection.conn.deadline(self.context.service, &self.cx());
         let silence = self.now.since(self.connection.active);
-        // Only a service that bounds its clients' time says that their silence can end.
-        let must_leave = wake.is_some()
+        // A client is silent only where the service waits for it, and has bounded that time.
+        let must_leave = read
+            && wake.is_some()
             && silence >= WAIT
             && self.crowd.must_leave(self.context.is_awaited(), silence, self.now);
         if must_leave || silence >= self.context.idle() {
