@@ -147,7 +147,7 @@ impl Backstage {
     fn new() -> Result<Backstage> {
         let exe = std::env::current_exe().context("cannot find this program's own file")?;
         let stop = watch()?;
-        let room = room("roundhouse-duet-")?;
+        let room = room("roundhouse-duet")?;
         let placement = Placement::choose();
         if placement.is_none() {
             eprintln!("doubt: only one core may be used, so nothing is pinned");

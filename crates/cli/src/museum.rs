@@ -89,7 +89,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let md = args.md.as_deref();
         let md = md.map(|it| beside(Some(it), exhibit.name(), "md", folder)).transpose()?;
         let raw = page.with_extension("jsonl");
-        let room = room("roundhouse-museum-")?;
+        let room = room("roundhouse-museum")?;
         let effort = exhibit.effort(&settings);
         let mut progress = Progress::new(&exhibit.text().title, effort);
         let document =

@@ -151,7 +151,7 @@ fn usage(why: &anyhow::Error) -> ExitCode {
 
 /// Runs the plan, or the rest of it.
 fn race(args: &Args, plan: &Plan, exe: &Path, stop: &Arc<AtomicBool>) -> Result<Outcome> {
-    let room = room("roundhouse-race-")?;
+    let room = room("roundhouse-race")?;
     let placement = Placement::choose();
     let (version, commit) = (env!("CARGO_PKG_VERSION"), option_env!("ROUNDHOUSE_COMMIT"));
     let manifest = Manifest::describe(plan, exe, version, commit, placement)?;

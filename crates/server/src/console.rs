@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
 use std::time::Duration;
 
+use engines::say;
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
@@ -39,7 +40,7 @@ impl Console {
     ) -> Console {
         let console = Console { over: Arc::default(), before: quiet() };
         if console.before.is_some() {
-            eprintln!("{KEYS}");
+            say!("{KEYS}");
         }
         // A new thread inherits the mask, so signals reach the supervisor.
         let _ = signal::block(&[Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2]);
@@ -94,10 +95,10 @@ fn listen(over: &AtomicBool, dismiss: &(dyn Fn() -> String + Sync)) {
 
 fn obey(key: u8, dismiss: &(dyn Fn() -> String + Sync)) {
     match key {
-        b'd' | b'D' => eprintln!("{}", dismiss()),
+        b'd' | b'D' => say!("{}", dismiss()),
         b'q' | b'Q' => stop(),
         b'\n' | b'\r' => {}
-        _ => eprintln!("{KEYS}"),
+        _ => say!("{KEYS}"),
     }
 }
 

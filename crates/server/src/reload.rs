@@ -84,12 +84,13 @@ impl Reloader {
 /// The values of a command's arguments, defaults included.
 fn options(leaf: &ArgMatches) -> Options {
     let ids = leaf.ids().map(|id| id.as_str().to_owned());
-    ids.filter_map(|id| {
-        // Groups have ids too, but no values.
-        let values = leaf.try_get_raw(&id).ok()??;
-        Some((id.clone(), values.map(OsString::from).collect()))
-    })
-    .collect()
+    // Groups have ids too: the names of the types that hold their options.
+    ids.filter(|id| !id.starts_with(char::is_uppercase))
+        .filter_map(|id| {
+            let values = leaf.try_get_raw(&id).ok()??;
+            Some((id.clone(), values.map(OsString::from).collect()))
+        })
+        .collect()
 }
 
 fn written(values: &[OsString]) -> String {

@@ -89,7 +89,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let every = args.save_every.filter(|every| !every.is_zero());
     let risk = (!args.is_quiet).then(|| risk(file.is_some(), every));
     let said = [note(&market, args.index), service.outgrown(&market), risk];
-    said.into_iter().flatten().for_each(|note| eprintln!("{note}"));
+    said.into_iter().flatten().for_each(|note| engines::say!("{note}"));
     // It is unknown what the predecessor saved, so nothing counts as saved.
     let saved = handover.is_none().then(|| market.version());
     let lock = file.as_ref().and_then(BookFile::lock).map(|fd| fd.try_clone_to_owned());

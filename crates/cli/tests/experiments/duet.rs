@@ -52,9 +52,12 @@ fn every_plan_of_duets_plays() {
         let mut command = room.command(&["duet", "--json", "--pairs", "1", "--windows", "1"]);
         command.args(["--window", "20ms", "--warmup", "10ms", "--only", only]).arg(path);
         // Commands of bare loops begin there; without a compiler they are skipped.
-        let output = run(command.current_dir(root())).success();
+        let output = run(command.current_dir(root()));
         let found: Findings = serde_json::from_str(&output.out).expect("one JSON document");
         assert!(!found.figures.is_empty());
+        // A plan of which nothing could be measured does not succeed.
+        let is_measured = found.figures.iter().any(|figure| !figure.skipped);
+        assert_eq!(output.code, Some(i32::from(!is_measured)), "{plan}: {}", output.err);
         for figure in &found.figures {
             let fits = figure.value.is_some_and(|value| value > 0.0) || figure.skipped;
             assert!(fits, "{plan}: {figure:?}\n{}", output.err);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Handover, Refused};
+use engines::{Handover, Refused, say};
 use seam::{SHARDS_MAX, WorkerId};
 use services::stock::{CAPACITY, Market, Sheet};
 use sys::claim::{self, Claim};
@@ -87,7 +87,7 @@ impl BookFile {
             None => claim(&path)?,
         };
         if let Err(error) = sys::file::probe(&path) {
-            eprintln!(
+            say!(
                 "cannot save {name}: {error}; orders stay in memory, and are lost at the end \
                  unless this is mended"
             );
@@ -117,7 +117,7 @@ impl BookFile {
         if handover.is_none() {
             market.note_file(digest);
         } else if !market.is_noted(digest) {
-            eprintln!(
+            say!(
                 "{} was changed by hand before this server took over: comments, prices and new \
                  stocks stay, the amounts left are those of the market",
                 self.path.display()
@@ -147,7 +147,7 @@ impl BookFile {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                eprintln!("{name} was removed while it was served; it is written again");
+                say!("{name} was removed while it was served; it is written again");
                 self.stamp = None;
             }
             Err(error) => return Err(format!("cannot save {name}: {error}; check its directory")),
@@ -233,14 +233,14 @@ impl BookFile {
 /// Says what was taken over.
 fn report(path: &Path, amounts: &[String]) {
     const SHOWN_MAX: usize = 8;
-    eprintln!(
+    say!(
         "{} was changed by hand while it was served: new comments, prices and stocks stay in the \
          file, and prices and stocks count after a restart",
         path.display()
     );
-    amounts.iter().take(SHOWN_MAX).for_each(|amount| eprintln!("{amount}"));
+    amounts.iter().take(SHOWN_MAX).for_each(|amount| say!("{amount}"));
     if amounts.len() > SHOWN_MAX {
-        eprintln!("and {} more amounts", amounts.len() - SHOWN_MAX);
+        say!("and {} more amounts", amounts.len() - SHOWN_MAX);
     }
 }
 
@@ -255,7 +255,7 @@ fn claim(path: &Path) -> Result<Option<Claim>> {
         ))
         .into()),
         Err(claim::Unclaimed::Failed(error)) => {
-            eprintln!(
+            say!(
                 "{} cannot be locked ({error}): make sure that no other server saves it",
                 path.display()
             );
@@ -272,11 +272,11 @@ fn lock(path: &Path) -> io::Result<PathBuf> {
 fn recover(path: &Path) -> io::Result<()> {
     let done = sys::file::recover(path)?;
     if done.completed {
-        eprintln!("{}: completed a save that was interrupted", path.display());
+        say!("{}: completed a save that was interrupted", path.display());
     }
     if done.removed > 0 {
         let count = done.removed;
-        eprintln!("{}: removed {count} unfinished files of a killed server", path.display());
+        say!("{}: removed {count} unfinished files of a killed server", path.display());
     }
     Ok(())
 }
