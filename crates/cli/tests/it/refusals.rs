@@ -115,8 +115,9 @@ fn books_that_are_none() {
 fn a_port_in_use() {
     let folder = Folder::new();
     let data = folder.file("stock.txt", "1 10 100\n");
+    let own = folder.file("own.txt", "1 10 100\n");
     for first in [&ITERATIVE, &THREADS_EPOLL] {
-        let first = first.stock(&data).start();
+        let first = first.stock(&own).start();
         let port = first.address.port().to_string();
         for arm in [ITERATIVE, PREFORK, EPOLL_EDGE, THREADS_EPOLL, URING] {
             arm.run(|arm| {

@@ -212,26 +212,23 @@ pub fn saved_without_descriptors(arm: &Arm) {
     assert!(!stderr.contains("cannot save"), "{stderr}");
 }
 
-/// A client costs the supervisor more than its connection. If no process can start for a client, it
-/// stays in the backlog until there is room.
+/// A supervisor without a free descriptor lets clients wait in the backlog until there is one. A
+/// child costs it none: after the fork the connection belongs to the child alone.
 pub fn visitors_wait_for_descriptors(arm: &Arm) {
-    const ROOM: u64 = 5;
     let folder = Folder::new();
     let server = serve(arm, &folder).start();
-    let most = lowest_free(server.pid).expect("numbers do not end") + ROOM;
-    limit(&Family(vec![server.pid]), |_| Some(most));
     let mut inside = server.client();
     check_serves(&mut inside);
+    let supervisor = Family(vec![server.pid]);
+    limit(&supervisor, lowest_free);
     let mut crowd: Vec<Client> = (0..20).map(|_| server.client()).collect();
     crowd.iter_mut().for_each(|client| client.send("buy 1 1\n"));
     eventually("no other client is let in", PATIENCE, || {
-        let children = server.children().len() as u64;
-        crowd.last().is_some_and(Client::hears_nothing) && (1..ROOM).contains(&children)
+        crowd.iter().all(Client::hears_nothing) && server.children().len() == 1
     });
     check_rest(&server.family());
     check_serves(&mut inside);
-    drop(inside);
-    // Each makes room for the next when it goes.
+    limit(&supervisor, |pid| lowest_free(pid).map(|number| number + 1));
     for mut client in crowd {
         assert_eq!(client.line(), "[buy] success");
     }

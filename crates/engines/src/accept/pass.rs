@@ -101,6 +101,9 @@ impl AcceptSource for Channel<'_> {
     }
 
     fn take(&self, wait: bool) -> io::Result<Arrival> {
+        // The kernel closes a passed connection for which no descriptor is free, so look first. Only
+        // this loop opens descriptors in its process.
+        drop(self.fd.try_clone_to_owned()?);
         let mut words = [0; WORDS];
         let passed = pass::receive(self.fd, wait, &mut words)?;
         let (fd, len) = passed.ok_or(io::ErrorKind::WouldBlock)?;
