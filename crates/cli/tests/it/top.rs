@@ -108,7 +108,8 @@ fn an_address_or_a_path_of_ones_own() {
     let server = EPOLL.stock(&data).with(&["--admin", path]).start();
     let told = String::from_utf8(top(&[path, "--once"]).stdout).expect("text");
     assert!(told.contains("stock on epoll"), "{told}");
-    let second = EPOLL.stock(&data).with(&["--admin", path]).fail();
+    let other = folder.file("other.txt", book(3, 1000));
+    let second = EPOLL.stock(&other).with(&["--admin", path]).fail();
     assert_eq!(second.code, Some(2), "{}", second.err);
     assert!(second.err.contains("another server answers"), "{}", second.err);
     server.stop();
