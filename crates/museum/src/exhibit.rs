@@ -125,7 +125,7 @@ mod tests {
         assert!(crowds.iter().all(|name| !found("--quick").contains(name)));
         assert_eq!(EXHIBITS.len() - found("--quick").len(), crowds.len());
         assert!(found("--scale").starts_with(&crowds));
-        let clients = ["concurrent-clients", "computing-time", "directives-table"];
+        let clients = ["concurrent-clients", "computing-time", "directives"];
         assert_eq!(found("--clients"), [&crowds[..], &clients].concat());
         assert!(ignored(EXHIBITS[0], &Settings::default()).is_empty());
     }

@@ -10,7 +10,7 @@ pub use screen::Screen;
 
 use anyhow::{Context, Result};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 pub use tempfile::TempDir;
 
@@ -22,8 +22,10 @@ pub use tempfile::TempDir;
 pub fn room(name: &str) -> Result<TempDir> {
     let folder = std::env::temp_dir();
     sweep(&folder, name);
-    let made =
-        tempfile::Builder::new().prefix(&format!("{name}-{}-", std::process::id())).tempdir();
+    let made = tempfile::Builder::new()
+        .prefix(&format!("{name}-{}-", std::process::id()))
+        .permissions(fs::Permissions::from_mode(0o700))
+        .tempdir();
     made.with_context(|| format!("cannot make a directory in {}", folder.display()))
 }
 

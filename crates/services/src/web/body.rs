@@ -141,8 +141,8 @@ mod tests {
 
     #[test]
     fn a_body_must_keep_its_rate() {
-        let options = Options::default();
         let second = Duration::from_secs(1);
+        let options = Options { body_grace: 5 * second, ..Options::default() };
         let mut incoming =
             RequestBody::new(Body::Length(1 << 20), false, 1 << 20, Instant::ZERO).expect("short");
         assert_eq!(incoming.due(&options), Instant::ZERO + options.body_grace);

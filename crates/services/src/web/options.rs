@@ -55,7 +55,7 @@ pub struct ErrorPage {
 
 impl Default for Options {
     /// 1 MiB of body, as in nginx; 10 s for a whole head; 15 s between requests; at least 256 bytes
-    /// a second after 5 s, a rate that a modem of 1988 reaches.
+    /// a second after a minute, a rate that a modem of 1988 reaches.
     fn default() -> Options {
         let heads = head::Limits::default();
         Options {
