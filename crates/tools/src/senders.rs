@@ -141,7 +141,7 @@ mod tests {
         for sender in Sender::all() {
             assert!(text.contains(sender.name()), "{text}");
         }
-        for part in ["Not on this machine: splice (no pipe)", "txtime (ignored)", "70 us"] {
+        for part in ["Not on this machine: splice (no pipe)", "txtime (ignored)", "70.0 µs"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }
