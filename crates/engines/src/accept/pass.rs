@@ -101,8 +101,8 @@ impl AcceptSource for Channel<'_> {
     }
 
     fn take(&self, wait: bool) -> io::Result<Arrival> {
-        // The kernel closes a passed connection for which no descriptor is free, so look first. Only
-        // this loop opens descriptors in its process.
+        // The kernel closes a passed connection for which no descriptor is free, so look first.
+        // Only this loop opens descriptors in its process.
         drop(self.fd.try_clone_to_owned()?);
         let mut words = [0; WORDS];
         let passed = pass::receive(self.fd, wait, &mut words)?;
