@@ -232,6 +232,7 @@ pub fn visitors_wait_for_descriptors(arm: &Arm) {
     for mut client in crowd {
         assert_eq!(client.line(), "[buy] success");
     }
+    drop(inside);
     server.settles();
     let stderr = server.stop().err;
     assert!(!stderr.contains("was closed"), "{stderr}");
