@@ -14,8 +14,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 pub use tempfile::TempDir;
 
-/// A directory `NAME-PID-RANDOM` for the files of one run, which only this user can enter; dropping
-/// it removes it. Those that killed runs of this user have left are removed first.
+/// A directory `NAME-PID-RANDOM` for the files of one run; dropping it removes it. Only this user
+/// can list it and write in it; a server that gives up root's rights, as nginx does, still reads
+/// its files by their names. Directories that killed runs of this user have left are removed first.
 ///
 /// # Errors
 /// It cannot be made in the temporary directory.
@@ -24,7 +25,7 @@ pub fn room(name: &str) -> Result<TempDir> {
     sweep(&folder, name);
     let made = tempfile::Builder::new()
         .prefix(&format!("{name}-{}-", std::process::id()))
-        .permissions(fs::Permissions::from_mode(0o700))
+        .permissions(fs::Permissions::from_mode(0o711))
         .tempdir();
     made.with_context(|| format!("cannot make a directory in {}", folder.display()))
 }
@@ -55,7 +56,7 @@ mod tests {
         let make = || room("roundhouse-room-test").expect("a temporary directory");
         let (first, second) = (make(), make());
         let mode = fs::metadata(first.path()).expect("it is there").mode();
-        assert_eq!(mode & 0o777, 0o700);
+        assert_eq!(mode & 0o777, 0o711);
         // No process has that number: it is above the kernel's limit (proc(5), pid_max).
         let dead = ["roundhouse-room-test-4194999", "roundhouse-room-test-4194999-Ab3"];
         let dead = dead.map(|name| std::env::temp_dir().join(name));
