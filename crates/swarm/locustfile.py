@@ -113,7 +113,7 @@ def add_arguments(parser):
     add("--paths", "", "WebUser: paths with weights, as /,/index.html=3; else the host's own")
     add("--seed", 1, "what schedules and requests are drawn from")
     add("--amount-max", 10, "StockUser: orders are for 1 to so many pieces", shown=False)
-    add("--framing", "line", "StockUser: how replies end: line, fixed:8192, eof", shown=False)
+    add("--framing", "line", "StockUser: how replies end: line, fixed:8192, eof, length", shown=False)
     add("--line-request", "PING\\r\\n", "LineUser: what is said", shown=False)
     add("--line-terminator", "\\r\\n", "LineUser: what a reply ends with", shown=False)
     address("--stock-target", "stock://127.0.0.1:6000", StockUser)

@@ -106,8 +106,9 @@ pub fn written(dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs cargo-deny if it is installed: licences, bans and sources. It is optional, because the tidy
-/// test already checks the list of direct dependencies; advisories need the network.
+/// Runs cargo-deny if it is installed: licences, bans and sources, and where `CI` is set, which
+/// promises a network, advisories. It is optional, because the tidy test already checks the list of
+/// direct dependencies.
 fn deny() -> anyhow::Result<()> {
     let present = steps::cargo(["deny", "--version"])
         .stdout(Stdio::null())
@@ -119,8 +120,13 @@ fn deny() -> anyhow::Result<()> {
         eprintln!("skipped: cargo-deny is not installed (`cargo install cargo-deny`)");
         return Ok(());
     }
-    let what = ["check", "--hide-inclusion-graph", "licenses", "bans", "sources"];
-    cargo(&[&["deny", "--workspace"], &what[..]].concat())
+    let what = ["check", "--hide-inclusion-graph", "licenses", "bans", "sources", "advisories"];
+    let checks = if std::env::var("CI").is_ok_and(|it| it == "true") {
+        &what[..]
+    } else {
+        &what[..what.len() - 1]
+    };
+    cargo(&[&["deny", "--workspace"], checks].concat())
 }
 
 #[cfg(test)]

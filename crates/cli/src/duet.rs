@@ -4,6 +4,7 @@
 mod show;
 mod table;
 
+use crate::race::INTERRUPTED;
 use anyhow::{Context, Result, bail};
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{ContentArrangement, Table};
@@ -108,8 +109,8 @@ struct ByHand {
     mix: String,
 }
 
-/// Plays all pairs. Exit code 1 if a reply was wrong or a comparison has no ratio, 99 if a plan's
-/// goal is missed beyond doubt.
+/// Plays all pairs. Exit code 1 if a reply was wrong or a comparison has no ratio, 130 after
+/// Ctrl-C, 99 if a plan's goal is missed beyond doubt.
 pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(path) = &args.plan {
         return table::run(&args, path);
@@ -132,7 +133,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     for text in outcome.pairings.iter().flat_map(|it| &it.broken) {
         eprintln!("WRONG: {text}");
     }
-    Ok(if outcome.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_broken = outcome.pairings.iter().any(|it| !it.broken.is_empty());
+    Ok(match outcome.is_right() {
+        true => ExitCode::SUCCESS,
+        false if outcome.interrupted && !is_broken => ExitCode::from(INTERRUPTED),
+        false => ExitCode::FAILURE,
+    })
 }
 
 /// The program, the files and the cores that all duets of one command share.

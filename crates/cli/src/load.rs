@@ -1,5 +1,5 @@
-//! `roundhouse load`: sends requests to a server, times and checks every reply; with `--duet` two
-//! servers in turn.
+//! `roundhouse load`: sends requests to a server, times and checks every reply; with `--turns`
+//! several servers in turn.
 //!
 //! This file runs the plan of the flags ([`plan`]) and returns an exit code: 0 all replies were
 //! right; 1 replies were wrong or missing; 2 wrong usage; 98 the measurement is invalid; 99 the
@@ -21,11 +21,12 @@ use ::load::health::Verdict;
 use ::load::run::Hooks;
 use ::load::search::{self, Capacity};
 use ::load::snapshot::Board;
-use ::load::{Duet, Failure, Report, Slo, Target};
+use ::load::{Failure, Report, Slo, Usage, turns};
 use anyhow::{Context, Result};
 use files::Files;
 use serde::Serialize;
 use std::fmt::Display;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +40,8 @@ const MISSED: u8 = 99;
 /// One measurement of a calibration.
 const CALIBRATION: Duration = Duration::from_millis(700);
 
-/// Loads one server or two, searches for the capacity, calibrates, or runs the null server.
+/// Loads one server or several in turn, searches for the capacity, calibrates, or runs the null
+/// server.
 pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(scheme) = args.goal.serve_null {
         null::run(scheme, args.goal.port)?;
@@ -57,10 +59,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     }
-    let outcome = match (&args.duet.duet, &args.goal.slo) {
+    let outcome = match (&args.turns.turns, &args.goal.slo) {
         _ if args.goal.calibrate => calibrate(&args),
         _ if args.profile.profile.is_some() => simulator::run(&args),
-        (Some(other), _) => two(&args, other),
+        (Some(file), _) => in_turns(&args, file),
         (None, Some(slo)) if args.goal.find_capacity => capacity(&args, slo),
         (None, _) => one(&args),
     };
@@ -84,6 +86,14 @@ fn calibrate(args: &Args) -> Result<Result<ExitCode>, Failure> {
 
 fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     let mut plan = args.plan()?;
+    media::check_flags(&plan.target)?;
+    if let Some(folder) = &args.watch_group {
+        return Err(Failure::Usage(Usage(format!(
+            "expected --watch-group among the arguments of --turns, found {} alone; --watch \
+             reports the CPU time of one run",
+            folder.display()
+        ))));
+    }
     plan.baseline = calibration::baseline(&plan);
     // Without the handler Ctrl-C ends the process, and only the report is lost.
     let stop = watch().ok();
@@ -104,15 +114,15 @@ fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     Ok(print(args.output.json, &report).and(written).map(|()| code(&report)))
 }
 
-fn two(args: &Args, other: &Target) -> Result<Result<ExitCode>, Failure> {
-    let plan = args.duet_plan(other)?;
-    let report = Duet::new(&plan)?.run()?;
+fn in_turns(args: &Args, file: &Path) -> Result<Result<ExitCode>, Failure> {
+    let report = turns::run(&args.turns_plan(file)?)?;
     let code = if report.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     Ok(print(args.output.json, &report).map(|()| code))
 }
 
 fn capacity(args: &Args, slo: &Slo) -> Result<Result<ExitCode>, Failure> {
     let mut plan = args.plan()?;
+    media::check_flags(&plan.target)?;
     plan.baseline = calibration::baseline(&plan);
     let found = search::capacity(&plan, slo, |probe| eprintln!("{probe}"))?;
     let Capacity { confirmed, capacity_rps, .. } = found;

@@ -5,6 +5,7 @@
 //! a second call continues, and `roundhouse report` can draw the report of a race again.
 
 mod flags;
+mod own;
 pub mod plan;
 mod preflight;
 mod show;
@@ -18,7 +19,7 @@ use lab::command::Named;
 use lab::condition::Condition;
 use lab::live::Live;
 use lab::machine::{Placement, date_now};
-use lab::plan::Plan;
+use lab::plan::{Arm, Plan};
 use lab::race::{Observer, Outcome};
 use lab::record::{Manifest, Recorder, Run, Sitting};
 use lab::runner::Runner;
@@ -40,7 +41,7 @@ pub struct Args {
     /// (FILE.jsonl)
     #[arg(default_value = "stock", value_name = "PLAN|SERVICE")]
     what: String,
-    /// Engines of ours or known foreign servers [default for stock: iterative,epoll,prefork,uring]
+    /// Engines of ours or known foreign servers [default: all engines, and redis, nginx or tokio]
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     arms: Option<Vec<String>>,
     /// A further server, `NAME=COMMAND`: `{port}` in the command is replaced by a free port,
@@ -56,13 +57,19 @@ pub struct Args {
     /// The arm that the others are divided by [default: epoll, else the first]
     #[arg(long, value_name = "NAME")]
     vs: Option<String>,
-    /// Blocks: each runs every arm once at every load point; an interval needs 6, a claim 10
-    /// [default: 10]
+    /// Also measure speed and, at half the load of the slowest arm, response times: one trial after
+    /// another in place of turns. --dry-run says how long that takes
+    #[arg(long)]
+    full: bool,
+    /// Blocks: each starts every arm afresh; an interval needs 6 [default: until the answer is
+    /// known or the budget is used up; with one trial after another 10]
     #[arg(long, value_name = "N", conflicts_with = "budget")]
     blocks: Option<u32>,
-    /// As many blocks as fit into this time
+    /// As many blocks as fit into this time [default: 78s]
     #[arg(long, value_name = "TIME", value_parser = span)]
     budget: Option<Duration>,
+    #[command(flatten)]
+    own: own::Own,
     #[command(flatten)]
     points: flags::Points,
     #[command(flatten)]
@@ -169,7 +176,10 @@ fn race(args: &Args, plan: &Plan, exe: &Path, stop: &Arc<AtomicBool>) -> Result<
     };
     let mut observer = live::Both(face.as_mut(), live.clone());
     let program = exe.display().to_string();
+    // An engine that refuses a service of one's own is a row, but the baseline must be measured.
+    let counts = |arm: &Arm| args.own.service.is_none() || arm.name == plan.baseline;
     let foreign = plan.arms.iter().filter(|arm| arm.command.first() != Some(&program));
+    let foreign = foreign.filter(|arm| counts(arm));
     let foreign = foreign.map(|arm| arm.name.clone()).collect();
     let mut preflight = Preflight::new(&mut observer, foreign, stop);
     let mut outcome = lab::race::go_on(known, &mut runner, &mut recorder, &mut preflight, stop)?;
@@ -210,14 +220,18 @@ fn announce(known: &Run, placement: Option<Placement>) {
     let done = known.trials.iter().filter(|trial| trial.counted).count() as u64;
     let all = u64::from(plan.trials());
     let seconds = plan::expected_ms(plan) * (all - done.min(all)) / all.max(1) / 1_000;
-    eprintln!(
-        "{} race: {} arms{}, {} load points, {} blocks: {all} trials, about {seconds} s",
-        plan.label,
-        plan.arms.len(),
-        if plan.twin { " and a twin" } else { "" },
-        plan.points.len(),
-        plan.blocks
-    );
+    let twin = if plan.twin { " and a twin" } else { "" };
+    let (arms, points) = (plan.arms.len(), plan.points.len());
+    match plan.turns {
+        Some(_) => eprintln!(
+            "{arms} servers{twin} take turns at {points} load points, in at most {seconds} s"
+        ),
+        None => eprintln!(
+            "{} race: {arms} arms{twin}, {points} load points, {} blocks: {all} trials, about \
+             {seconds} s",
+            plan.label, plan.blocks
+        ),
+    }
     if !known.resumed.is_empty() {
         eprintln!("going on with the race of {}: {done} trials are there", known.manifest.date);
     }

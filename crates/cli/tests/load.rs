@@ -353,6 +353,9 @@ fn errors_say_what_to_do() {
     // Port 1 is reserved for a service that has been out of use for decades.
     check_refused(&["http://127.0.0.1:1"], 1, &["refused", "start one"]);
     check_refused(&["stock://127.0.0.1:1", "--mix", "hold=1"], 2, &["show=5,buy=50,sell=45"]);
+    let foreign = ["http://127.0.0.1:1", "--framing", "eof", "--lenient", "-c", "2"];
+    check_refused(&foreign, 2, &["--framing, --lenient:", "http://127.0.0.1:1"]);
+    check_refused(&["stock://127.0.0.1:1", "-m", "POST"], 2, &["--method"]);
     let null = Null::start("echo");
     let target = null.target();
     check_refused(&[&target, "--source", "192.0.2.1"], 2, &["--source", "192.0.2.1"]);

@@ -17,10 +17,11 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use memory::Board;
-use seam::WorkerId;
+use seam::{Peer, WorkerId};
 use sys::ready::Interest;
 use sys::socket::{self, ListenOptions};
 
+use crate::address::{Address, SocketFile};
 use crate::axes::{Accept, Container, Wait};
 use crate::container::Member;
 use crate::fault::Fault;
@@ -30,7 +31,13 @@ use crate::say::say;
 use crate::shape::Shape;
 
 /// A connection that no worker serves yet, and its peer.
-pub type Arrival = (OwnedFd, SocketAddr);
+pub type Arrival = (OwnedFd, Peer);
+
+/// The next connection of a listener, as [`socket::accept`].
+pub fn accept(listener: BorrowedFd<'_>, nonblocking: bool) -> io::Result<Arrival> {
+    let (fd, address) = socket::accept(listener, nonblocking)?;
+    Ok((fd, address.map_or(Peer::Local, Peer::Net)))
+}
 
 /// The source of a worker's connections.
 pub trait AcceptSource {
@@ -75,7 +82,9 @@ pub trait AcceptSource {
 /// The listening sockets, and the resources of all accept sources.
 pub struct Listeners {
     pub sockets: Vec<OwnedFd>,
-    pub listening: SocketAddr,
+    pub listening: Address,
+    /// The listener's file, if it is in the file system.
+    pub file: Option<SocketFile>,
     means: Means,
 }
 
@@ -91,27 +100,32 @@ enum Means {
 impl Listeners {
     /// Listens on `address`, or on the listeners that a predecessor has passed.
     pub fn open(
-        address: SocketAddr,
+        address: &Address,
         shape: &Shape,
         handover: Option<&Handover>,
     ) -> Result<Listeners, Fault> {
         let (sockets, listening) = match handover {
-            Some(handover) => inherit(handover, shape).map_err(Fault::Handover)?,
+            Some(handover) => inherit(handover, address, shape).map_err(Fault::Handover)?,
             None => listen(address, shape)?,
         };
-        Listeners::of(sockets, listening, shape, false).map_err(Fault::Wait)
+        let file = match &listening {
+            Address::Unix(path, _) => Some(SocketFile::of(path).map_err(Fault::Wait)?),
+            Address::Net(_) => None,
+        };
+        let listeners = Listeners::of(sockets, listening, shape, false).map_err(Fault::Wait)?;
+        Ok(Listeners { file, ..listeners })
     }
 
     /// The resources for the threads of one process of a hybrid: the same listeners, and otherwise
     /// its own.
     pub fn within(&self, shape: &Shape) -> io::Result<Listeners> {
         let sockets = self.sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
-        Listeners::of(sockets, self.listening, shape, true)
+        Listeners::of(sockets, self.listening.clone(), shape, true)
     }
 
     fn of(
         sockets: Vec<OwnedFd>,
-        listening: SocketAddr,
+        listening: Address,
         shape: &Shape,
         is_within: bool,
     ) -> io::Result<Listeners> {
@@ -126,7 +140,7 @@ impl Listeners {
             Accept::Handoff => Means::Handoff(handoff::Lanes::new(shape, is_within)?),
             Accept::Pass => Means::Pass(pass::Channels::new(shape)?),
         };
-        Ok(Listeners { sockets, listening, means })
+        Ok(Listeners { sockets, listening, file: None, means })
     }
 
     /// The first listener, for a worker whose only connection the supervisor has accepted.
@@ -174,9 +188,13 @@ impl Listeners {
 }
 
 /// The listeners of the predecessor.
-fn inherit(handover: &Handover, shape: &Shape) -> io::Result<(Vec<OwnedFd>, SocketAddr)> {
+fn inherit(
+    handover: &Handover,
+    address: &Address,
+    shape: &Shape,
+) -> io::Result<(Vec<OwnedFd>, Address)> {
     let listeners = handover.listeners()?;
-    let each = listeners_of(shape);
+    let each = listeners_of(address, shape);
     if listeners.len() != each {
         // A queue that no worker accepts from would strand its connections.
         return Err(io::Error::other(format!(
@@ -184,13 +202,18 @@ fn inherit(handover: &Handover, shape: &Shape) -> io::Result<(Vec<OwnedFd>, Sock
             listeners.len()
         )));
     }
-    let address = socket::local_addr(&listeners[0])?;
+    let address = match (socket::local_addr(&listeners[0]), address) {
+        (Ok(found), _) => Address::Net(found),
+        (Err(_), Address::Unix(..)) => address.clone(),
+        (Err(error), Address::Net(_)) => return Err(error),
+    };
     Ok((listeners, address))
 }
 
-/// The number of listening sockets of a shape.
-fn listeners_of(shape: &Shape) -> usize {
-    if shape.accept == Accept::Reuseport { shape.workers } else { 1 }
+/// The number of listening sockets of a shape. A path has one, which all workers then share.
+fn listeners_of(address: &Address, shape: &Shape) -> usize {
+    let own = shape.accept == Accept::Reuseport && address.net().is_some();
+    if own { shape.workers } else { 1 }
 }
 
 /// Whether the workers that accept sleep in accept(2) itself.
@@ -204,8 +227,8 @@ fn blocks(shape: &Shape) -> bool {
 }
 
 /// One listening socket, or one for each worker on the same port.
-fn listen(address: SocketAddr, shape: &Shape) -> Result<(Vec<OwnedFd>, SocketAddr), Fault> {
-    let each = listeners_of(shape);
+fn listen(address: &Address, shape: &Shape) -> Result<(Vec<OwnedFd>, Address), Fault> {
+    let each = listeners_of(address, shape);
     let options = ListenOptions {
         backlog: shape.knobs.backlog,
         reuse_port: each > 1,
@@ -214,14 +237,18 @@ fn listen(address: SocketAddr, shape: &Shape) -> Result<(Vec<OwnedFd>, SocketAdd
         keepalive: Some(shape.knobs.keepalive).filter(|silence| !silence.is_zero()),
         unsent_max: Some(shape.knobs.unsent_max).filter(|bytes| *bytes > 0),
     };
-    let mut address = address;
+    let mut address = address.clone();
     let mut listeners = Vec::with_capacity(each);
     let alone = ListenOptions { reuse_port: false, ..options };
-    let is_shared =
-        options.reuse_port && address.port() != 0 && socket::listen(address, &alone).is_err();
+    let taken = |it: SocketAddr| it.port() != 0 && socket::listen(it, &alone).is_err();
+    let is_shared = options.reuse_port && address.net().is_some_and(taken);
     for _ in 0..each {
-        let fault = |error| Fault::Listen(address, error);
-        let listener = socket::listen(address, &options).map_err(fault)?;
+        let fault = |error| Fault::Listen(address.clone(), error);
+        let listener = match &address {
+            Address::Net(address) => socket::listen(*address, &options),
+            Address::Unix(path, mode) => socket::listen_unix(path, *mode, &options),
+        };
+        let listener = listener.map_err(fault)?;
         if shape.wait == Wait::Blocking {
             // Accepted sockets inherit both, so no call lasts longer than this.
             socket::set_receive_timeout(&listener, Some(WAIT)).map_err(fault)?;
@@ -229,7 +256,9 @@ fn listen(address: SocketAddr, shape: &Shape) -> Result<(Vec<OwnedFd>, SocketAdd
         } else if blocks(shape) {
             socket::set_receive_timeout(&listener, Some(WAIT)).map_err(fault)?;
         }
-        address = socket::local_addr(&listener).map_err(fault)?;
+        if address.net().is_some() {
+            address = socket::local_addr(&listener).map_err(fault)?.into();
+        }
         listeners.push(listener);
     }
     if is_shared {

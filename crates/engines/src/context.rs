@@ -115,12 +115,12 @@ impl<S: Service> WorkerContext<'_, S> {
         !self.accept_source.is_given()
             && self.phase() == Phase::Draining
             && self.board.accepts()
-            && socket::accept_queue(self.listener).is_ok_and(|(length, _)| length > 0)
+            && socket::has_queue(self.listener)
     }
 
     /// Whether clients wait for a worker.
     pub fn is_awaited(&self) -> bool {
-        let queued = || socket::accept_queue(self.listener).is_ok_and(|(length, _)| length > 0);
+        let queued = || socket::has_queue(self.listener);
         self.accept_source.is_filled() || queued()
     }
 

@@ -100,8 +100,8 @@ impl<S: Service> Object for Bound<'_, S> {
     }
 }
 
-/// The one service that the engines are compiled for.
-pub(crate) struct Erased<'a>(pub &'a dyn Object);
+/// The one service that the engines are compiled for, and the time that a request may take.
+pub(crate) struct Erased<'a>(pub &'a dyn Object, pub Duration);
 
 impl Service for Erased<'_> {
     type State = ();
@@ -115,6 +115,10 @@ impl Service for Erased<'_> {
 
     fn patience(&self) -> Option<Duration> {
         self.0.patience()
+    }
+
+    fn request_time(&self) -> Duration {
+        self.1
     }
 
     fn open(&self, cx: &Cx<'_, ()>, peer: Peer, out: &mut Out) -> Value {

@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 
 use sys::uring::Refusal;
 
+use crate::address::Address;
 use crate::extra::ExtraFault;
 use crate::shape::Refused;
 
@@ -15,7 +15,7 @@ pub enum Fault {
     /// The shape is impossible.
     Refused(Refused),
     /// The address cannot be listened on.
-    Listen(SocketAddr, io::Error),
+    Listen(Address, io::Error),
     /// A ring cannot be made.
     Ring(Refusal),
     /// A wait failed, or a resource for it is missing.
@@ -39,6 +39,10 @@ impl fmt::Display for Fault {
             Fault::Listen(address, error) => {
                 write!(f, "cannot listen on {address}: {error}")?;
                 match error.kind() {
+                    io::ErrorKind::AddrInUse if address.net().is_none() => {
+                        f.write_str("; another server listens there, or the path is no socket")
+                    }
+                    _ if address.net().is_none() => Ok(()),
                     io::ErrorKind::AddrInUse => {
                         f.write_str("; another server uses the port: stop it, or say --port 0")
                     }

@@ -27,6 +27,8 @@ pub struct Knobs {
     pub sessions_max: Option<usize>,
     /// A connection on which no bytes move for this long is closed.
     pub idle: Duration,
+    /// A peer that takes longer than this for one request is cut off, unless the service bounds it.
+    pub request_time: Duration,
     /// After this much silence the kernel probes the peer, and gives it up after twice the time;
     /// zero: never.
     pub keepalive: Duration,
@@ -66,6 +68,7 @@ impl Default for Knobs {
             prepared: 0,
             sessions_max: None,
             idle: Duration::from_secs(3600),
+            request_time: Duration::from_secs(60),
             keepalive: Duration::from_secs(60),
             write_stall: Duration::from_secs(60),
             write_rate: 256,

@@ -14,6 +14,7 @@
 //! `pacing` sends media from such a worker.
 
 mod accept;
+mod address;
 mod admin;
 mod axes;
 mod conflict;
@@ -39,6 +40,7 @@ pub mod status;
 mod supervise;
 mod wait;
 
+pub use address::Address;
 pub use admin::{Admin, AdminHandler, Answer, Door, Order, Reload};
 pub use axes::{Accept, Container, Wait};
 pub use conflict::conflict;

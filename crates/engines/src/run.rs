@@ -74,7 +74,7 @@ fn live<S: Service>(
 ) -> Result<Report, Fault> {
     let (service, state) = (server.service, server.state);
     let bound = Bound { service, state };
-    let erased = Erased(&bound);
+    let erased = Erased(&bound, shape.knobs.request_time);
     live_erased(
         &server.with(&erased, &()),
         shape,
@@ -104,7 +104,7 @@ fn live_erased(
         signal::block(SIGNALS).map_err(Fault::Wait)?;
     }
     let _ = sys::limits::raise_open_files(u64::MAX);
-    let listeners = Listeners::open(server.address, shape, server.handover)?;
+    let listeners = Listeners::open(&server.address, shape, server.handover)?;
     let mut board: Region<Board> = Region::place(shape.placement()).map_err(Fault::Wait)?;
     board.init(&[]).expect("a scoreboard needs no seed");
     let stop = EventFd::new().map_err(Fault::Wait)?;
@@ -137,7 +137,8 @@ fn live_erased(
         extra,
     };
     common.put_in_force(&shape.knobs);
-    let mut announce = || ready(&Ready { listening: listeners.listening, rings: rings.clone() });
+    let mut announce =
+        || ready(&Ready { listening: listeners.listening.clone(), rings: rings.clone() });
     if shape.container.is_processes() {
         processes::run(&common, store, admin, &mut announce)
     } else {

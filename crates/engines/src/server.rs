@@ -2,7 +2,6 @@
 //! its workers share.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -12,6 +11,7 @@ use seam::{Service, Share, WorkerId};
 use sys::eventfd::EventFd;
 
 use crate::accept::Listeners;
+use crate::address::Address;
 use crate::extra::{Extra, ExtraWorkerEntry};
 use crate::fault::Fault;
 use crate::handover::{Epoch, Handover};
@@ -29,8 +29,8 @@ pub struct Server<'a, S: Service> {
     pub state: &'a S::State,
     /// The files that sessions send.
     pub assets: &'a Assets,
-    /// The address to listen on; port 0 picks a free one.
-    pub address: SocketAddr,
+    /// The address to listen on.
+    pub address: Address,
     /// Print what sessions note (stderr).
     pub verbose: bool,
     /// Print the seconds from the first connection to the last disconnect (stderr).
@@ -51,7 +51,8 @@ pub struct Server<'a, S: Service> {
 impl<'a, S: Service> Server<'a, S> {
     /// The same server, for another service.
     pub(crate) fn with<T: Service>(&self, service: &'a T, state: &'a T::State) -> Server<'a, T> {
-        let Server { assets, address, verbose, timer, signals, control, .. } = *self;
+        let Server { assets, verbose, timer, signals, control, .. } = *self;
+        let address = self.address.clone();
         let Server { state_fd, others, handover, .. } = *self;
         Server {
             service,
@@ -147,7 +148,7 @@ impl<T> StateStore<T> for NoStateStore {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ready {
     /// The address that peers connect to.
-    pub listening: SocketAddr,
+    pub listening: Address,
     /// The settings of the rings in force, where there are rings.
     pub rings: Option<Rings>,
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use engines::{Accept, Assets, Container, Control, Knobs, NoStateStore, Shape, Wait, run};
 use memory::Region;
-use seam::{BadSeed, Cx, Event, Limits, Out, Peer, Service, Share, Step};
+use seam::{Cx, Event, Limits, Out, Peer, Service, Share, Step};
 use sys::process::{self, Pid};
 use sys::signal::Signal;
 use testkit::{apart, has_uring};
@@ -27,11 +27,7 @@ struct Bomb;
 struct Left(AtomicU64);
 
 // SAFETY: one atomic: zero is a valid value, there is no pointer and no destructor.
-unsafe impl Share for Left {
-    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
-        Ok(())
-    }
-}
+unsafe impl Share for Left {}
 
 enum Never {}
 
@@ -115,7 +111,7 @@ fn check(container: Container, wait: Wait) {
     let mut client = None;
     let _frame = Frame(process::this(), &state);
     let report = run(&server, &shape, &mut NoStateStore, &mut |ready| {
-        client = Some(apart::client(ready.listening));
+        client = Some(apart::client(ready.listening.net().expect("an address")));
     });
     let report = report.expect("the server stands");
     let status = client.expect("the server was ready").wait().expect("our own child");

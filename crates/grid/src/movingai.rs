@@ -3,13 +3,12 @@
 //! The format is Sturtevant's ("Benchmarks for Grid-Based Pathfinding", IEEE Transactions on
 //! Computational Intelligence and AI in Games, 2012; movingai.com/benchmarks/formats.html). The
 //! parser reads both dialects in use: scenarios that begin with `version 1`, `version 1.0` or no
-//! such line, with tabs or blanks between their columns; lengths with six significant digits or
-//! with a fixed number of decimals. The tolerance of a printed length follows from its digits
-//! ([`Query::tolerance`]).
+//! such line, with tabs or blanks between their columns; lengths with six significant digits or,
+//! under `version 1.0` with blanks, a fixed number of decimals, mostly two. The tolerance of a
+//! printed length follows from the digits of its dialect ([`Query::tolerance`]).
 //!
 //! The surprising thing is water. Agents already in the water may cross a `W`, but agents on land
-//! cannot enter it. One map is therefore two grids: [`Map::grid`] for walking agents and
-//! [`Map::water`] for swimming ones.
+//! cannot enter it. The searches are for agents on land ([`Map::grid`]).
 
 use crate::cell::Cell;
 use crate::error::GridError;
@@ -20,6 +19,8 @@ use std::fmt;
 const QUOTED_MAX: usize = 40;
 /// Significant digits that C++ streams print by default.
 const DIGITS: i32 = 6;
+/// The fewest decimals where their number is fixed.
+const FIXED_DECIMALS: i32 = 2;
 
 /// A map: the terrain of each cell, as in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,20 +104,8 @@ impl Map {
     /// # Errors
     /// Never for a map that was read: its sides were checked.
     pub fn grid(&self) -> Result<Grid, GridError> {
-        self.free(b".GS")
-    }
-
-    /// The grid for swimming agents: `W` is free.
-    ///
-    /// # Errors
-    /// Never for a map that was read: its sides were checked.
-    pub fn water(&self) -> Result<Grid, GridError> {
-        self.free(b"W")
-    }
-
-    fn free(&self, terrain: &[u8]) -> Result<Grid, GridError> {
         let (width, height) = (usize::from(self.width), usize::from(self.height));
-        Grid::from_fn(width, height, |cell| terrain.contains(&self.terrain(cell)))
+        Grid::from_fn(width, height, |cell| b".GS".contains(&self.terrain(cell)))
     }
 }
 
@@ -163,6 +152,7 @@ pub fn scenario(bytes: &[u8]) -> Result<Vec<Query>, GridError> {
     const ROW: &str = "bucket, map, width, height, start x y, goal x y, length";
     let mut lines = Lines::of(bytes);
     let mut queries = Vec::new();
+    let (mut is_fixed, mut decimals_max) = (false, FIXED_DECIMALS);
     while let Some(line) = lines.peek() {
         let _ = lines.next(ROW);
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -171,12 +161,20 @@ pub fn scenario(bytes: &[u8]) -> Result<Vec<Query>, GridError> {
         let text = std::str::from_utf8(line).map_err(|_| lines.fault(ROW, line))?;
         if lines.number == 1 && text.starts_with("version") {
             match text["version".len()..].trim().parse::<f64>() {
-                Ok(1.0) => continue,
+                Ok(1.0) => {
+                    is_fixed = text.contains('.');
+                    continue;
+                }
                 _ => return Err(lines.fault("`version 1` or `version 1.0`", line)),
             }
         }
         let query = query(text, lines.number).ok_or_else(|| lines.fault(ROW, line))?;
+        is_fixed &= !text.contains('\t');
+        decimals_max = decimals_max.max(decimals(text.trim_end()));
         queries.push(query);
+    }
+    if is_fixed {
+        queries.iter_mut().for_each(|it| it.tolerance = unit_half(decimals_max, it.length));
     }
     Ok(queries)
 }
@@ -203,13 +201,21 @@ fn query(text: &str, line: usize) -> Option<Query> {
     })
 }
 
-/// Half a unit of the last printed digit, of at least six significant
-/// ones, plus a part in a million.
+/// The tolerance of a length that a stream printed, with six significant digits or more.
 fn tolerance(printed: &str, length: f64) -> f64 {
-    let decimals = printed.split_once('.').map_or(0, |(_, after)| after.len() as i32);
     let whole = if length < 1.0 { 0 } else { length.log10().floor() as i32 + 1 };
     // Streams omit trailing zeros, so a short number does not mean a coarse one.
-    let decimals = decimals.max(DIGITS - whole);
+    unit_half(decimals(printed).max(DIGITS - whole), length)
+}
+
+/// The decimals of the number at the end of `text`.
+fn decimals(text: &str) -> i32 {
+    let digits = text.bytes().rev().take_while(u8::is_ascii_digit).count();
+    if text[..text.len() - digits].ends_with('.') { digits as i32 } else { 0 }
+}
+
+/// Half a unit of the last decimal, plus a part in a million.
+fn unit_half(decimals: i32, length: f64) -> f64 {
     0.5 * 10f64.powi(-decimals) + length * 1e-6
 }
 
@@ -282,7 +288,6 @@ mod tests {
         let free = |grid: Grid| grid.cells().filter(|it| grid.is_free(*it)).collect::<Vec<_>>();
         let walk = [Cell::new(0, 0), Cell::new(1, 0), Cell::new(0, 1)];
         assert_eq!(free(map.grid().unwrap()), walk);
-        assert_eq!(free(map.water().unwrap()), [Cell::new(1, 1)]);
         assert_eq!(map.terrain(Cell::new(2, 1)), b'T');
         assert_eq!(map.terrain(Cell::new(3, 0)), b'@');
     }
@@ -319,6 +324,25 @@ mod tests {
         assert!(read(blanks).tolerance < 4e-6, "{}", read(blanks).tolerance);
         assert_eq!(read(bare).length, 4.0);
         assert!(read(bare).tolerance < 1e-5, "a short number is not a coarse one");
+    }
+
+    /// A rounded length of the second dialect, as 203.2671 in two decimals.
+    #[test]
+    fn a_length_is_judged_by_the_digits_of_its_dialect() {
+        let tolerance = |head: &str, lengths: &[&str]| {
+            let row = |length: &&str| format!("3 a.map 9 8 1 2 3 4 {length}\n");
+            let text = head.to_owned() + &lengths.iter().map(row).collect::<String>();
+            scenario(text.as_bytes()).unwrap()[0].tolerance
+        };
+        let check = |head, lengths: &[&str], unit: f64| {
+            let found = tolerance(head, lengths);
+            assert!((unit / 2.0..unit).contains(&found), "{head} {lengths:?}: {found}");
+        };
+        check("version 1.0\n", &["203.27", "4.00"], 1e-2);
+        check("version 1.0\n", &["4", "203.2"], 1e-2);
+        check("version 1.0\n", &["203.27", "4.24264"], 1e-5 * 41.0);
+        check("version 1\n", &["203.27", "4"], 1e-3);
+        check("", &["203.27", "4"], 1e-3);
     }
 
     #[test]

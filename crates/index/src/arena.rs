@@ -43,12 +43,6 @@ impl<K> Node<K> {
         self.value
     }
 
-    /// Replaces the value of the key.
-    #[inline]
-    pub fn set_value(&mut self, value: u32) {
-        self.value = value;
-    }
-
     #[inline]
     pub(crate) fn parent(&self) -> u32 {
         self.up >> 1

@@ -59,6 +59,13 @@ pub struct Finding {
     pub text: String,
 }
 
+impl Condition {
+    /// The metric that it is about.
+    pub fn metric(&self) -> Metric {
+        self.metric
+    }
+}
+
 impl FromStr for Condition {
     type Err = String;
 

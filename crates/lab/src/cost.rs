@@ -7,7 +7,6 @@
 //! Forks, threads and kills come from the kernel's process connector if it is accessible. The
 //! command starts as a shell that moves itself into the group and then becomes the server, because
 //! a server that is moved after its start could already have forked outside the group.
-//! moved after its start could already have forked outside the group.
 
 mod events;
 mod group;
@@ -17,6 +16,7 @@ pub use group::Group;
 use crate::observations::TreeLife;
 use events::Events;
 use std::fs;
+use std::path::Path;
 
 /// Watches one server from before its start to after its end.
 pub struct CostWatch {
@@ -83,28 +83,45 @@ impl CostWatch {
         self.group.as_ref().map(Group::prefix).unwrap_or_default()
     }
 
+    /// The folder of the server's group, if there is one.
+    pub fn folder(&self) -> Option<&Path> {
+        self.group.as_ref().map(Group::folder)
+    }
+
     /// Records that the server, process `pid`, is ready and the load begins.
     pub fn loaded(&mut self, pid: u32) {
         self.events = Events::listen(pid);
         self.machine_forks = machine_forks();
+        self.mark();
+    }
+
+    /// Records that one of several loads begins. Forks, threads and kills are not counted then.
+    pub fn mark(&mut self) {
         self.ready = self.group.as_ref().and_then(Group::cpu);
+    }
+
+    /// The CPU time since [`CostWatch::mark`], if there is a group; it is that of `requests`.
+    pub fn since_mark(&self, requests: u64) -> Option<TreeLife> {
+        let (before, now) = self.ready.zip(self.group.as_ref().and_then(Group::cpu))?;
+        let (total_ns, share) = now.since(&before);
+        let user_ns = (total_ns as f64 * share.unwrap_or(0.0)) as u64;
+        let mut life = TreeLife {
+            source: "cgroup".to_string(),
+            user_ns,
+            system_ns: total_ns - user_ns,
+            cpu_ns_per_request: per_request(total_ns, requests),
+            ..TreeLife::default()
+        };
+        if share.is_none() {
+            let doubt = "too little CPU time to tell user from system: all of it counts as system";
+            life.doubts.push(doubt.to_string());
+        }
+        Some(life)
     }
 
     /// Records that the load has ended while the server still runs; it answered `requests` in all.
     pub fn unloaded(&mut self, requests: u64) {
-        let now = self.group.as_ref().and_then(Group::cpu);
-        if let Some((before, now)) = self.ready.zip(now) {
-            let (total_ns, share) = now.since(&before);
-            self.life.source = "cgroup".to_string();
-            self.life.user_ns = (total_ns as f64 * share.unwrap_or(0.0)) as u64;
-            self.life.system_ns = total_ns - self.life.user_ns;
-            self.life.cpu_ns_per_request = per_request(total_ns, requests);
-            if share.is_none() {
-                let doubt =
-                    "too little CPU time to tell user from system: all of it counts as system";
-                self.life.doubts.push(doubt.to_string());
-            }
-        }
+        self.life = self.since_mark(requests).unwrap_or_default();
         self.life.memory_peak_kb = self.group.as_ref().and_then(Group::memory_peak_kb);
         let forks = machine_forks();
         self.life.machine_forks =

@@ -52,7 +52,9 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
     let mut warn = |text: String| found.push((Weight::Warning, text));
     let plan = &run.manifest.plan;
     for point in &summary.points {
-        for floor in &point.floors {
+        // In turns only what the plan names is claimed.
+        let claimed = |metric| plan.turns.is_none() || plan.metrics.contains(&metric);
+        for floor in point.floors.iter().filter(|floor| claimed(floor.metric)) {
             let size = (floor.log.exp() - 1.0) * 100.0;
             let (at, name) = (&point.point, floor.metric.name());
             if floor.strayed {
@@ -70,17 +72,12 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
                 ));
             }
         }
-        for text in of_the_generator(point) {
+        for text in of_the_generator(point).into_iter().filter(|_| plan.turns.is_none()) {
             warn(text);
         }
     }
-    if summary.objected > 0 {
-        warn(format!(
-            "{} counted trials ran while gates were failing (other processes or stolen time); \
-             repetitions were used up. Stop other programs, or race at a quieter time.",
-            summary.objected
-        ));
-    }
+    found.extend(of_the_machine(plan.turns.is_some(), summary.objected));
+    let mut warn = |text: String| found.push((Weight::Warning, text));
     if summary.repeated > 0 {
         warn(format!(
             "{} attempts were repeated, decided without a look at their outcome; they are listed \
@@ -109,6 +106,21 @@ fn of_this_run(run: &Run, summary: &Summary) -> Vec<(Weight, String)> {
         ));
     }
     found
+}
+
+/// The doubt that other work on the machine disturbed the trials that count.
+fn of_the_machine(in_turns: bool, objected: u32) -> Option<(Weight, String)> {
+    let text = match (objected, in_turns) {
+        (0, _) => return None,
+        (_, true) => "Other processes or the hypervisor took part of the machine's time. Servers \
+                      that take turns suffer alike, so the ratios hold; their intervals are wider."
+            .to_string(),
+        (_, false) => format!(
+            "{objected} counted trials ran while gates were failing (other processes or stolen \
+             time); repetitions were used up. Stop other programs, or race at a quieter time."
+        ),
+    };
+    Some((Weight::Warning, text))
 }
 
 /// The doubt that the generator, not the server, limited the speed.

@@ -25,18 +25,13 @@ use serde::{Deserialize, Serialize};
 use stats::{Interval, compare, median, median_interval};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The schema of a generator's report about one pair.
-pub const PAIR_SCHEMA: &str = "roundhouse.duet/1";
 /// The schema of [`Outcome`].
 pub const SCHEMA: &str = "roundhouse.duets/2";
-
-/// The generator's arguments that differ between the two servers of a duet; each has a value.
-pub const ARM_FLAGS: [&str; 3] = ["--request", "--terminator", "--expect-prefix"];
 
 /// One server of a duet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// The server. Of the generator's arguments it may have those of [`ARM_FLAGS`].
+    /// The server.
     #[serde(flatten)]
     pub arm: Arm,
     /// Connections beside the busy ones that send one request and then stay silent.
@@ -79,8 +74,6 @@ pub enum BadDuet {
     NoCommand(String),
     /// A count that must be at least one is zero.
     Zero(&'static str),
-    /// A generator's argument of a server that only both can have.
-    Flag(String, String),
     /// The load is no closed loop.
     Model(String),
 }
@@ -94,12 +87,6 @@ impl std::fmt::Display for BadDuet {
             BadDuet::SameName(name) => write!(f, "two arms are called `{name}`"),
             BadDuet::NoCommand(name) => write!(f, "arm `{name}` has an empty command"),
             BadDuet::Zero(what) => write!(f, "expected 1 or more {what}, found 0"),
-            BadDuet::Flag(name, flag) => write!(
-                f,
-                "arm `{name}`: expected {} with a value each, found `{flag}`; other arguments of \
-                 the generator belong to the load point",
-                ARM_FLAGS.join(", ")
-            ),
             BadDuet::Model(point) => write!(
                 f,
                 "load point `{point}`: expected a closed loop, found `rate`, `overload` or \
@@ -127,14 +114,6 @@ impl Plan {
             }
             if self.parts[..at].iter().any(|other| other.arm.name == *name) {
                 return Err(BadDuet::SameName(name.clone()));
-            }
-            let odd = part
-                .arm
-                .load
-                .chunks(2)
-                .find(|it| !(it.len() == 2 && ARM_FLAGS.contains(&it[0].as_str())));
-            if let Some(odd) = odd {
-                return Err(BadDuet::Flag(name.clone(), odd[0].clone()));
             }
         }
         if self.point.model != Model::Closed {

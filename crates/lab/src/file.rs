@@ -19,7 +19,7 @@ pub use point::{Many, PointSpec};
 pub use span::Span;
 
 use crate::metric::Metric;
-use crate::plan::{Arm, Gates, LoadPoint, Plan, Provision, Ready, Stop};
+use crate::plan::{Arm, Gates, LoadPoint, Plan, Provision, Ready, Stop, Turns};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 use std::path::Path;
@@ -42,8 +42,13 @@ pub struct PlanFile {
     pub blocks: Option<u32>,
     /// Fresh starts of both servers of a row (duets); 8 if absent.
     pub pairs: Option<u32>,
-    /// Windows on each server of a fresh pair (duets); 20 if absent.
+    /// Windows on each server of a fresh pair (duets; 20 if absent). In a race: all servers of a
+    /// block are up at once and take turns, with this many windows each at every load point.
     pub windows: Option<u32>,
+    /// Silent connections to each server of a race with `windows`, to measure their memory.
+    pub silent: Option<u32>,
+    /// The time after which no block of a race with `windows` begins.
+    pub budget: Option<Span>,
     /// The seed of orders and requests; 1 if absent.
     pub seed: Option<u64>,
     /// Load before each window.
@@ -188,6 +193,11 @@ impl PlanFile {
             gates: self.gates.clone(),
             files: provisions(&self.file, folder)?,
             metrics: self.metrics()?,
+            turns: self.windows.map(|windows| Turns {
+                windows,
+                silent: self.silent.unwrap_or(0),
+                budget_ms: self.budget.map(Span::ms),
+            }),
             arms,
         })
     }

@@ -60,24 +60,45 @@ impl IdleSockets {
     /// # Errors
     /// The first connection without an answer, as text.
     pub fn speak(&mut self, words: &[u8]) -> Result<(), String> {
-        let failed = |at: usize, why: std::io::Error| {
-            format!("silent connection {} was not answered: {why}", at + 1)
-        };
-        for (at, stream) in self.streams.iter_mut().enumerate() {
-            stream.write_all(words).map_err(|why| failed(at, why))?;
+        match self.ask(words, PATIENCE) {
+            None => Ok(()),
+            Some((at, why)) => Err(format!("silent connection {} was not answered: {why}", at + 1)),
         }
-        for (at, stream) in self.streams.iter_mut().enumerate() {
-            let reply = stream
-                .set_nonblocking(false)
-                .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
-                .and_then(|()| stream.read(&mut [0; 4096]));
+    }
+
+    /// Sends `words` once on each connection and counts those that are answered within `patience`,
+    /// the time for all.
+    pub fn count_answers(&mut self, words: &[u8], patience: Duration) {
+        self.ask(words, patience);
+    }
+
+    /// The first connection without an answer, if any.
+    fn ask(&mut self, words: &[u8], patience: Duration) -> Option<(usize, std::io::Error)> {
+        let mut first = None;
+        let mut answered = 0;
+        let asked: Vec<std::io::Result<()>> =
+            self.streams.iter_mut().map(|stream| stream.write_all(words)).collect();
+        let end = Instant::now() + patience;
+        for (at, (stream, asked)) in self.streams.iter_mut().zip(asked).enumerate() {
+            // A timeout of zero is refused; a reply that is there needs no time.
+            let left = end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            let reply = asked
+                .and_then(|()| stream.set_nonblocking(false))
+                .and_then(|()| stream.set_read_timeout(Some(left)))
+                .and_then(|()| stream.read(&mut [0; 4096]))
+                .and_then(|bytes| stream.set_nonblocking(true).map(|()| bytes));
             match reply {
-                Ok(0) => return Err(failed(at, ErrorKind::UnexpectedEof.into())),
-                Ok(_) => stream.set_nonblocking(true).map_err(|why| failed(at, why))?,
-                Err(why) => return Err(failed(at, why)),
+                Ok(1..) => answered += 1,
+                Ok(0) => {
+                    first.get_or_insert((at, ErrorKind::UnexpectedEof.into()));
+                }
+                Err(why) => {
+                    first.get_or_insert((at, why));
+                }
             }
         }
-        Ok(())
+        self.seen.answered = Some(answered);
+        first
     }
 
     /// Measures the connections' cost once the server has settled. Call it before the load begins.
@@ -87,6 +108,7 @@ impl IdleSockets {
         self.seen.kernel_kb = kernel.map(|(now, then)| now as i64 - then as i64);
         let gained = self.seen.after_kb.zip(self.seen.before_kb);
         self.seen.bytes_each = gained
+            .filter(|_| self.seen.answered.unwrap_or(self.seen.opened) == self.seen.opened)
             .filter(|_| self.seen.opened > 0)
             .map(|(now, then)| (now as f64 - then as f64) * 1024.0 / f64::from(self.seen.opened))
             // A decrease is noise of the allocator, not a negative cost.

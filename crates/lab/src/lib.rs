@@ -34,5 +34,6 @@ pub mod server;
 pub mod service;
 pub mod slice;
 pub mod trial;
+mod turns;
 pub mod verdict;
 pub mod versus;

@@ -88,6 +88,9 @@ pub struct Idle {
     pub opened: u32,
     /// The number of open connections when the load ended.
     pub kept: u32,
+    /// How many of them the server answered once, if each asked once.
+    #[serde(default)]
+    pub answered: Option<u32>,
     /// Memory of the process tree before they were opened, kilobytes.
     #[serde(default)]
     pub before_kb: Option<u64>,

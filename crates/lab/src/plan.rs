@@ -123,6 +123,23 @@ pub struct Plan {
     /// per request.
     #[serde(default)]
     pub metrics: Vec<Metric>,
+    /// How the servers of a block take part, in place of one trial after another: all are up at
+    /// once and take turns under one generator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<Turns>,
+}
+
+/// A block in which all servers take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turns {
+    /// Windows on each server at each load point, in place of the plan's one.
+    pub windows: u32,
+    /// Silent connections that each server gets in the first blocks, to measure its memory for
+    /// each; 0 for none.
+    pub silent: u32,
+    /// The time after which no block begins, milliseconds; absent where the number of blocks alone
+    /// decides.
+    pub budget_ms: Option<u64>,
 }
 
 impl Default for Plan {
@@ -143,6 +160,7 @@ impl Default for Plan {
             gates: Gates::default(),
             files: Vec::new(),
             metrics: Vec::new(),
+            turns: None,
         }
     }
 }

@@ -11,10 +11,11 @@ use crate::plan::{LoadPoint, Plan};
 use crate::record::{Manifest, Pilot, Recorder, Run};
 use crate::trial::{Ending, Trial, Trials};
 use crate::verdict::BUSY_MAX;
+use crate::verdict::answer::{is_settled, leaving};
 use stats::median;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Observes the race's progress.
 pub trait Observer {
@@ -182,6 +183,67 @@ impl Race<'_> {
         self.stop.load(Ordering::Relaxed)
     }
 
+    fn sitting(&self) -> u32 {
+        self.run.resumed.last().map_or(0, |sitting| sitting.number)
+    }
+
+    /// Runs block after block with all servers that are still in the race, until the blocks or the
+    /// time are used up or nothing is left to settle. Returns whether it completed.
+    fn blocks_in_turns(
+        &mut self,
+        trials: &mut dyn Trials,
+        recorder: &mut Recorder,
+        observer: &mut dyn Observer,
+    ) -> anyhow::Result<bool> {
+        let (begun, sitting, entrants) = (Instant::now(), self.sitting(), self.plan.entrants());
+        let budget = self.plan.turns.and_then(|turns| turns.budget_ms).map(Duration::from_millis);
+        let all = schedule(&self.plan);
+        let each = self.plan.points.len() * entrants.len();
+        let mut gone: Vec<String> = Vec::new();
+        for (block, slots) in (0..).zip(all.chunks(each)) {
+            let leaving = leaving(&self.plan, &self.run.trials, block);
+            for arm in leaving.iter().filter(|arm| !gone.contains(arm)) {
+                observer.news(&format!("{arm} takes part in no further block"));
+            }
+            gone = leaving;
+            let is_in = |slot: &&Slot| {
+                !self.progress.missing.contains(&slot.entrant)
+                    && !gone.contains(&entrants[slot.entrant].name)
+            };
+            for slot in slots.iter().filter(|slot| !is_in(slot)) {
+                observer.skip(&entrants[slot.entrant].name);
+            }
+            let left: Vec<Slot> = slots
+                .iter()
+                .filter(|slot| is_in(slot) && !self.progress.done.contains(&slot.order))
+                .cloned()
+                .collect();
+            let Some(first) = left.first() else { continue };
+            if is_settled(&self.plan, &self.run.trials)
+                || budget.is_some_and(|budget| begun.elapsed() > budget)
+            {
+                return Ok(true);
+            }
+            if self.stopped() {
+                return Ok(false);
+            }
+            let servers = format!("{} servers in turn", left.len() / self.plan.points.len());
+            observer.begin(first, &servers, "every load point");
+            let Some(found) = trials.block(&left, begun) else { return Ok(false) };
+            for mut trial in found {
+                trial.seen.sitting = sitting;
+                recorder.trial(&trial)?;
+                observer.end(&trial);
+                let entrant = entrants.iter().position(|arm| arm.name == trial.arm);
+                if let Some(entrant) = entrant {
+                    self.progress.take(entrant, &trial);
+                }
+                self.run.trials.push(trial);
+            }
+        }
+        Ok(true)
+    }
+
     /// Measures the capacity of every arm, if some load point needs it. The rounds are interleaved,
     /// like blocks. Returns whether it completed.
     fn pilots(
@@ -241,8 +303,11 @@ impl Race<'_> {
         recorder: &mut Recorder,
         observer: &mut dyn Observer,
     ) -> anyhow::Result<bool> {
+        if self.plan.turns.is_some() {
+            return self.blocks_in_turns(trials, recorder, observer);
+        }
         let begun = Instant::now();
-        let sitting = self.run.resumed.last().map_or(0, |sitting| sitting.number);
+        let sitting = self.sitting();
         let entrants = self.plan.entrants();
         for slot in &schedule(&self.plan) {
             if self.progress.done.contains(&slot.order) {

@@ -145,6 +145,11 @@ enum Row {
 }
 
 impl Run {
+    /// The number of blocks that were begun: a race may end before its plan's last one.
+    pub fn blocks(&self) -> u32 {
+        self.trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0)
+    }
+
     fn take(&mut self, row: Row) {
         match row {
             // Each manifest begins a run of its own.

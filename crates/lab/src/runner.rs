@@ -10,7 +10,8 @@
 mod census;
 mod overload;
 mod search;
-mod words;
+mod turns;
+pub(crate) mod words;
 
 use crate::block::Slot;
 use crate::census::Census;
@@ -271,6 +272,13 @@ impl Trials for Runner {
             ending,
             seen: Observations { refusals: refused, ..run.seen },
         })
+    }
+
+    fn block(&mut self, slots: &[Slot], begun: Instant) -> Option<Vec<Trial>> {
+        let dir = self.dir(&format!("block-{}", slots.first()?.block));
+        let trials = self.take_turns(slots, &dir, begun);
+        let _ = fs::remove_dir_all(&dir);
+        trials
     }
 
     fn pilot(&mut self, entrant: usize, round: u32) -> Option<Result<Load, String>> {

@@ -21,6 +21,8 @@ pub struct Process {
     out: PathBuf,
     err: PathBuf,
     stop: Stop,
+    /// It takes its port by `{port}`, so it promises nothing of how it ends.
+    is_told_port: bool,
 }
 
 /// The end of a process.
@@ -28,7 +30,8 @@ pub struct Process {
 pub struct ProcessExit {
     /// Its status in words, as `exit 0` or `signal 9`.
     pub how: String,
-    /// The process ended by itself with status 0, within the deadline.
+    /// The process ended within the deadline with status 0. A server that takes its port by
+    /// `{port}` may also end by its stop signal.
     pub clean: bool,
 }
 
@@ -45,7 +48,10 @@ impl Process {
         let file = |path: &Path| {
             File::create(path).map_err(|why| format!("cannot write {}: {why}", path.display()))
         };
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        // A server or generator must not outlive a laboratory that is killed.
+        sys::process::end_with_parent(&mut command, sys::signal::Signal::TERM);
+        let child = command
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(file(&out)?)
@@ -53,7 +59,7 @@ impl Process {
             .process_group(0)
             .spawn()
             .map_err(|why| format!("cannot start `{program}`: {why}"))?;
-        Ok(Process { child, out, err, stop: Stop::Term })
+        Ok(Process { child, out, err, stop: Stop::Term, is_told_port: false })
     }
 
     /// Process id.
@@ -84,17 +90,34 @@ impl Process {
         String::from_utf8_lossy(&fs::read(&self.err).unwrap_or_default()).into_owned()
     }
 
-    /// Sends its stop signal (TERM unless the arm sets another), waits until `deadline` has passed,
-    /// then kills the whole group.
-    pub fn stop(mut self, deadline: Duration) -> ProcessExit {
-        self.signal(match self.stop {
+    /// Sends its stop signal: TERM unless the arm sets another.
+    pub fn ask_to_stop(&self) {
+        self.signal(self.stop_signal());
+    }
+
+    fn stop_signal(&self) -> Signal {
+        match self.stop {
             Stop::Term => Signal::TERM,
             Stop::Int => Signal::INT,
             Stop::Quit => Signal::QUIT,
-        });
+        }
+    }
+
+    /// Sends its stop signal, waits until `deadline` has passed, then kills the whole group.
+    pub fn stop(self, deadline: Duration) -> ProcessExit {
+        self.ask_to_stop();
+        self.wait(deadline)
+    }
+
+    /// Waits for its end until `deadline` has passed, then kills the whole group.
+    pub fn wait(mut self, deadline: Duration) -> ProcessExit {
+        let number = self.stop_signal().as_raw();
+        // A shell reports the signal of its command as 128 + number.
+        let deaths = [format!("signal {number}"), format!("exit {}", 128 + number)];
         let end = Instant::now() + deadline;
         while Instant::now() < end {
-            if let Some(ended) = self.ended() {
+            if let Some(mut ended) = self.ended() {
+                ended.clean |= self.is_told_port && deaths.contains(&ended.how);
                 return ended;
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -202,7 +225,7 @@ impl Server {
         let command: Vec<String> = prefix.iter().cloned().chain(filled).collect();
         let begun = Instant::now();
         let mut process = Process::start(&command, dir, name)?;
-        process.stop = arm.stop;
+        (process.stop, process.is_told_port) = (arm.stop, port.is_some());
         loop {
             // The order matters: the last output of a dead server must be complete.
             let ended = process.ended();
@@ -300,6 +323,18 @@ pub(crate) mod tests {
         ["sh", "-c", script].map(String::from).to_vec()
     }
 
+    fn wait_until_gone(pid: &str) {
+        let gone = || match fs::read_to_string(format!("/proc/{pid}/stat")) {
+            Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')),
+            Err(_) => true,
+        };
+        let end = Instant::now() + Duration::from_secs(5);
+        while !gone() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(gone(), "process {pid} outlived its parent");
+    }
+
     fn start(room: &Room, script: &str, deadline_ms: u64) -> Result<Server, String> {
         let deadline = Duration::from_millis(deadline_ms);
         Server::start(&[], &shell(script), &room.0, "server", deadline)
@@ -313,6 +348,50 @@ pub(crate) mod tests {
         assert_eq!(server.address, "127.0.0.1:7");
         let ended = server.process.stop(Duration::from_secs(5));
         assert_eq!(ended.how, "signal 15");
+    }
+
+    /// The servers of a course have no handler for TERM.
+    #[test]
+    fn a_server_that_is_told_its_port_may_die_of_its_stop_signal() {
+        let check = |script: &str, stop, how: &str, clean| {
+            let room = Room::new(&format!("death-{}", how.len() + script.len()));
+            let ready = Ready::Says("open".to_string());
+            let arm = Arm { command: shell(script), ready, stop, ..Arm::default() };
+            let deadline = Duration::from_secs(5);
+            let server = Server::boot(&[], &arm, &room.0, "server", deadline).expect("it says so");
+            let found = server.process.stop(deadline);
+            assert_eq!(found, ProcessExit { how: how.to_string(), clean }, "{script}");
+        };
+        check("echo open {port}; exec sleep 60", Stop::Term, "signal 15", true);
+        let trap =
+            |act| format!("trap '{act}' TERM; echo open {{port}}; while :; do sleep 0.01; done");
+        check(&trap("exit 143"), Stop::Term, "exit 143", true);
+        check(&trap("kill -9 $$"), Stop::Term, "signal 9", false);
+    }
+
+    /// A killed laboratory drops nothing.
+    #[test]
+    fn a_process_ends_with_the_program_that_started_it() {
+        let room = Room::new("orphan");
+        const ROLE: &str = "LAB_TEST_STARTS_A_PROCESS";
+        if let Ok(dir) = std::env::var(ROLE) {
+            let child = Process::start(&shell("echo $$; exec sleep 60"), Path::new(&dir), "child")
+                .expect("a shell starts");
+            while child.output().is_empty() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::process::exit(1);
+        }
+        let test = "server::tests::a_process_ends_with_the_program_that_started_it";
+        let ended = Command::new(std::env::current_exe().expect("this test"))
+            .args(["--exact", test])
+            .env(ROLE, &room.0)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        assert!(!ended.expect("it starts").success());
+        let child = fs::read_to_string(room.0.join("child.out")).expect("it wrote");
+        wait_until_gone(child.trim());
     }
 
     #[test]
@@ -338,15 +417,7 @@ pub(crate) mod tests {
         let worker = server.address.strip_prefix("h:").expect("it names its worker").to_string();
         let ended = server.process.stop(Duration::from_millis(50));
         assert!(!ended.clean && ended.how.contains("killed"), "{ended:?}");
-        let gone = || match fs::read_to_string(format!("/proc/{worker}/stat")) {
-            Ok(stat) => stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')),
-            Err(_) => true,
-        };
-        let end = Instant::now() + Duration::from_secs(5);
-        while !gone() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert!(gone(), "worker {worker} outlived its server");
+        wait_until_gone(&worker);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The services of a race: the arms, load points and questions of a race that names none, and how a
 //! server of ours is started on each.
 
-use crate::file::PointSpec;
+use crate::file::{PointSpec, either};
 use crate::plan::{Arm, Provision};
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -28,6 +28,9 @@ pub enum Service {
     Echo,
 }
 
+/// A question with more names is harder to read than the table.
+const NAMES_MAX: usize = 5;
+
 impl Service {
     /// All of them.
     const ALL: [Service; 3] = [Service::Stock, Service::Web, Service::Echo];
@@ -51,22 +54,25 @@ impl Service {
         Service::ALL.into_iter().find(|service| service.name() == name)
     }
 
-    /// The arms of a race that names none.
-    pub fn arms(self) -> Vec<String> {
-        let names: &[&str] = match self {
-            Service::Stock => &["iterative", "epoll", "prefork", "uring"],
-            Service::Web => &["epoll", "prefork", "uring", "nginx"],
-            Service::Echo => &["reactor", "uring", "port", "tokio"],
-        };
-        names.iter().map(ToString::to_string).collect()
+    /// The foreign server that takes part in a race that names no arms, if it is installed.
+    pub fn foreign(self) -> &'static str {
+        match self {
+            Service::Stock => "redis",
+            Service::Web => "nginx",
+            Service::Echo => "tokio",
+        }
     }
 
     /// The question of every race on the service.
-    pub fn question(self, names: &str) -> String {
-        match self {
-            Service::Stock => format!("Which serves the stock market best: {names}?"),
-            Service::Web => format!("Which serves a small page best: {names}?"),
-            Service::Echo => format!("Which sends packets back best: {names}?"),
+    pub fn question(self, names: &[&str]) -> String {
+        let task = match self {
+            Service::Stock => "serves the stock market",
+            Service::Web => "serves a small page",
+            Service::Echo => "sends packets back",
+        };
+        match names.len() {
+            0..=NAMES_MAX => format!("Which {task} best: {}?", either(names)),
+            many => format!("Which of {many} servers {task} best?"),
         }
     }
 

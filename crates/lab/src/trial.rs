@@ -100,6 +100,11 @@ pub trait Trials {
     /// Runs `slot` for the `attempt`th time. `begun` is when the race began.
     fn run(&mut self, slot: &Slot, attempt: u32, begun: Instant) -> Option<Trial>;
 
+    /// Runs the slots of one block whose servers take turns: a trial for each slot.
+    fn block(&mut self, slots: &[Slot], begun: Instant) -> Option<Vec<Trial>> {
+        slots.iter().map(|slot| self.run(slot, 1, begun)).collect()
+    }
+
     /// Measures an entrant's capacity in a closed loop at the load of the open points, for the
     /// `round`th time. `None` if it was interrupted; an error is a sentence.
     fn pilot(&mut self, _entrant: usize, _round: u32) -> Option<Result<Load, String>> {

@@ -7,12 +7,14 @@
 //! pre-registered comparisons. There is a fifth word: if the generator was the bottleneck, a speed
 //! says nothing about the server, and only a bound in one direction remains.
 
+pub(crate) mod answer;
 mod judge;
 mod lamps;
 mod sentence;
 mod sweep;
 
 pub use crate::metric::Metric;
+pub use answer::{CostAnswer, RaceAnswer, Rank, Room};
 pub use sweep::{Curve, Place, Sweep};
 
 use crate::load::Load;
@@ -279,6 +281,9 @@ pub struct Summary {
     /// The number of pre-registered comparisons with an interval: the family of Holm's correction.
     #[serde(default)]
     pub family: u32,
+    /// The answer of a race whose servers take turns.
+    #[serde(default)]
+    pub answer: Option<RaceAnswer>,
 }
 
 /// Draws the conclusions from a run.
@@ -287,10 +292,15 @@ pub fn analyse(run: &Run) -> Summary {
     let points: Vec<PointSummary> =
         plan.points.iter().map(|point| point_summary(plan, &run.trials, point)).collect();
     let mut points = points;
-    let family = correct(plan, &mut points);
+    let family = correct(plan, &mut points, &answer::cleared(plan, &run.trials));
     let counted = run.trials.iter().filter(|trial| trial.counted);
+    let answer = answer::answer(plan, &run.trials, &points);
     Summary {
-        sentence: sentence::sentence(plan, &points),
+        sentence: match &answer {
+            Some(answer) => sentence::answered(plan, answer),
+            None => sentence::sentence(plan, &points),
+        },
+        answer,
         sweeps: sweep::sweeps(plan, &run.trials),
         family,
         points,
@@ -303,9 +313,11 @@ pub fn analyse(run: &Run) -> Summary {
 /// Applies Holm's correction over the pre-registered comparisons of a race; returns their number.
 /// From ten blocks on, a difference that does not survive it loses its word. Below ten, no
 /// difference could survive (six blocks reach p = 0.03 at best), so the words stay and the smoke
-/// label states their weight.
-fn correct(plan: &Plan, points: &mut [PointSummary]) -> u32 {
-    let judged = points.iter_mut().flat_map(|point| &mut point.arms).filter(|arm| !arm.twin);
+/// label states their weight. Arms that left a race in turns because they were clearly dearer
+/// (`cleared`) have their answer already and are not among the comparisons.
+fn correct(plan: &Plan, points: &mut [PointSummary], cleared: &[String]) -> u32 {
+    let judged = points.iter_mut().flat_map(|point| &mut point.arms);
+    let judged = judged.filter(|arm| !arm.twin && !cleared.contains(&arm.arm));
     let mut family: Vec<&mut ArmVerdict> = judged
         .flat_map(|arm| &mut arm.judged)
         .filter(|it| it.registered && it.p.is_some())

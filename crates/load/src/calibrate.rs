@@ -226,6 +226,7 @@ fn workload(scheme: Scheme, address: SocketAddr) -> Workload {
             ids: Vec::new(),
             amount_max: 10,
             framing: Framing::Line,
+            is_lenient: false,
             seed: 1,
         }),
     }

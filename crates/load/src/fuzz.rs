@@ -200,6 +200,7 @@ fn market(rng: &mut Rng, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
         ids: Vec::new(),
         amount_max: 10,
         framing: Framing::Line,
+        is_lenient: false,
         seed: rng.roll(),
     };
     let rows = format!("7 {left} 100\n");

@@ -16,8 +16,8 @@
 //! - [`search`] looks for the highest rate that meets an objective.
 //! - [`user_pool`] is the same generator under remote control: users come and go, and figures are
 //!   harvested at any time.
-//! - [`mod@duet`] lets two servers take turns under one generator, which resolves differences of a
-//!   few percent on a noisy machine.
+//! - [`turns`] lets servers take turns under one generator, which resolves differences of a few
+//!   percent on a noisy machine.
 //! - [`report`] describes the output.
 //! - [`simulator`] is the client of a published study, with its threads and its barrier.
 //!
@@ -50,7 +50,6 @@ pub mod calibrate;
 pub mod censor;
 pub mod csv;
 pub mod drive;
-pub mod duet;
 pub mod faults;
 mod fuzz;
 pub mod health;
@@ -70,20 +69,21 @@ pub mod snapshot;
 pub mod stop;
 pub mod tally;
 pub mod timeline;
+pub mod turns;
 pub mod user_pool;
 mod watch;
 pub mod work;
 
 pub use arrive::Arrive;
-pub use duet::{Duet, DuetPlan};
 pub use faults::{Fault, FaultKind, Faults};
 pub use fuzz::fuzz;
 pub use health::{Health, Verdict};
 pub use model::{Arrivals, Model};
 pub use parse::{Mix, Target, Usage};
-pub use report::{DuetReport, Report};
+pub use report::{Report, TurnsReport};
 pub use run::{Failure, Plan, run};
 pub use script::Script;
 pub use slo::Slo;
 pub use stop::Stop;
+pub use turns::TurnsPlan;
 pub use user_pool::{PoolPlan, UserPool};

@@ -1,7 +1,7 @@
 //! The report of a run: one JSON document, or a few lines of text.
 //!
-//! The JSON of `load` is a [`Report`] (schema `roundhouse.load/1`), that of a duet a [`DuetReport`]
-//! (schema `roundhouse.duet/1`). Fields may be added under the same schema name; none is renamed,
+//! The JSON of `load` is a [`Report`] (schema `roundhouse.load/1`), that of turns a [`TurnsReport`]
+//! (schema `roundhouse.turns/1`). Fields may be added under the same schema name; none is renamed,
 //! removed or given another unit. All times are integer nanoseconds unless the field says
 //! otherwise; `null` means that the value is unknown.
 //!
@@ -28,8 +28,8 @@ use serde_json::Value;
 
 /// The name and version of [`Report`].
 pub const SCHEMA: &str = "roundhouse.load/1";
-/// The name and version of [`DuetReport`].
-pub const DUET_SCHEMA: &str = "roundhouse.duet/1";
+/// The name and version of [`TurnsReport`].
+pub const TURNS_SCHEMA: &str = "roundhouse.turns/1";
 
 /// The JSON Schema (draft 2020-12) of [`Report`], as text.
 ///
@@ -205,74 +205,30 @@ pub struct Server {
     pub processes: usize,
 }
 
-/// Two servers that took turns under one generator.
+/// Servers that took turns under one generator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DuetReport {
-    /// [`DUET_SCHEMA`].
+pub struct TurnsReport {
+    /// [`TURNS_SCHEMA`].
     pub schema: String,
-    /// Connections to each server.
-    pub connections: usize,
-    /// Requests a connection sends in one write.
-    pub depth: u32,
-    /// The seed of requests and order.
-    pub seed: u64,
-    /// Requests after which a connection was replaced, or `null` if it was kept.
-    pub requests_per_connection: Option<u64>,
+    /// Windows on each server.
+    pub windows: u32,
     /// Intended length of a window, without its drain.
     pub window_ns: u64,
-    /// The first server.
-    pub a: DuetArm,
-    /// The second server.
-    pub b: DuetArm,
-    /// CPU time per request of `a` divided by that of `b`, from the sums.
-    pub ratio: f64,
-    /// Natural logarithm of `ratio`; negative where `a` is cheaper.
-    pub log_ratio: f64,
-    /// Every measured window, in order.
-    pub windows: Vec<DuetWindow>,
-    /// The beginning of the first window, in milliseconds since 1970.
-    pub started_unix_ms: u64,
-    /// Sentences to be printed beside the figures.
-    pub doubts: Vec<String>,
+    /// The servers, in the order of the plan.
+    pub turns: Vec<TurnReport>,
 }
 
-/// One server of a duet, summed over its windows.
+/// One server, summed over its windows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DuetArm {
-    /// The server, as it was written.
-    pub target: String,
-    /// Root of its process tree.
-    pub pid: u32,
-    /// Replies in measured windows and their drains.
-    pub requests: u64,
-    /// CPU time of the tree between the drained ends of those windows.
-    pub cpu_ns: u64,
-    /// CPU time per request (ns).
-    pub cpu_ns_per_request: f64,
-    /// Context switches per request.
-    pub switches_per_request: f64,
-    /// The 99th percentile of the service time over all windows.
-    #[serde(default)]
+pub struct TurnReport {
+    /// Its report. The window is that of all windows, each with its drain, so that `requests` and
+    /// the server's CPU time are exact.
+    pub report: Option<Box<Report>>,
+    /// The 99th percentile of the service time (ns), however few requests support it; 0 without
+    /// any.
     pub p99_ns: u64,
-    /// Faults by kind.
-    pub errors: Faults,
-    /// Whether the replies were right as a whole.
-    pub check: Check,
-}
-
-/// One window of a duet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DuetWindow {
-    /// The number of its pair, from zero.
-    pub pair: u32,
-    /// `a` or `b`.
-    pub arm: String,
-    /// Replies, those of the drain included.
-    pub requests: u64,
-    /// CPU time of the server's tree.
-    pub cpu_ns: u64,
-    /// From the first request to the last reply.
-    pub elapsed_ns: u64,
+    /// The reason why there is no report: the server failed and left the rounds.
+    pub failure: Option<String>,
 }
 
 /// Documents of earlier versions have no `stress`.
@@ -311,9 +267,9 @@ pub(crate) fn kinds(names: &[String], kinds: &[tally::KindTally]) -> Vec<KindRep
     names.iter().zip(kinds).map(report).collect()
 }
 
-impl DuetReport {
-    /// Whether both servers answered everything correctly.
+impl TurnsReport {
+    /// Whether every server answered everything correctly.
     pub fn is_right(&self) -> bool {
-        [&self.a, &self.b].iter().all(|arm| arm.check.ok && arm.errors.is_empty())
+        self.turns.iter().all(|turn| turn.report.as_ref().is_some_and(|report| report.is_right()))
     }
 }

@@ -25,6 +25,7 @@ use crate::work::Think;
 use meter::{CpuTimes, Histogram};
 use seam::Instant;
 use std::net::{IpAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -77,6 +78,8 @@ pub struct Plan {
     pub cpu: Option<usize>,
     /// Root of the server's process tree, to watch its resource usage.
     pub watch: Option<u32>,
+    /// The folder of a control group that holds that tree and nothing else, if there is one.
+    pub watch_group: Option<PathBuf>,
     /// The objective for response times, if any.
     pub slo: Option<Slo>,
     /// The generator's limits on this machine, if it was calibrated.
@@ -98,6 +101,7 @@ impl Plan {
             window: Window::For(Duration::from_secs(1)),
             cpu: None,
             watch: None,
+            watch_group: None,
             slo: None,
             baseline: None,
         }

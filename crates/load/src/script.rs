@@ -11,6 +11,7 @@ pub(crate) mod echo;
 mod http;
 mod ledger;
 mod line;
+mod listing;
 mod stock;
 
 pub use echo::Echo;

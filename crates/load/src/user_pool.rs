@@ -316,7 +316,7 @@ impl PoolThread {
 
     fn serve(mut self, inbox: &Receiver<Command>) {
         watch::wake_on_time();
-        self.cpu_ns = watch::own_cpu_ns();
+        self.cpu_ns = sys::clock::thread_cpu_ns();
         loop {
             self.bell.clear();
             loop {
@@ -381,7 +381,7 @@ impl PoolThread {
         self.faults = self.drive.faults.clone();
         let lost = self.drive.lost - self.lost;
         self.lost = self.drive.lost;
-        let cpu_ns = watch::own_cpu_ns();
+        let cpu_ns = sys::clock::thread_cpu_ns();
         let harvest = Harvest {
             kinds,
             tally,

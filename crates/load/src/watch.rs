@@ -3,11 +3,12 @@
 
 use crate::report::Server;
 use meter::{Cost, Memory, ProcError, TreeCost};
+use std::path::Path;
 
 /// The resource usage of a process tree.
 pub(crate) struct Reading {
     pid: u32,
-    cost: Cost,
+    pub(crate) cost: Cost,
     memory: Memory,
 }
 
@@ -56,9 +57,17 @@ impl Reading {
     }
 }
 
-/// CPU time of the calling thread so far (ns); zero where the kernel does not account it.
-pub(crate) fn own_cpu_ns() -> u64 {
-    meter::proc::own_thread_cpu_ns().unwrap_or(0)
+/// The CPU time of all processes that ever ran in the control group with this folder (ns):
+/// `cpu.stat` of version 2, `cpuacct.usage` of version 1 (cgroups(7)). Unlike `/proc` it keeps the
+/// exact time of threads and processes that have ended.
+pub(crate) fn group_ns(folder: &Path) -> Option<u64> {
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
+    if let Some(text) = read("cpuacct.usage") {
+        return text.trim().parse().ok();
+    }
+    let text = read("cpu.stat")?;
+    let usage = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
+    usage.trim().parse::<u64>().ok().map(|us| us * 1_000)
 }
 
 /// Sets this thread's timer slack to the minimum: by default the kernel may delay a wake by up to

@@ -5,12 +5,11 @@ mod common;
 
 use common::{Market, Misdeed, ServerBehaviour};
 use load::drive::Settings;
-use load::duet::ArmPlan;
-use load::report::DuetArm;
 use load::run::{Window, Workload};
 use load::script::{LineOptions, StockOptions};
+use load::turns::{self, TurnsPlan};
 use load::work::Think;
-use load::{Duet, DuetPlan, Failure, FaultKind, Mix, Model, Plan, Report};
+use load::{Failure, FaultKind, Mix, Model, Plan, Report, TurnsReport};
 use std::time::Duration;
 use wire::framing::Framing;
 
@@ -27,6 +26,7 @@ fn plan(market: &Market, framing: Framing) -> Plan {
         ids: Vec::new(),
         amount_max: 10,
         framing,
+        is_lenient: false,
         seed: 1,
     });
     Plan {
@@ -70,7 +70,7 @@ fn check_right(market: &Market, plan: &Plan) -> Report {
 
 #[test]
 fn a_right_market_is_right_in_each_framing() {
-    for framing in [Framing::Line, Framing::Fixed(8192), Framing::Eof] {
+    for framing in [Framing::Line, Framing::Fixed(8192), Framing::Eof, Framing::Length] {
         let market = Market::open(ServerBehaviour { framing, ..ServerBehaviour::default() });
         let report = check_right(&market, &plan(&market, framing));
         assert_eq!(report.check.kind, "conservation");
@@ -225,72 +225,67 @@ fn a_watched_server_is_charged_for_its_work() {
     assert_eq!(back.requests, report.requests);
 }
 
-fn duet_plan(markets: [&Market; 2], churn: Option<u64>) -> DuetPlan {
-    DuetPlan {
-        parts: markets.map(|market| {
-            let plan = plan(market, Framing::Line);
-            ArmPlan { target: plan.target, workload: plan.workload, watch: std::process::id() }
-        }),
+fn turns_plan(markets: [&Market; 2], churn: Option<u64>) -> TurnsPlan {
+    let runs = markets.map(|market| Plan {
         settings: Settings {
             connections: 4,
             requests_per_connection: churn,
             ..Settings::default()
         },
-        depth: 4,
+        model: Model::Closed { depth: 4, think: Think::None, ramp: None },
         seed: 3,
         warmup: 10 * MS,
-        windows: 6,
-        window: 10 * MS,
-        cpu: None,
-    }
+        watch: Some(std::process::id()),
+        ..plan(market, Framing::Line)
+    });
+    TurnsPlan { runs: runs.to_vec(), seed: 3, windows: 6, window: 10 * MS, cpu: None }
+}
+
+fn taken(plan: &TurnsPlan) -> TurnsReport {
+    turns::run(plan).unwrap_or_else(|e| panic!("{e}"))
 }
 
 #[test]
-fn a_duet_takes_turns_and_counts_everything() {
+fn servers_take_turns_and_every_request_is_counted() {
     let markets =
         [Market::open(ServerBehaviour::default()), Market::open(ServerBehaviour::default())];
-    let plan = duet_plan([&markets[0], &markets[1]], None);
-    let report = Duet::new(&plan).and_then(Duet::run).unwrap_or_else(|e| panic!("{e}"));
+    let report = taken(&turns_plan([&markets[0], &markets[1]], None));
     assert!(report.is_right(), "{report}");
-    assert_eq!(report.windows.len(), 12);
-    for (pair, both) in report.windows.chunks(2).enumerate() {
-        assert!(both.iter().all(|window| window.pair as usize == pair && window.requests > 0));
-        assert_ne!(both[0].arm, both[1].arm);
+    for (turn, market) in report.turns.iter().zip(&markets) {
+        let load = turn.report.as_ref().expect("it is right");
+        assert!(load.target.ends_with(&market.address.port().to_string()), "{report}");
+        assert_eq!(load.requests, load.service.count, "{report}");
+        assert!(load.requests > 0 && load.requests_total > load.requests, "{report}");
+        // Six windows of 10 ms and their drains.
+        assert!(load.window_ns >= 60_000_000, "{report}");
+        let rate = load.requests as f64 * 1e9 / load.window_ns as f64;
+        assert!((load.throughput_rps - rate).abs() < 1.0, "{report}");
+        // Both watch this process, in which other tests run, so the cost may be any.
+        let server = load.server.as_ref().expect("it was watched");
+        let each = server.cpu_ns as f64 / load.requests as f64;
+        assert_eq!(server.cpu_ns_per_request, Some(each), "{report}");
+        assert!(load.generator.busy > 0.0 && load.generator.busy < 1.5, "{report}");
     }
-    let starts = report.windows.iter().step_by(2).filter(|window| window.arm == "a").count();
-    assert!((1..6).contains(&starts), "a began {starts} of 6 pairs");
-    for (arm, name) in [(&report.a, "a"), (&report.b, "b")] {
-        let windows = || report.windows.iter().filter(|window| window.arm == name);
-        assert_eq!(windows().map(|window| window.requests).sum::<u64>(), arm.requests);
-        // Where threads have ended (here those of other tests), one difference replaces the sum.
-        let sum: u64 = windows().map(|window| window.cpu_ns).sum();
-        assert!(sum == arm.cpu_ns || !report.doubts.is_empty(), "{sum} {report}");
-    }
-    let p99s = [report.a.p99_ns, report.b.p99_ns];
-    assert!(p99s.iter().all(|ns| *ns > 0 && *ns < 60_000_000_000), "{report}");
-    // Both arms watch this process, in which other tests run, so the ratio may be anything.
-    let each = |arm: &DuetArm| arm.cpu_ns as f64 / arm.requests as f64;
-    assert!((each(&report.a) / each(&report.b) - report.ratio).abs() < 1e-9, "{report}");
-    assert!((report.ratio.ln() - report.log_ratio).abs() < 1e-9, "{report}");
 }
 
 #[test]
-fn a_duet_needs_drained_servers() {
+fn a_server_that_stalls_leaves_the_rounds() {
     let one = || Market::open(ServerBehaviour { iterative: true, ..ServerBehaviour::default() });
+    let markets = [one(), Market::open(ServerBehaviour::default())];
+    let mut plan = turns_plan([&markets[0], &markets[1]], None);
+    plan.runs[0].settings.drain = 300 * MS;
+    let report = taken(&plan);
+    let failure = report.turns[0].failure.as_deref().expect("three of four wait forever");
+    assert!(failure.contains("--requests-per-connection"), "{failure}");
+    assert!(report.turns[1].report.as_ref().is_some_and(|it| it.is_right()), "{report}");
     let markets = [one(), one()];
-    let mut plan = duet_plan([&markets[0], &markets[1]], None);
-    plan.settings.drain = 300 * MS;
-    let failure = Duet::new(&plan).and_then(Duet::run).expect_err("three of four wait forever");
-    assert!(failure.to_string().contains("--requests-per-connection"), "{failure}");
-    let markets = [one(), one()];
-    let plan = duet_plan([&markets[0], &markets[1]], Some(8));
-    let report = Duet::new(&plan).and_then(Duet::run).unwrap_or_else(|e| panic!("{e}"));
+    let report = taken(&turns_plan([&markets[0], &markets[1]], Some(8)));
     assert!(report.is_right(), "{report}");
 }
 
 #[test]
-fn a_duet_needs_two_servers() {
+fn two_turns_need_two_servers() {
     let market = Market::open(ServerBehaviour::default());
-    let plan = duet_plan([&market, &market], None);
-    assert!(matches!(Duet::new(&plan), Err(Failure::Usage(_))));
+    let plan = turns_plan([&market, &market], None);
+    assert!(matches!(turns::run(&plan), Err(Failure::Usage(_))));
 }

@@ -11,7 +11,7 @@ mod slot;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-use seam::{BadSeed, SHARDS_MAX, Share, WorkerId};
+use seam::{SHARDS_MAX, Share, WorkerId};
 use sys::process::Pid;
 
 use crate::padded::Padded;
@@ -110,10 +110,6 @@ struct Busy {
 
 // SAFETY: atomics only, for all of which zero is a value; no pointer, no destructor.
 unsafe impl Share for Board {
-    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
-        Ok(())
-    }
-
     /// Empties the slot of `dead` and removes the connections that died with it.
     fn heal(&self, dead: WorkerId) {
         let slot = &self.slots[dead.slot()];

@@ -21,6 +21,8 @@ mod padded;
 mod region;
 mod rwlock;
 pub mod session;
+#[cfg(not(loom))]
+pub mod shared;
 mod stack;
 mod sync;
 

@@ -7,6 +7,7 @@
 //! founded once by `&mut`, and shared from then on; forking in between leaves the child
 //! with a region that it may not use.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
@@ -172,8 +173,8 @@ impl<S: Share> Deref for Region<S> {
     }
 }
 
-impl<S: Share> AsRef<S> for Region<S> {
-    fn as_ref(&self) -> &S {
+impl<S: Share> Borrow<S> for Region<S> {
+    fn borrow(&self) -> &S {
         self
     }
 }

@@ -1,15 +1,10 @@
 //! The cost of a process tree: CPU time, context switches, memory, read from `/proc` as text.
 //!
 //! A server may be one thread or a hundred processes, so the unit is the tree below one pid. CPU
-//! time comes in nanoseconds from `/proc/PID/task/TID/schedstat` (the kernel's
-//! Documentation/scheduler/sched-stats.rst); a clock tick of `/proc/PID/stat` (proc_pid_stat(5))
-//! is 10 ms, as long as thousands of requests, and only stands in where the exact counter is
-//! missing.
-//!
-//! Two surprising facts. First, the exact counter of a running thread lags by up to one timer tick
-//! (4 ms at 250 Hz): for an exact difference read both ends while the server is asleep. Second, the
-//! use of a dead thread or process is known afterwards only from the ticks of its group or of the
-//! parent that waited for it; [`TreeCost::since`] takes it from there and says so.
+//! time comes in nanoseconds from the clock of each process (clock_getcpuclockid(3)), which holds
+//! the time of its ended threads too. The time of an ended process is known afterwards only from
+//! the clock ticks (10 ms) of the parent that waited for it (proc_pid_stat(5));
+//! [`TreeCost::since`] takes it from there and says so.
 
 mod files;
 
@@ -35,13 +30,11 @@ pub enum ProcError {
 
 /// CPU time and context switches of a tree from its start up to one moment.
 ///
-/// One reading alone means little, since ended threads are missing; the difference of two
+/// One reading alone means little, since ended processes are missing; the difference of two
 /// ([`TreeCost::since`]) is the figure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeCost {
     processes: Vec<ProcessCost>,
-    /// Whether some CPU time had to be taken from clock ticks.
-    coarse: bool,
 }
 
 /// One process of a tree.
@@ -50,8 +43,8 @@ struct ProcessCost {
     pid: u32,
     /// Start time in ticks since boot; it distinguishes processes with the same pid.
     started: u64,
-    /// Time of all its threads, ended ones too, by ticks (ns).
-    group_ns: u64,
+    /// Time of all its threads, ended ones too (ns).
+    cpu_ns: u64,
     /// Time of the children that ended and were waited for, and of theirs, by ticks (ns).
     reaped_ns: u64,
     threads: Vec<ThreadCost>,
@@ -61,7 +54,6 @@ struct ProcessCost {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct ThreadCost {
     tid: u32,
-    cpu_ns: u64,
     voluntary: u64,
     involuntary: u64,
 }
@@ -79,6 +71,8 @@ pub struct Cost {
     pub processes: usize,
     /// Threads at the second reading.
     pub threads: usize,
+    /// Whether part of the CPU time was taken from clock ticks, because processes ended.
+    pub is_coarse: bool,
     /// Sentences to be printed beside the figures; empty if they are exact.
     pub doubts: Vec<String>,
 }
@@ -102,15 +96,6 @@ pub struct Memory {
 /// Ticks of `/proc/PID/stat` are a hundredth of a second on every Linux that this runs on.
 const TICK_NS: u64 = 10_000_000;
 
-/// CPU time of the calling thread since it began (ns), or `None` where no schedstat is kept.
-///
-/// It yields first, which makes the kernel write down what the running stretch has used.
-pub fn own_thread_cpu_ns() -> Option<u64> {
-    std::thread::yield_now();
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    files::exact_ns(&text).filter(|&ns| ns > 0)
-}
-
 impl TreeCost {
     /// Reads process `pid` and all its living descendants.
     ///
@@ -120,7 +105,7 @@ impl TreeCost {
         let mut tree = Self::default();
         let mut ahead = vec![pid];
         while let Some(next) = ahead.pop() {
-            match files::process(next, &mut ahead, &mut tree.coarse) {
+            match files::process(next, &mut ahead) {
                 Ok(process) => tree.processes.push(process),
                 Err(ProcError::Gone { .. }) if next != pid => {}
                 Err(other) => return Err(other),
@@ -141,9 +126,6 @@ impl TreeCost {
             threads: self.processes.iter().map(|process| process.threads.len()).sum(),
             ..Cost::default()
         };
-        if self.coarse {
-            cost.doubts.push("no schedstat here: CPU time is known to 10 ms only".to_owned());
-        }
         let mut reaped_ns = 0;
         for process in &self.processes {
             let old = earlier.processes.iter().find(|old| old.is(process));
@@ -153,7 +135,8 @@ impl TreeCost {
             if !self.processes.iter().any(|process| process.is(dead)) {
                 // The waited-for time covers a whole life; use before the first reading is not part
                 // of the difference.
-                reaped_ns = reaped_ns.saturating_sub(dead.group_ns + dead.reaped_ns);
+                reaped_ns = reaped_ns.saturating_sub(dead.cpu_ns + dead.reaped_ns);
+                cost.is_coarse = true;
                 cost.doubts.push(dead.obituary());
             }
         }
@@ -172,37 +155,25 @@ impl ProcessCost {
     fn add_since(&self, old: Option<&ProcessCost>, cost: &mut Cost) -> u64 {
         let nothing = ProcessCost::default();
         let old = old.unwrap_or(&nothing);
-        let mut exact_ns = 0;
+        cost.cpu_ns += self.cpu_ns.saturating_sub(old.cpu_ns);
         let mut seen = 0;
         for thread in &self.threads {
             let before = old.threads.iter().find(|before| before.tid == thread.tid);
             seen += usize::from(before.is_some());
             let before = before.copied().unwrap_or_default();
-            exact_ns += thread.cpu_ns.saturating_sub(before.cpu_ns);
             cost.voluntary += thread.voluntary.saturating_sub(before.voluntary);
             cost.involuntary += thread.involuntary.saturating_sub(before.involuntary);
         }
         let ended = old.threads.len() - seen;
-        let group_ns = self.group_ns.saturating_sub(old.group_ns);
         if ended > 0 {
             cost.doubts.push(format!(
-                "{ended} threads of process {} ended meanwhile: their CPU time is known to 20 ms \
-                 only, their context switches are lost",
-                self.pid
-            ));
-        }
-        // Threads that began and ended between the readings leave a trace in the ticks alone. Two
-        // roundings of user and two of system time make a gap of less than four ticks noise.
-        let unseen = group_ns > exact_ns + 4 * TICK_NS;
-        cost.cpu_ns += if ended > 0 || unseen { group_ns.max(exact_ns) } else { exact_ns };
-        if unseen && ended == 0 {
-            cost.doubts.push(format!(
-                "threads of process {} began and ended meanwhile: CPU time is known to 20 ms only",
+                "{ended} threads of process {} ended meanwhile: their context switches are lost",
                 self.pid
             ));
         }
         let reaped_ns = self.reaped_ns.saturating_sub(old.reaped_ns);
         if reaped_ns > 0 {
+            cost.is_coarse = true;
             cost.doubts.push(format!(
                 "children of process {} ended meanwhile: their CPU time is known to 10 ms each",
                 self.pid
@@ -234,6 +205,7 @@ impl Cost {
         self.involuntary += newer.involuntary;
         self.processes = newer.processes;
         self.threads = newer.threads;
+        self.is_coarse |= newer.is_coarse;
         for doubt in newer.doubts {
             if !self.doubts.contains(&doubt) {
                 self.doubts.push(doubt);

@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub use stats::Rng;
 use stats::words;
 use stats::{Better, Comparison, Terms, compare, judge, median};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The margin of equivalence: within 5 %.
 pub const MARGIN: f64 = 0.05;
@@ -240,13 +240,6 @@ pub fn ns_each(operations: u64, work: impl FnOnce()) -> f64 {
     let start = thread_time();
     work();
     each(thread_time().saturating_sub(start), operations)
-}
-
-/// The same by the clock on the wall.
-pub fn wall_ns_each(operations: u64, work: impl FnOnce()) -> f64 {
-    let start = Instant::now();
-    work();
-    each(start.elapsed(), operations)
 }
 
 /// Nanoseconds for each operation, above 0 so that a ratio can be taken of it.

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use seam::{
-    BadSeed, Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource, Share, Source,
-};
+use seam::{Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource, Share, Source};
 
 /// The length of the header, in bytes.
 pub const HEAD: usize = 12;
@@ -82,11 +80,7 @@ pub struct CbrOrders {
 const STARTS: usize = 1024;
 
 // SAFETY: atomics only, for which zero is a value.
-unsafe impl Share for CbrOrders {
-    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
-        Ok(())
-    }
-}
+unsafe impl Share for CbrOrders {}
 
 impl Default for CbrOrders {
     fn default() -> CbrOrders {

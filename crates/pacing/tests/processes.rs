@@ -56,7 +56,9 @@ fn check(engine: &str) {
     let (control, assets) = (Control::new().expect("a descriptor"), Assets::default());
     let server = apart::server((&Bell, &*state, &assets), &control);
     let mut client = None;
-    let mut ready = |decided: &engines::Ready| client = Some(apart::client(decided.listening));
+    let mut ready = |decided: &engines::Ready| {
+        client = Some(apart::client(decided.listening.net().expect("an address")))
+    };
     let admin = Admin::default();
     let report = run_with_extra(&server, &shape, &runner, &mut NoStateStore, admin, &mut ready)
         .expect("the server stands");

@@ -3,6 +3,7 @@
 //! A section exists only if the record has its data, so a race of a minute gives a short page, a
 //! race of a night a long one, and neither has an empty frame.
 
+mod answer;
 mod facts;
 mod headline;
 mod verdicts;
@@ -29,6 +30,7 @@ struct View<'a> {
     label: &'a str,
     date: &'a str,
     headline: String,
+    answer: Option<answer::Answer>,
     sentence: &'a str,
     lamps: Vec<facts::Fact>,
     size: String,
@@ -83,11 +85,15 @@ fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a>
         label: &plan.label,
         date: run.manifest.date.get(..10).unwrap_or(&run.manifest.date),
         headline: headline(plan, summary),
-        sentence: if summary.sentence.len() < SENTENCE_MAX { &summary.sentence } else { "" },
+        answer: summary.answer.as_ref().map(|it| answer::table(plan, summary, it)),
+        sentence: match summary.sentence.len() < SENTENCE_MAX && summary.answer.is_none() {
+            true => &summary.sentence,
+            false => "",
+        },
         lamps: facts::lamps(run, summary),
         size: format!(
             "{} blocks, windows of {}, {counted} trials",
-            plan.blocks,
+            run.blocks(),
             words::time(plan.window_ms as f64 * 1e6)
         ),
         baseline: &plan.baseline,

@@ -1,7 +1,7 @@
 //! Numbers as people read them; shared by the page and the terminal.
 
 use lab::plan::Plan;
-use lab::verdict::{ArmVerdict, FORECAST_MAX, Metric, Verdict};
+use lab::verdict::{ArmVerdict, FORECAST_MAX, Metric, Room, Verdict};
 pub use stats::words::{
     NONE, counted, forecast, grouped, interval, or_none, percent, rate, ratio, size, time,
 };
@@ -30,6 +30,26 @@ pub fn verdict(judged: &ArmVerdict) -> String {
         (Verdict::Unresolved, Some(blocks)) if blocks > FORECAST_MAX => word.to_string(),
         (Verdict::Unresolved, Some(blocks)) => format!("{word}: ~{blocks} blocks"),
         _ => word.to_string(),
+    }
+}
+
+/// A ratio with both ends of its interval, if it has one: `0.96 [0.93 0.99]`.
+pub fn over((ratio, low, high): (f64, f64, f64)) -> String {
+    let figure = |ratio: f64| match ratio < 9.995 {
+        true => format!("{ratio:.2}"),
+        false => format!("{ratio:.1}"),
+    };
+    match low < high {
+        true => format!("{} [{} {}]", figure(ratio), figure(low), figure(high)),
+        false => figure(ratio),
+    }
+}
+
+/// The memory of each silent connection, or how many were answered.
+pub fn room(room: &Room) -> String {
+    match room.bytes_each {
+        Some(bytes) => size(bytes / 1e3),
+        None => format!("{:.0} of {}", room.answered, room.wanted),
     }
 }
 

@@ -87,11 +87,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ring<B> {
         Ok(Ring { storage, head: 0, tail: 0 })
     }
 
-    /// Returns the storage, whatever it holds.
-    pub fn into_storage(self) -> B {
-        self.storage
-    }
-
     /// The capacity in bytes.
     #[must_use]
     pub fn capacity(&self) -> usize {

@@ -94,6 +94,8 @@ pub struct Conn<S: Service> {
     room_owed: bool,
     /// The last offer of the carried input made no progress; more bytes or another event must come.
     stalled: bool,
+    /// When the request that the carried input begins is overdue.
+    overdue: Instant,
     last_call: Option<LastCall>,
     drain: Once,
     eof: Once,
@@ -121,6 +123,7 @@ impl<S: Service> Conn<S> {
             full,
             room_owed: full,
             stalled: false,
+            overdue: Instant::NEVER,
             last_call: None,
             drain: Once::NotYet,
             eof: Once::NotYet,
@@ -144,8 +147,9 @@ impl<S: Service> Conn<S> {
         }
         if self.carry.is_empty() {
             let used = self.offer(service, cx, fresh);
-            if self.mode != Mode::Closing {
+            if self.mode != Mode::Closing && used < fresh.len() {
                 self.carry.extend_from_slice(&fresh[used..]);
+                self.overdue = cx.now + service.request_time();
             }
         } else {
             self.carry.extend_from_slice(fresh);
@@ -186,13 +190,16 @@ impl<S: Service> Conn<S> {
         }
     }
 
-    /// Delivers the session's deadline if it has passed by `cx.now`; harmless if not.
+    /// Delivers the session's deadline if it has passed by `cx.now`; harmless if not. Ends the
+    /// connection if a request is overdue.
     pub fn deadline(&mut self, service: &S, cx: &Cx<'_, S::State>) {
         if let Some(last) = &mut self.last_call {
             last.late |= last.until <= cx.now;
         }
         if self.session_wake().is_some_and(|wake| wake <= cx.now) {
-            self.wake = None;
+            if self.wake.take().is_none() {
+                return self.shut(Closed::Idle);
+            }
             self.step(service, cx, Event::Deadline);
             self.advance(service, cx);
         }
@@ -292,10 +299,16 @@ impl<S: Service> Conn<S> {
         self.last_call.is_some() && self.wants().look
     }
 
-    /// The session's own deadline, while it can be delivered.
+    /// The session's own deadline, while it can be delivered, or that of an unfinished request.
     #[inline]
     fn session_wake(&self) -> Option<Instant> {
-        if matches!(self.mode, Mode::Closing | Mode::Away) { None } else { self.wake }
+        match self.mode {
+            Mode::Closing | Mode::Away => None,
+            Mode::Reading if self.stalled && self.wake.is_none() => {
+                Some(self.overdue).filter(|moment| *moment != Instant::NEVER)
+            }
+            Mode::Reading | Mode::Paused => self.wake,
+        }
     }
 
     /// The engine ends the connection, after flushing the output.
@@ -369,6 +382,9 @@ impl<S: Service> Conn<S> {
         let mut carry = core::mem::take(&mut self.carry);
         let used = self.offer(service, cx, &carry);
         carry.drain(..used);
+        if used > 0 {
+            self.overdue = cx.now + service.request_time();
+        }
         if self.mode != Mode::Closing {
             self.carry = carry;
         }

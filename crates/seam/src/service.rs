@@ -20,12 +20,21 @@ pub trait Service: Sync {
     type Outcome: Send + 'static;
 
     /// The limits of a connection.
-    fn limits(&self) -> Limits;
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
 
     /// The time that a new connection may wait before its first step; then it gets
     /// [`Event::Deadline`]. `None`: only the engine's idle limit counts.
     fn patience(&self) -> Option<Duration> {
         None
+    }
+
+    /// The time that a peer may take for one request, from the step that uses none of it to the one
+    /// that uses some; then the connection ends ([`Closed::Idle`]). It counts only while the
+    /// session has no deadline of its own. An engine sets it, a service need not.
+    fn request_time(&self) -> Duration {
+        Duration::MAX
     }
 
     /// A peer has connected. The service may append a greeting to `out`.
@@ -227,6 +236,19 @@ pub struct Limits {
     pub output_low: usize,
     /// The maximum number of connections at one time in the whole server.
     pub sessions_max: usize,
+}
+
+impl Default for Limits {
+    /// 64 KiB of input, which is one receive of the engines; four times as much output; 65,536
+    /// connections.
+    fn default() -> Limits {
+        Limits {
+            input_max: 64 * 1024,
+            output_high: 256 * 1024,
+            output_low: 64 * 1024,
+            sessions_max: 1 << 16,
+        }
+    }
 }
 
 /// The reason that a session ended.

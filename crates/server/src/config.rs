@@ -159,6 +159,8 @@ struct Choice {
     column: usize,
     /// The column at which the value begins.
     value_column: usize,
+    /// The value is an element of a list.
+    in_list: bool,
 }
 
 fn read(file: &Path) -> Result<Vec<Choice>> {
@@ -175,6 +177,7 @@ fn read(file: &Path) -> Result<Vec<Choice>> {
         line: setting.line,
         column: setting.column,
         value_column: setting.value_column,
+        in_list: false,
     };
     Ok(settings.iter().map(choice).collect())
 }
@@ -188,25 +191,27 @@ fn from_toml(bytes: &[u8]) -> Result<Vec<Choice>> {
         let column_of = |at: usize| 1 + text[..at].chars().rev().take_while(|c| *c != '\n').count();
         let line = 1 + text[..name.span().start].matches('\n').count();
         let (column, value_column) = (column_of(name.span().start), column_of(value.span().start));
-        use toml::de::DeValue::{Boolean, Float, Integer, String};
-        let value = match value.get_ref() {
-            String(text) => text.to_string(),
-            Integer(number) => number.to_string(),
-            Float(number) => number.to_string(),
-            Boolean(flag) => flag.to_string(),
-            _ => bail!(
-                "{line}:{column}: expected text, a number or true or false for `{}`, found a list, \
-                 a table or a time; options are not nested",
-                name.get_ref()
-            ),
+        use toml::de::DeValue::{Array, Boolean, Float, Integer, String};
+        let (values, in_list) = match value.get_ref() {
+            Array(values) => (values.iter().map(|value| value.get_ref()).collect(), true),
+            value => (vec![value], false),
         };
-        choices.push(Choice {
-            name: name.get_ref().to_string(),
-            value,
-            line,
-            column,
-            value_column,
-        });
+        for value in values {
+            let value = match value {
+                String(text) => text.to_string(),
+                Integer(number) => number.to_string(),
+                Float(number) => number.to_string(),
+                Boolean(flag) => flag.to_string(),
+                _ => bail!(
+                    "{line}:{column}: expected text, a number, true or false, or a list of these \
+                     for `{}`, found a table, a time or a list within a list; options are not \
+                     nested",
+                    name.get_ref()
+                ),
+            };
+            let name = name.get_ref().to_string();
+            choices.push(Choice { name, value, line, column, value_column, in_list });
+        }
     }
     Ok(choices)
 }
@@ -254,6 +259,12 @@ fn kebab(name: &str) -> String {
 
 /// The command-line word for an option; none for a switch that is off.
 fn flag(arg: &Arg, name: &str, option: &Choice) -> Result<Option<OsString>> {
+    if option.in_list && !matches!(arg.get_action(), ArgAction::Append) {
+        bail!(
+            "expected one value for `{}`, found a list; only repeatable options take one",
+            option.name
+        );
+    }
     if !matches!(arg.get_action(), ArgAction::SetTrue) {
         return Ok(Some(format!("--{name}={}", option.value).into()));
     }
@@ -292,6 +303,8 @@ mod tests {
         uring_flags: Option<String>,
         #[arg(long)]
         verbose: bool,
+        #[arg(long)]
+        header: Vec<String>,
         #[arg(long, hide = true)]
         hidden: bool,
         #[command(flatten)]
@@ -300,18 +313,16 @@ mod tests {
 
     /// The words after `typed` that result from `text` in a file called `name`.
     fn words(name: &str, text: impl AsRef<[u8]>, typed: &[&str]) -> Result<Vec<String>> {
-        let folder = std::env::temp_dir().join(format!("roundhouse-config-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
         // Tests share the process, so each file has a name of its own.
-        let unique = format!("{:?}-{name}", std::thread::current().id());
-        let file = folder.join(unique);
+        let (process, thread) = (std::process::id(), std::thread::current().id());
+        let unique = format!("roundhouse-config-{process}-{thread:?}-{name}");
+        let file = std::env::temp_dir().join(unique);
         std::fs::write(&file, text).expect("a file");
         let mut line: Vec<OsString> = vec!["x".into(), "serve".into(), "--config".into()];
         line.push(file.clone().into());
         line.extend(typed.iter().map(OsString::from));
         let found = expanded(&Cli::command(), line);
         let _ = std::fs::remove_file(&file);
-        let _ = std::fs::remove_dir(&folder);
         let (words, named) = found?;
         assert_eq!(named, Some(file));
         let words = words[2..].iter().map(|word| word.to_string_lossy().into_owned());
@@ -344,6 +355,9 @@ mod tests {
         check("b.txt", utf16(text), &[], &expected[..2]);
         check("c.conf", "verbose = off\nuringFlags = \"-all\"", &[], &["--uring-flags=-all"]);
         check("d.txt", "", &[], &[]);
+        let listed = ["--header=A: b", "--header=C: d"];
+        check("d.toml", "header = ['A: b', 'C: d']", &[], &listed);
+        check("d.toml", "header = ['A: b']", &["--header", "X: y"], &[]);
     }
 
     #[test]
@@ -355,9 +369,9 @@ mod tests {
         let parsed = command.try_get_matches_from(["x", "serve", "--engine=a", "--config", "f"]);
         let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
         let Ok(Cli::Serve(serve)) = parsed else { panic!("expected a server") };
-        let Serve { engine, max_connections, uring_flags, verbose, hidden, config } = serve;
+        let Serve { engine, max_connections, uring_flags, verbose, header, hidden, config } = serve;
         assert_eq!((engine.as_str(), max_connections, uring_flags), ("a", None, None));
-        assert!(!verbose && !hidden && config._file.is_some());
+        assert!(!verbose && header.is_empty() && !hidden && config._file.is_some());
     }
 
     #[test]
@@ -370,7 +384,12 @@ mod tests {
         check_refused("f.txt", "hidden = 1", "found `hidden`");
         check_refused("f.txt", "verbose = 2", ":1:11: expected `verbose` to be 1, true, yes, on");
         check_refused("f.txt", "engine epoll", ":1:8: expected `=` after `engine`");
-        check_refused("f.toml", "engine = [1]", "1:1: expected text, a number or true or false");
+        check_refused(
+            "f.toml",
+            "engine = [1]",
+            "1:10: expected one value for `engine`, found a list",
+        );
+        check_refused("f.toml", "header = [[1]]", "1:1: expected text, a number, true or false");
         check_refused("f.toml", "\nengin = 1", ":2:1: expected the name of an option");
         check_refused("f.toml", "engine = ", "TOML parse error at line 1");
         let twice = ["x", "serve", "--config", "a", "--config=b"].map(OsString::from).to_vec();

@@ -5,11 +5,13 @@ pub mod library;
 mod rings;
 mod staff;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Accept, Container, Handover, Knobs, Refused, Shape, Staff, Wait};
+use engines::{Accept, Address, Container, Handover, Knobs, Refused, Shape, Staff, Wait};
 use memory::{Placement, Region};
 use seam::Share;
 use wire::conf::span;
@@ -26,9 +28,13 @@ pub struct ServerArgs {
     /// The engine: a name from `roundhouse engines`, or `auto`
     #[arg(long, default_value = "auto", value_name = "NAME")]
     engine: String,
-    /// The address to listen on
+    /// The address to listen on; a name of it, such as localhost, of which the first IPv4 address
+    /// counts, or else the first IPv6 address; or unix:PATH, a socket in the file system
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
-    pub host: IpAddr,
+    host: Host,
+    /// Permissions of the socket of --host unix:PATH, in octal, such as 660 [default: the umask's]
+    #[arg(long, value_name = "MODE", value_parser = octal)]
+    socket_mode: Option<u32>,
     /// The port to listen on; 0 picks one
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
@@ -87,6 +93,10 @@ struct LimitArgs {
     /// Close a connection on which nothing moves for this long
     #[arg(long, default_value = "1h", value_parser = span, value_name = "TIME")]
     idle: Duration,
+    /// Close a connection whose client takes longer than this for one request, from its first byte
+    /// to its last
+    #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
+    request_time: Duration,
     /// Probe a peer that has been silent for this long, and close the connection after twice the
     /// time without an answer; 0: never probe (SO_KEEPALIVE)
     #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
@@ -136,12 +146,74 @@ pub struct WatchArgs {
     pub timer: bool,
 }
 
+/// The value of `--host`.
+#[derive(Clone, Debug)]
+enum Host {
+    Net(IpAddr),
+    Unix(PathBuf),
+}
+
+impl FromStr for Host {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Host, String> {
+        match text.strip_prefix("unix:") {
+            None => named(text).map(Host::Net),
+            Some(path) => std::path::absolute(path)
+                .map(Host::Unix)
+                .map_err(|error| format!("expected a path after `unix:`, found `{path}`: {error}")),
+        }
+    }
+}
+
+fn octal(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| format!("expected permissions in octal, such as 660, found `{text}`"))
+}
+
+/// The address that `text` is or names.
+fn named(text: &str) -> Result<IpAddr, String> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    if let Ok(address) = bare.parse() {
+        return Ok(address);
+    }
+    let found = (text, 0).to_socket_addrs().map_err(|error| {
+        format!("expected an address or a name of one, found `{text}`: {error}")
+    })?;
+    let first = found.map(|it| it.ip()).min_by_key(IpAddr::is_ipv6);
+    first.ok_or_else(|| format!("expected a name with an address, found `{text}`"))
+}
+
 impl ServerArgs {
+    /// The Internet address of `--host`, without its port.
+    ///
+    /// # Errors
+    /// It is a path.
+    pub fn ip(&self) -> Result<IpAddr, Refused> {
+        match &self.host {
+            Host::Net(address) => Ok(*address),
+            Host::Unix(_) => Err(Refused(
+                "expected an Internet address as --host, because this server sends packets".into(),
+            )),
+        }
+    }
+
+    /// The address to listen on; `port` is the default.
+    pub(crate) fn address(&self, port: u16) -> Address {
+        match &self.host {
+            Host::Net(host) => SocketAddr::new(*host, self.port.unwrap_or(port)).into(),
+            Host::Unix(path) => Address::Unix(path.clone(), self.socket_mode),
+        }
+    }
+
     /// The point of the space that the flags name.
     ///
     /// # Errors
     /// A name that is none, or a combination that cannot be.
     pub fn shape(&self) -> Result<Shape, Refused> {
+        if self.socket_mode.is_some() && matches!(self.host, Host::Net(_)) {
+            return Err(Refused("--socket-mode needs --host unix:PATH".to_owned()));
+        }
         let cores = sys::cpu::affinity().map_or(1, |cpus| cpus.len());
         let engine = match self.engine.as_str() {
             "auto" => {
@@ -171,7 +243,7 @@ impl ServerArgs {
         knobs.backlog = limits.backlog.unwrap_or(knobs.backlog);
         knobs.sessions_max = limits.max_connections.or(knobs.sessions_max);
         knobs.idle = limits.idle;
-        knobs.keepalive = limits.keepalive;
+        (knobs.request_time, knobs.keepalive) = (limits.request_time, limits.keepalive);
         knobs.write_stall = limits.write_stall;
         knobs.write_rate = limits.write_rate;
         knobs.memory_max = limits.memory_max.unwrap_or_else(|| sys::limits::memory() / 4);

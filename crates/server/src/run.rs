@@ -2,7 +2,6 @@
 //! when it is ready, and its exit code.
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
 
@@ -104,7 +103,7 @@ impl ServerArgs {
             service: instance.service,
             state: instance.state,
             assets: instance.assets,
-            address: SocketAddr::new(self.host, self.port.unwrap_or(instance.port)),
+            address: self.address(instance.port),
             verbose: watch.verbose,
             timer: watch.timer,
             signals: true,

@@ -65,7 +65,7 @@ fn options(rng: &mut Rng) -> Options {
     let defaults = Options::default();
     let output_high = 1 + rng.below(20_000);
     Options {
-        framing: *rng.pick(&[Framing::Line, Framing::Eof, Framing::Fixed(8192)]),
+        framing: *rng.pick(&[Framing::Line, Framing::Eof, Framing::Length, Framing::Fixed(8192)]),
         order: *rng.pick(&Order::ALL),
         lock: *rng.pick(&Lock::ALL),
         limits: Limits { output_high, output_low: rng.below(output_high), ..defaults.limits },

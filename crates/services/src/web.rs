@@ -7,8 +7,11 @@
 //!   demo        the demonstration routes
 //!   ending      the end of a request and its line in the access log
 //!   file        which file, under which conditions, which of its bytes
+//!   compress    files compressed on the fly, in a bounded cache
 //!   deliver     sends a file piece by piece as the output has room
 //!   respond     the head of a reply with its date, and our own short bodies
+//!   rules       what the operator adds: fields, redirections, a fallback
+//!   trust       the client's address as trusted proxies name it
 //!   memo        the last request and its reply, for clients that repeat it
 //!   platform    what the launcher provides: files beneath a root, CPU time, sleep
 //!   journal     access-log lines in memory that all workers share
@@ -23,6 +26,7 @@
 //! cannot answer becomes a job.
 
 mod body;
+mod compress;
 mod deliver;
 mod demo;
 mod dispatch;
@@ -37,7 +41,9 @@ mod options;
 mod platform;
 mod record;
 mod respond;
+mod rules;
 mod service;
+mod trust;
 
 pub use dispatch::MS_MAX;
 pub use fuzz::fuzz;
@@ -46,4 +52,6 @@ pub use mime::{MediaType, media_type};
 pub use options::{ErrorPage, Options};
 pub use platform::{Entry, LookupError, Meta, NoFiles, Platform, Resource};
 pub use record::Format;
+pub use rules::{FIELDS_MAX, FieldRule, LifetimeRule, Origin, Redirect, Rules};
 pub use service::{Job, Outcome, Session, Web};
+pub use trust::Trusted;

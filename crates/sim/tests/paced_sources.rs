@@ -5,9 +5,7 @@ use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use core::time::Duration;
 
-use seam::{
-    BadSeed, Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource, Share,
-};
+use seam::{Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource, Share};
 use sim::{Deed, Made, PacedLaw, Whims, paced_case, paced_laws, play_paced};
 
 /// The mistakes of the paced source.
@@ -51,11 +49,7 @@ struct Orders {
 }
 
 // SAFETY: atomics only, for which zero is a value.
-unsafe impl Share for Orders {
-    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
-        Ok(())
-    }
-}
+unsafe impl Share for Orders {}
 
 struct Tick {
     order: u32,

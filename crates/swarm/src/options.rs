@@ -150,6 +150,7 @@ impl Fields<'_> {
                     ids: Vec::new(),
                     amount_max: self.number("amount_max", 10, 1..=100_000)?,
                     framing: framing.parse().map_err(|e| problem("framing", &e))?,
+                    is_lenient: false,
                     seed,
                 })
             }

@@ -60,8 +60,9 @@ impl RootDir {
     /// # Errors
     /// `CrossesDevices` where the path leads out of the root; `FilesystemLoop`; `WouldBlock` where
     /// it would block and must not; those of open(2).
-    pub fn find(&self, path: &str, wait: Wait) -> io::Result<File> {
-        match self.open_beneath(Path::new(path), wait) {
+    pub fn find(&self, path: impl AsRef<Path>, wait: Wait) -> io::Result<File> {
+        let path = path.as_ref();
+        match self.open_beneath(path, wait) {
             // The kernel refuses every absolute link.
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
                 if wait == Wait::Not {

@@ -1,4 +1,4 @@
-//! The monotonic clock (clock_gettime(2), `CLOCK_MONOTONIC`), and a thread's CPU clock.
+//! The monotonic clock (clock_gettime(2), `CLOCK_MONOTONIC`), and CPU clocks.
 //!
 //! The monotonic clock counts from an unspecified start, usually boot, and is the same for all
 //! processes of the machine: times in shared memory are comparable between processes.
@@ -16,6 +16,17 @@ pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// CPU time of all threads of process `pid`, ended ones too, in nanoseconds
+/// (clock_getcpuclockid(3)); `None` if there is no such process. Costs two system calls.
+#[must_use]
+pub fn process_cpu_ns(pid: u32) -> Option<u64> {
+    let mut clock = 0;
+    let pid = libc::pid_t::try_from(pid).ok()?;
+    // SAFETY: `clock` is a clock id that the call may write.
+    let found = unsafe { libc::clock_getcpuclockid(pid, &mut clock) };
+    if found != 0 { None } else { try_read(clock) }
+}
+
 /// Sleeps until `at_ns` on [`now_ns`]'s clock; returns at once if that is past (clock_nanosleep(2)
 /// with `TIMER_ABSTIME`). A sleep interrupted by a signal continues: an absolute time needs no new
 /// arithmetic.
@@ -31,17 +42,35 @@ pub fn sleep_until(at_ns: u64) {
 }
 
 fn read(clock: libc::clockid_t) -> u64 {
+    // clock_gettime fails only for an unknown clock or a bad pointer.
+    try_read(clock).unwrap_or_else(|| panic!("clock_gettime({clock}) failed"))
+}
+
+fn try_read(clock: libc::clockid_t) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a timespec that the call may write.
     let result = unsafe { libc::clock_gettime(clock, &mut time) };
-    // clock_gettime fails only for an unknown clock or a bad pointer.
-    assert_eq!(result, 0, "clock_gettime({clock}) failed");
-    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+    let ns = || time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned();
+    (result == 0).then(ns)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{now_ns, sleep_until};
+    use super::{now_ns, process_cpu_ns, sleep_until, thread_cpu_ns};
+
+    #[test]
+    fn the_time_of_ended_threads_stays_with_their_process() {
+        let before = process_cpu_ns(std::process::id()).expect("we run");
+        let thread = std::thread::spawn(|| {
+            let end = thread_cpu_ns() + 20_000_000;
+            while thread_cpu_ns() < end {}
+        });
+        thread.join().expect("it only counts");
+        let after = process_cpu_ns(std::process::id()).expect("we run");
+        assert!(after - before >= 20_000_000, "{before} {after}");
+        // No process has that number: it is above the kernel's limit (proc(5), pid_max).
+        assert_eq!(process_cpu_ns(4_194_999), None);
+    }
 
     #[test]
     fn it_never_goes_back_and_does_go_on() {

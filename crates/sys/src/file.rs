@@ -77,8 +77,9 @@ fn complete(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = folder(path);
-    File::open(folder).and_then(|it| it.sync_all()).map_err(|error| about(folder, "sync", &error))
+    let synced = File::open(folder(path)).and_then(|it| it.sync_all());
+    let act = "be sure that a power failure spares the new content of";
+    synced.map_err(|error| about(path, act, &error))
 }
 
 /// Makes a file beside `path` and removes it, as [`replace`] will have to.
@@ -137,6 +138,7 @@ fn is_left_over(path: &Path, name: &OsStr) -> bool {
     parts.clone().count() == 2 && parts.all(is_number)
 }
 
+/// Its errors name the old file, so that every try at one fault gives one message.
 fn write_new(temporary: &Path, old: &Path, bytes: &[u8]) -> io::Result<()> {
     let permissions = match fs::metadata(old) {
         Ok(meta) => Some(meta.permissions()),
@@ -148,13 +150,14 @@ fn write_new(temporary: &Path, old: &Path, bytes: &[u8]) -> io::Result<()> {
     // The file is created with narrow permissions and widened afterwards, so that no user gains
     // access in between.
     options.mode(permissions.as_ref().map_or(0o666, |it| it.mode() & 0o600));
-    let mut file = options.open(temporary).map_err(|error| about(temporary, "create", &error))?;
-    file.write_all(bytes).map_err(|error| about(temporary, "write", &error))?;
+    let mut file =
+        options.open(temporary).map_err(|error| about(old, "create a file beside", &error))?;
+    file.write_all(bytes).map_err(|error| about(old, "write", &error))?;
     if let Some(permissions) = permissions {
         file.set_permissions(permissions)
-            .map_err(|error| about(temporary, "set permissions of", &error))?;
+            .map_err(|error| about(old, "set permissions of", &error))?;
     }
-    file.sync_all().map_err(|error| about(temporary, "sync", &error))
+    file.sync_all().map_err(|error| about(old, "sync", &error))
 }
 
 /// A unique name in the same directory: the process id keeps programs apart, the counter keeps

@@ -9,7 +9,9 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::panic::resume_unwind;
+use std::process::Command;
 use std::thread;
 
 use crate::call::{check, check_count, uninterrupted};
@@ -231,6 +233,19 @@ pub fn set_parent_death_signal(signal: Signal) -> io::Result<()> {
     let number = libc::c_ulong::from(signal.number().cast_unsigned());
     // SAFETY: this option takes a number, no memory.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, number) }).map(|_| ())
+}
+
+/// Sends `signal` to the process of `command` when the thread that starts it ends, as
+/// [`set_parent_death_signal`] does. The setting survives an exec, but not that of a set-user-ID
+/// program (prctl(2)).
+pub fn end_with_parent(command: &mut Command, signal: Signal) {
+    let starter = this();
+    let set = move || {
+        set_parent_death_signal(signal)?;
+        if parent() == Some(starter) { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+    };
+    // SAFETY: between fork and exec it makes two system calls and touches no lock and no allocator.
+    unsafe { command.pre_exec(set) };
 }
 
 /// Ends this process at once, without flushing or running destructors or exit handlers. A forked

@@ -1,4 +1,4 @@
-//! TCP sockets (socket(7), tcp(7)) as functions over descriptors.
+//! Stream sockets (socket(7), tcp(7), unix(7)) as functions over descriptors.
 //!
 //! They accept anything that lends a descriptor, keep no state, and differ from std as a server
 //! needs: options set on a listener before it listens and inherited by accepted sockets, reads and
@@ -8,6 +8,8 @@ use std::io::{self, IoSlice};
 use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
@@ -78,13 +80,59 @@ pub fn listen(address: SocketAddr, options: &ListenOptions) -> io::Result<OwnedF
     Ok(socket.into())
 }
 
-/// The next established connection and its peer's address. The new descriptor is close-on-exec.
+/// A listener in the file system (unix(7)), with these permissions or those that the umask leaves;
+/// of the options only the backlog and the mode of the descriptor count. It replaces a socket that
+/// no server listens on any more.
+///
+/// # Errors
+/// `AddrInUse` if another server listens there, or if the path is no socket; `InvalidInput` for a
+/// path of more than 107 bytes; those of bind(2) and chmod(2).
+pub fn listen_unix(
+    path: &Path,
+    permissions: Option<u32>,
+    options: &ListenOptions,
+) -> io::Result<OwnedFd> {
+    let address = SockAddr::unix(path)?;
+    if let Ok(found) = std::fs::symlink_metadata(path) {
+        let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        probe.set_nonblocking(true)?;
+        let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+        if !found.file_type().is_socket() || !probe.connect(&address).is_err_and(refused) {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        std::fs::remove_file(path)?;
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(options.nonblocking)?;
+    socket.bind(&address)?;
+    if let Some(permissions) = permissions {
+        // Clients are refused until the socket listens, so none comes in before this.
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(permissions))?;
+    }
+    socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
+    Ok(socket.into())
+}
+
+/// Whether a connection waits for accept.
+pub fn has_queue(listener: impl AsFd) -> bool {
+    match accept_queue(&listener) {
+        Ok((length, _)) => length > 0,
+        // Only TCP tells the length.
+        Err(_) => {
+            let mut list = [PollFd::new(listener.as_fd(), true, false)];
+            poll(&mut list, Some(Duration::ZERO)).is_ok_and(|count| count > 0)
+        }
+    }
+}
+
+/// The next established connection and its peer's address, if it has one: clients of a socket in
+/// the file system have none. The new descriptor is close-on-exec.
 ///
 /// # Errors
 /// `WouldBlock` where the listener is non-blocking and no connection waits. `ConnectionAborted` and
 /// the network errors of accept(2) concern one client: continue. `EMFILE`, `ENFILE`, `ENOBUFS` and
 /// `ENOMEM` concern this server, and the connection still waits: back off.
-pub fn accept(listener: impl AsFd, nonblocking: bool) -> io::Result<(OwnedFd, SocketAddr)> {
+pub fn accept(listener: impl AsFd, nonblocking: bool) -> io::Result<(OwnedFd, Option<SocketAddr>)> {
     let listener = listener.as_fd().as_raw_fd();
     let flags = libc::SOCK_CLOEXEC | if nonblocking { libc::SOCK_NONBLOCK } else { 0 };
     let accept4 = |storage: *mut socket2::SockAddrStorage, len: *mut libc::socklen_t| {
@@ -95,7 +143,7 @@ pub fn accept(listener: impl AsFd, nonblocking: bool) -> io::Result<(OwnedFd, So
     let (fd, peer) = uninterrupted(|| unsafe { SockAddr::try_init(accept4) })?;
     // SAFETY: the call made `fd` and nothing else owns it.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    Ok((fd, internet(&peer)?))
+    Ok((fd, peer.as_socket()))
 }
 
 /// Starts connecting a non-blocking descriptor to `address`. It has finished when the descriptor is

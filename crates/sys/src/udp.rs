@@ -155,14 +155,6 @@ impl Udp {
         }
     }
 
-    /// Assigns the socket to this class of the queueing discipline (`SO_PRIORITY`).
-    ///
-    /// # Errors
-    /// `EPERM` above 6 without `CAP_NET_ADMIN`.
-    pub fn set_priority(&self, class: u32) -> io::Result<()> {
-        self.set(libc::SOL_SOCKET, libc::SO_PRIORITY, class.cast_signed())
-    }
-
     /// Type of service and TTL of unicast IPv4 datagrams (`IP_TOS`, `IP_TTL`).
     ///
     /// # Errors
@@ -213,23 +205,6 @@ impl Udp {
             libc::getsockopt(fd, level, option, words.as_mut_ptr().cast(), &raw mut size)
         })?;
         Ok(words[8])
-    }
-
-    /// Omits the checksum (`SO_NO_CHECK`): IPv4 allows it, and the payload is then not read.
-    ///
-    /// # Errors
-    /// None in practice.
-    pub fn set_no_check(&self, off: bool) -> io::Result<()> {
-        self.set(libc::SOL_SOCKET, libc::SO_NO_CHECK, off.into())
-    }
-
-    /// Sets the default segment length: later sends are segmented into datagrams of `bytes`
-    /// (`UDP_SEGMENT`); 0 turns segmentation off.
-    ///
-    /// # Errors
-    /// `ENOPROTOOPT` before Linux 4.18.
-    pub fn set_segment(&self, bytes: u16) -> io::Result<()> {
-        self.set(libc::SOL_UDP, libc::UDP_SEGMENT, bytes.into())
     }
 
     /// Lets the kernel send directly from the memory of sends with `zerocopy` (`SO_ZEROCOPY`).

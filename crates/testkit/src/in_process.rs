@@ -33,7 +33,7 @@ pub(crate) fn server<'a, S: Service>(
         service,
         state,
         assets,
-        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
         verbose: false,
         timer: false,
         signals,
@@ -79,7 +79,7 @@ pub fn serve_by<S: Service>(
             // Dropping the sender on exit tells a waiting test that the server is gone.
             let ready = ready;
             live(&server, &mut |decided| {
-                let _ = ready.send(decided.listening);
+                let _ = ready.send(decided.listening.net().expect("an Internet address"));
             })
         });
         if let Ok(address) = address.recv_timeout(PATIENCE) {

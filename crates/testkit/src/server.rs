@@ -57,7 +57,11 @@ impl Server {
     #[track_caller]
     fn of(process: Process) -> Result<Server, Process> {
         let Some(ready) = announcement(&process) else { return Err(process) };
-        let address = ready["listening"].as_str().and_then(|text| text.parse().ok());
+        let listening = ready["listening"].as_str();
+        let address = listening.and_then(|text| match text.starts_with("unix:") {
+            true => Some(SocketAddr::from(([0; 4], 0))),
+            false => text.parse().ok(),
+        });
         let address = address.unwrap_or_else(|| panic!("`listening` is an address: {ready}"));
         let pid = process.pid();
         Ok(Server { process, pid, address, ready })

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use comfy_table::{ContentArrangement, Table};
+use comfy_table::ContentArrangement;
 use engines::{Accept, Container, Crowd, PRESETS, Preset, Wait, conflict};
-use pages::terminal::ruled;
+use pages::terminal::{annotated, ruled};
 use serde_json::json;
 use sys::uring::{Setup, Uring};
 
@@ -68,22 +68,18 @@ fn workers(preset: &Preset) -> String {
     }
 }
 
-fn table<const N: usize>(heads: [&str; N]) -> Table {
-    let mut table = ruled();
-    table.set_header(heads);
-    table
-}
-
 /// The named points.
 fn named() -> String {
-    let mut rows = table(["engine", "container", "accept", "wait", "workers", "needs"]);
     let mut notes = String::new();
-    for preset in PRESETS {
+    let rows = PRESETS.iter().map(|preset| {
         let point = [preset.container.to_string(), preset.accept.to_string()];
-        let mut cells = vec![preset.name.to_owned()];
-        cells.extend(point);
-        cells.extend([preset.wait.to_string(), workers(preset), preset.needs.into()]);
-        rows.add_row(cells);
+        let [container, accept] = point;
+        let cells =
+            [preset.name.into(), container, accept, preset.wait.to_string(), workers(preset)];
+        (cells, format!("needs {}", preset.needs))
+    });
+    let rows = annotated(["engine", "container", "accept", "wait", "workers"], rows);
+    for preset in PRESETS {
         if let Some(reason) = missing(preset) {
             // Writing into a String cannot fail.
             let _ = writeln!(notes, "Not on this machine: {} ({reason})", preset.name);
@@ -106,7 +102,7 @@ fn space() -> String {
         let mut rows = ruled();
         rows.set_content_arrangement(ContentArrangement::Disabled);
         let heads = Wait::ALL.iter().map(Wait::to_string);
-        rows.set_header(std::iter::once(container.to_string()).chain(heads));
+        rows.set_header(std::iter::once("accept".to_owned()).chain(heads));
         for &accept in Accept::ALL {
             let mut cells = vec![accept.to_string()];
             for &wait in Wait::ALL {
@@ -120,7 +116,7 @@ fn space() -> String {
             }
             rows.add_row(cells);
         }
-        let _ = writeln!(text, "{rows}\n");
+        let _ = writeln!(text, "{container}\n{rows}\n");
     }
     let mut list: Vec<(usize, &str)> = reasons.into_iter().map(|(why, at)| (at, why)).collect();
     list.sort_unstable();
@@ -148,6 +144,9 @@ mod tests {
             assert!(std::path::Path::new(code).join(preset.code).is_file(), "{}", preset.code);
         }
         let space = space();
+        for line in named.lines().chain(space.lines()) {
+            assert!(line.starts_with('[') || line.chars().count() <= 80, "{line}");
+        }
         let refused = space.matches("- [").count();
         let all = Container::ALL.len() * Accept::ALL.len() * Wait::ALL.len();
         let open = space.matches(" yes ").count();

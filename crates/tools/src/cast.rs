@@ -15,6 +15,7 @@ use memory::{Placement, Region};
 use pacing::{PacedRunner, Sender, StreamSockets, StreamStats, probe, run_alone};
 use seam::{Instant, WorkerId};
 use services::media::{Aim, Media, Options, Orders, Push};
+use stats::words::time;
 use wire::conf::span;
 
 use crate::interrupt::watch;
@@ -205,7 +206,7 @@ impl Watcher<'_> {
             .map_or(String::new(), |whole| format!(" of {:.0}", whole.as_secs_f64()));
         let (packets, bytes) = (self.stats.packets.read(), self.stats.bytes.read());
         let late = self.stats.quantile(0.99).map_or(String::new(), |late| {
-            format!(", lateness p99 {:.3} ms", late.as_secs_f64() * 1e3)
+            format!(", lateness p99 {}", time(late.as_nanos() as f64))
         });
         let rate = bytes as f64 * 8e-6 / seconds.max(0.001);
         format!("{seconds:.0}{of} s, {packets} packets, {rate:.2} Mbit/s{late}")

@@ -28,7 +28,7 @@ pub struct Args {
     /// The server; the default port is 6000
     #[arg(value_name = "HOST:PORT", default_value = "127.0.0.1")]
     at: String,
-    /// How replies end: line, fixed:8192, eof [default: detected from the reply to `show`]
+    /// How replies end: line, fixed:8192, eof, length [default: detected from the reply to `show`]
     #[arg(long)]
     framing: Option<Framing>,
     /// Send this line, print the reply and exit; may be repeated

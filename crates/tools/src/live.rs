@@ -16,18 +16,17 @@ pub use follow::{Args, run};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, anyhow};
-use engines::{Assets, Control, NoStateStore, Ready, Server, Shape};
+use anyhow::{Context, Result};
 use lab::block::Slot;
 use lab::live::{Live, Snapshot};
 use lab::race::Observer;
 use lab::trial::Trial;
-use memory::{Placement, Region};
 use pages::live::{POLICY, Watch};
+use roundhouse::{Server, ServerHandle};
 use services::pages::{Bulletin, Page, Pages};
 
 /// The interval at which the race is read.
@@ -86,12 +85,10 @@ impl Observer for Both<'_> {
 
 /// A race on a page. Dropping it publishes the end and stops the server.
 pub struct Shown {
-    listening: SocketAddr,
     over: Arc<AtomicBool>,
     report: Arc<Mutex<Option<PathBuf>>>,
     publisher: Option<JoinHandle<()>>,
-    server: Option<JoinHandle<()>>,
-    control: Arc<Control>,
+    server: ServerHandle<Bulletin>,
 }
 
 /// Serves the page of `live` at `address` and prints the address on stderr.
@@ -101,7 +98,7 @@ pub struct Shown {
 pub fn open(address: SocketAddr, live: &Live) -> Result<Shown> {
     let live = live.clone();
     let shown = show(address, move || (Vec::new(), live.snapshot()))?;
-    eprintln!("watch it at http://{}/", shown.listening);
+    eprintln!("watch it at http://{}/", shown.listening());
     Ok(shown)
 }
 
@@ -113,20 +110,17 @@ impl Shown {
 
     /// The address of the page.
     pub fn listening(&self) -> SocketAddr {
-        self.listening
+        self.server.address()
     }
 }
 
 impl Drop for Shown {
     fn drop(&mut self) {
-        // The publisher ends after its last edition; the drain then sends it to all listeners.
+        // The publisher ends after its last edition; the drain of the server's handle then sends it
+        // to all listeners.
         self.over.store(true, Ordering::Release);
         if let Some(publisher) = self.publisher.take() {
             let _ = publisher.join();
-        }
-        self.control.stop();
-        if let Some(server) = self.server.take() {
-            let _ = server.join();
         }
     }
 }
@@ -136,10 +130,6 @@ type Looked = (Vec<Snapshot>, Snapshot);
 
 /// Serves and publishes the results of `look` until the returned value is dropped.
 fn show(address: SocketAddr, look: impl Fn() -> Looked + Send + 'static) -> Result<Shown> {
-    let mut bulletin: Region<Bulletin> =
-        Region::place(Placement::Private).context("cannot place the live document in memory")?;
-    bulletin.init(&token().to_le_bytes()).map_err(|bad| anyhow!("{bad}"))?;
-    let bulletin = Arc::new(bulletin);
     let page = Page {
         path: "/".to_owned(),
         kind: "text/html; charset=utf-8",
@@ -149,64 +139,23 @@ fn show(address: SocketAddr, look: impl Fn() -> Looked + Send + 'static) -> Resu
         ],
         body: pages::live::page()?.into_bytes().into(),
     };
-    let control = Arc::new(Control::new()?);
-    let (listening, server) =
-        serve(address, Pages::new(vec![page]), Arc::clone(&bulletin), Arc::clone(&control))?;
+    let server = Server::new(Pages::new(vec![page])).seed(token().to_le_bytes()).drain(FAREWELL);
+    let server = server.listen(address).spawn();
+    let server = server.with_context(|| format!("cannot serve at {address}"))?;
+    let bulletin = server.state();
     let over = Arc::new(AtomicBool::new(false));
     let report = Arc::new(Mutex::new(None));
     let publisher = {
         let (over, report) = (Arc::clone(&over), Arc::clone(&report));
         thread::spawn(move || publish(&bulletin, &look, &over, &report))
     };
-    let (publisher, server) = (Some(publisher), Some(server));
-    Ok(Shown { listening, over, report, publisher, server, control })
+    Ok(Shown { over, report, publisher: Some(publisher), server })
 }
 
 /// Distinguishes this server from an earlier one at the same address.
 fn token() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (since.as_nanos() as u64) ^ (u64::from(std::process::id()) << 40)
-}
-
-/// Runs the service under the engine `epoll` on a thread of its own.
-fn serve(
-    address: SocketAddr,
-    pages: Pages,
-    bulletin: Arc<Region<Bulletin>>,
-    control: Arc<Control>,
-) -> Result<(SocketAddr, JoinHandle<()>)> {
-    let mut shape = Shape::preset("epoll", 1).map_err(|refused| anyhow!("{refused}"))?;
-    shape.knobs.drain = FAREWELL;
-    shape.knobs.helpers = Some(1);
-    let (tell, told) = mpsc::channel();
-    let server = thread::spawn(move || {
-        let assets = Assets::default();
-        let server = Server {
-            service: &pages,
-            state: &bulletin,
-            assets: &assets,
-            address,
-            verbose: false,
-            timer: false,
-            signals: false,
-            control: &control,
-            state_fd: None,
-            others: &[],
-            handover: None,
-        };
-        let ready = |ready: &Ready| {
-            let _ = tell.send(Ok(ready.listening));
-        };
-        let mut ready = ready;
-        if let Err(fault) = engines::run(&server, &shape, &mut NoStateStore, &mut ready) {
-            let _ = tell.send(Err(fault));
-        }
-    });
-    match told.recv() {
-        Ok(Ok(listening)) => Ok((listening, server)),
-        Ok(Err(fault)) => Err(anyhow!(fault).context(format!("cannot serve at {address}"))),
-        Err(_) => Err(anyhow!("the live page's server ended before it was ready")),
-    }
 }
 
 /// Publishes an edition after each change, and one more at the end.

@@ -6,10 +6,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use comfy_table::CellAlignment;
 use load::listen::{ListenPlan, MediaReport, Percentiles, ReceivePlan, Transport, listen, receive};
 use load::parse::span;
+use pages::terminal::ruled;
 use serde_json::{Value, json};
+use stats::words::time;
 
 use crate::interrupt::watch;
 
@@ -187,9 +189,9 @@ fn print(args: &Args, report: &MediaReport) {
         );
     }
     println!(
-        "  late          {} · jitter at most {:.2} ms",
+        "  late          {} · jitter at most {}",
         shares(&report.late_ms),
-        sums.jitter_ms
+        time(sums.jitter_ms * 1e6)
     );
     println!("  reports       {} of senders", report.reports);
     if report.misannounced > 0 {
@@ -198,18 +200,16 @@ fn print(args: &Args, report: &MediaReport) {
     if report.tracks.is_empty() {
         return;
     }
-    let mut table = Table::new();
-    let line = LineStyle::none().fill('─').junction('─');
-    table.load_style(TableStyle::new().header_separator(line));
+    let mut table = ruled();
     table.set_header([
         "sender",
         "payload",
         "packets",
         "lost",
         "out of order",
-        "jitter, ms",
-        "late p50, ms",
-        "p99, ms",
+        "jitter",
+        "late p50",
+        "p99",
     ]);
     for track in &report.tracks {
         table.add_row([
@@ -218,9 +218,9 @@ fn print(args: &Args, report: &MediaReport) {
             track.found.packets.to_string(),
             track.found.lost.to_string(),
             track.found.reordered.to_string(),
-            format!("{:.2}", track.found.jitter_ms),
-            format!("{:.2}", track.late_ms.p50),
-            format!("{:.2}", track.late_ms.p99),
+            time(track.found.jitter_ms * 1e6),
+            time(track.late_ms.p50 * 1e6),
+            time(track.late_ms.p99 * 1e6),
         ]);
     }
     table.column_iter_mut().skip(2).for_each(|it| it.set_cell_alignment(CellAlignment::Right));
@@ -228,5 +228,6 @@ fn print(args: &Args, report: &MediaReport) {
 }
 
 fn shares(it: &Percentiles) -> String {
-    format!("p50 {:.2} p99 {:.2} p99.9 {:.2} max {:.2} ms", it.p50, it.p99, it.p999, it.max)
+    let [p50, p99, p999, max] = [it.p50, it.p99, it.p999, it.max].map(|ms| time(ms * 1e6));
+    format!("p50 {p50} p99 {p99} p99.9 {p999} max {max}")
 }

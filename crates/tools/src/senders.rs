@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use pacing::{Sender, Works, probe, probe_txtime};
-use pages::terminal::ruled;
+use pages::terminal::annotated;
 use serde_json::json;
 use stats::words::time;
 
@@ -91,17 +91,20 @@ fn described(sender: Sender, found: &Result<Works, String>) -> serde_json::Value
 }
 
 fn table(found: &[(Sender, Result<Works, String>)], txtime: &Result<(), String>) -> String {
-    let mut rows = ruled();
-    rows.set_header(["sender", "who waits; what sends", "needs", "here", "late p50", "calls/100"]);
     let mut notes = String::new();
-    for (sender, found) in found {
+    let rows = found.iter().map(|(sender, found)| {
         let (here, late, calls) = match found {
             Ok(works) => {
                 ("yes", time(works.late_p50.as_nanos() as f64), works.calls_percent.to_string())
             }
             Err(_) => ("no", String::new(), String::new()),
         };
-        rows.add_row([sender.name(), sender.how(), sender.needs(), here, &late, &calls]);
+        let cells = [sender.name().into(), sender.needs().into(), here.into(), late, calls];
+        (cells, sender.how().to_owned())
+    });
+    let heads = ["sender", "needs", "here", "late p50", "calls/100"];
+    let rows = annotated(heads, rows);
+    for (sender, found) in found {
         if let Err(why) = found {
             notes += &format!("Not on this machine: {sender} ({why})\n");
         }

@@ -9,6 +9,7 @@
 //! | `line` | its lines; a [`Shape::Block`] has one empty line after them |
 //! | `fixed:N` | exactly N bytes: the text, then NUL bytes, at least one of them |
 //! | `eof` | its lines, then a line `EOF` |
+//! | `length` | a line with the number of bytes that follow, then its lines |
 //!
 //! The course's clients read `fixed:8192` with `Rio_readnb(&rio, buf, MAXLINE)`. In `line` framing
 //! a reply cannot say whether a second line follows, so the *request* decides the shape: listing
@@ -27,6 +28,8 @@ pub enum Framing {
     Fixed(usize),
     /// Lines, then a line `EOF`.
     Eof,
+    /// A line with the length of the text in bytes, then the text.
+    Length,
 }
 
 /// The longest `fixed` block in bytes. The course uses 8192; more than 1 MiB is a mistake.
@@ -50,7 +53,7 @@ pub struct Overfull {
     pub text_max: usize,
 }
 
-/// A framing's name was none of `line`, `fixed:N`, `eof`.
+/// A framing's name was none of `line`, `fixed:N`, `eof`, `length`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadFraming {
     found: String,
@@ -60,7 +63,7 @@ impl Framing {
     /// The longest text that one reply can carry, in bytes, newlines included.
     pub fn text_max(self) -> usize {
         match self {
-            Framing::Line | Framing::Eof => usize::MAX,
+            Framing::Line | Framing::Eof | Framing::Length => usize::MAX,
             Framing::Fixed(size) => size - 1,
         }
     }
@@ -77,6 +80,10 @@ impl Framing {
             Framing::Line if shape == Shape::Block => out.push(b'\n'),
             Framing::Line => {}
             Framing::Eof => out.extend_from_slice(b"EOF\n"),
+            Framing::Length => {
+                let head = format!("{}\n", out.len() - start);
+                out.splice(start..start, head.into_bytes());
+            }
             Framing::Fixed(size) => {
                 let text = out.len() - start;
                 if text >= size {
@@ -108,6 +115,7 @@ impl FromStr for Framing {
         match name {
             "line" => Ok(Framing::Line),
             "eof" => Ok(Framing::Eof),
+            "length" => Ok(Framing::Length),
             _ => {
                 let size = name.strip_prefix("fixed:").ok_or_else(bad)?;
                 match size.parse() {
@@ -125,6 +133,7 @@ impl fmt::Display for Framing {
             Framing::Line => f.write_str("line"),
             Framing::Fixed(size) => write!(f, "fixed:{size}"),
             Framing::Eof => f.write_str("eof"),
+            Framing::Length => f.write_str("length"),
         }
     }
 }
@@ -133,8 +142,8 @@ impl fmt::Display for BadFraming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "expected a framing `line`, `eof` or `fixed:BYTES` with 2 to {FIXED_MAX} bytes, found \
-             `{}`; the course's clients need `fixed:8192`",
+            "expected a framing `line`, `eof`, `length` or `fixed:BYTES` with 2 to {FIXED_MAX} \
+             bytes, found `{}`; the course's clients need `fixed:8192`",
             self.found
         )
     }
@@ -157,7 +166,7 @@ impl std::error::Error for Overfull {}
 /// One reply at the front of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// The reply's lines, each with its newline; without padding, empty line or `EOF` line.
+    /// The reply's lines, each with its newline; without padding, empty line, `EOF` line or length.
     pub text: &'a [u8],
     /// The length of the framed reply in bytes, which is where the next one starts.
     pub used: usize,
@@ -190,6 +199,7 @@ impl Decoder {
             (Framing::Line, Shape::Line) => self.line(bytes),
             (Framing::Line, Shape::Block) => self.ended_by(bytes, b"\n\n"),
             (Framing::Eof, _) => self.ended_by(bytes, b"\nEOF\n"),
+            (Framing::Length, _) => self.counted(bytes),
         };
         if found.is_some() {
             self.scanned = 0;
@@ -208,6 +218,19 @@ impl Decoder {
                 None
             }
         }
+    }
+
+    /// Reads the length, then waits for as many bytes. A line that holds no length is a reply by
+    /// itself, so that the reader sees what the server sent.
+    fn counted<'a>(&mut self, bytes: &'a [u8]) -> Option<Reply<'a>> {
+        let head = self.line(bytes)?;
+        let length = str::from_utf8(head.text).ok().and_then(|text| text.trim().parse().ok());
+        let Some(end) = length.and_then(|length| head.used.checked_add(length)) else {
+            return Some(head);
+        };
+        // The next call looks for the end of the head again, where this one found it.
+        self.scanned = head.used - 1;
+        Some(Reply { text: bytes.get(head.used..end)?, used: end })
     }
 
     /// Finds the last line of the reply, `mark` without its leading newline; the text precedes it.
@@ -274,7 +297,8 @@ mod tests {
             ("EOFX\nX EOF\n", Shape::Block),
             ("\u{d55c}\n", Shape::Line),
         ];
-        for framing in [Framing::Line, Framing::Fixed(64), Framing::Fixed(8192), Framing::Eof] {
+        for name in ["line", "fixed:64", "fixed:8192", "eof", "length"] {
+            let framing = name.parse().expect("a framing");
             for step in [1, 2, 3, 7, 64, 100_000] {
                 check(framing, &replies, step);
             }
@@ -291,6 +315,7 @@ mod tests {
         assert_eq!(framed(Framing::Line, "a\n", Shape::Block).unwrap(), b"a\n\n");
         assert_eq!(framed(Framing::Line, "", Shape::Block).unwrap(), b"\n");
         assert_eq!(framed(Framing::Eof, "a\n", Shape::Line).unwrap(), b"a\nEOF\n");
+        assert_eq!(framed(Framing::Length, "a\nb\n", Shape::Line).unwrap(), b"4\na\nb\n");
         assert_eq!(framed(Framing::Fixed(4), "a\n", Shape::Block).unwrap(), b"a\n\0\0");
         assert_eq!(framed(Framing::Fixed(4), "ab\n", Shape::Line).unwrap(), b"ab\n\0");
     }
@@ -310,8 +335,21 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_holds_no_length_is_a_reply() {
+        for (bytes, text, used) in [
+            (&b"[buy] success\n3\n"[..], &b"[buy] success\n"[..], 14),
+            (b"18446744073709551615\nab", b"18446744073709551615\n", 21),
+            (b" 2\r\nab", b"ab", 6),
+            (b"0\n", b"", 2),
+        ] {
+            let reply = Decoder::new(Framing::Length).next(bytes, Shape::Line).unwrap();
+            assert_eq!((reply.text, reply.used), (text, used));
+        }
+    }
+
+    #[test]
     fn names() {
-        for name in ["line", "eof", "fixed:8192", "fixed:2"] {
+        for name in ["line", "eof", "length", "fixed:8192", "fixed:2"] {
             assert_eq!(name.parse::<Framing>().unwrap().to_string(), name);
         }
         for bad in

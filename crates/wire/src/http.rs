@@ -31,9 +31,9 @@ pub mod range;
 pub mod reply;
 pub mod target;
 
-pub use chunked::Chunked;
+pub use chunked::{Chunked, is_token_byte};
 pub(crate) use fuzz::fuzz;
-pub use head::{Body, Head, Limits, Version, next};
+pub use head::{Body, Head, Limits, Version, is_host, next};
 pub use reply::{Reply, Status};
 pub use target::{BadTarget, Target};
 

@@ -1,7 +1,7 @@
 //! A table of duets from a plan file.
 
 use super::{Args, Backstage, show};
-use crate::race;
+use crate::race::{self, INTERRUPTED};
 use anyhow::{Context, Result, anyhow};
 use lab::duet::{DuetTable, Findings};
 use std::path::Path;
@@ -14,7 +14,8 @@ const QUICK: (u32, u32) = (2, 5);
 const MISSED: u8 = 99;
 
 /// Plays the plan at `path`. Exit code 2 if it is no plan, 1 if replies were wrong or a row brought
-/// no figure (but for a program that is not installed), 99 if a goal is missed beyond doubt.
+/// no figure (but for a program that is not installed), 130 after Ctrl-C, 99 if a goal is missed
+/// beyond doubt.
 pub fn run(args: &Args, path: &Path) -> Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     let table = match prepared(args, path, &exe) {
@@ -36,6 +37,9 @@ pub fn run(args: &Args, path: &Path) -> Result<ExitCode> {
     }
     if let Some(folder) = &args.out {
         write(&findings, folder, &name)?;
+    }
+    if findings.interrupted && findings.broken.is_empty() {
+        return Ok(ExitCode::from(INTERRUPTED));
     }
     Ok(match (findings.is_right(), findings.misses()) {
         (false, _) => ExitCode::FAILURE,

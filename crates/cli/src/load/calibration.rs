@@ -3,6 +3,7 @@
 use ::load::calibrate::{Baseline, Calibration, calibrate};
 use ::load::{Failure, Plan};
 use anyhow::{Context, Result};
+use stats::words::time;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,14 +32,14 @@ pub fn measure(window: Duration, json: bool) -> Result<Calibration, Failure> {
             return;
         }
         println!(
-            "{:<6} depth {:<3} {:>9.0}/s reached · {:.2} us CPU per request, so {:.0}/s a core · \
-             an arrival noticed within {:.0} us (p99){}",
+            "{:<6} depth {:<3} {:>9.0}/s reached · {} CPU per request, so {:.0}/s a core · \
+             an arrival noticed within {} (p99){}",
             entry.scheme,
             entry.depth,
             entry.measured_rps,
-            entry.cpu_ns / 1e3,
+            time(entry.cpu_ns),
             entry.ceiling_rps,
-            entry.tardiness_p99_ns as f64 / 1e3,
+            time(entry.tardiness_p99_ns as f64),
             if entry.counts_agree { "" } else { " · THE COUNTS DISAGREE" }
         );
     })

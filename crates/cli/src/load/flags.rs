@@ -1,6 +1,5 @@
 //! The flags of `load`, in groups.
 
-use ::load::Target;
 use ::load::parse::{Scheme, rate, span};
 use ::load::slo::Slo;
 use ::load::stop::Precision;
@@ -30,7 +29,7 @@ pub struct Args {
     /// rtspt:// (media within the connection) or udp+rtp://ADDRESS:PORT. `--arrivals replay` is
     /// followed by its file
     #[arg(value_name = "TARGET", num_args = 1..=2)]
-    #[arg(required_unless_present_any = ["calibrate", "serve_null", "schema"])]
+    #[arg(required_unless_present_any = ["calibrate", "serve_null", "schema", "turns"])]
     pub places: Vec<String>,
     #[command(flatten)]
     pub model: ModelArgs,
@@ -51,6 +50,10 @@ pub struct Args {
     /// Report CPU time, context switches and memory of the process tree with this root
     #[arg(long, value_name = "PID", help_heading = "Output")]
     pub watch: Option<u32>,
+    /// Take the CPU time of --turns from the control group with this folder, which holds that tree
+    /// and nothing else
+    #[arg(long, value_name = "FOLDER", help_heading = "Output", requires = "watch")]
+    pub watch_group: Option<PathBuf>,
     /// Report each kind of request separately
     #[arg(long, help_heading = "Output")]
     pub kinds: bool,
@@ -70,7 +73,7 @@ pub struct Args {
     #[command(flatten)]
     pub echo: EchoArgs,
     #[command(flatten)]
-    pub duet: DuetArgs,
+    pub turns: TurnsArgs,
     #[command(flatten)]
     pub profile: ProfileArgs,
 }
@@ -197,7 +200,7 @@ pub struct OutputArgs {
 }
 
 /// Flags that make more than one run, or none.
-const NOT_ONE_RUN: [&str; 3] = ["duet", "find_capacity", "calibrate"];
+const NOT_ONE_RUN: [&str; 3] = ["turns", "find_capacity", "calibrate"];
 
 /// Objectives and the generator's calibration.
 #[derive(clap::Args)]
@@ -207,10 +210,10 @@ pub struct GoalArgs {
     #[arg(long, value_name = "SLO")]
     pub slo: Option<Slo>,
     /// Find the highest open rate at which --slo holds
-    #[arg(long, requires = "slo", conflicts_with_all = ["count", "precision", "sessions", "duet"])]
+    #[arg(long, requires = "slo", conflicts_with_all = ["count", "precision", "sessions", "turns"])]
     pub find_capacity: bool,
     /// Measure the generator's own limits on this machine, and keep them for later verdicts
-    #[arg(long, conflicts_with = "duet")]
+    #[arg(long, conflicts_with = "turns")]
     pub calibrate: bool,
     /// Be the server of a calibration until a signal, then print the number of requests
     #[arg(long, hide = true, value_name = "SCHEME")]
@@ -231,9 +234,12 @@ pub struct StockArgs {
     #[arg(long, default_value_t = 10, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub amount_max: u32,
-    /// How replies end: line, fixed:8192 or eof
+    /// How replies end: line, fixed:8192, eof or length
     #[arg(long, default_value = "line", value_name = "FRAMING")]
     pub framing: Framing,
+    /// Take replies that differ in case, spaces, empty lines or a missing newline as right
+    #[arg(long)]
+    pub lenient: bool,
 }
 
 /// Requests for `http://`.
@@ -287,7 +293,7 @@ pub struct LineArgs {
 #[command(next_help_heading = "Targets echo://")]
 pub struct EchoArgs {
     /// Outstanding packets of each connection, refilled as echoes arrive [default: batches of
-    /// --depth]. With --duet: the length of a window [default: 40ms]
+    /// --depth]. With --turns: the length of a window [default: 40ms]
     #[arg(long, value_name = "N|TIME")]
     pub window: Option<WindowArg>,
     /// The shortest pause between two sends on a connection
@@ -298,12 +304,12 @@ pub struct EchoArgs {
     pub reconnect: Option<Duration>,
 }
 
-/// The value of `--window`: packets for a stress client, a time for a duet.
+/// The value of `--window`: packets for a stress client, a time for turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowArg {
     /// Packets outstanding.
     Packets(u32),
-    /// The length of a duet's window.
+    /// The length of a turn's window.
     Span(Duration),
 }
 
@@ -326,30 +332,18 @@ impl FromStr for WindowArg {
     }
 }
 
-/// Two servers in turn.
+/// Servers in turn.
 #[derive(clap::Args)]
-#[command(next_help_heading = "Duets")]
-pub struct DuetArgs {
-    /// A second server: alternate short windows between both, and compare their CPU per request
-    #[arg(long, value_name = "TARGET", requires_all = ["watch", "watch_b"])]
-    pub duet: Option<Target>,
-    /// Root of the second server's process tree
-    #[arg(long, value_name = "PID", requires = "duet")]
-    pub watch_b: Option<u32>,
+#[command(next_help_heading = "Turns")]
+pub struct TurnsArgs {
+    /// Let servers take turns in short windows, and report the CPU per request of each: a JSON list
+    /// with one list of this command's arguments for each server, its target and --watch among them
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["places", "watch", "threads"])]
+    pub turns: Option<PathBuf>,
     /// Windows on each server
     #[arg(long, default_value_t = 20, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub windows: u32,
-    /// The second server's request [default: the first's]
-    #[arg(long, value_name = "TEXT", requires = "duet")]
-    pub request_b: Option<String>,
-    /// The end of the second server's replies [default: the first's]
-    #[arg(long, value_name = "TEXT", requires = "duet")]
-    pub terminator_b: Option<String>,
-    /// The beginning of the second server's right replies [default: the first's; with --request-b
-    /// anything]
-    #[arg(long, value_name = "TEXT", requires = "duet")]
-    pub expect_prefix_b: Option<String>,
 }
 
 /// The clients of a published study.
@@ -360,7 +354,7 @@ pub struct ProfileArgs {
     /// clients, which start at a barrier, make a connection for each request, and retry after a
     /// timeout; with
     /// --for, --warmup, --timeout, --ramp, --json and the flags below
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["open", "sessions", "duet", "count"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["open", "sessions", "turns", "count"])]
     pub profile: Option<Profile>,
     /// More clients, each active for --stay, then away for as long, and so on
     #[arg(long, default_value_t = 0, value_name = "N", requires = "profile")]

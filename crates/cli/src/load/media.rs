@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ::load::{Target, Usage};
 use anyhow::Result;
 use clap::Args as _;
 use clap::parser::ValueSource;
@@ -55,18 +56,42 @@ pub fn listener(args: &Args) -> Result<Option<play::Args>, String> {
     }))
 }
 
+/// Refuses flags that only targets of another protocol than that of `target` take: they would
+/// change nothing.
+///
+/// # Errors
+/// A sentence that names the flags.
+pub fn check_flags(target: &Target) -> Result<(), Usage> {
+    let target = target.to_string();
+    let odd = given(|flag| {
+        let scheme = flag.get_help_heading().and_then(|it| it.strip_prefix("Targets "));
+        scheme.is_some_and(|scheme| !target.starts_with(scheme))
+    });
+    if odd.is_empty() {
+        return Ok(());
+    }
+    Err(Usage(format!(
+        "expected flags that {target} takes, found {}: another protocol's, see --help",
+        odd.join(", ")
+    )))
+}
+
 /// The given flags that do not apply to receivers.
 fn meaningless() -> Vec<String> {
+    given(|flag| !KNOWN.contains(&flag.get_id().as_str()))
+}
+
+/// The flags on the command line that are odd.
+fn given(is_odd: impl Fn(&clap::Arg) -> bool) -> Vec<String> {
     let command = Args::augment_args(clap::Command::new("load"));
     let flags = command.clone();
     let Ok(found) = command.try_get_matches_from(std::env::args_os().skip(1)) else {
         return Vec::new();
     };
-    let is_odd = |flag: &&clap::Arg| {
-        let id = flag.get_id().as_str();
-        !KNOWN.contains(&id) && found.value_source(id) == Some(ValueSource::CommandLine)
+    let is_given = |flag: &clap::Arg| {
+        found.value_source(flag.get_id().as_str()) == Some(ValueSource::CommandLine)
     };
-    let odd = flags.get_arguments().filter(is_odd);
+    let odd = flags.get_arguments().filter(|flag| is_odd(flag) && is_given(flag));
     odd.map(|flag| format!("--{}", flag.get_long().unwrap_or(flag.get_id().as_str()))).collect()
 }
 

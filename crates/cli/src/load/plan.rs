@@ -1,13 +1,13 @@
 //! From flags to plans, or to a message about the invalid flag.
 
-use super::flags::{Args, ArrivalsArg, DuetArgs, HttpArgs, LineArgs};
+use super::flags::{Args, ArrivalsArg, HttpArgs, LineArgs};
 use ::load::drive::Settings;
-use ::load::duet::ArmPlan;
 use ::load::model::{Arrivals, Model};
 use ::load::parse::{self, Scheme};
 use ::load::run::{Window, Workload};
 use ::load::script::{Expectation, HttpOptions, LineOptions, StockOptions};
-use ::load::{DuetPlan, Mix, Plan, Target, Usage};
+use ::load::{Mix, Plan, Target, TurnsPlan, Usage};
+use clap::Parser;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,48 +43,41 @@ impl Args {
             window: self.window()?,
             cpu: self.cpu,
             watch: self.watch,
+            watch_group: self.watch_group.clone(),
             slo: self.goal.slo.clone(),
             settings,
-            ..Plan::new(target.clone(), self.workload(&target, &self.line.line_spec()?)?)
+            ..Plan::new(target.clone(), self.workload(&target)?)
         })
     }
 
-    /// The plan of a duet with `other`.
-    pub fn duet_plan(&self, other: &Target) -> Result<DuetPlan, Usage> {
-        let (target, trace) = self.places()?;
-        let model = self.model(trace)?;
-        if model.is_scheduled() || self.threads != 1 {
-            return Err(Usage(
-                "expected a closed loop of one thread for a duet, found another model; leave out \
-                 --open, --sessions and -t"
-                    .to_owned(),
-            ));
-        }
-        // A mix applies to the server that accepts one; at least one must.
-        if let (Some(mix), false) = (&self.mix, takes_mix(&target) || takes_mix(other)) {
-            return Err(no_mix(&target, mix));
-        }
-        let line_spec = self.line.line_spec()?;
-        let answer = self.duet.line_spec(&line_spec)?;
-        let part = |target: &Target, line_spec: &LineSpec, watch: Option<u32>| {
-            let bare = || Usage("expected --watch and --watch-b for a duet".to_owned());
-            Ok::<_, Usage>(ArmPlan {
-                workload: self.workload(target, line_spec)?,
-                target: target.clone(),
-                watch: watch.ok_or_else(bare)?,
-            })
+    /// The plan of the runs in `file` that take turns.
+    pub fn turns_plan(&self, file: &Path) -> Result<TurnsPlan, Usage> {
+        let bad = |why: String| {
+            Usage(format!(
+                "{}: expected a JSON list with a list of arguments for each server, such as \
+                 [[\"stock://127.0.0.1:6000\", \"--watch\", \"1234\"]], found: {why}",
+                file.display()
+            ))
         };
-        Ok(DuetPlan {
-            parts: [
-                part(&target, &line_spec, self.watch)?,
-                part(other, &answer, self.duet.watch_b)?,
-            ],
-            settings: self.settings()?,
-            depth: self.model.depth,
+        let text = read(file)?;
+        let all: Vec<Vec<String>> =
+            serde_json::from_slice(&text).map_err(|why| bad(why.to_string()))?;
+        if all.is_empty() {
+            return Err(bad("no server".to_owned()));
+        }
+        let runs = all.iter().map(|words| {
+            let words = std::iter::once("load").chain(words.iter().map(String::as_str));
+            let line = RunLine::try_parse_from(words).map_err(|why| bad(why.to_string()))?;
+            match line.args.turns.turns {
+                Some(_) => Err(bad("--turns within a turn".to_owned())),
+                None => line.args.plan(),
+            }
+        });
+        Ok(TurnsPlan {
+            runs: runs.collect::<Result<_, _>>()?,
+            windows: self.turns.windows,
+            window: self.echo.turn_window()?,
             seed: self.seed,
-            warmup: self.span.warmup.unwrap_or(WARMUP),
-            windows: self.duet.windows,
-            window: self.echo.duet_window()?,
             cpu: self.cpu,
         })
     }
@@ -182,9 +175,9 @@ impl Args {
         })
     }
 
-    fn workload(&self, target: &Target, line_spec: &LineSpec) -> Result<Workload, Usage> {
+    fn workload(&self, target: &Target) -> Result<Workload, Usage> {
         let mix = self.mix.as_deref();
-        if let (Some(mix), true) = (mix, !takes_mix(target) && self.duet.duet.is_none()) {
+        if let (Some(mix), true) = (mix, !takes_mix(target)) {
             return Err(no_mix(target, mix));
         }
         Ok(match target.scheme {
@@ -193,11 +186,12 @@ impl Args {
                 ids: self.stock.ids.clone(),
                 amount_max: self.stock.amount_max,
                 framing: self.stock.framing,
+                is_lenient: self.stock.lenient,
                 seed: self.seed,
             }),
             Scheme::Http => Workload::Http(self.http.options(target, mix, self.seed)?),
             Scheme::Echo => Workload::Echo,
-            Scheme::Line => Workload::Line(line_spec.options(target)?),
+            Scheme::Line => Workload::Line(self.line.options(target)?),
         })
     }
 }
@@ -243,15 +237,6 @@ fn read(file: &Path) -> Result<Vec<u8>, Usage> {
     std::fs::read(file).map_err(|e| Usage(format!("{}: cannot read: {e}", file.display())))
 }
 
-/// The requests of a line protocol, with escapes resolved.
-#[derive(Clone)]
-struct LineSpec {
-    requests: Vec<Vec<u8>>,
-    terminator: Vec<u8>,
-    terminators: u32,
-    prefix: Vec<u8>,
-}
-
 /// A request with its escapes resolved, and with a newline.
 fn request(text: &str) -> Result<Vec<u8>, Usage> {
     let mut request = parse::bytes(text)?;
@@ -262,8 +247,9 @@ fn request(text: &str) -> Result<Vec<u8>, Usage> {
 }
 
 impl LineArgs {
-    fn line_spec(&self) -> Result<LineSpec, Usage> {
-        let requests = match &self.request_file {
+    /// The requests of a line protocol, with escapes resolved.
+    fn options(&self, target: &Target) -> Result<LineOptions, Usage> {
+        let requests: Vec<Vec<u8>> = match &self.request_file {
             Some(file) => {
                 let text = String::from_utf8(read(file)?).map_err(|_| {
                     Usage(format!("{}: expected lines of UTF-8; write \\xHH", file.display()))
@@ -272,51 +258,26 @@ impl LineArgs {
             }
             None => self.request.iter().map(|text| request(text)).collect::<Result<_, _>>()?,
         };
-        Ok(LineSpec {
-            requests,
-            terminator: parse::bytes(&self.terminator)?,
-            terminators: self.terminators,
-            prefix: parse::bytes(self.expect_prefix.as_deref().unwrap_or_default())?,
-        })
-    }
-}
-
-impl DuetArgs {
-    /// The requests for the second server; by default those of the `first`.
-    fn line_spec(&self, first: &LineSpec) -> Result<LineSpec, Usage> {
-        let mut line_spec = first.clone();
-        if let Some(text) = &self.request_b {
-            line_spec.requests = vec![request(text)?];
-            line_spec.prefix.clear();
-        }
-        if let Some(terminator) = &self.terminator_b {
-            line_spec.terminator = parse::bytes(terminator)?;
-        }
-        if let Some(prefix) = &self.expect_prefix_b {
-            line_spec.prefix = parse::bytes(prefix)?;
-        }
-        Ok(line_spec)
-    }
-}
-
-impl LineSpec {
-    fn options(&self, target: &Target) -> Result<LineOptions, Usage> {
-        if self.requests.is_empty() {
+        if requests.is_empty() {
             return Err(Usage(format!(
                 "{target}: expected --request TEXT, such as --request 'INCR x\\r\\n', or \
                  --request-file FILE with a line or more"
             )));
         }
-        if self.terminator.is_empty() {
+        let terminator = parse::bytes(&self.terminator)?;
+        if terminator.is_empty() {
             return Err(Usage("expected a --terminator of a byte or more, found none".to_owned()));
         }
-        Ok(LineOptions {
-            requests: self.requests.clone(),
-            terminator: self.terminator.clone(),
-            terminators: self.terminators,
-            prefix: self.prefix.clone(),
-        })
+        let prefix = parse::bytes(self.expect_prefix.as_deref().unwrap_or_default())?;
+        Ok(LineOptions { requests, terminator, terminators: self.terminators, prefix })
     }
+}
+
+/// The arguments of one of the runs that take turns.
+#[derive(clap::Parser)]
+struct RunLine {
+    #[command(flatten)]
+    args: Args,
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 /// The shortest life of a connection.
 const RECONNECT_MIN: Duration = Duration::from_millis(1);
-/// The length of a duet's window.
-const DUET_WINDOW: Duration = Duration::from_millis(40);
+/// The length of a turn's window.
+const TURN_WINDOW: Duration = Duration::from_millis(40);
 
 impl Args {
     /// The window and options of a stress client, if requested.
@@ -22,7 +22,7 @@ impl Args {
             Some(WindowArg::Span(found)) => {
                 return Err(Usage(format!(
                     "expected packets for --window, such as 100, found the time {found:?}; a time \
-                     is for --duet"
+                     is for --turns"
                 )));
             }
         };
@@ -55,13 +55,13 @@ impl Args {
 }
 
 impl EchoArgs {
-    /// The length of a duet's window.
-    pub(super) fn duet_window(&self) -> Result<Duration, Usage> {
+    /// The length of a turn's window.
+    pub(super) fn turn_window(&self) -> Result<Duration, Usage> {
         match self.window {
-            None => Ok(DUET_WINDOW),
+            None => Ok(TURN_WINDOW),
             Some(WindowArg::Span(span)) => Ok(span),
             Some(WindowArg::Packets(found)) => Err(Usage(format!(
-                "expected a time for --window of a duet, such as 40ms, found {found}"
+                "expected a time for --window of turns, such as 40ms, found {found}"
             ))),
         }
     }

@@ -37,6 +37,15 @@ pub struct Points {
     pub mix: Option<load::Mix>,
 }
 
+impl Points {
+    /// Whether a load point is asked for that needs trials of its own: a sweep, churn, silent
+    /// connections, open arrivals, overload, or a promise.
+    pub fn is_given(&self) -> bool {
+        let curves = self.sweep.is_some() || self.churn.is_some() || self.idle.is_some();
+        curves || self.open.is_some() || self.overload.is_some() || self.promise.is_some()
+    }
+}
+
 /// Sizes and seeds.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sizes")]
@@ -45,10 +54,10 @@ pub struct Sizes {
     /// or a page [default: data/stock.txt, else a built-in one]
     #[arg(long, value_name = "FILE")]
     pub data: Option<PathBuf>,
-    /// Load before each window [default: 150ms]
+    /// Load before the first window [default: 20ms; one trial after another: 150ms]
     #[arg(long, value_parser = span, value_name = "TIME")]
     pub warmup: Option<Duration>,
-    /// Length of the window that is measured in each trial [default: 600ms]
+    /// Length of a measured window [default: 40ms; one trial after another: 600ms]
     #[arg(long, value_parser = span, value_name = "TIME")]
     pub window: Option<Duration>,
     /// Arms closer together than this are equivalent, in percent [default: 3]

@@ -5,19 +5,31 @@ use anyhow::{Context, Result, bail};
 use engines::PRESETS;
 use lab::duet::DuetTable;
 use lab::file::{ArmSpec, Many, PlanFile, PointSpec, either};
-use lab::plan::{Arm, Model, Plan, Provision};
+use lab::metric::Metric;
+use lab::plan::{Arm, Model, Plan, Provision, Turns};
 use lab::service::{CONNECTIONS, ROUND_TRIPS, Service};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tools::race::book;
 use wire::framing::Framing;
 
-/// The default number of blocks. The default race compares three engines with a fourth at two load
-/// points in two metrics: 12 comparisons, times the smallest p of ten blocks, 2 / 1024, is 0.023.
-/// With eight blocks it would be 0.094, and the race could support no claim.
+/// The default number of blocks of a race with one trial after another. Three arms beside the
+/// baseline at three load points in two metrics are 18 comparisons; times the smallest p of ten
+/// blocks, 2 / 1024, that is 0.035. With nine blocks it would be 0.07, and no claim could stand.
 const BLOCKS: u32 = 10;
+/// The most blocks of a race whose servers take turns; its time or its answer ends it earlier.
+const BLOCKS_IN_TURNS: u32 = 60;
+/// Windows on each server at each load point of a block. More blocks with fresh processes tell more
+/// than more windows: chance decides the memory layout of a process.
+const TURNS: u32 = 1;
+/// Silent connections to each server in the first blocks.
+const SILENT: u32 = 100;
+/// The time after which no block begins. The whole race takes at most 90 s.
+const BUDGET_MS: u64 = 78_000;
 /// The milliseconds of a trial outside its load: two processes start and stop.
 const AROUND_MS: u64 = 150;
+/// The open load of a full race, as a share of the capacity of the slowest arm: response times.
+const HALF: f64 = 0.5;
 /// The number of trials of a capacity search.
 const PROBES: u64 = 9;
 
@@ -28,6 +40,8 @@ const PROBES: u64 = 9;
 pub fn plan(args: &Args, exe: &Path) -> Result<Plan> {
     let what = args.what.as_str();
     let mut plan = match Service::by_name(what) {
+        // It has a protocol of its own, and no files.
+        _ if args.own.service.is_some() => from_flags(args, Service::Echo, exe)?,
         Some(service) => from_flags(args, service, exe)?,
         None if has_ending(what, "toml") => from_file(args, Path::new(what), exe)?,
         None if has_ending(what, "jsonl") && !args.framing.is_empty() => {
@@ -51,18 +65,46 @@ fn from_flags(args: &Args, service: Service, exe: &Path) -> Result<Plan> {
     let mut file = PlanFile { blocks: Some(BLOCKS), ..PlanFile::default() };
     file.arm = arms(args)?;
     if file.arm.is_empty() {
-        file.arm = service.arms().iter().map(|name| peers::by_name(name)).collect();
+        file.arm = usual_arms(service, exe)?;
     }
     framed(&mut file.arm, args, service)?;
     file.point = points(args, service);
     let names: Vec<&str> = file.arm.iter().map(|arm| arm.title()).collect();
-    file.question = Some(service.question(&either(&names)));
+    file.question = Some(match &args.own.service {
+        Some(command) => format!("Which serves `{command}` best: {}?", either(&names)),
+        None => service.question(&names),
+    });
     let mut plan = file.plan(Path::new("."), Vec::new(), |spec| resolved(service, exe, spec))?;
     for point in &mut plan.points {
         mixed(point, args, service);
     }
     plan.files = files(service, args.sizes.data.as_deref())?;
+    // Windows of a turn are too short for percentiles, and their speed is often the generator's.
+    let by_cpu = args.fail_if.iter().all(|it| it.metric() == Metric::Cpu);
+    if !args.full && !args.points.is_given() && by_cpu {
+        take_turns(&mut plan, args);
+    }
     Ok(plan)
+}
+
+/// Lets all servers of a block take turns: what a request costs and what a silent connection does.
+fn take_turns(plan: &mut Plan, args: &Args) {
+    let budget_ms = args.blocks.is_none().then_some(BUDGET_MS);
+    plan.turns = Some(Turns { windows: TURNS, silent: SILENT, budget_ms });
+    plan.metrics = vec![Metric::Cpu];
+    (plan.blocks, plan.warmup_ms, plan.window_ms) = (BLOCKS_IN_TURNS, 20, 40);
+    // Neighbouring windows suffer alike, so a disturbed block counts: it is only noisier.
+    plan.gates.attempts = 1;
+}
+
+/// All engines of ours, and a foreign server if it is installed.
+fn usual_arms(service: Service, exe: &Path) -> Result<Vec<ArmSpec>> {
+    let mut arms: Vec<ArmSpec> = PRESETS.iter().map(|preset| peers::by_name(preset.name)).collect();
+    let foreign = peers::by_name(service.foreign());
+    if peers::resolve(service, exe, &foreign)?.missing().is_none() {
+        arms.push(foreign);
+    }
+    Ok(arms)
 }
 
 /// The arm of a specification; that of an engine says where the engine comes from.
@@ -83,7 +125,7 @@ fn resolved(service: Service, exe: &Path, spec: &ArmSpec) -> Result<Arm> {
 ///
 /// # Errors
 /// There is no such engine: the message names the nearest engine or foreign server, or all.
-fn known(name: &str) -> Result<()> {
+pub(super) fn known(name: &str) -> Result<()> {
     let engines = || PRESETS.iter().map(|preset| preset.name);
     if name == "auto" || engines().any(|known| known == name) {
         return Ok(());
@@ -114,6 +156,7 @@ fn files(service: Service, data: Option<&Path>) -> Result<Vec<Provision>> {
 fn arms(args: &Args) -> Result<Vec<ArmSpec>> {
     let named = args.arms.iter().flatten().filter(|name| !name.is_empty());
     let mut arms: Vec<_> = named.map(|name| peers::by_name(name)).collect();
+    arms.extend(args.own.arms()?);
     for named in &args.arm {
         arms.push(peers::by_flag(named)?);
     }
@@ -196,13 +239,21 @@ fn points(args: &Args, service: Service) -> Vec<PointSpec> {
         found.push(PointSpec { overload: Some(Many::Some(factors.clone())), ..open.clone() });
     }
     if let Some(promise) = &args.points.promise {
-        found.push(PointSpec { promise: Some(promise.clone()), ..open });
+        found.push(PointSpec { promise: Some(promise.clone()), ..open.clone() });
     }
     if found.is_empty() {
         found = service.points();
         for point in &mut found {
             point.connections = Some(Many::One(connections));
             point.mix = None;
+        }
+        if args.full {
+            let half = Some(Many::Some(vec![HALF]));
+            found.push(PointSpec {
+                name: Some("half load".to_string()),
+                rate: half,
+                ..open.clone()
+            });
         }
     }
     found
@@ -329,7 +380,11 @@ fn adjust(args: &Args, plan: &mut Plan) -> Result<()> {
     if let Some(blocks) = args.blocks {
         plan.blocks = blocks;
     } else if let Some(budget) = args.budget {
-        plan.blocks = blocks_within(plan, budget)?;
+        let blocks = blocks_within(plan, budget)?;
+        match &mut plan.turns {
+            Some(turns) => turns.budget_ms = Some(budget.as_millis() as u64),
+            None => plan.blocks = blocks,
+        }
     }
     plan.label = Plan::label_for(plan.blocks).to_string();
     Ok(())
@@ -337,7 +392,7 @@ fn adjust(args: &Args, plan: &mut Plan) -> Result<()> {
 
 /// Blocks that fit into a time.
 fn blocks_within(plan: &Plan, budget: Duration) -> Result<u32> {
-    let block_ms = (expected_ms(plan) / u64::from(plan.blocks.max(1))).max(1);
+    let block_ms = block_ms(plan).max(1);
     let blocks = (budget.as_millis() as u64 / block_ms).min(1_000) as u32;
     if blocks == 0 {
         bail!(
@@ -351,18 +406,26 @@ fn blocks_within(plan: &Plan, budget: Duration) -> Result<u32> {
 
 /// The duration of a plan without repetitions, milliseconds.
 pub fn expected_ms(plan: &Plan) -> u64 {
+    let all_ms = u64::from(plan.blocks) * block_ms(plan);
+    let budget_ms = plan.turns.and_then(|turns| turns.budget_ms);
+    budget_ms.map_or(all_ms, |most| all_ms.min(most + block_ms(plan)))
+}
+
+/// The duration of one block.
+fn block_ms(plan: &Plan) -> u64 {
     let arms = plan.entrants().len() as u64;
     let points = plan.points.iter().map(|point| {
         let (warmup_ms, window_ms) = plan.spans(point);
         let trial_ms = warmup_ms + window_ms + AROUND_MS;
-        match point.model {
-            Model::Closed | Model::Open { .. } => trial_ms,
+        match (plan.turns, point.model) {
+            (Some(turns), _) => warmup_ms + u64::from(turns.windows) * window_ms + AROUND_MS / 4,
+            (None, Model::Closed | Model::Open { .. }) => trial_ms,
             // Before, during, and some probes after it.
-            Model::Overload { .. } => trial_ms + window_ms + 8 * AROUND_MS,
-            Model::Capacity { .. } => PROBES * trial_ms,
+            (None, Model::Overload { .. }) => trial_ms + window_ms + 8 * AROUND_MS,
+            (None, Model::Capacity { .. }) => PROBES * trial_ms,
         }
     });
-    u64::from(plan.blocks) * arms * points.sum::<u64>()
+    arms * points.sum::<u64>()
 }
 
 #[cfg(test)]
@@ -391,15 +454,29 @@ mod tests {
     }
 
     #[test]
-    fn the_default_race_can_resolve_clear_differences() {
-        let (stock, web) = (planned(&[]), planned(&["web"]));
-        assert_eq!((stock.family(), stock.blocks, stock.label.as_str()), (12, 10, "claim"));
+    fn the_default_race_asks_every_engine_what_a_request_costs() {
+        let stock = planned(&[]);
+        let names: Vec<&str> = stock.arms.iter().map(|arm| arm.name.as_str()).collect();
+        assert!(PRESETS.iter().all(|preset| names.contains(&preset.name)), "{names:?}");
+        assert!(stock.turns.is_some_and(|turns| turns.budget_ms.is_some() && turns.silent > 0));
+        assert_eq!((stock.metrics.as_slice(), stock.hopeless()), (&[Metric::Cpu][..], None));
+        assert!(expected_ms(&stock) < 90_000, "{}", expected_ms(&stock));
+        let counted = planned(&["--blocks", "8"]).turns.expect("servers take turns");
+        assert_eq!(counted.budget_ms, None);
+        let hurried = planned(&["--budget", "20s"]).turns.expect("servers take turns");
+        assert_eq!(hurried.budget_ms, Some(20_000));
+    }
+
+    #[test]
+    fn a_full_race_can_resolve_clear_differences() {
+        let some = ["--full", "--arms", "iterative,epoll,prefork,uring"];
+        let stock = planned(&some);
+        assert_eq!((stock.turns, stock.blocks, stock.label.as_str()), (None, 10, "claim"));
         assert!(p_least(stock.blocks) * stock.family() as f64 <= 0.05);
         assert!(stock.blocks >= blocks_for_family(stock.family()));
-        assert_eq!((stock.hopeless(), web.hopeless()), (None, None));
-        assert_eq!(
-            planned(&["--blocks", "6"]).hopeless().map(|it| it.contains("9 blocks")),
-            Some(true)
-        );
+        assert_eq!(stock.hopeless(), None);
+        assert!(stock.points.iter().any(|point| point.is_open()));
+        let few = planned(&[&some[..], &["--blocks", "6"]].concat());
+        assert!(few.hopeless().is_some_and(|it| it.contains("blocks on")));
     }
 }

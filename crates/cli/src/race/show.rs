@@ -43,6 +43,15 @@ pub fn conclude(run: &Run, page: Option<&Path>, json: bool) -> Result<Shown> {
 
 fn print(plan: &Plan, run: &Run, summary: &Summary) {
     let colour = tools::screen::has_colours();
+    if let Some(answer) = &summary.answer {
+        println!("{}\n\n{}\n", summary.sentence, plan.question);
+        println!("{}", terminal::answer(summary, answer, &plan.baseline, colour));
+        println!("{} blocks · plan {} · seed {}", run.blocks(), run.manifest.plan_hash, plan.seed);
+        if !run.census.is_empty() {
+            println!("\n{}", terminal::further(run, summary, colour).trim_end());
+        }
+        return;
+    }
     println!("{}", plan.question);
     println!("{} · plan {} · seed {}\n", plan.label, run.manifest.plan_hash, plan.seed);
     println!("{}\n", terminal::tables(summary, &plan.baseline, colour).trim_end());

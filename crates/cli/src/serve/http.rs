@@ -11,7 +11,10 @@ use engines::{Assets, Container, Handover, Refused, Renew, Shape, WORKERS_MAX, s
 use memory::Region;
 use seam::Service;
 use services::tls::Tls;
-use services::web::{ErrorPage, Format, Journal, MediaType, Options, Web, media_type};
+use services::web::{
+    ErrorPage, FIELDS_MAX, FieldRule, Format, Journal, LifetimeRule, MediaType, Options, Origin,
+    Redirect, Rules, Trusted, Web, media_type,
+};
 
 use server::{ServerArgs, ServiceInstance};
 use tools::serve::access_log::AccessLog;
@@ -59,13 +62,63 @@ pub struct Args {
     /// The format of the access log: common, combined, json
     #[arg(long, default_value_t, value_name = "FORMAT")]
     log_format: Format,
+    /// Log the client that proxies of this address, network or `unix` name in X-Forwarded-For; may
+    /// be repeated
+    #[arg(long, value_name = "NETWORK", requires = "access_log")]
+    trust: Vec<Trusted>,
     #[command(flatten)]
     proof: CertificateArgs,
     /// The page for a status of 400 or more, as 404=FILE; may be repeated
     #[arg(long, value_name = "STATUS=FILE")]
     error_page: Vec<PageFlag>,
     #[command(flatten)]
+    rules: RuleArgs,
+    #[command(flatten)]
     server: ServerArgs,
+}
+
+/// Additions to replies.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Replies")]
+struct RuleArgs {
+    /// A field of every reply, or with `/PREFIX NAME: VALUE` of those below a path; may be repeated
+    #[arg(long, value_name = "NAME: VALUE")]
+    header: Vec<FieldRule>,
+    /// Cache-Control of files: *.EXT=VALUE by the end of their name, /PREFIX=VALUE by their path;
+    /// may be repeated, the first that matches counts
+    #[arg(long, value_name = "PATTERN=VALUE")]
+    cache_control: Vec<LifetimeRule>,
+    /// Let scripts of this origin read replies, or those of all with * (CORS); may be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    cors: Vec<Origin>,
+    /// Redirect a path, or with /* at the end all below it; 301, or `308 FROM=TO`; may be repeated
+    #[arg(long, value_name = "FROM=TO")]
+    redirect: Vec<Redirect>,
+    /// Compress text files of 1 KiB to 8 MiB with brotli or gzip for clients that accept it
+    #[arg(long)]
+    compress: bool,
+    /// The memory in which each process keeps files that it has compressed, in bytes
+    #[arg(long, default_value_t = 32 << 20, value_name = "BYTES", requires = "compress")]
+    compress_max: usize,
+    /// The file that is served for a path without a file, such as /index.html
+    #[arg(long, value_name = "PATH")]
+    fallback: Option<String>,
+}
+
+impl RuleArgs {
+    fn rules(&self) -> Result<Rules, Refused> {
+        if self.header.len() > FIELDS_MAX {
+            let count = self.header.len();
+            return Err(Refused(format!("expected at most {FIELDS_MAX} --header, found {count}")));
+        }
+        Ok(Rules {
+            fields: self.header.clone(),
+            lifetimes: self.cache_control.clone(),
+            origins: self.cors.clone(),
+            redirects: self.redirect.clone(),
+            fallback: self.fallback.clone(),
+        })
+    }
 }
 
 /// The value of `--error-page`.
@@ -147,9 +200,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
         body_grace: if args.body_rate == 0 { Duration::MAX } else { args.body_grace },
         body_rate: args.body_rate,
         record: args.access_log.as_ref().map(|_| args.log_format),
+        trusted: args.trust.clone(),
         wall: wall_clock(),
         media_types: args.media_type.clone(),
         error_pages: pages.collect::<Result<_>>()?,
+        compress_max: if args.rules.compress { args.rules.compress_max } else { 0 },
+        rules: args.rules.rules()?,
         ..Options::default()
     };
     let mut log = AccessLog::open(args.access_log)?;

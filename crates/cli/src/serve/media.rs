@@ -236,7 +236,7 @@ fn choices(args: &Args) -> Options {
 
 /// The sockets of datagrams: the predecessor's, if there was one.
 fn sockets(args: &Args, passed: Vec<OwnedFd>) -> Result<StreamSockets> {
-    let host = args.server.host;
+    let host = args.server.ip()?;
     let opened = match <[OwnedFd; 2]>::try_from(passed) {
         Ok([rtp, rtcp]) => StreamSockets::adopt(rtp, rtcp),
         Err(_) => StreamSockets::bind(host, args.rtp_port),
@@ -251,7 +251,7 @@ fn sockets(args: &Args, passed: Vec<OwnedFd>) -> Result<StreamSockets> {
 
 /// The error of a group of another family than the server's own address.
 fn ungrouped(args: &Args) -> Option<String> {
-    let (host, GroupFlag(first)) = (args.server.host, args.group?);
+    let (host, GroupFlag(first)) = (args.server.ip().ok()?, args.group?);
     let fits = first.is_ipv4() == host.is_ipv4();
     (!fits).then(|| format!("expected a group that {host} can send to, found {}", first.ip()))
 }

@@ -28,7 +28,7 @@ pub struct Args {
     /// built-in stocks, which are not saved]
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// How replies end: line, fixed:8192 (what the course's clients read), eof
+    /// How replies end: line, fixed:8192 (what the course's clients read), eof, length
     #[arg(long, default_value = "line")]
     framing: Framing,
     /// The index that finds a stock by its ID: hash, level-order (the course's tree, scanned), bst,

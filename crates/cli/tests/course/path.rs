@@ -110,6 +110,14 @@ fn scenarios_are_checked_and_a_wrong_length_is_found_out() {
     let other = folder.file("other.scen", scen.replace("80", "81")).display().to_string();
     let err = path(&["check", "--scen", &other, "--map", &map]).err;
     assert!(err.contains("expected a map of 81 by 40"), "{err}");
+    let pond = folder.file("pond.map", "type octile\nheight 1\nwidth 3\nmap\n.SW\n");
+    let pond = pond.display().to_string();
+    let row = |from: u8, to: u8| format!("version 1\n0\tpond.map\t3\t1\t{from}\t0\t{to}\t0\t1\n");
+    for (scen, code, says) in [(row(0, 1), 0, ""), (row(2, 2), 1, "found water (`W`) at 2,0")] {
+        let scen = folder.file("pond.scen", scen).display().to_string();
+        let Ended { code: found, err, .. } = path(&["check", "--scen", &scen, "--map", &pond]);
+        assert!(found == Some(code) && err.contains(says), "{found:?}: {err}");
+    }
 }
 
 /// Sends bytes to the editor in pieces of `piece` and reads until it closes.

@@ -15,7 +15,7 @@ fn client(server: &Server, args: &[&str], input: &str) -> Ended {
 
 #[test]
 fn every_framing_is_told_from_the_first_reply() {
-    for framing in ["line", "fixed:8192", "eof", "fixed:512"] {
+    for framing in ["line", "fixed:8192", "eof", "length", "fixed:512"] {
         let server = Server::open(BOOK, &["--framing", framing]);
         let expected = format!("{BOOK}[buy] success\nNot enough left stocks\n{BOOK}");
         let asked = "show\nbuy 1 7\n\nbuy 1 1\n";

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use lab::duet::Findings;
-use testkit::{Ended, has_uring, run};
+use sys::signal::Signal;
+use testkit::{Ended, PATIENCE, Process, has_uring, run};
 
 use crate::{BINARY, Room};
 
@@ -31,6 +32,20 @@ fn silent_connections_are_weighed_beside_busy_ones() {
     // A page for each connection would mean a buffer for each.
     assert!(pairing.b_idle_bytes.expect("they were weighed").middle < 4096.0, "{silence:?}");
     assert_eq!(pairing.a_idle_bytes, None);
+}
+
+#[test]
+fn a_stopped_duet_shows_what_is_known() {
+    let room = Room::shared();
+    let serve = format!("{BINARY} serve stock --port 0 --data {{dir}}/stock.txt --engine");
+    let arms = ["epoll", "poll"].map(|engine| format!("{engine}={serve} {engine}"));
+    let words = ["duet", "--arm", &arms[0], "--arm", &arms[1], "--windows", "5", "--pairs", "99"];
+    let mut duet = Process::start(&mut room.command(&words));
+    duet.says("pair 1");
+    duet.signal(Signal::INT);
+    let stopped = duet.end(PATIENCE);
+    assert_eq!(stopped.code, Some(130), "{}", stopped.err);
+    assert!(stopped.out.contains("epoll / poll"), "{}", stopped.out);
 }
 
 #[test]

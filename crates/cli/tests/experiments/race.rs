@@ -17,7 +17,8 @@ const SMALL: [&str; 8] =
 fn a_race_writes_its_report_and_an_arm_that_is_refused_has_its_row() {
     let room = Room::shared();
     let steam = ["--arm", "steam=@epoll --framing fixed:10"];
-    let words = [&["race", "stock", "--arms", "iterative,epoll"], &steam[..], &SMALL[..]].concat();
+    let arms = ["race", "stock", "--full", "--arms", "iterative,epoll"];
+    let words = [&arms[..], &steam[..], &SMALL[..]].concat();
     let output = room.run(&words);
     let Ended { out: said, err: told, .. } = output.success();
     for want in ["depth 1", "depth 4", "iterative", "(twin)", "steam: not measured: ", "fixed:10"] {
@@ -38,6 +39,21 @@ fn a_race_writes_its_report_and_an_arm_that_is_refused_has_its_row() {
 }
 
 #[test]
+fn a_service_of_ones_own_is_raced_on_its_engines() {
+    let room = Room::shared();
+    let service = format!("{BINARY} serve stock");
+    let own = ["race", "--service", &service, "--target", "line://{address}"];
+    let own = [&own[..], &["--request", "sell 1 1", "--engines", "epoll,thread"]].concat();
+    let output = room.run(&[&own[..], &["--load", "--expect-prefix ["], &SMALL[..]].concat());
+    let said = output.success().out;
+    for want in ["serve stock` best: epoll or thread?", "depth 4", "thread  "] {
+        assert!(said.contains(want), "expected `{want}` in\n{said}");
+    }
+    let wrong = room.run(&[&own[..], &["--engines", "epol"]].concat());
+    assert!(wrong.code == Some(2) && wrong.err.contains("did you mean epoll?"), "{wrong:?}");
+}
+
+#[test]
 fn a_second_race_is_appended_and_json_is_one_document() {
     let room = Room::shared();
     let words =
@@ -52,6 +68,36 @@ fn a_second_race_is_appended_and_json_is_one_document() {
     let runs = lab::record::read(&room.path().join("kept/report.jsonl")).expect("the raw data");
     assert_eq!(runs.len(), 2);
     assert_eq!(runs[0].manifest.plan_hash, runs[1].manifest.plan_hash);
+}
+
+#[test]
+fn servers_in_turn_are_answered_in_one_sentence() {
+    let room = Room::shared();
+    let words = ["race", "--arms", "epoll,select,iterative", "--blocks", "6", "--depths", "1,16"];
+    let size = ["--window", "20ms", "--warmup", "5ms"];
+    let Ended { out: said, err: told, .. } = room.run(&[&words[..], &size[..]].concat()).success();
+    let first = said.lines().next().unwrap_or_default();
+    assert!(first.contains("epoll") && first.ends_with('.'), "{said}\n{told}");
+    for line in said.lines().skip(1) {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let run = lab::record::read(&room.path().join("report.jsonl")).expect("the raw data").remove(0);
+    assert_eq!(run.trials.len(), 6 * 2 * 4, "three arms and a twin at two depths");
+    let answer = lab::verdict::analyse(&run).answer.expect("servers took turns");
+    for cost in &answer.costs {
+        assert_eq!(cost.ranks.len(), 3, "{cost:?}");
+        assert!(cost.ranks.windows(2).all(|it| it[0].over_baseline.0 <= it[1].over_baseline.0));
+    }
+    let room_of = |arm: &str| answer.rooms.iter().find(|it| it.arm == arm).expect("it has a row");
+    assert_eq!((room_of("epoll").answered, room_of("epoll").wanted), (100.0, 100));
+    // One client at a time: the first silent one keeps the server.
+    assert!(room_of("iterative").answered <= 1.0, "{:?}", answer.rooms);
+    for trial in &run.trials {
+        let load = trial.result().unwrap_or_else(|| panic!("{:?}", trial.ending));
+        assert!(load.checked().is_some_and(|check| check.ok) && trial.exit_clean, "{trial:?}");
+    }
+    let page = std::fs::read_to_string(room.path().join("report.html")).expect("the report");
+    assert!(page.contains("What a request costs"));
 }
 
 /// Answers `success` to every order and always shows the same book.
@@ -314,7 +360,7 @@ fn plans_that_make_no_sense_are_usage_errors() {
         assert_eq!(output.code, Some(2), "{words:?}: {told}");
         assert!(told.contains(want), "{words:?}: {told}");
     }
-    check(&["race", "--vs", "steam"], "expected the baseline to be one of iterative, epoll");
+    check(&["race", "--vs", "steam"], "expected the baseline to be one of iterative, fork");
     check(&["race", "--blocks", "0"], "expected 1 block or more");
     check(&["race", "--arm", "nothing"], "expected NAME=COMMAND");
     check(&["race", "nowhere"], "expected stock, web, echo, a plan (FILE.toml)");

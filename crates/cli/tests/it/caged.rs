@@ -22,7 +22,7 @@ fn serve<'a>(arm: &'a Arm, folder: &Folder) -> Plan<'a> {
     let plan = arm.stock(&folder.file("stock.txt", book(STOCKS, 1_000_000)));
     let plan = plan.with(&["--write-stall", "60s"]);
     // One for each core would be too many on a large machine.
-    if arm.workers.is_none() && arm.is_uring { plan.workers(2) } else { plan }
+    if arm.workers.is_none() && arm.is_uring() { plan.workers(2) } else { plan }
 }
 
 /// Connects the crowd, serves other clients beside it, then disconnects it.

@@ -70,7 +70,7 @@ macro_rules! every {
             vanished: who_vanished_is_asked_for, replies_to_who_vanished;
             drained: a_restart_loses_no_request, a_hand_over_loses_no_request;
             handover: no_request_fails, who_is_inside_stays;
-            web: the_same_answers, no_line_of_the_log_is_lost;
+            web: the_same_answers, no_line_of_the_log_is_lost, a_socket_in_the_file_system;
             status: counts_agree_with_what_was_served;
             echo: batches_cut_at_every_byte, a_wrong_length_is_counted;
         }
@@ -87,13 +87,15 @@ macro_rules! waits {
             stock: course_clients, an_overlong_line, a_big_book;
             budget: a_pause_is_no_end, a_shortage_costs_the_silent;
             slow: a_reader_that_never_reads, a_slow_reader_gets_every_byte,
-                who_takes_too_little_is_cut_off, the_idle_are_sent_home;
+                who_takes_too_little_is_cut_off, the_idle_are_sent_home,
+                a_request_that_never_ends;
             term: a_deaf_client_is_cut_when_forced;
             save: saved_at_intervals, never_torn, a_full_disk, a_read_only_directory,
                 foreign_books;
             vanished: who_vanished_is_idle;
             words: verbose, silent_by_default, timer;
-            web: cut_at_every_byte, a_great_file_to_a_slow_reader, the_slow_are_told, sealed;
+            web: cut_at_every_byte, a_great_file_to_a_slow_reader, the_slow_are_told, sealed, rules,
+                compressed;
         }
     };
 }

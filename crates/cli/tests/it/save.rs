@@ -137,6 +137,7 @@ fn check_unsaved(server: Server, data: &Path, reason: &str) {
     server.signal(Signal::TERM);
     let Ended { code, err: stderr, .. } = server.ended(PATIENCE);
     assert_eq!(code, Some(1), "{stderr}");
+    assert_eq!(stderr.matches("until this is mended").count(), 1, "{stderr}");
     assert_eq!(fs::read(data).expect("the file"), before);
 }
 
@@ -289,7 +290,8 @@ fn what_cannot_be_merged_is_refused_aloud_and_nothing_is_lost() {
         server.says(reason);
         check_file(&folder.path().join("stock.txt.served"), PATIENCE, "1 7 100\n2 20 200\n");
         server.signal(Signal::TERM);
-        assert_eq!(server.ended(PATIENCE).code, Some(1));
+        let Ended { code, err, .. } = server.ended(PATIENCE);
+        assert_eq!((code, err.matches("cannot save").count()), (Some(1), 1), "{err}");
         assert_eq!(fs::read_to_string(&data).expect("the file"), edit);
     }
 }

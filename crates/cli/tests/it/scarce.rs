@@ -159,7 +159,7 @@ pub fn the_limit_holds_for_all_workers(arm: &Arm) {
     const LIMIT: usize = 7;
     let folder = Folder::new();
     let mut plan = serve(arm, &folder).with(&["--max-connections", &LIMIT.to_string()]);
-    if arm.is_uring {
+    if arm.is_uring() {
         // One for each core would be too many on a large machine.
         plan = plan.workers(2);
     }

@@ -169,3 +169,25 @@ pub fn the_idle_are_sent_home(arm: &Arm) {
     let waited = begin.elapsed();
     assert!((ms(400)..Duration::from_secs(5)).contains(&waited), "sent home after {waited:?}");
 }
+
+/// A client that never completes its request is disconnected although its bytes trickle; one that
+/// sends each request in two pieces stays.
+pub fn a_request_that_never_ends(arm: &Arm) {
+    let folder = Folder::new();
+    let data = folder.file("stock.txt", book(3, 100));
+    let server = arm.stock(&data).with(&["--request-time", "1s"]).start();
+    let mut slow = server.client();
+    for _ in 0..4 {
+        slow.send("bu");
+        std::thread::sleep(ms(400));
+        slow.send("y 1 1\n");
+        assert_eq!(slow.line(), "[buy] success");
+    }
+    let begin = Instant::now();
+    slow.send("bu");
+    std::thread::sleep(ms(600));
+    slow.send("y 1");
+    assert_eq!(slow.rest(), b"");
+    let waited = begin.elapsed();
+    assert!((ms(900)..Duration::from_secs(5)).contains(&waited), "cut off after {waited:?}");
+}

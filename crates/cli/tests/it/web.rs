@@ -1,6 +1,9 @@
 //! The web server sends the same bytes on every engine.
 
 use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::Command;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -201,6 +204,103 @@ pub fn the_same_answers(arm: &Arm) {
         client.send(get("/new.txt", ""));
         assert_eq!(body(&mut client), text.as_bytes());
     }
+    drop(client);
+    server.stop();
+}
+
+/// curl unpacks to the same bytes what was compressed on the fly, before and after a change of the
+/// file.
+pub fn compressed(arm: &Arm) {
+    let folder = Folder::new();
+    let root = site(&folder);
+    let server = Plan::new(arm, "http").with(&[root.as_str(), "--compress"]).start();
+    let url = format!("http://{}/page.html", server.address);
+    for round in 0..2 {
+        let page: String = (0..30_000 + round).map(|number| format!("<p>{number}\n")).collect();
+        folder.file("site/page.html", &page);
+        for coding in ["gzip", "br", "gzip", "br"] {
+            let accept = format!("Accept-Encoding: {coding}");
+            let mut curl = Command::new("curl");
+            curl.args(["-sS", "--http1.1", "--max-time", "20", "-D", "-", "--compressed"]);
+            let Ok(output) = curl.args(["-H", &accept, &url]).output() else {
+                skip("curl");
+                return;
+            };
+            let heard = String::from_utf8_lossy(&output.stdout);
+            let (head, body) = heard.split_once("\r\n\r\n").expect("a head");
+            assert!(head.contains(&format!("\r\nContent-Encoding: {coding}")), "{head}");
+            assert!(body == page, "{coding}: {} bytes, expected {}", body.len(), page.len());
+        }
+    }
+    server.stop();
+}
+
+/// A socket in the file system: a dead one is replaced, a living one is not, and it is gone at the
+/// end. Its clients have no address but the one that a trusted proxy gives them.
+pub fn a_socket_in_the_file_system(arm: &Arm) {
+    let folder = Folder::new();
+    let root = site(&folder);
+    let log = folder.path().join("log").to_str().expect("text").to_owned();
+    let path = folder.path().join("socket");
+    drop(UnixListener::bind(&path).expect("a name"));
+    let host = format!("unix:{}", path.display());
+    let place = ["--host", &host, "--socket-mode", "640"];
+    let more = [root.as_str(), "--access-log", &log, "--trust", "unix"];
+    let plan = || Plan::new(arm, "http").with(&place).with(&more);
+    let (server, ready) = plan().announce();
+    assert_eq!(ready["listening"], host.as_str());
+    let mode = std::fs::metadata(&path).expect("the socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+    let ended = plan().fail();
+    assert!(ended.err.contains("another server listens there"), "{}", ended.err);
+    for _ in 0..3 {
+        let mut client = UnixStream::connect(&path).expect("a server");
+        client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let request = get("/a.txt", "Connection: close\r\nX-Forwarded-For: 192.0.2.7\r\n");
+        client.write_all(request.as_bytes()).expect("it listens");
+        let mut heard = Vec::new();
+        client.read_to_end(&mut heard).expect("a reply");
+        assert!(heard.ends_with(b"\r\n\r\n0123456789"), "{}", undated(&heard));
+    }
+    server.stop();
+    assert!(!path.exists(), "the socket is removed");
+    let log = std::fs::read_to_string(log).expect("the log");
+    assert_eq!(log.lines().filter(|line| line.starts_with("192.0.2.7 - ")).count(), 3, "{log}");
+}
+
+/// The operator's rules: fields, lifetimes, origins, a redirection, a fallback, from flags and a
+/// file; and an address by its name.
+pub fn rules(arm: &Arm) {
+    let folder = Folder::new();
+    let root = site(&folder);
+    let text = "header = ['X-One: 1', '/d X-Two: 2']\nredirect = ['308 /old/*=/d/*']\n";
+    let config = folder.file("rules.toml", text);
+    let flags = ["--cors", "*", "--cache-control", "*.txt=no-cache", "--fallback", "/a.txt"];
+    let config = ["--config", config.to_str().expect("text"), "--host", "localhost"];
+    let plan = Plan::new(arm, "http").with(&[root.as_str()]).with(&flags).with(&config);
+    let server = plan.start();
+    let mut client = server.client();
+    let asks = "Origin: http://b\r\nAccess-Control-Request-Method: GET\r\n";
+    let preflight = format!("OPTIONS /d/ HTTP/1.1\r\nHost: a\r\n{asks}Connection: close\r\n\r\n");
+    client.send(get("/old/x?y", "") + &get("/no/such/file", "") + &preflight);
+    let star = "Access-Control-Allow-Origin: *\r\n";
+    let exposed = format!("{star}Access-Control-Expose-Headers: *\r\n");
+    let moved = "308 Permanent Redirect";
+    let place = format!("{PLAIN}Location: /d/x?y\r\n");
+    let why = format!("{moved}\nthe page has another address\n");
+    let own = |fields: &str| format!("{fields}X-One: 1\r\n{exposed}");
+    let cached = file("a", &format!("Cache-Control: no-cache\r\n{RANGES}{PLAIN}"));
+    let wanted = [
+        answer(moved, &own(&place), &why),
+        answer("200 OK", &own(&cached), "0123456789"),
+        format!(
+            "HTTP/1.1 204 No Content\r\nServer: roundhouse\r\nAllow: GET, HEAD, OPTIONS\r\n\
+             Access-Control-Allow-Methods: GET, HEAD, OPTIONS\r\n\
+             Access-Control-Allow-Headers: *\r\nAccess-Control-Max-Age: 7200\r\nX-One: 1\r\n\
+             X-Two: 2\r\n{star}Connection: close\r\n\r\n"
+        ),
+    ];
+    assert_eq!(undated(&client.rest()), wanted.concat());
     drop(client);
     server.stop();
 }

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use memory::{Doing, Phase, Refusal, Slot, SlotState};
 use seam::Service;
-use sys::socket;
 
-use super::{Arrival, Listeners, Means};
+use super::{Arrival, Listeners, Means, accept};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::parts::admission::{Admission, Attempt};
@@ -31,7 +30,7 @@ pub fn serve<S: Service>(
         context.turn(now);
         context.rest(Doing::Waiting);
         let Some(chosen) = acceptor.choose().map_err(Fault::Wait)? else { continue };
-        match admission.sort(socket::accept(context.listener, false), now, context.slot()) {
+        match admission.sort(accept(context.listener, false), now, context.slot()) {
             Attempt::Taken(arrival) => {
                 acceptor.deliver(chosen, arrival);
                 accepted += 1;

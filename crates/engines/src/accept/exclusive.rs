@@ -8,9 +8,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use sys::ready::Interest;
-use sys::socket;
 
-use super::{AcceptSource, Arrival};
+use super::{AcceptSource, Arrival, accept};
 
 /// Connections after which a loop registers again.
 const RENEW_AFTER: u32 = 16;
@@ -31,6 +30,6 @@ impl AcceptSource for Listener<'_> {
     }
 
     fn take(&self, wait: bool) -> io::Result<Arrival> {
-        socket::accept(self.0, !wait)
+        accept(self.0, !wait)
     }
 }

@@ -7,10 +7,10 @@
 //! queue.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use memory::{Buffer, Slot, SlotState};
+use seam::Peer;
 use sys::eventfd::EventFd;
 
 use super::{AcceptSource, Arrival};
@@ -72,7 +72,7 @@ impl Lanes {
     }
 
     /// Hands a connection to the chosen worker.
-    pub fn deliver(&self, chosen: usize, fd: OwnedFd, peer: SocketAddr) -> io::Result<()> {
+    pub fn deliver(&self, chosen: usize, fd: OwnedFd, peer: Peer) -> io::Result<()> {
         let lane = &self.lanes[chosen];
         if lane.buffer.try_put((fd, peer)).is_err() {
             return Err(io::ErrorKind::WouldBlock.into());

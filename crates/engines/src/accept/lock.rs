@@ -8,10 +8,9 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use memory::{Board, Lock, Padded, Region};
-use seam::{BadSeed, Share, WorkerId};
-use sys::socket;
+use seam::{Share, WorkerId};
 
-use super::{AcceptSource, Arrival};
+use super::{AcceptSource, Arrival, accept};
 use crate::shape::Shape;
 
 /// The lock in memory that all workers share.
@@ -22,11 +21,7 @@ pub struct Shared(Region<Turnstile>);
 struct Turnstile(Padded<Lock>);
 
 // SAFETY: one word of atomics, for which zero is a value; no pointer, no destructor.
-unsafe impl Share for Turnstile {
-    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
-        Ok(())
-    }
-}
+unsafe impl Share for Turnstile {}
 
 impl Shared {
     pub fn new(shape: &Shape) -> io::Result<Shared> {
@@ -67,6 +62,6 @@ impl AcceptSource for Listener<'_> {
             // The server began to leave while we waited for the lock.
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        socket::accept(self.listener, !wait)
+        accept(self.listener, !wait)
     }
 }

@@ -7,11 +7,11 @@
 //! does no harm. The successor of a dead worker takes the connections left in its channel.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use memory::{Slot, SlotState};
+use seam::Peer;
 use sys::pass;
 use sys::poll::{PollFd, poll};
 use sys::socket;
@@ -23,6 +23,8 @@ use crate::shape::Shape;
 
 /// Room for the address of a peer as text; the longest has 58 bytes (IPv6 with scope and port).
 const WORDS: usize = 64;
+/// The text of a peer without an address.
+const LOCAL: &str = "local";
 
 /// The channels of all workers.
 pub struct Channels {
@@ -70,8 +72,12 @@ impl Channels {
     ///
     /// # Errors
     /// `WouldBlock` if its channel is full.
-    pub fn deliver(&self, chosen: usize, fd: &OwnedFd, peer: SocketAddr) -> io::Result<()> {
-        pass::send(&self.pairs[chosen].0, fd.as_fd(), peer.to_string().as_bytes())
+    pub fn deliver(&self, chosen: usize, fd: &OwnedFd, peer: Peer) -> io::Result<()> {
+        let words = match peer {
+            Peer::Net(address) => address.to_string(),
+            Peer::Local => LOCAL.to_owned(),
+        };
+        pass::send(&self.pairs[chosen].0, fd.as_fd(), words.as_bytes())
     }
 
     /// Takes the bytes by which the worker reported ends of connections.
@@ -108,7 +114,10 @@ impl AcceptSource for Channel<'_> {
         let passed = pass::receive(self.fd, wait, &mut words)?;
         let (fd, len) = passed.ok_or(io::ErrorKind::WouldBlock)?;
         let text = std::str::from_utf8(&words[..len]).ok();
-        let peer = text.and_then(|text| text.parse().ok());
+        let peer = text.and_then(|text| match text {
+            LOCAL => Some(Peer::Local),
+            text => text.parse().ok().map(Peer::Net),
+        });
         Ok((fd, peer.ok_or(io::ErrorKind::InvalidData)?))
     }
 

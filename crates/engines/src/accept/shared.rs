@@ -7,9 +7,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use sys::socket;
-
-use super::{AcceptSource, Arrival};
+use super::{AcceptSource, Arrival, accept};
 
 pub struct Listener<'h>(pub BorrowedFd<'h>);
 
@@ -20,6 +18,6 @@ impl AcceptSource for Listener<'_> {
 
     fn take(&self, wait: bool) -> io::Result<Arrival> {
         // The listener blocks, up to its timeout, exactly where workers wait in it.
-        socket::accept(self.0, !wait)
+        accept(self.0, !wait)
     }
 }

@@ -5,16 +5,18 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+use crate::address::SocketFile;
 
 /// The administration's listening socket.
 #[derive(Debug)]
 pub struct Door {
     listener: Listener,
-    /// A socket in the file system: its path, device and inode. It is removed at the end.
-    file: Option<(PathBuf, u64, u64)>,
+    /// A socket in the file system. It is removed at the end.
+    file: Option<SocketFile>,
 }
 
 #[derive(Debug)]
@@ -51,11 +53,10 @@ impl Door {
         let listener = UnixListener::bind(&fresh)?;
         let done = fs::set_permissions(&fresh, fs::Permissions::from_mode(0o600))
             .and_then(|()| fs::rename(&fresh, path))
-            .and_then(|()| fs::symlink_metadata(path));
-        let about = done.inspect_err(|_| drop(fs::remove_file(&fresh)))?;
+            .and_then(|()| SocketFile::of(path));
+        let file = done.inspect_err(|_| drop(fs::remove_file(&fresh)))?;
         listener.set_nonblocking(true)?;
-        let file = Some((path.to_owned(), about.dev(), about.ino()));
-        Ok(Door { listener: Listener::Unix(listener), file })
+        Ok(Door { listener: Listener::Unix(listener), file: Some(file) })
     }
 
     /// A socket at a TCP address; port 0 picks one.
@@ -78,7 +79,7 @@ impl Door {
 
     /// The path of a socket in the file system.
     pub fn path(&self) -> Option<&Path> {
-        self.file.as_ref().map(|(path, _, _)| path.as_path())
+        self.file.as_ref().map(|file| file.path.as_path())
     }
 
     pub(super) fn accept(&self) -> io::Result<Stream> {
@@ -92,20 +93,13 @@ impl Door {
         }?;
         Ok(stream)
     }
-
-    /// Removes the file, unless a successor has replaced it.
-    fn remove(&self) {
-        let Some((path, dev, ino)) = &self.file else { return };
-        let is_ours = |about: fs::Metadata| (about.dev(), about.ino()) == (*dev, *ino);
-        if fs::symlink_metadata(path).is_ok_and(is_ours) {
-            let _ = fs::remove_file(path);
-        }
-    }
 }
 
 impl Drop for Door {
     fn drop(&mut self) {
-        self.remove();
+        if let Some(file) = &self.file {
+            file.remove();
+        }
     }
 }
 

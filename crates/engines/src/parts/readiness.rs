@@ -289,7 +289,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         }
     }
 
-    fn admit(&mut self, fd: OwnedFd, peer: core::net::SocketAddr) {
+    fn admit(&mut self, fd: OwnedFd, peer: Peer) {
         let interest = if self.poller.is_edge() {
             Interest { read: true, write: true, edge: true, rdhup: true, ..Interest::NONE }
         } else {
@@ -297,7 +297,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         };
         let watch =
             Watch { interest, readable: false, ending: false, blocked: false, again: false };
-        let id = self.event_loop.open(fd, Peer::Net(peer), watch);
+        let id = self.event_loop.open(fd, peer, watch);
         let connection = self.event_loop.table.lookup(id).expect("opened just now");
         if self.poller.add(connection.fd.as_fd(), interest, id.bits()).is_err() {
             connection.conn.abort(Closed::Reset);

@@ -95,8 +95,16 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     fn close_listeners(&mut self, now: Instant) {
         // A successor accepts from the same listeners.
         let are_ours = self.successor.is_none() && self.handed_over.is_none();
-        let listeners = &self.common.listeners.sockets;
-        if !are_ours || !listeners.iter().all(|listener| socket::deafen(listener).is_ok()) {
+        let listeners = self.common.listeners;
+        let shut_out = || match &listeners.file {
+            // Nobody connects to a path that is gone.
+            Some(file) => {
+                file.remove();
+                true
+            }
+            None => listeners.sockets.iter().all(|listener| socket::deafen(listener).is_ok()),
+        };
+        if !are_ours || !shut_out() {
             self.enter(Phase::Draining, self.drain);
             return;
         }
@@ -130,6 +138,11 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         self.report.retired = turnover.retired.read();
         self.report.recycled = turnover.recycled.read();
         self.save_at_last();
+        if let Some(file) =
+            self.common.listeners.file.as_ref().filter(|_| self.handed_over.is_none())
+        {
+            file.remove();
+        }
         self.common.board.advance(Phase::Done);
     }
 }

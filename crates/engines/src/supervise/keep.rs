@@ -80,7 +80,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     }
 
     pub(super) fn save(&mut self) {
-        self.report.unsaved = None;
+        let before = self.report.unsaved.take();
         self.reserve.refill();
         let state = self.common.server.state;
         if self.handed_over.is_some() || !self.store.is_changed(state) {
@@ -90,9 +90,16 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         if saved.is_err() && self.reserve.is_needed() {
             saved = self.save_by_reserve();
         }
-        if let Err(reason) = saved {
-            say!("{reason}");
-            self.report.unsaved = Some(reason);
+        match saved {
+            Ok(()) if before.is_some() => say!("the last save has succeeded"),
+            Ok(()) => {}
+            Err(reason) => {
+                // A fault that lasts is one line, not one for each try.
+                if before.as_ref() != Some(&reason) {
+                    say!("{reason}");
+                }
+                self.report.unsaved = Some(reason);
+            }
         }
     }
 

@@ -7,10 +7,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use memory::{Phase, Refusal, SlotState};
 use seam::{Cx, Effects, Instant, Service, SessionId, WorkerId};
 use sys::process;
-use sys::socket;
 
 use super::event_log::Birth;
 use super::{Crew, Supervisor};
+use crate::accept::accept;
 use crate::limits::ACCEPTS;
 use crate::parts::admission::{Admission, Attempt};
 use crate::say::say;
@@ -107,7 +107,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 return;
             }
             let slot = self.common.board.slot(reception.me.slot());
-            let accepted = socket::accept(&self.common.listeners.sockets[0], false);
+            let accepted = accept(self.common.listeners.sockets[0].as_fd(), false);
             let arrival = match reception.admission.sort(accepted, now, slot) {
                 Attempt::Taken(arrival) => arrival,
                 Attempt::Gone => continue,

@@ -38,7 +38,7 @@ pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
         let accepted = context.accept_source.take(true);
         match admission.sort(accepted, now, context.slot()) {
             Attempt::Taken((fd, peer)) => {
-                Turn::new(context, &mut kept, fd, Peer::Net(peer)).run();
+                Turn::new(context, &mut kept, fd, peer).run();
                 served += 1;
                 if served >= context.lifetime {
                     context.slot().dismiss();
@@ -56,7 +56,7 @@ pub fn serve_one<S: Service>(context: &WorkerContext<'_, S>, kept: &mut Kept, (f
     context.slot().set_state(SlotState::Ready);
     context.turn(context.now());
     kept.served = context.id.generation();
-    Turn::new(context, kept, fd, Peer::Net(peer)).run();
+    Turn::new(context, kept, fd, peer).run();
 }
 
 /// The buffers that a worker keeps from one connection to the next.

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use memory::{Doing, Phase};
-use seam::{Buffers, Closed, Conn, Cx, Instant, Peer, Service, SessionId};
+use seam::{Buffers, Closed, Conn, Cx, Instant, Service, SessionId};
 use sys::ready::Interest;
 use sys::socket;
 
@@ -100,7 +100,7 @@ impl<'a, S: Service> Worker<'a, '_, S> {
             Ready::New((fd, peer)) => {
                 let id = self.parking.name(self.shard);
                 self.serving = Some(id);
-                let (cx, peer) = (self.cx(id), Peer::Net(peer));
+                let cx = self.cx(id);
                 let conn = Conn::open(self.context.service, &cx, peer, &mut self.buffers);
                 let connection = Connection::new(conn, fd, self.now, Parked::new(id));
                 self.serve(Box::new(connection), true);

@@ -67,6 +67,11 @@ impl Group {
             .to_vec()
     }
 
+    /// The folder whose files tell the CPU time.
+    pub(super) fn folder(&self) -> &Path {
+        &self.cpu
+    }
+
     /// The CPU time of all processes that ever ran in the group.
     pub(super) fn cpu(&self) -> Option<Reading> {
         if self.version_2 {
@@ -80,10 +85,13 @@ impl Group {
         let read = |name: &str| -> Option<u64> {
             fs::read_to_string(self.cpu.join(name)).ok()?.trim().parse().ok()
         };
+        // `usage_user` and `usage_sys` name the mode at the moment of charging, nearly always the
+        // kernel's; `stat` is sampled at the tick.
+        let text = fs::read_to_string(self.cpu.join("cpuacct.stat")).ok()?;
         Some(Reading {
             total_ns: read("cpuacct.usage")?,
-            user_ns: read("cpuacct.usage_user")?,
-            system_ns: read("cpuacct.usage_sys")?,
+            user_ns: super::TICK_NS * value(&text, "user")?,
+            system_ns: super::TICK_NS * value(&text, "system")?,
         })
     }
 

@@ -1,15 +1,16 @@
 //! Duets with real processes on this machine.
 
 use super::silent::Silent;
-use super::{Fresh, PAIR_SCHEMA, Part, Plan, Players, Side, Silence};
+use super::{Fresh, Part, Plan, Players, Side, Silence};
 use crate::machine::{Placement, Watch};
 use crate::plan::fnv1a;
 use crate::runner::provide;
+use crate::runner::words::{self, Request};
 use crate::server::Server;
-use crate::trial::{WaitResult, pin, wait_for};
+use crate::trial::pin;
+use crate::turns::{Played, Taken, Turns};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -51,39 +52,15 @@ impl<'a> Stage<'a> {
             .map_err(|reason| format!("{}: {reason}", arm.name))
     }
 
-    fn generator(&self, parts: [&Part; 2], servers: &[Server; 2], seed: u64) -> Vec<String> {
+    /// The generator's arguments for one of the servers.
+    fn run(&self, part: &Part, server: &Server, seed: u64) -> Vec<String> {
         let (plan, point) = (self.plan, &self.plan.point);
-        let arms = parts.map(|part| part.arm.at(point));
-        let target = |at: usize| arms[at].target.replace("{address}", &servers[at].address);
-        let mut words = vec![self.exe.display().to_string(), "load".to_string(), target(0)];
-        let mut flag = |name: &str, value: String| words.extend([name.to_string(), value]);
-        flag("--duet", target(1));
-        flag("--watch", servers[0].process.id().to_string());
-        flag("--watch-b", servers[1].process.id().to_string());
-        for (suffix, arm) in [("", &arms[0]), ("-b", &arms[1])] {
-            for pair in arm.load.chunks_exact(2) {
-                flag(&format!("{}{suffix}", pair[0]), pair[1].clone());
-            }
-        }
-        // Without an end of its own the second server's replies would end as the first's do.
-        let ends = arms.each_ref().map(|arm| arm.load.iter().any(|word| word == "--terminator"));
-        if ends == [true, false] {
-            flag("--terminator-b", "\\n".to_string());
-        }
-        flag("--closed", point.connections.to_string());
-        flag("--depth", point.depth.to_string());
-        if point.requests_per_connection > 0 {
-            flag("--requests-per-connection", point.requests_per_connection.to_string());
-        }
-        if !point.mix.is_empty() && arms.iter().any(|arm| arm.target.starts_with(STOCK)) {
-            flag("--mix", point.mix.clone());
-        }
-        flag("--windows", plan.windows.to_string());
-        flag("--window", format!("{}ms", plan.window_ms));
-        flag("--warmup", format!("{}ms", plan.warmup_ms));
-        flag("--seed", seed.to_string());
-        words.extend(point.load.iter().cloned());
-        words
+        let arm = &part.arm.at(point);
+        let (warmup_ms, window_ms) = (plan.warmup_ms, plan.window_ms);
+        words::run(
+            &Request { arm, point, warmup_ms, window_ms, seed, rate: None, watch: true },
+            server,
+        )
     }
 
     /// Starts both servers, the silent connections and the generator, and returns its report. The
@@ -106,30 +83,37 @@ impl<'a> Stage<'a> {
             Ok(both) => both,
             Err(reason) => return Some(Err(reason)),
         };
-        let mut command = self.generator(parts, &servers, seed);
-        if let Some((_, generator)) = cores {
-            command.extend(["--cpu".to_string(), generator.to_string()]);
-        }
-        command.push("--json".to_string());
-        let millis = 2 * (self.plan.warmup_ms + u64::from(self.plan.windows) * self.plan.window_ms);
-        let longest = Duration::from_millis(4 * millis + 20_000);
-        let waited = wait_for(&command, &self.room, "load", longest, self.stop);
+        let turns = Turns {
+            exe: &self.exe,
+            dir: &self.room,
+            windows: self.plan.windows,
+            window_ms: self.plan.window_ms,
+            warmup_ms: self.plan.warmup_ms,
+            seed,
+            cpu: cores.map(|cores| cores.1),
+        };
+        let runs = [0, 1].map(|at| self.run(parts[at], &servers[at], seed));
+        let taken = turns.take(&runs, self.stop);
         let [a_idle, b_idle] = silent.map(|it| it.map(Silent::end).transpose());
         for server in servers {
             server.process.stop(PATIENCE);
         }
-        match waited {
-            WaitResult::Interrupted => None,
-            WaitResult::Nothing(reason) => Some(Err(reason)),
-            WaitResult::Output { text, complaint } => {
-                let report = Report::parse(&text)
-                    .map_err(|reason| if complaint.is_empty() { reason } else { complaint });
-                let played = report.and_then(|report| {
-                    Ok(PairResult { report, swapped, a_idle: a_idle?, b_idle: b_idle? })
-                });
-                Some(played)
-            }
-        }
+        let loads = match taken {
+            Taken::Interrupted => return None,
+            Taken::Nothing(reason) => return Some(Err(reason)),
+            Taken::Loads(loads) => loads,
+        };
+        let sides: Result<Vec<(Side, Vec<String>)>, String> =
+            loads.into_iter().map(|load| Side::of(load?)).collect();
+        let played = sides.and_then(|sides| {
+            let both: [(Side, Vec<String>); 2] =
+                sides.try_into().map_err(|_| "expected two reports".to_string())?;
+            let [(a, mut doubts), (b, more)] = both;
+            doubts.extend(more);
+            let (a_idle, b_idle) = (a_idle?, b_idle?);
+            Ok(PairResult { a, b, doubts, swapped, a_idle, b_idle })
+        });
+        Some(played)
     }
 
     /// The order of the two starts is random too: the later server finds warmer caches.
@@ -155,55 +139,34 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// The part of the generator's report about one pair that the laboratory reads.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-struct Report {
-    schema: String,
-    a: Side,
-    b: Side,
-    ratio: f64,
-    #[serde(default)]
-    windows: Vec<Window>,
-    #[serde(default)]
-    doubts: Vec<String>,
-}
-
-/// One measured window of a report.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-struct Window {
-    /// `a` or `b`.
-    arm: String,
-    requests: u64,
-    elapsed_ns: u64,
-}
-
 /// The result of one fresh pair.
 struct PairResult {
-    report: Report,
+    a: Side,
+    b: Side,
+    doubts: Vec<String>,
     swapped: bool,
     a_idle: Option<Silence>,
     b_idle: Option<Silence>,
 }
 
-impl Report {
-    /// Replies per second in the windows of one side.
-    fn rate(&self, side: &str) -> Option<f64> {
-        let windows = || self.windows.iter().filter(|window| window.arm == side);
-        let elapsed_ns: u64 = windows().map(|window| window.elapsed_ns).sum();
-        let requests: u64 = windows().map(|window| window.requests).sum();
-        (elapsed_ns > 0).then(|| requests as f64 * 1e9 / elapsed_ns as f64)
-    }
-
-    fn parse(text: &str) -> Result<Report, String> {
-        let line = text.lines().rev().find(|line| line.starts_with('{'));
-        let line = line.ok_or("expected a line of JSON from the generator, found none")?;
-        let mut report: Report = serde_json::from_str(line)
-            .map_err(|why| format!("the generator's report cannot be read: {why}"))?;
-        (report.a.throughput_rps, report.b.throughput_rps) = (report.rate("a"), report.rate("b"));
-        match report.schema == PAIR_SCHEMA {
-            true => Ok(report),
-            false => Err(format!("expected schema `{PAIR_SCHEMA}`, found `{}`", report.schema)),
-        }
+impl Side {
+    /// The side that the generator's report describes, and the report's doubts.
+    fn of(Played { load, p99_ns }: Played) -> Result<(Side, Vec<String>), String> {
+        let usage = load.server.as_ref().ok_or("the generator did not watch the server")?;
+        let cpu = usage.cpu_ns_per_request.ok_or("no request was answered")?;
+        let side = Side {
+            requests: load.requests,
+            cpu_ns_per_request: cpu,
+            switches_per_request: usage.switches_per_request,
+            p99_ns,
+            throughput_rps: Some(load.throughput_rps),
+            errors: load.errors,
+            check: load.check,
+        };
+        // Whether the generator was the limit is no matter where CPU time is compared.
+        let health = load.health.unwrap_or_default();
+        let doubts = load.doubts.into_iter().filter(|text| !health.reasons.contains(text));
+        Ok((side, doubts.collect()))
     }
 }
 
@@ -212,16 +175,16 @@ impl Players for Stage<'_> {
         let watch = Watch::start();
         let result = self.fresh(pairing, number)?;
         let conditions = watch.stop();
-        Some(result.map(|PairResult { report, swapped, a_idle, b_idle }| Fresh {
+        Some(result.map(|PairResult { a, b, doubts, swapped, a_idle, b_idle }| Fresh {
             number,
             swapped,
-            ratio: report.ratio,
-            a: report.a,
-            b: report.b,
+            ratio: a.cpu_ns_per_request / b.cpu_ns_per_request,
+            a,
+            b,
             a_idle,
             b_idle,
             conditions,
-            doubts: report.doubts,
+            doubts,
         }))
     }
 }

@@ -139,10 +139,6 @@ fn bad_duets_say_why() {
     check(|p| p.parts[2].arm.name = "bare".into(), BadDuet::SameName("bare".into()));
     check(|p| p.parts[1].arm.command.clear(), BadDuet::NoCommand("epoll".into()));
     check(|p| p.windows = 0, BadDuet::Zero("windows"));
-    check(
-        |p| p.parts[1].arm.load = vec!["--think".into(), "1s".into()],
-        BadDuet::Flag("epoll".into(), "--think".into()),
-    );
     check(|p| p.point.model = Model::Overload { factor: 2.0 }, BadDuet::Model(String::new()));
     let mut alone = plan("");
     alone.parts.truncate(1);
@@ -153,12 +149,19 @@ fn bad_duets_say_why() {
 fn processes_play_and_their_words_arrive() {
     let room = Room::new("duet");
     let exe = room.0.join("exe");
-    let side = "{\"requests\":5,\"cpu_ns_per_request\":2.0}";
-    let window = "{\"arm\":\"b\",\"requests\":30,\"elapsed_ns\":1000}";
+    let report = |cpu: f64| {
+        format!(
+            "{{\"report\":{{\"schema\":\"roundhouse.load/1\",\"requests\":5,\
+             \"throughput_rps\":3e7,\"service\":{{}},\
+             \"server\":{{\"cpu_ns_per_request\":{cpu}}}}}}}"
+        )
+    };
     let script = format!(
-        "#!/bin/sh\necho \"$@\" > {}/words\necho '{{\"schema\":\"roundhouse.duet/1\",\"ratio\":0.9,\
-         \"a\":{side},\"b\":{side},\"windows\":[{window}],\"doubts\":[]}}'\n",
-        room.0.display()
+        "#!/bin/sh\necho \"$@\" > {0}/words\ncp $3 {0}/asked\n\
+         echo '{{\"schema\":\"roundhouse.turns/1\",\"turns\":[{1},{2}]}}'\n",
+        room.0.display(),
+        report(1.8),
+        report(2.0)
     );
     fs::write(&exe, script).expect("the room is writable");
     fs::set_permissions(&exe, fs::Permissions::from_mode(0o755)).expect("it is ours");
@@ -168,16 +171,20 @@ fn processes_play_and_their_words_arrive() {
     let mut stage = Stage::new(&plan, &exe, &room.0, None, &stop);
     let outcome = run(&plan, &mut stage, &stop, |_, _, _, _| {});
     assert_eq!(outcome.pairings[0].failures, Vec::<String>::new());
-    assert_eq!(outcome.pairings[1].fresh[0].ratio, 0.9);
-    assert_eq!(outcome.pairings[1].fresh[0].values(Metric::Throughput), [None, Some(3e7)]);
-    let words = fs::read_to_string(room.0.join("words")).expect("the generator ran");
-    for want in [
-        "load line://127.0.0.1:9 --duet line://127.0.0.1:9 --watch ",
-        "--request hello bare --expect-prefix he --request-b hello ",
-        "--closed 64 --depth 16 --windows 2 --window 1ms --warmup 1ms --seed ",
-        " --json",
-    ] {
-        assert!(words.contains(want), "expected `{want}` in `{words}`");
+    assert!((outcome.pairings[1].fresh[0].ratio - 0.9).abs() < 1e-9);
+    let rates = outcome.pairings[1].fresh[0].values(Metric::Throughput);
+    assert_eq!(rates, [Some(3e7), Some(3e7)]);
+    let read = |name: &str| fs::read_to_string(room.0.join(name)).expect("the generator ran");
+    let words = read("words");
+    assert!(words.starts_with("load --turns ") && words.ends_with(" --json\n"), "{words}");
+    assert!(words.contains("--windows 2 --window 1ms --seed "), "{words}");
+    let asked: Vec<Vec<String>> = serde_json::from_str(&read("asked")).expect("a list");
+    for (words, name) in asked.iter().zip(["bare", "uring"]) {
+        let words = words.join(" ");
+        let want = "line://127.0.0.1:9 --closed 64 --depth 16 --warmup 1ms --seed ";
+        assert!(words.starts_with(want) && words.contains(" --watch "), "{words}");
+        let request = format!("--request hello {name} --expect-prefix he");
+        assert!(words.ends_with(&request), "expected {request} in {words}");
     }
 }
 

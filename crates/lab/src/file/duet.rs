@@ -191,9 +191,13 @@ impl PlanFile {
         let duet = [
             ("note", self.note.is_some()),
             ("pairs", self.pairs.is_some()),
-            ("windows", self.windows.is_some()),
             ("windows", self.point.iter().any(|point| point.windows.is_some())),
         ];
+        let turns = [("silent", self.silent.is_some()), ("budget", self.budget.is_some())];
+        let alone = turns.into_iter().find(|(_, given)| *given && self.windows.is_none());
+        if let Some((key, _)) = alone {
+            bail!("`{key}` needs `windows`: it is about servers that take turns");
+        }
         match duet.into_iter().find(|(_, given)| *given) {
             Some((key, _)) => bail!(
                 "`{key}` belongs to a plan with [[duet]] rows; a race has `blocks` and a `window`"

@@ -198,7 +198,11 @@ fn what_is_wrong_with_a_duet_is_named() {
     assert!(open.contains("load point `5000/s`: expected a closed loop"), "{open}");
     let why = |text: &str| format!("{:#}", plan(text).expect_err("no race"));
     assert!(why(DUETS).contains("`roundhouse duet FILE`"));
-    assert!(why("arms.a = 'a'\nwindows = 3").contains("`windows` belongs to a plan with [[duet]]"));
+    assert!(why("arms.a = 'a'\npairs = 3").contains("`pairs` belongs to a plan with [[duet]]"));
+    let turns = plan("arms.a = 'a'\nwindows = 3\nsilent = 9\nbudget = '5s'").expect("a race");
+    let want = crate::plan::Turns { windows: 3, silent: 9, budget_ms: Some(5_000) };
+    assert_eq!(turns.turns, Some(want));
+    assert!(why("arms.a = 'a'\nsilent = 3").contains("`silent` needs `windows`"));
 }
 
 #[test]

@@ -53,12 +53,56 @@ fn a_trial_brings_home_a_report_and_passes_its_arguments_on() {
     let trial = run(&plan(READY), &exe, &room).expect("not interrupted");
     let Ending::Measured { load } = &trial.ending else { panic!("{trial:?}") };
     let words = &load.errors[0].kind;
-    let want = "load stock://127.0.0.1:9 --closed 8 --depth ";
-    assert!(words.starts_with(want) && words.ends_with("--json"), "{words}");
-    assert!(words.contains("--requests-per-connection 64 --warmup 1ms --for 1ms --seed "));
+    let want = "load --json --for 1ms stock://127.0.0.1:9 --closed 8 --depth ";
+    assert!(words.starts_with(want), "{words}");
+    assert!(words.contains("--requests-per-connection 64 --warmup 1ms --seed "), "{words}");
     assert_eq!(trial.objections, Vec::<String>::new());
     assert!(trial.exit_clean && trial.boot_ms.is_some(), "{trial:?}");
     assert!(!room.0.join("trial-0-1").exists(), "the trial's directory is removed");
+}
+
+#[test]
+fn all_servers_of_a_block_take_turns() {
+    let room = Room::new("turns");
+    // Two of the three servers start; the generator reports on the first and not on the second.
+    let reply = r#"{"schema":"roundhouse.turns/1","turns":[{"report":{"schema":
+        "roundhouse.load/1","requests":3,"throughput_rps":9.0,"service":{}}},
+        {"failure":"it stalls"}]}"#;
+    fs::write(room.0.join("reply"), reply.replace('\n', " ")).expect("the room is writable");
+    let exe = stand_in(&room, &format!("cp $3 {0}/asked; cat {0}/reply", room.0.display()));
+    let mut plan = plan(READY);
+    let arm = plan.arms[0].clone();
+    let named = |name: &str, script: &str| crate::plan::Arm {
+        name: name.to_string(),
+        command: ["sh", "-c", script].map(String::from).to_vec(),
+        ..arm.clone()
+    };
+    plan.arms = vec![named("epoll", READY), named("b", READY), named("c", "echo no >&2; exit 1")];
+    plan.twin = false;
+    plan.turns = Some(crate::plan::Turns { windows: 3, silent: 0, budget_ms: None });
+    let each = plan.arms.len() * plan.points.len();
+    let slots = &crate::block::schedule(&plan)[..each];
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut runner = Runner::new(&plan, &exe, &room.0, None, stop);
+    let trials = runner.block(slots, Instant::now()).expect("not interrupted");
+    assert_eq!(trials.len(), each);
+    for (trial, slot) in trials.iter().zip(slots) {
+        assert_eq!((trial.order, &trial.arm), (slot.order, &plan.arms[slot.entrant].name));
+        let is_up = trial.arm != "c";
+        assert_eq!(matches!(trial.ending, Ending::Unavailable { .. }), !is_up, "{trial:?}");
+        assert_eq!((trial.counted, trial.exit_clean), (true, is_up), "{trial:?}");
+    }
+    let count = |kind: fn(&Ending) -> bool| trials.iter().filter(|it| kind(&it.ending)).count();
+    assert_eq!(count(|it| matches!(it, Ending::Measured { .. })), 2, "one at each load point");
+    assert_eq!(count(|it| matches!(it, Ending::Failed { .. })), 2);
+    let asked = fs::read_to_string(room.0.join("asked")).expect("the generator ran");
+    let asked: Vec<Vec<String>> = serde_json::from_str(&asked).expect("a list of arguments");
+    assert_eq!(asked.len(), 2);
+    for words in asked {
+        let words = words.join(" ");
+        assert!(words.starts_with("stock://127.0.0.1:9 --closed 8 --depth 16 "), "{words}");
+        assert!(words.contains(" --watch ") && words.contains("--drain 2s"), "{words}");
+    }
 }
 
 #[test]

@@ -4,22 +4,22 @@ use crate::plan::{Arm, Arrivals, LoadPoint, Model, Plan};
 use crate::server::Server;
 use std::path::Path;
 
-/// One call of the generator.
-pub(super) struct Request<'a> {
-    pub(super) arm: &'a Arm,
-    pub(super) point: &'a LoadPoint,
-    pub(super) warmup_ms: u64,
-    pub(super) window_ms: u64,
-    pub(super) seed: u64,
+/// The requests of one run.
+pub(crate) struct Request<'a> {
+    pub(crate) arm: &'a Arm,
+    pub(crate) point: &'a LoadPoint,
+    pub(crate) warmup_ms: u64,
+    pub(crate) window_ms: u64,
+    pub(crate) seed: u64,
     /// Offered requests per second; `None` for a closed loop.
-    pub(super) rate: Option<f64>,
+    pub(crate) rate: Option<f64>,
     /// Whether it reads the server's process tree.
-    pub(super) watch: bool,
+    pub(crate) watch: bool,
 }
 
 impl<'a> Request<'a> {
     /// The request of a plan's point.
-    pub(super) fn of(
+    pub(crate) fn of(
         plan: &Plan,
         arm: &'a Arm,
         point: &'a LoadPoint,
@@ -36,16 +36,26 @@ pub(crate) fn pin(exe: &Path, core: usize) -> Vec<String> {
     [&exe.display().to_string(), "pin", &core.to_string(), "--"].map(String::from).to_vec()
 }
 
-/// The arguments of one call.
+/// One call of the generator.
 pub(super) fn generator(
     exe: &Path,
     request: &Request<'_>,
     server: &Server,
     cores: Option<(usize, usize)>,
 ) -> Vec<String> {
+    let mut words = vec![exe.display().to_string(), "load".to_string(), "--json".to_string()];
+    words.extend(["--for".to_string(), format!("{}ms", request.window_ms)]);
+    if let Some((_, generator)) = cores {
+        words.extend(["--cpu".to_string(), generator.to_string()]);
+    }
+    words.extend(run(request, server));
+    words
+}
+
+/// The arguments of one run, without its length and its processor.
+pub(crate) fn run(request: &Request<'_>, server: &Server) -> Vec<String> {
     let (arm, point) = (request.arm, request.point);
-    let mut words = vec![exe.display().to_string(), "load".to_string()];
-    words.push(arm.target.replace("{address}", &server.address));
+    let mut words = vec![arm.target.replace("{address}", &server.address)];
     let mut flag = |name: &str, value: String| words.extend([name.to_string(), value]);
     match request.rate {
         None => {
@@ -62,19 +72,14 @@ pub(super) fn generator(
         flag("--requests-per-connection", point.requests_per_connection.to_string());
     }
     flag("--warmup", format!("{}ms", request.warmup_ms));
-    flag("--for", format!("{}ms", request.window_ms));
     // A mix consists of the market's commands; arms of other protocols have their own arguments.
     if !point.mix.is_empty() && arm.target.starts_with("stock://") {
         flag("--mix", point.mix.clone());
     }
     flag("--seed", request.seed.to_string());
-    if let Some((_, generator)) = cores {
-        flag("--cpu", generator.to_string());
-    }
     if request.watch {
         flag("--watch", server.process.id().to_string());
     }
-    words.push("--json".to_string());
     words.extend(arm.load.iter().chain(&point.load).cloned());
     words
 }

@@ -1,7 +1,101 @@
 //! The result in one sentence.
 
-use super::{Metric, PointSummary, Verdict};
+use super::{CostAnswer, Metric, PointSummary, RaceAnswer, Rank, Verdict};
 use crate::plan::Plan;
+use stats::words::{capital, percent, short};
+
+/// Intervals that are wider than this describe the lack of blocks, not the arms.
+const APART_MAX: f64 = 0.5;
+
+/// A sentence with more names is harder to read than the table.
+const NAMES_MAX: usize = 4;
+
+/// One sentence on a race whose servers take turns: the cheapest at each load point, the dearest,
+/// and the kernel's share.
+pub(super) fn answered(plan: &Plan, answer: &RaceAnswer) -> String {
+    let costs: Vec<&CostAnswer> = answer.costs.iter().filter(|it| it.is_known()).collect();
+    let mut said: Vec<(String, Vec<&str>)> = Vec::new();
+    for cost in &costs {
+        add(&mut said, cheapest(plan, cost), &cost.point);
+    }
+    if said.is_empty() {
+        let least = stats::VALUES_MIN;
+        return format!("No answer yet: it takes {least} blocks with two servers or more.");
+    }
+    let many = costs.len() > 1;
+    let mut clauses: Vec<String> = said
+        .into_iter()
+        .map(|(words, at)| match many {
+            true if at.len() == costs.len() => format!("at every load point {words}"),
+            true => format!("at {} {words}", listed(&at)),
+            false => words,
+        })
+        .collect();
+    clauses.extend(dearest(&costs));
+    clauses.extend(kernel(&costs));
+    capital(&clauses.join("; ")) + "."
+}
+
+/// The cheapest arm and its lead, or the arms that share the first place.
+fn cheapest(plan: &Plan, cost: &CostAnswer) -> String {
+    let best: Vec<&Rank> = cost.cheapest().collect();
+    if let [winner] = best[..] {
+        // Against the baseline; the baseline itself against the next arm.
+        let (other, (ratio, low, high)) = match winner.arm == plan.baseline {
+            false => (plan.baseline.as_str(), winner.over_baseline),
+            true => {
+                let next = &cost.ranks[1];
+                let (ratio, low, high) = next.over_cheapest;
+                (next.arm.as_str(), (1.0 / ratio, 1.0 / high, 1.0 / low))
+            }
+        };
+        let saved = |ratio: f64| short((1.0 - ratio) * 100.0);
+        return format!(
+            "`{}` is cheapest: {} % [{}, {}] less CPU a request than `{other}`",
+            winner.arm,
+            saved(ratio),
+            saved(high),
+            saved(low)
+        );
+    }
+    let mut names: Vec<String> =
+        best.iter().take(NAMES_MAX).map(|rank| format!("`{}`", rank.arm)).collect();
+    match best.len().saturating_sub(NAMES_MAX) {
+        0 => {}
+        1 => names.extend(best.last().map(|rank| format!("`{}`", rank.arm))),
+        more => names.push(format!("{more} others")),
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let apart = best.iter().map(|rank| rank.over_cheapest.2).fold(1.0, f64::max) - 1.0;
+    let all = if best.len() == cost.ranks.len() { "all" } else { "the cheapest" };
+    let word = match apart {
+        it if it < plan.margin => format!("are equal within {}", percent(it)),
+        it if it < APART_MAX => format!("cannot be told apart within {}", percent(it)),
+        _ => "cannot be told apart in this number of blocks".to_string(),
+    };
+    format!("{all}, {}, {word}", listed(&names))
+}
+
+/// The arm that takes most, where one arm does so beyond doubt.
+fn dearest(costs: &[&CostAnswer]) -> Option<String> {
+    let last = |cost: &&CostAnswer| cost.ranks.last().filter(|rank| rank.dearer).cloned();
+    let worst: Vec<Rank> = costs.iter().map(last).collect::<Option<_>>()?;
+    let first = worst.first()?;
+    let same = worst.iter().all(|rank| rank.arm == first.arm);
+    let most = worst.iter().max_by(|a, b| a.over_cheapest.0.total_cmp(&b.over_cheapest.0))?;
+    let lead = short(most.over_cheapest.0);
+    Some(match same {
+        true => format!("`{}` is dearest, up to {lead} times the cheapest", first.arm),
+        false => format!("the dearest, `{}`, takes {lead} times the cheapest", most.arm),
+    })
+}
+
+/// The kernel's share in the CPU time of the cheapest.
+fn kernel(costs: &[&CostAnswer]) -> Option<String> {
+    let known = costs.iter().filter_map(|cost| Some((cost.kernel_share?, &cost.point)));
+    let (share, point) = known.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(format!("at {point} {} of the cheapest's time is the kernel's", percent(share)))
+}
 
 /// One sentence: each arm against the baseline at each point, by speed and by CPU. Arms with the
 /// same predicate share a clause.

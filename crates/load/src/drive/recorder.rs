@@ -3,7 +3,6 @@
 use super::Driver;
 use crate::snapshot::{Board, INTERVAL, Phase, Snapshot};
 use crate::timeline::Timeline;
-use crate::watch;
 use seam::Instant;
 
 /// The timeline and the snapshots, if requested.
@@ -66,7 +65,7 @@ impl Driver {
     pub fn publish_to(&mut self, board: &Board, part: usize) {
         let now = super::now();
         let snapshot = Snapshot { part, start: now, ..Snapshot::default() };
-        let (board, cpu_ns) = (board.clone(), watch::own_cpu_ns());
+        let (board, cpu_ns) = (board.clone(), sys::clock::thread_cpu_ns());
         self.recorder.live = Some(Live { board, snapshot, next: now + INTERVAL, cpu_ns });
     }
 
@@ -88,7 +87,7 @@ impl Driver {
     pub(super) fn snapshot(&mut self, now: Instant) {
         let outstanding = self.outstanding();
         let Some(live) = &mut self.recorder.live else { return };
-        let cpu_ns = watch::own_cpu_ns();
+        let cpu_ns = sys::clock::thread_cpu_ns();
         let (part, phase) = (live.snapshot.part, live.snapshot.phase);
         let snapshot = Snapshot {
             end: now,

@@ -1,6 +1,6 @@
 //! The report as a few lines of text.
 
-use super::{DuetArm, DuetReport, KindReport as Kind, Report, Server};
+use super::{KindReport as Kind, Report, Server, TurnsReport};
 use crate::censor::Percentile;
 use crate::faults::Faults;
 use meter::Quantiles;
@@ -128,43 +128,16 @@ impl Server {
     }
 }
 
-impl Display for DuetReport {
+impl Display for TurnsReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "duet · {} pairs of {} windows · {} connections x depth {} · seed {}",
-            self.windows.len() / 2,
-            time(self.window_ns as f64),
-            self.connections,
-            self.depth,
-            self.seed
-        )?;
-        for (name, arm) in [("a", &self.a), ("b", &self.b)] {
-            arm.write(f, name)?;
+        writeln!(f, "turns · {} windows of {} each", self.windows, time(self.window_ns as f64))?;
+        for turn in &self.turns {
+            match (&turn.report, &turn.failure) {
+                (Some(report), _) => writeln!(f, "\n{report}")?,
+                (None, failure) => writeln!(f, "\n{}", failure.as_deref().unwrap_or_default())?,
+            }
         }
-        writeln!(
-            f,
-            "  a / b         {:.4} (log-ratio {:+.4}) by CPU per request",
-            self.ratio, self.log_ratio
-        )?;
-        doubts(f, &self.doubts)
-    }
-}
-
-impl DuetArm {
-    fn write(&self, f: &mut Formatter<'_>, name: &str) -> fmt::Result {
-        writeln!(
-            f,
-            "  {name}             {} CPU per request, {:.3} switches a request, p99 {}, \
-             {} requests · {}",
-            time(self.cpu_ns_per_request),
-            self.switches_per_request,
-            time(self.p99_ns as f64),
-            self.requests,
-            self.target
-        )?;
-        writeln!(f, "    check       {}: {}", verdict(self.check.ok), self.check.detail)?;
-        faults(f, &self.errors)
+        Ok(())
     }
 }
 

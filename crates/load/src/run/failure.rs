@@ -31,7 +31,7 @@ pub enum Failure {
     Watch(ProcError),
     /// The machine was too busy to calibrate the generator; the text says why.
     Busy(String),
-    /// A server did not answer everything between two windows of a duet.
+    /// A server did not answer everything between two windows of a turn.
     Undrained {
         /// The server.
         target: String,
@@ -77,7 +77,7 @@ impl fmt::Display for Failure {
             }
             Self::Undrained { target, outstanding } => write!(
                 f,
-                "{target}: expected every reply before the other server's turn, found \
+                "{target}: expected every reply before the next server's turn, found \
                  {outstanding} missing; a server that serves few clients at a \
                  time needs --requests-per-connection or fewer connections"
             ),

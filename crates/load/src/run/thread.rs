@@ -133,14 +133,14 @@ impl RunThread {
         let watch = self.watch.map(Watch::start).transpose().map_err(Failure::Watch)?;
         // Reading took a while; without a schedule the window begins after it.
         let start = if watch.is_some() { now() } else { start };
-        let own_ns = watch::own_cpu_ns();
+        let own_ns = sys::clock::thread_cpu_ns();
         self.drive.measure_from(start);
         self.drive.enter(Phase::Window, start);
         let rule = self.rule.rule(start, self.part, self.parts);
         self.phase(&*rule)?;
         self.window_ns = now().since(start).as_nanos() as u64;
         self.timeline = self.drive.take_timeline();
-        self.cpu_ns = watch::own_cpu_ns().saturating_sub(own_ns);
+        self.cpu_ns = sys::clock::thread_cpu_ns().saturating_sub(own_ns);
         self.reached = rule.reached().map(|(share, wanted)| PrecisionResult { share, wanted });
         self.reading = watch.as_ref().map(Reading::of);
         // The coordinator lives at least as long as this thread.

@@ -10,6 +10,8 @@
 //!
 //! It holds only while no other client trades; with a second client it fails, as it should.
 
+use super::listing::{HIGH, LOW, Listing};
+
 /// One stock.
 #[derive(Clone, Debug)]
 struct Stock {
@@ -69,6 +71,10 @@ pub(super) struct Ledger {
     pub(super) alone: bool,
     /// Other clients trade, whose orders are not in this ledger.
     pub(super) shared: bool,
+    /// The listing that is watched.
+    listing: Option<Listing>,
+    /// The number of listings that were watched, and of those that mixed two states.
+    listings: [u64; 2],
 }
 
 impl Ledger {
@@ -96,7 +102,8 @@ impl Ledger {
         }
         let tail = |amount: u32| Snippet::new(format!("{amount}\n").as_bytes());
         let tails = (0..=amount_max).map(tail).collect();
-        Ok(Self { stocks, tails, refused: 0, alone: false, shared: false })
+        let (listing, listings) = (None, [0; 2]);
+        Ok(Self { stocks, tails, refused: 0, alone: false, shared: false, listing, listings })
     }
 
     /// The number of stocks.
@@ -118,12 +125,56 @@ impl Ledger {
         stock.asked[usize::from(order.side)] += u64::from(order.amount);
         stock.heads[usize::from(order.side)].append(out);
         self.tails[order.amount as usize].append(out);
+        self.move_bound(order, if order.side == BUY { LOW } else { HIGH });
     }
 
     /// The server acknowledged the order.
     pub(super) fn acknowledge(&mut self, order: Order) {
         let stock = &mut self.stocks[order.stock as usize];
         stock.done[usize::from(order.side)] += u64::from(order.amount);
+        self.move_bound(order, if order.side == BUY { HIGH } else { LOW });
+    }
+
+    /// The server refused the order, a buy.
+    pub(super) fn refuse(&mut self, order: Order) {
+        self.refused += 1;
+        self.stocks[order.stock as usize].asked[usize::from(BUY)] -= u64::from(order.amount);
+        self.move_bound(Order { side: SELL, ..order }, LOW);
+    }
+
+    fn move_bound(&mut self, order: Order, bound: usize) {
+        if let Some(listing) = &mut self.listing {
+            let by = i64::from(order.amount);
+            listing.note(order.stock, bound, if order.side == BUY { -by } else { by });
+        }
+    }
+
+    /// Begins to watch a listing that is requested now, if none is watched; returns its number, or
+    /// 0.
+    pub(super) fn watch(&mut self) -> u64 {
+        if self.shared || self.listing.as_ref().is_some_and(|it| !it.is_full()) {
+            return 0;
+        }
+        let bounds = |it: &Stock| {
+            let low = it.initial + it.done[usize::from(SELL)];
+            let high = it.initial + it.asked[usize::from(SELL)];
+            [low as i64 - it.asked[usize::from(BUY)] as i64, high as i64 - it.done[0] as i64]
+        };
+        self.listings[0] += 1;
+        self.listing = Some(Listing::new(self.listings[0], self.stocks.iter().map(bounds)));
+        self.listings[0]
+    }
+
+    /// The listing `number` has arrived, with correct `rows`.
+    pub(super) fn listed(&mut self, number: u64, mut rows: &[u8]) {
+        let lefts = self.stocks.iter().map_while(|stock| {
+            let (left, used) = stock.read(rows)?;
+            rows = &rows[used..];
+            Some(left as i64)
+        });
+        if let Some(listing) = self.listing.take_if(|it| it.number == number) {
+            self.listings[1] += u64::from(listing.mixes_states(lefts));
+        }
     }
 
     /// The outcome of the order is unknown.
@@ -231,8 +282,15 @@ impl Ledger {
             0 => "exactly".to_owned(),
             _ => format!("within bounds ({unknown} pieces in orders without a reply)"),
         };
+        let torn = match self.listings {
+            [_, 0] => String::new(),
+            [watched, torn] => format!(
+                "; {torn} of {watched} watched listings mix two states, as a lock for each stock \
+                 allows"
+            ),
+        };
         Ok(format!(
-            "{} stocks balance {exact}: {bought} bought, {sold} sold, {} orders refused",
+            "{} stocks balance {exact}: {bought} bought, {sold} sold, {} orders refused{torn}",
             self.stocks.len(),
             self.refused
         ))
@@ -377,6 +435,29 @@ mod tests {
         assert!(ledger.check_rows(b"1 0 1000\n5 6 3700\n30 10 1200\n").is_err());
         assert!(ledger.check_rows(b"1 -1 1000\n5 3 3700\n30 10 1200\n").is_err());
         assert!(ledger.check_rows(b"1 7 1000\n5 3 3700\n").is_err());
+    }
+
+    #[test]
+    fn a_listing_that_mixes_two_states_is_found() {
+        let torn = |rows: &str, first_is_known: bool| {
+            let mut ledger = Ledger::learn(ROWS, 10).expect("three rows");
+            let number = ledger.watch();
+            assert_eq!((number, ledger.watch()), (1, 0), "one at a time");
+            let [first, second] = [order(BUY, 0, 3), order(SELL, 2, 5)];
+            ledger.ask(first, &mut Vec::new());
+            if first_is_known {
+                ledger.acknowledge(first);
+            }
+            ledger.ask(second, &mut Vec::new());
+            ledger.listed(number, rows.as_bytes());
+            ledger.listings[1] == 1
+        };
+        for rows in ["1 7 1000\n5 3 3700\n30 10 1200\n", "1 4 1000\n5 3 3700\n30 15 1200\n"] {
+            assert!(!torn(rows, true) && !torn(rows, false), "{rows}");
+        }
+        let mixed = "1 7 1000\n5 3 3700\n30 15 1200\n";
+        assert!(torn(mixed, true), "the second order came after the reply to the first");
+        assert!(!torn(mixed, false), "the two may have changed places");
     }
 
     #[test]

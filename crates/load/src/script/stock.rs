@@ -34,6 +34,9 @@ pub struct StockOptions {
     pub amount_max: u32,
     /// The server's framing of replies.
     pub framing: Framing,
+    /// Whether replies may differ from the protocol in case, spaces, empty lines, and a missing
+    /// newline at the end.
+    pub is_lenient: bool,
     /// The seed of all random streams.
     pub seed: u64,
 }
@@ -59,7 +62,8 @@ struct Session {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Request {
-    Show,
+    /// A listing, with its number if it is watched, or 0.
+    Show(u64),
     Order(Order),
 }
 
@@ -70,6 +74,7 @@ impl Stock {
     /// # Errors
     /// `rows` are no market, or do not contain an id to trade.
     pub fn new(options: StockOptions, rows: &[u8], connections: usize) -> Result<Self, Usage> {
+        let rows = if options.is_lenient { &tidied(rows) } else { rows };
         let ledger = Ledger::learn(rows, options.amount_max).map_err(Usage)?;
         let place = |id: &String| {
             ledger.place(id).ok_or_else(|| {
@@ -93,15 +98,23 @@ impl Stock {
 
     /// Judges the text of one reply and records its meaning.
     fn judge(&mut self, asked: Request, text: &[u8]) -> Result<(), String> {
+        let text = if self.options.is_lenient { &tidied(text) } else { text };
+        let ledger = &mut self.ledger;
         let order = match asked {
-            Request::Show => {
-                return self.ledger.check_rows(text).map_err(|why| format!("asked `show`: {why}"));
+            Request::Show(number) => {
+                ledger.check_rows(text).map_err(|why| format!("asked `show`: {why}"))?;
+                ledger.listed(number, text);
+                return Ok(());
             }
             Request::Order(order) => order,
         };
-        let ledger = &mut self.ledger;
-        let carried_out = text == success(order).text;
-        if !carried_out && (order.side != BUY || text != NOT_ENOUGH) {
+        // In lenient reading, the tidied text of the expected reply.
+        let is = |expected: &[u8]| match self.options.is_lenient {
+            true => text.eq_ignore_ascii_case(expected),
+            false => text == expected,
+        };
+        let carried_out = is(success(order).text);
+        if !carried_out && (order.side != BUY || !is(NOT_ENOUGH)) {
             ledger.lose(order);
             let (request, expected) = (ledger.text(order), shown(success(order).text));
             return Err(format!("asked `{request}`, expected {expected}, found {}", shown(text)));
@@ -109,7 +122,7 @@ impl Stock {
         let possible = ledger.may_answer(order, carried_out);
         match carried_out {
             true => ledger.acknowledge(order),
-            false => ledger.refused += 1,
+            false => ledger.refuse(order),
         }
         possible.map_err(|why| format!("asked `{}`: {why}", ledger.text(order)))
     }
@@ -144,10 +157,13 @@ impl Script for Stock {
         for _ in 0..count {
             let asked = draw(&self.options, &self.traded, &mut session.random);
             match asked {
-                Request::Show => out.extend_from_slice(SHOW),
+                Request::Show(_) => out.extend_from_slice(SHOW),
                 Request::Order(order) => self.ledger.ask(order, out),
             }
-            session.asked.push_back(asked);
+            session.asked.push_back(match asked {
+                Request::Show(_) => Request::Show(self.ledger.watch()),
+                order => order,
+            });
         }
     }
 
@@ -215,6 +231,7 @@ impl Script for Stock {
 
     fn verdict(&self, reply: &[u8], others: &[Totals]) -> Check {
         let text = Self::show_text(self.options.framing, reply).unwrap_or_default();
+        let text = if self.options.is_lenient { &tidied(text) } else { text };
         let (mut ledger, mut wrong) = (self.ledger.clone(), self.wrong);
         for Totals(sums) in others {
             let (theirs, sums) = sums.split_first().expect("made by `totals`");
@@ -237,17 +254,23 @@ impl Request {
     /// Its place in [`KINDS`].
     fn kind(self) -> u16 {
         match self {
-            Request::Show => 0,
+            Request::Show(_) => 0,
             Request::Order(order) => 1 + u16::from(order.side),
         }
     }
 
     fn shape(self) -> Shape {
         match self {
-            Request::Show => Shape::Block,
+            Request::Show(_) => Shape::Block,
             Request::Order(_) => Shape::Line,
         }
     }
+}
+
+/// The text without spaces around its lines and without empty lines, each line with its newline.
+fn tidied(text: &[u8]) -> Vec<u8> {
+    let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    lines.filter(|line| !line.is_empty()).flat_map(|line| [line, b"\n"].concat()).collect()
 }
 
 /// Draws a request: one of the mix and, for an order, a stock and an amount.
@@ -256,7 +279,7 @@ fn draw(options: &StockOptions, traded: &[u32], random: &mut Pcg64Mcg) -> Reques
     let Mix { show, buy, .. } = options.mix;
     let weight = share(bits as u32, options.mix.total());
     if weight < show {
-        return Request::Show;
+        return Request::Show(0);
     }
     let stock = traded[share((bits >> 32) as u32, traded.len() as u32) as usize];
     let amount = 1 + share(random.next_u64() as u32, options.amount_max);

@@ -7,26 +7,21 @@ use super::{Memory, ProcError, ProcessCost, TICK_NS, ThreadCost};
 use crate::machine::{kilobytes, value_of};
 use std::{fs, io};
 
-/// Reads one process and pushes the pids of its children to `children`; sets `coarse` if a
-/// thread's time had to be taken from clock ticks.
-pub(super) fn process(
-    pid: u32,
-    children: &mut Vec<u32>,
-    coarse: &mut bool,
-) -> Result<ProcessCost, ProcError> {
+/// Reads one process and pushes the pids of its children to `children`.
+pub(super) fn process(pid: u32, children: &mut Vec<u32>) -> Result<ProcessCost, ProcError> {
     let path = format!("/proc/{pid}/stat");
     let text = read(pid, &path)?;
     let stat = Stat::parse(&text).ok_or_else(|| strange(path, &text))?;
     let mut process = ProcessCost {
         pid,
         started: stat.started,
-        group_ns: stat.own_ticks * TICK_NS,
+        cpu_ns: sys::clock::process_cpu_ns(pid).ok_or(ProcError::Gone { pid })?,
         reaped_ns: stat.reaped_ticks * TICK_NS,
         threads: Vec::new(),
     };
     for tid in tasks(pid)? {
-        // A thread may end here; the process's own ticks still hold its time.
-        let Ok(found) = thread(pid, tid, coarse) else { continue };
+        // A thread may end here; its process keeps its time.
+        let Ok(found) = thread(pid, tid) else { continue };
         process.threads.push(found);
         match fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")) {
             Ok(list) => {
@@ -62,7 +57,6 @@ pub(super) fn memory(pid: u32) -> Option<Memory> {
 /// The fields of `/proc/PID/stat` that are used here; the same layout serves a thread's.
 pub(super) struct Stat {
     pub(super) parent: u32,
-    pub(super) own_ticks: u64,
     pub(super) reaped_ticks: u64,
     pub(super) started: u64,
 }
@@ -76,40 +70,20 @@ impl Stat {
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         Some(Self {
             parent: u32::try_from(field(4)?).ok()?,
-            own_ticks: field(14)? + field(15)?,
             reaped_ticks: field(16)? + field(17)?,
             started: field(22)?,
         })
     }
 }
 
-fn thread(pid: u32, tid: u32, coarse: &mut bool) -> Result<ThreadCost, ProcError> {
-    let task = format!("/proc/{pid}/task/{tid}");
-    let exact = read(pid, &format!("{task}/schedstat")).ok().and_then(|text| exact_ns(&text));
-    let cpu_ns = match exact {
-        Some(ns) if ns > 0 => ns,
-        // No file, or zero: either the kernel keeps none or the thread has not run yet.
-        _ => {
-            let path = format!("{task}/stat");
-            let text = read(pid, &path)?;
-            let stat = Stat::parse(&text).ok_or_else(|| strange(path, &text))?;
-            *coarse |= exact.is_none() || stat.own_ticks > 0;
-            stat.own_ticks * TICK_NS
-        }
-    };
-    let status = read(pid, &format!("{task}/status"))?;
+fn thread(pid: u32, tid: u32) -> Result<ThreadCost, ProcError> {
+    let status = read(pid, &format!("/proc/{pid}/task/{tid}/status"))?;
     let count = |key| value_of(&status, key).and_then(|n| n.parse().ok()).unwrap_or(0);
     Ok(ThreadCost {
         tid,
-        cpu_ns,
         voluntary: count("voluntary_ctxt_switches"),
         involuntary: count("nonvoluntary_ctxt_switches"),
     })
-}
-
-/// First field of schedstat: time on a processor (ns). A kernel that keeps none writes zero.
-pub(super) fn exact_ns(text: &str) -> Option<u64> {
-    text.split_ascii_whitespace().next()?.parse().ok()
 }
 
 fn tasks(pid: u32) -> Result<Vec<u32>, ProcError> {

@@ -1,6 +1,6 @@
 //! Facts about reading process trees: parsed text first, then live processes.
 
-use super::files::{Stat, exact_ns};
+use super::files::Stat;
 use super::*;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -37,16 +37,8 @@ fn end(mut child: Child, tree: &TreeCost) {
 fn a_name_with_spaces_and_brackets() {
     let stat = "7 (a) b (c)) S 3 7 7 0 -1 0 1 2 3 4 11 22 33 44 20 0 1 0 555 9 9";
     let found = Stat::parse(stat).expect("all fields are there");
-    assert_eq!((found.parent, found.own_ticks), (3, 33));
-    assert_eq!((found.reaped_ticks, found.started), (77, 555));
+    assert_eq!((found.parent, found.reaped_ticks, found.started), (3, 77, 555));
     assert!(Stat::parse("7 (cut) S 3 7").is_none());
-}
-
-#[test]
-fn the_first_field_of_schedstat() {
-    assert_eq!(exact_ns("7511 1269084 5\n"), Some(7511));
-    assert_eq!(exact_ns("0 0 0\n"), Some(0));
-    assert_eq!(exact_ns(""), None);
 }
 
 #[test]
@@ -77,19 +69,6 @@ fn own_work_is_counted_to_the_nanosecond() {
     let cost = after.since(&before);
     assert!(cost.cpu_ns > 5_000_000, "{cost:?}");
     assert_eq!(after.since(&after).cpu_ns, 0);
-    assert!(!after.coarse, "this kernel keeps schedstat");
-}
-
-#[test]
-fn the_running_thread_knows_its_own_time() {
-    let before = own_thread_cpu_ns().expect("this kernel keeps schedstat");
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(2) {
-        std::hint::black_box(start);
-    }
-    let used = own_thread_cpu_ns().expect("this kernel keeps schedstat") - before;
-    // Less than a timer tick: without the yield nothing might have been written down yet.
-    assert!((200_000..1_000_000_000).contains(&used), "{used}");
 }
 
 #[test]
@@ -121,50 +100,44 @@ fn a_tree_that_is_gone_is_an_error() {
     assert!(Memory::read(pid).is_err());
 }
 
-/// One process with the given threads as (tid, ns) and its ticks.
-fn process(pid: u32, group: u64, reaped: u64, threads: &[(u32, u64)]) -> ProcessCost {
-    let threads = threads
-        .iter()
-        .map(|&(tid, cpu_ns)| ThreadCost { tid, cpu_ns, voluntary: cpu_ns, involuntary: 1 })
-        .collect();
-    let (group_ns, reaped_ns) = (group * TICK_NS, reaped * TICK_NS);
-    ProcessCost { pid, started: 1, group_ns, reaped_ns, threads }
+/// One process with its time (ns), the ticks of the children that it waited for, and its threads.
+fn process(pid: u32, cpu_ns: u64, reaped: u64, threads: &[u32]) -> ProcessCost {
+    let thread = |&tid: &u32| ThreadCost { tid, voluntary: 1, involuntary: 1 };
+    let threads = threads.iter().map(thread).collect();
+    ProcessCost { pid, started: 1, cpu_ns, reaped_ns: reaped * TICK_NS, threads }
 }
 
 fn check(before: Vec<ProcessCost>, after: Vec<ProcessCost>, cpu_ns: u64, doubts: &[&str]) {
-    let tree = |processes| TreeCost { processes, coarse: false };
-    let cost = tree(after).since(&tree(before));
+    let cost = TreeCost { processes: after }.since(&TreeCost { processes: before });
     assert_eq!(cost.cpu_ns, cpu_ns, "{cost:?}");
     assert_eq!(cost.doubts.len(), doubts.len(), "{cost:?}");
     for (found, expected) in cost.doubts.iter().zip(doubts) {
         assert!(found.contains(expected), "{found}");
     }
+    let ended = |doubt: &&str| !doubt.contains("threads");
+    assert_eq!(cost.is_coarse, doubts.iter().any(ended), "{cost:?}");
 }
 
 #[test]
 fn differences() {
     const MS: u64 = 1_000_000;
-    // Steady threads: exact, whatever the ticks say.
-    let (a, b) = (process(1, 5, 0, &[(1, 10), (2, 20)]), process(1, 7, 0, &[(1, 15), (2, 60)]));
+    let (a, b) = (process(1, 30, 0, &[1, 2]), process(1, 75, 0, &[1, 2]));
     check(vec![a], vec![b], 45, &[]);
     // A new thread and a new process count whole.
-    let (a, b) = (process(1, 0, 0, &[(1, 10)]), process(1, 0, 0, &[(1, 11), (2, 7)]));
-    check(vec![a], vec![b, process(9, 0, 0, &[(9, 3)])], 11, &[]);
-    // An ended thread: the ticks are more complete than the sum of the living.
-    let (a, b) = (process(1, 10, 0, &[(1, 0), (2, 0)]), process(1, 30, 0, &[(1, 5)]));
-    check(vec![a], vec![b], 200 * MS, &["1 threads of process 1 ended"]);
-    // Threads that no sample caught, as with one thread per connection.
-    let (a, b) = (process(1, 10, 0, &[(1, 0)]), process(1, 30, 0, &[(1, 5)]));
-    check(vec![a], vec![b], 200 * MS, &["began and ended"]);
-    // Children that no sample caught, as with one process per connection.
-    let (a, b) = (process(1, 1, 4, &[(1, 0)]), process(1, 1, 9, &[(1, 5)]));
+    let (a, b) = (process(1, 10, 0, &[1]), process(1, 18, 0, &[1, 2]));
+    check(vec![a], vec![b, process(9, 3, 0, &[9])], 11, &[]);
+    // The time of an ended thread stays with its process.
+    let (a, b) = (process(1, 10, 0, &[1, 2]), process(1, 30, 0, &[1]));
+    check(vec![a], vec![b], 20, &["1 threads of process 1 ended"]);
+    // Children that no reading caught, as with one process per connection.
+    let (a, b) = (process(1, 1, 4, &[1]), process(1, 6, 9, &[1]));
     check(vec![a], vec![b], 50 * MS + 5, &["children of process 1"]);
     // A worker that has used 30 ms dies after 20 ms more.
-    let (a, b) = (process(1, 1, 0, &[(1, 0)]), process(1, 1, 5, &[(1, 5)]));
-    let dead = process(2, 3, 0, &[(2, 30 * MS)]);
+    let (a, b) = (process(1, 1, 0, &[1]), process(1, 6, 5, &[1]));
+    let dead = process(2, 30 * MS, 0, &[2]);
     check(vec![a, dead], vec![b], 20 * MS + 5, &["children of", "process 2 ended"]);
     // The same pid, but another process.
-    let (a, mut b) = (process(1, 1, 0, &[(1, 8)]), process(1, 1, 0, &[(1, 5)]));
+    let (a, mut b) = (process(1, 8, 0, &[1]), process(1, 5, 0, &[1]));
     b.started = 2;
     check(vec![a], vec![b], 5, &["process 1 ended"]);
 }

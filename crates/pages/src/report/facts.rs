@@ -58,7 +58,9 @@ pub(super) fn lamps(run: &Run, summary: &Summary) -> Vec<Fact> {
     let mut facts = vec![checked(run)];
     let judged = summary.points.iter().flat_map(|point| {
         let arms = point.arms.iter().filter(|arm| !arm.twin && !arm.baseline);
-        arms.flat_map(|arm| [arm.judged(point.lead), arm.judged(Metric::Cpu)]).flatten()
+        let second = Some(Metric::Cpu).filter(|cpu| *cpu != point.lead);
+        let metrics = [Some(point.lead), second];
+        arms.flat_map(move |arm| metrics.map(|it| arm.judged(it?))).flatten()
     });
     let all = judged.clone().count();
     let open = judged
@@ -71,6 +73,11 @@ pub(super) fn lamps(run: &Run, summary: &Summary) -> Vec<Fact> {
         value: format!("{} of {all} comparisons", all - open),
     });
     facts.extend(noise(summary));
+    // A race may end before its plan's last block.
+    let label = match plan.turns {
+        Some(_) => lab::plan::Plan::label_for(run.blocks()),
+        None => &plan.label,
+    };
     facts.push(Fact {
         light: if summary.objected > 0 { "amber" } else { "green" },
         term: "gate",
@@ -82,10 +89,10 @@ pub(super) fn lamps(run: &Run, summary: &Summary) -> Vec<Fact> {
         },
     });
     facts.push(Fact {
-        light: if plan.label == "smoke" { "amber" } else { "green" },
+        light: if label == "smoke" { "amber" } else { "green" },
         term: "smoke",
         name: "size",
-        value: format!("{}, {} blocks", plan.label, plan.blocks),
+        value: format!("{label}, {} blocks", run.blocks()),
     });
     facts
 }

@@ -20,6 +20,9 @@ fn found(plan: &Plan, summary: &Summary) -> String {
     if !measured {
         return "Nothing could be measured.".to_string();
     }
+    if summary.answer.is_some() {
+        return summary.sentence.replace('`', "");
+    }
     let others = plan.arms.iter().filter(|arm| arm.name != plan.baseline).count();
     if others == 0 {
         return format!("Only {base} ran: there is nothing to compare it with.");

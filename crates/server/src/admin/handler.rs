@@ -98,7 +98,8 @@ impl AdminHandler for Front {
             return refuse(Status::BAD_REQUEST, "expected a target such as /status");
         };
         let head_only = head.method == "HEAD";
-        let response = match (head.method, target.path.as_ref()) {
+        let path = std::str::from_utf8(&target.path).unwrap_or_default();
+        let response = match (head.method, path) {
             ("POST", "/drain") => return Answer::Obey(Order::Drain),
             ("POST", "/quit") => return Answer::Obey(Order::Quit),
             ("POST", "/reload") => return Answer::Obey(Order::Reload),

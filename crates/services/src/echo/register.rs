@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use seam::{BadSeed, SessionId, Share, WorkerId};
+use seam::{SessionId, Share, WorkerId};
 
 use crate::roster::Roster;
 
@@ -31,10 +31,6 @@ pub struct Register {
 
 // SAFETY: atomics only, of which zero is a valid value.
 unsafe impl Share for Register {
-    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
-        Ok(())
-    }
-
     fn heal(&self, dead: WorkerId) {
         self.roster.heal(dead);
     }

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-use seam::{BadSeed, SessionId, Share, WorkerId};
+use seam::{SessionId, Share, WorkerId};
 
 use super::SEATS;
 use super::packet::{Bye, Moved, NAME_MAX, Place, Role, clipped};
@@ -44,10 +44,6 @@ struct Seat {
 
 // SAFETY: atomics only, of which zero is a valid value.
 unsafe impl Share for World {
-    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
-        Ok(())
-    }
-
     fn heal(&self, dead: WorkerId) {
         self.roster.heal(dead);
         for seat in &self.seats {

@@ -186,7 +186,7 @@ impl<B: Platform> Media<B> {
                 None => Err(Lack::Unread(Job::Load(path.to_owned()))),
             };
         }
-        match self.platform.try_find(path) {
+        match self.platform.try_find(path.as_bytes()) {
             None => Err(Lack::Unread(Job::Load(path.to_owned()))),
             Some(Err(missing)) => Err(Lack::Refused(status(&Trouble::LookupError(missing)))),
             Some(Ok(Resource::Folder)) => Err(Lack::Refused(Status::NOT_FOUND)),

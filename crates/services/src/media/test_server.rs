@@ -26,8 +26,8 @@ pub fn wave(code: u8, bits: u8, data: usize) -> Vec<u8> {
     file
 }
 
-fn content(path: &str) -> Option<Vec<u8>> {
-    match path {
+fn content(path: &[u8]) -> Option<Vec<u8>> {
+    match std::str::from_utf8(path).ok()? {
         "a.wav" => Some(wave(7, 8, 12_000)),
         "l.wav" => Some(wave(1, 16, 600_000)),
         "bad.txt" => Some(b"words".to_vec()),
@@ -41,12 +41,12 @@ fn content(path: &str) -> Option<Vec<u8>> {
 impl Platform for TestServer {
     type File = Vec<u8>;
 
-    fn try_find(&self, path: &str) -> Option<Result<Resource<Vec<u8>>, LookupError>> {
+    fn try_find(&self, path: &[u8]) -> Option<Result<Resource<Vec<u8>>, LookupError>> {
         (!self.cold).then(|| self.find(path))
     }
 
-    fn find(&self, path: &str) -> Result<Resource<Vec<u8>>, LookupError> {
-        if path == "d" {
+    fn find(&self, path: &[u8]) -> Result<Resource<Vec<u8>>, LookupError> {
+        if path == b"d" {
             return Ok(Resource::Folder);
         }
         let file = content(path).ok_or(LookupError::Absent)?;
@@ -77,7 +77,7 @@ impl Platform for TestServer {
         Ok(to - from)
     }
 
-    fn list(&self, _path: &str) -> Result<Vec<Entry>, LookupError> {
+    fn list(&self, _path: &[u8]) -> Result<Vec<Entry>, LookupError> {
         Ok(Vec::new())
     }
 

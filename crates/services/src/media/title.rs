@@ -93,7 +93,7 @@ impl<F: Send + 'static> Title<F> {
         if let Some((_, paths)) = options.list.as_ref().filter(|(name, _)| name == path) {
             return Title::list(platform, options, (path, 0), paths);
         }
-        let (file, meta) = match platform.find(path) {
+        let (file, meta) = match platform.find(path.as_bytes()) {
             Ok(Resource::File(file, meta)) => (file, meta),
             Ok(Resource::Folder) => return Err(Trouble::LookupError(LookupError::Absent)),
             Err(missing) => return Err(Trouble::LookupError(missing)),
@@ -441,7 +441,7 @@ impl<F: Send + 'static> Library<F> {
         let _turn = locked(&self.turns[place % TURNS]);
         let known = match options.list.as_ref().is_some_and(|(name, _)| name == path) {
             true => Some(0),
-            false => match platform.find(path) {
+            false => match platform.find(path.as_bytes()) {
                 Ok(Resource::File(_, meta)) => Some(stamp(meta)),
                 _ => None,
             },

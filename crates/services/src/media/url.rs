@@ -41,7 +41,7 @@ pub fn track_url(target: &str) -> Option<TrackUrl> {
         url = url[..url.len() - last.len()].trim_end_matches('/');
     }
     let decoded = Target::read(if local.is_empty() { "/" } else { local }).ok()?;
-    let path = decoded.path.trim_matches('/').to_owned();
+    let path = std::str::from_utf8(&decoded.path).ok()?.trim_matches('/').to_owned();
     let is_hidden = path.split('/').any(|segment| segment.starts_with('.'));
     if is_hidden || url.bytes().any(|byte| byte <= b' ' || byte == b'"') {
         return None;

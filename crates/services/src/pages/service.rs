@@ -155,7 +155,7 @@ impl Pages {
             Ok(target) => target,
             Err(bad) => return refused(Status::BAD_REQUEST, head, bad, out),
         };
-        match target.path.as_ref() {
+        match std::str::from_utf8(&target.path).unwrap_or_default() {
             STATE => state(cx, head, out),
             EVENTS => listen(cx, head, out),
             path => match self.pages.iter().find(|page| page.path == path) {

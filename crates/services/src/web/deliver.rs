@@ -66,9 +66,9 @@ impl<B: Platform> Web<B> {
     ) -> Next<B::File> {
         let mut responder = self.responder(cx, session, context.mode);
         let summary = match target {
-            Target::File(file, meta, coding, kind) => {
+            Target::File(file, form) => {
                 let now = self.options.second(cx.now);
-                let plan = file::plan(request, meta, coding, kind, now);
+                let plan = file::plan(request, form, now);
                 let fields: Vec<(&str, &str)> =
                     plan.fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
                 if plan.status.0 >= 400 {
@@ -130,6 +130,15 @@ impl<B: Platform> Web<B> {
                 Piece::Text(text) => {
                     out.bytes().append(text);
                     sending.pieces.pop_front();
+                    continue;
+                }
+                Piece::Packed(bytes, from) => {
+                    let end = bytes.len().min(*from + PIECE);
+                    out.bytes().extend_from_slice(&bytes[*from..end]);
+                    *from = end;
+                    if end == bytes.len() {
+                        sending.pieces.pop_front();
+                    }
                     continue;
                 }
                 Piece::Bytes(range) => range,

@@ -44,8 +44,8 @@ pub enum Route {
 }
 
 /// The route of a path.
-pub fn route(path: &str) -> Option<Route> {
-    Some(match path {
+pub fn route(path: &[u8]) -> Option<Route> {
+    Some(match std::str::from_utf8(path).ok()? {
         "/" => Route::Root,
         "/plaintext" => Route::Plaintext,
         "/json" => Route::Json,

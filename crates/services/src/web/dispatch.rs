@@ -2,10 +2,11 @@
 //! when the body is complete.
 
 use std::time::Duration;
-use wire::http::{Head, Status, Target, Version, choice};
+use wire::http::{BadTarget, Head, Status, Target, Version, choice};
 
 use super::options::Options;
 use super::record::RequestLine;
+use super::rules::Chosen;
 use super::{demo, mime};
 
 /// The longest `/work` and `/sleep`, in milliseconds.
@@ -45,6 +46,8 @@ pub struct ReplyMode {
     pub head_only: bool,
     /// Whether the connection persists.
     pub keep_alive: bool,
+    /// The operator's rules that apply.
+    pub chosen: Chosen,
 }
 
 /// The action for a request.
@@ -62,6 +65,8 @@ pub enum Action {
     File(Box<FileRequest>),
     /// List the allowed methods.
     Options(&'static str),
+    /// Redirect to this place.
+    Redirect(Status, String),
     /// Refuse the method and list the allowed ones.
     NotAllowed(&'static str),
     /// Refuse with a reason; the connection persists.
@@ -93,7 +98,7 @@ impl Content {
 #[derive(Debug, Default)]
 pub struct FileRequest {
     /// The decoded path, beginning with `/`.
-    pub path: String,
+    pub path: Vec<u8>,
     /// The query, for redirections.
     pub query: String,
     /// `If-Match`.
@@ -114,15 +119,18 @@ pub struct FileRequest {
 
 /// The dispatch of a request.
 pub fn dispatch(options: &Options, head: &Head<'_>, request_line: Option<RequestLine>) -> Dispatch {
+    let target = Target::read(head.target);
+    let path = target.as_ref().map_or(&b""[..], |target| &target.path);
     let mode = ReplyMode {
         version: head.version,
         head_only: head.method == "HEAD",
         keep_alive: head.keep_alive,
+        chosen: options.rules.choose(path, Some(head)),
     };
-    Dispatch { act: act(options, head), context: ReplyContext { mode, request_line } }
+    Dispatch { act: act(options, head, target), context: ReplyContext { mode, request_line } }
 }
 
-fn act(options: &Options, head: &Head<'_>) -> Action {
+fn act(options: &Options, head: &Head<'_>, target: Result<Target<'_>, BadTarget>) -> Action {
     if !METHODS.contains(&head.method) {
         return Action::Dismiss(Status::NOT_IMPLEMENTED, "expected a known method");
     }
@@ -135,12 +143,16 @@ fn act(options: &Options, head: &Head<'_>) -> Action {
     if head.method == "CONNECT" {
         return Action::NotAllowed(if options.demo { ALLOW_DEMO } else { ALLOW_FILE });
     }
-    let Ok(target) = Target::read(head.target) else {
+    let Ok(target) = target else {
         return Action::Dismiss(
             Status::BAD_REQUEST,
             "expected a path below the root, well encoded, without hidden slashes",
         );
     };
+    let moved = options.rules.redirect(&target.path, target.query);
+    if let Some((status, place)) = moved.filter(|_| head.method != "OPTIONS") {
+        return Action::Redirect(status, place);
+    }
     if options.demo
         && let Some(route) = demo::route(&target.path)
     {

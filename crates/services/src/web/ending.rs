@@ -61,8 +61,9 @@ impl<B: Platform> Web<B> {
         request_line: Option<RequestLine>,
         out: &mut Out,
     ) -> Next<B::File> {
-        let mode =
-            ReplyMode { version: Version::Http11, head_only: session.head_only, keep_alive: false };
+        let chosen = self.options.rules.choose(b"", None);
+        let (version, head_only) = (Version::Http11, session.head_only);
+        let mode = ReplyMode { version, head_only, keep_alive: false, chosen };
         let dispatch = Dispatch { act, context: ReplyContext { mode, request_line } };
         self.act(cx, session, dispatch, &[], out)
     }

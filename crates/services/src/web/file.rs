@@ -3,9 +3,11 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 use wire::http::range::{Ranges, ranges};
 use wire::http::{Status, choice, date};
 
+use super::compress::{Cache, Key, LEN_MAX, LEN_MIN};
 use super::dispatch::FileRequest;
 use super::options::Options;
 use super::platform::{LookupError, Meta, Platform, Resource};
@@ -15,13 +17,13 @@ use super::{listing, mime};
 /// the weights are equal the first wins, because it is usually shorter.
 const CODINGS: [(&str, &str); 2] = [("br", ".br"), ("gzip", ".gz")];
 /// The index file of a folder.
-const INDEX: &str = "index.html";
+const INDEX: &[u8] = b"index.html";
 
 /// The object that a path names.
 #[derive(Debug)]
 pub enum Target<F> {
-    /// A file, its coding if it is precompressed, and its media type.
-    File(F, Meta, Option<usize>, &'static str),
+    /// A file and its form.
+    File(F, Form),
     /// A folder whose path lacks the final slash.
     Folder,
     /// A folder's listing.
@@ -30,24 +32,105 @@ pub enum Target<F> {
     Missing(LookupError),
 }
 
+/// A file as it is sent.
+#[derive(Debug, Clone)]
+pub struct Form {
+    /// Length and modification time.
+    pub meta: Meta,
+    /// Its coding if it is precompressed.
+    pub coding: Option<usize>,
+    /// Its media type.
+    pub kind: &'static str,
+    /// `Cache-Control`, if a rule gives one.
+    pub lifetime: Option<String>,
+    /// Its path beneath the root.
+    pub path: Vec<u8>,
+    /// Its bytes in `coding`, if it was compressed on the fly.
+    pub packed: Option<Arc<[u8]>>,
+}
+
+/// The files of a server as it serves them.
+pub struct SiteFiles<'a, B> {
+    /// The files.
+    pub platform: &'a B,
+    /// The options.
+    pub options: &'a Options,
+    /// Files compressed on the fly, if the server compresses.
+    pub cache: Option<&'a Cache>,
+}
+
 /// Finds what `request` names without blocking; `None` if that would block.
 pub fn try_find<B: Platform>(
-    platform: &B,
+    files: &SiteFiles<'_, B>,
     request: &FileRequest,
-    options: &Options,
 ) -> Option<Target<B::File>> {
-    resolve(request, options, |path| platform.try_find(path), |_| None)
+    let look = |path: &[u8]| files.platform.try_find(path);
+    match (resolve(request, files.options, look, |_| None)?, files.cache) {
+        (Target::File(file, form), Some(cache)) => {
+            let Some(key) = compressible(request, &form) else {
+                return Some(Target::File(file, form));
+            };
+            let packed = cache.find(&key)?;
+            Some(Target::File(file, form.packed_as(key.coding, packed)))
+        }
+        (target, _) => Some(target),
+    }
 }
 
 /// The same; may block.
-pub fn find<B: Platform>(
-    platform: &B,
-    request: &FileRequest,
-    options: &Options,
-) -> Target<B::File> {
-    let list = |path: &str| Some(platform.list(path));
-    let found = resolve(request, options, |path| Some(platform.find(path)), list);
-    found.unwrap_or(Target::Missing(LookupError::Broken))
+pub fn find<B: Platform>(files: &SiteFiles<'_, B>, request: &FileRequest) -> Target<B::File> {
+    let look = |path: &[u8]| Some(files.platform.find(path));
+    let list = |path: &[u8]| Some(files.platform.list(path));
+    let found = resolve(request, files.options, look, list);
+    match (found.unwrap_or(Target::Missing(LookupError::Broken)), files.cache) {
+        (Target::File(file, form), Some(cache)) => {
+            let Some(key) = compressible(request, &form) else { return Target::File(file, form) };
+            let coding = key.coding;
+            let packed = match cache.find(&key) {
+                Some(packed) => packed,
+                // A file that cannot be read, or has changed, is sent as it is.
+                None => read_whole(files.platform, &file, form.meta.len)
+                    .and_then(|plain| cache.put(key, &plain)),
+            };
+            Target::File(file, form.packed_as(coding, packed))
+        }
+        (target, _) => target,
+    }
+}
+
+fn read_whole<B: Platform>(platform: &B, file: &B::File, len: u64) -> Option<Vec<u8>> {
+    let mut plain = Vec::new();
+    while (plain.len() as u64) < len {
+        let rest = (len - plain.len() as u64) as usize;
+        match platform.read(file, plain.len() as u64, rest, &mut plain) {
+            Ok(0) | Err(_) => return None,
+            Ok(_) => {}
+        }
+    }
+    Some(plain)
+}
+
+/// The form to compress a file to, if the client accepts one and it is worth it. Ranges are those
+/// of the file itself.
+fn compressible(request: &FileRequest, form: &Form) -> Option<Key> {
+    let fits = (LEN_MIN..=LEN_MAX).contains(&form.meta.len) && mime::is_compressible(form.kind);
+    if !fits || form.coding.is_some() || request.range.is_some() {
+        return None;
+    }
+    let coding = codings(request).into_iter().find(|coding| request.likes[*coding] > 0)?;
+    Some(Key { path: form.path.clone(), meta: form.meta, coding })
+}
+
+/// The indices of [`CODINGS`], the client's favourite first.
+fn codings(request: &FileRequest) -> [usize; 2] {
+    if request.likes[1] > request.likes[0] { [1, 0] } else { [0, 1] }
+}
+
+impl Form {
+    fn packed_as(self, coding: usize, packed: Option<Arc<[u8]>>) -> Form {
+        let coding = packed.is_some().then_some(coding).or(self.coding);
+        Form { coding, packed, ..self }
+    }
 }
 
 /// The entries of a folder, or `None` if listing would block.
@@ -56,17 +139,34 @@ type Listed = Option<Result<Vec<super::Entry>, LookupError>>;
 fn resolve<F>(
     request: &FileRequest,
     options: &Options,
-    look: impl Fn(&str) -> Option<Result<Resource<F>, LookupError>>,
-    list: impl Fn(&str) -> Listed,
+    look: impl Fn(&[u8]) -> Option<Result<Resource<F>, LookupError>>,
+    list: impl Fn(&[u8]) -> Listed,
 ) -> Option<Target<F>> {
-    if request.path.split('/').any(is_hidden) {
+    if request.path.split(|byte| *byte == b'/').any(is_hidden) {
         return Some(Target::Missing(LookupError::Absent));
     }
-    let names_folder = request.path.ends_with('/');
+    let found = locate(request, options, &request.path, &look, &list)?;
+    match (&options.rules.fallback, found) {
+        (Some(path), Target::Missing(LookupError::Absent)) => {
+            locate(request, options, path.as_bytes(), &look, &list)
+        }
+        (_, found) => Some(found),
+    }
+}
+
+/// What `whole` names, which is the path of the request or the fallback.
+fn locate<F>(
+    request: &FileRequest,
+    options: &Options,
+    whole: &[u8],
+    look: &impl Fn(&[u8]) -> Option<Result<Resource<F>, LookupError>>,
+    list: &impl Fn(&[u8]) -> Listed,
+) -> Option<Target<F>> {
+    let names_folder = whole.ends_with(b"/");
     // Paths are relative to the root.
-    let path = request.path.trim_matches('/');
+    let path = trimmed(whole);
     let found = match path {
-        "" => Ok(Resource::Folder),
+        b"" => Ok(Resource::Folder),
         path => look(path)?,
     };
     match found {
@@ -76,15 +176,15 @@ fn resolve<F>(
         Ok(Resource::File(file, meta)) => packed(request, options, path, (file, meta), look),
         Ok(Resource::Folder) if !names_folder => Some(Target::Folder),
         Ok(Resource::Folder) => {
-            let slash = if path.is_empty() { "" } else { "/" };
-            let index = format!("{path}{slash}{INDEX}");
+            let slash: &[u8] = if path.is_empty() { b"" } else { b"/" };
+            let index = [path, slash, INDEX].concat();
             match look(&index)? {
                 Ok(Resource::File(file, meta)) => {
                     packed(request, options, &index, (file, meta), look)
                 }
                 Ok(Resource::Folder) | Err(LookupError::Absent) if options.listing => {
-                    Some(match list(if path.is_empty() { "." } else { path })? {
-                        Ok(entries) => Target::Listing(listing::page(&request.path, entries)),
+                    Some(match list(if path.is_empty() { b"." } else { path })? {
+                        Ok(entries) => Target::Listing(listing::page(whole, entries)),
                         Err(missing) => Target::Missing(missing),
                     })
                 }
@@ -99,33 +199,40 @@ fn resolve<F>(
 
 /// Names that begin with a dot are not served: they hold passwords and histories. `.well-known` is
 /// the exception (RFC 8615).
-fn is_hidden(segment: &str) -> bool {
-    segment.starts_with('.') && segment != ".well-known"
+fn is_hidden(segment: &[u8]) -> bool {
+    segment.starts_with(b".") && segment != b".well-known"
+}
+
+/// A path without the slashes at its ends.
+fn trimmed(mut path: &[u8]) -> &[u8] {
+    while let Some(rest) = path.strip_prefix(b"/").or_else(|| path.strip_suffix(b"/")) {
+        path = rest;
+    }
+    path
 }
 
 /// The precompressed file beside `path`, if there is one that the client accepts.
 fn packed<F>(
     request: &FileRequest,
     options: &Options,
-    path: &str,
+    path: &[u8],
     (file, meta): (F, Meta),
-    look: impl Fn(&str) -> Option<Result<Resource<F>, LookupError>>,
+    look: &impl Fn(&[u8]) -> Option<Result<Resource<F>, LookupError>>,
 ) -> Option<Target<F>> {
-    let kind = mime::media_type(path, &options.media_types);
-    let mut order = [0, 1];
-    if request.likes[1] > request.likes[0] {
-        order.reverse();
-    }
-    for coding in order {
+    let kind = mime::media_type(&String::from_utf8_lossy(path), &options.media_types);
+    let lifetime = options.rules.lifetime(path).map(str::to_owned);
+    let form =
+        |meta, coding| Form { meta, coding, kind, lifetime, path: path.into(), packed: None };
+    for coding in codings(request) {
         if request.likes[coding] == 0 || !mime::is_compressible(kind) {
             continue;
         }
-        let beside = format!("{path}{}", CODINGS[coding].1);
+        let beside = [path, CODINGS[coding].1.as_bytes()].concat();
         if let Ok(Resource::File(file, meta)) = look(&beside)? {
-            return Some(Target::File(file, meta, Some(coding), kind));
+            return Some(Target::File(file, form(meta, Some(coding))));
         }
     }
-    Some(Target::File(file, meta, None, kind))
+    Some(Target::File(file, form(meta, None)))
 }
 
 /// One piece of a body.
@@ -135,6 +242,8 @@ pub enum Piece {
     Text(Vec<u8>),
     /// These bytes of the file.
     Bytes(Range<u64>),
+    /// The bytes of a compressed file from this offset on.
+    Packed(Arc<[u8]>, usize),
 }
 
 impl Piece {
@@ -143,6 +252,7 @@ impl Piece {
         match self {
             Piece::Text(text) => text.len() as u64,
             Piece::Bytes(range) => range.end - range.start,
+            Piece::Packed(bytes, from) => (bytes.len() - from) as u64,
         }
     }
 }
@@ -161,13 +271,8 @@ pub struct Plan {
 }
 
 /// The reply to `request` for this file. `now` is in seconds since 1970.
-pub fn plan(
-    request: &FileRequest,
-    meta: Meta,
-    coding: Option<usize>,
-    kind: &'static str,
-    now: u64,
-) -> Plan {
+pub fn plan(request: &FileRequest, form: Form, now: u64) -> Plan {
+    let Form { meta, coding, kind, lifetime, packed, .. } = form;
     // Never later than `Date` (RFC 9110 section 8.8.2.1).
     let modified = (meta.modified_ns / 1_000_000_000).min(now);
     let tag = tag(meta, coding);
@@ -177,6 +282,7 @@ pub fn plan(
     if mime::is_compressible(kind) {
         fields.push(("Vary", "Accept-Encoding".to_owned()));
     }
+    fields.extend(lifetime.map(|lifetime| ("Cache-Control", lifetime)));
     let bare = |status, fields| Plan { status, fields, pieces: VecDeque::new(), len: 0 };
     match condition(request, &tag, modified) {
         Some(Status::NOT_MODIFIED) => return bare(Status::NOT_MODIFIED, fields),
@@ -197,8 +303,12 @@ pub fn plan(
         }
         Ranges::Whole => {
             fields.push(("Content-Type", kind.to_owned()));
-            let pieces = VecDeque::from([Piece::Bytes(0..meta.len)]);
-            Plan { status: Status::OK, fields, pieces, len: meta.len }
+            let whole = match packed {
+                Some(bytes) => Piece::Packed(bytes, 0),
+                None => Piece::Bytes(0..meta.len),
+            };
+            let len = whole.len();
+            Plan { status: Status::OK, fields, pieces: VecDeque::from([whole]), len }
         }
         Ranges::Parts(parts) if parts.len() == 1 => {
             let part = parts[0].clone();

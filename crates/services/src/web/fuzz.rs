@@ -37,16 +37,16 @@ const LONG: u64 = 300_000;
 impl Platform for MemoryFiles {
     type File = u64;
 
-    fn try_find(&self, path: &str) -> Option<Result<Resource<u64>, LookupError>> {
+    fn try_find(&self, path: &[u8]) -> Option<Result<Resource<u64>, LookupError>> {
         (!self.cold).then(|| self.find(path))
     }
 
-    fn find(&self, path: &str) -> Result<Resource<u64>, LookupError> {
+    fn find(&self, path: &[u8]) -> Result<Resource<u64>, LookupError> {
         let len = match path {
-            "a.txt" => 10,
-            "a.txt.gz" => 7,
-            "long" => LONG,
-            "d" => return Ok(Resource::Folder),
+            b"a.txt" => 10,
+            b"a.txt.gz" => 7,
+            b"long" => LONG,
+            b"d" => return Ok(Resource::Folder),
             _ => return Err(LookupError::Absent),
         };
         Ok(Resource::File(len, Meta { len, modified_ns: 1 }))
@@ -68,8 +68,8 @@ impl Platform for MemoryFiles {
         Ok((end - offset) as usize)
     }
 
-    fn list(&self, _path: &str) -> Result<Vec<Entry>, LookupError> {
-        Ok(vec![Entry { name: "x".to_owned(), len: Some(1) }])
+    fn list(&self, _path: &[u8]) -> Result<Vec<Entry>, LookupError> {
+        Ok(vec![Entry { name: b"x".to_vec(), len: Some(1) }])
     }
 
     fn compute(&self, _time: Duration) {}

@@ -8,7 +8,7 @@
 //! Workers are spread over a few rings by slot, so few of them contend for one lock.
 
 use memory::Lock;
-use seam::{BadSeed, Share, WorkerId};
+use seam::{Share, WorkerId};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -41,10 +41,6 @@ struct Ring {
 // SAFETY: all-zero bytes are empty rings and free locks; there is no pointer and no destructor;
 // what changes through `&self` is atomic.
 unsafe impl Share for Journal {
-    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
-        Ok(())
-    }
-
     fn heal(&self, dead: WorkerId) {
         for ring in &self.rings {
             // A line that was not yet published through `put` is lost.

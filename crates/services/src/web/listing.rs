@@ -3,21 +3,21 @@
 
 use std::fmt::{Display, Write};
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
 use super::platform::Entry;
 
 /// The page of the folder at `path`, which begins and ends with `/`. Folders come first; names are
 /// in byte order; names that begin with a dot are left out.
-pub fn page(path: &str, mut entries: Vec<Entry>) -> Vec<u8> {
-    entries.retain(|entry| !entry.name.starts_with('.'));
+pub fn page(path: &[u8], mut entries: Vec<Entry>) -> Vec<u8> {
+    entries.retain(|entry| !entry.name.starts_with(b"."));
     entries.sort_by(|a, b| (a.len.is_some(), &a.name).cmp(&(b.len.is_some(), &b.name)));
     let title = escaped(path);
     let mut text = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\n<title>{title}</title>\n\
          <h1>{title}</h1>\n<table>\n"
     );
-    if path != "/" {
+    if path != b"/" {
         text.push_str("<tr><td><a href=\"../\">../</a><td>\n");
     }
     for Entry { name, len } in &entries {
@@ -32,8 +32,9 @@ pub fn page(path: &str, mut entries: Vec<Entry>) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Escapes text for elements and quoted attributes.
-fn escaped(text: &str) -> String {
+/// Escapes text for elements and quoted attributes; bytes that are no UTF-8 become U+FFFD.
+fn escaped(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -53,8 +54,8 @@ const RESERVED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// A path as the target of a request.
-pub fn encoded(path: &str) -> impl Display + '_ {
-    utf8_percent_encode(path, RESERVED)
+pub fn encoded(path: &[u8]) -> impl Display + '_ {
+    percent_encode(path, RESERVED)
 }
 
 #[cfg(test)]
@@ -63,10 +64,10 @@ mod tests {
 
     #[test]
     fn names_are_escaped_and_sorted() {
-        let file = |name: &str| Entry { name: name.to_owned(), len: Some(5) };
-        let folder = Entry { name: "z".to_owned(), len: None };
-        let entries = vec![file("b c"), file(".hidden"), file("<a>&\"'%"), folder];
-        let text = String::from_utf8(page("/x/", entries)).expect("text");
+        let file = |name: &[u8]| Entry { name: name.to_vec(), len: Some(5) };
+        let folder = Entry { name: b"z".to_vec(), len: None };
+        let entries = vec![file(b"b c\xff"), file(b".hidden"), file(b"<a>&\"'%"), folder];
+        let text = String::from_utf8(page(b"/x/", entries)).expect("text");
         let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("<tr>")).collect();
         assert_eq!(
             rows,
@@ -74,9 +75,9 @@ mod tests {
                 "<tr><td><a href=\"../\">../</a><td>",
                 "<tr><td><a href=\"./z/\">z/</a><td>",
                 "<tr><td><a href=\"./%3Ca%3E%26%22%27%25\">&lt;a&gt;&amp;&quot;&#39;%</a><td>5",
-                "<tr><td><a href=\"./b%20c\">b c</a><td>5",
+                "<tr><td><a href=\"./b%20c%FF\">b c\u{fffd}</a><td>5",
             ]
         );
-        assert!(!String::from_utf8(page("/", Vec::new())).expect("text").contains("../"));
+        assert!(!String::from_utf8(page(b"/", Vec::new())).expect("text").contains("../"));
     }
 }

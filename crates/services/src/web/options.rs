@@ -7,6 +7,8 @@ use wire::http::{Status, head};
 
 use super::mime::MediaType;
 use super::record::Format;
+use super::rules::Rules;
+use super::trust::Trusted;
 
 /// The options.
 #[derive(Debug, Clone)]
@@ -34,12 +36,18 @@ pub struct Options {
     pub body_rate: u64,
     /// The format of the access log, if there is one.
     pub record: Option<Format>,
+    /// Proxies whose `X-Forwarded-For` the log believes.
+    pub trusted: Vec<Trusted>,
     /// The wall clock: an instant and its nanoseconds since 1970.
     pub wall: (Instant, u64),
     /// Media types before those that are known.
     pub media_types: Vec<MediaType>,
     /// Pages for statuses of 400 or more.
     pub error_pages: Vec<ErrorPage>,
+    /// The memory for files that a process compresses on the fly, in bytes; 0: it compresses none.
+    pub compress_max: usize,
+    /// The operator's rules.
+    pub rules: Rules,
 }
 
 /// The page of a status.
@@ -77,9 +85,12 @@ impl Default for Options {
             body_grace: Duration::from_secs(60),
             body_rate: 256,
             record: None,
+            trusted: Vec::new(),
             wall: (Instant::ZERO, 0),
             media_types: Vec::new(),
             error_pages: Vec::new(),
+            compress_max: 0,
+            rules: Rules::default(),
         }
     }
 }

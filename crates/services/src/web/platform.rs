@@ -17,13 +17,13 @@ pub trait Platform: Sync {
     type File: Send + 'static;
 
     /// Opens `path`, which is relative to the root, without blocking; `None` if that would block.
-    fn try_find(&self, path: &str) -> Option<Result<Resource<Self::File>, LookupError>>;
+    fn try_find(&self, path: &[u8]) -> Option<Result<Resource<Self::File>, LookupError>>;
 
     /// Opens `path`; may block.
     ///
     /// # Errors
     /// Why nothing can be served.
-    fn find(&self, path: &str) -> Result<Resource<Self::File>, LookupError>;
+    fn find(&self, path: &[u8]) -> Result<Resource<Self::File>, LookupError>;
 
     /// The file as a source that the engine sends by itself, if `range`, in bytes, can be sent
     /// without blocking. `None`: read it.
@@ -64,7 +64,7 @@ pub trait Platform: Sync {
     ///
     /// # Errors
     /// Why it cannot be listed.
-    fn list(&self, path: &str) -> Result<Vec<Entry>, LookupError>;
+    fn list(&self, path: &[u8]) -> Result<Vec<Entry>, LookupError>;
 
     /// The time now, for the access log; `turn` is the time at which this turn began.
     fn now(&self, turn: Instant) -> Instant {
@@ -88,7 +88,7 @@ pub enum Resource<F> {
 }
 
 /// A file's metadata.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Meta {
     /// Its length in bytes.
     pub len: u64,
@@ -99,8 +99,8 @@ pub struct Meta {
 /// One entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name.
-    pub name: String,
+    /// Its name, which may be no UTF-8.
+    pub name: Vec<u8>,
     /// The length of a file; `None` for a folder.
     pub len: Option<u64>,
 }
@@ -125,11 +125,11 @@ pub struct NoFiles;
 impl Platform for NoFiles {
     type File = ();
 
-    fn try_find(&self, _path: &str) -> Option<Result<Resource<()>, LookupError>> {
+    fn try_find(&self, _path: &[u8]) -> Option<Result<Resource<()>, LookupError>> {
         Some(Err(LookupError::Absent))
     }
 
-    fn find(&self, _path: &str) -> Result<Resource<()>, LookupError> {
+    fn find(&self, _path: &[u8]) -> Result<Resource<()>, LookupError> {
         Err(LookupError::Absent)
     }
 
@@ -147,7 +147,7 @@ impl Platform for NoFiles {
         Ok(0)
     }
 
-    fn list(&self, _path: &str) -> Result<Vec<Entry>, LookupError> {
+    fn list(&self, _path: &[u8]) -> Result<Vec<Entry>, LookupError> {
         Err(LookupError::Absent)
     }
 

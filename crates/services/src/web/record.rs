@@ -5,6 +5,7 @@
 
 use seam::{Instant, Peer};
 use std::io::Write;
+use std::net::IpAddr;
 use std::str::FromStr;
 use wire::decimal;
 use wire::http::date::{self, DATE_LEN};
@@ -53,6 +54,8 @@ pub struct RequestLine {
     /// Method, target and version, separated by blanks; for a head that was not understood its
     /// first line as received, `-` if that is empty.
     pub text: String,
+    /// The client's address, if a trusted proxy names it.
+    pub client: Option<IpAddr>,
     /// `Referer`, if the format shows it.
     pub referer: Option<String>,
     /// `User-Agent`, if the format shows it.
@@ -71,7 +74,13 @@ impl RequestLine {
             Some(String::from_utf8_lossy(value).into_owned())
         };
         let text = format!("{} {} {version}", head.method, head.target);
-        RequestLine { at, text, referer: field("referer"), agent: field("user-agent") }
+        RequestLine {
+            at,
+            text,
+            client: None,
+            referer: field("referer"),
+            agent: field("user-agent"),
+        }
     }
 
     /// The first line of `input`, which is not an understood head.
@@ -80,7 +89,7 @@ impl RequestLine {
         let line = line.unwrap_or_default();
         let text = String::from_utf8_lossy(&line[..line.len().min(RAW_MAX)]).into_owned();
         let text = if text.is_empty() { "-".to_owned() } else { text };
-        RequestLine { at, text, referer: None, agent: None }
+        RequestLine { at, text, client: None, referer: None, agent: None }
     }
 }
 
@@ -93,6 +102,7 @@ pub fn put(
     (status, bytes): (u16, u64),
     out: &mut Vec<u8>,
 ) {
+    let peer = request_line.client.map_or(peer, |client| Peer::Net((client, 0).into()));
     match format {
         Format::Common | Format::Combined => {
             put_host(peer, out);
@@ -210,6 +220,7 @@ mod tests {
             let request_line = RequestLine {
                 at: Instant::from_ns(1_000),
                 text: line.to_owned(),
+                client: None,
                 referer: Some("http://a/\"".to_owned()),
                 agent: None,
             };

@@ -62,14 +62,20 @@ impl Responder<'_> {
         len: u64,
         out: &mut Out,
     ) -> Summary {
-        let mut all = [("", ""); FIELDS_MAX];
-        all[0] = SERVER;
-        all[1] = ("Date", self.clock.at(self.options, self.now));
+        let mut usual = [("", ""); FIELDS_MAX];
+        usual[0] = SERVER;
+        usual[1] = ("Date", self.clock.at(self.options, self.now));
         let count = 2 + fields.len();
-        all[2..count].copy_from_slice(fields);
-        let ReplyMode { version, head_only, keep_alive } = self.mode;
+        usual[2..count].copy_from_slice(fields);
+        let ReplyMode { version, head_only, keep_alive, chosen } = self.mode;
         let framing = Framing::Length(len);
-        Reply { status, fields: &all[..count], framing, keep_alive }.put(version, out.bytes());
+        let (mut fields, more): (&[_], Vec<_>);
+        fields = &usual[..count];
+        if !self.options.rules.adds_nothing() {
+            more = fields.iter().copied().chain(self.options.rules.fields_of(chosen)).collect();
+            fields = &more;
+        }
+        Reply { status, fields, framing, keep_alive }.put(version, out.bytes());
         let silent = head_only || status.is_bodiless();
         Summary { code: status.0, bytes: if silent { 0 } else { len } }
     }

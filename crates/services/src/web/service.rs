@@ -10,9 +10,10 @@ use std::time::Duration;
 use wire::http::{Bad, Body, Head, Status, head, reply};
 
 use super::body::{BodyError, RequestBody};
+use super::compress::Cache;
 use super::deliver::Transfer;
 use super::dispatch::{Action, Content, Dispatch, FileRequest, ReplyContext, ReplyMode, dispatch};
-use super::file::{self, Target};
+use super::file::{self, SiteFiles, Target};
 use super::journal::Journal;
 use super::memo::Memo;
 use super::mime;
@@ -20,12 +21,15 @@ use super::options::Options;
 use super::platform::Platform;
 use super::record::{Format, RequestLine};
 use super::respond::{DateCache, Responder};
+use super::trust;
 
 /// The service.
 #[derive(Debug)]
 pub struct Web<B> {
     pub(super) options: Options,
     pub(super) platform: B,
+    /// Files compressed on the fly, if the server compresses.
+    cache: Option<Cache>,
 }
 
 /// One connection.
@@ -61,6 +65,10 @@ pub(super) enum Stage<F> {
 /// the world. The client's next request may be on the way, and the client could not know whether it
 /// was processed.
 const LAST_CALL: Duration = Duration::from_millis(500);
+
+/// How long a browser may rely on the reply to a preflight, in seconds; browsers cap it at two
+/// hours or more.
+const PREFLIGHT_AGE: &str = "7200";
 
 /// Work that may block.
 #[derive(Debug)]
@@ -104,7 +112,13 @@ pub(super) type At<'a> = Cx<'a, Journal>;
 impl<B: Platform> Web<B> {
     /// A server with these options.
     pub fn new(options: Options, platform: B) -> Web<B> {
-        Web { options, platform }
+        let cache = (options.compress_max > 0).then(|| Cache::new(options.compress_max));
+        Web { options, platform, cache }
+    }
+
+    fn files(&self) -> SiteFiles<'_, B> {
+        let Web { options, platform, cache } = self;
+        SiteFiles { platform, options, cache: cache.as_ref() }
     }
 
     /// Answers requests until the input has no complete one, the output is full or a job runs.
@@ -218,7 +232,11 @@ impl<B: Platform> Web<B> {
     ) -> Next<B::File> {
         (session.begun, session.head_only) = (false, head.method == "HEAD");
         cx.note(|note| *note = RequestLine::read(Format::Common, cx.now, head).text);
-        let request_line = self.options.record.map(|it| RequestLine::read(it, cx.now, head));
+        let client = || trust::client(&self.options.trusted, session.peer, head);
+        let request_line = self.options.record.map(|format| RequestLine {
+            client: client(),
+            ..RequestLine::read(format, cx.now, head)
+        });
         let mut dispatch = dispatch(&self.options, head, request_line);
         dispatch.context.mode.keep_alive &= !session.last;
         if head.body == Body::Length(0) {
@@ -228,7 +246,7 @@ impl<B: Platform> Web<B> {
         let incoming = RequestBody::new(head.body, keep, self.options.body_max, cx.now);
         let refused = matches!(
             dispatch.act,
-            Action::Dismiss(..) | Action::Refuse(..) | Action::NotAllowed(_)
+            Action::Dismiss(..) | Action::Refuse(..) | Action::NotAllowed(_) | Action::Redirect(..)
         );
         if refused && (head.expects || incoming.is_none()) {
             // The client waits for an answer before it sends the body; or the body is too long to
@@ -324,7 +342,18 @@ impl<B: Platform> Web<B> {
                 responder.text(Status::OK, &[("Content-Type", mime::UNKNOWN)], body, out)
             }
             Action::Options(allow) => {
-                responder.text(Status::NO_CONTENT, &[("Allow", allow)], b"", out)
+                let fields = [
+                    ("Allow", allow),
+                    ("Access-Control-Allow-Methods", allow),
+                    ("Access-Control-Allow-Headers", "*"),
+                    ("Access-Control-Max-Age", PREFLIGHT_AGE),
+                ];
+                let count = if context.mode.chosen.preflight { fields.len() } else { 1 };
+                responder.text(Status::NO_CONTENT, &fields[..count], b"", out)
+            }
+            Action::Redirect(status, place) => {
+                let why = "the page has another address";
+                responder.refuse(status, &[("Location", &place)], why, out)
             }
             Action::NotAllowed(allow) => {
                 let why = "expected one of the methods in Allow";
@@ -336,7 +365,7 @@ impl<B: Platform> Web<B> {
             Action::Compute(time) => return away(session, Job::Compute(time), context),
             Action::Sleep(time) => return away(session, Job::Sleep(time), context),
             Action::File(request) => {
-                return match file::try_find(&self.platform, &request, &self.options) {
+                return match file::try_find(&self.files(), &request) {
                     Some(target) => self.answer(cx, session, (&request, target), context, out),
                     None => away(session, Job::Find(request), context),
                 };
@@ -535,7 +564,7 @@ impl<B: Platform> Service for Web<B> {
     fn work(&self, _journal: &Journal, job: Job<B::File>) -> Outcome<B::File> {
         Outcome(match job {
             Job::Find(request) => {
-                let target = file::find(&self.platform, &request, &self.options);
+                let target = file::find(&self.files(), &request);
                 Back::Found(request, target)
             }
             Job::Read(file, from, len) => {

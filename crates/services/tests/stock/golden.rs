@@ -41,7 +41,7 @@ fn read(path: &Path) -> Transcript {
     }
     let talk = match options.framing {
         Framing::Fixed(size) => padded(&talk, size),
-        Framing::Line | Framing::Eof => talk.join("\n"),
+        Framing::Line | Framing::Eof | Framing::Length => talk.join("\n"),
     };
     Transcript { options, kinds, book, talk }
 }

@@ -25,7 +25,7 @@ fn check(options: Options) {
 
 #[test]
 fn at_every_byte_and_at_all_of_them() {
-    for framing in [Framing::Line, Framing::Eof, Framing::Fixed(8192)] {
+    for framing in [Framing::Line, Framing::Eof, Framing::Length, Framing::Fixed(8192)] {
         for lock in Lock::ALL {
             check(Options { framing, lock, ..Options::default() });
         }

@@ -126,3 +126,28 @@ fn combined_lines_name_the_page_before_and_the_client() {
     ];
     assert_eq!(lines(&journal), want);
 }
+
+#[test]
+fn trusted_proxies_name_the_client() {
+    fn check(trusted: &str, hops: &str, want: &str) {
+        let trusted = trusted.split(' ').map(|text| text.parse().expect("a network")).collect();
+        let options = Options { trusted, ..logging(Format::Common) };
+        let (web, journal) = (Web::new(options, MemoryFiles::new(&[], false)), journal());
+        let fields = format!("X-Forwarded-For: 6.6.6.6\r\nx-forwarded-for:{hops}\r\n");
+        Talk::new(&web, &journal).say(request("GET", "/plaintext", &fields).as_bytes());
+        let mut line = Vec::new();
+        journal.take(&mut line);
+        let start = format!("{want} - - [");
+        assert!(line.starts_with(start.as_bytes()), "{hops}: {}", line.escape_ascii());
+    }
+    let hops = "192.0.2.7, 10.1.2.3";
+    check("0.0.0.0/0 ::/0", hops, "local");
+    check("unix", hops, "10.1.2.3");
+    check("unix 10.0.0.0/8", hops, "192.0.2.7");
+    check("unix 10.1.2.3 192.0.2.0/24", hops, "6.6.6.6");
+    check("unix 10.1.2.128/25", hops, "10.1.2.3");
+    check("unix 10.0.0.0/8", "::1,::ffff:10.1.1.1", "::1");
+    check("unix 2001:db8::/32", "7.7.7.7,[2001:db8:1::2]:443", "7.7.7.7");
+    check("unix 10.0.0.0/8", "unknown, 10.0.0.1", "10.0.0.1");
+    check("unix", "\"", "local");
+}

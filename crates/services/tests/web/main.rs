@@ -5,6 +5,7 @@ mod files;
 mod log;
 mod memory_files;
 mod refusals;
+mod rules;
 mod slowness;
 mod splits;
 mod talk;

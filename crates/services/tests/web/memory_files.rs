@@ -37,11 +37,12 @@ impl MemoryFiles {
 impl Platform for MemoryFiles {
     type File = String;
 
-    fn try_find(&self, path: &str) -> Option<Result<Resource<String>, LookupError>> {
+    fn try_find(&self, path: &[u8]) -> Option<Result<Resource<String>, LookupError>> {
         (!self.cold).then(|| self.find(path))
     }
 
-    fn find(&self, path: &str) -> Result<Resource<String>, LookupError> {
+    fn find(&self, path: &[u8]) -> Result<Resource<String>, LookupError> {
+        let path = std::str::from_utf8(path).map_err(|_| LookupError::Absent)?;
         assert!(!path.is_empty() && !path.starts_with('/') && !path.ends_with('/'), "{path:?}");
         match self.files.get(path) {
             Some(bytes) if bytes == b"forbidden" => Err(LookupError::Forbidden),
@@ -73,13 +74,14 @@ impl Platform for MemoryFiles {
         Ok(read.len())
     }
 
-    fn list(&self, path: &str) -> Result<Vec<Entry>, LookupError> {
+    fn list(&self, path: &[u8]) -> Result<Vec<Entry>, LookupError> {
+        let path = std::str::from_utf8(path).map_err(|_| LookupError::Absent)?;
         let mut found: Vec<Entry> = Vec::new();
         for name in self.below(path) {
             let (name, rest) = name.split_once('/').unwrap_or((name, ""));
             let len = rest.is_empty().then_some(7);
-            if found.iter().all(|entry| entry.name != name) {
-                found.push(Entry { name: name.to_owned(), len });
+            if found.iter().all(|entry| entry.name != name.as_bytes()) {
+                found.push(Entry { name: name.into(), len });
             }
         }
         Ok(found)

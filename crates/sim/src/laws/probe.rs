@@ -37,8 +37,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use seam::{
-    AssetId, BadSeed, Closed, Cx, Event, Instant, Limits, Out, Peer, Service, SessionId, Share,
-    Step,
+    AssetId, Closed, Cx, Event, Instant, Limits, Out, Peer, Service, SessionId, Share, Step,
 };
 
 mod plain;
@@ -156,11 +155,7 @@ pub struct World {
 }
 
 // SAFETY: four atomics: zero is a valid value, there is no pointer and no destructor.
-unsafe impl Share for World {
-    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
-        Ok(())
-    }
-}
+unsafe impl Share for World {}
 
 /// The nasty service.
 #[derive(Clone)]

@@ -2,7 +2,7 @@
 //!
 //! `show` is the one request that every server of this protocol knows and that changes nothing.
 //! Its reply differs in each framing: padding begins with a NUL, which no text holds; a block ends
-//! with an empty line; the third kind ends with a line `EOF`.
+//! with an empty line; the third kind ends with a line `EOF`; the fourth begins with its length.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -74,6 +74,10 @@ fn by_end(heard: &[u8]) -> Option<Framing> {
     if heard.contains(&0) {
         return (heard.len() == COURSE).then_some(Framing::Fixed(COURSE));
     }
+    let counted = wire::framing::Decoder::new(Framing::Length).next(heard, Shape::Block);
+    if counted.is_some_and(|reply| reply.used == heard.len() && reply.text.len() < reply.used) {
+        return Some(Framing::Length);
+    }
     if heard == b"\n" || heard.ends_with(b"\n\n") {
         Some(Framing::Line)
     } else if heard == b"EOF\n" || heard.ends_with(b"\nEOF\n") {
@@ -99,7 +103,7 @@ fn unknown(heard: &[u8]) -> String {
     let shown = &heard[..heard.len().min(80)];
     format!(
         "cannot tell how this server's replies end: `show` gave {} bytes, `{}`; name it with \
-         --framing line, fixed:8192 or eof",
+         --framing line, fixed:8192, eof or length",
         heard.len(),
         shown.escape_ascii()
     )
@@ -153,6 +157,7 @@ mod tests {
         check(&[b"1 2 3\n", b"4 5 6", b"\n", b"\n"], "line");
         check(&[b"1 2 3\n4 5 6\nEOF\n"], "eof");
         check(&[b"1 2 3\n4 5 6\nE", b"OF\n"], "eof");
+        check(&[b"12\n1 2 3\n", b"4 5 6\n"], "length");
         check(&[PADDED], "fixed:8192");
         check(&[b"1 2 3\n4 5 6\n\0\0\0\0"], "fixed:16");
         // A server may pad with what its buffer held before.

@@ -76,7 +76,7 @@ pub struct Args {
     /// The first client's seed; each further client adds one [default: the client's process id]
     #[arg(long, value_name = "N")]
     seed: Option<u32>,
-    /// How replies end: fixed:8192 (the course's), line, eof
+    /// How replies end: fixed:8192 (the course's), line, eof, length
     #[arg(long, default_value = "fixed:8192")]
     framing: Framing,
     /// Compare the book before and afterwards with the replies (the default)

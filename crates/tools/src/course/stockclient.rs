@@ -29,7 +29,7 @@ pub struct Args {
     host: String,
     /// The server's port
     port: u16,
-    /// How replies end: fixed:8192 (the course's), line, eof
+    /// How replies end: fixed:8192 (the course's), line, eof, length
     #[arg(long, default_value = "fixed:8192")]
     framing: Framing,
 }

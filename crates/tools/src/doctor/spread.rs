@@ -94,7 +94,7 @@ fn plan(exe: &Path, blocks: u32) -> Result<Plan> {
 }
 
 impl Spread {
-    /// The finding as one line.
+    /// The finding as two lines.
     pub fn words(&self) -> String {
         let needed: Vec<String> = self
             .needed
@@ -108,7 +108,7 @@ impl Spread {
             })
             .collect();
         format!(
-            "{}, {}: a block strays by {:.1} %; differences of {}",
+            "{}, {}: a block strays by {:.1} %;\n    differences of {}",
             self.point,
             self.metric.name(),
             (self.spread.exp() - 1.0) * 100.0,

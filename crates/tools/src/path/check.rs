@@ -16,6 +16,7 @@ use serde_json::json;
 use super::{Algorithm, Task, corners, read_map, under};
 use grid::movingai::{Query, scenario};
 use grid::{Cell, Corners, Cost, Grid, Jumps, Method, Rule, Searcher, oracle};
+use stats::words::time;
 
 /// Queries between two reports of progress.
 const BEAT: usize = 100;
@@ -67,8 +68,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut queries =
         scenario(&bytes).with_context(|| format!("{} is not a scenario", args.scen.display()))?;
     let map = map_of(args, &queries)?;
-    let grid = read_map(&map)?.grid()?;
+    let terrain = read_map(&map)?;
+    let grid = terrain.grid()?;
     fits(&grid, &queries, &map)?;
+    if let Some(query) = queries.iter().find(|it| terrain.terrain(it.from) == b'W') {
+        bail!(
+            "line {}: expected a start on land (`.`, `G` or swamp, `S`), found water (`W`) at {}: \
+             scenarios of swimming agents cannot be checked",
+            query.line,
+            query.from
+        );
+    }
     if let Some(sample) = args.sample {
         let every = queries.len().div_ceil(sample.max(1)).max(1);
         // From the end, because the long paths are there.
@@ -257,7 +267,7 @@ fn say(args: &Args, grid: &Grid, queries: &[Query], tally: &Tally) -> Result<()>
     writeln!(
         out,
         "{name}: {}, rule {rule}: {} queries, both directions: {} of {} optimal and legal step by \
-         step, {} of another length, {} illegal, {} without a path; {us:.1} us a search, map \
+         step, {} of another length, {} illegal, {} without a path; {} a search, map \
          {:016x}, lengths at most {:.1e} apart",
         args.algorithm.title(),
         queries.len(),
@@ -266,6 +276,7 @@ fn say(args: &Args, grid: &Grid, queries: &[Query], tally: &Tally) -> Result<()>
         tally.wrong_length,
         tally.illegal,
         tally.missing,
+        time(us * 1e3),
         grid.fingerprint(),
         tally.apart_max,
     )?;

@@ -3,18 +3,15 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
-use engines::{Assets, Control, NoStateStore, Ready, Server, Shape};
+use anyhow::{Context, Result};
 use grid::{Cell, Corners};
+use roundhouse::Server;
+use serde_json::json;
 
 use super::page::{self, Given};
-use super::service::Editor;
+use super::service::editor;
 use super::{corners, read_map};
-
-/// The time limit for the last answers.
-const DRAIN: Duration = Duration::from_secs(1);
 
 /// The arguments of `path edit`.
 #[derive(clap::Args)]
@@ -39,34 +36,12 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let map = args.map.as_deref().map(read_map).transpose()?;
     let given = Given { map, from: args.from, to: args.to, corners: args.rule };
-    let editor = Editor::new(page::live(&given)?.into_bytes());
-    let mut shape = Shape::preset("epoll", 1).map_err(|refused| anyhow!("{refused}"))?;
-    shape.knobs.drain = DRAIN;
-    shape.knobs.helpers = Some(1);
-    let (assets, control) = (Assets::default(), Control::new()?);
-    let server = Server {
-        service: &editor,
-        state: &(),
-        assets: &assets,
-        address: args.listen,
-        verbose: false,
-        timer: false,
-        signals: true,
-        control: &control,
-        state_fd: None,
-        others: &[],
-        handover: None,
-    };
-    let mut ready = |ready: &Ready| {
-        let line = serde_json::json!({
-            "listening": ready.listening.to_string(),
-            "service": "path",
-            "pid": std::process::id(),
-        });
-        println!("{line}");
-        eprintln!("draw walls at http://{}/", ready.listening);
-    };
-    engines::run(&server, &shape, &mut NoStateStore, &mut ready)
-        .with_context(|| format!("cannot serve at {}", args.listen))?;
+    let editor = editor(page::live(&given)?.into_bytes());
+    let server = Server::new(editor).listen(args.listen).on_ready(|listening| {
+        let (listening, pid) = (listening.to_string(), std::process::id());
+        println!("{}", json!({ "listening": listening, "service": "path", "pid": pid }));
+        eprintln!("draw walls at http://{listening}/");
+    });
+    server.run().with_context(|| format!("cannot serve at {}", args.listen))?;
     Ok(ExitCode::SUCCESS)
 }

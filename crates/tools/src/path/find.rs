@@ -12,6 +12,7 @@ use super::solve::{Answer, Question};
 use super::{Algorithm, corners, read_map, svg};
 use crate::screen::has_colours;
 use grid::{Cell, Corners, Grid};
+use stats::words::time;
 
 /// The number of columns if the terminal's width is unknown.
 const COLUMNS: usize = 80;
@@ -109,14 +110,14 @@ fn sentence(args: &Args, answer: &Answer) -> String {
     let (straight, diagonal) = answer.cost.steps();
     format!(
         "{:.4} long: {straight} straight and {diagonal} diagonal steps, rule {}\n\
-         {}: {} cells expanded, {} opened, {} reads, {:.1} us (the fastest of five)",
+         {}: {} cells expanded, {} opened, {} reads, {} (the fastest of five)",
         answer.cost.length(),
         args.rule,
         args.algorithm.title(),
         answer.stats.expanded,
         answer.stats.opened,
         answer.stats.scanned,
-        answer.took.as_secs_f64() * 1e6,
+        time(answer.took.as_nanos() as f64),
     )
 }
 

@@ -39,6 +39,8 @@ pub fn screen(frame: &mut Frame<'_>, view: &View, hint: &str) {
 }
 
 fn title(frame: &mut Frame<'_>, area: Rect, view: &View, hint: &str) {
+    // A long head is cut, with a gap before the hint.
+    let hint = format!("  {hint}");
     let columns = Constraint::Length(hint.chars().count() as u16);
     let [left, right] = Layout::horizontal([Constraint::Fill(1), columns]).areas(area);
     frame.render_widget(Line::from(format!(" {}", view.head)).bold(), left);

@@ -1,11 +1,13 @@
 //! The platform of the web service: a folder beneath which the kernel opens files, CPU time and
 //! sleep.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
 use std::hint::black_box;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -45,14 +47,14 @@ impl Root {
         Ok(Root { path, dir, looked_up: AtomicU64::new(now_ns()) })
     }
 
-    fn find(&self, path: &str, wait: Wait) -> io::Result<File> {
+    fn find(&self, path: &[u8], wait: Wait) -> io::Result<File> {
         let (now, last) = (now_ns(), self.looked_up.load(Relaxed));
         if now.saturating_sub(last) >= LOOKUP_EVERY
             && self.looked_up.compare_exchange(last, now, Relaxed, Relaxed).is_ok()
         {
             self.look_up();
         }
-        self.dir.read().unwrap_or_else(PoisonError::into_inner).find(path, wait)
+        self.dir.read().unwrap_or_else(PoisonError::into_inner).find(OsStr::from_bytes(path), wait)
     }
 
     /// Opens the path again. If it names nothing now, the directory that was opened stays.
@@ -85,7 +87,7 @@ impl Site {
         Site { root: None, lends: false }
     }
 
-    fn look(&self, path: &str, wait: Wait) -> io::Result<Resource<Arc<OwnedFd>>> {
+    fn look(&self, path: &[u8], wait: Wait) -> io::Result<Resource<Arc<OwnedFd>>> {
         let root = self.root.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let file = root.find(path, wait)?;
         let about = file.metadata()?;
@@ -135,7 +137,7 @@ fn missing(error: &io::Error) -> LookupError {
 impl Platform for Site {
     type File = Arc<OwnedFd>;
 
-    fn try_find(&self, path: &str) -> Option<Result<Resource<Arc<OwnedFd>>, LookupError>> {
+    fn try_find(&self, path: &[u8]) -> Option<Result<Resource<Arc<OwnedFd>>, LookupError>> {
         match self.look(path, Wait::Not) {
             Ok(found) => Some(Ok(found)),
             // Old kernels cannot answer without blocking (InvalidInput).
@@ -145,7 +147,7 @@ impl Platform for Site {
         }
     }
 
-    fn find(&self, path: &str) -> Result<Resource<Arc<OwnedFd>>, LookupError> {
+    fn find(&self, path: &[u8]) -> Result<Resource<Arc<OwnedFd>>, LookupError> {
         self.look(path, Wait::May).map_err(|error| missing(&error))
     }
 
@@ -182,7 +184,7 @@ impl Platform for Site {
         read_at(file, offset, len, Wait::May, into)
     }
 
-    fn list(&self, path: &str) -> Result<Vec<Entry>, LookupError> {
+    fn list(&self, path: &[u8]) -> Result<Vec<Entry>, LookupError> {
         let list = || -> io::Result<Vec<Entry>> {
             let root = self.root.as_ref().ok_or(io::ErrorKind::NotFound)?;
             let folder = root.find(path, Wait::May)?;
@@ -191,10 +193,12 @@ impl Platform for Site {
             let mut found = Vec::new();
             for entry in entries.take(ENTRIES_MAX) {
                 let entry = entry?;
-                // Names that are not UTF-8 cannot be requested and are not listed, nor are broken
-                // links.
-                let Ok(name) = entry.file_name().into_string() else { continue };
-                let Ok(at) = self.look(&format!("{path}/{name}"), Wait::May) else { continue };
+                let name = entry.file_name().into_vec();
+                // Targets with a backslash are refused; broken links lead nowhere.
+                let Ok(at) = self.look(&[path, b"/", &name].concat(), Wait::May) else { continue };
+                if name.contains(&b'\\') {
+                    continue;
+                }
                 found.push(match at {
                     Resource::File(_, meta) => Entry { name, len: Some(meta.len) },
                     Resource::Folder => Entry { name, len: None },
@@ -233,6 +237,9 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("roundhouse-site-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("d")).expect("a temporary directory");
         std::fs::write(folder.join("a.txt"), "0123456789").expect("a temporary file");
+        for name in [&b"caf\xe9"[..], b"back\\x"] {
+            std::fs::write(folder.join(OsStr::from_bytes(name)), "").expect("a temporary file");
+        }
         std::os::unix::fs::symlink("loop", folder.join("loop")).expect("a link");
         std::os::unix::fs::symlink("/etc/passwd", folder.join("leak")).expect("a link");
         std::os::unix::fs::symlink(folder.join("a.txt"), folder.join("link")).expect("a link");
@@ -240,13 +247,13 @@ mod tests {
             std::os::unix::net::UnixListener::bind(folder.join("socket")).expect("a name");
         let site = Site::open(&folder, true).expect("our own folder");
         let check = |path: &str, want: LookupError| {
-            let patient = site.find(path).expect_err(path);
+            let patient = site.find(path.as_bytes()).expect_err(path);
             assert_eq!(patient, want, "{path}");
-            if let Some(quick) = site.try_find(path) {
+            if let Some(quick) = site.try_find(path.as_bytes()) {
                 assert_eq!(quick.expect_err(path), want, "{path}, at a try_find");
             }
         };
-        assert!(matches!(site.find("link"), Ok(Resource::File(..))), "an absolute link within");
+        assert!(matches!(site.find(b"link"), Ok(Resource::File(..))), "an absolute link within");
         check("none", LookupError::Absent);
         check("a.txt/x", LookupError::Absent);
         check(&"x".repeat(300), LookupError::Absent);
@@ -254,16 +261,17 @@ mod tests {
         check("leak", LookupError::Forbidden);
         check("socket", LookupError::Forbidden);
         check("../etc/passwd", LookupError::Forbidden);
-        assert!(matches!(site.find("d"), Ok(Resource::Folder)));
-        let Ok(Resource::File(file, meta)) = site.find("a.txt") else { panic!("a file") };
+        assert!(matches!(site.find(b"d"), Ok(Resource::Folder)));
+        let Ok(Resource::File(file, meta)) = site.find(b"a.txt") else { panic!("a file") };
         let mut bytes = Vec::new();
         assert_eq!(site.read(&file, 8, 100, &mut bytes).expect("a file"), 2);
         assert_eq!((meta.len, bytes.as_slice()), (10, &b"89"[..]));
-        let mut names: Vec<String> =
-            site.list(".").expect("our own folder").into_iter().map(|entry| entry.name).collect();
+        let mut names: Vec<Vec<u8>> =
+            site.list(b".").expect("our own folder").into_iter().map(|entry| entry.name).collect();
         names.sort();
-        assert_eq!(names, ["a.txt", "d", "link"], "what cannot be served is not listed");
-        assert!(matches!(Site::without_files().find("a.txt"), Err(LookupError::Absent)));
+        assert_eq!(names, [&b"a.txt"[..], b"caf\xe9", b"d", b"link"], "no dead link is listed");
+        assert!(matches!(site.find(b"caf\xe9"), Ok(Resource::File(..))), "a name in Latin-1");
+        assert!(matches!(Site::without_files().find(b"a.txt"), Err(LookupError::Absent)));
         std::fs::remove_dir_all(&folder).expect("our own folder");
     }
 
@@ -279,7 +287,7 @@ mod tests {
         std::os::unix::fs::symlink("v1", at("current")).expect("a link");
         let site = Site::open(&at("current"), true).expect("a folder");
         let text = || {
-            let Ok(Resource::File(file, _)) = site.find("a.txt") else { panic!("a file") };
+            let Ok(Resource::File(file, _)) = site.find(b"a.txt") else { panic!("a file") };
             let mut bytes = Vec::new();
             site.read(&file, 0, 100, &mut bytes).expect("a file");
             String::from_utf8(bytes).expect("text")

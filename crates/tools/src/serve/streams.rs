@@ -9,6 +9,7 @@ use engines::status::Gauge;
 use pacing::StreamStats;
 use services::media::Orders;
 use services::media::live::Source;
+use stats::words::time;
 
 /// Prints how late packets left, if there were any (stderr).
 pub fn report(stats: &StreamStats) {
@@ -16,10 +17,10 @@ pub fn report(stats: &StreamStats) {
     if packets == 0 {
         return;
     }
-    let ms = |share| stats.quantile(share).map(|late| late.as_secs_f64() * 1e3);
-    let late = match (ms(0.5), ms(0.99), ms(0.999)) {
+    let late = |share| stats.quantile(share).map(|late| time(late.as_nanos() as f64));
+    let late = match (late(0.5), late(0.99), late(0.999)) {
         (Some(half), Some(most), Some(tail)) => format!(
-            "lateness p50 {half:.3} ms, p99 {most:.3} ms, p99.9 {tail:.3} ms, {} later than 10 ms",
+            "lateness p50 {half}, p99 {most}, p99.9 {tail}, {} later than 10 ms",
             stats.late.read()
         ),
         _ => "the kernel sent them and does not report when".to_owned(),

@@ -9,24 +9,29 @@ use stats::words::{compact, size};
 
 use super::view::{View, age};
 
-/// The number of rows for events.
-const EVENTS: u16 = 6;
+/// The number of rows for events, and where workers have few rows.
+const EVENTS: [u16; 2] = [6, 3];
+/// The height below which workers have few rows.
+const HIGH: u16 = 36;
+/// The columns that the longest line of figures takes, with its border.
+const FIGURES: u16 = 60;
 
 /// Draws a server.
 pub fn screen(frame: &mut Frame<'_>, view: &View) {
     let board = board_rows(view, frame.area().width);
+    let rows = EVENTS[usize::from(frame.area().height < HIGH)];
     let [head, figures, strip, table, events, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(7),
         Constraint::Length(board + 2),
         Constraint::Fill(1),
-        Constraint::Length(EVENTS + 2),
+        Constraint::Length(rows + 2),
         Constraint::Length(1),
     ])
     .areas(frame.area());
     title(frame, head, view);
-    let [numbers, chart] =
-        Layout::horizontal([Constraint::Fill(3), Constraint::Fill(2)]).areas(figures);
+    let wide = Constraint::Length(FIGURES.max(frame.area().width / 5 * 3));
+    let [numbers, chart] = Layout::horizontal([wide, Constraint::Fill(1)]).areas(figures);
     facts(frame, numbers, view);
     rate(frame, chart, view);
     scoreboard(frame, strip, view);
@@ -63,7 +68,7 @@ fn facts(frame: &mut Frame<'_>, area: Rect, view: &View) {
 }
 
 fn rate(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let heading = format!(" requests a second · now {} ", compact(view.rates.answered));
+    let heading = format!(" requests/s · now {} ", compact(view.rates.answered));
     let block = Block::bordered().title(heading);
     let inner = block.inner(area);
     frame.render_widget(block, area);
@@ -92,8 +97,7 @@ fn board_rows(view: &View, width: u16) -> u16 {
 }
 
 fn scoreboard(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let heading =
-        " _ waits  R reads  B busy  W cannot write  C closes  S starts  G leaves  ! died ";
+    let heading = " _ waits  R reads  B busy  W blocked  C closes  S starts  G leaves  ! died ";
     let block = Block::bordered().title(heading);
     let inner = block.inner(area);
     let letters = view.status.sample.workers.iter();
@@ -127,7 +131,7 @@ fn workers(frame: &mut Frame<'_>, area: Rect, view: &View) {
         .style(if worker.letter == '!' { Style::new().red() } else { Style::new() })
     });
     let names = ["worker", "", "process", "age", "open", "accepted", "requests", "/s", "in", "out"];
-    let widths = [14, 1, 8, 8, 7, 9, 9, 8, 10, 10].map(Constraint::Length);
+    let widths = [10, 1, 7, 7, 6, 8, 8, 6, 8, 8].map(Constraint::Length);
     let heading = format!(" {} workers by {} ", all.len(), view.sort.name());
     let table = Table::new(rows, widths)
         .header(Row::new(names).style(Style::new().dim()))
@@ -136,12 +140,13 @@ fn workers(frame: &mut Frame<'_>, area: Rect, view: &View) {
 }
 
 fn happened(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let events = view.status.sample.events.iter().rev().take(usize::from(EVENTS)).map(|event| {
-        let whose = event.worker.map_or(String::new(), |worker| format!(" worker {worker}"));
-        let text = format!(" {:>7} {}{whose}: {}", age(event.ago_ns), event.what, event.why);
-        let line = Line::from(text);
-        if event.is_fault { line.red() } else { line }
-    });
+    let events =
+        view.status.sample.events.iter().rev().take(usize::from(area.height)).map(|event| {
+            let whose = event.worker.map_or(String::new(), |worker| format!(" worker {worker}"));
+            let text = format!(" {:>7} {}{whose}: {}", age(event.ago_ns), event.what, event.why);
+            let line = Line::from(text);
+            if event.is_fault { line.red() } else { line }
+        });
     let block = Block::bordered().title(" last events ");
     frame.render_widget(Paragraph::new(events.collect::<Vec<_>>()).block(block), area);
 }

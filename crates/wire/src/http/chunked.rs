@@ -176,7 +176,7 @@ fn quoted_len(text: &[u8]) -> Option<usize> {
 }
 
 /// RFC 9110 section 5.6.2.
-pub(super) fn is_token_byte(byte: &u8) -> bool {
+pub fn is_token_byte(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
 }
 

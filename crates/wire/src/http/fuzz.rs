@@ -241,8 +241,9 @@ fn targets(rng: &mut Rng, at: &str) {
     let target = format!("/{}", pieces.concat());
     if let Ok(found) = Target::read(&target) {
         let path = found.path.as_ref();
-        assert!(path.starts_with('/') && !path.contains('\0'), "{at}: {target}");
-        assert!(path.split('/').all(|it| it != ".." && it != "."), "{at}: {target} -> {path}");
+        assert!(path.starts_with(b"/") && !path.contains(&0), "{at}: {target}");
+        let is_name = |it: &[u8]| it != b".." && it != b".";
+        assert!(path.split(|byte| *byte == b'/').all(is_name), "{at}: {target} -> {path:?}");
     }
 }
 

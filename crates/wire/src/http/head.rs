@@ -296,7 +296,7 @@ fn digits(value: &[u8]) -> Option<u64> {
 }
 
 /// `uri-host [ ":" port ]` (RFC 3986 section 3.2), or nothing, which RFC 9112 section 3.2 allows.
-pub(super) fn is_host(value: &[u8]) -> bool {
+pub fn is_host(value: &[u8]) -> bool {
     let name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(byte);
     let rest = match value {
         [b'[', rest @ ..] => {

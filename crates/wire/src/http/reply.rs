@@ -19,6 +19,12 @@ impl Status {
     pub const PARTIAL: Status = Status(206, "Partial Content");
     /// 301; it needs the field Location.
     pub const MOVED: Status = Status(301, "Moved Permanently");
+    /// 302; it needs the field Location, as do the next two.
+    pub const FOUND: Status = Status(302, "Found");
+    /// 307: as 302, but the client keeps the method.
+    pub const TEMPORARY: Status = Status(307, "Temporary Redirect");
+    /// 308: as 301, but the client keeps the method.
+    pub const PERMANENT: Status = Status(308, "Permanent Redirect");
     /// 304: the client's copy is current; no body.
     pub const NOT_MODIFIED: Status = Status(304, "Not Modified");
     /// 400.

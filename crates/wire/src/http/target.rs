@@ -9,9 +9,9 @@ use super::head::is_host;
 /// A target that names a path of the site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// The path: percent-decoded, without `.` and `..`, starting with `/`. Encoded slashes are
-    /// refused.
-    pub path: Cow<'a, str>,
+    /// The path: percent-decoded, without `.` and `..`, starting with `/`. Its bytes may be no
+    /// UTF-8, because names of files need not be. Encoded slashes are refused.
+    pub path: Cow<'a, [u8]>,
     /// The text after the first `?`, as sent; empty without one.
     pub query: &'a str,
 }
@@ -21,7 +21,7 @@ pub struct Target<'a> {
 pub enum BadTarget {
     /// Neither `/path` nor `http://host/path`.
     Form,
-    /// A `%` without two hexadecimal digits, or bytes that are not UTF-8.
+    /// A `%` without two hexadecimal digits.
     Encoding,
     /// An encoded `/`, `\` or NUL: two readers would see two different paths.
     Hidden,
@@ -33,7 +33,9 @@ impl std::fmt::Display for BadTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             BadTarget::Form => "expected a target such as /path, found another form",
-            BadTarget::Encoding => "expected %XX escapes of UTF-8, found another encoding",
+            BadTarget::Encoding => {
+                "expected %XX escapes with two hexadecimal digits, found another encoding"
+            }
             BadTarget::Hidden => "expected no encoded slash, backslash or NUL in the path",
             BadTarget::Climbs => "expected a path below the root, found one that climbs above it",
         })
@@ -78,44 +80,44 @@ fn behind_scheme(target: &str) -> Option<&str> {
 }
 
 /// Decodes each segment, then removes dots (RFC 3986 section 5.2.4).
-fn normal(path: &str) -> Result<Cow<'_, str>, BadTarget> {
+fn normal(path: &str) -> Result<Cow<'_, [u8]>, BadTarget> {
     if path.is_empty() {
-        return Ok(Cow::Borrowed("/"));
+        return Ok(Cow::Borrowed(b"/"));
     }
     let plain = !path.contains('%') && !path.contains('\\');
     if plain && !path.split('/').any(|segment| segment == "." || segment == "..") {
-        return Ok(Cow::Borrowed(path));
+        return Ok(Cow::Borrowed(path.as_bytes()));
     }
-    let mut kept: Vec<String> = Vec::new();
+    let mut kept: Vec<Vec<u8>> = Vec::new();
     // A trailing slash or dot segment names a directory and keeps its slash.
     let mut directory = false;
     for segment in path.split('/').skip(1) {
-        let text = decoded(segment)?;
-        directory = text == "." || text == "..";
-        match text.as_str() {
-            "." => {}
-            ".." => {
+        let name = decoded(segment)?;
+        directory = name == b"." || name == b"..";
+        match name.as_slice() {
+            b"." => {}
+            b".." => {
                 kept.pop().ok_or(BadTarget::Climbs)?;
             }
-            _ => kept.push(text),
+            _ => kept.push(name),
         }
     }
-    let mut out = format!("/{}", kept.join("/"));
-    if directory && !out.ends_with('/') {
-        out.push('/');
+    let mut out = [&b"/"[..], &kept.join(&b'/')].concat();
+    if directory && !out.ends_with(b"/") {
+        out.push(b'/');
     }
     Ok(Cow::Owned(out))
 }
 
-fn decoded(segment: &str) -> Result<String, BadTarget> {
+fn decoded(segment: &str) -> Result<Vec<u8>, BadTarget> {
     let is_digits = |two: &[u8]| two.iter().all(u8::is_ascii_hexdigit);
     let mut escapes = segment.as_bytes().split(|byte| *byte == b'%').skip(1);
     // `percent_decode_str` would leave a `%` without two digits as it is.
     if !escapes.all(|behind| behind.get(..2).is_some_and(is_digits)) {
         return Err(BadTarget::Encoding);
     }
-    let text = percent_decode_str(segment).decode_utf8().map_err(|_| BadTarget::Encoding)?;
-    if text.contains(['/', '\\', '\0']) { Err(BadTarget::Hidden) } else { Ok(text.into_owned()) }
+    let name: Vec<u8> = percent_decode_str(segment).collect();
+    if name.iter().any(|byte| b"/\\\0".contains(byte)) { Err(BadTarget::Hidden) } else { Ok(name) }
 }
 
 #[cfg(test)]
@@ -126,7 +128,7 @@ mod tests {
     fn places() {
         fn check(target: &str, path: &str, query: &str) {
             let found = Target::read(target).expect(target);
-            assert_eq!((found.path.as_ref(), found.query), (path, query), "{target}");
+            assert_eq!((found.path.as_ref(), found.query), (path.as_bytes(), query), "{target}");
         }
         check("/", "/", "");
         check("/a/b?x=1?y", "/a/b", "x=1?y");
@@ -140,6 +142,8 @@ mod tests {
         check("http://host", "/", "");
         check("https://host?q", "/", "q");
         check("http://[::1]:80/a", "/a", "");
+        let latin = Target::read("/caf%e9/..%ff").expect("names need not be UTF-8");
+        assert_eq!(latin.path.as_ref(), b"/caf\xe9/..\xff");
     }
 
     #[test]
@@ -159,7 +163,6 @@ mod tests {
         check("/%", BadTarget::Encoding);
         check("/%4", BadTarget::Encoding);
         check("/%zz", BadTarget::Encoding);
-        check("/%ff", BadTarget::Encoding);
         check("/a%2Fb", BadTarget::Hidden);
         check("/a%5cb", BadTarget::Hidden);
         check("/a\\b", BadTarget::Hidden);

@@ -125,24 +125,32 @@ fn paths_have_weights() {
     assert_eq!(http.wanted, Expectation { status: Some(201), length: None });
 }
 
+/// The plan of `runs` that take turns, with further arguments.
+fn turns(runs: &str, line: &str) -> Result<::load::TurnsPlan, String> {
+    let file = tempfile::NamedTempFile::new().expect("a temporary directory");
+    std::fs::write(file.path(), runs).expect("writable");
+    let path = file.path().display();
+    let args = args(&format!("--turns {path}{line}"));
+    args.turns_plan(file.path()).map_err(|why| why.to_string())
+}
+
 #[test]
-fn the_second_server_says_the_same_unless_told() {
-    let both = "line://127.0.0.1:1 --duet line://127.0.0.1:2 --watch 1 --watch-b 2 --request a \
-                --expect-prefix b";
-    let talks = |line: &str| {
-        let args = args(line);
-        let other = args.duet.duet.clone().expect("a second server");
-        args.duet_plan(&other).expect("it makes sense").parts.map(|part| part.workload)
-    };
-    let [a, b] = talks(both);
-    assert_eq!(a, b);
-    let [_, Workload::Line(b)] = talks(&format!("{both} --request-b c")) else {
-        panic!("a line is spoken")
-    };
-    assert_eq!((&b.requests[..], b.prefix.as_slice()), (&[b"c\n".to_vec()][..], &b""[..]));
-    let args = args(&format!("{both} --open 5"));
-    let other = args.duet.duet.clone().expect("a second server");
-    assert!(args.duet_plan(&other).is_err());
+fn each_turn_has_the_arguments_of_a_run() {
+    let runs = r#"[["line://127.0.0.1:1", "--watch", "7", "--request", "a", "--depth", "4"],
+                   ["stock://127.0.0.1:2", "--watch", "8", "--mix", "buy=1", "-c", "3"]]"#;
+    let plan = turns(runs, " --windows 5").expect("it makes sense");
+    assert_eq!((plan.runs.len(), plan.windows), (2, 5));
+    assert_eq!((plan.runs[0].watch, plan.runs[0].model.depth()), (Some(7), 4));
+    let Workload::Line(line) = &plan.runs[0].workload else { panic!("a line is spoken") };
+    assert_eq!(line.requests, [b"a\n".to_vec()]);
+    assert_eq!(plan.runs[1].settings.connections, 3);
+    let window = |line: &str| turns(runs, line).map(|plan| plan.window);
+    assert_eq!(window(""), Ok(Duration::from_millis(40)));
+    assert_eq!(window(" --window 25ms"), Ok(Duration::from_millis(25)));
+    assert!(window(" --window 25").unwrap_err().contains("such as 40ms"));
+    for bad in ["{}", "[]", "[[\"--wrong\"]]", "[[\"--turns\", \"x\"]]"] {
+        assert!(turns(bad, "").unwrap_err().contains("expected a JSON list"), "{bad}");
+    }
 }
 
 #[test]
@@ -163,7 +171,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check_refused("echo://127.0.0.1:1 --arrivals replay", "expected a file behind");
     check_refused("line://127.0.0.1:1", "expected --request");
     check_refused("line://127.0.0.1:1 --request a\\q", "found `\\q`");
-    check_refused("stock://127.0.0.1:1 --duet stock://127.0.0.1:2", "--watch");
+    check_refused("stock://127.0.0.1:1 --turns a.json", "cannot be used with");
     check_refused("stock://127.0.0.1:1 --for 1s --count 5", "cannot be used with");
     check_refused("echo://127.0.0.1:1 --open 5 --sessions 5", "cannot be used with");
     check_refused("echo://127.0.0.1:1 --open 5 --ramp 5", "expected --ramp with a closed loop");
@@ -183,18 +191,9 @@ fn a_stress_client_has_a_window() {
     let renew = Some(Duration::from_millis(500));
     assert_eq!(plan.settings.stress, Some(::load::drive::StressOptions { renew }));
     check_refused("stock://127.0.0.1:1 --window 10", "with echo://");
-    check_refused("echo://127.0.0.1:1 --window 40ms", "a time is for --duet");
+    check_refused("echo://127.0.0.1:1 --window 40ms", "a time is for --turns");
     check_refused("echo://127.0.0.1:1 --window 0", "expected packets such as 100");
     check_refused("echo://127.0.0.1:1 --reconnect 1s", "--window");
     check_refused("echo://127.0.0.1:1 --window 10 --depth 3", "--send-delay");
     check_refused("echo://127.0.0.1:1 --window 10 --reconnect 0s", "1ms or more");
-    let duet = |window: &str| {
-        let line = "echo://127.0.0.1:1 --duet echo://127.0.0.1:2 --watch 1 --watch-b 2";
-        let other = "echo://127.0.0.1:2".parse().expect("a target");
-        args(&format!("{line}{window}")).duet_plan(&other)
-    };
-    let length = |window: &str| duet(window).map(|plan| plan.window).map_err(|it| it.to_string());
-    assert_eq!(length(""), Ok(Duration::from_millis(40)));
-    assert_eq!(length(" --window 25ms"), Ok(Duration::from_millis(25)));
-    assert!(length(" --window 25").unwrap_err().contains("such as 40ms"));
 }

@@ -159,7 +159,8 @@ impl BookFile {
             sys::file::replace(&self.path, &bytes).map_err(|error| {
                 market.note_file(digest(&self.bytes()));
                 format!(
-                    "cannot save {name}: {error}; orders since the last save are only in memory"
+                    "cannot save {name}: {error}; until this is mended, a crash loses the orders \
+                     since the last save"
                 )
             })?;
             self.sheet = next;

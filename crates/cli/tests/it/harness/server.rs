@@ -72,7 +72,7 @@ impl<'a> Plan<'a> {
         let mut words: Vec<String> = self.before.clone();
         words.push(self.binary.to_str().expect("the path of the binary is text").to_owned());
         words.extend(["serve", self.service].map(str::to_owned));
-        words.extend(self.arm.flags.iter().map(|&flag| flag.to_owned()));
+        words.extend(self.arm.flags.split(' ').map(str::to_owned));
         if let Some(workers) = self.workers {
             words.extend(["--workers".to_owned(), workers.to_string()]);
             if self.arm.is_hybrid() {

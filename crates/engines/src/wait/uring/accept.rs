@@ -5,12 +5,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::DerefMut;
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::os::fd::OwnedFd;
 
 use memory::Phase;
 use seam::{Instant, Peer, Service};
-use sys::poll::{PollFd, poll};
 use sys::socket;
 use sys::uring::{Acceptance, Armed, Uring};
 
@@ -78,7 +76,8 @@ impl Accepting {
         while is_open && self.allowed > 0 {
             self.allowed -= 1;
             match admission.sort(context.accept_source.take(false), now, context.slot()) {
-                Attempt::Taken((fd, peer)) => return Some((fd, Some(peer))),
+                Attempt::Taken((fd, Peer::Net(address))) => return Some((fd, Some(address))),
+                Attempt::Taken((fd, Peer::Local)) => return Some((fd, None)),
                 Attempt::Gone => {}
                 Attempt::Empty | Attempt::Exhausted => self.allowed = 0,
             }
@@ -137,7 +136,7 @@ impl Accepting {
         }
         (self.armed, self.stopping) = (None, false);
         let is_leaving = context.phase() == Phase::Leaving;
-        if is_leaving && !is_exhausted && is_readable(context.listener) {
+        if is_leaving && !is_exhausted && socket::has_queue(context.listener) {
             // The kernel wakes one accept for each connection. If it woke this accept, which was
             // cancelled before it ran, no other process was told; so arm one more accept to take
             // the waiting connection.
@@ -173,10 +172,5 @@ impl<S: Service> Loop<'_, S> {
 }
 
 /// Whether a connection waits to be accepted.
-fn is_readable(listener: BorrowedFd<'_>) -> bool {
-    let mut list = [PollFd::new(listener, true, false)];
-    poll(&mut list, Some(Duration::ZERO)).is_ok_and(|ready| ready > 0)
-}
-
 /// `ECANCELED` (errno(3)).
 const CANCELLED: i32 = 125;

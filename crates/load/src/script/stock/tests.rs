@@ -5,11 +5,11 @@ use crate::faults::Faults;
 use crate::script::Notes;
 
 const ROWS: &[u8] = b"1 1000 1000\n5 1000 3700\n";
-const FRAMINGS: [Framing; 3] = [Framing::Line, Framing::Fixed(256), Framing::Eof];
+const FRAMINGS: [Framing; 4] = [Framing::Line, Framing::Fixed(256), Framing::Eof, Framing::Length];
 
 fn options(framing: Framing, mix: (u32, u32, u32)) -> StockOptions {
     let mix = Mix { show: mix.0, buy: mix.1, sell: mix.2 };
-    StockOptions { mix, ids: Vec::new(), amount_max: 10, framing, seed: 1 }
+    StockOptions { mix, ids: Vec::new(), amount_max: 10, framing, is_lenient: false, seed: 1 }
 }
 
 fn stock(framing: Framing, mix: (u32, u32, u32)) -> Stock {
@@ -110,6 +110,35 @@ fn every_wrong_reply_is_found() {
             }
         }
     }
+}
+
+/// Servers of a course that answer in their own way.
+#[test]
+fn lenient_reading_takes_what_a_person_takes() {
+    let mut options = options(Framing::Fixed(256), (20, 40, 40));
+    options.is_lenient = true;
+    let sloppy = [" 1 1000 1000 \r\n5 1000 3700\n\n", "[Buy] success", "\n[SELL] Success\n"];
+    for is_lenient in [true, false] {
+        let rows = if is_lenient { sloppy[0].as_bytes() } else { ROWS };
+        let options = StockOptions { is_lenient, ..options.clone() };
+        let mut stock = Stock::new(options, rows, 1).expect("two rows");
+        let (mut faults, mut out) = (Faults::default(), Vec::new());
+        stock.open(0);
+        for (mix, reply) in [(0, sloppy[0]), (1, sloppy[1]), (2, sloppy[2])] {
+            let weight = |it| u32::from(mix == it);
+            stock.options.mix = Mix { show: weight(0), buy: weight(1), sell: weight(2) };
+            stock.ask(0, 1, &mut out);
+            let wire = framed_as_is(reply);
+            let replies = stock.receive(0, &wire, &mut ReplyLog::new(&mut faults, None));
+            assert_eq!((replies.done, replies.wrong), (1, u32::from(!is_lenient)), "{reply}");
+        }
+    }
+}
+
+fn framed_as_is(text: &str) -> Vec<u8> {
+    let mut wire = text.as_bytes().to_vec();
+    wire.resize(256, 0);
+    wire
 }
 
 #[test]

@@ -9,7 +9,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
-use seam::{BadSeed, Share, WorkerId};
+use seam::{Share, WorkerId};
 use wire::containers::ts::{GROUP, PACKET};
 
 /// The longest datagram, in bytes.
@@ -46,11 +46,7 @@ struct Slot {
 
 // SAFETY: all-zero bytes are an empty ring; there is no pointer and no destructor; everything is
 // atomic.
-unsafe impl Share for Ring {
-    fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
-        Ok(())
-    }
-}
+unsafe impl Share for Ring {}
 
 impl std::fmt::Debug for Ring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -1,6 +1,6 @@
 //! The counters that work on this machine, and the tools that read them.
 
-use super::{Check, Part, read};
+use super::{Check, Part};
 use lab::cost::{CostWatch, Group};
 use std::path::Path;
 
@@ -44,14 +44,6 @@ pub(super) fn checks() -> Vec<Check> {
 }
 
 fn processes(part: &mut Part) {
-    match read("/proc/self/schedstat") {
-        Some(text) if !text.starts_with("0 ") => part.good("CPU time", "to the nanosecond"),
-        _ => part.note(
-            "CPU time",
-            "to 10 ms (clock ticks)",
-            "this kernel has no schedstat: CPU per request needs long windows",
-        ),
-    }
     match Group::make("doctor") {
         Some(_) => part.good("control groups", "can be made: ended processes are paid for"),
         None => part.note(

@@ -2,6 +2,7 @@
 
 use super::{Check, Part, number, read};
 use lab::machine::{Conditions, Host, Placement, Watch};
+use stats::words::time;
 use std::time::{Duration, Instant};
 
 /// The time of the observation.
@@ -129,7 +130,7 @@ fn quiet(part: &mut Part, seen: &Conditions) {
         false => part.good("other processes", share(seen.foreign)),
     }
     let late = seen.hiccup_ms.unwrap_or(0.0);
-    let words = format!("a sleeping thread woke {late:.2} ms late at worst");
+    let words = format!("a sleeping thread woke {} late at worst", time(late * 1e6));
     match late > gates.hiccup_ms_max {
         true => part.note("hiccups", words, "everything stands still at times: see stolen time"),
         false => part.good("hiccups", words),

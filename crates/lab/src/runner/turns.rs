@@ -1,0 +1,231 @@
+//! A block whose servers are all up at once and take turns under one generator.
+//!
+//! Each block starts fresh servers, because chance gives a process its memory layout. The trials of
+//! a block share its conditions: a disturbance affects neighbouring windows of all servers alike.
+
+use super::words::{self, Request};
+use super::{PATIENCE, Runner, Up};
+use crate::block::Slot;
+use crate::idle::IdleSockets;
+use crate::load::Load;
+use crate::machine::Watch;
+use crate::observations::{Idle, Observations, TreeLife};
+use crate::plan::Arm;
+use crate::trial::{Ending, Trial, refusals};
+use crate::turns::{Taken, Turns};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The first blocks, in which memory for silent connections is measured: enough for an interval.
+const SILENT_BLOCKS: u32 = stats::VALUES_MIN as u32;
+/// The time within which all silent connections are answered.
+const ANSWERED: Duration = Duration::from_millis(300);
+/// The time within which a server answers its last requests between two windows.
+const DRAIN: [&str; 2] = ["--drain", "2s"];
+/// The request of a silent connection to a market.
+const GREETING: &[u8] = b"show\n";
+
+/// One server of the block.
+struct Player {
+    entrant: usize,
+    boot_ms: Option<f64>,
+    /// The server, or the reason why there is none.
+    up: Result<Up, String>,
+}
+
+/// The part of a trial that is known before its server has ended.
+struct Part {
+    slot: Slot,
+    begun: Instant,
+    ending: Ending,
+    cost: Option<TreeLife>,
+}
+
+impl Runner {
+    /// The trials of these slots, which belong to one block. `None` if they were interrupted.
+    pub(super) fn take_turns(
+        &self,
+        slots: &[Slot],
+        dir: &Path,
+        begun: Instant,
+    ) -> Option<Vec<Trial>> {
+        let watch = Watch::start();
+        let swapped = slots.first()?.swapped;
+        let mut players = self.players(slots, swapped, dir);
+        let mut parts = Vec::new();
+        for point in 0..self.plan.points.len() {
+            let here: Vec<&Slot> = slots.iter().filter(|slot| slot.point == point).collect();
+            parts.extend(self.turns_at(point, &here, &mut players, dir)?);
+        }
+        let silent = self.silent(slots[0].block, &players);
+        let ends = self.ends(players);
+        let conditions = watch.stop();
+        let last = self.plan.points.len() - 1;
+        let trials = parts.into_iter().map(|part| {
+            let Part { slot, begun: start, ending, cost } = part;
+            let point = &self.plan.points[slot.point];
+            let end = ends.iter().find(|end| end.entrant == slot.entrant);
+            let refused = refusals(&self.plan.gates, &conditions, point, &ending);
+            let idle = silent.iter().find(|it| it.0 == slot.entrant && slot.point == last);
+            Trial {
+                order: slot.order,
+                block: slot.block,
+                point: point.name.clone(),
+                arm: self.entrants[slot.entrant].name.clone(),
+                attempt: 1,
+                seed: slot.seed,
+                swapped,
+                begun_ms: start.duration_since(begun).as_secs_f64() * 1e3,
+                took_ms: start.elapsed().as_secs_f64() * 1e3,
+                boot_ms: end.and_then(|end| end.boot_ms),
+                conditions,
+                objections: refused.iter().map(|refusal| refusal.text.clone()).collect(),
+                counted: true,
+                exit: end.and_then(|end| end.exit.clone()),
+                exit_clean: end.is_some_and(|end| end.clean),
+                ending,
+                seen: Observations {
+                    refusals: refused,
+                    cost,
+                    idle: idle.map(|(_, idle)| idle.clone()),
+                    ..Observations::default()
+                },
+            }
+        });
+        Some(trials.collect())
+    }
+
+    /// Starts the servers in the order of the slots, which is random.
+    fn players(&self, slots: &[Slot], swapped: bool, dir: &Path) -> Vec<Player> {
+        let mut players: Vec<Player> = Vec::new();
+        for slot in slots {
+            if players.iter().all(|player| player.entrant != slot.entrant) {
+                let arm = self.arm(slot);
+                let up = self.boot(&arm, swapped, &dir.join(slot.entrant.to_string()));
+                let boot_ms = up.as_ref().ok().map(Up::boot_ms);
+                players.push(Player { entrant: slot.entrant, boot_ms, up });
+            }
+        }
+        players
+    }
+
+    /// A slot's arm. All load points of a block meet the same server, so its command has the most
+    /// connections of any.
+    fn arm(&self, slot: &Slot) -> Arm {
+        let widest = self.plan.points.iter().max_by_key(|point| point.connections);
+        let arm = &self.entrants[slot.entrant];
+        widest.map_or_else(|| arm.clone(), |point| arm.at(point))
+    }
+
+    /// One load point. `None` if it was interrupted.
+    fn turns_at(
+        &self,
+        point: usize,
+        slots: &[&Slot],
+        players: &mut [Player],
+        dir: &Path,
+    ) -> Option<Vec<Part>> {
+        let begun = Instant::now();
+        let turns = self.plan.turns?;
+        let (plan, at) = (&self.plan, &self.plan.points[point]);
+        let (warmup_ms, window_ms) = plan.spans(at);
+        let (mut runs, mut playing) = (Vec::new(), Vec::new());
+        let mut cpu = None;
+        for player in players.iter_mut() {
+            let slot = slots.iter().find(|slot| slot.entrant == player.entrant);
+            if let (Ok(up), Some(slot)) = (&mut player.up, slot) {
+                let arm = &self.entrants[slot.entrant].at(at);
+                let request = Request::of(plan, arm, at, slot.seed, None);
+                let mut run = words::run(&request, &up.server);
+                run.extend(DRAIN.map(String::from));
+                if let Some(folder) = up.cost.folder() {
+                    run.extend(["--watch-group".to_string(), folder.display().to_string()]);
+                }
+                runs.push(run);
+                playing.push(player.entrant);
+                cpu = up.cores.map(|cores| cores.1);
+                up.cost.mark();
+            }
+        }
+        let seed = slots.first().map_or(plan.seed, |slot| slot.seed);
+        let windows = turns.windows;
+        let call = Turns { exe: &self.exe, dir, windows, window_ms, warmup_ms, seed, cpu };
+        let loads = match runs.is_empty() {
+            true => Vec::new(),
+            false => match call.take(&runs, &self.stop) {
+                Taken::Interrupted => return None,
+                Taken::Nothing(why) => playing.iter().map(|_| Err(why.clone())).collect(),
+                Taken::Loads(loads) => loads.into_iter().map(|it| Ok(it?.load)).collect(),
+            },
+        };
+        let loads: Vec<(usize, Result<Load, String>)> = playing.into_iter().zip(loads).collect();
+        let part = |slot: &&Slot| {
+            let player = players.iter().find(|player| player.entrant == slot.entrant);
+            let load = loads.iter().find(|it| it.0 == slot.entrant).map(|it| &it.1);
+            let up = player.map(|player| player.up.as_ref());
+            let (ending, cost) = match (up, load) {
+                (Some(Err(reason)), _) => (Ending::Unavailable { reason: reason.clone() }, None),
+                (Some(Ok(up)), Some(Ok(load))) => {
+                    let cost = up.cost.since_mark(load.requests_total.max(load.requests));
+                    (Ending::Measured { load: Box::new(load.clone()) }, cost)
+                }
+                (_, Some(Err(reason))) => (Ending::Failed { reason: reason.clone() }, None),
+                (..) => (Ending::Failed { reason: "it took no turn".to_string() }, None),
+            };
+            Part { slot: (*slot).clone(), begun, ending, cost }
+        };
+        Some(slots.iter().map(part).collect())
+    }
+
+    /// Opens silent connections to one server after the other, each of which asks once, and
+    /// measures their memory.
+    fn silent(&self, block: u32, players: &[Player]) -> Vec<(usize, Idle)> {
+        let wanted = self.plan.turns.map_or(0, |turns| turns.silent);
+        if wanted == 0 || block >= SILENT_BLOCKS {
+            return Vec::new();
+        }
+        let one = |player: &Player| {
+            let up = player.up.as_ref().ok()?;
+            let pid = up.server.process.id();
+            let mut held = IdleSockets::open(&up.server.address, pid, wanted);
+            if self.entrants[player.entrant].target.starts_with("stock://") {
+                held.count_answers(GREETING, ANSWERED);
+            }
+            held.weigh(pid);
+            Some((player.entrant, held.close()))
+        };
+        players.iter().filter_map(one).collect()
+    }
+
+    /// Ends all servers: the signals first, so that they drain side by side.
+    fn ends(&self, players: Vec<Player>) -> Vec<End> {
+        let mut ends: Vec<End> = Vec::new();
+        let mut asked = Vec::new();
+        for Player { entrant, boot_ms, up } in players {
+            if let Ok(mut up) = up {
+                let died = up.server.process.ended();
+                up.server.process.ask_to_stop();
+                // A control group can go only when its processes have gone.
+                asked.push((entrant, boot_ms, up.server.process, died, up.cost));
+            }
+        }
+        for (entrant, boot_ms, process, died, _group) in asked {
+            let ended = process.wait(PATIENCE);
+            let exit = match &died {
+                Some(died) => format!("died during the block ({})", died.how),
+                None => ended.how,
+            };
+            let clean = ended.clean && died.is_none();
+            ends.push(End { entrant, boot_ms, exit: Some(exit), clean });
+        }
+        ends
+    }
+}
+
+/// The end of a server.
+struct End {
+    entrant: usize,
+    boot_ms: Option<f64>,
+    exit: Option<String>,
+    clean: bool,
+}

@@ -1,0 +1,300 @@
+//! Servers take turns under one generator: CPU time per request to a few percent.
+//!
+//! The throughput of separate runs on a small shared machine differs by tens of percent for the
+//! same program. Here all servers are up, windows of some 40 ms alternate between them, and each
+//! server's CPU time is read from `/proc` while it is drained and asleep, when the kernel's counter
+//! is exact. A disturbance of the machine affects neighbouring windows alike. The order within each
+//! round is random. A server that fails leaves the rounds; the others go on.
+//!
+//! Chance gives each process its memory layout. To support a claim, start fresh processes and treat
+//! each start's log-ratio as one observation.
+
+use crate::censor;
+use crate::drive::{Driver, Settings};
+use crate::health::{Evidence, Health};
+use crate::parse::Usage;
+use crate::report::{self, Generator, Report, TURNS_SCHEMA, TurnReport, TurnsReport};
+use crate::run::{self, Failure, Plan, now, phase};
+use crate::stop::{ByTime, Drain};
+use crate::tally::Tally;
+use crate::watch::{self, Watch};
+use meter::{Cost, Histogram};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_pcg::Pcg64Mcg;
+use std::time::Duration;
+
+/// The time that a server gets to fall asleep after its last reply, so that its counter is exact.
+const SETTLE: Duration = Duration::from_millis(1);
+
+/// Runs that take turns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnsPlan {
+    /// The runs: closed loops of one thread, each with the process tree that it watches. Their
+    /// windows are those of this plan.
+    pub runs: Vec<Plan>,
+    /// Rounds: each has a window on every server.
+    pub windows: u32,
+    /// Length of one window.
+    pub window: Duration,
+    /// The seed of the order within rounds.
+    pub seed: u64,
+    /// The processor to run on, if any.
+    pub cpu: Option<usize>,
+}
+
+/// One server with its connections and its sums.
+struct Player<'a> {
+    plan: &'a Plan,
+    drive: Driver,
+    pid: u32,
+    /// Requests of the warm-up.
+    warm: u64,
+    tally: Tally,
+    /// The sum of all windows.
+    cost: Cost,
+    /// CPU time by the control group; absent without one.
+    group_ns: Option<u64>,
+    elapsed_ns: u64,
+    own_ns: u64,
+    /// All windows and the time between them.
+    span: Option<Watch>,
+    started_unix_ms: u64,
+}
+
+/// Runs every window and audits all servers.
+///
+/// # Errors
+/// See [`Failure`]: runs that cannot take turns, or a processor that does not exist. The failure of
+/// one server is part of the report.
+pub fn run(plan: &TurnsPlan) -> Result<TurnsReport, Failure> {
+    plan.check()?;
+    run::pin(plan.cpu)?;
+    let mut players: Vec<Result<Player<'_>, Failure>> = plan.runs.iter().map(Player::new).collect();
+    let mut order: Vec<usize> = (0..players.len()).collect();
+    let mut random = Pcg64Mcg::seed_from_u64(plan.seed);
+    for round in 0..=plan.windows {
+        order.shuffle(&mut random);
+        for &at in &order {
+            let Ok(player) = &mut players[at] else { continue };
+            let played = match round {
+                0 => player.warm_up(),
+                _ => player.window(plan.window),
+            };
+            if let Err(failure) = played {
+                players[at] = Err(failure);
+            }
+        }
+    }
+    let turn = |player: Result<Player<'_>, Failure>| match player.and_then(Player::end) {
+        Ok((report, p99_ns)) => {
+            TurnReport { report: Some(Box::new(report)), p99_ns, failure: None }
+        }
+        Err(failure) => TurnReport { report: None, p99_ns: 0, failure: Some(failure.to_string()) },
+    };
+    Ok(TurnsReport {
+        schema: TURNS_SCHEMA.to_owned(),
+        windows: plan.windows,
+        window_ns: plan.window.as_nanos() as u64,
+        turns: players.into_iter().map(turn).collect(),
+    })
+}
+
+impl TurnsPlan {
+    /// Two runs of one server are refused, because its books could not balance.
+    fn check(&self) -> Result<(), Failure> {
+        let refuse = |text: String| Err(Failure::Usage(Usage(text)));
+        for (at, run) in self.runs.iter().enumerate() {
+            if run.model.is_scheduled() || run.threads != 1 {
+                return refuse(format!(
+                    "{}: expected a closed loop of one thread, found another model; leave out \
+                     --open, --sessions and -t",
+                    run.target
+                ));
+            }
+            if run.watch.is_none() {
+                return refuse(format!("{}: expected --watch with the server's PID", run.target));
+            }
+            if self.runs[..at].iter().any(|other| other.target.address == run.target.address) {
+                let address = run.target.address;
+                return refuse(format!(
+                    "expected a server for each turn, found {address} twice; start a twin"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Player<'a> {
+    /// Probes the server; opens no other connection yet.
+    fn new(plan: &'a Plan) -> Result<Self, Failure> {
+        let settings: Settings = plan.settings;
+        let script = run::script(&plan.target, &plan.workload, settings.connections)?;
+        let drive = run::drive(&plan.target, settings, plan.model.depth(), script)?;
+        Ok(Self {
+            plan,
+            drive,
+            pid: plan.watch.unwrap_or_default(),
+            warm: 0,
+            tally: Tally::default(),
+            cost: Cost::default(),
+            group_ns: plan.watch_group.as_deref().and(Some(0)),
+            elapsed_ns: 0,
+            own_ns: 0,
+            span: None,
+            started_unix_ms: 0,
+        })
+    }
+
+    /// Loads the server for `span`, then waits for every reply and until the server sleeps.
+    fn load(&mut self, span: Duration) -> Result<Duration, Failure> {
+        let settings = self.drive.settings();
+        let start = now();
+        self.drive.part(false);
+        phase(&mut self.drive, &ByTime { end: start + span })?;
+        // Where connections come and go anyway, closing idle ones lets the others be served.
+        self.drive.part(settings.requests_per_connection.is_some());
+        phase(&mut self.drive, &Drain { end: now() + settings.drain })?;
+        let elapsed = now().since(start);
+        match self.drive.outstanding() {
+            0 => {
+                std::thread::sleep(SETTLE);
+                Ok(elapsed)
+            }
+            outstanding => {
+                Err(Failure::Undrained { target: self.plan.target.to_string(), outstanding })
+            }
+        }
+    }
+
+    fn warm_up(&mut self) -> Result<(), Failure> {
+        self.load(self.plan.warmup)?;
+        self.warm = self.drive.take_tally().done;
+        self.span = Some(Watch::start(self.pid).map_err(Failure::Watch)?);
+        self.started_unix_ms = run::unix_ms();
+        Ok(())
+    }
+
+    /// One measured window.
+    fn window(&mut self, span: Duration) -> Result<(), Failure> {
+        let watch = Watch::start(self.pid).map_err(Failure::Watch)?;
+        let plan = self.plan;
+        let group_ns = || plan.watch_group.as_deref().and_then(watch::group_ns);
+        let (own_ns, before_ns) = (sys::clock::thread_cpu_ns(), group_ns());
+        let elapsed = self.load(span)?;
+        self.own_ns += sys::clock::thread_cpu_ns().saturating_sub(own_ns);
+        let spent = group_ns().zip(before_ns).map(|(now, then)| now.saturating_sub(then));
+        self.group_ns = self.group_ns.zip(spent).map(|(sum, spent)| sum + spent);
+        self.cost.add(watch.cost().map_err(Failure::Watch)?);
+        self.elapsed_ns += elapsed.as_nanos() as u64;
+        self.tally.merge(&self.drive.take_tally());
+        Ok(())
+    }
+
+    /// Closes, audits and sums up: the report, and the 99th percentile of the service time.
+    ///
+    /// A control group has the exact CPU time. Without one the time of ended processes is known
+    /// only in clock ticks of 10 ms, a quarter of a window. If there are any, one difference over
+    /// all windows replaces their sum: between its windows a server sleeps.
+    fn end(mut self) -> Result<(Report, u64), Failure> {
+        let span = self.span.take().ok_or_else(|| {
+            Failure::Usage(Usage("expected --windows of 1 or more, found 0".to_owned()))
+        })?;
+        let mut reading = span.read().map_err(Failure::Watch)?;
+        if !(reading.cost.is_coarse || self.cost.is_coarse) {
+            reading.cost = self.cost;
+        }
+        if let Some(cpu_ns) = self.group_ns {
+            reading.cost.cpu_ns = cpu_ns;
+            reading.cost.doubts.clear();
+        }
+        reading.cost.doubts = alike_once(&reading.cost.doubts);
+        self.drive.close();
+        let Self { plan, drive, mut tally, elapsed_ns, .. } = self;
+        tally.settle();
+        let requests = tally.done;
+        let busy = self.own_ns as f64 / elapsed_ns.max(1) as f64;
+        let throughput_rps = requests as f64 * 1e9 / elapsed_ns.max(1) as f64;
+        let health = Health::judge(&Evidence {
+            scheduled: false,
+            window_ns: elapsed_ns,
+            threads: 1,
+            busy,
+            stalled_ns: (drive.delays.stalled_ns, drive.delays.stall_ns_max),
+            achieved_rps: throughput_rps,
+            tardiness: tally.tardiness.quantiles(),
+            response: &tally.response.quantiles(),
+            baseline: None,
+        });
+        let mut doubts = health.reasons.clone();
+        let server = reading.report(requests, &mut doubts);
+        let report = Report {
+            schema: report::SCHEMA.to_owned(),
+            target: plan.target.to_string(),
+            model: plan.model.name().to_owned(),
+            connections: plan.settings.connections,
+            depth: plan.model.depth(),
+            threads: 1,
+            seed: plan.seed,
+            requests_per_connection: plan.settings.requests_per_connection,
+            window_ns: elapsed_ns,
+            requests,
+            requests_total: self.warm + requests + tally.wrong,
+            wrong: tally.wrong,
+            throughput_rps,
+            bytes_in: tally.bytes_in,
+            bytes_out: tally.bytes_out,
+            arrived: tally.arrived,
+            dropped: tally.dropped,
+            failed: tally.failed,
+            service: tally.service.quantiles(),
+            response: tally.response.quantiles(),
+            lateness: tally.lateness.quantiles(),
+            percentiles: censor::percentiles(&tally.service, &Histogram::new(), tally.failed),
+            kinds: report::kinds(&drive.script().kinds(), &tally.kinds),
+            errors: drive.faults.clone(),
+            lost: drive.lost,
+            repeated: drive.repeated,
+            check: run::audit(&plan.target, drive.script()),
+            generator: Generator { cpu_ns: self.own_ns, spun_ns: 0, busy },
+            health,
+            server: Some(server),
+            started_unix_ms: self.started_unix_ms,
+            doubts,
+            ..Report::default()
+        };
+        Ok((report, tally.service.quantile(0.99)))
+    }
+}
+
+/// The doubts without repetitions: of those that differ only in numbers, the first with the count
+/// of the others.
+fn alike_once(doubts: &[String]) -> Vec<String> {
+    let key = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
+    let mut kept: Vec<(String, usize)> = Vec::new();
+    for doubt in doubts {
+        match kept.iter_mut().find(|(first, _)| key(first) == key(doubt)) {
+            Some((_, more)) => *more += 1,
+            None => kept.push((doubt.clone(), 0)),
+        }
+    }
+    let words = |(first, more): (String, usize)| match more {
+        0 => first,
+        _ => format!("{first} ({more} more like this)"),
+    };
+    kept.into_iter().map(words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubts_that_differ_in_numbers_are_said_once() {
+        let doubts = ["process 12 ended", "no clock", "process 7 ended", "process 900 ended"];
+        let found = alike_once(&doubts.map(String::from));
+        assert_eq!(found, ["process 12 ended (2 more like this)", "no clock"]);
+        assert!(alike_once(&[]).is_empty());
+    }
+}

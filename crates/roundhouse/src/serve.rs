@@ -1,0 +1,301 @@
+//! From a service to a running server: as a program with flags, or inside another program.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use clap::CommandFactory;
+use engines::{Assets, Control, Fault, Handover, NoStateStore, Ready, Refused, Report, Shape, run};
+use memory::Region;
+use seam::{Service, Share};
+use server::{ServerArgs, ServiceInstance, config};
+
+/// The port of a program without `--port`.
+const PORT: u16 = 7000;
+
+/// Serves `service` as a program, with every flag of `roundhouse serve`: parses the command line,
+/// prints one line of JSON when the server is ready, and serves until it is stopped.
+pub fn main<S: Service>(service: S) -> ExitCode {
+    Server::new(service).main()
+}
+
+/// The command line of a program.
+#[derive(clap::Parser)]
+#[command(name = program(), about = "Serve on any server architecture", max_term_width = 100)]
+struct Flags {
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// A service and how it is served.
+///
+/// ```
+/// use roundhouse::prelude::*;
+/// use std::io::{Read, Write};
+///
+/// let echo = lines(|line, reply| {
+///     reply.put(line);
+/// });
+/// let server = Server::new(echo).engine("reactor").listen("127.0.0.1:0").spawn().unwrap();
+/// let mut client = std::net::TcpStream::connect(server.address()).unwrap();
+/// client.write_all(b"hi\n").unwrap();
+/// client.shutdown(std::net::Shutdown::Write).unwrap();
+/// let mut heard = String::new();
+/// client.read_to_string(&mut heard).unwrap();
+/// assert_eq!(heard, "hi\n");
+/// assert_eq!(server.stop().unwrap().accepted, 1);
+/// ```
+#[derive(Debug)]
+pub struct Server<S> {
+    service: S,
+    pushes: bool,
+    engine: String,
+    address: Result<SocketAddr, String>,
+    on_ready: fn(SocketAddr),
+    seed: Vec<u8>,
+    drain: Option<Duration>,
+}
+
+impl<S: Service> Server<S> {
+    /// A server of `service` on `epoll`, at a free port of this machine.
+    pub fn new(service: S) -> Server<S> {
+        let address = Ok(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let engine = "epoll".to_owned();
+        let (seed, drain) = (Vec::new(), None);
+        Server { service, pushes: false, engine, address, on_ready: |_| {}, seed, drain }
+    }
+
+    /// The service pushes bytes from one session to another ([`seam::Cx::push`]): engines whose
+    /// sessions live in several workers are refused at the start, with the reason.
+    #[must_use]
+    pub fn pushes(self) -> Self {
+        Server { pushes: true, ..self }
+    }
+
+    /// The engine for [`Server::run`] and [`Server::spawn`], by a name that `roundhouse engines`
+    /// lists.
+    #[must_use]
+    pub fn engine(self, name: &str) -> Self {
+        Server { engine: name.to_owned(), ..self }
+    }
+
+    /// The address for [`Server::run`] and [`Server::spawn`]; port 0 picks a free one.
+    #[must_use]
+    pub fn listen(self, address: impl ToSocketAddrs) -> Self {
+        let found = address.to_socket_addrs().map_err(|error| error.to_string());
+        let address = found.and_then(|mut all| all.next().ok_or_else(|| "found none".to_owned()));
+        Server { address, ..self }
+    }
+
+    /// The bytes from which the state is filled ([`Share::init`]).
+    #[must_use]
+    pub fn seed(self, seed: impl Into<Vec<u8>>) -> Self {
+        Server { seed: seed.into(), ..self }
+    }
+
+    /// How long a stop of [`Server::run`] and [`Server::spawn`] may take before it is forced.
+    #[must_use]
+    pub fn drain(self, time: Duration) -> Self {
+        Server { drain: Some(time), ..self }
+    }
+
+    /// Called by [`Server::run`] with the address when clients can connect.
+    #[must_use]
+    pub fn on_ready(self, on_ready: fn(SocketAddr)) -> Self {
+        Server { on_ready, ..self }
+    }
+
+    /// Serves in this thread until SIGTERM or SIGINT, without flags.
+    ///
+    /// # Errors
+    /// Why the server could not start.
+    pub fn run(self) -> Result<Report, Fault> {
+        let shape = self.shape()?;
+        let mut ready = |found: &Ready| found.listening.net().into_iter().for_each(self.on_ready);
+        let (state, control) = (self.state(&shape)?, Control::new().map_err(Fault::Wait)?);
+        self.serve(&shape, (&state, &control), true, &mut ready)
+    }
+
+    /// Serves in a thread of its own, and returns when clients can connect. Signals are left to
+    /// the program.
+    ///
+    /// # Errors
+    /// Why the server could not start. Engines with worker processes need a program of one thread.
+    pub fn spawn(self) -> Result<ServerHandle<S::State>, Fault>
+    where
+        S: Send + 'static,
+    {
+        let shape = self.shape()?;
+        let state = Arc::new(self.state(&shape)?);
+        let control = Arc::new(Control::new().map_err(Fault::Wait)?);
+        let (sender, ready) = mpsc::channel();
+        let shared = (Arc::clone(&state), Arc::clone(&control));
+        // The sender ends with the thread, so a failed start is noticed.
+        let serve = move || {
+            self.serve(&shape, (&shared.0, &shared.1), false, &mut move |found| {
+                if let Some(address) = found.listening.net() {
+                    let _ = sender.send(address);
+                }
+            })
+        };
+        let thread = std::thread::Builder::new().name("roundhouse".to_owned()).spawn(serve);
+        let thread = thread.map_err(Fault::Spawn)?;
+        let Ok(address) = ready.recv() else {
+            let ended = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+            return Err(ended.err().unwrap_or(Fault::DiedAtStartup(0)));
+        };
+        Ok(ServerHandle { address, state, control, thread: Some(thread) })
+    }
+
+    /// Serves as a program, see [`main`](crate::main()).
+    pub fn main(self) -> ExitCode {
+        let flags: Flags = config::parse();
+        self.serve_by(&flags.server).unwrap_or_else(|(code, why)| {
+            engines::say!("{}: {why}", program());
+            ExitCode::from(code)
+        })
+    }
+
+    /// Serves by flags.
+    ///
+    /// # Errors
+    /// The exit code and the reason.
+    fn serve_by(&self, flags: &ServerArgs) -> Result<ExitCode, (u8, String)> {
+        let usage = |why: &dyn ToString| (2, why.to_string());
+        let shape = flags.shape().map_err(|why| usage(&why))?;
+        self.check(&shape).map_err(|why| usage(&why))?;
+        let handover = Handover::receive().map_err(|fault| (1, fault.to_string()))?;
+        let handover = handover.as_ref();
+        let state = flags.state::<S::State>(&shape, handover, "state");
+        let mut state = state.map_err(|error| (1, format!("{error:#}")))?;
+        if handover.is_none() {
+            state.init(&self.seed).map_err(|bad| (1, bad.to_string()))?;
+        }
+        let instance = ServiceInstance {
+            name: program(),
+            port: PORT,
+            service: &self.service,
+            state: &state,
+            assets: &Assets::default(),
+            handover,
+            grammar: Flags::command,
+        };
+        let served = flags.run(&shape, &instance, &mut NoStateStore);
+        served.map_err(|error| (1 + u8::from(error.is::<Refused>()), format!("{error:#}")))
+    }
+
+    fn serve(
+        &self,
+        shape: &Shape,
+        (state, control): (&Region<S::State>, &Control),
+        signals: bool,
+        ready: &mut dyn FnMut(&Ready),
+    ) -> Result<Report, Fault> {
+        let address = self
+            .address
+            .clone()
+            .map_err(|why| refused(format!("expected an address such as 127.0.0.1:7000: {why}")))?;
+        let server = engines::Server {
+            service: &self.service,
+            state,
+            assets: &Assets::default(),
+            address: address.into(),
+            verbose: false,
+            timer: false,
+            signals,
+            control,
+            state_fd: state.fd(),
+            others: &[],
+            handover: None,
+        };
+        run(&server, shape, &mut NoStateStore, ready)
+    }
+
+    fn state(&self, shape: &Shape) -> Result<Region<S::State>, Fault> {
+        let mut state = Region::<S::State>::place(shape.placement()).map_err(Fault::Wait)?;
+        state.init(&self.seed).map_err(|bad| refused(bad.to_string()))?;
+        Ok(state)
+    }
+
+    fn shape(&self) -> Result<Shape, Fault> {
+        let cores = sys::cpu::affinity().map_or(1, |cpus| cpus.len());
+        let mut shape = Shape::preset(&self.engine, cores).map_err(Fault::Refused)?;
+        shape.knobs.drain = self.drain.unwrap_or(shape.knobs.drain);
+        self.check(&shape)?;
+        Ok(shape)
+    }
+
+    fn check(&self, shape: &Shape) -> Result<(), Fault> {
+        if !self.pushes || shape.carries() {
+            return Ok(());
+        }
+        Err(refused(format!(
+            "this service sends bytes from one session to another, so one worker must have all \
+             sessions and wait for all of them at once, found {shape} with {} workers: say \
+             --engine epoll, or --engine uring --workers 1",
+            shape.workers
+        )))
+    }
+}
+
+/// A server in a thread of this program. Dropping the handle stops it, and waits until it has
+/// drained.
+pub struct ServerHandle<T: Share> {
+    address: SocketAddr,
+    state: Arc<Region<T>>,
+    control: Arc<Control>,
+    thread: Option<JoinHandle<Result<Report, Fault>>>,
+}
+
+impl<T: Share> ServerHandle<T> {
+    /// The state that all workers share, for other threads of the program and for tests.
+    pub fn state(&self) -> Arc<Region<T>> {
+        Arc::clone(&self.state)
+    }
+
+    /// The address that clients connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops as SIGTERM does: requests that have arrived are answered, then connections close.
+    ///
+    /// # Errors
+    /// A fault of the running server.
+    ///
+    /// # Panics
+    /// If the server panicked.
+    pub fn stop(mut self) -> Result<Report, Fault> {
+        self.control.stop();
+        let thread = self.thread.take().expect("a handle has its thread until it stops");
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+impl<T: Share> Drop for ServerHandle<T> {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.control.stop();
+            // A program that drops its handle has no use for the report.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn refused(why: String) -> Fault {
+    Fault::Refused(Refused(why))
+}
+
+/// The name by which this program was called.
+fn program() -> &'static str {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| {
+        let path = std::env::args_os().next().unwrap_or_default();
+        let stem = Path::new(&path).file_stem().unwrap_or_default();
+        stem.to_string_lossy().into_owned()
+    })
+}

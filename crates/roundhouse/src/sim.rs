@@ -1,0 +1,58 @@
+//! Tests of a service in virtual time: the seam's laws under a network that a seed determines.
+
+use core::time::Duration;
+
+use ::sim::{chunking, determinism};
+use memory::{Placement, Region};
+use seam::Service;
+
+pub use ::sim::laws;
+pub use ::sim::{Act, Case, Client, End, Faults, Golden, Heard, Script, Transcript, run, seeds};
+
+/// Clients of a run for the law of determinism, and the time between their starts.
+const CLIENTS: u32 = 3;
+const APART: Duration = Duration::from_millis(3);
+
+/// Holds `service` to the nine laws of the seam ([`laws::Law`]), under `count` seeds each:
+///
+/// 1. it plays `script` as it is written, awaiting each reply, and compares the replies;
+/// 2. it sends the same at once, cut after every byte and at random, to slow readers, with
+///    spurious wake-ups: the replies stay the same;
+/// 3. several clients say it at the same time on several workers, some of them reset, some are
+///    closed as idle, and the server drains: the same seed gives the same bytes twice.
+///
+/// `script` has a line for each act: `> text` is sent with a newline, `< text` is expected; `>|`
+/// and `<|` have no newline. `= wait 250ms` waits, `= end` ends the client's half, `= closed` says
+/// that the server closes by itself. `\r`, `\n`, `\0` and `\xNN` mean the same as in Rust.
+///
+/// ```
+/// use roundhouse::prelude::*;
+///
+/// let sum = lines(|line, reply| {
+///     let numbers = str::from_utf8(line).unwrap_or("").split(' ');
+///     reply.show(numbers.filter_map(|number| number.parse::<u64>().ok()).sum::<u64>());
+/// });
+/// roundhouse::sim::check(&sum, "> 1 2 3\n< 6\n> 40 2\n< 42\n", 50);
+/// ```
+///
+/// # Panics
+/// At the first failure, with the smallest failing case found and a command that replays its seed:
+/// `ROUNDHOUSE_SEED=17 cargo test NAME`.
+pub fn check<S: Service>(service: &S, script: &str, count: u64) {
+    let fresh = || {
+        let mut state = Region::<S::State>::place(Placement::Private).expect("memory");
+        state.init(b"").unwrap_or_else(|bad| panic!("cannot fill the state: {bad}"));
+        state
+    };
+    let golden = Golden::parse(script).unwrap_or_else(|bad| panic!("the script, {bad}"));
+    golden.play(service, fresh, &Faults::calm(), count);
+    let input = golden.sent();
+    chunking(service, fresh, &input, &Faults::calm(), count, <[u8]>::to_vec);
+    let client = |at| Client { start: APART * at, ..Client::saying(&input) };
+    let wild = |seed| Case {
+        script: Script { clients: (0..CLIENTS).map(client).collect() },
+        faults: Faults::wild(seed),
+        seed,
+    };
+    determinism(service, fresh, count, wild);
+}

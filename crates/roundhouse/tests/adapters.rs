@@ -1,0 +1,128 @@
+//! Services from plain functions, in the simulator and inside this program.
+
+use std::panic::catch_unwind;
+
+use engines::{Fault, PRESETS};
+use roundhouse::prelude::*;
+use roundhouse::sim;
+use testkit::{skip, talk};
+
+/// The seeds of each script.
+const SEEDS: u64 = 40;
+
+fn echo(message: &[u8], reply: &mut ReplyBuffer<'_>) {
+    reply.put(message);
+}
+
+#[test]
+fn lines_keep_the_laws() {
+    let service = lines(|line, reply| match line {
+        b"bye" => After::Close,
+        b"hush" => After::Silence,
+        _ => {
+            reply.put(line).put(" has ").show(line.len());
+            After::Send
+        }
+    });
+    let script =
+        "> ab\r\n< ab has 2\n> hush\n>| c\n> d\n< cd has 2\n> \n<  has 0\n>| part\n= end\n";
+    sim::check(&service, script, SEEDS);
+    sim::check(&service, "> bye\n< \n= closed\n", 0);
+    let script = "> 12345678\n< error: expected a shorter line\n= closed\n";
+    sim::check(&Lines(8).reply(echo), script, SEEDS);
+    let mut slow = Lines(80).offload(|_: &(), line, reply| echo(line, reply));
+    slow.on_open = Some(|_, reply| reply.put("welcome").sent());
+    sim::check(&slow, "< welcome\n> a\n< a\n> b\n< b\n> c\n< c\n", SEEDS);
+}
+
+#[test]
+fn frames_keep_the_laws() {
+    let fixed = FixedFrames(4).reply(echo);
+    sim::check(&fixed, ">| abcdefghij\n<| abcdefgh\n= end\n", SEEDS);
+    let prefixed = PrefixedFrames(3).reply(echo);
+    let script = ">| \\0\\0\\0\\x02hi\\0\\0\\0\\0\n<| \\0\\0\\0\\x02hi\\0\\0\\0\\0\n= end\n";
+    sim::check(&prefixed, script, SEEDS);
+    sim::check(&prefixed, ">| \\0\\0\\0\\x04long\n= closed\n", 0);
+}
+
+/// Takes what one receive brings for a whole line, as a beginner's server does.
+struct OneReadOneLine;
+
+impl Service for OneReadOneLine {
+    type State = ();
+    type Session = ();
+    type Job = Infallible;
+    type Outcome = Infallible;
+
+    fn open(&self, _: &Cx<'_, ()>, _: Peer, _: &mut Out) {}
+
+    fn step(
+        &self,
+        _: &Cx<'_, ()>,
+        _: &mut (),
+        event: Event<'_, Infallible>,
+        out: &mut Out,
+    ) -> Step<Infallible> {
+        match event {
+            Event::Bytes(input) => {
+                let lines = input.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+                lines.for_each(|line| out.bytes().extend([b"got ", line, b"\n"].concat()));
+                Step::read(input.len())
+            }
+            Event::Eof | Event::Drain => Step::close(0),
+            Event::Room | Event::Deadline => Step::read(0),
+            Event::Outcome(never) => match never {},
+        }
+    }
+
+    fn work(&self, _: &(), job: Infallible) -> Infallible {
+        match job {}
+    }
+}
+
+#[test]
+fn the_simulator_catches_a_service_that_trusts_one_receive() {
+    let panic = catch_unwind(|| sim::check(&OneReadOneLine, "> ab\n< got ab\n", SEEDS));
+    let panic = panic.expect_err("a mutant that is caught");
+    let story = panic.downcast_ref::<String>().expect("a story");
+    assert!(story.contains("replay: ROUNDHOUSE_SEED="), "{story}");
+    assert!(story.contains("equal bytes expected \""), "{story}");
+}
+
+#[test]
+fn servers_of_threads_serve_inside_a_program() {
+    for preset in PRESETS.iter().filter(|preset| !preset.container.is_processes()) {
+        let engine = preset.name;
+        let service = Lines(80).reply_with(|cx: &Cx<'_, Counter>, line, reply| {
+            cx.state.add(1);
+            echo(line, reply);
+        });
+        let server = match Server::new(service).engine(engine).spawn() {
+            Err(Fault::Ring(_)) => {
+                skip("io_uring");
+                continue;
+            }
+            server => server.expect(engine),
+        };
+        for _ in 0..20 {
+            let pieces = [b"one\ntw".to_vec(), b"o\nthr".to_vec()];
+            assert_eq!(talk(server.address(), &pieces).expect(engine), b"one\ntwo\n", "{engine}");
+        }
+        assert_eq!(server.state().get(), 40, "{engine}");
+        let report = server.stop().expect(engine);
+        assert_eq!((report.accepted, report.replaced, report.forced), (20, 0, false), "{engine}");
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_with_a_remedy() {
+    let refused = |server: Server<_>, words: &str| {
+        let why = server.spawn().err().expect("a refusal").to_string();
+        assert!(why.contains(words), "{why}");
+    };
+    let silent = || Server::new(lines(|_, _| After::Silence));
+    refused(silent().engine("prefork"), "one thread");
+    refused(silent().engine("steam"), "expected one of the engines iterative");
+    refused(silent().engine("thread").pushes(), "say --engine epoll");
+    refused(silent().listen("nowhere"), "expected an address such as 127.0.0.1:7000");
+}

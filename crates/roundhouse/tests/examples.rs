@@ -1,0 +1,142 @@
+//! Each example as a program, on engines of each container.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::Command;
+
+use testkit::{PATIENCE, Server, has, has_uring, ms, program, run, skip, talk};
+
+/// Engines of every container: one loop, threads, processes, a process for each connection.
+const ENGINES: [&str; 5] = ["epoll", "reactor", "prefork", "fork", "uring"];
+
+/// The program of an example, which cargo builds beside the tests.
+fn example(name: &str) -> Option<PathBuf> {
+    let here = std::env::current_exe().expect("this program has a path");
+    let found = here.ancestors().nth(2).map(|dir| dir.join("examples").join(name));
+    let found = found.filter(|path| path.exists());
+    if found.is_none() {
+        skip("examples beside the tests");
+    }
+    found
+}
+
+/// Serves an example by each engine while `visit` has the server.
+fn on_each(name: &str, engines: &[&str], visit: impl Fn(&Server, &str)) {
+    let Some(path) = example(name) else { return };
+    for engine in engines.iter().filter(|engine| **engine != "uring" || has_uring()) {
+        let mut command = Command::new(&path);
+        let server = Server::start(command.args(["--port", "0", "--engine", engine]));
+        assert_eq!(
+            (&server.ready["service"], &server.ready["engine"]),
+            (&name.into(), &(*engine).into())
+        );
+        visit(&server, engine);
+        server.stop();
+    }
+}
+
+fn check(name: &str, engines: &[&str], input: &[u8], expected: &[u8]) {
+    on_each(name, engines, |server, engine| {
+        let heard = talk(server.address, &[input.to_vec()]).expect("a conversation");
+        let heard = heard.escape_ascii().to_string();
+        assert_eq!(heard, expected.escape_ascii().to_string(), "{name} on {engine}");
+    });
+}
+
+#[test]
+fn hello_greets() {
+    check("hello", &ENGINES, b"you\n", b"hello, you\n");
+}
+
+#[test]
+fn kv_keeps_values_for_all_workers() {
+    let talk = b"PING\r\nSET a xy\r\nINCR n\r\n*2\r\n$3\r\nget\r\n$1\r\na\r\nINCR a\r\nDEL a b\r\n\
+        GET a\r\n";
+    let heard =
+        b"+PONG\r\n+OK\r\n:1\r\n$2\r\nxy\r\n-ERR expected a number with room for one more\r\n\
+        :1\r\n$-1\r\n";
+    check("kv", &ENGINES, talk, heard);
+    if !has("redis-benchmark") || !has("redis-cli") {
+        return;
+    }
+    on_each("kv", &ENGINES, |server, engine| {
+        let port = server.port().to_string();
+        let redis = |name: &str, words: &str| {
+            let mut command = Command::new(program(name).expect("found above"));
+            run(command.args(["-p", &port]).args(words.split(' '))).success().out
+        };
+        let load = "-t ping,set,get,incr -n 2000 -c 10 -P 4 -d 16 -r 100 -q";
+        let done = redis("redis-benchmark", load);
+        assert!(done.contains("INCR:") && !done.contains("ERR"), "{engine}: {done}");
+        redis("redis-cli", "set sum 0");
+        let mut counts = std::iter::repeat_with(|| redis("redis-cli", "incr sum"));
+        assert_eq!(counts.nth(4).as_deref(), Some("5\n"), "{engine}");
+    });
+}
+
+#[test]
+fn chat_tells_the_others() {
+    on_each("chat", &["epoll"], |server, _| {
+        let enter = || {
+            let client = TcpStream::connect(server.address).expect("a server");
+            client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+            BufReader::new(client)
+        };
+        let (mut one, mut two, mut line) = (enter(), enter(), String::new());
+        one.read_line(&mut line).expect("a greeting");
+        two.read_line(&mut line).expect("a greeting");
+        one.get_mut().write_all(b"hi\n").expect("a server that reads");
+        two.read_line(&mut line).expect("a line of the other");
+        two.get_mut().write_all(b"ho\n").expect("a server that reads");
+        one.read_line(&mut line).expect("a line of the other");
+        assert_eq!(line, "welcome\nwelcome\nhi\nho\n");
+    });
+    let Some(chat) = example("chat") else { return };
+    let refused = run(Command::new(chat).args(["--port", "0", "--engine", "prefork"]));
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.err.contains("one worker must have all sessions"), "{refused:?}");
+}
+
+#[test]
+fn ticker_ticks() {
+    on_each("ticker", &ENGINES, |server, engine| {
+        let client = TcpStream::connect(server.address).expect("a server");
+        client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let times = BufReader::new(client).lines().take(3);
+        let times: Vec<f32> = times.map(|it| it.expect("a tick").parse().expect("s")).collect();
+        assert!(
+            times[0] >= 0.1 && times[0] < times[1] && times[1] < times[2],
+            "{engine}: {times:?}"
+        );
+    });
+}
+
+#[test]
+fn http_json_counts() {
+    let request = "POST /visits HTTP/1.1\r\nHost: a\r\n\r\nGET /visits HTTP/1.1\r\nHost: a\r\n\r\n";
+    on_each("http-json", &ENGINES, |server, engine| {
+        let heard = talk(server.address, &[request.into()]).expect("a conversation");
+        let heard = String::from_utf8_lossy(&heard);
+        assert!(heard.starts_with("HTTP/1.1 201 Created\r\nDate: "), "{engine}: {heard}");
+        assert_eq!(heard.matches("\r\n\r\n{\"visits\":1}\n").count(), 2, "{engine}: {heard}");
+        if has("curl") {
+            let url = format!("http://{}/visits", server.address);
+            let curl = |words: &[&str]| run(Command::new("curl").args(["-s", &url]).args(words));
+            assert_eq!(curl(&["-d", "x"]).success().out, "{\"visits\":2}\n", "{engine}");
+            let head = curl(&["-I"]).success().out;
+            assert!(head.contains("Content-Length: 13\r\n"), "{engine}: {head}");
+        }
+    });
+}
+
+#[test]
+fn offloaded_work_delays_no_other_connection() {
+    on_each("offload", &["epoll", "amped"], |server, engine| {
+        let mut slow = TcpStream::connect(server.address).expect("a server");
+        slow.write_all(b"1000\n").expect("a server that reads");
+        std::thread::sleep(ms(20));
+        let heard = talk(server.address, &[b"0\n".to_vec()]).expect("a conversation");
+        assert_eq!(heard, b"slept 0 ms, job 1\n", "{engine}");
+    });
+}
