@@ -1,8 +1,8 @@
 //! `cargo xtask soak`: the checks that take too long for every change.
 //!
-//! The soak has no tests of its own: the usual tests read `ROUNDHOUSE_SOAK` from the environment
-//! and lengthen their storms. Only the rest of the full set of rare variants (modules `soak` of
-//! `cli::it`) runs here and not in `cargo xtask ci`.
+//! The soak has no tests of its own: the usual tests read `ROUNDHOUSE_SOAK` and
+//! `ROUNDHOUSE_STORM` from the environment and take longer. Only the rest of the full
+//! set of rare variants (modules `soak` of `cli::it`) runs here and not in `cargo xtask ci`.
 
 use crate::steps::{self, PROFILE};
 use anyhow::bail;
@@ -15,8 +15,15 @@ pub const SOAK: &str = "ROUNDHOUSE_SOAK";
 type Soak = (&'static str, &'static str, fn() -> Command);
 
 const SOAKS: &[Soak] = &[
-    ("storms", "the whole suite with longer storms and all variants", || {
+    ("suite", "the whole suite with more seeds, more kills and all variants", || {
         steps::cargo(["test", "--workspace", "--profile", PROFILE])
+    }),
+    ("storms", "every engine for ten minutes under short connections and under resets", || {
+        let mut command = steps::cargo(["test", "-p", "cli", "--test", "it", "--profile", PROFILE]);
+        // All at the same time: a storm waits for its server most of the time.
+        command.args(["--", "--test-threads=64", "storm", "churn"]);
+        command.env("ROUNDHOUSE_STORM", "600");
+        command
     }),
     ("web", "30 s of killed workers, 50 restarts, 20 hand-overs, 5,000 slow clients", || {
         let mut command = steps::cargo(["test", "-p", "cli", "--test", "web"]);

@@ -10,8 +10,9 @@ use crate::steps::{self, PROFILE};
 use crate::times::{Suite as Timed, Times};
 use anyhow::{Context, bail};
 use cargo_metadata::{Message, TargetKind};
-use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -24,6 +25,9 @@ const WAITING: &[&str] = &["cli::course", "cli::it", "cli::stream", "cli::swarm"
 
 /// Crates whose unit tests compute and do nothing else.
 const PURE: &[&str] = &["document", "grid", "index", "seam", "services", "sim", "stats", "wire"];
+
+/// At most this many lines of a failed suite are printed.
+const LINES: usize = 200;
 
 /// Modules of tests that `cargo xtask soak` runs and `cargo xtask ci` leaves out.
 const RARE: &str = "::soak::";
@@ -48,6 +52,8 @@ struct Outcome {
     /// The number of passed tests.
     passed: u64,
     failed: Vec<String>,
+    /// The part of a failed suite's output that is about its failures.
+    excerpt: String,
 }
 
 /// Builds and runs all tests of the workspace, doc tests too, and records the time of each suite.
@@ -56,11 +62,20 @@ struct Outcome {
 /// Names the suites and tests that failed.
 pub fn run(times: &mut Times) -> anyhow::Result<()> {
     let (mut failed, mut shaky) = (Vec::new(), Vec::new());
+    let folder = steps::target_dir()?.join("ci-output");
+    std::fs::create_dir_all(&folder).context("a directory for the output of tests")?;
     for suite in suites()? {
         let start = Instant::now();
-        let outcome = once(&suite, &mut std::io::stdout())?;
-        judge(&suite, &outcome, &mut failed, &mut shaky)?;
+        eprint!("   {:<28}", suite.name);
+        let path = folder.join(format!("{}.txt", suite.name.replace("::", "-")));
+        let outcome = once(&suite, &path)?;
         let seconds = start.elapsed().as_secs_f64();
+        let mark = if outcome.ok { "ok" } else { "FAILED" };
+        eprintln!(" {mark:<6} {:>5} tests {:>12}", outcome.passed, steps::elapsed(start.elapsed()));
+        if !outcome.ok {
+            eprintln!("{}\nci: all of it is in {}", outcome.excerpt, path.display());
+        }
+        judge(&suite, &outcome, &mut failed, &mut shaky)?;
         times.suites.push(Timed { name: suite.name, seconds, tests: outcome.passed });
     }
     let start = Instant::now();
@@ -137,26 +152,32 @@ fn command(suite: &Suite) -> Command {
     command
 }
 
-/// Runs a suite and forwards its output.
-fn once(suite: &Suite, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    eprintln!("     Running {}", suite.name);
+/// Runs a suite with its output in `path`.
+fn once(suite: &Suite, path: &Path) -> anyhow::Result<Outcome> {
     let mut command = command(suite);
     command.args(["--skip", RARE]);
     if WAITING.contains(&suite.name.as_str()) {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         command.arg(format!("--test-threads={}", 2 * cores));
     }
-    let mut child = command.stdout(Stdio::piped()).spawn().context("start a test")?;
-    let output = child.stdout.take().context("its output is piped")?;
-    let mut outcome = Outcome::default();
-    for line in BufReader::new(output).split(b'\n') {
-        let line = String::from_utf8_lossy(&line?).into_owned();
-        writeln!(out, "{line}").context("standard output")?;
-        outcome.failed.extend(failure(&line).map(str::to_owned));
-        outcome.passed += passed(&line).unwrap_or(0);
-    }
-    outcome.ok = child.wait()?.success();
-    Ok(outcome)
+    let file = File::create(path).context("a file for the output of a test")?;
+    let both = file.try_clone().context("a file for the output of a test")?;
+    let status = command.stdout(file).stderr(both).status().context("start a test")?;
+    let output = std::fs::read(path).context("the output of a test")?;
+    let output = String::from_utf8_lossy(&output);
+    Ok(Outcome {
+        ok: status.success(),
+        passed: output.lines().filter_map(passed).sum(),
+        failed: output.lines().filter_map(failure).map(str::to_owned).collect(),
+        excerpt: if status.success() { String::new() } else { excerpt(&output) },
+    })
+}
+
+/// The last lines of `output`, from the list of failures on if there is one.
+fn excerpt(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    let first = lines.iter().position(|line| *line == "failures:").unwrap_or(0);
+    lines[first.max(lines.len().saturating_sub(LINES))..].join("\n")
 }
 
 /// The name of the failed test in a line of a test binary.
@@ -209,12 +230,16 @@ mod tests {
     fn a_failed_test_is_named_and_tried_alone() {
         let folder = tempfile::tempdir().unwrap();
         let alone = "[ \"$1\" = b ] && exit 0\n[ \"$1\" = --skip ] || exit 1";
-        let all = "echo 'test a ... ok'; echo 'test b ... FAILED'; exit 1";
+        let all = "echo 'test a ... ok'; echo 'test b ... FAILED'\n\
+                   echo failures:; echo 'b panicked' >&2; exit 1";
         let suite = script(&folder, &format!("{alone}\n{all}"));
-        let mut printed = Vec::new();
-        let outcome = once(&suite, &mut printed).unwrap();
-        assert_eq!(outcome, Outcome { ok: false, passed: 0, failed: vec!["b".to_owned()] });
-        assert_eq!(printed, b"test a ... ok\ntest b ... FAILED\n");
+        let path = folder.path().join("output");
+        let outcome = once(&suite, &path).unwrap();
+        let excerpt = "failures:\nb panicked".to_owned();
+        let failed = vec!["b".to_owned()];
+        assert_eq!(outcome, Outcome { ok: false, passed: 0, failed, excerpt });
+        let kept = std::fs::read_to_string(&path).unwrap();
+        assert!(kept.starts_with("test a ... ok\ntest b ... FAILED\n"), "{kept}");
         assert!(again(&suite, "b").unwrap(), "alone it passes");
         assert!(!again(&suite, "a").unwrap(), "this one does not");
     }
@@ -227,6 +252,7 @@ mod tests {
             ok: false,
             passed: 0,
             failed: (0..count).map(|at| at.to_string()).collect(),
+            excerpt: String::new(),
         };
         let check = |suite: &Suite, count: usize, wanted: (usize, usize)| {
             let (mut failed, mut shaky) = (Vec::new(), Vec::new());

@@ -45,6 +45,8 @@ enum Command {
     Swarm(swarm::Args),
     /// Race engines, or any servers: which is best, and how certain that is
     Race(Box<race::Args>),
+    /// Say why the dearer servers of a race are dearer, after counting their system calls
+    Explain(race::explain::Args),
     /// Watch a race in a browser, from its raw data
     Live(live::Args),
     /// Render the report of a race again, from its raw data
@@ -108,6 +110,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(*args),
         Command::Swarm(args) => swarm::run(args),
         Command::Race(args) => race::run(*args),
+        Command::Explain(args) => race::explain::run(&args),
         Command::Live(args) => live::run(args),
         Command::Report(args) => race::report::run(&args),
         Command::Compare(args) => race::compare::run(&args),

@@ -11,6 +11,7 @@ mod preflight;
 mod show;
 
 pub mod compare;
+pub mod explain;
 pub mod report;
 
 use anyhow::{Context, Result};
@@ -83,9 +84,10 @@ pub struct Args {
     /// Say what would be raced and how long it would take, and race nothing
     #[arg(long)]
     dry_run: bool,
-    /// Count system calls too, in runs of their own
+    /// Then say why the dearer servers are dearer: system calls are counted in runs of their own.
+    /// `roundhouse explain` does that after the race
     #[arg(long)]
-    census: bool,
+    explain: bool,
     /// Exit with 99 if this is so beyond doubt, such as 'uring p99 > 1.10x epoll'; with 98 if there
     /// is no result
     #[arg(long, value_name = "CONDITION")]
@@ -186,8 +188,8 @@ fn race(args: &Args, plan: &Plan, exe: &Path, stop: &Arc<AtomicBool>) -> Result<
     if let Some(why) = preflight.refused() {
         return Err(Refused(why).into());
     }
-    if args.census && !outcome.interrupted {
-        lab::race::census(&mut outcome.run, &mut runner, &mut recorder, &mut observer, stop)?;
+    if args.explain && !outcome.interrupted {
+        lab::race::explain(&mut outcome.run, &mut runner, &mut recorder, &mut observer, stop)?;
     }
     live.finish();
     drop(face);

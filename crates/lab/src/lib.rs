@@ -12,6 +12,7 @@
 //! ```
 
 pub mod block;
+pub mod cause;
 pub mod census;
 pub mod command;
 pub mod condition;
@@ -27,6 +28,7 @@ pub mod metric;
 pub mod observations;
 pub mod pace;
 pub mod plan;
+pub mod prices;
 pub mod race;
 pub mod record;
 pub mod runner;

@@ -7,11 +7,13 @@
 //! the finished slots.
 
 use crate::block::{Slot, schedule};
+use crate::cause::questioned;
 use crate::plan::{LoadPoint, Plan};
+use crate::prices::Prices;
 use crate::record::{Manifest, Pilot, Recorder, Run};
 use crate::trial::{Ending, Trial, Trials};
-use crate::verdict::BUSY_MAX;
 use crate::verdict::answer::{is_settled, leaving};
+use crate::verdict::{BUSY_MAX, analyse};
 use stats::median;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,11 +92,12 @@ pub fn go_on(
     Ok(Outcome { run: race.run, interrupted: !finished })
 }
 
-/// Counts the system calls of every arm at every load point, in runs of their own.
+/// Counts system calls in runs of their own and measures their prices: after a race in turns those
+/// of the cheapest arms and the dearer ones, else those of every arm at every load point.
 ///
 /// # Errors
-/// If the raw file cannot be written.
-pub fn census(
+/// If the raw file cannot be written, or a price cannot be measured.
+pub fn explain(
     run: &mut Run,
     trials: &mut dyn Trials,
     recorder: &mut Recorder,
@@ -102,10 +105,18 @@ pub fn census(
     stop: &AtomicBool,
 ) -> anyhow::Result<()> {
     let plan = run.manifest.plan.clone();
-    for (entrant, arm) in plan.arms.iter().enumerate() {
-        for (at, point) in plan.points.iter().enumerate() {
+    if run.prices.is_none() {
+        let prices = Prices::measure(run.manifest.placement.map(|it| it.cores(false).0))?;
+        recorder.prices(&prices)?;
+        run.prices = Some(prices);
+    }
+    let answer = analyse(run).answer;
+    for (at, point) in plan.points.iter().enumerate() {
+        let wanted = answer.as_ref().map(|answer| questioned(answer, &point.name));
+        for (entrant, arm) in plan.arms.iter().enumerate() {
             let has = run.census.iter().any(|it| it.arm == arm.name && it.point == point.name);
-            if has || stop.load(Ordering::Relaxed) {
+            let is_wanted = wanted.as_ref().is_none_or(|wanted| wanted.contains(&arm.name));
+            if has || !is_wanted || stop.load(Ordering::Relaxed) {
                 continue;
             }
             let Some(census) = trials.census(entrant, at) else { return Ok(()) };

@@ -7,6 +7,7 @@
 use crate::census::Census;
 use crate::machine::{Host, Placement, date_now};
 use crate::plan::{Arm, BLOCKS_MAX, Plan, RESAMPLES_MAX, fnv1a};
+use crate::prices::Prices;
 use crate::trial::Trial;
 use anyhow::Context;
 use flate2::read::MultiGzDecoder;
@@ -126,6 +127,8 @@ pub struct Run {
     pub pilots: Vec<Pilot>,
     /// System calls, if they were counted.
     pub census: Vec<Census>,
+    /// The prices of system calls and the like, if they were measured.
+    pub prices: Option<Prices>,
     /// Sittings after the first.
     pub resumed: Vec<Sitting>,
     /// Whether it completed.
@@ -140,6 +143,7 @@ enum Row {
     Trial(Box<Trial>),
     Pilot(Pilot),
     Census(Census),
+    Prices(Prices),
     Resumed(Sitting),
     Finished { date: String },
 }
@@ -157,6 +161,7 @@ impl Run {
             Row::Trial(trial) => self.trials.push(*trial),
             Row::Pilot(pilot) => self.pilots.push(pilot),
             Row::Census(census) => self.census.push(census),
+            Row::Prices(prices) => self.prices = Some(prices),
             Row::Resumed(sitting) => self.resumed.push(sitting),
             Row::Finished { .. } => self.finished = true,
         }
@@ -233,6 +238,14 @@ impl Recorder {
     /// If the file cannot be written.
     pub fn pilot(&mut self, pilot: &Pilot) -> anyhow::Result<()> {
         self.write(&Row::Pilot(pilot.clone()))
+    }
+
+    /// Appends prices.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn prices(&mut self, prices: &Prices) -> anyhow::Result<()> {
+        self.write(&Row::Prices(prices.clone()))
     }
 
     /// Appends a census.

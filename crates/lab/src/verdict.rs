@@ -17,6 +17,7 @@ pub use crate::metric::Metric;
 pub use answer::{CostAnswer, RaceAnswer, Rank, Room};
 pub use sweep::{Curve, Place, Sweep};
 
+use crate::cause::reasons;
 use crate::load::Load;
 use crate::plan::{LoadPoint, Plan};
 use crate::record::Run;
@@ -294,7 +295,10 @@ pub fn analyse(run: &Run) -> Summary {
     let mut points = points;
     let family = correct(plan, &mut points, &answer::cleared(plan, &run.trials));
     let counted = run.trials.iter().filter(|trial| trial.counted);
-    let answer = answer::answer(plan, &run.trials, &points);
+    let mut answer = answer::answer(plan, &run.trials, &points);
+    if let Some(answer) = &mut answer {
+        answer.reasons = reasons(run, answer);
+    }
     Summary {
         sentence: match &answer {
             Some(answer) => sentence::answered(plan, answer),

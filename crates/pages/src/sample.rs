@@ -283,5 +283,6 @@ fn census(arm: &str, cost: f64) -> Census {
         ],
     };
     let (arm, point) = (arm.to_string(), "depth 1".to_string());
-    Census { arm, point, tool: "strace".to_string(), requests: 30_000, calls, missing: None }
+    let tool = "strace".to_string();
+    Census { arm, point, tool, requests: 30_000, calls, ..Census::default() }
 }

@@ -4,7 +4,7 @@ mod answer;
 mod exhibit;
 mod race;
 
-pub use answer::{answer, arms_by_cost};
+pub use answer::{answer, arms_by_cost, reasons};
 pub use exhibit::exhibit;
 pub use race::{further, tables};
 

@@ -3,7 +3,7 @@
 use lab::plan::Plan;
 use lab::verdict::{ArmVerdict, FORECAST_MAX, Metric, Room, Verdict};
 pub use stats::words::{
-    NONE, counted, forecast, grouped, interval, or_none, percent, rate, ratio, size, time,
+    NONE, counted, folded, forecast, grouped, interval, or_none, percent, rate, ratio, size, time,
 };
 
 /// The label of a comparison that the plan did not promise.

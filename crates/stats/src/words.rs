@@ -6,6 +6,26 @@ use std::time::Duration;
 /// The sign that stands for a missing number.
 pub const NONE: &str = "–";
 
+/// `text` with each line broken at blanks to at most `width` columns; what follows a break is
+/// indented by `indent`. A longer word stands alone.
+pub fn folded(text: &str, width: usize, indent: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let mut now = String::new();
+        // Blanks belong to the word after them, so those inside a line stay as they are.
+        for word in line.split_inclusive(' ') {
+            let wide = now.chars().count() + word.trim_end().chars().count();
+            if wide > width && !now.trim().is_empty() {
+                lines.push(now.trim_end().to_string());
+                now = " ".repeat(indent);
+            }
+            now.push_str(word);
+        }
+        lines.push(now.trim_end().to_string());
+    }
+    lines.join("\n")
+}
+
 /// A whole number with its thousands grouped: `-1,234,567`.
 pub fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
@@ -172,6 +192,13 @@ mod tests {
 
     fn check(found: String, want: &str) {
         assert_eq!(found, want);
+    }
+
+    #[test]
+    fn long_lines_are_broken_and_indented() {
+        let text = "name   one two three\nshort\n\nunbreakable-word x";
+        let want = "name   one\n  two three\nshort\n\nunbreakable-word\n  x";
+        assert_eq!(folded(text, 11, 2), want);
     }
 
     #[test]

@@ -23,5 +23,5 @@ pub use process::{Ended, Process, run};
 pub use server::Server;
 pub use terminal::Terminal;
 pub use transcript::Transcript;
-pub use wait::{PATIENCE, eventually, ms, soak, wait_for};
+pub use wait::{PATIENCE, eventually, ms, rounds, soak, wait_for};
 pub use wave::{Law, WAVE_RATE, wave};

@@ -71,9 +71,10 @@ pub fn children(parent: Pid) -> Vec<Pid> {
     found
 }
 
-/// Whether the process runs. A zombie, which only waits to be reaped, does not.
+/// Whether the process runs. A zombie, which only waits to be reaped, does not; but a killed
+/// process whose first thread is a zombie may have others that still accept a connection.
 pub fn is_alive(pid: Pid) -> bool {
-    stat(pid).is_some_and(|fields| fields.state != 'Z')
+    stat(pid).is_some_and(|fields| fields.state != 'Z' || fields.threads > 1)
 }
 
 /// Whether the process is stopped, which takes some time after the signal was sent.
@@ -92,6 +93,7 @@ struct Stat {
     state: char,
     parent: i32,
     ticks: u64,
+    threads: u64,
 }
 
 /// A line of proc_pid_stat(5), read after the name in brackets, which may hold any character.
@@ -103,6 +105,7 @@ fn stat(pid: Pid) -> Option<Stat> {
         state: fields.first()?.chars().next()?,
         parent: fields.get(1)?.parse().ok()?,
         ticks: number(11)? + number(12)?,
+        threads: number(17)?,
     })
 }
 

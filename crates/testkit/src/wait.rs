@@ -41,6 +41,19 @@ pub fn soak<T>(short: T, long: T) -> T {
     if std::env::var_os("ROUNDHOUSE_SOAK").is_some_and(|word| word == "1") { long } else { short }
 }
 
+/// 0, 1, 2, ...: `count` rounds of a storm, or as many as fit in the `ROUNDHOUSE_STORM` seconds
+/// that `cargo xtask soak storms` gives.
+///
+/// # Panics
+/// If the variable is no number.
+pub fn rounds(count: usize) -> impl Iterator<Item = usize> {
+    let length = std::env::var("ROUNDHOUSE_STORM").ok().map(|text| {
+        Duration::from_secs(text.parse().expect("ROUNDHOUSE_STORM is a number of seconds"))
+    });
+    let begin = Instant::now();
+    (0..).take_while(move |at| length.map_or(*at < count, |length| begin.elapsed() < length))
+}
+
 /// Milliseconds.
 pub const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)

@@ -47,8 +47,8 @@ fn print(plan: &Plan, run: &Run, summary: &Summary) {
         println!("{}\n\n{}\n", summary.sentence, plan.question);
         println!("{}", terminal::answer(summary, answer, &plan.baseline, colour));
         println!("{} blocks · plan {} · seed {}", run.blocks(), run.manifest.plan_hash, plan.seed);
-        if !run.census.is_empty() {
-            println!("\n{}", terminal::further(run, summary, colour).trim_end());
+        if !answer.reasons.is_empty() {
+            println!("\n{}", terminal::reasons(answer));
         }
         return;
     }

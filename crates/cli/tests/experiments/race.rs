@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 
 use sys::signal::Signal;
-use testkit::{Ended, PATIENCE, Process};
+use testkit::{Ended, PATIENCE, Process, has, skip};
 
 use crate::{BINARY, Room};
 
@@ -98,6 +98,49 @@ fn servers_in_turn_are_answered_in_one_sentence() {
     }
     let page = std::fs::read_to_string(room.path().join("report.html")).expect("the report");
     assert!(page.contains("What a request costs"));
+}
+
+/// Three servers that each waste something else are told apart from one that wastes nothing.
+#[test]
+fn planted_causes_are_found() {
+    let examples = Path::new(BINARY).with_file_name("examples");
+    let server = examples.join("wasteful");
+    if !has("strace") {
+        return;
+    }
+    if !server.exists() {
+        return skip("examples beside the tests");
+    }
+    let room = Room::alone();
+    let wastes =
+        [("calls", "system calls"), ("switches", "context switches"), ("code", "own code")];
+    let arm = |name: &str| {
+        format!(
+            "[[arm]]\nname = \"{name}\"\ncommand = \"env WASTE={name} {} --port 0\"\n\
+             target = \"line://{{address}}\"\nload = [\"--request\", \"x\", \"--expect-prefix\", \
+             \"done\"]\n",
+            server.display()
+        )
+    };
+    let arms: Vec<String> =
+        ["nothing"].into_iter().chain(wastes.iter().map(|it| it.0)).map(arm).collect();
+    let head = "baseline = \"nothing\"\nblocks = 6\nwindows = 8\nwindow = \"40ms\"\n";
+    let point = "[[point]]\nname = \"depth 1\"\nconnections = 4\ndepth = 1\n";
+    std::fs::write(room.path().join("plan.toml"), format!("{head}{}{point}", arms.concat()))
+        .expect("a folder");
+    room.run(&["race", "plan.toml"]).success();
+    let Ended { out: said, .. } = room.run(&["explain"]).success();
+    let run = lab::record::read(&room.path().join("report.jsonl")).expect("the raw data").remove(0);
+    let answer = lab::verdict::analyse(&run).answer.expect("servers took turns");
+    for (arm, cause) in wastes {
+        let reason = answer.reasons.iter().find(|it| it.arm == arm).unwrap_or_else(|| {
+            panic!("{arm} has no reason in\n{said}");
+        });
+        let first = reason.causes.first().map(|it| it.name.as_str());
+        assert_eq!((reason.than.as_str(), first), ("nothing", Some(cause)), "{said}");
+    }
+    let page = std::fs::read_to_string(room.path().join("report.html")).expect("the report");
+    assert!(said.contains("`code` takes") && page.contains("`code` takes"), "{said}");
 }
 
 /// Answers `success` to every order and always shows the same book.

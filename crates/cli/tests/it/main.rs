@@ -266,7 +266,7 @@ macro_rules! private {
     };
 }
 
-/// Arms that start and end processes while they run, so tests cannot count their descriptors.
+/// Arms that start and end processes while they run, so tests count the descriptors of each.
 macro_rules! spare {
     ($arm:ident) => {
         tests! { $arm,

@@ -8,6 +8,7 @@ use super::words::Request;
 use super::{Runner, Up};
 use crate::block::Slot;
 use crate::census::{Calls, Census};
+use crate::prices::faults;
 use crate::server::Process;
 use meter::TreeCost;
 use std::path::Path;
@@ -57,7 +58,9 @@ impl Runner {
             watch: false,
             ..Request::of(&self.plan, arm, point, slot.seed, None)
         };
+        let before = faults_of_tree(&up);
         let asked = self.ask(&up, &request, dir)?;
+        let faults = faults_of_tree(&up).zip(before).map(|(now, then)| now.saturating_sub(then));
         let text = tool.table(traced);
         up.stop(0);
         let requests = match asked {
@@ -66,12 +69,20 @@ impl Runner {
         };
         let mut calls = tool.parse(&text, requests);
         calls.sort_by_key(|it| std::cmp::Reverse(it.calls));
+        let faults_per_request = faults.map(|count| count as f64 / requests.max(1) as f64);
         let why = calls.is_empty().then(|| {
             let last = text.lines().last().unwrap_or("nothing").trim();
             format!("expected a table of {}, found `{last}`", tool.name())
         });
-        Some(Census { tool: tool.name().to_string(), requests, calls, missing: why, ..empty })
+        let tool = tool.name().to_string();
+        Some(Census { tool, requests, calls, faults_per_request, missing: why, ..empty })
     }
+}
+
+/// Page faults of the server's processes, the ended ones too.
+fn faults_of_tree(up: &Up) -> Option<u64> {
+    let tree = TreeCost::read(up.server.process.id()).ok()?;
+    tree.pids().map(|pid| faults(pid).ok()).sum()
 }
 
 impl Tool {

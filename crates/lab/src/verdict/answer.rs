@@ -9,6 +9,7 @@
 //! load points is at most 0.05, and its interval lies beyond the distance of the twin.
 
 use super::{PointSummary, paired};
+use crate::cause::Reason;
 use crate::metric::Metric;
 use crate::plan::Plan;
 use crate::trial::{Ending, Trial};
@@ -31,6 +32,9 @@ pub struct RaceAnswer {
     pub costs: Vec<CostAnswer>,
     /// Memory for silent connections, in the order of the arms.
     pub rooms: Vec<Room>,
+    /// Why the dearer arms are dearer; empty where system calls were not counted.
+    #[serde(default)]
+    pub reasons: Vec<Reason>,
 }
 
 /// CPU per request at one load point.
@@ -241,7 +245,8 @@ pub(super) fn answer(plan: &Plan, trials: &[Trial], points: &[PointSummary]) -> 
         CostAnswer { kernel_share, ..found }
     });
     let rooms = plan.arms.iter().filter_map(|arm| room(&arm.name, trials));
-    Some(RaceAnswer { costs: costs.collect(), rooms: rooms.collect() })
+    let (costs, rooms) = (costs.collect(), rooms.collect());
+    Some(RaceAnswer { costs, rooms, reasons: Vec::new() })
 }
 
 fn cost(plan: &Plan, trials: &[Trial], point: &str) -> CostAnswer {

@@ -4,11 +4,24 @@ use super::{KindReport as Kind, Report, Server, TurnsReport};
 use crate::censor::Percentile;
 use crate::faults::Faults;
 use meter::Quantiles;
-use stats::words::time;
-use std::fmt::{self, Display, Formatter};
+use stats::words::{folded, time};
+use std::fmt::{self, Display, Formatter, Write};
+
+/// The width of a line on the narrowest terminal in use.
+const WIDTH: usize = 80;
+/// The columns before the figures of a line.
+const NAMES: usize = 16;
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        self.lines(&mut text)?;
+        writeln!(f, "{}", folded(&text, WIDTH, NAMES))
+    }
+}
+
+impl Report {
+    fn lines(&self, f: &mut String) -> fmt::Result {
         self.head(f)?;
         self.times(f)?;
         for kind in &self.kinds {
@@ -33,19 +46,17 @@ impl Display for Report {
         writeln!(f, "  check         {checked}: {}", self.check.detail)?;
         faults(f, &self.errors)?;
         if let Some(stress) = &self.stress {
-            stress.fmt(f)?;
+            write!(f, "{stress}")?;
         }
         self.unanswered(f)?;
         for it in &self.slo {
             let (percent, met) = (it.found * 100.0, if it.met { "met" } else { "MISSED" });
             writeln!(f, "  objective     {} {met}: {percent:.4} % were", it.goal)?;
         }
-        doubts(f, &self.doubts)
+        self.doubts.iter().try_for_each(|doubt| writeln!(f, "  doubt         {doubt}"))
     }
-}
 
-impl Report {
-    fn head(&self, f: &mut Formatter<'_>) -> fmt::Result {
+    fn head(&self, f: &mut String) -> fmt::Result {
         let rate = self.offered_rps.map(|rate| format!(" of {rate}/s")).unwrap_or_default();
         let threads =
             if self.threads > 1 { format!(" · {} threads", self.threads) } else { String::new() };
@@ -68,7 +79,7 @@ impl Report {
         )
     }
 
-    fn times(&self, f: &mut Formatter<'_>) -> fmt::Result {
+    fn times(&self, f: &mut String) -> fmt::Result {
         if self.model == "closed" {
             let name = match (&self.stress, self.depth) {
                 (Some(_), _) => "echo time",
@@ -84,7 +95,7 @@ impl Report {
         writeln!(f, "    our own     {}", quantiles(&self.health.tardiness))
     }
 
-    fn unanswered(&self, f: &mut Formatter<'_>) -> fmt::Result {
+    fn unanswered(&self, f: &mut String) -> fmt::Result {
         if self.repeated > 0 {
             writeln!(f, "  sent again    {} whose connection the server ended", self.repeated)?;
         }
@@ -108,7 +119,7 @@ impl Report {
 }
 
 impl Server {
-    fn write(&self, f: &mut Formatter<'_>) -> fmt::Result {
+    fn write(&self, f: &mut String) -> fmt::Result {
         let each = |value: Option<f64>| value.map_or("-".to_owned(), time);
         writeln!(
             f,
@@ -145,16 +156,12 @@ fn verdict(ok: bool) -> &'static str {
     if ok { "ok" } else { "WRONG" }
 }
 
-fn faults(f: &mut Formatter<'_>, faults: &Faults) -> fmt::Result {
+fn faults(f: &mut String, faults: &Faults) -> fmt::Result {
     for fault in &faults.list {
         let (count, kind, example) = (fault.count, fault.kind, &fault.example);
         writeln!(f, "  error         {count} {kind}; the first: {example}; {}", kind.remedy())?;
     }
     Ok(())
-}
-
-fn doubts(f: &mut Formatter<'_>, doubts: &[String]) -> fmt::Result {
-    doubts.iter().try_for_each(|doubt| writeln!(f, "  doubt         {doubt}"))
 }
 
 /// Percentiles, some known only from below, then maximum and mean of the known times.

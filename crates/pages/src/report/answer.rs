@@ -14,6 +14,8 @@ pub(super) struct Answer {
     points: Vec<String>,
     rows: Vec<Row>,
     has_rooms: bool,
+    /// For each load point the reasons of its dearer arms.
+    reasons: Vec<(String, Vec<String>)>,
 }
 
 /// One arm.
@@ -60,6 +62,15 @@ pub(super) fn table(plan: &Plan, summary: &Summary, answer: &RaceAnswer) -> Answ
         points: answer.costs.iter().map(|cost| cost.point.clone()).collect(),
         rows: rows.collect(),
         has_rooms: !answer.rooms.is_empty(),
+        reasons: answer
+            .costs
+            .iter()
+            .map(|cost| {
+                let here = answer.reasons.iter().filter(|reason| reason.point == cost.point);
+                (cost.point.clone(), here.map(|reason| reason.text.clone()).collect::<Vec<_>>())
+            })
+            .filter(|(_, texts)| !texts.is_empty())
+            .collect(),
     }
 }
 

@@ -57,6 +57,20 @@ pub fn answer(summary: &Summary, answer: &RaceAnswer, baseline: &str, colour: bo
     text + "\n"
 }
 
+/// Why the dearer arms are dearer, in lines of 80 columns.
+pub fn reasons(answer: &RaceAnswer) -> String {
+    let mut text = String::new();
+    let mut point = "";
+    for reason in &answer.reasons {
+        if point != reason.point {
+            point = &reason.point;
+            text += &format!("Why, at {point}\n");
+        }
+        text += &format!("  {}\n", reason.text);
+    }
+    words::folded(&text, 80, 4)
+}
+
 /// The arms with a cost, by their cost at the first load point that has it.
 pub fn arms_by_cost<'a>(summary: &'a Summary, answer: &'a RaceAnswer) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();

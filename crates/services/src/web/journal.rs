@@ -69,7 +69,7 @@ impl Journal {
     }
 
     /// Moves everything to `lines` and returns how many lines were dropped since the last call.
-    /// Only one thread may call this.
+    /// During a hand-over two processes may call this at a time; each line goes to one of them.
     pub fn take(&self, lines: &mut Vec<u8>) -> u64 {
         self.rings.iter().for_each(|ring| ring.take(lines));
         self.dropped.swap(0, Relaxed)
@@ -100,8 +100,8 @@ impl Ring {
     }
 
     fn take(&self, lines: &mut Vec<u8>) {
-        let end = self.put.load(Acquire);
-        let mut at = self.taken.load(Relaxed);
+        let (before, begin) = (lines.len(), self.taken.load(Acquire));
+        let (end, mut at) = (self.put.load(Acquire), begin);
         while at < end {
             let len = (self.word(at).load(Relaxed) as usize).min(RING_LEN);
             let start = lines.len();
@@ -112,7 +112,10 @@ impl Ring {
             lines.truncate(start + len);
             at += 1 + words;
         }
-        self.taken.store(at, Release);
+        // Another process was quicker: its lines are ours no more, and may be overwritten by now.
+        if self.taken.compare_exchange(begin, at, Release, Relaxed).is_err() {
+            lines.truncate(before);
+        }
     }
 
     fn word(&self, at: u64) -> &AtomicU64 {
@@ -167,6 +170,33 @@ mod tests {
         journal.put(me, b"again\n");
         lines.clear();
         assert_eq!((journal.take(&mut lines), lines.as_slice()), (0, &b"again\n"[..]));
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the threads stand for two processes")]
+    fn each_line_goes_to_one_of_two_processes() {
+        let journal = journal();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let taken = std::thread::scope(|scope| {
+            let taker = || {
+                let mut lines = Vec::new();
+                while !done.load(Acquire) || !journal.is_empty() {
+                    journal.take(&mut lines);
+                }
+                lines
+            };
+            let takers = [scope.spawn(taker), scope.spawn(taker)];
+            for number in 0..50_000 {
+                journal.put(WorkerId::new(number % 3, 1), format!("{number}\n").as_bytes());
+                std::thread::yield_now();
+            }
+            done.store(true, Release);
+            takers.map(|it| it.join().expect("a taker")).concat()
+        });
+        let text = String::from_utf8(taken).expect("numbers");
+        let mut found: Vec<u32> = text.lines().map(|it| it.parse().expect("a number")).collect();
+        found.sort_unstable();
+        assert!(found.into_iter().eq(0..50_000), "each line once");
     }
 
     #[test]

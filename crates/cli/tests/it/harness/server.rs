@@ -113,7 +113,10 @@ impl<'a> Plan<'a> {
         let most = ready["processes"]["most"].as_u64().map(|most| most as usize);
         let entries = most.unwrap_or(workers) + count("acceptors");
         let descriptors = Family::of(server.pid).descriptors();
-        (Server { server, workers, posts: entries, descriptors }, ready)
+        let is_elastic = ready["processes"]["policy"].as_str().is_some_and(|it| it != "static");
+        let child = procfs::children(server.pid).first().copied().filter(|_| is_elastic);
+        let elastic = child.map(|it| [server.pid, it].map(|pid| procfs::numbers(pid).len()));
+        (Server { server, workers, posts: entries, descriptors, elastic }, ready)
     }
 
     /// Starts it without waiting, on this port.
@@ -138,6 +141,8 @@ pub struct Server {
     pub posts: usize,
     /// The open descriptors of its processes before the first connection.
     descriptors: usize,
+    /// Those of the supervisor and of a worker process, if processes follow the load.
+    elastic: Option<[usize; 2]>,
 }
 
 impl Server {
@@ -166,6 +171,11 @@ impl Server {
         Family::of(self.pid)
     }
 
+    /// Whether the number of its worker processes follows the load.
+    pub fn is_elastic(&self) -> bool {
+        self.elastic.is_some()
+    }
+
     /// Its worker processes; none where workers are threads.
     pub fn children(&self) -> Vec<Pid> {
         procfs::children(self.pid)
@@ -183,7 +193,8 @@ impl Server {
         self.server.ended(limit)
     }
 
-    /// Waits until every connection is closed: as many descriptors are open as in the beginning.
+    /// Waits until every connection is closed: as many descriptors are open as in the beginning, in
+    /// each process where the number of processes follows the load.
     #[track_caller]
     pub fn settles(&self) {
         self.settles_at(0);
@@ -194,7 +205,9 @@ impl Server {
     pub fn settles_at(&self, count: usize) {
         let begin = Instant::now();
         loop {
-            let (found, base) = (self.family().descriptors(), self.descriptors + count);
+            let family = self.family();
+            let base = self.elastic.map(|[head, each]| head + each * (family.0.len() - 1));
+            let (found, base) = (family.descriptors(), base.unwrap_or(self.descriptors) + count);
             if found == base {
                 return;
             }

@@ -1,0 +1,214 @@
+//! Why one server takes more CPU time for a request than another, from what was counted.
+//!
+//! A cause is something that a server does more often for a request (system calls, context
+//! switches, page faults), times its price on this machine ([`Prices`]), or the time in its own
+//! code. Only what amounts to a tenth of the difference or more is named; a rest without a cause is
+//! said to have none. A price is that of the usual case, so a share is an estimate.
+
+use crate::census::Census;
+use crate::metric::Metric;
+use crate::prices::Prices;
+use crate::record::Run;
+use crate::trial::Trial;
+use crate::verdict::{RaceAnswer, Rank};
+use serde::{Deserialize, Serialize};
+use stats::median;
+use stats::words::{percent, short};
+use std::collections::BTreeSet;
+
+/// A cause is named from this share of the difference on.
+const SHARE_MIN: f64 = 0.1;
+/// A rest of at least this share is said to have no cause.
+const REST_MIN: f64 = 0.3;
+/// User time is sampled; below this many nanoseconds of both servers (20 ticks) it tells nothing.
+const SAMPLED_MIN_NS: u64 = 200_000_000;
+/// Calls that a ring carries out for its owner, who does not make them.
+const BY_RING: [&str; 10] = [
+    "sendto", "sendmsg", "write", "writev", "recvfrom", "recvmsg", "read", "readv", "accept4",
+    "close",
+];
+
+/// Why an arm takes more CPU time for a request than the cheapest.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reason {
+    /// Name of the load point.
+    pub point: String,
+    /// Name of the arm.
+    pub arm: String,
+    /// The cheapest arm, which it is compared with.
+    pub than: String,
+    /// CPU time for a request beyond that of the cheapest, nanoseconds.
+    pub more_ns: f64,
+    /// The causes that were found, the largest first.
+    pub causes: Vec<Cause>,
+    /// All of it in a sentence.
+    pub text: String,
+}
+
+/// One cause.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cause {
+    /// The thing that was counted: `system calls`, `context switches`, `page faults` or `own code`.
+    pub name: String,
+    /// The finding in words.
+    pub text: String,
+    /// Its estimated time for a request, nanoseconds.
+    pub ns: f64,
+}
+
+/// The counts of one arm for a request at one load point.
+#[derive(Clone, Debug, Default)]
+struct Counts<'a> {
+    census: Option<&'a Census>,
+    switches: Option<f64>,
+    /// Time in its own code, nanoseconds.
+    user_ns: Option<f64>,
+}
+
+impl<'a> Counts<'a> {
+    fn of(run: &'a Run, rank: &Rank, point: &str) -> Counts<'a> {
+        let counted =
+            |it: &&Census| it.arm == rank.arm && it.point == point && !it.calls.is_empty();
+        let mine = |it: &&Trial| it.arm == rank.arm && it.point == point && it.counted;
+        let trials: Vec<&Trial> = run.trials.iter().filter(mine).collect();
+        let switches: Vec<f64> =
+            trials.iter().filter_map(|it| Metric::Switches.in_trial(it)).collect();
+        let lives = trials.iter().filter_map(|it| it.seen.cost.as_ref());
+        let lives = lives.filter(|life| life.doubts.is_empty());
+        let (user, system) =
+            lives.fold((0, 0), |sum, life| (sum.0 + life.user_ns, sum.1 + life.system_ns));
+        let share = user as f64 / (user + system).max(1) as f64;
+        Counts {
+            census: run.census.iter().find(counted),
+            switches: median(&switches),
+            user_ns: (user + system >= SAMPLED_MIN_NS).then_some(rank.cpu_ns * share),
+        }
+    }
+
+    fn calls(&self, name: &str) -> f64 {
+        let found = self.census.and_then(|it| it.calls.iter().find(|call| call.name == name));
+        found.map_or(0.0, |call| call.per_request)
+    }
+
+    fn has_ring(&self) -> bool {
+        self.calls("io_uring_enter") > 0.01
+    }
+
+    /// More system calls than `other` makes.
+    fn system_calls(&self, other: &Counts<'_>, prices: &Prices) -> Option<Cause> {
+        let (mine, theirs) = (self.census?, other.census?);
+        let ring = self.has_ring() || other.has_ring();
+        let names: BTreeSet<&str> =
+            mine.calls.iter().chain(&theirs.calls).map(|call| call.name.as_str()).collect();
+        let names = names.into_iter().filter(|name| !(ring && BY_RING.contains(name)));
+        let mut rows: Vec<(&str, f64, f64)> = names
+            .map(|name| {
+                let more = self.calls(name) - other.calls(name);
+                (name, more, more * prices.call(name))
+            })
+            .collect();
+        rows.sort_by(|a, b| b.2.total_cmp(&a.2));
+        let ns: f64 = rows.iter().map(|row| row.2).sum();
+        let most = rows.first().map_or(0.0, |row| row.2);
+        let named = rows.iter().take(3).filter(|row| row.2 > most / 5.0);
+        let named: Vec<String> =
+            named.map(|(name, more, _)| format!("{} `{name}` more", short(*more))).collect();
+        let (all, before) = (mine.per_request()?, theirs.per_request()?);
+        let text = format!(
+            "{} system calls a request, not {} ({})",
+            short(all),
+            short(before),
+            named.join(", ")
+        );
+        Some(Cause { name: "system calls".to_string(), text, ns })
+    }
+
+    fn context_switches(&self, other: &Counts<'_>, prices: &Prices) -> Option<Cause> {
+        let (mine, theirs) = (self.switches?, other.switches?);
+        let text = format!("{} context switches a request, not {}", short(mine), short(theirs));
+        let ns = (mine - theirs) * prices.switch_ns;
+        Some(Cause { name: "context switches".to_string(), text, ns })
+    }
+
+    fn page_faults(&self, other: &Counts<'_>, prices: &Prices) -> Option<Cause> {
+        let (mine, theirs) = (self.census?.faults_per_request?, other.census?.faults_per_request?);
+        let text = format!("{} page faults a request, not {}", short(mine), short(theirs));
+        let ns = (mine - theirs) * prices.fault_ns;
+        Some(Cause { name: "page faults".to_string(), text, ns })
+    }
+
+    fn own_code(&self, other: &Counts<'_>) -> Option<Cause> {
+        let (mine, theirs) = (self.user_ns?, other.user_ns?);
+        let text = format!("{} in its own code, not {}", time(mine), time(theirs));
+        Some(Cause { name: "own code".to_string(), text, ns: mine - theirs })
+    }
+}
+
+/// The reasons for all arms that are dearer beyond doubt than the cheapest of their load point. An
+/// arm without counts has none.
+pub(crate) fn reasons(run: &Run, answer: &RaceAnswer) -> Vec<Reason> {
+    let Some(prices) = &run.prices else { return Vec::new() };
+    let mut found = Vec::new();
+    for cost in &answer.costs {
+        let Some(cheapest) = cost.ranks.first() else { continue };
+        let base = Counts::of(run, cheapest, &cost.point);
+        for rank in cost.ranks.iter().filter(|rank| rank.dearer) {
+            let counts = Counts::of(run, rank, &cost.point);
+            if counts.census.is_some() && base.census.is_some() {
+                let causes = [
+                    counts.system_calls(&base, prices),
+                    counts.context_switches(&base, prices),
+                    counts.page_faults(&base, prices),
+                    counts.own_code(&base),
+                ];
+                found.push(reason(rank, cheapest, &cost.point, causes.into_iter().flatten()));
+            }
+        }
+    }
+    found
+}
+
+/// The arms whose system calls are needed: at each load point the cheapest, and those that are
+/// dearer beyond doubt.
+pub fn questioned(answer: &RaceAnswer, point: &str) -> Vec<String> {
+    let here = answer.costs.iter().filter(|cost| cost.point == point);
+    let ranks = here.filter(|cost| cost.ranks.iter().any(|rank| rank.dearer)).flat_map(|cost| {
+        cost.ranks.iter().enumerate().filter(|(at, rank)| *at == 0 || rank.dearer)
+    });
+    ranks.map(|(_, rank)| rank.arm.clone()).collect()
+}
+
+fn reason(rank: &Rank, cheapest: &Rank, point: &str, all: impl Iterator<Item = Cause>) -> Reason {
+    let more_ns = rank.cpu_ns - cheapest.cpu_ns;
+    let mut causes: Vec<Cause> = all.filter(|it| it.ns >= SHARE_MIN * more_ns).collect();
+    causes.sort_by(|a, b| b.ns.total_cmp(&a.ns));
+    let told = |it: &Cause| format!("{}: about {}", it.text, percent((it.ns / more_ns).min(1.0)));
+    let mut words: Vec<String> = causes.iter().map(told).collect();
+    let rest = 1.0 - causes.iter().map(|it| it.ns).sum::<f64>() / more_ns;
+    match causes.is_empty() {
+        true => words.push("no cause was found".to_string()),
+        false if rest >= REST_MIN => {
+            words.push(format!("no cause was found for the other {}", percent(rest)));
+        }
+        false => {}
+    }
+    let than = &cheapest.arm;
+    Reason {
+        text: format!(
+            "`{}` takes {} more than `{than}`: {}.",
+            rank.arm,
+            time(more_ns),
+            words.join("; ")
+        ),
+        point: point.to_string(),
+        arm: rank.arm.clone(),
+        than: than.clone(),
+        more_ns,
+        causes,
+    }
+}
+
+/// A time for a sentence: `2.1 µs`.
+fn time(ns: f64) -> String {
+    if ns.abs() < 1e3 { format!("{} ns", short(ns)) } else { format!("{} µs", short(ns / 1e3)) }
+}
