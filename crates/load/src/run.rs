@@ -9,6 +9,7 @@ mod thread;
 mod workload;
 
 pub use failure::Failure;
+pub(crate) use sums::Sums;
 pub use workload::Workload;
 pub(crate) use workload::{audit, drive, script};
 

@@ -9,16 +9,14 @@
 //! Chance gives each process its memory layout. To support a claim, start fresh processes and treat
 //! each start's log-ratio as one observation.
 
-use crate::censor;
 use crate::drive::{Driver, Settings};
-use crate::health::{Evidence, Health};
 use crate::parse::Usage;
-use crate::report::{self, Generator, Report, TURNS_SCHEMA, TurnReport, TurnsReport};
-use crate::run::{self, Failure, Plan, now, phase};
+use crate::report::{Report, TURNS_SCHEMA, TurnReport, TurnsReport};
+use crate::run::{self, Failure, Plan, Sums, now, phase};
 use crate::stop::{ByTime, Drain};
 use crate::tally::Tally;
 use crate::watch::{self, Watch};
-use meter::{Cost, Histogram};
+use meter::Cost;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
@@ -48,8 +46,7 @@ struct Player<'a> {
     plan: &'a Plan,
     drive: Driver,
     pid: u32,
-    /// Requests of the warm-up.
-    warm: u64,
+    warm: Tally,
     tally: Tally,
     /// The sum of all windows.
     cost: Cost,
@@ -136,7 +133,7 @@ impl<'a> Player<'a> {
             plan,
             drive,
             pid: plan.watch.unwrap_or_default(),
-            warm: 0,
+            warm: Tally::default(),
             tally: Tally::default(),
             cost: Cost::default(),
             group_ns: plan.watch_group.as_deref().and(Some(0)),
@@ -170,7 +167,7 @@ impl<'a> Player<'a> {
 
     fn warm_up(&mut self) -> Result<(), Failure> {
         self.load(self.plan.warmup)?;
-        self.warm = self.drive.take_tally().done;
+        self.warm = self.drive.take_tally();
         self.span = Some(Watch::start(self.pid).map_err(Failure::Watch)?);
         self.started_unix_ms = run::unix_ms();
         Ok(())
@@ -211,60 +208,22 @@ impl<'a> Player<'a> {
         }
         reading.cost.doubts = alike_once(&reading.cost.doubts);
         self.drive.close();
-        let Self { plan, drive, mut tally, elapsed_ns, .. } = self;
-        tally.settle();
-        let requests = tally.done;
-        let busy = self.own_ns as f64 / elapsed_ns.max(1) as f64;
-        let throughput_rps = requests as f64 * 1e9 / elapsed_ns.max(1) as f64;
-        let health = Health::judge(&Evidence {
-            scheduled: false,
-            window_ns: elapsed_ns,
-            threads: 1,
-            busy,
-            stalled_ns: (drive.delays.stalled_ns, drive.delays.stall_ns_max),
-            achieved_rps: throughput_rps,
-            tardiness: tally.tardiness.quantiles(),
-            response: &tally.response.quantiles(),
-            baseline: None,
-        });
-        let mut doubts = health.reasons.clone();
-        let server = reading.report(requests, &mut doubts);
-        let report = Report {
-            schema: report::SCHEMA.to_owned(),
-            target: plan.target.to_string(),
-            model: plan.model.name().to_owned(),
-            connections: plan.settings.connections,
-            depth: plan.model.depth(),
-            threads: 1,
-            seed: plan.seed,
-            requests_per_connection: plan.settings.requests_per_connection,
-            window_ns: elapsed_ns,
-            requests,
-            requests_total: self.warm + requests + tally.wrong,
-            wrong: tally.wrong,
-            throughput_rps,
-            bytes_in: tally.bytes_in,
-            bytes_out: tally.bytes_out,
-            arrived: tally.arrived,
-            dropped: tally.dropped,
-            failed: tally.failed,
-            service: tally.service.quantiles(),
-            response: tally.response.quantiles(),
-            lateness: tally.lateness.quantiles(),
-            percentiles: censor::percentiles(&tally.service, &Histogram::new(), tally.failed),
-            kinds: report::kinds(&drive.script().kinds(), &tally.kinds),
-            errors: drive.faults.clone(),
+        let Self { plan, drive, warm, tally, elapsed_ns, own_ns, started_unix_ms, .. } = self;
+        let sums = Sums {
+            warm,
+            window: tally,
             lost: drive.lost,
             repeated: drive.repeated,
-            check: run::audit(&plan.target, drive.script()),
-            generator: Generator { cpu_ns: self.own_ns, spun_ns: 0, busy },
-            health,
-            server: Some(server),
-            started_unix_ms: self.started_unix_ms,
-            doubts,
-            ..Report::default()
+            faults: drive.faults.clone(),
+            delays: drive.delays.clone(),
+            cpu_ns: own_ns,
+            busy: own_ns as f64 / elapsed_ns.max(1) as f64,
+            window_ns: elapsed_ns,
+            ..Sums::default()
         };
-        Ok((report, tally.service.quantile(0.99)))
+        let (mut report, times) = sums.report(plan, drive.script(), &[], started_unix_ms);
+        report.server = Some(reading.report(report.requests, &mut report.doubts));
+        Ok((report, times.service.quantile(0.99)))
     }
 }
 

@@ -406,7 +406,7 @@ impl PoolThread {
         let _ = self.drive.phase(&Drain { end: run::now() + patience });
         let harvest = self.harvest();
         let censored = self.drive.close();
-        let check = run::audit(&self.plan.target, self.drive.script());
+        let check = run::audit(&self.plan.target, self.drive.script(), &[]);
         End { harvest, check, censored }
     }
 }

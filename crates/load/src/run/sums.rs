@@ -7,27 +7,28 @@ use crate::drive::{Delays, StressCounts};
 use crate::faults::Faults;
 use crate::health::{Evidence, Health};
 use crate::report::{self, Generator, Report};
+use crate::script::{Script, Totals};
 use crate::tally::Tally;
 use crate::timeline::Slice;
 use meter::Histogram;
 
-/// Sums of all threads.
+/// Sums of all threads, or of all windows of a server that takes turns.
 #[derive(Default)]
-struct Sums {
-    warm: Tally,
-    window: Tally,
-    late: Tally,
-    censored: Histogram,
-    unanswered: u64,
-    lost: u64,
-    repeated: u64,
-    stress_counts: StressCounts,
-    idle: (usize, u64),
-    faults: Faults,
-    delays: Delays,
-    cpu_ns: u64,
-    busy: f64,
-    window_ns: u64,
+pub(crate) struct Sums {
+    pub(crate) warm: Tally,
+    pub(crate) window: Tally,
+    pub(crate) late: Tally,
+    pub(crate) censored: Histogram,
+    pub(crate) unanswered: u64,
+    pub(crate) lost: u64,
+    pub(crate) repeated: u64,
+    pub(crate) stress_counts: StressCounts,
+    pub(crate) idle: (usize, u64),
+    pub(crate) faults: Faults,
+    pub(crate) delays: Delays,
+    pub(crate) cpu_ns: u64,
+    pub(crate) busy: f64,
+    pub(crate) window_ns: u64,
 }
 
 impl Sums {
@@ -75,65 +76,82 @@ pub(super) fn report(
     let sums = Sums::of(threads);
     let timeline = timeline(threads, sums.window_ns);
     let totals: Vec<_> = threads[1..].iter().map(|it| it.drive.script().totals()).collect();
-    let script = threads[0].drive.script();
-    let (names, check) = (script.kinds(), workload::audit_all(&plan.target, script, &totals));
-    let mut all = sums.window.clone();
-    all.merge(&sums.late);
-    all.settle();
-    let health = health(plan, &sums, &all);
-    let mut doubts = health.reasons.clone();
     let (reading, reached) = (threads[0].reading.take(), threads[0].reached);
-    let server = reading.and_then(|reading| reading.report(sums.window.done, &mut doubts));
-    doubts.extend(reached.and_then(|reached| reached.doubt()));
-    let times = if plan.model.is_scheduled() { &all.response } else { &all.service };
-    let without = all.failed + sums.censored.count();
-    let total = |of: fn(&Tally) -> u64| of(&sums.warm) + of(&all);
-    let report = Report {
-        schema: report::SCHEMA.to_owned(),
-        target: plan.target.to_string(),
-        model: plan.model.name().to_owned(),
-        connections: plan.settings.connections,
-        depth: plan.model.depth(),
-        threads: plan.threads,
-        seed: plan.seed,
-        requests_per_connection: plan.settings.requests_per_connection,
-        offered_rps: plan.model.rate(),
-        window_ns: sums.window_ns,
-        requests: sums.window.done,
-        requests_total: total(|tally| tally.done + tally.wrong),
-        wrong: total(|tally| tally.wrong),
-        throughput_rps: per_second(sums.window.done, sums.window_ns),
-        bytes_in: sums.window.bytes_in,
-        bytes_out: sums.window.bytes_out,
-        arrived: all.arrived,
-        dropped: all.dropped,
-        failed: all.failed,
-        lost: sums.lost,
-        censored: sums.unanswered,
-        repeated: sums.repeated,
-        stress: plan.settings.stress.map(|stress| {
-            report::StressReport::of(plan, stress, &sums.stress_counts, &sums.faults)
-        }),
-        idle: sums.idle.0,
-        idle_closed: sums.idle.1,
-        service: all.service.quantiles(),
-        response: all.response.quantiles(),
-        lateness: all.lateness.quantiles(),
-        percentiles: censor::percentiles(times, &sums.censored, all.failed),
-        timeline,
-        kinds: report::kinds(&names, &all.kinds),
-        check,
-        slo: plan.slo.as_ref().map(|slo| slo.judge(times, without)).unwrap_or_default(),
-        generator: Generator { cpu_ns: sums.cpu_ns, spun_ns: sums.delays.spun_ns, busy: sums.busy },
-        health,
-        precision: reached.and_then(|reached| reached.share),
-        server,
-        started_unix_ms,
-        doubts,
-        errors: sums.faults,
-    };
-    let Tally { response, service, lateness, .. } = all;
-    (report, Histograms { response, service, lateness })
+    let script = threads[0].drive.script();
+    let (mut report, histograms) = sums.report(plan, script, &totals, started_unix_ms);
+    report.timeline = timeline;
+    report.server = reading.and_then(|reading| reading.report(report.requests, &mut report.doubts));
+    report.doubts.extend(reached.and_then(|reached| reached.doubt()));
+    report.precision = reached.and_then(|reached| reached.share);
+    (report, histograms)
+}
+
+impl Sums {
+    /// The report without timeline, precision and the server's resource use; `totals` are those of
+    /// further threads.
+    pub(crate) fn report(
+        self,
+        plan: &Plan,
+        script: &dyn Script,
+        totals: &[Totals],
+        started_unix_ms: u64,
+    ) -> (Report, Histograms) {
+        let mut all = self.window.clone();
+        all.merge(&self.late);
+        all.settle();
+        let health = health(plan, &self, &all);
+        let times = if plan.model.is_scheduled() { &all.response } else { &all.service };
+        let without = all.failed + self.censored.count();
+        let total = |of: fn(&Tally) -> u64| of(&self.warm) + of(&all);
+        let report = Report {
+            schema: report::SCHEMA.to_owned(),
+            target: plan.target.to_string(),
+            model: plan.model.name().to_owned(),
+            connections: plan.settings.connections,
+            depth: plan.model.depth(),
+            threads: plan.threads,
+            seed: plan.seed,
+            requests_per_connection: plan.settings.requests_per_connection,
+            offered_rps: plan.model.rate(),
+            window_ns: self.window_ns,
+            requests: self.window.done,
+            requests_total: total(|tally| tally.done + tally.wrong),
+            wrong: total(|tally| tally.wrong),
+            throughput_rps: per_second(self.window.done, self.window_ns),
+            bytes_in: self.window.bytes_in,
+            bytes_out: self.window.bytes_out,
+            arrived: all.arrived,
+            dropped: all.dropped,
+            failed: all.failed,
+            lost: self.lost,
+            censored: self.unanswered,
+            repeated: self.repeated,
+            stress: plan.settings.stress.map(|stress| {
+                report::StressReport::of(plan, stress, &self.stress_counts, &self.faults)
+            }),
+            idle: self.idle.0,
+            idle_closed: self.idle.1,
+            service: all.service.quantiles(),
+            response: all.response.quantiles(),
+            lateness: all.lateness.quantiles(),
+            percentiles: censor::percentiles(times, &self.censored, all.failed),
+            kinds: report::kinds(&script.kinds(), &all.kinds),
+            check: workload::audit(&plan.target, script, totals),
+            slo: plan.slo.as_ref().map(|slo| slo.judge(times, without)).unwrap_or_default(),
+            generator: Generator {
+                cpu_ns: self.cpu_ns,
+                spun_ns: self.delays.spun_ns,
+                busy: self.busy,
+            },
+            doubts: health.reasons.clone(),
+            health,
+            started_unix_ms,
+            errors: self.faults,
+            ..Report::default()
+        };
+        let Tally { response, service, lateness, .. } = all;
+        (report, Histograms { response, service, lateness })
+    }
 }
 
 fn health(plan: &Plan, sums: &Sums, all: &Tally) -> Health {

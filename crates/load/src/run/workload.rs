@@ -102,13 +102,9 @@ pub(crate) fn drive(
     .map_err(|error| Failure::Machinery { doing: "making a generator", error })
 }
 
-/// Sends the script's final request on a fresh connection and returns its verdict.
-pub(crate) fn audit(target: &Target, script: &dyn Script) -> Check {
-    audit_all(target, script, &[])
-}
-
-/// [`audit`] for several threads; `script` judges for all.
-pub(super) fn audit_all(target: &Target, script: &dyn Script, others: &[Totals]) -> Check {
+/// Sends the script's final request on a fresh connection and returns its verdict; `others` are the
+/// totals of further threads, for which `script` judges too.
+pub(crate) fn audit(target: &Target, script: &dyn Script, others: &[Totals]) -> Check {
     if script.audit().is_empty() {
         return script.verdict(b"", others);
     }
