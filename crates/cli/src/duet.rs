@@ -2,25 +2,30 @@
 //! comparisons, with goals, from a plan file.
 
 mod show;
-mod table;
 
-use crate::race::INTERRUPTED;
-use anyhow::{Context, Result, bail};
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{ContentArrangement, Table};
+use crate::race::{self, INTERRUPTED};
+use anyhow::{Context, Result, anyhow, bail};
 use lab::command::Named;
-use lab::duet::{Fresh, Outcome, Pairing, Part, Plan, Stage};
+use lab::duet::{DuetTable, Findings, Row};
+use lab::file::PlanFile;
 use lab::machine::Placement;
-use lab::plan::{Arm, LoadPoint};
+use lab::metric::Metric;
+use lab::plan::{Arm, LoadPoint, Plan};
+use lab::runner::Runner;
+use lab::trial::Trial;
 use load::parse::span;
-use pages::words;
-use std::path::PathBuf;
+use std::iter;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tools::interrupt::watch;
-use tools::race::{BOOK, TempDir, book, room};
+use tools::race::{BOOK, book, room};
+
+/// Fresh starts, and windows on each server at the most, that show that a plan works.
+const QUICK: (u32, u32) = (2, 5);
+/// Exit code if a goal is missed.
+const MISSED: u8 = 99;
 
 /// The arguments of `duet`.
 #[derive(clap::Args)]
@@ -109,75 +114,111 @@ struct ByHand {
     mix: String,
 }
 
-/// Plays all pairs. Exit code 1 if a reply was wrong or a comparison has no ratio, 130 after
+/// Plays all rows. Exit code 2 if the plan or the arms are none, 1 if replies were wrong or a row
+/// brought no figure (but for a program that a plan names and that is not installed), 130 after
 /// Ctrl-C, 99 if a plan's goal is missed beyond doubt.
 pub fn run(args: Args) -> Result<ExitCode> {
-    if let Some(path) = &args.plan {
-        return table::run(&args, path);
-    }
-    let plan = plan(&args)?;
-    if let Err(bad) = plan.check() {
-        eprintln!("roundhouse duet: {bad}");
-        return Ok(ExitCode::from(2));
-    }
-    let stage = Backstage::new()?;
-    let outcome = stage.play(&plan);
-    if outcome.interrupted {
-        eprintln!("stopped; here is what is known");
-    }
+    let exe = std::env::current_exe().context("cannot find this program's own file")?;
+    let table = match prepared(&args, &exe) {
+        Ok(table) => table,
+        Err(why) => {
+            eprintln!("roundhouse duet: {why:#}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let findings = Findings { label: args.label.clone(), ..played(&args, &table, &exe)? };
     if args.json {
-        println!("{}", serde_json::to_string(&outcome)?);
+        println!("{}", serde_json::to_string(&findings)?);
     } else {
-        println!("{}", by_hand(&outcome));
+        print!("{}", show::text(&findings));
     }
-    for text in outcome.pairings.iter().flat_map(|it| &it.broken) {
+    for text in &findings.broken {
         eprintln!("WRONG: {text}");
     }
-    let is_broken = outcome.pairings.iter().any(|it| !it.broken.is_empty());
-    Ok(match outcome.is_right() {
-        true => ExitCode::SUCCESS,
-        false if outcome.interrupted && !is_broken => ExitCode::from(INTERRUPTED),
-        false => ExitCode::FAILURE,
+    if let (Some(folder), Some(path)) = (&args.out, &args.plan) {
+        write(&findings, folder, &path.file_stem().unwrap_or_default().to_string_lossy())?;
+    }
+    if findings.interrupted && findings.broken.is_empty() {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    Ok(match (findings.is_right(), findings.misses()) {
+        (false, _) => ExitCode::FAILURE,
+        (true, true) => ExitCode::from(MISSED),
+        (true, false) => ExitCode::SUCCESS,
     })
 }
 
-/// The program, the files and the cores that all duets of one command share.
-struct Backstage {
-    exe: PathBuf,
-    stop: Arc<AtomicBool>,
-    room: TempDir,
-    placement: Option<Placement>,
-}
-
-impl Backstage {
-    fn new() -> Result<Backstage> {
-        let exe = std::env::current_exe().context("cannot find this program's own file")?;
-        let stop = watch()?;
-        let room = room("roundhouse-duet")?;
-        let placement = Placement::choose();
-        if placement.is_none() {
-            eprintln!("doubt: only one core may be used, so nothing is pinned");
-        }
-        Ok(Backstage { exe, stop, room, placement })
+/// The table of the plan or of the arms, with the flags applied.
+fn prepared(args: &Args, exe: &Path) -> Result<DuetTable> {
+    let mut table = match &args.plan {
+        Some(path) => race::plan::duets(path, exe, args.data.as_deref())?,
+        None => by_hand(args)?,
+    };
+    if !args.only.is_empty() {
+        table.only(&args.only).map_err(|why| anyhow!(why))?;
     }
-
-    fn play(&self, plan: &Plan) -> Outcome {
-        let mut stage = Stage::new(plan, &self.exe, self.room.path(), self.placement, &self.stop);
-        lab::duet::run(plan, &mut stage, &self.stop, heard)
-    }
-}
-
-/// A line on stderr for every fresh pair.
-fn heard(a: &str, b: &str, number: u32, result: &Result<Fresh, String>) {
-    match result {
-        Ok(fresh) => {
-            eprintln!("pair {}: {a} / {b} = {:.3}", number + 1, fresh.ratio);
-            for doubt in &fresh.doubts {
-                eprintln!("doubt: {doubt}");
+    let millis = |span: Duration| span.as_millis() as u64;
+    for plan in table.rows.iter_mut().map(|row| &mut row.plan) {
+        if let Some(turns) = &mut plan.turns {
+            if args.quick {
+                (plan.blocks, turns.windows) = (QUICK.0, turns.windows.min(QUICK.1));
             }
+            turns.windows = args.windows.unwrap_or(turns.windows);
         }
-        Err(reason) => eprintln!("pair {}: {a} / {b}: {reason}", number + 1),
+        plan.blocks = args.pairs.unwrap_or(plan.blocks);
+        plan.window_ms = args.window.map_or(plan.window_ms, millis);
+        plan.warmup_ms = args.warmup.map_or(plan.warmup_ms, millis);
+        plan.seed = args.seed.unwrap_or(plan.seed);
+        plan.check()?;
     }
+    Ok(table)
+}
+
+fn played(args: &Args, table: &DuetTable, exe: &Path) -> Result<Findings> {
+    let (stop, room, placement) = (watch()?, room("roundhouse-duet")?, Placement::choose());
+    if placement.is_none() {
+        eprintln!("doubt: only one core may be used, so nothing is pinned");
+    }
+    let mut findings = Findings::new(table).context("cannot identify this machine")?;
+    let all = table.rows.len();
+    for (row, number) in table.rows.iter().zip(1..) {
+        eprintln!("row {number} of {all}: {}, {}", row.name(), row.point());
+        // A plan is for many machines; arms by hand are for this one.
+        if let Some(why) = row.skip().filter(|_| args.plan.is_some()) {
+            findings.skip(row, &why);
+            continue;
+        }
+        let mut runner = Runner::new(&row.plan, exe, room.path(), placement, Arc::clone(&stop));
+        let (trials, interrupted) = row.play(&mut runner, &stop, |trials| heard(row, trials));
+        findings.take(row, &trials);
+        if interrupted {
+            findings.interrupted = true;
+            eprintln!("stopped; here is what is known");
+            break;
+        }
+    }
+    findings.conclude();
+    Ok(findings)
+}
+
+/// A line on stderr for every figure of a fresh start of all servers.
+fn heard(row: &Row, trials: &[Trial]) {
+    let number = trials.first().map_or(0, |trial| trial.block + 1);
+    for it in row.figures(trials) {
+        let found = it.absent.clone().unwrap_or_else(|| show::found(&it));
+        eprintln!("pair {number}: {}, {}: {found}", it.name(), it.metric().name());
+    }
+}
+
+fn write(findings: &Findings, folder: &Path, name: &str) -> Result<()> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let json = serde_json::to_string(findings)? + "\n";
+    for (ending, text) in [("md", show::markdown(findings)), ("json", json)] {
+        let path = folder.join(name).with_extension(ending);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        eprintln!("wrote {}", path.display());
+    }
+    Ok(())
 }
 
 /// Reads `NAME=N`.
@@ -187,35 +228,39 @@ fn silent(text: &str) -> Result<(String, u32), String> {
     Ok((name.to_string(), count))
 }
 
-fn plan(args: &Args) -> Result<Plan> {
+/// The row of the arms by hand.
+fn by_hand(args: &Args) -> Result<DuetTable> {
     let hand = &args.hand;
     let names: Vec<&str> = hand.arm.iter().map(|arm| arm.name.as_str()).collect();
     if let Some((stranger, _)) = hand.idle.iter().find(|it| !names.contains(&it.0.as_str())) {
         bail!("expected --idle with one of {}, found `{stranger}`", names.join(", "));
     }
-    let millis = |span: Option<Duration>, usual| span.map_or(usual, |it| it.as_millis() as u64);
-    Ok(Plan {
-        parts: hand.arm.iter().map(|named| part(hand, &names, named)).collect(),
-        twin: hand.twin,
-        point: LoadPoint {
-            connections: hand.connections,
-            depth: hand.depth,
-            requests_per_connection: hand.requests_per_connection,
-            mix: hand.mix.clone(),
-            ..LoadPoint::default()
-        },
-        fresh_pairs: args.pairs.unwrap_or(8),
-        windows: args.windows.unwrap_or(20),
-        window_ms: millis(args.window, 40),
-        warmup_ms: millis(args.warmup, 200),
-        seed: args.seed.unwrap_or(1),
-        files: vec![book(args.data.as_deref()).with_context(|| {
-            format!("every arm gets a book of stocks ({BOOK} by default), used or not")
-        })?],
+    if names.len() + usize::from(hand.twin) < 2 {
+        bail!("expected two arms or more, or one with --twin, as --arm NAME=COMMAND");
+    }
+    let point = LoadPoint {
+        name: format!("{} connections, depth {}", hand.connections, hand.depth),
+        connections: hand.connections,
+        depth: hand.depth,
+        requests_per_connection: hand.requests_per_connection,
+        mix: hand.mix.clone(),
+        ..LoadPoint::default()
+    };
+    let arms = hand.arm.iter().map(|named| arm(hand, &names, named)).collect();
+    let files = vec![book(args.data.as_deref()).with_context(|| {
+        format!("every arm gets a book of stocks ({BOOK} by default), used or not")
+    })?];
+    let plan = Plan { twin: hand.twin, files, ..PlanFile::default().duet(arms, point) };
+    let memory = (!hand.idle.is_empty()).then_some((Metric::ConnectionMemory, None));
+    Ok(DuetTable {
+        question: "What does a request cost?".to_string(),
+        note: String::new(),
+        margin: plan.margin,
+        rows: vec![Row { plan, asked: iter::once((Metric::Cpu, None)).chain(memory).collect() }],
     })
 }
 
-fn part(hand: &ByHand, names: &[&str], named: &Named) -> Part {
+fn arm(hand: &ByHand, names: &[&str], named: &Named) -> Arm {
     let of = |values| chosen(values, names, &named.name);
     let scheme = of(&hand.scheme).unwrap_or("stock");
     let (request, expect) = (of(&hand.request), of(&hand.expect));
@@ -223,14 +268,14 @@ fn part(hand: &ByHand, names: &[&str], named: &Named) -> Part {
     let flags = [("--request", request.filter(|_| scheme != "http")), ("--expect-prefix", expect)];
     let load =
         flags.iter().filter_map(|(flag, text)| Some([flag.to_string(), (*text)?.to_string()]));
-    let arm = Arm {
+    Arm {
         name: named.name.clone(),
         command: named.command.clone(),
         target: format!("{scheme}://{{address}}{path}"),
         load: load.flatten().collect(),
+        idle: hand.idle.iter().rev().find(|it| it.0 == named.name).map_or(0, |it| it.1),
         ..Arm::default()
-    };
-    Part { arm, idle: hand.idle.iter().rev().find(|it| it.0 == named.name).map_or(0, |it| it.1) }
+    }
 }
 
 /// The value for the arm `name`: the last one of the form `name=VALUE`, else the last one without
@@ -245,43 +290,6 @@ fn chosen<'a>(values: &'a [String], names: &[&str], name: &str) -> Option<&'a st
     let all: Vec<(Option<&str>, &str)> = values.iter().map(|value| owner(value)).collect();
     let of = |arm: Option<&str>| all.iter().rev().find(|(owner, _)| *owner == arm);
     of(Some(name)).or_else(|| of(None)).map(|(_, value)| *value)
-}
-
-fn by_hand(outcome: &Outcome) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    let mut head = vec!["A / B", "CPU per request A / B", "interval", "A", "B", "fresh pairs"];
-    let is_idle = outcome.plan.parts.iter().any(|part| part.idle > 0);
-    if is_idle {
-        head.push("memory for a silent connection");
-    }
-    table.set_header(head);
-    for it in &outcome.pairings {
-        let mut cells = row(it);
-        if is_idle {
-            let bytes = it.b_idle_bytes.or(it.a_idle_bytes).map(|it| it.middle);
-            cells.push(words::or_none(bytes, |bytes| format!("{bytes:.0} B")));
-        }
-        table.add_row(cells);
-    }
-    table
-}
-
-fn row(it: &Pairing) -> Vec<String> {
-    let total = it.fresh.len() + it.failures.len();
-    let reason = it.failures.first().map(|reason| format!(": {reason}")).unwrap_or_default();
-    vec![
-        format!("{} / {}", it.a, it.b),
-        words::or_none(it.ratio, |ratio| format!("{ratio:.3}")),
-        it.interval.as_ref().map_or_else(
-            || words::NONE.to_string(),
-            |it| format!("[{:.3}, {:.3}] {:.1} %", it.low, it.high, it.cover * 100.0),
-        ),
-        words::or_none(it.a_cpu_ns, words::time),
-        words::or_none(it.b_cpu_ns, words::time),
-        format!("{} of {total}{reason}", it.fresh.len()),
-    ]
 }
 
 #[cfg(test)]

@@ -1,423 +1,452 @@
-//! Duets: two servers up at once, one generator that alternates short windows between them.
+//! Duets: tables of servers in turns, with goals and verdicts.
 //!
-//! Duets make a few percent of CPU per request visible on a small shared machine: a disturbance of
-//! one window affects its neighbour too, and each server's CPU time is read while it is drained.
-//! Chance decides the memory layout of one pair of processes, so the pair is started afresh several
-//! times, and each start gives one ratio. (A single 0.6 s trial per process is useless for this:
-//! its A/A twin ranged from 0.75 to 1.73.) The first arm is compared with each of the others.
+//! A few percent of CPU per request are visible on a small shared machine if both servers are up
+//! and one generator alternates short windows between them: a disturbance affects neighbouring
+//! windows alike. Chance decides the memory layout of a process, so each block starts fresh
+//! servers, and each block gives one ratio. (A single 0.6 s trial per process is useless for this:
+//! its A/A twin ranged from 0.75 to 1.73.)
+//!
+//! A row is a race in turns of its own ([`crate::runner`]): the baseline is the left server. Its
+//! figures are ratios left / right, or bytes for each idle connection. A figure with a goal is
+//! judged against that ([`Goal::verdict`]); one without is compared ([`stats::judge`]) beyond the
+//! noise floor, the distance of a server from itself in a row of this table with the same load.
+//! From ten blocks on, a difference must also survive Holm's correction over all figures without a
+//! goal, as in a race.
 
-mod silent;
-mod stage;
-mod table;
-
-pub use stage::Stage;
-pub(crate) use table::metric;
-pub use table::{DuetFigure, DuetTable, Findings, Row, TABLE_SCHEMA};
-
-use crate::load::{Check, Fault};
-use crate::machine::Conditions;
+use crate::block::schedule;
+use crate::machine::{Host, date_now};
 use crate::metric::Metric;
-use crate::plan::{Arm, LoadPoint, Model, Provision};
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_pcg::Pcg64;
+use crate::plan::Plan;
+use crate::trial::{Ending, Trial, Trials};
+use crate::verdict::{Verdict, broken};
 use serde::{Deserialize, Serialize};
-use stats::{Interval, compare, median, median_interval};
+use stats::{CONFIDENCE, Goal, GoalVerdict, Interval, Terms, VALUES_MIN};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
-/// The schema of [`Outcome`].
-pub const SCHEMA: &str = "roundhouse.duets/2";
-
-/// One server of a duet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
-    /// The server.
-    #[serde(flatten)]
-    pub arm: Arm,
-    /// Connections beside the busy ones that send one request and then stay silent.
-    #[serde(default)]
-    pub idle: u32,
-}
-
-/// The plan of a duet.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
-    /// Two servers or more; the first is compared with each of the others.
-    pub parts: Vec<Part>,
-    /// Whether the first arm is also compared with itself.
-    pub twin: bool,
-    /// The load on each server: a closed loop. Its idle connections, windows and times are those of
-    /// the parts and of this plan.
-    pub point: LoadPoint,
-    /// The number of fresh starts of each pair; an interval needs six.
-    pub fresh_pairs: u32,
-    /// Windows on each server of a pair.
-    pub windows: u32,
-    /// Length of a window, milliseconds.
-    pub window_ms: u64,
-    /// Load before the first window, milliseconds.
-    pub warmup_ms: u64,
-    /// The seed of orders and requests.
-    pub seed: u64,
-    /// Files that each server finds in its directory.
-    pub files: Vec<Provision>,
-}
-
-/// Why a plan cannot be run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BadDuet {
-    /// Fewer than two servers.
-    TooFew,
-    /// Two servers share a name.
-    SameName(String),
-    /// A server has an empty command.
-    NoCommand(String),
-    /// A count that must be at least one is zero.
-    Zero(&'static str),
-    /// The load is no closed loop.
-    Model(String),
-}
-
-impl std::fmt::Display for BadDuet {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            BadDuet::TooFew => {
-                write!(f, "expected two arms or more, or one with a twin, as --arm NAME=COMMAND")
-            }
-            BadDuet::SameName(name) => write!(f, "two arms are called `{name}`"),
-            BadDuet::NoCommand(name) => write!(f, "arm `{name}` has an empty command"),
-            BadDuet::Zero(what) => write!(f, "expected 1 or more {what}, found 0"),
-            BadDuet::Model(point) => write!(
-                f,
-                "load point `{point}`: expected a closed loop, found `rate`, `overload` or \
-                 `promise`; a race can offer those loads"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for BadDuet {}
-
-impl Plan {
-    /// Checks whether the plan can be run.
-    ///
-    /// # Errors
-    /// See [`BadDuet`].
-    pub fn check(&self) -> Result<(), BadDuet> {
-        if self.pairings().is_empty() {
-            return Err(BadDuet::TooFew);
-        }
-        for (at, part) in self.parts.iter().enumerate() {
-            let name = &part.arm.name;
-            if part.arm.command.is_empty() {
-                return Err(BadDuet::NoCommand(name.clone()));
-            }
-            if self.parts[..at].iter().any(|other| other.arm.name == *name) {
-                return Err(BadDuet::SameName(name.clone()));
-            }
-        }
-        if self.point.model != Model::Closed {
-            return Err(BadDuet::Model(self.point.name.clone()));
-        }
-        let counts = [
-            (self.point.connections, "connections"),
-            (self.point.depth, "requests in flight (depth)"),
-            (self.fresh_pairs, "fresh pairs"),
-            (self.windows, "windows"),
-            (self.window_ms as u32, "milliseconds in a window"),
-        ];
-        match counts.into_iter().find(|(count, _)| *count == 0) {
-            Some((_, what)) => Err(BadDuet::Zero(what)),
-            None => Ok(()),
-        }
-    }
-
-    /// The indices of the pairs that are run: the first with each other, then with itself.
-    pub fn pairings(&self) -> Vec<(usize, usize)> {
-        let twin = (self.twin && !self.parts.is_empty()).then_some((0, 0));
-        (1..self.parts.len()).map(|other| (0, other)).chain(twin).collect()
-    }
-
-    /// The names of a pairing; a twin's name says that it is one.
-    pub fn names(&self, (a, b): (usize, usize)) -> (String, String) {
-        let name = |at: usize| self.parts[at].arm.name.clone();
-        if a == b { (name(a), format!("{} (twin)", name(b))) } else { (name(a), name(b)) }
-    }
-}
-
-/// The resources that one server of a fresh pair used.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Side {
-    /// Replies in the measured windows.
-    pub requests: u64,
-    /// CPU time per request, nanoseconds.
-    pub cpu_ns_per_request: f64,
-    /// Context switches per request.
-    #[serde(default)]
-    pub switches_per_request: Option<f64>,
-    /// The 99th percentile of the service time, nanoseconds.
-    #[serde(default)]
-    pub p99_ns: Option<u64>,
-    /// Replies per second of the measured windows.
-    #[serde(default)]
-    pub throughput_rps: Option<f64>,
-    /// Kinds of errors.
-    #[serde(default)]
-    pub errors: Vec<Fault>,
-    /// Whether its replies were right.
-    #[serde(default)]
-    pub check: Option<Check>,
-}
-
-impl Side {
-    /// The fault in its replies, if any.
-    fn wrong(&self) -> Option<String> {
-        match &self.check {
-            Some(check) if !check.ok => Some(format!("the check failed: {}", check.detail)),
-            _ => self.errors.first().map(|fault| fault.to_string()),
-        }
-    }
-}
-
-/// The metrics of [`Side::metric`] and [`Fresh::value`].
+/// The schema of [`Findings`].
+pub const SCHEMA: &str = "roundhouse.duet-table/1";
+/// The metrics of [`Row::asked`].
 pub const METRICS: [Metric; 5] =
     [Metric::Cpu, Metric::Throughput, Metric::P99, Metric::Switches, Metric::ConnectionMemory];
+/// Above this share of the machine's time, other processes are a doubt: both servers and the
+/// generator suffer from their use of the caches, even if equally.
+const FOREIGN_MAX: f64 = 0.05;
 
-impl Side {
-    /// Its value of a metric, in the metric's unit, if it was measured.
-    fn metric(&self, metric: Metric) -> Option<f64> {
-        match metric {
-            Metric::Cpu => Some(self.cpu_ns_per_request),
-            Metric::Throughput => self.throughput_rps,
-            Metric::P99 => self.p99_ns.filter(|ns| *ns > 0).map(|ns| ns as f64),
-            Metric::Switches => self.switches_per_request,
-            _ => None,
-        }
-    }
+/// A table of duets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DuetTable {
+    /// The question in one sentence.
+    pub question: String,
+    /// The explanation that the reader needs beside the rows.
+    pub note: String,
+    /// The rows, in order.
+    pub rows: Vec<Row>,
+    /// Differences below this are none (0.03 = 3 %).
+    pub margin: f64,
 }
 
-/// The growth of a server's memory with silent connections.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Silence {
-    /// Their number.
-    pub connections: u32,
-    /// The growth of the server processes' pages for each connection (bytes), by Pss.
-    pub bytes_each: f64,
-    /// Growth of the kernel's memory for TCP on the whole machine, both ends (kB).
-    pub kernel_kb: Option<i64>,
+/// One row: a race in turns at one load point, and the figures that it is to bring.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The servers: the baseline is compared with each of the others, and with its twin.
+    pub plan: Plan,
+    /// The metrics, each with its goal if it has one.
+    pub asked: Vec<(Metric, Option<Goal>)>,
 }
 
-/// One fresh pair of processes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Fresh {
-    /// Its number, from 0.
-    pub number: u32,
-    /// Whether server and generator had swapped cores.
-    pub swapped: bool,
-    /// CPU per request of the first over the second.
-    pub ratio: f64,
+/// One figure of a row.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DuetFigure {
     /// The first server.
-    pub a: Side,
-    /// The second server.
-    pub b: Side,
-    /// The memory cost of the silent connections in the first server, if it had any.
-    #[serde(default)]
-    pub a_idle: Option<Silence>,
-    /// The memory cost of the silent connections in the second server.
-    #[serde(default)]
-    pub b_idle: Option<Silence>,
-    /// The other activity of the machine.
-    pub conditions: Conditions,
-    /// The generator's own doubts.
-    pub doubts: Vec<String>,
-}
-
-impl Fresh {
-    /// The values of the first and the second server. Only the server with silent connections has
-    /// a memory for each of them.
-    pub fn values(&self, metric: Metric) -> [Option<f64>; 2] {
-        let memory = |it: &Option<Silence>| it.as_ref().map(|it| it.bytes_each);
-        match metric {
-            Metric::ConnectionMemory => [memory(&self.a_idle), memory(&self.b_idle)],
-            _ => [self.a.metric(metric), self.b.metric(metric)],
-        }
-    }
-
-    /// The figure of this pair: the ratio of both values, or bytes for each silent connection.
-    pub fn figure(&self, metric: Metric) -> Option<f64> {
-        match (metric, self.values(metric)) {
-            (Metric::Cpu, _) => Some(self.ratio),
-            (Metric::ConnectionMemory, [a, b]) => b.or(a),
-            (_, [a, b]) => Some(a? / b.filter(|value| *value > 0.0)?),
-        }
-    }
-}
-
-/// A median over fresh pairs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Middle {
-    /// The median.
-    pub middle: f64,
-    /// Its exact interval; absent below six pairs.
-    pub interval: Option<Interval>,
-}
-
-/// One comparison over all its fresh pairs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Pairing {
-    /// The first server.
-    pub a: String,
-    /// The second server.
-    pub b: String,
-    /// Median over fresh pairs of CPU per request of the first over the second.
-    pub ratio: Option<f64>,
+    pub left: String,
+    /// The second server; the first one again if that is compared with its twin.
+    pub right: String,
+    /// The load point.
+    pub point: String,
+    /// The metric's key.
+    pub metric: String,
+    /// The goal; a figure without one is compared.
+    pub goal: Option<Goal>,
+    /// The median over the fresh pairs: the ratio left / right, or bytes for each idle connection.
+    pub value: Option<f64>,
     /// The exact interval of that median; absent below six pairs.
     pub interval: Option<Interval>,
-    /// Median CPU per request of the first, nanoseconds.
-    pub a_cpu_ns: Option<f64>,
-    /// Median CPU per request of the second, nanoseconds.
-    pub b_cpu_ns: Option<f64>,
-    /// Median over fresh pairs of the 99th percentile of the first over that of the second.
-    #[serde(default)]
-    pub p99_ratio: Option<Middle>,
-    /// Median 99th percentile of the first, nanoseconds.
-    #[serde(default)]
-    pub a_p99_ns: Option<f64>,
-    /// Median 99th percentile of the second, nanoseconds.
-    #[serde(default)]
-    pub b_p99_ns: Option<f64>,
-    /// Memory of the first for each of its silent connections (bytes), if it had any.
-    #[serde(default)]
-    pub a_idle_bytes: Option<Middle>,
-    /// Memory of the second for each of its silent connections (bytes).
-    #[serde(default)]
-    pub b_idle_bytes: Option<Middle>,
-    /// The fresh pairs.
-    pub fresh: Vec<Fresh>,
-    /// Pairs that gave no ratio, each with its reason.
-    pub failures: Vec<String>,
+    /// Median of the left server, in the metric's unit (ns, replies/s, switches, bytes).
+    pub left_value: Option<f64>,
+    /// The same of the right server.
+    pub right_value: Option<f64>,
+    /// The figure of each fresh pair.
+    pub pairs: Vec<f64>,
+    /// The word; empty if nothing was measured, and for a server beside itself.
+    pub verdict: String,
+    /// Whether the goal was reached.
+    pub reached: Option<GoalVerdict>,
+    /// p of the sign-flip test after Holm's correction over the figures without a goal.
+    pub p_holm: Option<f64>,
+    /// The reason why there is no value.
+    pub absent: Option<String>,
+    /// Nothing is wrong: a program is not installed.
+    pub skipped: bool,
+}
+
+/// The findings of a table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    /// `roundhouse.duet-table/1`.
+    pub schema: String,
+    /// The question in one sentence.
+    pub question: String,
+    /// The explanation beside the rows.
+    pub note: String,
+    /// The start, UTC (RFC 3339).
+    pub date: String,
+    /// The caller's text beside the results, such as a commit.
+    pub label: String,
+    /// The machine.
+    pub host: Host,
+    /// The figures, in the order of the rows.
+    pub figures: Vec<DuetFigure>,
     /// Wrong replies, each in one sentence.
     pub broken: Vec<String>,
-}
-
-/// All comparisons.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
-    /// `roundhouse.duets/2`.
-    pub schema: String,
-    /// The plan that was run.
-    pub plan: Plan,
-    /// In the order of [`Plan::pairings`].
-    pub pairings: Vec<Pairing>,
+    /// Reasons to read the figures with care, each once.
+    pub doubts: Vec<String>,
     /// The run stopped before its end.
     pub interrupted: bool,
+    /// Differences below this are none (0.03 = 3 %).
+    pub margin: f64,
 }
 
-impl Outcome {
-    /// Whether every comparison has a ratio and no reply was wrong.
-    pub fn is_right(&self) -> bool {
-        let right = |it: &Pairing| it.ratio.is_some() && it.broken.is_empty();
-        !self.interrupted && self.pairings.iter().all(right)
-    }
-}
-
-/// The interface through which fresh pairs are run, so that tests can replace it.
-pub trait Players {
-    /// Runs `pairing` for the `number`th time. `None` if it was interrupted; an error is the reason
-    /// as text.
-    fn play(&mut self, pairing: (usize, usize), number: u32) -> Option<Result<Fresh, String>>;
-}
-
-/// Runs all pairings, with the fresh pairs of different pairings in random order. `heard` is called
-/// for every fresh pair.
-pub fn run(
-    plan: &Plan,
-    players: &mut dyn Players,
-    stop: &AtomicBool,
-    mut heard: impl FnMut(&str, &str, u32, &Result<Fresh, String>),
-) -> Outcome {
-    let pairings = plan.pairings();
-    let mut rng = Pcg64::seed_from_u64(plan.seed);
-    let mut found: Vec<Pairing> = pairings.iter().map(|&pair| Pairing::new(plan, pair)).collect();
-    let mut interrupted = false;
-    'all: for number in 0..plan.fresh_pairs {
-        let mut order: Vec<usize> = (0..pairings.len()).collect();
-        order.shuffle(&mut rng);
-        for at in order {
-            let result = match stop.load(Ordering::Relaxed) {
-                true => None,
-                false => players.play(pairings[at], number),
-            };
-            let Some(result) = result else {
-                interrupted = true;
-                break 'all;
-            };
-            let pairing = &mut found[at];
-            heard(&pairing.a, &pairing.b, number, &result);
-            pairing.take(result);
+impl DuetTable {
+    /// Keeps the rows in which one of these servers takes part.
+    ///
+    /// # Errors
+    /// A name that no row has, with those there are.
+    pub fn only(&mut self, names: &[String]) -> Result<(), String> {
+        let arms = self.rows.iter().flat_map(|row| &row.plan.arms);
+        let mut known: Vec<&str> = arms.map(|arm| arm.name.as_str()).collect();
+        known.sort_unstable();
+        known.dedup();
+        if let Some(stranger) = names.iter().find(|name| !known.contains(&name.as_str())) {
+            let known = known.join(", ");
+            return Err(format!("expected arms out of {known}, found `{stranger}`"));
         }
+        self.rows.retain(|row| row.plan.arms.iter().any(|arm| names.contains(&arm.name)));
+        Ok(())
     }
-    for pairing in &mut found {
-        pairing.conclude();
-    }
-    Outcome { schema: SCHEMA.to_string(), plan: plan.clone(), pairings: found, interrupted }
 }
 
-impl Pairing {
-    fn new(plan: &Plan, pair: (usize, usize)) -> Pairing {
-        let (a, b) = plan.names(pair);
-        Pairing {
-            a,
-            b,
-            ratio: None,
-            interval: None,
-            a_cpu_ns: None,
-            b_cpu_ns: None,
-            p99_ratio: None,
-            a_p99_ns: None,
-            b_p99_ns: None,
-            a_idle_bytes: None,
-            b_idle_bytes: None,
-            fresh: Vec::new(),
-            failures: Vec::new(),
-            broken: Vec::new(),
-        }
+impl Row {
+    /// `left / right`.
+    pub fn name(&self) -> String {
+        let rights: Vec<String> = self.sides().map(|(_, shown)| shown).collect();
+        format!("{} / {}", self.plan.baseline, rights.join(", "))
     }
 
-    fn take(&mut self, result: Result<Fresh, String>) {
-        match result {
-            Ok(fresh) => {
-                for (name, side) in [(&self.a, &fresh.a), (&self.b, &fresh.b)] {
-                    if let Some(wrong) = side.wrong() {
-                        self.broken.push(format!("{name}, pair {}: {wrong}", fresh.number + 1));
-                    }
-                }
-                self.fresh.push(fresh);
+    /// The name of its load point.
+    pub fn point(&self) -> &str {
+        self.plan.points.first().map_or("", |point| &point.name)
+    }
+
+    /// The right servers: the name of each, and the name that is shown.
+    fn sides(&self) -> impl Iterator<Item = (String, String)> + '_ {
+        let rights = self.plan.entrants().into_iter().map(|arm| arm.name);
+        let rights = rights.filter(|name| *name != self.plan.baseline);
+        rights.map(|name| {
+            let is_twin = self.plan.twin && name == self.plan.twin_name();
+            let shown = if is_twin { self.plan.baseline.clone() } else { name.clone() };
+            (name, shown)
+        })
+    }
+
+    /// The reason to leave the row out: a program that is not installed.
+    pub fn skip(&self) -> Option<String> {
+        let missing = self.plan.arms.iter().find_map(|arm| arm.missing())?;
+        Some(format!("the program `{missing}` is not there: install or build it"))
+    }
+
+    /// Plays the row: fresh servers in each block. `heard` gets the trials of every block. Also
+    /// returns whether it was stopped before its end.
+    pub fn play(
+        &self,
+        servers: &mut dyn Trials,
+        stop: &AtomicBool,
+        mut heard: impl FnMut(&[Trial]),
+    ) -> (Vec<Trial>, bool) {
+        let (begun, all) = (Instant::now(), schedule(&self.plan));
+        let mut trials = Vec::new();
+        for slots in all.chunks(self.plan.entrants().len()) {
+            let is_stopped = stop.load(Ordering::Relaxed);
+            let Some(found) = (!is_stopped).then(|| servers.block(slots, begun)).flatten() else {
+                return (trials, true);
+            };
+            heard(&found);
+            trials.extend(found);
+        }
+        (trials, false)
+    }
+
+    /// Its figures by these trials, without verdicts.
+    pub fn figures(&self, trials: &[Trial]) -> Vec<DuetFigure> {
+        let mut figures = Vec::new();
+        for (right, shown) in self.sides() {
+            for &(metric, goal) in &self.asked {
+                let figure = DuetFigure {
+                    left: self.plan.baseline.clone(),
+                    right: shown.clone(),
+                    point: self.point().to_string(),
+                    metric: metric.key().to_string(),
+                    goal,
+                    ..DuetFigure::default()
+                };
+                figures.push(figure.measured(&self.values(trials, &right, metric), || {
+                    let both = [&self.plan.baseline, &right];
+                    failure(trials.iter().filter(|it| both.contains(&&it.arm)))
+                }));
             }
-            Err(reason) => self.failures.push(reason),
+        }
+        figures
+    }
+
+    /// The values of the left server and of this right one in each block. Only a server with idle
+    /// connections has a memory for each of them.
+    fn values(&self, trials: &[Trial], right: &str, metric: Metric) -> Vec<[Option<f64>; 2]> {
+        let value = |name: &str, block: u32| {
+            let trial = trials.iter().find(|it| it.arm == name && it.block == block)?;
+            match metric {
+                Metric::P99 => trial.seen.p99_ns.map(|ns| ns as f64),
+                _ => metric.in_trial(trial),
+            }
+        };
+        let blocks = trials.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
+        (0..blocks).map(|at| [value(&self.plan.baseline, at), value(right, at)]).collect()
+    }
+}
+
+/// The first reason why a server brought nothing.
+fn failure<'a>(mut trials: impl Iterator<Item = &'a Trial>) -> Option<String> {
+    trials.find_map(|trial| match &trial.ending {
+        Ending::Unavailable { reason } | Ending::Failed { reason } => {
+            Some(format!("{}: {reason}", trial.arm))
+        }
+        Ending::Measured { .. } => None,
+    })
+}
+
+impl DuetFigure {
+    /// The metric.
+    pub fn metric(&self) -> Metric {
+        Metric::by_key(&self.metric).unwrap_or(Metric::Cpu)
+    }
+
+    /// `left / right`.
+    pub fn name(&self) -> String {
+        format!("{} / {}", self.left, self.right)
+    }
+
+    fn is_twin(&self) -> bool {
+        self.left == self.right
+    }
+
+    /// Whether it is a ratio of both servers.
+    pub fn is_ratio(&self) -> bool {
+        self.metric() != Metric::ConnectionMemory
+    }
+
+    /// The figure by the values of both servers in each block, or the reason of a failure.
+    fn measured(
+        self,
+        values: &[[Option<f64>; 2]],
+        failure: impl FnOnce() -> Option<String>,
+    ) -> DuetFigure {
+        let is_ratio = self.is_ratio();
+        let both = |&[left, right]: &[Option<f64>; 2]| match is_ratio {
+            true => Some(left? / right.filter(|value| *value > 0.0)?),
+            false => right.or(left),
+        };
+        let pairs: Vec<f64> = values.iter().filter_map(both).collect();
+        let side = |at: usize| {
+            let known = values.iter().filter(|it| both(it).is_some());
+            stats::median(&known.filter_map(|it| it[at]).collect::<Vec<f64>>())
+        };
+        let (value, interval) = match is_ratio {
+            true => compared(&pairs).map_or((None, None), |it| (Some(it.ratio), it.interval)),
+            false => (stats::median(&pairs), stats::median_interval(&pairs)),
+        };
+        let nothing = || format!("the generator reported no {}", self.metric().name());
+        let absent = value.is_none().then(|| failure().unwrap_or_else(nothing));
+        let (left_value, right_value) = (side(0), side(1));
+        DuetFigure { value, interval, left_value, right_value, absent, pairs, ..self }
+    }
+
+    /// The verdict on the goal, or on the left server beside the right one.
+    fn judge(&mut self, terms: Terms) {
+        if self.value.is_none() {
+            return;
+        }
+        if let Some(goal) = self.goal {
+            let reached = goal.verdict(self.interval.as_ref());
+            (self.reached, self.verdict) = (Some(reached), reached.word().to_string());
+            return;
+        }
+        let comparison = compared(&self.pairs).filter(|_| self.is_ratio() && !self.is_twin());
+        if let Some(comparison) = comparison {
+            let metric = self.metric();
+            let judged = stats::judge(&comparison, metric.better(), terms);
+            self.verdict = Verdict::from(judged.verdict).word(metric).to_string();
+            let has_interval = comparison.interval.is_some();
+            self.p_holm = stats::sign_flip_p(&comparison.log_ratios, 0).filter(|_| has_interval);
+        }
+    }
+}
+
+/// The comparison of ratios, one for each fresh pair.
+fn compared(ratios: &[f64]) -> Option<stats::Comparison> {
+    let pairs: Vec<(f64, f64)> = ratios.iter().map(|ratio| (*ratio, 1.0)).collect();
+    stats::compare(&pairs, 0, 0)
+}
+
+impl Findings {
+    /// Nothing is known yet. The doubts about the machine are those of this moment.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read.
+    pub fn new(table: &DuetTable) -> std::io::Result<Findings> {
+        let mut findings = Findings {
+            schema: SCHEMA.to_string(),
+            question: table.question.clone(),
+            note: table.note.clone(),
+            date: date_now(),
+            host: Host::identify()?,
+            margin: table.margin,
+            ..Findings::default()
+        };
+        let pairs = table.rows.iter().map(|row| row.plan.blocks).min().unwrap_or(0);
+        if (pairs as usize) < VALUES_MIN {
+            findings.doubt(format!(
+                "{pairs} fresh pairs have no interval, so nothing here is resolved: take \
+                 {VALUES_MIN} or more"
+            ));
+        }
+        Ok(findings)
+    }
+
+    /// Adds a row that is left out.
+    pub fn skip(&mut self, row: &Row, why: &str) {
+        let absent = Some(why.to_string());
+        let figures = row.figures(&[]).into_iter();
+        self.figures.extend(figures.map(|it| DuetFigure {
+            absent: absent.clone(),
+            skipped: true,
+            ..it
+        }));
+    }
+
+    /// Adds the trials of a row.
+    pub fn take(&mut self, row: &Row, trials: &[Trial]) {
+        self.figures.extend(row.figures(trials));
+        self.broken.extend(trials.iter().filter_map(broken));
+        let failed = trials.iter().filter(|trial| trial.result().is_none()).count();
+        if let (Some(reason), true) = (failure(trials.iter()), failed < trials.len()) {
+            let all = trials.len();
+            self.doubt(format!(
+                "{}: {failed} of {all} starts failed, the first: {reason}",
+                row.name()
+            ));
+        }
+        for load in trials.iter().filter_map(Trial::result) {
+            // Whether the generator was the limit is no matter where CPU time is compared.
+            let own = |text: &&String| {
+                load.health.as_ref().is_none_or(|health| !health.reasons.contains(text))
+            };
+            for doubt in load.doubts.iter().filter(own) {
+                self.doubt(format!("{}: {}", row.name(), anonymous(doubt)));
+            }
+        }
+        if trials.iter().any(|it| it.conditions.foreign.is_some_and(|it| it > FOREIGN_MAX)) {
+            let percent = stats::words::percent(FOREIGN_MAX);
+            self.doubt(format!(
+                "{}: other processes took more than {percent} of the machine's time in some pairs",
+                row.name()
+            ));
         }
     }
 
-    fn conclude(&mut self) {
-        let ratios: Vec<(f64, f64)> = self.fresh.iter().map(|fresh| (fresh.ratio, 1.0)).collect();
-        let found = compare(&ratios, 0, 0);
-        self.ratio = found.as_ref().map(|it| it.ratio);
-        self.interval = found.and_then(|it| it.interval);
-        let middle = |value: &dyn Fn(&Fresh) -> Option<f64>| {
-            let values: Vec<f64> = self.fresh.iter().filter_map(value).collect();
-            let interval = median_interval(&values);
-            median(&values).map(|middle| Middle { middle, interval })
-        };
-        let both = |metric| [0, 1].map(|at| middle(&|fresh| fresh.values(metric)[at]));
-        let middles = |metric| both(metric).map(|it| it.map(|it| it.middle));
-        self.p99_ratio = middle(&|fresh| fresh.figure(Metric::P99));
-        let cpu = middles(Metric::Cpu);
-        let late = middles(Metric::P99);
-        let idle = both(Metric::ConnectionMemory);
-        [self.a_cpu_ns, self.b_cpu_ns] = cpu;
-        [self.a_p99_ns, self.b_p99_ns] = late;
-        [self.a_idle_bytes, self.b_idle_bytes] = idle;
+    /// Judges every figure; to be called once, at the end.
+    pub fn conclude(&mut self) {
+        let floors: Vec<(String, String, f64)> = self
+            .figures
+            .iter()
+            .filter(|it| it.is_twin() && it.interval.is_some())
+            .filter_map(|it| {
+                Some((it.point.clone(), it.metric.clone(), compared(&it.pairs)?.floor()))
+            })
+            .collect();
+        for figure in &mut self.figures {
+            let same = |it: &&(String, String, f64)| it.0 == figure.point && it.1 == figure.metric;
+            let floor = floors.iter().find(same).map_or(0.0, |it| it.2);
+            figure.judge(Terms { floor, margin: self.margin });
+        }
+        self.correct();
     }
+
+    /// Applies Holm's correction over the figures without a goal, where the pairs can carry it.
+    fn correct(&mut self) {
+        let family: Vec<usize> =
+            (0..self.figures.len()).filter(|&at| self.figures[at].p_holm.is_some()).collect();
+        let p: Vec<f64> = family.iter().filter_map(|&at| self.figures[at].p_holm).collect();
+        let word = |verdict: Verdict| verdict.word(Metric::Cpu);
+        for (&at, corrected) in family.iter().zip(stats::holm(&p)) {
+            let figure = &mut self.figures[at];
+            figure.p_holm = Some(corrected);
+            let claims = Plan::label_for(figure.pairs.len() as u32) != "smoke";
+            let is_equal = figure.verdict == word(Verdict::Equivalent);
+            if claims && corrected > 1.0 - CONFIDENCE && !is_equal {
+                figure.verdict = word(Verdict::Unresolved).to_string();
+            }
+        }
+    }
+
+    /// Whether every row that could be played brought its figures, and no reply was wrong.
+    pub fn is_right(&self) -> bool {
+        let measured = self.figures.iter().any(|it| it.value.is_some());
+        let failed = self.figures.iter().any(|it| it.absent.is_some() && !it.skipped);
+        measured && !failed && !self.interrupted && self.broken.is_empty()
+    }
+
+    /// Whether a goal is missed beyond doubt.
+    pub fn misses(&self) -> bool {
+        self.figures.iter().any(|it| it.reached == Some(GoalVerdict::Missed))
+    }
+
+    fn doubt(&mut self, text: String) {
+        if !self.doubts.contains(&text) {
+            self.doubts.push(text);
+        }
+    }
+}
+
+/// The metrics of a table by their keys.
+///
+/// # Errors
+/// A key that a duet cannot measure, with those that it can.
+pub(crate) fn metric(key: &str) -> Result<Metric, String> {
+    let known: Vec<&str> = METRICS.iter().map(|metric| metric.key()).collect();
+    Metric::by_key(key).filter(|metric| METRICS.contains(metric)).ok_or_else(|| {
+        format!("expected a metric of duets out of {}, found `{key}`", known.join(", "))
+    })
+}
+
+/// A doubt without the numbers of threads and processes, so that eight fresh pairs say it once.
+fn anonymous(doubt: &str) -> String {
+    let words: Vec<&str> = doubt.split(' ').collect();
+    let is_number = |at: usize| {
+        let counted = words.get(at + 1).is_some_and(|next| next.starts_with("threads"));
+        let named = at > 0 && words[at - 1] == "process";
+        (counted || named) && words[at].parse::<u64>().is_ok()
+    };
+    let masked = |at: usize| if is_number(at) { "N" } else { words[at] };
+    (0..words.len()).map(masked).collect::<Vec<&str>>().join(" ")
 }
 
 #[cfg(test)]

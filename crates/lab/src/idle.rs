@@ -23,29 +23,35 @@ const CONNECT: Duration = Duration::from_secs(3);
 const RESERVE: u64 = 128;
 
 /// Open connections; dropping them closes them.
+#[derive(Default)]
 pub struct IdleSockets {
     streams: Vec<TcpStream>,
     seen: Idle,
+    /// The first ones, whose cost is not measured.
+    first: u32,
     kernel_before_kb: Option<u64>,
 }
 
 impl IdleSockets {
     /// Opens up to `wanted` connections to the server `pid` at `address`.
     pub fn open(address: &str, pid: u32, wanted: u32) -> IdleSockets {
-        let before_kb = tree_kb(pid);
-        let kernel_before_kb = tcp_kb();
-        let mut seen = Idle { wanted, before_kb, ..Idle::default() };
-        let mut streams = Vec::new();
-        match address.parse::<SocketAddr>() {
-            Err(_) => seen.why = format!("expected HOST:PORT with a numeric host, found {address}"),
-            Ok(address) => {
-                if let Err(why) = fill(address, wanted, &mut streams) {
-                    seen.why = why;
-                }
-            }
-        }
-        seen.opened = streams.len() as u32;
-        IdleSockets { streams, seen, kernel_before_kb }
+        let mut held = IdleSockets::default();
+        held.grow(address, pid, wanted);
+        held
+    }
+
+    /// Opens more, up to `wanted` in all. [`IdleSockets::weigh`] then measures the cost of these
+    /// alone: the first ones also pay for memory that a server touches only once.
+    pub fn grow(&mut self, address: &str, pid: u32, wanted: u32) {
+        self.first = self.seen.opened;
+        self.seen = Idle { wanted, before_kb: tree_kb(pid), ..Idle::default() };
+        self.kernel_before_kb = tcp_kb();
+        let opened = address
+            .parse::<SocketAddr>()
+            .map_err(|_| format!("expected HOST:PORT with a numeric host, found {address}"))
+            .and_then(|address| fill(address, wanted, &mut self.streams));
+        self.seen.why = opened.err().unwrap_or_default();
+        self.seen.opened = self.streams.len() as u32;
     }
 
     /// The observations so far.
@@ -62,7 +68,11 @@ impl IdleSockets {
     pub fn speak(&mut self, words: &[u8]) -> Result<(), String> {
         match self.ask(words, PATIENCE) {
             None => Ok(()),
-            Some((at, why)) => Err(format!("silent connection {} was not answered: {why}", at + 1)),
+            Some((at, why)) => Err(format!(
+                "silent connection {} was not answered: {why}; is the server allowed as many open \
+                 files? See ulimit -n",
+                at + 1
+            )),
         }
     }
 
@@ -107,10 +117,11 @@ impl IdleSockets {
         let kernel = tcp_kb().zip(self.kernel_before_kb);
         self.seen.kernel_kb = kernel.map(|(now, then)| now as i64 - then as i64);
         let gained = self.seen.after_kb.zip(self.seen.before_kb);
+        let weighed = self.seen.opened.saturating_sub(self.first);
         self.seen.bytes_each = gained
             .filter(|_| self.seen.answered.unwrap_or(self.seen.opened) == self.seen.opened)
-            .filter(|_| self.seen.opened > 0)
-            .map(|(now, then)| (now as f64 - then as f64) * 1024.0 / f64::from(self.seen.opened))
+            .filter(|_| weighed > 0)
+            .map(|(now, then)| (now as f64 - then as f64) * 1024.0 / f64::from(weighed))
             // A decrease is noise of the allocator, not a negative cost.
             .map(|bytes| bytes.max(0.0));
     }
@@ -125,7 +136,7 @@ impl IdleSockets {
 fn fill(address: SocketAddr, wanted: u32, streams: &mut Vec<TcpStream>) -> Result<(), String> {
     allow(u64::from(wanted))?;
     let end = Instant::now() + PATIENCE;
-    for at in 0..wanted {
+    for at in streams.len() as u32..wanted {
         if Instant::now() > end {
             return Err(format!("opening took longer than {} s", PATIENCE.as_secs()));
         }

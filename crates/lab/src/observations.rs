@@ -22,6 +22,10 @@ pub struct Observations {
     /// group.
     #[serde(default)]
     pub cost: Option<TreeLife>,
+    /// The 99th percentile of the service time (ns), however few requests support it; only where
+    /// servers take turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_ns: Option<u64>,
     /// Silent connections and their cost.
     #[serde(default)]
     pub idle: Option<Idle>,

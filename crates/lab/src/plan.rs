@@ -51,6 +51,14 @@ pub struct Arm {
     /// How to stop it gracefully.
     #[serde(default)]
     pub stop: Stop,
+    /// Silent connections to it, beside those of the load point.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub idle: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// The check of a server's readiness.
@@ -197,7 +205,7 @@ pub enum BadPlan {
 
 impl Arm {
     /// The arm at a load point: `{connections}` in its command is the point's number, an `http`
-    /// target has the point's path, and the point's files are among its own.
+    /// target has the point's path, and the point's files and silent connections are among its own.
     pub fn at(&self, point: &LoadPoint) -> Arm {
         let connections = point.connections.to_string();
         let mut arm = self.clone();
@@ -208,6 +216,7 @@ impl Arm {
             arm.target = format!("http://{{address}}{}", point.path);
         }
         arm.files.extend(point.files.iter().cloned());
+        arm.idle += point.idle;
         arm
     }
 
@@ -308,7 +317,16 @@ impl Plan {
         if let Some(point) = self.points.iter().find(|p| p.connections == 0 || p.depth == 0) {
             return Err(BadPlan::EmptyPoint(point.name.clone()));
         }
-        match self.points.iter().find_map(|point| Some((point, point.fault()?))) {
+        let turns = |point: &LoadPoint| match self.turns {
+            Some(turns) if turns.windows == 0 => Some("expected 1 or more windows, found 0"),
+            Some(_) if point.is_open() => Some(
+                "expected a closed loop, found `rate`, `overload` or `promise`: one trial after \
+                 another, without `windows`, can offer those loads",
+            ),
+            _ => None,
+        };
+        let fault = |point: &LoadPoint| point.fault().or(turns(point));
+        match self.points.iter().find_map(|point| Some((point, fault(point)?))) {
             Some((point, why)) => Err(BadPlan::BadPoint(point.name.clone(), why)),
             None => Ok(()),
         }
@@ -409,6 +427,16 @@ pub(crate) mod tests {
         };
         let why = "expected an overload factor above 1, such as 1.2";
         check(slow, BadPlan::BadPoint("depth 1".into(), why));
+        let turns = |p: &mut Plan, windows| {
+            p.turns = Some(Turns { windows, silent: 0, budget_ms: None });
+        };
+        let why = "expected 1 or more windows, found 0";
+        check(|p| turns(p, 0), BadPlan::BadPoint("depth 1".into(), why));
+        let mut open = plan();
+        turns(&mut open, 1);
+        open.points[1].model = Model::Overload { factor: 2.0 };
+        let why = open.check().expect_err("no closed loop").to_string();
+        assert!(why.starts_with("load point `depth 16`: expected a closed loop"), "{why}");
         check(
             |p| p.baseline = "select".into(),
             BadPlan::NoBaseline { wanted: "select".into(), have },

@@ -134,7 +134,7 @@ impl Runner {
         };
         let mut run = Run { boot_ms: Some(up.boot_ms()), ..Run::default() };
         run.seen.offered_rps = offered_rps;
-        up.hold(point.idle);
+        up.hold(arm.idle);
         up.cost.loaded(up.server.process.id());
         let request = Request::of(&self.plan, arm, point, slot.seed, offered_rps);
         let asked = self.ask(&up, &request, dir);

@@ -8,7 +8,6 @@
 mod gates;
 mod laws;
 
-pub(crate) use crate::runner::pin;
 pub use gates::refusals;
 pub use laws::in_flight;
 

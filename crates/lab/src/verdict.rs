@@ -23,7 +23,8 @@ use crate::plan::{LoadPoint, Plan};
 use crate::record::Run;
 use crate::trial::{Trial, in_flight};
 use judge::{Sides, judge};
-use lamps::{broken, lamps, reason};
+pub(crate) use lamps::broken;
+use lamps::{lamps, reason};
 use serde::{Deserialize, Serialize};
 use stats::{Comparison, blocks_for_family, compare, hodges_lehmann, holm, median, sign_flip_p};
 

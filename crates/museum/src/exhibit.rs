@@ -88,7 +88,7 @@ pub enum Fault {
     Server(String),
     /// A client program did not report.
     Clients(String),
-    /// The laboratory could not run a race or a duet.
+    /// The laboratory could not run a race.
     Lab(String),
     /// The words and the numbers of an exhibit do not fit: a mistake in this crate.
     Text(String),

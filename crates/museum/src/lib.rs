@@ -10,7 +10,6 @@
 //!    |         |
 //!    |         Stage: crowd  the course's clients, a process each       (stage/crowd.rs)
 //!    |                race   randomised blocks of the laboratory         (stage/race.rs)
-//!    |                duet   CPU per request of two servers              (stage/duet.rs)
 //!    \--> Text: exhibits/NAME.toml, its sentences  -> document::Document
 //! law       results of arithmetic                counters  the kernel's counters
 //! course, portfolio, web/study    the published figures

@@ -1,11 +1,10 @@
 //! The stage of an exhibit: real processes, a place for their files, and a listener for progress.
 //!
-//! The stage offers three kinds of measurement and knows nothing of any exhibit. It appends every
+//! The stage offers several kinds of measurement and knows nothing of any exhibit. It appends every
 //! measurement to one file of JSON lines as it happens. After the visitor's request to stop, every
 //! further measurement returns nothing at once, and the exhibit ends with the results so far.
 
 mod crowd;
-mod duet;
 mod pace;
 mod quiet;
 mod race;
@@ -13,7 +12,6 @@ mod tree;
 mod web;
 
 pub use crowd::{Crowd, CrowdRun, Hold};
-pub use duet::duration as duet_duration;
 pub use pace::Census;
 pub use race::{Race, duration as race_duration};
 pub use tree::{Churn, Switches};

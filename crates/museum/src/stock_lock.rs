@@ -3,15 +3,15 @@
 //! The course requires a readers-writers lock at every stock, and expects the threads to gain from
 //! it. Whether a lock pays depends on how often threads wait for it; with ten stocks and requests
 //! of some microseconds between sleeps of a second they never do. Here the same pool of threads
-//! runs with three disciplines, with sleeping clients and in duets without a sleep.
+//! runs with three disciplines, with sleeping clients, and taking turns without a sleep.
 
 use crate::course::{Mix, ORDERS, PAUSE, SOURCE};
 use crate::draft::{Draft, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
-use crate::stage::{Crowd, CrowdRun, Settings, Stage, duet_duration};
+use crate::stage::{Crowd, CrowdRun, Race, Settings, Stage, race_duration};
 use document::{Mark, Series};
-use lab::duet::{Outcome, Part, Plan};
-use lab::plan::{Arm, LoadPoint};
+use lab::metric::Metric;
+use lab::plan::{Arm, LoadPoint, Plan, Turns};
 use stats::Comparison;
 use stats::words;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const CLIENTS: [u32; 1] = [100];
 const CONNECTIONS: u32 = 32;
 /// Requests in flight on each: at this depth the service is visible beside the kernel.
 const DEPTH: u32 = 16;
-/// The time for which a duet stays with one server.
+/// The time for which the client stays with one server.
 const WINDOW: Duration = Duration::from_millis(40);
 /// Start, forks and end of a crowd, beside its sleep.
 const OVERHEAD: Duration = Duration::from_millis(500);
@@ -38,12 +38,6 @@ struct Locked {
     run: CrowdRun,
 }
 
-/// The duets of one mix.
-struct Duets {
-    mix: Mix,
-    outcome: Outcome,
-}
-
 impl Exhibit for StockLock {
     fn name(&self) -> &'static str {
         "stock-lock"
@@ -52,30 +46,23 @@ impl Exhibit for StockLock {
     fn effort(&self, settings: &Settings) -> Effort {
         let crowds = (settings.clients(&CLIENTS).len() * LOCKS.len()) as u32;
         let asleep = Effort::new(crowds, settings.scale.of(PAUSE) * ORDERS + OVERHEAD);
-        let duets = Mix::ALL.map(|mix| duet_duration(&plan(settings, mix)));
-        duets.into_iter().fold(asleep, Effort::and)
+        asleep.and(race_duration(&plan(settings)))
     }
 
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let asleep = asleep(stage)?;
-        let mut awake = Vec::new();
-        for mix in Mix::ALL {
-            let mut plan = plan(stage.settings(), mix);
-            plan.files = vec![stage.book()];
-            for part in &mut plan.parts {
-                part.arm = stage.arm(&part.arm.name, &flags(&part.arm.name));
-            }
-            match stage.duet(&plan)? {
-                Some(outcome) => awake.push(Duets { mix, outcome }),
-                None => break,
-            }
+        let mut plan = plan(stage.settings());
+        plan.files = vec![stage.book()];
+        for arm in &mut plan.arms {
+            *arm = stage.arm(&arm.name, &flags(&arm.name));
         }
-        Ok(draft(stage.wait(PAUSE), &asleep, &awake))
+        let awake = stage.race(&plan)?;
+        Ok(draft(stage.wait(PAUSE), &asleep, awake.as_ref()))
     }
 
     #[cfg(test)]
     fn nothing(&self, _settings: &Settings) -> Draft {
-        draft(PAUSE, &[], &[])
+        draft(PAUSE, &[], None)
     }
 }
 
@@ -97,55 +84,59 @@ fn asleep(stage: &mut Stage<'_>) -> Result<Vec<Locked>, Fault> {
     Ok(found)
 }
 
-/// Duets of one mix; the stage adds commands and files.
-fn plan(settings: &Settings, mix: Mix) -> Plan {
-    let part = |lock: &str| Part { arm: Arm { name: lock.to_string(), ..Arm::default() }, idle: 0 };
+/// The servers take turns at each mix; the stage adds commands and files.
+fn plan(settings: &Settings) -> Plan {
+    let arm = |lock: &str| Arm { name: lock.to_string(), ..Arm::default() };
+    let point = |mix: Mix| LoadPoint {
+        name: mix.name().to_string(),
+        connections: CONNECTIONS,
+        depth: DEPTH,
+        mix: mix.flag().to_string(),
+        ..LoadPoint::default()
+    };
+    let windows = settings.window(WINDOW * 20).div_duration_f64(WINDOW).ceil() as u32;
     Plan {
-        parts: LOCKS.map(part).to_vec(),
-        twin: true,
-        point: LoadPoint {
-            connections: CONNECTIONS,
-            depth: DEPTH,
-            mix: mix.flag().to_string(),
-            ..LoadPoint::default()
-        },
-        fresh_pairs: settings.blocks(8),
-        windows: settings.window(WINDOW * 20).div_duration_f64(WINDOW).ceil() as u32,
+        question: "What does a lock at each stock cost?".to_string(),
+        arms: LOCKS.map(arm).to_vec(),
+        baseline: LOCKS[0].to_string(),
+        points: Mix::ALL.map(point).to_vec(),
+        blocks: settings.blocks(8),
         window_ms: WINDOW.as_millis() as u64,
         warmup_ms: settings.window(Duration::from_millis(200)).as_millis() as u64,
         seed: u64::from(settings.seed),
-        files: Vec::new(),
+        resamples: 0,
+        metrics: vec![Metric::Cpu],
+        turns: Some(Turns { windows, silent: 0, budget_ms: None }),
+        ..Plan::default()
     }
 }
 
 /// One discipline against the first in one mix, as `other / first`.
 struct Against<'a> {
+    mix: Mix,
     lock: &'a str,
-    found: Comparison,
+    found: &'a Comparison,
     cpu_ns: Option<f64>,
 }
 
-impl Duets {
-    fn against(&self) -> Vec<Against<'_>> {
-        let pairings = self.outcome.pairings.iter();
-        pairings
-            .filter_map(|it| {
-                // A duet divides the first by the second; the inverse is the cost of the lock.
-                let pairs: Vec<(f64, f64)> = it.fresh.iter().map(|it| (1.0, it.ratio)).collect();
-                let found = stats::compare(&pairs, 0, 0)?;
-                Some(Against { lock: &it.b, found, cpu_ns: it.b_cpu_ns })
-            })
-            .collect()
-    }
+fn against(race: &Race) -> Vec<Against<'_>> {
+    let others = race.plan().entrants().into_iter().skip(1);
+    let others: Vec<String> = others.map(|arm| arm.name).collect();
+    let all = Mix::ALL.into_iter().flat_map(|mix| others.iter().map(move |lock| (mix, lock)));
+    all.filter_map(|(mix, lock)| {
+        let it = race.arm(mix.name(), lock)?;
+        let found = &it.judged(Metric::Cpu)?.comparison;
+        Some(Against { mix, lock: &it.arm, found, cpu_ns: it.cpu_ns })
+    })
+    .collect()
 }
 
-fn draft(pause: Duration, asleep: &[Locked], awake: &[Duets]) -> Draft {
+fn draft(pause: Duration, asleep: &[Locked], awake: Option<&Race>) -> Draft {
     let mut it = Draft::default();
-    let all: Vec<(Mix, Against<'_>)> =
-        awake.iter().flat_map(|it| it.against().into_iter().map(|found| (it.mix, found))).collect();
+    let all = awake.map(against).unwrap_or_default();
     let per_stock = |mix: Mix| {
-        let found = all.iter().find(|(m, it)| *m == mix && it.lock == LOCKS[1]);
-        found.map(|(_, it)| &it.found)
+        let found = all.iter().find(|it| it.mix == mix && it.lock == LOCKS[1]);
+        found.map(|it| it.found)
     };
     it.set("source", SOURCE);
     it.set("orders", ORDERS);
@@ -159,8 +150,8 @@ fn draft(pause: Duration, asleep: &[Locked], awake: &[Duets]) -> Draft {
     rows(&mut it, asleep, &all);
     it.corrected.named(Mix::ALL.map(Mix::name));
     for (at, mix) in Mix::ALL.iter().enumerate() {
-        for (_, other) in all.iter().filter(|(m, _)| m == mix) {
-            let point = point(at as f64 + 1.0, &other.found);
+        for other in all.iter().filter(|it| it.mix == *mix) {
+            let point = point(at as f64 + 1.0, other.found);
             let series = &mut it.corrected.series;
             match series.iter_mut().find(|line| line.name == other.lock) {
                 Some(line) => line.points.push(point),
@@ -177,7 +168,7 @@ fn draft(pause: Duration, asleep: &[Locked], awake: &[Duets]) -> Draft {
     it
 }
 
-fn rows(it: &mut Draft, asleep: &[Locked], all: &[(Mix, Against<'_>)]) {
+fn rows(it: &mut Draft, asleep: &[Locked], all: &[Against<'_>]) {
     for locked in asleep {
         it.flawed.row([
             locked.lock.to_string(),
@@ -186,12 +177,12 @@ fn rows(it: &mut Draft, asleep: &[Locked], all: &[(Mix, Against<'_>)]) {
             words::seconds(locked.run.elapsed_s),
         ]);
     }
-    for (mix, against) in all {
+    for against in all {
         it.corrected.row([
-            mix.name().to_string(),
+            against.mix.name().to_string(),
             against.lock.to_string(),
             words::or_none(against.cpu_ns, words::micros),
-            words::compared(&against.found),
+            words::compared(against.found),
         ]);
     }
 }

@@ -47,16 +47,25 @@ pub fn text(findings: &Findings) -> String {
     text
 }
 
+/// Where no figure has a goal, the values of both servers take its place.
 fn table(figures: &[&DuetFigure]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(WIDTH);
-    table.set_header(["left / right", "found", "interval", "goal", "verdict"]);
-    for it in figures {
-        table.add_row([it.name(), found(it), interval(it), goal(it), it.verdict.clone()]);
+    if figures.iter().any(|it| it.goal.is_some()) {
+        table.set_header(["left / right", "found", "interval", "goal", "verdict"]);
+        for it in figures {
+            table.add_row([it.name(), found(it), interval(it), goal(it), it.verdict.clone()]);
+        }
+    } else {
+        table.set_header(["left / right", "left", "right", "found", "interval", "verdict"]);
+        for it in figures {
+            let [left, right] = sides(it);
+            table.add_row([it.name(), left, right, found(it), interval(it), it.verdict.clone()]);
+        }
     }
-    for at in 1..=3 {
+    for at in 1..table.column_count().saturating_sub(1) {
         if let Some(column) = table.column_mut(at) {
             column.set_cell_alignment(CellAlignment::Right);
         }
@@ -64,8 +73,14 @@ fn table(figures: &[&DuetFigure]) -> Table {
     table
 }
 
+/// The values of both servers in the unit of their metric.
+fn sides(it: &DuetFigure) -> [String; 2] {
+    let value = |value| words::or_none(value, |value| in_unit(it.metric(), value));
+    [value(it.left_value), value(it.right_value)]
+}
+
 /// A ratio to three places, or bytes.
-fn found(it: &DuetFigure) -> String {
+pub fn found(it: &DuetFigure) -> String {
     words::or_none(it.value, |value| match it.is_ratio() {
         true => format!("{value:.3}"),
         false => format!("{value:.0} B"),
@@ -101,13 +116,12 @@ pub fn markdown(findings: &Findings) -> String {
     text.push_str("|---|---|---|---|---|---|---|---|\n");
     for it in &findings.figures {
         let (name, metric) = (it.name(), it.metric().name());
-        let value = |value| words::or_none(value, |value| in_unit(it.metric(), value));
         let found = match (&it.absent, it.interval) {
             (Some(why), _) => why.replace(['\n', '|'], " "),
             (None, Some(_)) => format!("{} {}", found(it), interval(it)),
             (None, None) => found(it),
         };
-        let (left, right) = (value(it.left_value), value(it.right_value));
+        let [left, right] = sides(it);
         let _ = writeln!(
             text,
             "| {name} | {} | {metric} | {left} | {right} | {found} | {} | {} |",

@@ -273,12 +273,15 @@ fn from_file(args: &Args, path: &Path, exe: &Path) -> Result<Plan> {
     for point in &mut plan.points {
         mixed(point, args, service);
     }
-    let own = source.files(args.sizes.data.as_deref())?;
-    // The plan's own files win over the service's of the same name.
-    let has = |name: &str| plan.files.iter().any(|file| file.name == name);
-    let missing: Vec<_> = own.into_iter().filter(|file| !has(&file.name)).collect();
-    plan.files.extend(missing);
+    add_files(&mut plan, &source.files(args.sizes.data.as_deref())?);
     Ok(plan)
+}
+
+/// Adds the service's own files; the plan's files of the same name win.
+fn add_files(plan: &mut Plan, own: &[Provision]) {
+    let has = |name: &str| plan.files.iter().any(|file| file.name == name);
+    let missing: Vec<_> = own.iter().filter(|file| !has(&file.name)).cloned().collect();
+    plan.files.extend(missing);
 }
 
 /// A plan file and the service that its arms offer.
@@ -325,14 +328,11 @@ pub fn duets(path: &Path, exe: &Path, data: Option<&Path>) -> Result<DuetTable> 
     let service = source.service;
     let mut table = source.file.table(&source.folder, |spec| resolved(service, exe, spec))?;
     let own = source.files(data)?;
-    for row in &mut table.rows {
-        let plan = &mut row.plan;
-        if let (true, Some(mix)) = (plan.point.mix.is_empty(), service.mix()) {
-            plan.point.mix = mix.to_string();
+    for plan in table.rows.iter_mut().map(|row| &mut row.plan) {
+        for point in plan.points.iter_mut().filter(|point| point.mix.is_empty()) {
+            point.mix = service.mix().unwrap_or_default().to_string();
         }
-        let has = |name: &str| plan.files.iter().any(|file| file.name == name);
-        let missing: Vec<_> = own.iter().filter(|file| !has(&file.name)).cloned().collect();
-        plan.files.extend(missing);
+        add_files(plan, &own);
     }
     Ok(table)
 }

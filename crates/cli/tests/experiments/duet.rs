@@ -24,14 +24,13 @@ fn duet(words: &[&str]) -> Ended {
 #[test]
 fn silent_connections_are_weighed_beside_busy_ones() {
     let output = duet(&["--idle", "poll=200"]).success();
-    let outcome: lab::duet::Outcome = serde_json::from_str(&output.out).expect("one JSON document");
-    let pairing = &outcome.pairings[0];
-    assert_eq!((&pairing.failures, &pairing.broken), (&Vec::new(), &Vec::new()));
-    let silence = pairing.fresh[0].b_idle.as_ref().expect("poll had silent connections");
-    assert_eq!(silence.connections, 200);
+    let found: Findings = serde_json::from_str(&output.out).expect("one JSON document");
+    let [cost, memory] = &found.figures[..] else { panic!("{found:?}") };
+    assert_eq!((cost.name(), memory.name()), ("epoll / poll".into(), "epoll / poll".into()));
+    assert!(cost.value.is_some_and(|ratio| ratio > 0.02 && ratio < 50.0), "{cost:?}");
     // A page for each connection would mean a buffer for each.
-    assert!(pairing.b_idle_bytes.expect("they were weighed").middle < 4096.0, "{silence:?}");
-    assert_eq!(pairing.a_idle_bytes, None);
+    assert!(memory.right_value.is_some_and(|bytes| bytes < 4096.0), "{memory:?}");
+    assert_eq!(memory.left_value, None);
 }
 
 #[test]
@@ -41,7 +40,7 @@ fn a_stopped_duet_shows_what_is_known() {
     let arms = ["epoll", "poll"].map(|engine| format!("{engine}={serve} {engine}"));
     let words = ["duet", "--arm", &arms[0], "--arm", &arms[1], "--windows", "5", "--pairs", "99"];
     let mut duet = Process::start(&mut room.command(&words));
-    duet.says("pair 1");
+    duet.says("pair 1: epoll / poll, CPU per request: ");
     duet.signal(Signal::INT);
     let stopped = duet.end(PATIENCE);
     assert_eq!(stopped.code, Some(130), "{}", stopped.err);

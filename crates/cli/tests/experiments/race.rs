@@ -197,23 +197,6 @@ fn a_server_of_the_course_is_reached_by_its_framing() {
     assert!(output.err.contains("--framing mine=fixed:8192"), "{}", output.err);
 }
 
-#[test]
-fn a_duet_says_what_a_request_costs() {
-    let room = Room::shared();
-    let arm = |engine: &str| {
-        format!("{engine}={BINARY} serve stock --port 0 --data {{dir}}/stock.txt --engine {engine}")
-    };
-    let words = ["duet", "--arm", &arm("epoll"), "--arm", &arm("iterative"), "--connections", "1"];
-    let size =
-        ["--fresh-pairs", "1", "--windows", "2", "--window", "20ms", "--warmup", "10ms", "--json"];
-    let output = room.run(&[&words[..], &size[..]].concat());
-    let output = output.success();
-    let found: lab::duet::Outcome =
-        serde_json::from_str(&output.out).expect("one JSON document on stdout");
-    let ratio = found.pairings[0].ratio.expect("one pair was played");
-    assert!(ratio > 0.02 && ratio < 50.0, "CPU per request epoll / iterative is {ratio}");
-}
-
 /// A plan of every kind of load point, as small as they get.
 const EVERY_KIND: &str = r#"
 question = "Does every load point work?"

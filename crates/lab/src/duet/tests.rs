@@ -1,202 +1,220 @@
-//! Facts about duets, with made-up players and with shell scripts.
+//! Facts about tables of duets, without a process.
 
 use super::*;
-use crate::plan::Provision;
-use crate::server::tests::Room;
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use crate::block::Slot;
+use crate::observations::Idle;
+use crate::plan::{Arm, LoadPoint, Turns};
+use crate::race::tests::trial;
 
-fn part(name: &str, script: &str) -> Part {
-    Part {
-        arm: Arm {
-            name: name.to_string(),
-            command: ["sh", "-c", script].map(String::from).to_vec(),
-            target: "line://{address}".to_string(),
-            load: vec![
-                "--request".to_string(),
-                format!("hello {name}"),
-                "--expect-prefix".to_string(),
-                "he".to_string(),
-            ],
-            ..Arm::default()
-        },
-        idle: 0,
-    }
-}
-
-fn plan(script: &str) -> Plan {
-    Plan {
-        parts: ["bare", "epoll", "uring"].iter().map(|name| part(name, script)).collect(),
-        twin: true,
-        point: LoadPoint { connections: 64, depth: 16, ..LoadPoint::default() },
-        fresh_pairs: 8,
-        windows: 2,
-        window_ms: 1,
-        warmup_ms: 1,
-        seed: 3,
-        files: vec![Provision { name: "stock.txt".to_string(), text: "1 2 3".to_string() }],
-    }
-}
-
-fn side(cpu_ns_per_request: f64) -> Side {
-    let check = Some(Check { kind: "prefix".into(), ok: true, detail: String::new() });
-    let p99_ns = Some(3 * cpu_ns_per_request as u64);
-    let (switches_per_request, throughput_rps, errors) = (None, None, vec![]);
-    Side {
-        requests: 10,
-        cpu_ns_per_request,
-        switches_per_request,
-        p99_ns,
-        throughput_rps,
-        errors,
-        check,
-    }
-}
-
-/// The cost of each pairing follows from its index; the `fail`th pair of the first pairing fails.
-struct Made {
-    fail: u32,
-    played: Vec<(usize, usize)>,
-}
-
-impl Players for Made {
-    fn play(&mut self, pairing: (usize, usize), number: u32) -> Option<Result<Fresh, String>> {
-        self.played.push(pairing);
-        if pairing == (0, 1) && number == self.fail {
-            return Some(Err("epoll: no message".to_string()));
-        }
-        let b = 1_000.0 * (1.0 + pairing.1 as f64 + f64::from(number) / 1_000.0);
-        let bytes_each = 100.0 + f64::from(number);
-        let silence = Silence { connections: 9, bytes_each, kernel_kb: None };
-        Some(Ok(Fresh {
-            number,
-            swapped: false,
-            ratio: 1_000.0 / b,
-            a: side(1_000.0),
-            b: side(b),
-            a_idle: None,
-            b_idle: (pairing.1 == 2).then_some(silence),
-            conditions: Conditions::default(),
-            doubts: Vec::new(),
-        }))
-    }
-}
-
-#[test]
-fn the_first_arm_meets_each_other_and_itself() {
-    let plan = plan("");
-    assert_eq!(plan.check(), Ok(()));
-    let mut made = Made { fail: 2, played: Vec::new() };
-    let outcome = run(&plan, &mut made, &AtomicBool::new(false), |_, _, _, _| {});
-    let names: Vec<(&str, &str)> =
-        outcome.pairings.iter().map(|it| (it.a.as_str(), it.b.as_str())).collect();
-    assert_eq!(names, [("bare", "epoll"), ("bare", "uring"), ("bare", "bare (twin)")]);
-    assert_eq!(made.played.len(), 24);
-    let epoll = &outcome.pairings[0];
-    assert_eq!((epoll.fresh.len(), epoll.failures.len()), (7, 1));
-    assert!((epoll.ratio.expect("seven ratios") - 0.5).abs() < 0.01);
-    let interval = outcome.pairings[1].interval.expect("eight ratios");
-    assert!(interval.low < 0.334 && interval.high > 0.332 && interval.cover > 0.95);
-    assert_eq!(outcome.pairings[2].a_cpu_ns, Some(1_000.0));
-    let late = epoll.p99_ratio.expect("both sides tell it");
-    assert!((late.middle - 0.5).abs() < 0.01 && late.interval.is_some(), "{late:?}");
-    assert_eq!(epoll.a_p99_ns, Some(3_000.0));
-    let bytes = outcome.pairings[1].b_idle_bytes.expect("uring had silent connections");
-    assert_eq!((bytes.middle, bytes.interval.map(|it| it.low)), (103.5, Some(100.0)));
-    assert_eq!((epoll.b_idle_bytes, outcome.pairings[1].a_idle_bytes), (None, None));
-    assert!(outcome.is_right());
-}
-
-#[test]
-fn wrong_replies_are_named() {
-    let plan = Plan { fresh_pairs: 1, ..plan("") };
-    let mut pairing = Pairing::new(&plan, (0, 1));
-    let mut bad = side(1.0);
-    bad.check = Some(Check { kind: "x".into(), ok: false, detail: "9, not 10".into() });
-    pairing.take(Ok(Fresh {
-        number: 0,
-        swapped: false,
-        ratio: 1.0,
-        a: side(1.0),
-        b: bad,
-        a_idle: None,
-        b_idle: None,
-        conditions: Conditions::default(),
-        doubts: Vec::new(),
-    }));
-    assert_eq!(pairing.broken, ["epoll, pair 1: the check failed: 9, not 10"]);
-}
-
-#[test]
-fn bad_duets_say_why() {
-    fn check(change: impl Fn(&mut Plan), want: BadDuet) {
-        let mut bad = plan("");
-        change(&mut bad);
-        assert_eq!(bad.check(), Err(want));
-    }
-    check(|p| (p.parts.truncate(1), p.twin = false).1, BadDuet::TooFew);
-    check(|p| p.parts.clear(), BadDuet::TooFew);
-    check(|p| p.parts[2].arm.name = "bare".into(), BadDuet::SameName("bare".into()));
-    check(|p| p.parts[1].arm.command.clear(), BadDuet::NoCommand("epoll".into()));
-    check(|p| p.windows = 0, BadDuet::Zero("windows"));
-    check(|p| p.point.model = Model::Overload { factor: 2.0 }, BadDuet::Model(String::new()));
-    let mut alone = plan("");
-    alone.parts.truncate(1);
-    assert_eq!(alone.check(), Ok(()), "one arm and its twin are a duet");
-}
-
-#[test]
-fn processes_play_and_their_words_arrive() {
-    let room = Room::new("duet");
-    let exe = room.0.join("exe");
-    let report = |cpu: f64| {
-        format!(
-            "{{\"report\":{{\"schema\":\"roundhouse.load/1\",\"requests\":5,\
-             \"throughput_rps\":3e7,\"service\":{{}},\
-             \"server\":{{\"cpu_ns_per_request\":{cpu}}}}}}}"
-        )
+fn row(names: &[&str], asked: &[(Metric, Option<Goal>)]) -> Row {
+    let arm = |name: &&str| Arm {
+        name: name.to_string(),
+        command: vec!["sh".to_string()],
+        ..Arm::default()
     };
-    let script = format!(
-        "#!/bin/sh\necho \"$@\" > {0}/words\ncp $3 {0}/asked\n\
-         echo '{{\"schema\":\"roundhouse.turns/1\",\"turns\":[{1},{2}]}}'\n",
-        room.0.display(),
-        report(1.8),
-        report(2.0)
-    );
-    fs::write(&exe, script).expect("the room is writable");
-    fs::set_permissions(&exe, fs::Permissions::from_mode(0o755)).expect("it is ours");
-    let ready = "test -f {dir}/stock.txt && echo '{\"listening\":\"127.0.0.1:9\"}'; exec sleep 60";
-    let plan = Plan { fresh_pairs: 1, twin: false, ..plan(ready) };
-    let stop = AtomicBool::new(false);
-    let mut stage = Stage::new(&plan, &exe, &room.0, None, &stop);
-    let outcome = run(&plan, &mut stage, &stop, |_, _, _, _| {});
-    assert_eq!(outcome.pairings[0].failures, Vec::<String>::new());
-    assert!((outcome.pairings[1].fresh[0].ratio - 0.9).abs() < 1e-9);
-    let rates = outcome.pairings[1].fresh[0].values(Metric::Throughput);
-    assert_eq!(rates, [Some(3e7), Some(3e7)]);
-    let read = |name: &str| fs::read_to_string(room.0.join(name)).expect("the generator ran");
-    let words = read("words");
-    assert!(words.starts_with("load --turns ") && words.ends_with(" --json\n"), "{words}");
-    assert!(words.contains("--windows 2 --window 1ms --seed "), "{words}");
-    let asked: Vec<Vec<String>> = serde_json::from_str(&read("asked")).expect("a list");
-    for (words, name) in asked.iter().zip(["bare", "uring"]) {
-        let words = words.join(" ");
-        let want = "line://127.0.0.1:9 --closed 64 --depth 16 --warmup 1ms --seed ";
-        assert!(words.starts_with(want) && words.contains(" --watch "), "{words}");
-        let request = format!("--request hello {name} --expect-prefix he");
-        assert!(words.ends_with(&request), "expected {request} in {words}");
+    let plan = Plan {
+        arms: names.iter().map(arm).collect(),
+        baseline: names[0].to_string(),
+        twin: names.len() == 1,
+        points: vec![LoadPoint { name: "depth 1".to_string(), ..LoadPoint::default() }],
+        blocks: 8,
+        turns: Some(Turns { windows: 2, silent: 0, budget_ms: None }),
+        ..Plan::default()
+    };
+    Row { plan, asked: asked.to_vec() }
+}
+
+fn table(rows: Vec<Row>) -> DuetTable {
+    DuetTable { question: "Which?".to_string(), note: String::new(), rows, margin: 0.03 }
+}
+
+/// Trials whose pairs have these ratios of CPU; the right server is late by twice as much.
+fn trials(row: &Row, ratios: &[f64]) -> Vec<Trial> {
+    let one = |block: u32, ratio: f64, at: usize, arm: &Arm| {
+        let (cpu_ns, p99_ns) = if at == 0 { (1_000.0 * ratio, 50) } else { (1_000.0, 100) };
+        let mut trial = trial(&arm.name, block, 1e9 / cpu_ns);
+        trial.seen.p99_ns = Some(p99_ns);
+        let bytes_each = Some(400.0 + f64::from(block));
+        trial.seen.idle = (arm.idle > 0).then(|| Idle { bytes_each, ..Idle::default() });
+        if let Ending::Measured { load } = &mut trial.ending {
+            load.doubts = vec![format!("{} threads of process {block} ended", block + 2)];
+        }
+        trial
+    };
+    let blocks = ratios.iter().zip(0..);
+    let all = blocks.flat_map(|(&ratio, block)| {
+        let arms = row.plan.entrants().into_iter().enumerate();
+        arms.map(|(at, arm)| one(block, ratio, at, &arm)).collect::<Vec<_>>()
+    });
+    all.collect()
+}
+
+fn findings(rows: &[(Row, &[f64])]) -> Findings {
+    let table = table(rows.iter().map(|(row, _)| row.clone()).collect());
+    let mut found = Findings::new(&table).expect("this machine has /proc");
+    for (row, ratios) in rows {
+        found.take(row, &trials(row, ratios));
     }
+    found.conclude();
+    found
+}
+
+const CPU: &[(Metric, Option<Goal>)] = &[(Metric::Cpu, None)];
+const EQUAL: [f64; 8] = [0.99, 1.0, 1.01, 1.0, 0.995, 1.005, 1.0, 1.0];
+const DEAR: [f64; 8] = [1.2, 1.21, 1.19, 1.2, 1.22, 1.2, 1.18, 1.2];
+
+#[test]
+fn a_row_compares_its_first_server_with_each_other_and_itself() {
+    let mut three = row(&["bare", "epoll", "uring"], CPU);
+    three.plan.twin = true;
+    assert_eq!(three.name(), "bare / epoll, uring, bare");
+    let found = findings(&[(three.clone(), &DEAR)]);
+    let names: Vec<String> = found.figures.iter().map(DuetFigure::name).collect();
+    assert_eq!(names, ["bare / epoll", "bare / uring", "bare / bare"]);
+    for it in &found.figures {
+        assert!(it.value.is_some_and(|value| (value - 1.2).abs() < 1e-9), "{it:?}");
+        assert!(it.left_value.is_some_and(|value| (value - 1_200.0).abs() < 1e-6), "{it:?}");
+        assert!(it.interval.is_some_and(|it| it.low > 1.17 && it.high < 1.23), "{it:?}");
+    }
+    let mut stopped = trials(&three, &DEAR[..1]);
+    stopped.truncate(1);
+    let absent = three.figures(&stopped).swap_remove(0).absent;
+    assert_eq!(absent.as_deref(), Some("the generator reported no CPU per request"));
 }
 
 #[test]
-fn an_interrupted_duet_keeps_what_is_known() {
-    let plan = plan("");
-    let stop = AtomicBool::new(false);
-    let mut made = Made { fail: 99, played: Vec::new() };
-    let outcome = run(&plan, &mut made, &stop, |_, _, number, _| {
-        stop.store(number >= 1, Ordering::Relaxed);
+fn a_row_is_played_block_by_block_until_it_is_stopped() {
+    struct Made(Row, Vec<u32>);
+    impl Trials for Made {
+        fn run(&mut self, slot: &Slot, _attempt: u32, _begun: Instant) -> Option<Trial> {
+            self.1.push(slot.block);
+            Some(trial(&self.0.plan.entrants()[slot.entrant].name, slot.block, 1e6))
+        }
+    }
+    let (row, stop) = (row(&["bare", "epoll"], CPU), AtomicBool::new(false));
+    let mut made = Made(row.clone(), Vec::new());
+    let (all, is_stopped) = row.play(&mut made, &stop, |trials| assert_eq!(trials.len(), 2));
+    assert_eq!((all.len(), is_stopped), (16, false));
+    assert!(made.1.is_sorted(), "{:?}", made.1);
+    let (some, is_stopped) = row.play(&mut made, &stop, |trials| {
+        stop.store(trials[0].block >= 1, Ordering::Relaxed);
     });
-    assert!(outcome.interrupted && !outcome.is_right());
-    let known: usize = outcome.pairings.iter().map(|it| it.fresh.len()).sum();
-    assert_eq!(known, 4);
+    assert_eq!((some.len(), is_stopped), (4, true));
+}
+
+#[test]
+fn wrong_replies_and_failed_starts_are_named() {
+    let row = row(&["bare", "epoll"], CPU);
+    let mut all = trials(&row, &EQUAL);
+    if let Ending::Measured { load } = &mut all[1].ending {
+        load.check.as_mut().expect("it is checked").ok = false;
+    }
+    all[2].ending = Ending::Failed { reason: "no message".to_string() };
+    let mut found = Findings::new(&table(vec![row.clone()])).expect("this machine has /proc");
+    found.take(&row, &all);
+    found.conclude();
+    assert_eq!(found.figures[0].pairs.len(), 7);
+    assert_eq!(found.broken.len(), 1);
+    assert!(found.broken[0].contains("epoll, depth 1, block 1: the model check"));
+    let doubt = "bare / epoll: 1 of 16 starts failed, the first: bare: no message";
+    assert!(found.doubts.iter().any(|it| it == doubt), "{:?}", found.doubts);
+    assert!(!found.is_right());
+}
+
+#[test]
+fn a_figure_is_judged_by_its_goal_or_compared() {
+    fn check(goal: Option<Goal>, ratios: &[f64], want: &str) {
+        let found = findings(&[(row(&["bare", "ours"], &[(Metric::Cpu, goal)]), ratios)]);
+        assert_eq!(found.figures[0].verdict, want, "{:?}", found.figures[0]);
+        assert!(found.is_right());
+        assert_eq!(found.misses(), want == "missed");
+    }
+    check(Some(Goal::AtLeast(0.95)), &EQUAL, "reached");
+    check(Some(Goal::AtLeast(1.1)), &EQUAL, "missed");
+    check(Some(Goal::AtLeast(1.0)), &EQUAL, "unresolved");
+    check(Some(Goal::AtLeast(0.5)), &EQUAL[..5], "unresolved");
+    check(None, &EQUAL, "equivalent");
+    check(None, &DEAR, "costlier");
+    check(None, &DEAR.map(|it| 1.0 / it), "cheaper");
+    check(None, &DEAR[..5], "unresolved");
+}
+
+#[test]
+fn a_server_beside_itself_is_the_noise_floor_of_its_load() {
+    let noisy: [f64; 8] = [0.7, 1.3, 1.4, 0.75, 1.35, 0.8, 1.0, 1.3];
+    let twin = (row(&["ours"], CPU), &noisy[..]);
+    let found = findings(&[twin, (row(&["bare", "ours"], CPU), &DEAR)]);
+    assert_eq!(
+        (found.figures[0].name().as_str(), found.figures[0].verdict.as_str()),
+        ("ours / ours", "")
+    );
+    assert_eq!(found.figures[1].verdict, "unresolved", "20 % is within the noise");
+}
+
+#[test]
+fn many_differences_must_survive_the_correction() {
+    let mut ratios = [[1.2, 1.21, 1.19], [1.2, 1.22, 1.18], [1.25, 1.2, 1.2]].concat();
+    ratios.push(1.2);
+    let rows = |count: usize| -> Vec<(Row, &[f64])> {
+        let mut weak = vec![(row(&["bare", "ours"], CPU), &ratios[..]); count];
+        weak[0].0 = row(&["a", "b"], CPU);
+        weak
+    };
+    // 2 / 2^10, times the number of figures.
+    assert_eq!(findings(&rows(20)).figures[0].verdict, "costlier");
+    let many = findings(&rows(60));
+    assert!(many.figures.iter().all(|it| it.verdict == "unresolved"), "{:?}", many.figures[0]);
+}
+
+#[test]
+fn other_metrics_have_their_own_values() {
+    let asked = [(Metric::P99, Some(Goal::AtMost(0.6))), (Metric::ConnectionMemory, None)];
+    let mut idle = row(&["epoll", "epoll+9"], &asked);
+    idle.plan.arms[1].idle = 9;
+    let found = findings(&[(idle, &EQUAL)]);
+    let [late, memory] = &found.figures[..] else { panic!("{:?}", found.figures) };
+    assert_eq!((late.name().as_str(), late.value), ("epoll / epoll+9", Some(0.5)));
+    assert_eq!((late.left_value, late.verdict.as_str()), (Some(50.0), "reached"));
+    assert_eq!((memory.value, memory.right_value), (Some(403.5), Some(403.5)));
+    assert!(memory.interval.is_some() && memory.verdict.is_empty());
+    assert_eq!(found.doubts.len(), 1, "one doubt for eight pairs: {:?}", found.doubts);
+}
+
+#[test]
+fn what_is_absent_says_why() {
+    let mut gone = row(&["nginx", "ours"], CPU);
+    gone.plan.arms[0].command = vec!["/no/such/nginx".to_string()];
+    let why = gone.skip().expect("it is not there");
+    assert!(why.contains("`/no/such/nginx`"), "{why}");
+    let mut found = Findings::new(&table(vec![gone.clone()])).expect("this machine has /proc");
+    found.skip(&gone, &why);
+    found.conclude();
+    assert!(!found.is_right(), "nothing was measured");
+    let fair = row(&["bare", "ours"], CPU);
+    found.take(&fair, &trials(&fair, &EQUAL));
+    assert!(found.is_right(), "a missing program is no fault");
+    let mut broken = trials(&fair, &EQUAL[..1]);
+    broken[1].ending = Ending::Unavailable { reason: "no message".to_string() };
+    found.take(&fair, &broken);
+    let last = found.figures.last().expect("three figures");
+    assert_eq!((last.absent.as_deref(), last.skipped), (Some("ours: no message"), false));
+    assert!(!found.is_right());
+}
+
+#[test]
+fn rows_can_be_chosen_by_their_servers() {
+    let mut all = table(vec![row(&["bare", "epoll"], CPU), row(&["bare", "uring"], CPU)]);
+    let why = all.only(&["epol".to_string()]).expect_err("a stranger");
+    assert_eq!(why, "expected arms out of bare, epoll, uring, found `epol`");
+    all.only(&["uring".to_string()]).expect("it is there");
+    assert_eq!(all.rows.len(), 1);
+}
+
+#[test]
+fn doubts_of_fresh_pairs_are_one() {
+    let doubt = |count: u32, pid: u32| {
+        anonymous(&format!("{count} threads of process {pid} ended: known to 20 ms only"))
+    };
+    assert_eq!(doubt(3, 17), doubt(64, 99));
+    assert!(doubt(1, 2).contains("20 ms"));
 }

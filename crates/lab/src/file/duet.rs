@@ -13,9 +13,9 @@
 //! race refuses what only duets have.
 
 use super::{ArmSpec, Many, PlanFile, Span, provisions};
-use crate::duet::{DuetTable, Part, Plan, Row, metric};
+use crate::duet::{DuetTable, Row, metric};
 use crate::metric::Metric;
-use crate::plan::{Arm, LoadPoint};
+use crate::plan::{Arm, LoadPoint, Plan, Turns};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 use stats::Goal;
@@ -80,17 +80,17 @@ impl PlanFile {
                 "expected a [[duet]] with `left` and `right`, found none; `race` runs other plans"
             );
         }
-        let key = |row: &Row| (row.names(), row.plan.point.name.clone());
+        let key = |row: &Row| (row.name(), row.point().to_string());
         let twice = |at: &usize| rows[..*at].iter().any(|row| key(row) == key(&rows[*at]));
         if let Some(at) = (0..rows.len()).find(twice) {
-            let ([left, right], point) = key(&rows[at]);
-            bail!("expected each pair once, found `{left} / {right}` twice at `{point}`");
+            let (name, point) = key(&rows[at]);
+            bail!("expected each pair once, found `{name}` twice at `{point}`");
         }
         Ok(DuetTable {
             question: self.question.clone().unwrap_or_else(|| "Which is cheaper?".to_string()),
             note: self.note.clone().unwrap_or_default(),
             rows,
-            margin: self.margin.unwrap_or(crate::plan::Plan::default().margin),
+            margin: self.margin.unwrap_or(Plan::default().margin),
         })
     }
 
@@ -130,8 +130,8 @@ impl PlanFile {
         for left in &left {
             for right in &right {
                 for point in &points {
-                    let plan = Plan { files: files.clone(), ..self.duet_plan(left, right, point) };
-                    plan.check().map_err(|bad| anyhow!("{bad}"))?;
+                    let plan = Plan { files: files.clone(), ..self.pair(left, right, point) };
+                    plan.check()?;
                     let fits = |it: &&(Metric, Option<Goal>)| point.can_have(it.0);
                     if let Some((metric, _)) = asked.iter().find(|it| !fits(it)) {
                         let (key, name) = (metric.key(), &point.name);
@@ -144,25 +144,33 @@ impl PlanFile {
         Ok(rows)
     }
 
-    fn duet_plan(&self, left: &Arm, right: &Arm, point: &LoadPoint) -> Plan {
-        let part = |arm: &Arm, idle: u32| Part { arm: arm.clone(), idle };
-        let mut parts = vec![part(left, 0), part(right, point.idle)];
+    /// The race of one row. The idle connections belong to the right server.
+    fn pair(&self, left: &Arm, right: &Arm, point: &LoadPoint) -> Plan {
+        let mut right = Arm { idle: point.idle, ..right.clone() };
         if left.name == right.name && point.idle > 0 {
-            parts[1].arm.name = format!("{}+{}", right.name, point.idle);
+            right.name = format!("{}+{}", right.name, point.idle);
         }
-        let twin = parts[0].arm.name == parts[1].arm.name;
-        parts.truncate(if twin { 1 } else { 2 });
+        let twin = left.name == right.name;
+        let mut arms = vec![left.clone(), right];
+        arms.truncate(if twin { 1 } else { 2 });
+        Plan { twin, ..self.duet(arms, LoadPoint { idle: 0, ..point.clone() }) }
+    }
+
+    /// The race in turns of these servers, without a twin: the first is the baseline.
+    pub fn duet(&self, arms: Vec<Arm>, point: LoadPoint) -> Plan {
         let ms = |span: Option<Span>| span.map(Span::ms);
+        let windows = point.windows.or(self.windows).unwrap_or(WINDOWS);
         Plan {
-            parts,
-            twin,
-            point: point.clone(),
-            fresh_pairs: self.pairs.unwrap_or(PAIRS),
-            windows: point.windows.or(self.windows).unwrap_or(WINDOWS),
+            baseline: arms.first().map(|arm| arm.name.clone()).unwrap_or_default(),
+            arms,
+            twin: false,
+            blocks: self.pairs.unwrap_or(PAIRS),
+            seed: self.seed.unwrap_or(1),
             window_ms: point.window_ms.or(ms(self.window)).unwrap_or(WINDOW_MS),
             warmup_ms: point.warmup_ms.or(ms(self.warmup)).unwrap_or(WARMUP_MS),
-            seed: self.seed.unwrap_or(1),
-            files: Vec::new(),
+            points: vec![LoadPoint { window_ms: None, warmup_ms: None, ..point }],
+            turns: Some(Turns { windows, silent: 0, budget_ms: None }),
+            ..Plan::default()
         }
     }
 

@@ -141,11 +141,8 @@ goal = { connection_memory = "<= 2048" }
 fn rows_of_duets_multiply_and_have_goals() {
     use stats::Goal;
     let found = table(DUETS).expect("a table");
-    let names: Vec<String> = found
-        .rows
-        .iter()
-        .map(|row| format!("{}, {}", row.names().join(" / "), row.plan.point.name))
-        .collect();
+    let names: Vec<String> =
+        found.rows.iter().map(|row| format!("{}, {}", row.name(), row.point())).collect();
     assert_eq!(
         names,
         [
@@ -162,15 +159,17 @@ fn rows_of_duets_multiply_and_have_goals() {
     let goal = Some(Goal::AtLeast(0.95));
     assert_eq!(first.asked, [(Metric::Cpu, goal), (Metric::P99, None)]);
     let plan = &first.plan;
-    assert_eq!((plan.fresh_pairs, plan.windows, plan.window_ms, plan.twin), (6, 5, 40, false));
-    assert_eq!(plan.parts[0].arm.at(&plan.point).command, ["bare", "64"]);
-    assert!(found.rows[4].plan.twin && found.rows[4].plan.parts.len() == 1);
+    let windows = |plan: &Plan| plan.turns.map(|turns| turns.windows);
+    assert_eq!((plan.blocks, windows(plan), plan.window_ms, plan.twin), (6, Some(5), 40, false));
+    assert_eq!(plan.arms[0].at(&plan.points[0]).command, ["bare", "64"]);
+    assert!(found.rows[4].plan.twin && found.rows[4].plan.arms.len() == 1);
     let last = &found.rows[6];
     let memory = (Metric::ConnectionMemory, Some(Goal::AtMost(2048.0)));
     assert_eq!(last.asked, [(Metric::Throughput, None), memory]);
     let plan = &last.plan;
-    assert_eq!((plan.windows, plan.window_ms, plan.parts[1].idle), (3, 100, 1000));
-    let point = &plan.point;
+    assert_eq!((windows(plan), plan.window_ms, plan.points[0].idle), (Some(3), 100, 0));
+    assert_eq!((plan.arms[0].idle, plan.arms[1].idle), (0, 1000));
+    let point = &plan.points[0];
     assert_eq!((point.path.as_str(), point.files[0].text.len()), ("/1k", 1024));
 }
 
@@ -187,7 +186,7 @@ fn what_is_wrong_with_a_duet_is_named() {
     check("\">= 0.95\"", "\"0.95\"", "expected a goal such as `>= 0.95`");
     check("\"p99\"", "\"recovery\"", "a metric of duets out of cpu, throughput");
     check("pairs = 6", "blocks = 6", "`blocks` belongs to a race");
-    check("pairs = 6", "pairs = 0", "1 or more fresh pairs");
+    check("pairs = 6", "pairs = 0", "1 block or more");
     check("idle = 1000", "", "`connection_memory` needs `idle`");
     check("left = \"bare\"\n", "", "an arm for `left`, found none");
     check("right = [\"ours\", \"edge\"]", "right = [\"ours\", \"ours\"]", "`bare / ours` twice at");

@@ -7,12 +7,11 @@ use super::words::{self, Request};
 use super::{PATIENCE, Runner, Up};
 use crate::block::Slot;
 use crate::idle::IdleSockets;
-use crate::load::Load;
 use crate::machine::Watch;
-use crate::observations::{Idle, Observations, TreeLife};
+use crate::observations::{Idle, Observations};
 use crate::plan::Arm;
 use crate::trial::{Ending, Trial, refusals};
-use crate::turns::{Taken, Turns};
+use crate::turns::{Played, Taken, Turns};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -22,6 +21,11 @@ const SILENT_BLOCKS: u32 = stats::VALUES_MIN as u32;
 const ANSWERED: Duration = Duration::from_millis(300);
 /// The time within which a server answers its last requests between two windows.
 const DRAIN: [&str; 2] = ["--drain", "2s"];
+/// The first of the connections that stay silent beside busy ones: their cost is left out, because
+/// they also pay for memory that is touched only once.
+const FIRST: u32 = 100;
+/// Targets that understand the market's commands.
+const MARKET: &str = "stock://";
 /// The request of a silent connection to a market.
 const GREETING: &[u8] = b"show\n";
 
@@ -38,7 +42,7 @@ struct Part {
     slot: Slot,
     begun: Instant,
     ending: Ending,
-    cost: Option<TreeLife>,
+    seen: Observations,
 }
 
 impl Runner {
@@ -62,7 +66,7 @@ impl Runner {
         let conditions = watch.stop();
         let last = self.plan.points.len() - 1;
         let trials = parts.into_iter().map(|part| {
-            let Part { slot, begun: start, ending, cost } = part;
+            let Part { slot, begun: start, ending, seen } = part;
             let point = &self.plan.points[slot.point];
             let end = ends.iter().find(|end| end.entrant == slot.entrant);
             let refused = refusals(&self.plan.gates, &conditions, point, &ending);
@@ -86,9 +90,8 @@ impl Runner {
                 ending,
                 seen: Observations {
                     refusals: refused,
-                    cost,
-                    idle: idle.map(|(_, idle)| idle.clone()),
-                    ..Observations::default()
+                    idle: seen.idle.or(idle.map(|(_, idle)| idle.clone())),
+                    ..seen
                 },
             }
         });
@@ -129,12 +132,16 @@ impl Runner {
         let turns = self.plan.turns?;
         let (plan, at) = (&self.plan, &self.plan.points[point]);
         let (warmup_ms, window_ms) = plan.spans(at);
-        let (mut runs, mut playing) = (Vec::new(), Vec::new());
+        let (mut runs, mut playing, mut played) = (Vec::new(), Vec::new(), Vec::new());
         let mut cpu = None;
         for player in players.iter_mut() {
             let slot = slots.iter().find(|slot| slot.entrant == player.entrant);
             if let (Ok(up), Some(slot)) = (&mut player.up, slot) {
                 let arm = &self.entrants[slot.entrant].at(at);
+                if let Err(why) = up.hush(arm) {
+                    played.push((player.entrant, Err(why)));
+                    continue;
+                }
                 let request = Request::of(plan, arm, at, slot.seed, None);
                 let mut run = words::run(&request, &up.server);
                 run.extend(DRAIN.map(String::from));
@@ -155,24 +162,15 @@ impl Runner {
             false => match call.take(&runs, &self.stop) {
                 Taken::Interrupted => return None,
                 Taken::Nothing(why) => playing.iter().map(|_| Err(why.clone())).collect(),
-                Taken::Loads(loads) => loads.into_iter().map(|it| Ok(it?.load)).collect(),
+                Taken::Loads(loads) => loads,
             },
         };
-        let loads: Vec<(usize, Result<Load, String>)> = playing.into_iter().zip(loads).collect();
+        played.extend(playing.into_iter().zip(loads));
         let part = |slot: &&Slot| {
-            let player = players.iter().find(|player| player.entrant == slot.entrant);
-            let load = loads.iter().find(|it| it.0 == slot.entrant).map(|it| &it.1);
-            let up = player.map(|player| player.up.as_ref());
-            let (ending, cost) = match (up, load) {
-                (Some(Err(reason)), _) => (Ending::Unavailable { reason: reason.clone() }, None),
-                (Some(Ok(up)), Some(Ok(load))) => {
-                    let cost = up.cost.since_mark(load.requests_total.max(load.requests));
-                    (Ending::Measured { load: Box::new(load.clone()) }, cost)
-                }
-                (_, Some(Err(reason))) => (Ending::Failed { reason: reason.clone() }, None),
-                (..) => (Ending::Failed { reason: "it took no turn".to_string() }, None),
-            };
-            Part { slot: (*slot).clone(), begun, ending, cost }
+            let player = players.iter_mut().find(|player| player.entrant == slot.entrant);
+            let played = played.iter().find(|it| it.0 == slot.entrant).map(|it| &it.1);
+            let (ending, seen) = ended(player.map(|player| player.up.as_mut()), played);
+            Part { slot: (*slot).clone(), begun, ending, seen }
         };
         Some(slots.iter().map(part).collect())
     }
@@ -188,7 +186,7 @@ impl Runner {
             let up = player.up.as_ref().ok()?;
             let pid = up.server.process.id();
             let mut held = IdleSockets::open(&up.server.address, pid, wanted);
-            if self.entrants[player.entrant].target.starts_with("stock://") {
+            if self.entrants[player.entrant].target.starts_with(MARKET) {
                 held.count_answers(GREETING, ANSWERED);
             }
             held.weigh(pid);
@@ -219,6 +217,56 @@ impl Runner {
             ends.push(End { entrant, boot_ms, exit: Some(exit), clean });
         }
         ends
+    }
+}
+
+/// The outcome of one server's turns.
+fn ended(
+    up: Option<Result<&mut Up, &mut String>>,
+    played: Option<&Result<Played, String>>,
+) -> (Ending, Observations) {
+    let failed = |reason: String| (Ending::Failed { reason }, Observations::default());
+    let (up, Played { load, p99_ns }) = match (up, played) {
+        (Some(Err(reason)), _) => {
+            return (Ending::Unavailable { reason: reason.clone() }, Observations::default());
+        }
+        (Some(Ok(up)), Some(Ok(played))) => (up, played),
+        (_, Some(Err(reason))) => return failed(reason.clone()),
+        (..) => return failed("it took no turn".to_string()),
+    };
+    let cost = up.cost.since_mark(load.requests_total.max(load.requests));
+    let idle = up.held.take().map(IdleSockets::close);
+    let lost = idle.as_ref().map_or(0, |idle| idle.opened - idle.kept);
+    if lost > 0 {
+        return failed(format!("the server closed {lost} silent connections"));
+    }
+    let seen = Observations { cost, idle, p99_ns: *p99_ns, ..Observations::default() };
+    (Ending::Measured { load: Box::new(load.clone()) }, seen)
+}
+
+impl Up {
+    /// Opens the arm's silent connections. Each is answered once where the server is a market, so
+    /// that its session holds the memory that it keeps after a request.
+    fn hush(&mut self, arm: &Arm) -> Result<(), String> {
+        self.held = None;
+        if arm.idle == 0 {
+            return Ok(());
+        }
+        let (pid, mut held) = (self.server.process.id(), IdleSockets::default());
+        for wanted in [FIRST.min(arm.idle / 2), arm.idle] {
+            held.grow(&self.server.address, pid, wanted);
+            let seen = held.seen();
+            if seen.opened < wanted {
+                let (opened, why) = (seen.opened, &seen.why);
+                return Err(format!("expected {wanted} silent connections, found {opened}: {why}"));
+            }
+            if arm.target.starts_with(MARKET) {
+                held.speak(GREETING)?;
+            }
+        }
+        held.weigh(pid);
+        self.held = Some(held);
+        Ok(())
     }
 }
 

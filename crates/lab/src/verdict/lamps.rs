@@ -61,7 +61,7 @@ pub(super) fn lamps(
 }
 
 /// The fault of a trial that is wrong, not merely slow.
-pub(super) fn broken(trial: &Trial) -> Option<String> {
+pub(crate) fn broken(trial: &Trial) -> Option<String> {
     let Ending::Measured { load } = &trial.ending else { return None };
     let place = format!("{}, {}, block {}", trial.arm, trial.point, trial.block + 1);
     match load.checked() {

@@ -29,7 +29,8 @@ pub struct Race {
 
 /// The approximate duration of a plan.
 pub fn duration(plan: &Plan) -> crate::Effort {
-    let load = Duration::from_millis(plan.warmup_ms + plan.window_ms);
+    let windows = plan.turns.map_or(1, |turns| turns.windows);
+    let load = Duration::from_millis(plan.warmup_ms + u64::from(windows) * plan.window_ms);
     crate::Effort::new(plan.trials(), load + OVERHEAD)
 }
 
@@ -63,8 +64,7 @@ impl Race {
         let mut found: Vec<String> = self.summary.broken.clone();
         if self.summary.objected > 0 {
             found.push(format!(
-                "{} of {} trials count although the machine was not quiet: the gates had refused \
-                 as many repetitions as the plan allows.",
+                "{} of {} trials count although the machine was not quiet.",
                 self.summary.objected,
                 self.run.trials.iter().filter(|trial| trial.counted).count()
             ));
