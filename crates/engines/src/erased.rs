@@ -8,7 +8,7 @@
 use core::any::Any;
 use core::time::Duration;
 
-use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, Service, Share, Step, Then, WorkerId};
+use seam::{Closed, Cx, Dead, Event, Instant, Limits, Out, Peer, Service, Share, Step, Then};
 
 use crate::server::StateStore;
 use crate::status::Gauge;
@@ -32,7 +32,7 @@ pub(crate) trait Object: Sync {
     fn close(&self, cx: &Cx<'_, ()>, session: Value, why: Closed);
     fn tick(&self, cx: &Cx<'_, ()>) -> Option<Instant>;
     /// As [`Share::heal`] of the state.
-    fn heal(&self, dead: WorkerId);
+    fn heal(&self, dead: Dead);
 }
 
 /// A service and its state.
@@ -95,7 +95,7 @@ impl<S: Service> Object for Bound<'_, S> {
         self.service.tick(&cx.on(self.state))
     }
 
-    fn heal(&self, dead: WorkerId) {
+    fn heal(&self, dead: Dead) {
         self.state.heal(dead);
     }
 }

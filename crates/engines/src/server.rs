@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use memory::Board;
-use seam::{Service, Share, WorkerId};
+use seam::{Dead, Service, WorkerId};
 use sys::eventfd::EventFd;
 
 use crate::accept::Listeners;
@@ -191,7 +191,7 @@ pub(crate) struct Common<'a, S: Service> {
     /// The function that each worker calls after a change of the settings.
     pub renew: Option<&'a Renew<'a>>,
     /// Frees the parts of the state that a dead worker held.
-    pub heal: &'a (dyn Fn(WorkerId) + Sync),
+    pub heal: &'a (dyn Fn(Dead) + Sync),
     /// The worker that serves no connections, where there is one.
     pub extra: Option<Extra<'a>>,
 }
@@ -242,11 +242,13 @@ impl<S: Service> Common<'_, S> {
         (id.slot() - self.epoch.slot()) / self.shape.stride()
     }
 
-    /// Frees what the worker `id`, and the others of its process, held.
+    /// Frees what the worker `id`, which has ended, and the others of its process held.
     pub fn heal(&self, id: WorkerId) {
         for offset in 0..self.shape.stride() {
             let dead = WorkerId::new(id.slot() + offset, id.generation());
-            (self.heal)(dead);
+            // SAFETY: the supervisor has seen the end of this worker's process or thread, and it
+            // starts a successor only after this.
+            (self.heal)(unsafe { Dead::sworn(dead) });
             self.listeners.heal(dead);
             self.board.heal(dead);
         }

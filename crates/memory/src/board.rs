@@ -109,9 +109,11 @@ struct Busy {
 }
 
 // SAFETY: atomics only, for all of which zero is a value; no pointer, no destructor.
-unsafe impl Share for Board {
+unsafe impl Share for Board {}
+
+impl Board {
     /// Empties the slot of `dead` and removes the connections that died with it.
-    fn heal(&self, dead: WorkerId) {
+    pub fn heal(&self, dead: WorkerId) {
         let slot = &self.slots[dead.slot()];
         if slot.worker() == Some(dead) {
             slot.open.set(0);
@@ -119,9 +121,7 @@ unsafe impl Share for Board {
             slot.set_state(SlotState::Gone);
         }
     }
-}
 
-impl Board {
     /// Seats `worker` of process `pid` as [`SlotState::Starting`]. The slot must be free.
     pub fn sit(&self, worker: WorkerId, pid: Pid) -> &Slot {
         let slot = &self.slots[worker.slot()];

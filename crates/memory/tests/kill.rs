@@ -19,7 +19,7 @@ mod real {
     use std::time::Duration;
 
     use memory::{Board, Gate, Lock, Placement, Region, SlotState};
-    use seam::{BadSeed, Share, WorkerId};
+    use seam::{Share, WorkerId};
     use sys::clock::now_ns;
     use sys::poll::{PollFd, poll};
     use sys::process::{self, Exit, Fork, Pid};
@@ -43,11 +43,9 @@ mod real {
     }
 
     // SAFETY: atomics, a gate and a lock, for all of which zero is a value.
-    unsafe impl Share for World {
-        fn init(&mut self, _seed: &[u8]) -> Result<(), BadSeed> {
-            Ok(())
-        }
+    unsafe impl Share for World {}
 
+    impl World {
         fn heal(&self, dead: WorkerId) {
             self.gate.heal(dead);
             self.lock.force_release(dead);

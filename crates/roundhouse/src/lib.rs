@@ -49,7 +49,7 @@ pub use serve::{Server, ServerHandle, main};
 /// [`share!`](crate::share) makes a state of several of them.
 pub mod shared {
     pub use memory::shared::{Bytes, Counter, Fixed, Map, NoRoom};
-    pub use seam::{BadSeed, Share};
+    pub use seam::{BadSeed, Dead, Share};
 }
 
 /// Everything that a service needs.

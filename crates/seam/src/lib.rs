@@ -34,5 +34,5 @@ pub use paced::{
     StreamPolicy,
 };
 pub use service::{Closed, Cx, Event, Limits, Peer, Service, Step, Then};
-pub use share::{BadSeed, Share};
+pub use share::{BadSeed, Dead, Share};
 pub use time::Instant;

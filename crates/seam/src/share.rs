@@ -35,11 +35,39 @@ pub unsafe trait Share: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// Releases everything that the worker `dead` held when it ended; the supervisor alone calls
-    /// it, before a successor starts. Locks would guard nothing if it were called for a worker that
-    /// lives.
-    fn heal(&self, dead: WorkerId) {
+    /// Releases everything that a worker held when it ended. The supervisor alone can call it:
+    /// locks would guard nothing if the worker lived.
+    fn heal(&self, dead: Dead) {
         let _ = dead;
+    }
+}
+
+/// The proof that a worker has ended, for [`Share::heal`].
+///
+/// Nobody makes one without `unsafe`:
+///
+/// ```compile_fail,E0133
+/// let dead = seam::Dead::sworn(seam::WorkerId::new(0, 1));
+/// ```
+/// ```compile_fail,E0423
+/// let dead = seam::Dead(seam::WorkerId::new(0, 1));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Dead(WorkerId);
+
+impl Dead {
+    /// Takes the caller's word for it.
+    ///
+    /// # Safety
+    /// The worker has ended, as its thread or process has, and no successor has started in its
+    /// slot. Until the proof is gone, none does.
+    pub const unsafe fn sworn(worker: WorkerId) -> Dead {
+        Dead(worker)
+    }
+
+    /// The worker.
+    pub const fn worker(self) -> WorkerId {
+        self.0
     }
 }
 
@@ -63,7 +91,7 @@ unsafe impl<T: Share, const N: usize> Share for [T; N] {
         self.iter_mut().try_for_each(|each| each.init(seed))
     }
 
-    fn heal(&self, dead: WorkerId) {
+    fn heal(&self, dead: Dead) {
         self.iter().for_each(|each| each.heal(dead));
     }
 }
@@ -126,7 +154,7 @@ macro_rules! share {
                 Ok(())
             }
 
-            fn heal(&self, dead: $crate::WorkerId) {
+            fn heal(&self, dead: $crate::Dead) {
                 let _ = dead;
                 $(<$type as $crate::Share>::heal(&self.$field, dead);)*
             }

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use seam::{Service, Share, WorkerId};
+use seam::{Service, WorkerId};
 use sys::process::{self, Pid};
 use sys::thread::{self, Scope};
 

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use memory::{Phase, SlotState};
-use seam::{Instant, Service, Share, WorkerId};
+use seam::{Instant, Service, WorkerId};
 use sys::signal::Signal;
 
 use super::event_log::{Birth, Death};

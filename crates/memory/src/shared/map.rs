@@ -8,7 +8,7 @@ use std::cell::UnsafeCell;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use seam::{BadSeed, Share, WorkerId};
+use seam::{BadSeed, Dead, Share, WorkerId};
 
 use super::{Fixed, NoRoom};
 use crate::{Lock, Locked, Padded, Stack};
@@ -64,9 +64,9 @@ unsafe impl<K: Fixed, V: Fixed, const N: usize> Share for Map<K, V, N> {
         Ok(())
     }
 
-    fn heal(&self, dead: WorkerId) {
+    fn heal(&self, dead: Dead) {
         for lock in &self.locks {
-            lock.force_release(dead);
+            lock.force_release(dead.worker());
         }
     }
 }
@@ -348,7 +348,8 @@ mod tests {
         std::mem::forget(map.lock(dead, map.chain_of(&key(1))));
         // It had taken a node and not linked it.
         let _lost = map.take();
-        world.heal(dead);
+        // SAFETY: nobody acts as this worker any more.
+        world.heal(unsafe { Dead::sworn(dead) });
         assert_eq!(map.with(ME, &key(1), |value| value.copied()), Some(10));
         (2..33).for_each(|number| map.insert(ME, key(number), number).expect("room"));
         assert_eq!(map.insert(ME, key(33), 0), Err(NoRoom(32)));

@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use seam::{SessionId, Share, WorkerId};
+use seam::{Dead, SessionId, Share};
 
 use crate::roster::Roster;
 
@@ -31,8 +31,8 @@ pub struct Register {
 
 // SAFETY: atomics only, of which zero is a valid value.
 unsafe impl Share for Register {
-    fn heal(&self, dead: WorkerId) {
-        self.roster.heal(dead);
+    fn heal(&self, dead: Dead) {
+        self.roster.heal(dead.worker());
     }
 }
 

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-use seam::{SessionId, Share, WorkerId};
+use seam::{Dead, SessionId, Share};
 
 use super::SEATS;
 use super::packet::{Bye, Moved, NAME_MAX, Place, Role, clipped};
@@ -44,11 +44,11 @@ struct Seat {
 
 // SAFETY: atomics only, of which zero is a valid value.
 unsafe impl Share for World {
-    fn heal(&self, dead: WorkerId) {
-        self.roster.heal(dead);
+    fn heal(&self, dead: Dead) {
+        self.roster.heal(dead.worker());
         for seat in &self.seats {
             let bits = seat.id.load(Ordering::Acquire);
-            if bits != 0 && SessionId::from_bits(bits).shard() == dead.slot() {
+            if bits != 0 && SessionId::from_bits(bits).shard() == dead.worker().slot() {
                 seat.id.store(0, Ordering::Release);
             }
         }

@@ -251,7 +251,6 @@ mod tests {
     use super::*;
     use crate::media::orders::Destination;
     use crate::media::test_server::orders;
-    use seam::Share;
 
     const ME: WorkerId = WorkerId::new(1, 1);
     const OTHER: WorkerId = WorkerId::new(2, 1);

@@ -14,7 +14,7 @@
 //! Its upper bits are random, as RFC 3550 requires of all bits.
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
-use seam::{BadSeed, Instant, Share, WorkerId};
+use seam::{BadSeed, Dead, Instant, Share, WorkerId};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use std::time::Duration;
@@ -182,7 +182,14 @@ unsafe impl Share for Orders {
         Ok(())
     }
 
-    fn heal(&self, dead: WorkerId) {
+    fn heal(&self, dead: Dead) {
+        self.heal(dead.worker());
+    }
+}
+
+impl Orders {
+    /// Releases what the worker `dead` held; the worker that replaces it continues its streams.
+    pub fn heal(&self, dead: WorkerId) {
         self.heal_groups(dead);
         for slot in 0..SLOTS {
             let it = &self.slots[slot];
@@ -203,9 +210,7 @@ unsafe impl Share for Orders {
             }
         }
     }
-}
 
-impl Orders {
     /// The secret from which names and numbers are derived.
     pub fn secret(&self) -> [u8; 16] {
         self.secret

@@ -16,7 +16,7 @@ use index::by_id::{ById, Slot};
 use index::level_order::LevelOrder;
 use index::{Bst, Node, RedBlack, SearchTree, Shape, Tree, sorted};
 use memory::{Gate, RwLock, Writing};
-use seam::{BadSeed, Share, WorkerId};
+use seam::{BadSeed, Dead, Share, WorkerId};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use wire::decimal;
@@ -90,14 +90,19 @@ unsafe impl Share for Market {
         Ok(())
     }
 
-    fn heal(&self, dead: WorkerId) {
-        // The per-stock locks are not healed: they are refused if workers are processes.
-        self.gate.heal(dead);
-        self.global.force_release(dead);
+    fn heal(&self, dead: Dead) {
+        self.heal(dead.worker());
     }
 }
 
 impl Market {
+    /// Releases what the worker `dead` held.
+    pub fn heal(&self, dead: WorkerId) {
+        // The per-stock locks are not healed: they are refused if workers are processes.
+        self.gate.heal(dead);
+        self.global.force_release(dead);
+    }
+
     /// The seed of a market with this index; `text` is a `stock.txt`.
     pub fn seed(index: Index, text: &[u8]) -> Vec<u8> {
         [SEED_MARK, index.name().as_bytes(), b"\n", text].concat()

@@ -8,7 +8,7 @@
 //! Workers are spread over a few rings by slot, so few of them contend for one lock.
 
 use memory::Lock;
-use seam::{Share, WorkerId};
+use seam::{Dead, Share, WorkerId};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -41,15 +41,20 @@ struct Ring {
 // SAFETY: all-zero bytes are empty rings and free locks; there is no pointer and no destructor;
 // what changes through `&self` is atomic.
 unsafe impl Share for Journal {
+    fn heal(&self, dead: Dead) {
+        self.heal(dead.worker());
+    }
+}
+
+impl Journal {
+    /// Opens the rings that the worker `dead` held.
     fn heal(&self, dead: WorkerId) {
         for ring in &self.rings {
             // A line that was not yet published through `put` is lost.
             ring.lock.force_release(dead);
         }
     }
-}
 
-impl Journal {
     /// Appends `lines`, which are whole lines, to the ring of worker `me`.
     pub fn put(&self, me: WorkerId, lines: &[u8]) {
         if lines.is_empty() {

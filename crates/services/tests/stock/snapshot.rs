@@ -1,7 +1,7 @@
 //! `show` and the saver see one instant, regardless of concurrent workers.
 
 use crate::client::Client;
-use seam::{Share, WorkerId};
+use seam::WorkerId;
 use services::stock::{Lock, Market, Options, Order};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
