@@ -73,7 +73,9 @@ fn every_plan_of_duets_plays() {
         let is_measured = found.figures.iter().any(|figure| !figure.skipped);
         assert_eq!(output.code, Some(i32::from(!is_measured)), "{plan}: {}", output.err);
         for figure in &found.figures {
-            let fits = figure.value.is_some_and(|value| value > 0.0) || figure.skipped;
+            // A server's part of the program's pages shrinks when other tests start the program.
+            let least = if figure.is_ratio() { f64::MIN_POSITIVE } else { 0.0 };
+            let fits = figure.value.is_some_and(|value| value >= least) || figure.skipped;
             assert!(fits, "{plan}: {figure:?}\n{}", output.err);
         }
     }
