@@ -21,6 +21,8 @@ pub struct Document {
     pub exhibit: String,
     /// Its heading.
     pub title: String,
+    /// The flaw and its effect, in half a sentence.
+    pub about: String,
     /// The factor by which waits were shortened.
     pub scale: f64,
     /// The same in words, shown beside every figure; empty if nothing was shortened.

@@ -162,7 +162,11 @@ impl Draft {
     /// # Errors
     /// [`Fault::Text`] if they do not match.
     pub fn document(&self, text: &Text) -> Result<Document, Fault> {
-        let filler = Filler::new(&self.values);
+        let findings = self.findings(&Filler::new(&self.values), text)?;
+        let met = findings.iter().filter(|it| it.holds).map(|it| it.name.as_str());
+        let mut values = self.values.clone();
+        values.insert("met", met.collect());
+        let filler = Filler::new(&values);
         let mut facts = Vec::new();
         for [name, value] in &text.facts {
             facts.push((filler.fill(name)?, filler.fill(value)?));
@@ -182,9 +186,10 @@ impl Draft {
             corrected: self.corrected.section(&filler, &text.corrected)?,
             rooms: self.rooms.iter().map(room).collect::<Result<_, _>>()?,
             why: filler.fill_all(&text.why)?,
+            about: text.about.clone(),
             lesson: filler.fill(&text.lesson)?,
             together: self.together.plot(&filler, text.together.as_ref())?,
-            findings: self.findings(&filler, text)?,
+            findings,
             facts,
             doubts: filler.fill_all(&text.doubts)?,
             ..Document::default()

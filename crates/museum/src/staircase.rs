@@ -154,6 +154,8 @@ mod tests {
                 [10, 11, 40].into_iter().zip(times).map(|(n, s)| stair(n, s)).collect();
             let document = draft(PAUSE, &found).document(&Staircase.text()).expect("it fits");
             assert_eq!(document.findings[0].holds, want, "{times:?}: {:?}", document.findings);
+            let prose = document.flawed.finding.contains("time rises by whole sessions");
+            assert_eq!(prose, want, "the words agree with the numbers");
         };
         check([10.1, 20.2, 40.4], true);
         // floor(11 / 10) is one session.

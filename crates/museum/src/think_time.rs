@@ -28,6 +28,9 @@ const FRAMING: &str = "--framing fixed:8192";
 /// Start, forks and end of a crowd, beside its sleep.
 const CROWD_OVERHEAD: Duration = Duration::from_millis(1_500);
 
+/// From this share of the ceiling on, the sleep alone explains the requests.
+const NEAR: f64 = 0.9;
+
 /// The exhibit.
 pub struct ThinkTime;
 
@@ -142,6 +145,9 @@ fn draft(pause: Duration, asleep: &[Sleepers], awake: Option<&Race>, plan: &Plan
         format!("{share} at {}", words::count(clients))
     });
     it.set("reached", reached.collect::<Vec<_>>());
+    let near =
+        |(clients, [select, _]): (u32, [f64; 2])| select > NEAR * ceiling_rps(clients, pause);
+    it.set("is_near", pairs(asleep).all(near));
     it.set("largest", largest.as_ref());
     it.published.rows = course::throughputs(&[Mix::Mixed]);
     rows_asleep(&mut it, asleep, pause);
@@ -265,5 +271,24 @@ fn together(
             Some((f64::from(point.connections), speed))
         });
         it.together.series(Series::measured(format!("{name}, no sleep"), points));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sleep_is_blamed_only_where_it_explains_the_requests() {
+        let check = |orders_per_s: f64, want: &str| {
+            let run = CrowdRun { orders_per_s, ..CrowdRun::default() };
+            let pair = [0, 1].map(|side| Sleepers { clients: 100, side, run: run.clone() });
+            let plan = awake_plan(&Settings::default());
+            let document = draft(PAUSE, &pair, None, &plan).document(&ThinkTime.text());
+            let finding = document.expect("it fits").flawed.finding;
+            assert!(finding.starts_with(want), "{finding}");
+        };
+        check(98.0, "The sleep, not a server, limits the requests");
+        check(41.7, "Not only the sleep limits the requests here");
     }
 }

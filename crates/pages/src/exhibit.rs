@@ -1,12 +1,12 @@
 //! A page of the museum: a published figure, the run that repeats its flaw, the run without it.
 //!
-//! The order of the page is fixed: the published result, its repetition with the flaw, the run
-//! without the flaw, and the explanation. The scale stands beside every figure, so that a figure
+//! The order of the page is fixed: the lesson, the result in numbers, the expectations, the published
+//! result, its repetition with the flaw, the run without the flaw, and the explanation. The scale stands beside every figure, so that a figure
 //! cut out of its page keeps it.
 
 use crate::charts::{Chart, plot};
 use crate::shell::{Charts, PageError, render};
-use document::{Document, Plot, Section, Table};
+use document::{Document, Finding, Plot, Section, Table};
 use serde::Serialize;
 use stats::words;
 
@@ -20,6 +20,8 @@ struct View<'a> {
     /// A table needs the whole width, so the two sides are stacked.
     wide: bool,
     together: Option<Chart>,
+    /// Class, expectation, and the number that decides.
+    findings: Vec<(&'static str, String, String)>,
     facts: Vec<(String, String)>,
     doubts: Vec<&'a str>,
 }
@@ -47,29 +49,49 @@ fn is_wide(table: &Table) -> bool {
     (0..table.head.len()).map(widest).sum::<usize>() > ROW_MAX
 }
 
-fn scaled_plot(id: &str, it: &Plot, scale: &str) -> Chart {
-    let mut chart = plot(id, it);
+/// The names of all measured series, so that each keeps its colour from chart to chart.
+fn names(it: &Document) -> Vec<&str> {
+    let sections = [&it.flawed, &it.corrected].into_iter().chain(&it.rooms);
+    let plots = sections.filter_map(|it| it.plot.as_ref()).chain(&it.together);
+    let measured = plots.flat_map(|plot| &plot.series).filter(|it| !it.published);
+    let mut names = Vec::new();
+    for name in measured.map(|it| it.name.as_str()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn scaled_plot(id: &str, it: &Plot, (scale, names): (&str, &[&str])) -> Chart {
+    let mut chart = plot(id, it, names);
     if !scale.is_empty() {
         chart.caption.push_str(&format!(" Here: {scale}."));
     }
     chart
 }
 
-fn view<'a>(it: &'a Section, id: &str, name: &'a str, scale: &str) -> SectionView<'a> {
-    let chart = it.plot.as_ref().map(|it| scaled_plot(&format!("plot-{id}"), it, scale));
+fn view<'a>(
+    it: &'a Section,
+    id: &str,
+    name: &'a str,
+    (scale, names): (&str, &[&str]),
+) -> SectionView<'a> {
+    let chart = it.plot.as_ref().map(|it| scaled_plot(&format!("plot-{id}"), it, (scale, names)));
     let scaled = if scale.is_empty() { String::new() } else { format!(" ({scale})") };
     let (setup, finding) = (format!("{}{scaled}", it.setup), it.finding.as_str());
     SectionView { id: id.to_string(), name, setup, finding, chart, numbers: &it.numbers }
 }
 
-/// Findings and facts as rows, and how long the run took.
-fn facts(it: &Document) -> Vec<(String, String)> {
-    let findings = it.findings.iter().map(|it| {
-        let came = if it.holds { "came out" } else { "did not come out" };
-        (format!("Expected: {}", it.expected), format!("{came}: {}", words::number(it.value)))
-    });
-    let took = ("Took".to_string(), format!("{:.0} s", it.took_s));
-    findings.chain(it.facts.iter().cloned()).chain([took]).collect()
+/// The expectations, the failed ones first.
+fn findings(it: &Document) -> Vec<(&'static str, String, String)> {
+    let mut all: Vec<_> = it.findings.iter().collect();
+    all.sort_by_key(|it| it.holds);
+    let row = |it: &Finding| {
+        let (light, came) = if it.holds { ("green", "") } else { ("red", "did not come out: ") };
+        (light, format!("Expected: {}:", it.expected), format!("{came}{}", words::number(it.value)))
+    };
+    all.into_iter().map(row).collect()
 }
 
 /// Makes the page of an exhibit: one HTML file, offline; `command` repeats the run.
@@ -77,9 +99,10 @@ fn facts(it: &Document) -> Vec<(String, String)> {
 /// # Errors
 /// Only for a fault of this crate; see [`PageError`].
 pub fn exhibit(it: &Document, command: &str) -> Result<String, PageError> {
-    let scale = it.scale_words.as_str();
+    let scale = (it.scale_words.as_str(), &names(it)[..]);
     let rooms = it.rooms.iter().zip(1..);
     let rooms = rooms.map(|(room, at)| view(room, &format!("room-{at}"), &room.title, scale));
+    let took = ("Took".to_string(), format!("{:.0} s", it.took_s));
     let stopped = it.interrupted.then_some("It was stopped before its end; this is a part of it.");
     let shown = View {
         it,
@@ -91,7 +114,8 @@ pub fn exhibit(it: &Document, command: &str) -> Result<String, PageError> {
         rooms: rooms.collect(),
         wide: [&it.flawed, &it.corrected].iter().any(|it| is_wide(&it.numbers)),
         together: it.together.as_ref().map(|it| scaled_plot("plot-together", it, scale)),
-        facts: facts(it),
+        findings: findings(it),
+        facts: it.facts.iter().cloned().chain([took]).collect(),
         doubts: stopped.into_iter().chain(it.doubts.iter().map(String::as_str)).collect(),
     };
     let drawn = shown.sides.iter().chain(&shown.rooms).any(|it| it.chart.is_some());
@@ -102,7 +126,7 @@ pub fn exhibit(it: &Document, command: &str) -> Result<String, PageError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use document::{Axis, Figure, Finding, Series};
+    use document::{Axis, Figure, Series};
 
     fn table(rows: &[[&str; 3]]) -> Table {
         let mut table = Table::new(&["clients", "requests/s, event loop", "requests/s, threads"]);
@@ -168,13 +192,20 @@ mod tests {
             "Without the flaw",
             "data-for=\"plot-flawed\"",
             "data-for=\"plot-corrected\"",
-            "Expected: more than one",
+            "<p class=\"headline\">Ask what the client waits for before asking what the server does.",
+            "<li class=\"green\">Expected: more than one: <b>2</b>",
             "roundhouse museum think-time",
             "stopped before its end",
         ] {
             assert!(html.contains(want), "expected `{want}` in the page");
         }
         let times = html.matches("scale 0.1: short").count();
+        let failed = Document {
+            findings: vec![Finding { holds: false, ..sample().findings[0].clone() }],
+            ..sample()
+        };
+        let html = exhibit(&failed, "").expect("the template fits");
+        assert!(html.contains("<li class=\"red\">Expected: more than one: <b>did not come out: 2"));
         assert!(times >= 9, "four charts, three set-ups, head and foot: {times}");
         assert!(html.len() < 4_000_000 && !html.contains("src=\"http"));
         if let Ok(path) = std::env::var("ROUNDHOUSE_EXHIBIT") {

@@ -62,6 +62,16 @@ pub(crate) enum Charts {
     None,
 }
 
+/// Whether each column holds words: they stand at the left, numbers at the right.
+fn text_columns(rows: Vec<Vec<String>>) -> Vec<bool> {
+    let is_text = |cell: &String| {
+        let first = cell.chars().next().unwrap_or('0');
+        !first.is_ascii_digit() && !"+-−–[<>≤≥~±".contains(first)
+    };
+    let texts = |at: usize| rows.iter().filter(|row| is_text(&row[at])).count();
+    (0..rows.first().map_or(0, Vec::len)).map(|at| texts(at) * 2 > rows.len()).collect()
+}
+
 /// Fills the template `name` with `view`.
 pub(crate) fn render(
     name: &str,
@@ -74,6 +84,7 @@ pub(crate) fn render(
     for (name, text) in TEMPLATES {
         environment.add_template(name, text)?;
     }
+    environment.add_filter("text_columns", text_columns);
     let plotly = match charts {
         Charts::Packed => Some(script::packed()),
         Charts::None => None,

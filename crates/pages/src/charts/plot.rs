@@ -11,16 +11,21 @@ fn label(axis: &Axis, at: f64) -> String {
     name.cloned().unwrap_or_else(|| number(at))
 }
 
-/// Draws a plot; `id` is unique in its page.
-pub fn plot(id: &str, plot: &Plot) -> Chart {
+/// Draws a plot; `id` is unique in its page. A series has the colour of its place in `names`, unless
+/// another series of the plot has that one.
+pub fn plot(id: &str, plot: &Plot, names: &[&str]) -> Chart {
     let mut table = Table::new(&["Series", &plot.x.title, &plot.y.title, "Interval"]);
-    let mut colours = 0..;
+    let mut used = Vec::new();
     let mut data = Vec::new();
     for line in &plot.series {
         let (colour, symbol) = match line.published {
             true => ("$muted".to_string(), "circle-open"),
             false => {
-                let index = colours.next().unwrap_or(0);
+                let mut index = names.iter().position(|name| *name == line.name).unwrap_or(0);
+                while used.len() < COLOURS && used.contains(&(index % COLOURS)) {
+                    index += 1;
+                }
+                used.push(index % COLOURS);
                 (format!("$arm{}", index % COLOURS), SYMBOLS[index % SYMBOLS.len()])
             }
         };
@@ -258,7 +263,7 @@ mod tests {
             ],
             ..Series::default()
         };
-        let drawn = plot("p", &Plot { series: vec![line], ..Plot::default() });
+        let drawn = plot("p", &Plot { series: vec![line], ..Plot::default() }, &[]);
         assert_eq!(drawn.table.rows[1], ["honest <run>", "1,000", "761", "[7.5, 8,000]"]);
         assert!(drawn.figure.contains("\"error_y\"") && !drawn.figure.contains('<'));
     }
