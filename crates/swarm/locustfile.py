@@ -149,7 +149,9 @@ class Health:
                 verdict=pulse["verdict"],
                 users=pulse["users"],
                 outstanding=pulse["outstanding"],
-                offered_per_s=round(pulse["offered"] / pulse["span_s"], 1),
+                offered_per_s=NONE
+                if pulse["model"] == "closed"
+                else round(pulse["offered"] / pulse["span_s"], 1),
                 done_per_s=round(pulse["done"] / pulse["span_s"], 1),
                 busy_percent=round(100 * pulse["busy_s"] / pulse["span_s"], 1),
             )
@@ -160,7 +162,9 @@ class Health:
             {
                 "name": f"{worker} / {user_class}",
                 **{key: value for key, value in row.items() if key not in self.TIMES},
-                "tardiness_p99_ms": percentile(row["tardiness"], 0.99),
+                "tardiness_p99_ms": NONE
+                if row["model"] == "closed"
+                else percentile(row["tardiness"], 0.99),
             }
             for (worker, user_class), row in sorted(self.rows.items())
             if "verdict" in row
@@ -174,16 +178,24 @@ class Health:
             for name in self.TIMES:
                 for ms, count in row.get(name, {}).items():
                     sums[user_class, name][ms] += count
+        closed = {name for (_, name), row in self.rows.items() if row.get("model") == "closed"}
+
+        def shown(user_class, name, counts, q):
+            due = name in ("lateness", "tardiness")
+            return NONE if due and user_class in closed else percentile(counts, q)
+
         return [
             {
                 "name": f"{user_class} {name}",
                 "count": sum(counts.values()),
-                **{title: percentile(counts, q) for title, q in QUANTILES},
+                **{title: shown(user_class, name, counts, q) for title, q in QUANTILES},
             }
             for (user_class, name), counts in sorted(sums.items())
         ]
 
 
+# In place of a number that a closed loop does not have: nothing in it is due at a time.
+NONE = "\u2013"
 QUANTILES = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)]
 
 

@@ -68,6 +68,9 @@ fn two_workers_are_one_swarm_under_every_master() {
         master.stop();
         assert!(check_sums(&master, &both(), 1) > 400);
         check_times(&master);
+        for row in master.csv("/roundhouse/generator.csv") {
+            assert_eq!(field(&row, "offered_per_s"), "–", "a closed loop offers no rate: {row:?}");
+        }
 
         master.wait_for_workers(2);
         master.swarm(10, &scene.market, "model=open&rate_per_user=20&depth=1&connections=4");
