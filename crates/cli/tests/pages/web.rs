@@ -107,3 +107,19 @@ fn a_site_on_every_engine() {
         servers.push(server);
     }
 }
+
+#[test]
+fn the_status_page_shows_what_the_server_costs() {
+    let Some(mut browser) = Browser::open() else { return };
+    let mut command = Command::new(EXE);
+    command.args(["serve", "echo", "--port", "0", "--admin", "127.0.0.1:0"]);
+    let server = Server::start(&mut command);
+    let admin = server.ready["admin"].as_str().expect("an address").trim_start_matches("http://");
+    browser.go(&format!("http://{admin}/status"));
+    browser.wait("document.getElementById('cards').innerText.includes('Processors busy')");
+    let cards = browser.eval("document.getElementById('cards').innerText");
+    let cards = cards.as_str().unwrap_or_default();
+    assert!(cards.contains(" resident") && cards.contains("Refused"), "{cards}");
+    assert_ne!(browser.eval("document.getElementById('top').textContent"), json!("0"));
+    assert!(browser.complaints().is_empty(), "{:#?}", browser.complaints());
+}
