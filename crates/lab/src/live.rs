@@ -77,6 +77,8 @@ pub struct Estimate {
     pub metric: Metric,
     /// Median ratio arm / baseline.
     pub ratio: f64,
+    /// The arm's median, and the baseline's.
+    pub medians: Option<(f64, f64)>,
     /// Its interval; absent below six blocks.
     pub interval: Option<Interval>,
     /// The number of blocks behind it.
@@ -226,14 +228,20 @@ impl Inner {
         self.shot.estimates.clear();
         for point in &summary.points {
             let leads = |it: &&ArmVerdict| it.metric == point.lead;
+            let base = point.arms.iter().find(|arm| arm.baseline);
             let beside = |it: &&ArmVerdict| it.registered || it.metric == Metric::Cpu;
             for arm in &point.arms {
                 let first = arm.judged.iter().filter(leads);
                 let rest = arm.judged.iter().filter(|it| !leads(it) && beside(it));
                 let shown = first.chain(rest);
-                self.shot.estimates.extend(
-                    shown.map(|judged| estimate_of(&point.point, &arm.arm, arm.twin, judged)),
-                );
+                self.shot.estimates.extend(shown.map(|judged| {
+                    Estimate {
+                        medians: arm
+                            .median(judged.metric)
+                            .zip(base.and_then(|base| base.median(judged.metric))),
+                        ..estimate_of(&point.point, &arm.arm, arm.twin, judged)
+                    }
+                }));
             }
         }
     }
@@ -246,6 +254,7 @@ fn estimate_of(point: &str, arm: &str, twin: bool, judged: &ArmVerdict) -> Estim
         twin,
         metric: judged.metric,
         ratio: judged.comparison.ratio,
+        medians: None,
         interval: judged.comparison.interval,
         blocks: judged.comparison.log_ratios.len() as u32,
         verdict: judged.verdict,
@@ -273,6 +282,8 @@ mod tests {
                 .find(|it| it.arm == "uring" && it.metric == Metric::Throughput)
                 .expect("both were measured");
             assert_eq!((speed.blocks, speed.interval.is_some()), (block + 1, block == 5));
+            let half = f64::from(block) / 2.0;
+            assert_eq!(speed.medians, Some((150.0 + half, 100.0 + half)));
         }
         let shot = live.snapshot();
         assert_eq!((shot.done, shot.total, shot.noise.len()), (18, 48, 18));

@@ -193,6 +193,22 @@ impl ArmSummary {
         self.judged.iter().find(|it| it.metric == metric)
     }
 
+    /// Its median in one metric.
+    pub fn median(&self, metric: Metric) -> Option<f64> {
+        match metric {
+            Metric::Throughput => self.throughput_rps,
+            Metric::Cpu => self.cpu_ns,
+            Metric::P50 => self.p50_ns,
+            Metric::P99 => self.p99_ns,
+            Metric::P999 => self.p999_ns,
+            Metric::Switches => self.switches,
+            Metric::Memory => self.memory_kb,
+            Metric::ConnectionMemory => self.connection_bytes,
+            Metric::Capacity => self.capacity_rps,
+            Metric::Recovery => self.recovered_ms,
+        }
+    }
+
     /// Whether the generator was the bottleneck here.
     pub fn generator_limited(&self) -> bool {
         self.late || self.busy.is_some_and(|busy| busy > BUSY_MAX)

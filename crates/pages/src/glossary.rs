@@ -21,7 +21,7 @@ const fn term(id: &'static str, name: &'static str, text: &'static str) -> Term 
 pub const TERMS: &[Term] = &[
     term(
         "arm",
-        "Arm",
+        "Server, arm",
         "A server with its parameters: one of the things that are compared. The baseline is the \
          arm that all others are divided by.",
     ),
@@ -54,7 +54,7 @@ pub const TERMS: &[Term] = &[
     ),
     term(
         "floor",
-        "A/A band, twin, noise floor",
+        "Noise band, twin",
         "The baseline runs a second time under another name, its twin. Both are the same program, \
          so every difference between them is noise. The grey band reaches as far as the twin's \
          interval strayed from 1: what this machine invents out of nothing, here and today.",
@@ -200,14 +200,6 @@ pub const TERMS: &[Term] = &[
          loop that number is known beforehand (connections times depth), so this column should be \
          close to it: a little less where clients reconnect or wait for their own processor. A \
          trial whose sums contradict each other is repeated.",
-    ),
-    term(
-        "heat",
-        "Heat map",
-        "Time from left to right. In the map of all latencies upwards is slower and the colour is \
-         how many requests took so long then; in the map of trials each row is a trial and the \
-         colour its 99th percentile in that slice of time. A vertical stripe is something that \
-         always happens then, a horizontal one a bad trial, a speck a passing disturbance.",
     ),
     term(
         "smoke",

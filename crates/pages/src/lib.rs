@@ -31,5 +31,5 @@ pub mod terminal;
 pub mod words;
 
 pub use exhibit::exhibit;
-pub use report::{headline, report};
+pub use report::report;
 pub use shell::PageError;

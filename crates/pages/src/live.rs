@@ -38,6 +38,8 @@ pub struct Row {
     word: String,
     ratio: String,
     interval: String,
+    /// The arm's median against the baseline's, with units.
+    medians: String,
     steps: Vec<Step>,
 }
 
@@ -138,6 +140,7 @@ impl Watch {
             .interval
             .map_or((None, None), |range| (Some(round(range.low)), Some(round(range.high))));
         let step = Step { blocks: it.blocks, ratio: round(it.ratio), low, high };
+        let metric = it.metric;
         // A repeated block changes the last step, a new one appends to them.
         steps.retain(|known| known.blocks < it.blocks);
         steps.push(step);
@@ -150,9 +153,14 @@ impl Watch {
             word: if it.twin { "noise".to_string() } else { it.word.clone() },
             ratio: words::ratio(it.ratio),
             interval: it.interval.as_ref().map(words::interval).unwrap_or_default(),
+            medians: it.medians.map(|it| medians(metric, it)).unwrap_or_default(),
             steps: steps.clone(),
         }
     }
+}
+
+fn medians(metric: Metric, (own, base): (f64, f64)) -> String {
+    format!("{} against {}", words::value(metric, own), words::value(metric, base))
 }
 
 fn round(value: f64) -> f64 {
@@ -203,6 +211,7 @@ mod tests {
             twin: false,
             metric,
             ratio,
+            medians: Some((1_200.0, 1_000.0)),
             interval,
             blocks,
             verdict: Verdict::Unresolved,
@@ -225,6 +234,8 @@ mod tests {
         let document = watch.document(&shot(7, 1.12), Some("out/report.html"));
         let names: Vec<&str> = document.rows.iter().map(|row| row.metric).collect();
         assert_eq!(names, ["requests/s", "CPU per request"]);
+        assert_eq!(document.rows[0].medians, "1,200 requests/s against 1,000 requests/s");
+        assert_eq!(document.rows[1].medians, "1.20 µs against 1.00 µs");
         let steps: Vec<(u32, f64, bool)> = document.rows[0]
             .steps
             .iter()

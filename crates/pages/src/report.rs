@@ -18,8 +18,6 @@ use lab::record::Run;
 use lab::verdict::Summary;
 use serde::Serialize;
 
-pub use headline::headline;
-
 /// A longer summary in words is harder to read than the table above it, in bytes.
 const SENTENCE_MAX: usize = 360;
 
@@ -50,7 +48,6 @@ struct View<'a> {
     capacities: Vec<Chart>,
     overloads: Vec<Chart>,
     densities: Vec<Chart>,
-    heats: Vec<Chart>,
     costs: Vec<Chart>,
     census: Vec<Chart>,
     uncounted: Vec<String>,
@@ -76,7 +73,7 @@ pub fn report(run: &Run, summary: &Summary, doubts: &[Doubt]) -> Result<String, 
 
 fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a> {
     let plan = &run.manifest.plan;
-    let axis = verdicts::axis(plan, summary);
+    let axis = verdicts::axis(summary);
     let (groups, curves) = verdicts::groups(run, summary, axis);
     let (numbers, more_numbers) = facts::all_numbers(run, summary);
     let counted = run.trials.iter().filter(|trial| trial.counted).count();
@@ -84,7 +81,7 @@ fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a>
         title: &plan.question,
         label: &plan.label,
         date: run.manifest.date.get(..10).unwrap_or(&run.manifest.date),
-        headline: headline(plan, summary),
+        headline: headline::headline(run, summary),
         answer: summary.answer.as_ref().map(|it| answer::table(plan, summary, it)),
         sentence: match summary.sentence.len() < SENTENCE_MAX && summary.answer.is_none() {
             true => &summary.sentence,
@@ -112,7 +109,6 @@ fn view<'a>(run: &'a Run, summary: &'a Summary, doubts: &'a [Doubt]) -> View<'a>
         capacities: charts::capacities(run),
         overloads: charts::overloads(run, summary),
         densities: charts::densities(run),
-        heats: charts::heats(run),
         costs: charts::costs(run, summary),
         census: charts::census(run),
         uncounted: facts::uncounted(run),

@@ -1,10 +1,15 @@
 //! Numbers as people read them; shared by the page and the terminal.
 
 use lab::plan::Plan;
+use lab::record::Run;
 use lab::verdict::{ArmVerdict, FORECAST_MAX, Metric, Room, Verdict};
 pub use stats::words::{
-    NONE, counted, folded, forecast, grouped, interval, or_none, percent, rate, ratio, size, time,
+    NONE, counted, folded, grouped, interval, or_none, percent, rate, ratio, size, span, time,
 };
+use std::time::Duration;
+
+/// A race that takes longer than this to settle a comparison is not worth a forecast.
+const RACE_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 /// The label of a comparison that the plan did not promise.
 pub const UNREGISTERED: &str = "not pre-registered";
@@ -30,6 +35,32 @@ pub fn verdict(judged: &ArmVerdict) -> String {
         (Verdict::Unresolved, Some(blocks)) if blocks > FORECAST_MAX => word.to_string(),
         (Verdict::Unresolved, Some(blocks)) => format!("{word}: ~{blocks} blocks"),
         _ => word.to_string(),
+    }
+}
+
+/// A median with its unit.
+pub fn value(metric: Metric, median: f64) -> String {
+    match metric {
+        Metric::Throughput | Metric::Capacity => format!("{} requests/s", grouped(median)),
+        Metric::Switches => rate(median),
+        Metric::Memory => size(median),
+        Metric::ConnectionMemory => size(median / 1e3),
+        Metric::Recovery => time(median * 1e6),
+        Metric::Cpu | Metric::P50 | Metric::P99 | Metric::P999 => time(median),
+    }
+}
+
+/// The mean time of a block, milliseconds.
+pub fn block_ms(run: &Run) -> f64 {
+    run.trials.iter().map(|it| it.took_ms).sum::<f64>() / f64::from(run.blocks().max(1))
+}
+
+/// The length of a race that would settle an unresolved comparison.
+pub fn forecast(blocks: u32, block_ms: f64) -> String {
+    let time = Duration::from_secs_f64(f64::from(blocks) * block_ms / 1e3);
+    match blocks > FORECAST_MAX || time > RACE_MAX {
+        true => "too close to settle on this machine".to_string(),
+        false => format!("about {} ({blocks} blocks) would settle it", span(time)),
     }
 }
 
@@ -62,4 +93,16 @@ pub fn first(lead: Metric) -> Metric {
 /// Whether a load point is separate and not a place on a curve.
 pub(crate) fn is_alone(plan: &Plan, point: &str) -> bool {
     plan.points.iter().any(|it| it.name == point && it.series.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forecast_is_a_time_or_says_that_it_takes_too_long() {
+        assert_eq!(forecast(24, 9_000.0), "about 4 min (24 blocks) would settle it");
+        assert_eq!(forecast(1_001, 1.0), "too close to settle on this machine");
+        assert_eq!(forecast(900, 1e6), "too close to settle on this machine");
+    }
 }

@@ -127,13 +127,14 @@ pub fn micros(ns: f64) -> String {
     format!("{:.2} µs", ns / 1e3)
 }
 
-/// A size from kilobytes: `340 B`, `4.0 kB`, `512 kB`, `3.4 MB`.
+/// A size from kilobytes: `340 B`, `4.0 kB`, `512 kB`, `3.4 MB`, `24.7 GB`.
 pub fn size(kb: f64) -> String {
     match kb {
         it if it < 1.0 => format!("{:.0} B", it * 1e3),
         it if it < 10.0 => format!("{it:.1} kB"),
         it if it < 1e3 => format!("{it:.0} kB"),
-        it => format!("{:.1} MB", it / 1e3),
+        it if it < 999_950.0 => format!("{:.1} MB", it / 1e3),
+        it => format!("{:.1} GB", it / 1e6),
     }
 }
 
@@ -169,15 +170,6 @@ pub fn compared(it: &Comparison) -> String {
     match &it.interval {
         Some(range) => format!("{} {}", ratio(it.ratio), interval(range)),
         None => format!("{} (no interval)", ratio(it.ratio)),
-    }
-}
-
-/// The number of blocks that would settle an unresolved comparison.
-pub fn forecast(blocks: u32) -> String {
-    let most = crate::BLOCKS_MAX;
-    match blocks > most {
-        true => format!("more than {} blocks would be needed", grouped(f64::from(most))),
-        false => format!("about {blocks} blocks would settle it"),
     }
 }
 
@@ -241,6 +233,7 @@ mod tests {
         check(size(4.0), "4.0 kB");
         check(size(512.0), "512 kB");
         check(size(3_400.0), "3.4 MB");
+        check(size(24_684_100.0), "24.7 GB");
     }
 
     #[test]
@@ -260,7 +253,5 @@ mod tests {
         check(compared(&found), "2.00× [2.00, 2.00]");
         let found = crate::compare(&[(2.0, 1.0)], 0, 0).expect("a pair");
         check(compared(&found), "2.00× (no interval)");
-        check(forecast(24), "about 24 blocks would settle it");
-        check(forecast(1_001), "more than 1,000 blocks would be needed");
     }
 }

@@ -64,6 +64,11 @@ fn the_live_page_updates_survives_a_killed_server_and_ends() {
     browser.wait(&done(40));
     let rows = "document.querySelectorAll('.live-table tbody tr').length";
     assert_eq!(browser.eval(rows), json!(8), "three arms and a twin at two load points");
+    let text = |id: &str| format!("document.getElementById('{id}').textContent");
+    assert_eq!(browser.eval(&text("when")), json!("So far"));
+    let told = browser.eval(&text("estimates"));
+    let told = told.as_str().unwrap_or_default();
+    assert!(told.contains(" requests/s against ") && told.contains("1.00×"), "{told}");
     assert!(browser.complaints().is_empty(), "{:#?}", browser.complaints());
 
     drop(server);
@@ -81,6 +86,7 @@ fn the_live_page_updates_survives_a_killed_server_and_ends() {
     race.recorder.finish().expect("the room is writable");
     browser.wait("document.documentElement.dataset.phase === 'over'");
     assert_eq!(browser.eval(&wire("over")), json!(true));
+    assert_eq!(browser.eval(&text("when")), json!("Result"));
     drop(server);
     // While no server ran, the browser itself logged failed requests; the page did not.
     let ours: Vec<_> =

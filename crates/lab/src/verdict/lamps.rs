@@ -29,7 +29,7 @@ pub(super) fn lamps(
     let unclean = trials.iter().filter(|it| it.exit.is_some() && !it.exit_clean).count();
     let noisy = trials.iter().filter(|trial| !trial.objections.is_empty()).count();
     if wrong > 0 {
-        lamp(Light::Red, format!("model check FAILED {wrong}/{n}"));
+        lamp(Light::Red, format!("WRONG REPLIES {wrong}/{n}"));
     }
     if faults > 0 {
         lamp(Light::Red, format!("{faults} errors"));
@@ -42,7 +42,10 @@ pub(super) fn lamps(
     }
     // A generator that is so busy is late because of that; one reason is enough.
     if late && busy.is_none_or(|busy| busy <= BUSY_MAX) {
-        lamp(Light::Amber, "generator-limited, as the generator reports".to_string());
+        let invalid = loads.iter().filter(|load| load.invalid().is_some()).count() * 2 > n;
+        let text =
+            if invalid { "machine busy: the generator had to wait" } else { "generator late" };
+        lamp(Light::Amber, text.to_string());
     }
     if unclean > 0 {
         lamp(Light::Amber, format!("unclean end {unclean}/{n}"));
@@ -53,7 +56,7 @@ pub(super) fn lamps(
     if n > 0 && wrong == 0 {
         match checked {
             0 => lamp(Light::Amber, "replies not checked".to_string()),
-            _ => lamp(Light::Green, format!("model check passed {checked}/{n}")),
+            _ => lamp(Light::Green, format!("replies right {checked}/{n}")),
         }
     }
     found.sort_by_key(|lamp| std::cmp::Reverse(lamp.light));

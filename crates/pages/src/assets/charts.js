@@ -1,4 +1,4 @@
-// Unpacks plotly.js, draws the charts as they come near, redraws them when colours or paper change.
+// Unpacks plotly.js, draws all charts one after the other, again when colours, width or paper change.
 (async () => {
   "use strict";
   const root = document.documentElement;
@@ -63,22 +63,25 @@
     document.head.append(script);
     root.classList.add("drawn");
     root.classList.remove("unpacking");
-    const near = new IntersectionObserver((seen) => {
-      for (const it of seen.filter((one) => one.isIntersecting)) {
-        near.unobserve(it.target);
-        draw(sources.find((source) => place(source) === it.target));
+    // Draws what is shown and not drawn at its width: a chart in a closed part waits until it opens.
+    let fitting = false;
+    const fit = async () => {
+      if (fitting) return;
+      fitting = true;
+      const waits = (source) => {
+        const it = place(source);
+        return it.clientWidth && String(it.clientWidth) !== it.dataset.width;
+      };
+      for (let next; !root.classList.contains("paper") && (next = sources.find(waits)); ) {
+        draw(next);
+        // The page stays alive between two charts.
+        await new Promise((go) => setTimeout(go));
       }
-    }, { rootMargin: "600px" });
-    for (const source of sources) near.observe(place(source));
+      fitting = false;
+    };
     const again = () => drawn().forEach((source) => draw(source));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-    const resized = new ResizeObserver(() => {
-      for (const source of drawn()) {
-        const it = place(source);
-        if (it.clientWidth && String(it.clientWidth) !== it.dataset.width) draw(source);
-      }
-    });
-    resized.observe(document.body);
+    new ResizeObserver(fit).observe(document.body);
     // Paper is light and has a width of its own: 180 mm at 96 dots an inch.
     addEventListener("beforeprint", () => {
       root.classList.add("paper");

@@ -77,8 +77,11 @@
           const twin = mine.find((other) => other.twin && other.metric === row.metric);
           const blocks = row.steps[row.steps.length - 1].blocks;
           const figure = make("span", { class: "figure" }, make("b", {}, row.ratio), " ", make("span", {}, row.interval || `${blocks} of 6 blocks for an interval`));
-          const words = make("div", { class: "said-so" }, make("span", { class: `pill ${row.class}` }, row.word), figure);
-          cell.append(words, funnel(row, twin, reach, it.blocks));
+          const early = it.phase === "running" ? "too early" : "no interval";
+          const word = make("span", { class: `pill ${row.class}` }, row.interval || row.twin ? row.word : early);
+          const words = make("div", { class: "said-so" }, word, figure, make("span", { class: "note" }, row.medians));
+          const ends = [Math.exp(reach), 1, Math.exp(-reach)].map((end) => make("span", {}, `${end.toFixed(2)}×`));
+          cell.append(words, make("div", { class: "scaled" }, funnel(row, twin, reach, it.blocks), make("div", {}, ...ends)));
           return cell;
         });
         return make("tr", rows.some((row) => row && row.twin) ? { class: "twin" } : {}, make("th", { scope: "row" }, arm), ...cells);
@@ -115,6 +118,8 @@
     say(at("label"), it.label);
     say(at("baseline"), it.baseline);
     say(at("sentence"), it.sentence || "Nothing is known yet.");
+    const over = it.phase === "over" || it.phase === "stopped";
+    say(at("when"), over ? "Result" : "So far");
     at("bar").max = it.total || 1;
     at("bar").value = it.done;
     estimates(it);

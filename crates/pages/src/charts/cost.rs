@@ -27,7 +27,7 @@ fn cost(run: &Run, point: &PointSummary, at: usize) -> Option<Chart> {
     if arms.is_empty() {
         return None;
     }
-    let mut table = Table::new(&["Arm", "CPU / request", "in the kernel"]);
+    let mut table = Table::new(&["Server", "CPU / request", "in the kernel"]);
     let share = |arm: &ArmSummary| arm.cost.as_ref().and_then(|it| it.system_share);
     for arm in &arms {
         table.row(vec![
@@ -55,23 +55,15 @@ fn cost(run: &Run, point: &PointSummary, at: usize) -> Option<Chart> {
     };
     data.push(singles(run, point));
     let figure = json!({"data": data, "layout": {
-        "barmode": "stack", "showlegend": false, "bargap": 0.4,
+        "barmode": "stack", "legend": legend(), "bargap": 0.4,
         "margin": {"l": 8, "r": 16, "t": 4, "b": 44},
         "xaxis": {"title": {"text": "µs of server CPU per request"}, "rangemode": "tozero",
                   "gridcolor": "$grid", "zeroline": false},
         "yaxis": {"autorange": "reversed", "automargin": true, "showgrid": false},
     }});
-    let caption = match split {
-        true => {
-            "Bars: medians, the strong part in the kernel, the pale part in the program \
-                 itself (the split is sampled at the tick). Dots: single trials. Shorter is better."
-        }
-        false => {
-            "Bars: medians of user and system time of all the server's processes and \
-                  threads. Dots: single trials. Shorter is better."
-        }
-    };
-    let height = 84 + 34 * arms.len();
+    let caption = "Medians of all the server's processes and threads, split by samples at the \
+        kernel's tick. Shorter is better.";
+    let height = 130 + 34 * arms.len();
     Some(chart(&format!("cost-{at}"), point.point.clone(), caption, height, &figure, table))
 }
 
@@ -83,7 +75,8 @@ fn singles(run: &Run, point: &PointSummary) -> Value {
         .filter_map(|trial| Some((short(Metric::Cpu.in_trial(trial)? / 1e3), trial.arm.as_str())))
         .unzip();
     json!({"type": "scatter", "mode": "markers", "x": x, "y": y,
-           "marker": {"color": "$text", "size": 5, "opacity": 0.55},
+           "name": "single trials",
+           "marker": {"color": "$card", "size": 6, "line": {"color": "$text", "width": 1.2}},
            "hovertemplate": "%{y}, one trial: %{x:.3f} µs<extra></extra>"})
 }
 
@@ -131,7 +124,7 @@ fn calls(run: &Run, point: &str, at: usize) -> Option<Chart> {
             "marker": {"color": colour},
             "hovertemplate": "%{y}, %{fullData.name}: %{x:.3f} per request<extra></extra>"}));
     }
-    let mut table = Table::new(&["Arm", "Call", "per request", "failed"]);
+    let mut table = Table::new(&["Server", "Call", "per request", "failed"]);
     for census in &here {
         for call in &census.calls {
             table.row(vec![

@@ -62,7 +62,7 @@ pub fn sweeps(run: &Run, summary: &Summary) -> Vec<Series> {
 
 fn throughput(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
     let mut data = Vec::new();
-    let mut table = Table::new(&["Arm", "Connections", "requests/s", "Interval"]);
+    let mut table = Table::new(&["Server", "Connections", "requests/s", "Interval"]);
     for curve in &sweep.curves {
         let known: Vec<&Place> =
             curve.places.iter().filter(|it| it.throughput_rps.is_some()).collect();
@@ -124,7 +124,7 @@ fn law_line(curve: &Curve, colour: &str) -> Option<Value> {
 fn latency(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
     let mut data = Vec::new();
     let first = if sweep.open { "Offered" } else { "Connections" };
-    let mut table = Table::new(&["Arm", first, "p50", "p99"]);
+    let mut table = Table::new(&["Server", first, "p50", "p99"]);
     for curve in &sweep.curves {
         let look = look(plan, &curve.arm);
         let x: Vec<f64> = curve.places.iter().map(|it| across(sweep, it)).collect();
@@ -169,7 +169,7 @@ fn latency(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
 /// The answered share of the offered requests.
 fn answered(plan: &Plan, sweep: &Sweep, at: usize) -> Option<Chart> {
     let mut data = Vec::new();
-    let mut table = Table::new(&["Arm", "Offered", "Answered", "Share"]);
+    let mut table = Table::new(&["Server", "Offered", "Answered", "Share"]);
     for curve in &sweep.curves {
         let look = look(plan, &curve.arm);
         let known: Vec<(f64, f64)> = curve

@@ -4,13 +4,13 @@
 //! picture of all latencies shows them (Gregg, *Visualizing System Latency*, CACM 2010). The colour
 //! is the logarithm of the share, because one request in ten thousand matters too.
 
-use super::heat::alike;
 use super::{Chart, chart, short};
 use crate::words;
 use document::Table;
 use lab::plan::{Arm, LoadPoint};
 use lab::record::Run;
 use lab::slice::{Slice, half_octave, sum};
+use lab::trial::Trial;
 use serde_json::{Value, json};
 
 /// Height of one arm's picture in pixels, and of its name.
@@ -104,6 +104,19 @@ fn picture<'a>(run: &Run, point: &str, arm: &'a Arm) -> Option<Picture<'a>> {
     told.then_some(Picture { arm: &arm.name, slices })
 }
 
+/// The trials with the most common length and number of slices. A window that the machine stretched
+/// has slices of another length, which overlap those of the others.
+fn alike(trials: Vec<&Trial>) -> Vec<&Trial> {
+    let shape = |trial: &Trial| {
+        let slices = trial.result().map(|load| load.timeline.as_slice()).unwrap_or_default();
+        (slices.len(), slices.first().map_or(0, |slice| (slice.for_ms * 1e3) as u64))
+    };
+    let most = trials.iter().map(|it| shape(it)).max_by_key(|one| {
+        (trials.iter().filter(|it| shape(it) == *one).count(), std::cmp::Reverse(*one))
+    });
+    trials.into_iter().filter(|it| Some(shape(it)) == most).collect()
+}
+
 /// The edges of all rows from `low` to beyond `high`, half octaves apart.
 fn edges(low: u64, high: u64) -> Vec<u64> {
     let mut found = vec![half_octave(low)];
@@ -191,7 +204,7 @@ fn table(pictures: &[Picture<'_>]) -> Table {
         whole.map(|it| it.slices.chunks(each).map(Slice::joined).collect()).unwrap_or_default();
     let head = |part: &Slice| format!("{:.0} to {:.0} ms", part.at_ms, part.at_ms + part.for_ms);
     let heads: Vec<String> =
-        std::iter::once("Arm: p50, p99".to_string()).chain(parts.iter().map(head)).collect();
+        std::iter::once("Server: p50, p99".to_string()).chain(parts.iter().map(head)).collect();
     let mut table = Table { head: heads, rows: Vec::new() };
     for picture in pictures {
         let mut cells = vec![picture.arm.to_string()];

@@ -41,7 +41,7 @@ struct Rows {
 
 fn forest(plan: &Plan, summary: &Summary, metric: Metric) -> Option<Chart> {
     let mut rows = Rows::default();
-    let mut table = Table::new(&["Arm, load point", "Ratio", "Interval", "Verdict"]);
+    let mut table = Table::new(&["Server, load point", "Ratio", "Interval", "Verdict"]);
     let (mut low, mut high) = (-0.05_f64, 0.05_f64);
     let alone = summary.points.iter().any(|point| words::is_alone(plan, &point.point));
     let here = summary.points.iter().filter(|it| !alone || words::is_alone(plan, &it.point));

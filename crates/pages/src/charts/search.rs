@@ -1,13 +1,14 @@
 //! Capacity: the search for it, and the effect of overload.
 
-use super::{Chart, chart, heat, legend, look, micros, short, time_axis};
+use super::{Chart, chart, legend, look, micros, short, time_axis};
 use crate::words;
 use document::Table;
 use lab::observations::Search;
-use lab::plan::Model;
+use lab::plan::{Model, Plan};
 use lab::record::Run;
 use lab::verdict::{ArmSummary, Summary};
-use serde_json::json;
+use serde_json::{Value, json};
+use stats::median;
 
 /// One chart for each load point that searched for a capacity.
 pub fn capacities(run: &Run) -> Vec<Chart> {
@@ -18,7 +19,7 @@ pub fn capacities(run: &Run) -> Vec<Chart> {
 fn capacity(run: &Run, point: &str, at: usize) -> Option<Chart> {
     let plan = &run.manifest.plan;
     let mut data = Vec::new();
-    let mut table = Table::new(&["Arm", "Block", "Capacity", "Probes", "Ended by"]);
+    let mut table = Table::new(&["Server", "Block", "Capacity", "Probes", "Ended by"]);
     let mut promise: Option<(f64, u64)> = None;
     for arm in &plan.arms {
         let mine: Vec<(u32, &Search)> = run
@@ -85,10 +86,10 @@ pub fn overloads(run: &Run, summary: &Summary) -> Vec<Chart> {
 
 fn overload(run: &Run, summary: &Summary, point: &str, at: usize) -> Option<Chart> {
     let plan = &run.manifest.plan;
-    let lines = plan.arms.iter().filter_map(|arm| heat::line(run, plan, point, &arm.name));
+    let lines = plan.arms.iter().filter_map(|arm| line(run, plan, point, &arm.name));
     let data: Vec<_> = lines.collect();
     let found = summary.points.iter().find(|it| it.point == point)?;
-    let mut table = Table::new(&["Arm", "Goodput", "Kept share", "Recovery"]);
+    let mut table = Table::new(&["Server", "Goodput", "Kept share", "Recovery"]);
     for arm in found.arms.iter().filter(|arm| !arm.twin && arm.absent.is_none()) {
         table.row(outcome(arm));
     }
@@ -112,4 +113,24 @@ fn outcome(arm: &ArmSummary) -> Vec<String> {
         words::or_none(arm.kept_share, |it| format!("{:.0} %", it * 100.0)),
         words::or_none(arm.recovered_ms, |it| words::time(it * 1e6)),
     ]
+}
+
+/// The median over trials of each slice's median latency: a line through time for one arm.
+fn line(run: &Run, plan: &Plan, point: &str, arm: &str) -> Option<Value> {
+    let trials = run.trials.iter().filter(|trial| trial.arm == arm && trial.point == point);
+    let loads: Vec<_> = trials.filter_map(|trial| trial.result()).collect();
+    let longest = loads.iter().max_by_key(|load| load.timeline.len())?;
+    let (x, y): (Vec<f64>, Vec<Value>) = longest
+        .timeline
+        .iter()
+        .enumerate()
+        .map(|(at, slice)| {
+            let here = loads.iter().filter_map(|load| load.timeline.get(at)?.p50_ns);
+            (slice.at_ms, micros(median(&here.collect::<Vec<_>>())))
+        })
+        .unzip();
+    let look = look(plan, arm);
+    Some(json!({"type": "scatter", "mode": "lines", "name": arm, "x": x, "y": y,
+                "line": {"color": look.colour, "width": 2}, "connectgaps": false,
+                "hovertemplate": "%{fullData.name}, %{x:.0f} ms: %{y:,.1f} µs<extra></extra>"}))
 }

@@ -36,7 +36,7 @@ pub fn tails(run: &Run, summary: &Summary) -> Vec<Chart> {
 
 fn tail(run: &Run, point: &str, open: bool, at: usize) -> Option<Chart> {
     let plan = &run.manifest.plan;
-    let mut table = Table::new(&["Arm", "p50", "p90", "p99", "p99.9", "longest"]);
+    let mut table = Table::new(&["Server", "p50", "p90", "p99", "p99.9", "longest"]);
     let (mut thin, mut bold) = (Vec::new(), Vec::new());
     for arm in &plan.arms {
         let times: Vec<&Times> = trials_of(run, point, &arm.name).map(|(_, it)| it).collect();
@@ -79,8 +79,8 @@ fn tail(run: &Run, point: &str, open: bool, at: usize) -> Option<Chart> {
                   "zeroline": false},
         "yaxis": time_axis(what),
     }});
-    let caption = "Bold: medians over the blocks. Thin: the single trials. Lower is better; the \
-        right end is about the slowest requests.";
+    let caption = "Bold: medians over the blocks. Thin: the single trials. Lower is better. A \
+        curve ends where fewer than a hundred requests are slower.";
     let title = format!("{point}: {what}");
     Some(chart(&format!("tail-{at}"), title, caption, 340, &figure, table))
 }

@@ -143,8 +143,9 @@ const COLUMNS: &[Column] = &[
     ("capacity/s", Some("capacity"), |it| it.capacity_rps.map(words::grouped)),
     ("kept", Some("overload"), |it| it.kept_share.map(words::percent)),
     ("recovery", Some("overload"), |it| it.recovered_ms.map(|ms| words::time(ms * 1e6))),
+    ("mean", Some("little"), |it| Some(words::time(it.in_flight? / it.throughput_rps? * 1e9))),
     ("p50", Some("percentile"), |it| it.p50_ns.map(words::time)),
-    ("p99", Some("percentile"), |it| it.p99_ns.map(words::time)),
+    ("p99", Some("percentile"), p99),
     ("p99.9", Some("percentile"), |it| it.p999_ns.map(words::time)),
     ("in flight", Some("little"), |it| it.in_flight.map(|it| format!("{it:.1}"))),
     ("CPU/request", Some("cpu"), |it| it.cpu_ns.map(words::time)),
@@ -155,6 +156,12 @@ const COLUMNS: &[Column] = &[
     }),
     ("generator busy", Some("busy"), |it| it.busy.map(words::percent)),
 ];
+
+/// The 99th percentile, or why there is none.
+pub(super) fn p99(arm: &ArmSummary) -> Option<String> {
+    arm.p50_ns?;
+    Some(arm.p99_ns.map_or_else(|| "too few requests".to_string(), words::time))
+}
 
 /// The numbers of the separate load points, and those of points on curves. If all belong to curves,
 /// all go into the first part.
@@ -195,7 +202,7 @@ pub(super) fn trees(summary: &Summary) -> Vec<(String, Table)> {
     let mut found = Vec::new();
     for point in &summary.points {
         let mut table = Table::new(&[
-            "Arm",
+            "Server",
             "peak memory",
             "page faults",
             "forks",

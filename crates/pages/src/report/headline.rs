@@ -1,17 +1,23 @@
-//! One sentence for a newcomer: the finding, its size and its certainty.
+//! One sentence for a newcomer: the best, the worst, and how sure that is.
 
 use crate::words;
 use lab::plan::Plan;
+use lab::record::Run;
 use lab::verdict::{ArmVerdict, Metric, PointSummary, Summary, Verdict};
 
-/// The first sentence of the page. It names the largest settled difference in the load points' lead
-/// metrics, in percent and with its interval; an unsettled difference is never ranked.
-pub fn headline(plan: &Plan, summary: &Summary) -> String {
+/// A sentence with more names is harder to read than the table.
+const NAMES_MAX: usize = 4;
+
+/// The first sentence of the page. It takes all settled comparisons in the load points' lead
+/// metrics and in CPU per request: the largest gain, or the arms that nothing beats, then the
+/// largest loss. An unsettled difference is never ranked.
+pub(super) fn headline(run: &Run, summary: &Summary) -> String {
     // A number and its sign stay on one line.
-    found(plan, summary).replace(" %", "\u{a0}%")
+    found(run, summary).replace(" %", "\u{a0}%")
 }
 
-fn found(plan: &Plan, summary: &Summary) -> String {
+fn found(run: &Run, summary: &Summary) -> String {
+    let plan = &run.manifest.plan;
     let base = &plan.baseline;
     if !summary.broken.is_empty() {
         return "Wrong answers were seen, so no speed on this page counts.".to_string();
@@ -23,31 +29,29 @@ fn found(plan: &Plan, summary: &Summary) -> String {
     if summary.answer.is_some() {
         return summary.sentence.replace('`', "");
     }
-    let others = plan.arms.iter().filter(|arm| arm.name != plan.baseline).count();
-    if others == 0 {
+    if plan.arms.len() == 1 {
         return format!("Only {base} ran: there is nothing to compare it with.");
     }
-    let leads = leading(summary);
-    if leads.is_empty() {
+    let all = comparisons(summary);
+    if all.is_empty() {
         return format!("Nothing but {base} could be measured.");
     }
-    let best = largest(&leads, Verdict::Better);
-    let worst = largest(&leads, Verdict::Worse);
-    match (best, worst) {
-        (Some(found), _) => format!("{}.", claim(base, found)),
-        (None, Some(found)) => {
-            let first = match leads.iter().all(|it| settled(it.judged)) {
-                true => format!("No arm beats {base}"),
-                false => format!("No arm was shown to beat {base}"),
-            };
-            format!("{first}; {}.", claim(base, found))
-        }
-        (None, None) if leads.iter().all(|it| is_limited(it.judged)) => cost(base, summary),
-        (None, None) => same_or_open(plan, &leads),
+    let worst = largest(&all, Verdict::Worse);
+    let mut said = match (largest(&all, Verdict::Better), worst) {
+        (Some(best), _) => vec![claim(base, best)],
+        (None, Some(_)) => vec![unbeaten(base, &all)],
+        (None, None) => vec![same_or_open(run, &all)],
+    };
+    said.extend(worst.map(|it| claim(base, it) + &reason(base, it)));
+    let mut speeds = all.iter().filter(|it| it.judged.metric != Metric::Cpu).peekable();
+    let is_limited = |it: &Lead<'_>| it.judged.verdict == Verdict::GeneratorLimited;
+    if speeds.peek().is_some() && speeds.all(is_limited) {
+        said.push("about speed nothing can be said, the load generator was the limit".to_string());
     }
+    said.join("; ") + "."
 }
 
-/// One comparison in the metric that its load point asks about.
+/// One comparison.
 #[derive(Clone, Copy)]
 struct Lead<'a> {
     point: &'a PointSummary,
@@ -56,53 +60,65 @@ struct Lead<'a> {
     alone: bool,
 }
 
-fn leading(summary: &Summary) -> Vec<Lead<'_>> {
-    comparisons(summary, |point| point.lead)
-}
-
-/// The comparisons of all arms but the baseline and its twin, in one metric of each load point.
-fn comparisons(summary: &Summary, metric: impl Fn(&PointSummary) -> Metric) -> Vec<Lead<'_>> {
+/// The comparisons of all arms but the baseline and its twin, in the lead metric of each load point
+/// and in CPU.
+fn comparisons(summary: &Summary) -> Vec<Lead<'_>> {
     let alone = summary.points.len() == 1;
     let arms =
         summary.points.iter().flat_map(|point| point.arms.iter().map(move |arm| (point, arm)));
     arms.filter(|(_, arm)| !arm.twin && !arm.baseline)
-        .filter_map(|(point, arm)| {
-            Some(Lead { point, arm: &arm.arm, judged: arm.judged(metric(point))?, alone })
+        .flat_map(|(point, arm)| {
+            let shown = |it: &&ArmVerdict| it.metric == point.lead || it.metric == Metric::Cpu;
+            let judged = arm.judged.iter().filter(shown);
+            judged.map(move |judged| Lead { point, arm: &arm.arm, judged, alone })
         })
         .collect()
 }
 
-fn is_limited(judged: &ArmVerdict) -> bool {
-    judged.verdict == Verdict::GeneratorLimited
-}
-
-/// The headline if the generator was the limit everywhere: the cost of a request.
-fn cost(base: &str, summary: &Summary) -> String {
-    let leads: Vec<Lead<'_>> = comparisons(summary, |_| Metric::Cpu);
-    let best = largest(&leads, Verdict::Better);
-    let found = best.or_else(|| largest(&leads, Verdict::Worse));
-    let limit = "the load generator was the bottleneck everywhere";
-    match found {
-        Some(found) => format!("{}; about speed nothing can be said, {limit}.", claim(base, found)),
-        None => format!(
-            "No difference in CPU per request could be shown; about speed nothing can be said, \
-             {limit}."
-        ),
-    }
-}
-
-fn settled(judged: &ArmVerdict) -> bool {
-    !matches!(judged.verdict, Verdict::Unresolved | Verdict::GeneratorLimited)
-}
-
 /// The comparison with this verdict that is farthest from 1.
-fn largest<'a>(leads: &[Lead<'a>], verdict: Verdict) -> Option<Lead<'a>> {
+fn largest<'a>(all: &[Lead<'a>], verdict: Verdict) -> Option<Lead<'a>> {
     let size = |it: &Lead<'_>| it.judged.comparison.ratio.ln().abs();
-    let mine = leads.iter().filter(|it| it.judged.verdict == verdict);
+    let mine = all.iter().filter(|it| it.judged.verdict == verdict);
     mine.max_by(|a, b| size(a).total_cmp(&size(b))).copied()
 }
 
-/// `uring answers 12 % more requests than epoll at depth 16 (95 % interval: 9 % to 15 % more)`.
+/// The baseline and the arms that are nowhere worse.
+fn unbeaten(base: &str, all: &[Lead<'_>]) -> String {
+    let worse =
+        |arm: &str| all.iter().any(|it| it.arm == arm && it.judged.verdict == Verdict::Worse);
+    let mut names = vec![base];
+    for it in all.iter().filter(|it| !worse(it.arm)) {
+        if !names.contains(&it.arm) {
+            names.push(it.arm);
+        }
+    }
+    let more = names.len().saturating_sub(NAMES_MAX);
+    let others = format!("{more} others");
+    if more > 1 {
+        names.truncate(NAMES_MAX);
+        names.push(&others);
+    }
+    match &names[..] {
+        [some @ .., last] if !some.is_empty() => {
+            format!("Best: {} or {last}, not told apart here", some.join(", "))
+        }
+        _ => format!("Best: {base}"),
+    }
+}
+
+/// The usual reason of a loss, if it is this one.
+fn reason(base: &str, lead: Lead<'_>) -> String {
+    let switches = |name: &str| lead.point.arms.iter().find(|it| it.arm == name)?.switches;
+    match switches(lead.arm).zip(switches(base)) {
+        Some((more, less)) if more > 2.0 * less + 0.2 => {
+            let [more, less] = [more, less].map(words::rate);
+            format!(": {more} context switches a request against {less}")
+        }
+        _ => String::new(),
+    }
+}
+
+/// `uring answers 12 % more requests than epoll at depth 16 (95 % interval: 9 % to 15 %)`.
 fn claim(base: &str, lead: Lead<'_>) -> String {
     let ArmVerdict { metric, comparison, at_least, .. } = lead.judged;
     let (verb, more, less) = match metric {
@@ -135,11 +151,8 @@ fn claim(base: &str, lead: Lead<'_>) -> String {
         if lead.alone { String::new() } else { format!(" at {}", whole(&lead.point.point)) };
     let range = comparison.interval.map_or_else(String::new, |it| {
         let (low, high) = (change(it.low), change(it.high));
-        format!(
-            ", with 95 % confidence between {} and {}",
-            nearer(&low, &high).0,
-            nearer(&low, &high).1
-        )
+        let (near, far) = nearer(&low, &high);
+        format!(" (95 % interval: {near} to {far})")
     });
     let than = if comparison.ratio >= 2.0 { "as" } else { "than" };
     format!("{} {verb} {bound}{amount} {words}{tail} {than} {base}{place}{range}", lead.arm)
@@ -170,25 +183,24 @@ fn nearer<'a>(low: &'a str, high: &'a str) -> (&'a str, &'a str) {
     if number(low) <= number(high) { (low, high) } else { (high, low) }
 }
 
-fn same_or_open(plan: &Plan, leads: &[Lead<'_>]) -> String {
-    let base = &plan.baseline;
+fn same_or_open(run: &Run, all: &[Lead<'_>]) -> String {
+    let plan: &Plan = &run.manifest.plan;
     let margin = words::percent(plan.margin);
-    let equal = leads.iter().filter(|it| it.judged.verdict == Verdict::Equivalent).count();
-    match (equal, leads.len()) {
-        (equal, all) if equal == all => {
-            format!("No difference worth the name: every arm is within {margin} of {base}.")
-        }
-        (equal, all) => {
-            let forecast = leads.iter().filter_map(|it| it.judged.forecast).min();
-            let more = forecast.map_or_else(String::new, |it| format!("; {}", words::forecast(it)));
-            match equal {
-                0 => format!("No difference could be shown, and no equality either{more}."),
-                _ => format!(
-                    "No difference could be shown: {equal} of {all} comparisons are within \
-                     {margin}, the others are open{more}."
-                ),
-            }
-        }
+    let equal = all.iter().filter(|it| it.judged.verdict == Verdict::Equivalent).count();
+    if equal == all.len() {
+        let base = &plan.baseline;
+        return format!("No difference worth the name: every server is within {margin} of {base}");
+    }
+    let forecast = all.iter().filter_map(|it| it.judged.forecast).min();
+    let more = forecast
+        .map_or_else(String::new, |it| format!("; {}", words::forecast(it, words::block_ms(run))));
+    let count = all.len();
+    match equal {
+        0 => format!("No difference could be shown, and no equality either{more}"),
+        _ => format!(
+            "No difference could be shown: {equal} of {count} comparisons are within {margin}, the \
+             others are open{more}"
+        ),
     }
 }
 

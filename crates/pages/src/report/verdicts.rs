@@ -26,7 +26,8 @@ struct Row {
     note: String,
     colour: String,
     twin: bool,
-    baseline: bool,
+    /// The baseline's medians, by which the other rows are divided.
+    own: Option<String>,
     absent: Option<String>,
     /// One for each metric of the group.
     cells: Vec<Option<Cell>>,
@@ -78,7 +79,7 @@ fn metrics(point: &PointSummary) -> Vec<Metric> {
 }
 
 /// One axis for all strips of the page, so that they can be compared by eye.
-pub(super) fn axis(_plan: &Plan, summary: &Summary) -> Axis {
+pub(super) fn axis(summary: &Summary) -> Axis {
     let shown = summary.points.iter().flat_map(|point| {
         let metrics = metrics(point);
         let judged = point.arms.iter().flat_map(|arm| &arm.judged);
@@ -102,7 +103,7 @@ pub(super) fn groups(
     for point in &summary.points {
         let load = plan.points.iter().find(|it| it.name == point.point);
         let series = load.map(|it| it.series.as_str()).unwrap_or_default();
-        let group = group(plan, point, axis);
+        let group = group(plan, point, axis, words::block_ms(run));
         if series.is_empty() {
             own.push(group);
         } else if let Some((_, known)) = curves.iter_mut().find(|(name, _)| name == series) {
@@ -118,7 +119,7 @@ pub(super) fn groups(
     (own, curves)
 }
 
-fn group(plan: &Plan, point: &PointSummary, axis: Axis) -> Group {
+fn group(plan: &Plan, point: &PointSummary, axis: Axis, block_ms: f64) -> Group {
     let metrics = metrics(point);
     let note = |name: &str| plan.arms.iter().find(|arm| arm.name == name).map(|it| it.note.clone());
     let rows = point
@@ -129,9 +130,9 @@ fn group(plan: &Plan, point: &PointSummary, axis: Axis) -> Group {
             note: note(&arm.arm).unwrap_or_default(),
             colour: look(plan, &arm.arm).colour.trim_start_matches('$').to_string(),
             twin: arm.twin,
-            baseline: arm.baseline,
+            own: arm.baseline.then(|| own(arm)),
             absent: arm.absent.clone(),
-            cells: metrics.iter().map(|&metric| cell(point, arm, metric, axis)).collect(),
+            cells: metrics.iter().map(|&it| cell(point, arm, it, axis, block_ms)).collect(),
             lamps: arm.lamps.iter().map(|lamp| (light(lamp.light), lamp.text.clone())).collect(),
         })
         .collect();
@@ -158,7 +159,24 @@ fn light(light: Light) -> &'static str {
     }
 }
 
-fn cell(point: &PointSummary, arm: &ArmSummary, metric: Metric, axis: Axis) -> Option<Cell> {
+/// Its medians in a line.
+fn own(arm: &ArmSummary) -> String {
+    let shown = [Metric::Capacity, Metric::Throughput, Metric::P50, Metric::P99, Metric::Cpu];
+    let value = |metric: Metric| match (metric, arm.median(metric)) {
+        (Metric::P99, _) => Some(format!("p99 {}", super::facts::p99(arm)?)),
+        (Metric::Throughput, Some(rps)) => Some(words::value(metric, rps)),
+        (_, median) => Some(format!("{} {}", metric.name(), words::value(metric, median?))),
+    };
+    shown.into_iter().filter_map(value).collect::<Vec<_>>().join(", ")
+}
+
+fn cell(
+    point: &PointSummary,
+    arm: &ArmSummary,
+    metric: Metric,
+    axis: Axis,
+    block_ms: f64,
+) -> Option<Cell> {
     let judged = arm.judged(metric)?;
     let (class, term) = class(judged.verdict);
     let bound = match (judged.at_least, judged.comparison.ratio > 1.0) {
@@ -175,13 +193,13 @@ fn cell(point: &PointSummary, arm: &ArmSummary, metric: Metric, axis: Axis) -> O
         return Some(Cell { class: "open", word, term, bound, ratio, interval, strip, aside });
     }
     let word = judged.verdict.word(metric);
-    Some(Cell { class, word, term, bound, ratio, interval, strip, aside: aside(judged) })
+    Some(Cell { class, word, term, bound, ratio, interval, strip, aside: aside(judged, block_ms) })
 }
 
-fn aside(judged: &ArmVerdict) -> String {
+fn aside(judged: &ArmVerdict, block_ms: f64) -> String {
     let text = match (judged.held_back, judged.forecast, judged.at_least) {
         (true, _, _) => "clear alone, but one of many".to_string(),
-        (_, Some(blocks), _) => words::forecast(blocks),
+        (_, Some(blocks), _) => words::forecast(blocks, block_ms),
         (_, None, true) => "a bound: the generator was the limit".to_string(),
         (_, None, false) => String::new(),
     };
