@@ -7,7 +7,6 @@
 
 mod cost;
 mod curve;
-mod density;
 mod forest;
 mod plot;
 mod search;
@@ -16,7 +15,6 @@ mod timeline;
 
 pub use cost::{census, costs};
 pub use curve::{Law, Series, sweeps};
-pub use density::densities;
 pub use forest::forests;
 pub(crate) use plot::plot;
 pub use search::{capacities, overloads};

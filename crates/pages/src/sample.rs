@@ -217,10 +217,7 @@ fn slice(rng: &mut Rng, arm: &str, point: &LoadPoint, at: u32, p50: f64) -> Valu
         _ => 1.0,
     };
     let middle = p50 * hump.sqrt() * (1.0 + 0.05 * noise(rng));
-    let edge = |times: f64| lab::slice::half_octave((middle * times) as u64);
-    let counts = [(0.6, 200), (0.9, 420), (1.4, 230), (2.2, 41), (4.0, 8), (8.0 * hump, 1)];
-    let buckets = lab::slice::sum(counts.into_iter().map(|(times, count)| (edge(times), count)));
-    json!({"buckets": buckets, "at_ms": 20.0 * f64::from(at), "for_ms": 20.0, "requests": 900,
+    json!({"at_ms": 20.0 * f64::from(at), "for_ms": 20.0, "requests": 900,
            "p50_ns": middle,
            "p99_ns": middle * 2.4 * hump.sqrt(), "max_ns": middle * 5.0 * hump})
 }

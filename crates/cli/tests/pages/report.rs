@@ -75,8 +75,6 @@ fn a_report_is_whole_in_light_and_dark_from_a_phone_to_a_wall() {
             .eval("[document.documentElement.scrollWidth, document.documentElement.clientWidth]");
         assert_eq!(over[0], over[1], "{at}: the page is wider than the window");
         assert_eq!(browser.eval(FAINT), json!([]), "{at}: faint words");
-        browser.eval("document.querySelector('#time details').open = true");
-        browser.wait("document.querySelector('#time .chart').dataset.drawn");
         papers.push(browser.eval("getComputedStyle(document.body).backgroundColor"));
         assert!(
             browser.requests().iter().all(|it| it.starts_with("file:")

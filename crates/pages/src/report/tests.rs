@@ -59,8 +59,6 @@ fn sections_are_there_only_if_the_record_has_their_data() {
         ("data-for=\"overload-", true),
         ("data-for=\"calls-0\"", true),
         ("per idle client", true),
-        ("data-for=\"density-0\"", false),
-        ("0 to 100 ms", false),
         ("popovertarget=\"t-little\"", false),
     ] {
         assert!(whole.contains(section), "expected `{section}` in the whole page");
