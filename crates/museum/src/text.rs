@@ -1,9 +1,9 @@
 //! The texts of an exhibit: one file each in `exhibits/`, with placeholders for measurements.
 //!
 //! Every string of a file is a template. A sentence that depends on a result has both versions
-//! there, so no prose contradicts its numbers; `met` lists the expectations that came out. A name in a template that the exhibit does not set
-//! is an error, and a test checks every name of every file. White space is folded, so lines may
-//! break anywhere.
+//! there, so no prose contradicts its numbers; `met` lists the expectations that came out. A name
+//! in a template that the exhibit does not set is an error, and a test checks every name of every
+//! file. White space is folded, so lines may break anywhere.
 
 use crate::exhibit::Fault;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value, escape_formatter};

@@ -1,8 +1,8 @@
 //! A page of the museum: a published figure, the run that repeats its flaw, the run without it.
 //!
-//! The order of the page is fixed: the lesson, the result in numbers, the expectations, the published
-//! result, its repetition with the flaw, the run without the flaw, and the explanation. The scale stands beside every figure, so that a figure
-//! cut out of its page keeps it.
+//! The order of the page is fixed: the lesson, the result in numbers, the expectations, the
+//! published result, its repetition with the flaw, the run without the flaw, and the explanation.
+//! The scale stands beside every figure, so that a figure cut out of its page keeps it.
 
 use crate::charts::{Chart, plot};
 use crate::shell::{Charts, PageError, render};
@@ -192,7 +192,7 @@ mod tests {
             "Without the flaw",
             "data-for=\"plot-flawed\"",
             "data-for=\"plot-corrected\"",
-            "<p class=\"headline\">Ask what the client waits for before asking what the server does.",
+            "<p class=\"headline\">Ask what the client waits for before asking",
             "<li class=\"green\">Expected: more than one: <b>2</b>",
             "roundhouse museum think-time",
             "stopped before its end",

@@ -120,6 +120,7 @@ fn the_status_page_shows_what_the_server_costs() {
     let cards = browser.eval("document.getElementById('cards').innerText");
     let cards = cards.as_str().unwrap_or_default();
     assert!(cards.contains(" resident") && cards.contains("Refused"), "{cards}");
+    assert!(!cards.contains("NaN"), "{cards}");
     assert_ne!(browser.eval("document.getElementById('top').textContent"), json!("0"));
     assert!(browser.complaints().is_empty(), "{:#?}", browser.complaints());
 }

@@ -11,8 +11,8 @@ fn label(axis: &Axis, at: f64) -> String {
     name.cloned().unwrap_or_else(|| number(at))
 }
 
-/// Draws a plot; `id` is unique in its page. A series has the colour of its place in `names`, unless
-/// another series of the plot has that one.
+/// Draws a plot; `id` is unique in its page. A series has the colour of its place in `names`,
+/// unless another series of the plot has that one.
 pub fn plot(id: &str, plot: &Plot, names: &[&str]) -> Chart {
     let mut table = Table::new(&["Series", &plot.x.title, &plot.y.title, "Interval"]);
     let mut used = Vec::new();
