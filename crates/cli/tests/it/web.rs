@@ -284,7 +284,8 @@ pub fn rules(arm: &Arm) {
     let preflight = format!("OPTIONS /d/ HTTP/1.1\r\nHost: a\r\n{asks}Connection: close\r\n\r\n");
     client.send(get("/old/x?y", "") + &get("/no/such/file", "") + &preflight);
     let star = "Access-Control-Allow-Origin: *\r\n";
-    let exposed = format!("{star}Access-Control-Expose-Headers: *\r\n");
+    let names = "*, Accept-Ranges, Content-Encoding, Content-Range, Date, ETag, Location";
+    let exposed = format!("{star}Access-Control-Expose-Headers: {names}\r\n");
     let moved = "308 Permanent Redirect";
     let place = format!("{PLAIN}Location: /d/x?y\r\n");
     let why = format!("{moved}\nthe page has another address\n");

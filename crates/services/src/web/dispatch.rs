@@ -2,7 +2,7 @@
 //! when the body is complete.
 
 use std::time::Duration;
-use wire::http::{BadTarget, Head, Status, Target, Version, choice};
+use wire::http::{BadTarget, Head, Status, Target, Version, choice, is_token_byte};
 
 use super::options::Options;
 use super::record::RequestLine;
@@ -63,8 +63,8 @@ pub enum Action {
     Sleep(Duration),
     /// Serve a file.
     File(Box<FileRequest>),
-    /// List the allowed methods.
-    Options(&'static str),
+    /// List the allowed methods, and to a preflight the fields that its request may have.
+    Options(&'static str, Option<String>),
     /// Redirect to this place.
     Redirect(Status, String),
     /// Refuse the method and list the allowed ones.
@@ -138,7 +138,7 @@ fn act(options: &Options, head: &Head<'_>, target: Result<Target<'_>, BadTarget>
         return Action::Dismiss(Status::LENGTH, "expected a Content-Length");
     }
     if head.target == "*" && head.method == "OPTIONS" {
-        return Action::Options(if options.demo { ALLOW_DEMO } else { ALLOW_FILE });
+        return allowed(head, if options.demo { ALLOW_DEMO } else { ALLOW_FILE });
     }
     if head.method == "CONNECT" {
         return Action::NotAllowed(if options.demo { ALLOW_DEMO } else { ALLOW_FILE });
@@ -157,19 +157,28 @@ fn act(options: &Options, head: &Head<'_>, target: Result<Target<'_>, BadTarget>
         && let Some(route) = demo::route(&target.path)
     {
         return match head.method {
-            "OPTIONS" => Action::Options(ALLOW_DEMO),
+            "OPTIONS" => allowed(head, ALLOW_DEMO),
             "GET" | "HEAD" | "POST" => demo::act(route, head, target.query),
             _ => Action::NotAllowed(ALLOW_DEMO),
         };
     }
     match head.method {
-        "OPTIONS" => Action::Options(ALLOW_FILE),
+        "OPTIONS" => allowed(head, ALLOW_FILE),
         "GET" | "HEAD" if !options.files => {
             Action::Refuse(Status::NOT_FOUND, "there is no such page")
         }
         "GET" | "HEAD" => Action::File(Box::new(request(head, target))),
         _ => Action::NotAllowed(ALLOW_FILE),
     }
+}
+
+/// The answer to OPTIONS. A preflight gets the names back that it asks for, because `*` covers
+/// neither `Authorization` nor a request with credentials (Fetch standard, section 3.2.3).
+fn allowed(head: &Head<'_>, allow: &'static str) -> Action {
+    let is_names = |byte: &u8| is_token_byte(byte) || b", ".contains(byte);
+    let asked = head.field("access-control-request-headers").filter(|it| it.iter().all(is_names));
+    let asked = asked.filter(|asked| !asked.is_empty());
+    Action::Options(allow, asked.map(|asked| String::from_utf8_lossy(asked).into_owned()))
 }
 
 /// Whether the end of the body is unknown: in HTTP/1.0 a missing length does not mean no body.
@@ -211,7 +220,10 @@ fn request(head: &Head<'_>, target: Target<'_>) -> FileRequest {
     if head.method != "GET" {
         request.range = None;
     }
-    request.likes = ["br", "gzip"].map(|coding| choice::quality(accept, coding));
+    let weight = |coding| choice::quality(accept, coding);
+    // A client that lists the plain form prefers it to codings of less weight.
+    request.likes =
+        ["br", "gzip"].map(weight).map(|it| if it < weight("identity") { 0 } else { it });
     request
 }
 

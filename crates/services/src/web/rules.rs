@@ -25,6 +25,10 @@ pub struct Rules {
 /// The most [`FieldRule`]s: each has a bit in [`Chosen`].
 pub const FIELDS_MAX: usize = 64;
 
+/// Fields that scripts may read: all, and by name those for requests with credentials, to which `*`
+/// is a name like others (Fetch standard, section 3.2.3).
+const EXPOSED: &str = "*, Accept-Ranges, Content-Encoding, Content-Range, Date, ETag, Location";
+
 /// The rules that apply to a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Chosen {
@@ -97,7 +101,7 @@ impl Rules {
         let origin = chosen.origin.and_then(|at| self.origins.get(usize::from(at)));
         let allowed = origin.map(|Origin(origin)| ("Access-Control-Allow-Origin", origin.as_str()));
         let exposed = allowed.filter(|_| !chosen.preflight);
-        let exposed = exposed.map(|_| ("Access-Control-Expose-Headers", "*"));
+        let exposed = exposed.map(|_| ("Access-Control-Expose-Headers", EXPOSED));
         // The reply depends on the origin, also where none is allowed.
         let is_varied = self.origins.first().is_some_and(|Origin(first)| first != "*");
         own.map(|(_, rule)| (rule.name.as_str(), rule.value.as_str()))

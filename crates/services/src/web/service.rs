@@ -341,11 +341,12 @@ impl<B: Platform> Web<B> {
             Action::Echo => {
                 responder.text(Status::OK, &[("Content-Type", mime::UNKNOWN)], body, out)
             }
-            Action::Options(allow) => {
+            Action::Options(allow, headers) => {
+                let headers = headers.as_deref().unwrap_or("*");
                 let fields = [
                     ("Allow", allow),
                     ("Access-Control-Allow-Methods", allow),
-                    ("Access-Control-Allow-Headers", "*"),
+                    ("Access-Control-Allow-Headers", headers),
                     ("Access-Control-Max-Age", PREFLIGHT_AGE),
                 ];
                 let count = if context.mode.chosen.preflight { fields.len() } else { 1 };

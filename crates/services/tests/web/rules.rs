@@ -74,7 +74,7 @@ fn fields_by_prefix_and_lifetimes_by_name() {
 fn origins_are_allowed_and_preflights_answered() {
     let origin = "Access-Control-Allow-Origin: ";
     let own = format!("{origin}http://localhost:3000\r\n");
-    let exposed = "Access-Control-Expose-Headers: *\r\n";
+    let exposed = "Access-Control-Expose-Headers: *, Accept-Ranges, ";
     let vary = "\r\nVary: Origin\r\n";
     let from = "Origin: http://localhost:3000\r\n";
     get("/js/a.js", from, "200", &[&own, exposed, vary, "!Access-Control-Allow-M"]);
@@ -86,6 +86,12 @@ fn origins_are_allowed_and_preflights_answered() {
     let preflight = ("OPTIONS", "/old", asks.as_str());
     check(&rules(), preflight, "204", &[&own, methods, headers, vary, "!Expose"]);
     check(&rules(), ("OPTIONS", "/old", from), "204", &["!Access-Control-Allow-M", &own]);
+    // `*` would cover neither `Authorization` nor what is asked with credentials.
+    let wanted = "Access-Control-Request-Headers: authorization,x-own\r\n";
+    let listed = "Access-Control-Allow-Headers: authorization,x-own\r\n";
+    check(&rules(), ("OPTIONS", "/", &format!("{asks}{wanted}")), "204", &[&own, listed]);
+    let odd = "Access-Control-Request-Headers: a;b\r\n";
+    check(&rules(), ("OPTIONS", "/", &format!("{asks}{odd}")), "204", &[headers]);
     let foreign = asks.replace("localhost", "elsewhere");
     check(&rules(), ("OPTIONS", "/", &foreign), "204", &["!Access-Control", vary]);
     let any = Rules { origins: read(&["*"]), ..Rules::default() };
@@ -136,7 +142,8 @@ fn text_is_compressed_on_the_fly() {
         (reply.clone(), len.map_or(0, |len| len.parse().expect("digits")))
     };
     let any = "Accept-Encoding: gzip, br\r\n";
-    for (accept, coding) in [(any, "br"), ("Accept-Encoding: gzip\r\n", "gzip")] {
+    let gzip = "Accept-Encoding: br;q=0.2, gzip;q=0.5, identity;q=0.3\r\n";
+    for (accept, coding) in [(any, "br"), (gzip, "gzip"), ("Accept-Encoding: *\r\n", "br")] {
         let (reply, len) = get("/a.txt", accept);
         assert!(reply.contains(&format!("\r\nContent-Encoding: {coding}\r\n")), "{reply:.300}");
         assert!(reply.contains("\r\nVary: Accept-Encoding\r\n") && len < 5_000, "{len} bytes");
@@ -154,6 +161,8 @@ fn text_is_compressed_on_the_fly() {
     for (target, accept) in [
         ("/a.txt", ""),
         ("/a.txt", "Accept-Encoding: br;q=0, identity\r\n"),
+        ("/a.txt", "Accept-Encoding: gzip;q=0.5, identity\r\n"),
+        ("/a.txt", "Accept-Encoding: br;q=0.3, gzip;q=0.5, identity;q=0.7\r\n"),
         ("/a.png", any),
         ("/short.txt", any),
     ] {
