@@ -7,6 +7,7 @@
 //! - [`game`]: a world with a map in which sessions walk and see each other.
 //! - [`media`]: audio and video files, streamed by RTSP and RTP.
 //! - [`pages`]: a few web pages and a document whose editions are streamed as events.
+//! - [`proxy`]: any of them behind proxies that name their clients.
 //! - [`roster`]: the list of sessions, for services whose operator may end them.
 //! - [`stock`]: a stock market that speaks a line protocol.
 //! - [`tls`]: any of them over TLS.
@@ -21,6 +22,7 @@ mod fuzz;
 pub mod game;
 pub mod media;
 pub mod pages;
+pub mod proxy;
 pub mod roster;
 pub mod stock;
 pub mod tls;

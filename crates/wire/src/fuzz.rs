@@ -5,6 +5,7 @@ use crate::framing::{Decoder, Framing, Shape};
 use crate::http;
 use crate::line::{self, Next};
 use crate::media_fuzz;
+use crate::proxy;
 use crate::text;
 use stats::Rng;
 
@@ -16,12 +17,13 @@ pub fn fuzz(seed: u64, events: u32) {
     let mut rng = Rng::new(seed);
     for event in 0..events {
         let at = || format!("wire::fuzz seed {seed}, event {event}");
-        match rng.below(6) {
+        match rng.below(7) {
             0 => lines(&mut rng, &at()),
             1 => replies(&mut rng, &at()),
             2 => http::fuzz(&mut rng, &at()),
             3 => conf::fuzz(&mut rng, &at()),
             4 => media_fuzz::fuzz(&mut rng, &at()),
+            5 => proxy::fuzz(&mut rng, &at()),
             _ => texts(&mut rng, &at()),
         }
     }

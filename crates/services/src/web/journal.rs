@@ -26,6 +26,8 @@ pub struct Journal {
     rings: [Ring; RINGS],
     /// Lines dropped because a ring was full.
     dropped: AtomicU64,
+    /// Connections of trusted proxies without a whole header of the PROXY protocol.
+    unproxied: AtomicU64,
 }
 
 #[repr(C)]
@@ -65,6 +67,16 @@ impl Journal {
             let count = memchr_count(lines);
             self.dropped.fetch_add(count, Relaxed);
         }
+    }
+
+    /// Counts a connection of a trusted proxy that ended before it had named its client.
+    pub fn count_unproxied(&self) {
+        self.unproxied.fetch_add(1, Relaxed);
+    }
+
+    /// The number of such connections.
+    pub fn unproxied(&self) -> u64 {
+        self.unproxied.load(Relaxed)
     }
 
     /// Whether nothing waits to be written.

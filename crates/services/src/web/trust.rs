@@ -16,13 +16,13 @@ pub enum Trusted {
 }
 
 impl Trusted {
-    fn covers(self, address: Option<IpAddr>) -> bool {
-        match (self, address) {
-            (Trusted::Net(network, len), Some(address)) => {
-                let ((own, of), (bits, size)) = (bits(network), bits(address));
+    pub(crate) fn covers(self, peer: Peer) -> bool {
+        match (self, peer) {
+            (Trusted::Net(network, len), Peer::Net(address)) => {
+                let ((own, of), (bits, size)) = (bits(network), bits(address.ip()));
                 of == size && (own ^ bits).checked_shr(size - len).unwrap_or(0) == 0
             }
-            (own, address) => own == Trusted::Local && address.is_none(),
+            (own, peer) => own == Trusted::Local && peer == Peer::Local,
         }
     }
 }
@@ -55,18 +55,14 @@ impl FromStr for Trusted {
 /// of `X-Forwarded-For`. `None` if the peer itself is the client.
 pub fn client(trusted: &[Trusted], peer: Peer, head: &Head<'_>) -> Option<IpAddr> {
     let is_it = |(name, _): &(&str, &[u8])| name.eq_ignore_ascii_case("x-forwarded-for");
-    let mut at = match peer {
-        Peer::Net(address) => Some(address.ip()),
-        Peer::Local => None,
-    };
-    let mut client = None;
+    let (mut at, mut client) = (peer, None);
     let hops = head.fields().filter(is_it).flat_map(|(_, value)| value.split(|it| *it == b','));
     for hop in hops.collect::<Vec<_>>().into_iter().rev() {
         let text = std::str::from_utf8(hop).unwrap_or_default().trim();
         let address = text.parse().or(text.parse().map(|it: SocketAddr| it.ip()));
         match address {
             Ok(address) if trusted.iter().any(|it| it.covers(at)) => {
-                (at, client) = (Some(address), Some(address));
+                (at, client) = (Peer::Net((address, 0).into()), Some(address));
             }
             _ => break,
         }

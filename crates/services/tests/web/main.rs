@@ -4,6 +4,7 @@
 mod files;
 mod log;
 mod memory_files;
+mod proxied;
 mod refusals;
 mod rules;
 mod slowness;

@@ -130,12 +130,15 @@ impl StateStore<Journal> for AccessLog {
         words
     }
 
-    fn gauges(&self, _journal: &Journal) -> Vec<Gauge> {
+    fn gauges(&self, journal: &Journal) -> Vec<Gauge> {
+        let help = "Connections of trusted proxies without a whole PROXY header";
+        let unproxied = Gauge::total("proxy_headers_refused", help, journal.unproxied() as f64);
         if self.place.is_none() {
-            return Vec::new();
+            return vec![unproxied];
         }
         let waiting = self.lines.len() as f64;
         vec![
+            unproxied,
             Gauge::now("log_bytes_waiting", "Bytes of the access log not written yet", waiting),
             Gauge::total(
                 "log_lines_dropped",
