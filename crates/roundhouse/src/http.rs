@@ -449,7 +449,7 @@ fn with_request(
     let bad = |why: &str| (Status::BAD_REQUEST, why.to_owned().into());
     let target = match (head.method, head.target) {
         // It asks about the server (RFC 9110 section 9.3.7).
-        ("OPTIONS", "*") => Target { path: b"*".into(), query: "" },
+        ("OPTIONS", "*") => Target { path: b"*".into(), host: None, query: "" },
         (_, target) => Target::read(target).map_err(|why| bad(&why.to_string()))?,
     };
     let path = str::from_utf8(&target.path).map_err(|_| bad("expected a path in UTF-8"))?;

@@ -196,16 +196,21 @@ fn from_toml(bytes: &[u8]) -> Result<Vec<Choice>> {
             Array(values) => (values.iter().map(|value| value.get_ref()).collect(), true),
             value => (vec![value], false),
         };
-        for value in values {
+        for (place, value) in values.into_iter().enumerate() {
             let value = match value {
                 String(text) => text.to_string(),
                 Integer(number) => number.to_string(),
                 Float(number) => number.to_string(),
                 Boolean(flag) => flag.to_string(),
+                // The option's own parser reads its members.
+                toml::de::DeValue::Table(_) => {
+                    let all: toml::Table = toml::from_str(text)?;
+                    let whole = &all[name.get_ref().as_ref()];
+                    serde_json::to_string(whole.get(place).unwrap_or(whole))?
+                }
                 _ => bail!(
-                    "{line}:{column}: expected text, a number, true or false, or a list of these \
-                     for `{}`, found a table, a time or a list within a list; options are not \
-                     nested",
+                    "{line}:{column}: expected text, a number, true or false, a table, or a list \
+                     of these for `{}`, found a time or a list within a list",
                     name.get_ref()
                 ),
             };
@@ -358,6 +363,10 @@ mod tests {
         let listed = ["--header=A: b", "--header=C: d"];
         check("d.toml", "header = ['A: b', 'C: d']", &[], &listed);
         check("d.toml", "header = ['A: b']", &["--header", "X: y"], &[]);
+        let tables = "[[header]]\na = 'b c'\nd = ['e', 1]\n[[header]]\nf = true";
+        let objects = [r#"--header={"a":"b c","d":["e",1]}"#, r#"--header={"f":true}"#];
+        check("e.toml", tables, &[], &objects);
+        check("f.toml", "header = { a = 'b' }", &[], &[r#"--header={"a":"b"}"#]);
     }
 
     #[test]

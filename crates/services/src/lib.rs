@@ -24,8 +24,10 @@ pub mod media;
 pub mod pages;
 pub mod proxy;
 pub mod roster;
+mod site_names;
 pub mod stock;
 pub mod tls;
 pub mod web;
 
 pub use fuzz::fuzz;
+pub use site_names::SiteNames;

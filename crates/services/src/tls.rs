@@ -11,7 +11,7 @@
 
 mod keys;
 
-pub use keys::{BadKeys, Keys};
+pub use keys::{BadKeys, KeyPair, Keys};
 
 use std::io::{IoSlice, Read, Write};
 use std::time::Duration;

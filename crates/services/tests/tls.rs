@@ -11,7 +11,7 @@ use rustls::pki_types::ServerName;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
-use services::tls::{Keys, Tls};
+use services::tls::{KeyPair, Keys, Tls};
 use sim::laws::probe::{Menu, Probe, World, expected, plain, requests};
 use stats::Rng;
 
@@ -20,12 +20,29 @@ const WORKER: WorkerId = WorkerId::new(0, 1);
 
 /// A certificate for `localhost` with its key, as PEM.
 fn certificate() -> (String, String) {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a good name");
+    certificate_for(&["localhost"])
+}
+
+fn certificate_for(names: &[&str]) -> (String, String) {
+    let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+    let made = rcgen::generate_simple_self_signed(names).expect("good names");
     (made.cert.pem(), made.signing_key.serialize_pem())
+}
+
+fn pair(pem: &str, key: &str) -> KeyPair {
+    KeyPair::read(pem.as_bytes(), key.as_bytes()).expect("our own")
+}
+
+fn keys(pem: &str, key: &str) -> Keys {
+    Keys::new(vec![(Vec::new(), pair(pem, key))], &["http/1.1"]).expect("one pair")
 }
 
 /// A client that trusts the certificate.
 fn client(pem: &str) -> ClientConnection {
+    client_of(pem, "localhost")
+}
+
+fn client_of(pem: &str, name: &'static str) -> ClientConnection {
     let mut roots = RootCertStore::empty();
     let der = rustls::pki_types::CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
     roots.add(der).expect("a certificate");
@@ -34,7 +51,7 @@ fn client(pem: &str) -> ClientConnection {
         .expect("usual versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let name = ServerName::try_from("localhost").expect("a name");
+    let name = ServerName::try_from(name).expect("a name");
     ClientConnection::new(Arc::new(config), name).expect("a client")
 }
 
@@ -96,7 +113,7 @@ impl<'a> Slot<'a> {
 /// The bytes that a client receives after it sent `input`, cut into pieces by `seed`.
 fn converse(probe: Probe, input: &[u8], seed: u64) -> Vec<u8> {
     let (pem, key) = certificate();
-    let keys = Keys::read(pem.as_bytes(), key.as_bytes(), &[]).expect("our own");
+    let keys = keys(&pem, &key);
     let service = Tls::new(probe, keys);
     let mut world = Region::<World>::place(Placement::Private).expect("memory");
     world.init(&[]).expect("no seed is needed");
@@ -163,7 +180,7 @@ fn the_service_within_says_the_same_however_the_bytes_are_cut() {
 #[test]
 fn who_does_not_speak_it_is_sent_away() {
     let (pem, key) = certificate();
-    let keys = Keys::read(pem.as_bytes(), key.as_bytes(), &["http/1.1"]).expect("our own");
+    let keys = keys(&pem, &key);
     let service = Tls::new(Probe::default(), keys);
     let mut world = Region::<World>::place(Placement::Private).expect("memory");
     world.init(&[]).expect("no seed is needed");
@@ -188,14 +205,53 @@ fn who_does_not_speak_it_is_sent_away() {
 #[test]
 fn keys_that_do_not_fit_are_refused_and_the_former_stay() {
     let ((pem, key), (other, stranger)) = (certificate(), certificate());
-    let keys = Keys::read(pem.as_bytes(), key.as_bytes(), &["http/1.1"]).expect("our own");
+    let keys = keys(&pem, &key);
     for (chain, key, wanted) in [
         ("", key.as_str(), "expected a certificate"),
         (pem.as_str(), "", "expected a private key"),
         (pem.as_str(), stranger.as_str(), "belongs to the first certificate"),
     ] {
-        let bad = keys.replace(chain.as_bytes(), key.as_bytes()).expect_err(wanted);
+        let bad = KeyPair::read(chain.as_bytes(), key.as_bytes()).expect_err(wanted);
         assert!(bad.to_string().contains(wanted), "{bad}");
     }
-    keys.replace(other.as_bytes(), stranger.as_bytes()).expect("another pair");
+    let named = || (vec!["a.org".to_owned()], pair(&pem, &key));
+    let bad = keys.replace(vec![named(), named()]).expect_err("one name of two sites");
+    assert!(bad.to_string().contains("expected each name once"), "{bad}");
+    keys.replace(vec![(Vec::new(), pair(&other, &stranger))]).expect("another pair");
+}
+
+/// Whether a client that asks for `name` and trusts `pem` alone agrees on keys.
+fn agrees(service: &Tls<Probe>, world: &World, name: &'static str, pem: &str) -> bool {
+    let (mut client, mut slot) = (client_of(pem, name), Slot::new(service, world));
+    while client.is_handshaking() {
+        let mut wire = Vec::new();
+        client.write_tls(&mut wire).expect("a vector takes everything");
+        slot.let_happen(|conn, service, cx| conn.feed(service, cx, &wire));
+        let sent = slot.send(&mut Rng::new(1));
+        client.read_tls(&mut sent.as_slice()).expect("a client takes output");
+        if client.process_new_packets().is_err() {
+            break;
+        }
+    }
+    slot.close();
+    !client.is_handshaking()
+}
+
+#[test]
+fn the_name_that_a_client_asks_for_chooses_the_certificate() {
+    let known = [["a.org", "z.org"], ["b.org", "*.b.org"]].map(|names| certificate_for(&names));
+    let all = || {
+        let [first, second] = &known;
+        let names = vec!["b.org".to_owned(), "*.b.org".to_owned()];
+        vec![(Vec::new(), pair(&first.0, &first.1)), (names, pair(&second.0, &second.1))]
+    };
+    let keys = Keys::new(all(), &[]).expect("two pairs");
+    keys.replace(all()).expect("two pairs");
+    let service = Tls::new(Probe::default(), keys);
+    let mut world = Region::<World>::place(Placement::Private).expect("memory");
+    world.init(&[]).expect("no seed is needed");
+    for (name, first) in [("a.org", true), ("z.org", true), ("b.org", false), ("x.b.org", false)] {
+        let agreed = known.each_ref().map(|(pem, _)| agrees(&service, &world, name, pem));
+        assert_eq!(agreed, [first, !first], "{name}");
+    }
 }

@@ -1,5 +1,7 @@
 //! `roundhouse serve http`: files and the routes of a demonstration over HTTP/1.1.
 
+mod sites;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -10,6 +12,8 @@ use anyhow::{Context, Result, anyhow};
 use engines::{Assets, Container, Handover, Refused, Renew, Shape, WORKERS_MAX, say};
 use memory::Region;
 use seam::Service;
+use services::SiteNames;
+use services::proxy::Proxied;
 use services::tls::Tls;
 use services::web::{
     ErrorPage, FIELDS_MAX, FieldRule, Format, Journal, LifetimeRule, MediaType, Options, Origin,
@@ -18,10 +22,12 @@ use services::web::{
 
 use server::{ServerArgs, ServiceInstance};
 use tools::serve::access_log::AccessLog;
-use tools::serve::certificate::CertificateArgs;
+use tools::serve::certificate::{CertificateArgs, Certificates};
 use tools::serve::site::Site;
 use tools::serve::wall_clock;
 use wire::conf::span;
+
+use sites::SiteArg;
 
 /// The port without --port.
 const PORT: u16 = 8080;
@@ -30,8 +36,13 @@ const PORT: u16 = 8080;
 #[derive(clap::Args)]
 #[command(mut_arg("port", |arg| arg.default_value("8080")))]
 pub struct Args {
-    /// The folder to serve [default: the current one; with --demo: none]
+    /// The folder to serve, with --site for unknown names [default: the first site's; without a
+    /// site the current one; with --demo: none]
     dir: Option<PathBuf>,
+    /// Serve ROOT to clients that ask for a host of this name, such as a.org,*.a.org=/srv/a; may be
+    /// repeated
+    #[arg(long, value_name = "NAME[,NAME]=ROOT")]
+    site: Vec<SiteArg>,
     /// Offer /, /echo, /cookie, /plaintext, /json, /dynamic?rows=N, /work?ms=N and /sleep?ms=N
     #[arg(long)]
     demo: bool,
@@ -66,6 +77,10 @@ pub struct Args {
     /// be repeated
     #[arg(long, value_name = "NETWORK", requires = "access_log")]
     trust: Vec<Trusted>,
+    /// Expect the PROXY protocol (version 1 or 2) from this address, network or `unix`, and take
+    /// the client that it names; may be repeated
+    #[arg(long, value_name = "NETWORK")]
+    proxy_protocol: Vec<Trusted>,
     #[command(flatten)]
     proof: CertificateArgs,
     /// The page for a status of 400 or more, as 404=FILE; may be repeated
@@ -106,18 +121,14 @@ struct RuleArgs {
 }
 
 impl RuleArgs {
-    fn rules(&self) -> Result<Rules, Refused> {
-        if self.header.len() > FIELDS_MAX {
-            let count = self.header.len();
-            return Err(Refused(format!("expected at most {FIELDS_MAX} --header, found {count}")));
-        }
-        Ok(Rules {
+    fn rules(&self) -> Rules {
+        Rules {
             fields: self.header.clone(),
             lifetimes: self.cache_control.clone(),
             origins: self.cors.clone(),
             redirects: self.redirect.clone(),
             fallback: self.fallback.clone(),
-        })
+        }
     }
 }
 
@@ -176,23 +187,48 @@ fn keep_descriptors(shape: &mut Shape) {
     }
 }
 
+/// The sites, the one for unknown names first: their names, and rules and files of each.
+fn sites(args: &Args, lends: bool) -> Result<(SiteNames, Vec<Rules>, Vec<Site>)> {
+    let open = |dir: &Path| {
+        Site::open(dir, lends).with_context(|| {
+            format!("cannot serve {}: expected a folder that can be read", dir.display())
+        })
+    };
+    let (mut names, mut rules, mut files) = (SiteNames::default(), Vec::new(), Vec::new());
+    let all = args.rules.rules();
+    if args.dir.is_some() || args.site.is_empty() {
+        files.push(match (&args.dir, args.demo) {
+            (Some(dir), _) => open(dir)?,
+            (None, true) => Site::without_files(),
+            (None, false) => open(Path::new("."))?,
+        });
+        rules.push(all.clone());
+    }
+    for site in &args.site {
+        names.add(files.len(), &site.names).map_err(Refused)?;
+        rules.push(site.rules(&all));
+        files.push(open(&site.root)?);
+    }
+    if let Some(count) = rules.iter().map(|it| it.fields.len()).find(|it| *it > FIELDS_MAX) {
+        let why = format!("expected at most {FIELDS_MAX} --header of a site, found {count}");
+        return Err(Refused(why).into());
+    }
+    Ok((names, rules, files))
+}
+
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut shape = args.server.shape()?;
     keep_descriptors(&mut shape);
-    let here = Path::new(".");
-    let dir = args.dir.as_deref().or((!args.demo).then_some(here));
-    let keys = args.proof.keys().map_err(|error| Refused(format!("{error:#}")))?;
-    let site = match dir {
-        Some(dir) => Site::open(dir, keys.is_none()).with_context(|| {
-            format!("cannot serve {}: expected a folder that can be read", dir.display())
-        })?,
-        None => Site::without_files(),
-    };
+    let key_files = args.site.iter().filter_map(SiteArg::key_files);
+    let certificates = Certificates::new(&args.proof, key_files);
+    let keys = certificates.keys().map_err(|error| Refused(format!("{error:#}")))?;
+    let (names, mut rules, mut files) = sites(&args, keys.is_none())?;
+    let others = (rules.split_off(1), files.split_off(1));
     let pages = args.error_page.iter().map(|it| it.page(&args.media_type));
     let options = Options {
         demo: args.demo,
-        files: dir.is_some(),
+        files: args.dir.is_some() || !args.demo || !args.site.is_empty(),
         listing: !args.no_listing,
         body_max: args.body_max,
         head_time: args.head_time,
@@ -205,7 +241,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         media_types: args.media_type.clone(),
         error_pages: pages.collect::<Result<_>>()?,
         compress_max: if args.rules.compress { args.rules.compress_max } else { 0 },
-        rules: args.rules.rules()?,
+        rules: rules.remove(0),
+        other_rules: others.0,
+        names,
         ..Options::default()
     };
     let mut log = AccessLog::open(args.access_log)?;
@@ -214,43 +252,58 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if handover.is_none() {
         journal.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
     }
-    let web = Web::new(options, site);
-    let handover = handover.as_ref();
+    let web = Web::with_sites(options, files.remove(0), others.1);
+    let instance = Instance {
+        server: &args.server,
+        shape: &shape,
+        proxies: args.proxy_protocol,
+        journal: &journal,
+        handover: handover.as_ref(),
+    };
     match keys {
-        None => serve(&args.server, &shape, "http", (&web, &journal), handover, &mut log, None),
+        None => instance.serve("http", &web, &mut log, None),
         Some(keys) => {
             let tls = Tls::new(web, keys);
             let latest = AtomicU32::new(0);
             // Threads share the keys, so only the first of them reads the files.
             let renew = |edition: u32| {
                 let fresh = latest.swap(edition, Ordering::Relaxed) != edition;
-                fresh.then(|| args.proof.renew(tls.keys()))
+                fresh.then(|| certificates.renew(tls.keys()))
             };
-            let service = (&tls, &journal);
-            serve(&args.server, &shape, "https", service, handover, &mut log, Some(&renew))
+            instance.serve("https", &tls, &mut log, Some(&renew))
         }
     }
 }
 
-/// Serves `service`: the web service, or TLS around it.
-fn serve<S: Service<State = Journal>>(
-    server: &ServerArgs,
-    shape: &Shape,
-    name: &'static str,
-    (service, state): (&S, &Region<Journal>),
-    handover: Option<&Handover>,
-    log: &mut AccessLog,
-    renew: Option<&Renew<'_>>,
-) -> Result<ExitCode> {
-    let assets = &Assets::default();
-    let instance = ServiceInstance {
-        name,
-        port: PORT,
-        service,
-        state,
-        assets,
-        handover,
-        grammar: crate::grammar,
-    };
-    server.run_renewed(shape, &instance, log, renew)
+/// All parts of a server but its service.
+struct Instance<'a> {
+    server: &'a ServerArgs,
+    shape: &'a Shape,
+    /// Peers that speak the PROXY protocol.
+    proxies: Vec<Trusted>,
+    journal: &'a Region<Journal>,
+    handover: Option<&'a Handover>,
+}
+
+impl Instance<'_> {
+    /// Serves `service`: the web service, or TLS around it.
+    fn serve<S: Service<State = Journal>>(
+        self,
+        name: &'static str,
+        service: &S,
+        log: &mut AccessLog,
+        renew: Option<&Renew<'_>>,
+    ) -> Result<ExitCode> {
+        let service = Proxied::new(service, self.proxies, Journal::count_unproxied);
+        let instance = ServiceInstance {
+            name,
+            port: PORT,
+            service: &service,
+            state: self.journal,
+            assets: &Assets::default(),
+            handover: self.handover,
+            grammar: crate::grammar,
+        };
+        self.server.run_renewed(self.shape, &instance, log, renew)
+    }
 }

@@ -27,6 +27,7 @@ mod rings;
 mod save;
 mod scarce;
 mod sets;
+mod sites;
 mod slow;
 mod spares;
 mod status;
@@ -96,6 +97,7 @@ macro_rules! waits {
             words: verbose, silent_by_default, timer;
             web: cut_at_every_byte, a_great_file_to_a_slow_reader, the_slow_are_told, sealed, rules,
                 compressed;
+            sites: sites_by_name;
         }
     };
 }

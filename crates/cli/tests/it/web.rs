@@ -9,7 +9,6 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, Plan, Server, ms, skip};
-use sys::signal::Signal;
 
 /// The modification time of the tests' files, in seconds and nanoseconds since 1970.
 const CHANGED: Duration = Duration::new(784_111_777, 1);
@@ -456,21 +455,6 @@ pub fn sealed(arm: &Arm) {
     assert!(curl(&["--tlsv1.3", &url("/great")]).is_some_and(|heard| heard == great));
     let posted = curl(&["-H", "Transfer-Encoding: chunked", "--data-binary", "hello", &url("/")]);
     assert_eq!(posted.as_deref(), Some(&b"hello"[..]));
-    // A new certificate is in force after a reload, without a restart.
-    let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a good name");
-    text("cert.pem", other.cert.pem());
-    text("key.pem", other.signing_key.serialize_pem());
-    server.signal(Signal::HUP);
-    server.says("the certificates were reloaded");
-    let begin = Instant::now();
-    let trusted = || {
-        let mut command = Command::new("curl");
-        command.args(["-sS", "--max-time", "20", "--cacert", &cert, "--resolve", &pin]);
-        command.arg(url("/a.txt")).output().is_ok_and(|output| output.status.success())
-    };
-    while !trusted() {
-        assert!(begin.elapsed() < PATIENCE, "the former certificate is still shown");
-    }
     // A client without TLS gets an alert and the end.
     let mut plain = server.client();
     plain.send(get("/", ""));

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::server::{Server, each, servers};
+use crate::server::{Server, each, servers, servers_with};
 use crate::site::{GREAT, great, site};
 use testkit::{Folder, PATIENCE, Process, eventually, has, program, run};
 
@@ -75,6 +75,18 @@ fn haproxy(room: &Path, servers: &[Server]) -> String {
         );
     }
     text
+}
+
+/// haproxy that names its clients by the PROXY protocol, as they do to it.
+fn naming(room: &Path, servers: &[Server], version: &str) -> String {
+    let lines = haproxy(room, servers);
+    let lines = lines.lines().map(|line| match line.split_whitespace().next() {
+        Some("bind") => format!("{line} accept-proxy\n"),
+        // The header of a health check speaks for haproxy itself (LOCAL).
+        Some("server") => format!("{line} {version} check inter 100ms\n"),
+        _ => format!("{line}\n"),
+    });
+    lines.collect()
 }
 
 impl Front {
@@ -154,6 +166,41 @@ fn every_engine_behind_nginx() {
 #[test]
 fn every_engine_behind_haproxy() {
     every_engine_behind(HAPROXY);
+}
+
+#[test]
+fn haproxy_names_its_clients_to_every_engine() {
+    if !has(HAPROXY.program) {
+        return;
+    }
+    let (site, rooms) = (site(), [Folder::new(), Folder::new()]);
+    let log = |name: &str| rooms[0].path().join(format!("{name}.log")).display().to_string();
+    let flags = |name: &str| {
+        let log = log(name);
+        let flags = ["--proxy-protocol", "127.0.0.0/8", "--access-log", log.as_str()];
+        flags.map(str::to_owned).to_vec()
+    };
+    let servers = servers_with(&site, flags);
+    let first: fn(&Path, &[Server]) -> String = |room, all| naming(room, all, "send-proxy");
+    let second: fn(&Path, &[Server]) -> String = |room, all| naming(room, all, "send-proxy-v2");
+    for (config, room) in [first, second].into_iter().zip(&rooms) {
+        let proxy = Front { config, ..HAPROXY }.start(room, &servers);
+        each(&servers, |server| {
+            let get = "GET /plaintext HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+            let header = "PROXY TCP4 192.0.2.7 192.0.2.8 5 80\r\n";
+            let heard =
+                exchange(&socket(room.path(), server), (header.to_owned() + get).as_bytes());
+            assert!(heard.ends_with("\r\n\r\nHello, World!"), "{heard}");
+        });
+        drop(proxy);
+    }
+    for server in servers {
+        let path = log(&server.name);
+        server.close();
+        let text = std::fs::read_to_string(path).expect("the log");
+        let count = text.lines().filter(|line| line.starts_with("192.0.2.7 - - [")).count();
+        assert_eq!((count, text.lines().count()), (2, 2), "{text}");
+    }
 }
 
 /// Texts in which a lenient reader and a strict one count different numbers of requests. Each

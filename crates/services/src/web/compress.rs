@@ -26,6 +26,8 @@ const ENTRY: usize = 256;
 /// One form of one file, as it was at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
+    /// The site.
+    pub site: u16,
     /// The path beneath the root.
     pub path: Vec<u8>,
     /// Length and modification time of the file.
@@ -119,6 +121,7 @@ mod tests {
     #[test]
     fn what_is_used_stays_and_the_rest_is_bounded() {
         let key = |path: &str| Key {
+            site: 0,
             path: path.into(),
             meta: Meta { len: 1, modified_ns: 1 },
             coding: 1,

@@ -121,6 +121,8 @@ impl<B: Platform> Web<B> {
         mut sending: Box<Transfer<B::File>>,
         out: &mut Out,
     ) -> Next<B::File> {
+        let site = sending.context.mode.chosen.site;
+        let platform = self.platform_of(site);
         while let Some(piece) = sending.pieces.front_mut() {
             if out.is_full() {
                 session.stage = Stage::Sending(sending);
@@ -151,7 +153,7 @@ impl<B: Platform> Web<B> {
                 // If the kernel has only part of the file, at least the next piece goes uncopied.
                 let lent = [STRETCH, PIECE as u64].into_iter().find_map(|most| {
                     let stretch = range.start..range.end.min(range.start + most);
-                    Some((self.platform.lend(file, stretch.clone())?, stretch))
+                    Some((platform.lend(file, stretch.clone())?, stretch))
                 });
                 if let Some((source, stretch)) = lent {
                     let len = stretch.end - stretch.start;
@@ -161,7 +163,7 @@ impl<B: Platform> Web<B> {
                 }
             }
             let len = (range.end - range.start).min(PIECE as u64) as usize;
-            match self.platform.read_now(file, range.start, len, out.bytes()) {
+            match platform.read_now(file, range.start, len, out.bytes()) {
                 // Content-Length was already sent; only closing the connection can signal the
                 // error.
                 Some(Ok(0) | Err(_)) => {
@@ -173,7 +175,7 @@ impl<B: Platform> Web<B> {
                     let from = range.start;
                     let Some(file) = sending.file.take() else { return Next::Close };
                     session.stage = Stage::Sending(sending);
-                    return Next::Job(Job::Read(file, from, len));
+                    return Next::Job(Job::Read(site, file, from, len));
                 }
             }
         }

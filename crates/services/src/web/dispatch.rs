@@ -1,6 +1,7 @@
 //! From the head of a request to the action. A dispatch owns its data, because the head is gone
 //! when the body is complete.
 
+use std::sync::Arc;
 use std::time::Duration;
 use wire::http::{BadTarget, Head, Status, Target, Version, choice, is_token_byte};
 
@@ -97,6 +98,8 @@ impl Content {
 /// A requested file and the conditions of the request. Field values are as received.
 #[derive(Debug, Default)]
 pub struct FileRequest {
+    /// The site.
+    pub site: u16,
     /// The decoded path, beginning with `/`.
     pub path: Vec<u8>,
     /// The query, for redirections.
@@ -118,19 +121,46 @@ pub struct FileRequest {
 }
 
 /// The dispatch of a request.
-pub fn dispatch(options: &Options, head: &Head<'_>, request_line: Option<RequestLine>) -> Dispatch {
+pub fn dispatch(
+    options: &Options,
+    head: &Head<'_>,
+    mut request_line: Option<RequestLine>,
+) -> Dispatch {
     let target = Target::read(head.target);
+    let named = target.as_ref().ok().and_then(|target| target.host);
+    let (site, name) = site(options, named, head);
+    if let Some(line) = &mut request_line {
+        line.site = name;
+    }
     let path = target.as_ref().map_or(&b""[..], |target| &target.path);
+    let mut chosen = options.rules_of(site).choose(path, Some(head));
+    chosen.site = site;
     let mode = ReplyMode {
         version: head.version,
         head_only: head.method == "HEAD",
         keep_alive: head.keep_alive,
-        chosen: options.rules.choose(path, Some(head)),
+        chosen,
     };
-    Dispatch { act: act(options, head, target), context: ReplyContext { mode, request_line } }
+    Dispatch { act: act(options, site, head, target), context: ReplyContext { mode, request_line } }
 }
 
-fn act(options: &Options, head: &Head<'_>, target: Result<Target<'_>, BadTarget>) -> Action {
+/// The site of a request, and its name for the log, by the host of an absolute target or the `Host`
+/// field.
+fn site(options: &Options, named: Option<&str>, head: &Head<'_>) -> (u16, Option<Arc<str>>) {
+    if options.names.is_empty() {
+        return (0, None);
+    }
+    let field = || head.field("host").and_then(|host| std::str::from_utf8(host).ok());
+    let found = named.or_else(field).and_then(|host| options.names.find(host));
+    found.map_or_else(|| (0, Some("default".into())), |(site, name)| (site, Some(name)))
+}
+
+fn act(
+    options: &Options,
+    site: u16,
+    head: &Head<'_>,
+    target: Result<Target<'_>, BadTarget>,
+) -> Action {
     if !METHODS.contains(&head.method) {
         return Action::Dismiss(Status::NOT_IMPLEMENTED, "expected a known method");
     }
@@ -149,7 +179,7 @@ fn act(options: &Options, head: &Head<'_>, target: Result<Target<'_>, BadTarget>
             "expected a path below the root, well encoded, without hidden slashes",
         );
     };
-    let moved = options.rules.redirect(&target.path, target.query);
+    let moved = options.rules_of(site).redirect(&target.path, target.query);
     if let Some((status, place)) = moved.filter(|_| head.method != "OPTIONS") {
         return Action::Redirect(status, place);
     }
@@ -167,7 +197,7 @@ fn act(options: &Options, head: &Head<'_>, target: Result<Target<'_>, BadTarget>
         "GET" | "HEAD" if !options.files => {
             Action::Refuse(Status::NOT_FOUND, "there is no such page")
         }
-        "GET" | "HEAD" => Action::File(Box::new(request(head, target))),
+        "GET" | "HEAD" => Action::File(Box::new(request(site, head, target))),
         _ => Action::NotAllowed(ALLOW_FILE),
     }
 }
@@ -186,8 +216,9 @@ fn lacks_length(head: &Head<'_>) -> bool {
     matches!(head.method, "POST" | "PUT" | "PATCH") && head.field("content-length").is_none()
 }
 
-fn request(head: &Head<'_>, target: Target<'_>) -> FileRequest {
+fn request(site: u16, head: &Head<'_>, target: Target<'_>) -> FileRequest {
     let mut request = FileRequest {
+        site,
         path: target.path.into_owned(),
         query: target.query.to_owned(),
         ..FileRequest::default()

@@ -118,7 +118,7 @@ fn compressible(request: &FileRequest, form: &Form) -> Option<Key> {
         return None;
     }
     let coding = codings(request).into_iter().find(|coding| request.likes[*coding] > 0)?;
-    Some(Key { path: form.path.clone(), meta: form.meta, coding })
+    Some(Key { site: request.site, path: form.path.clone(), meta: form.meta, coding })
 }
 
 /// The indices of [`CODINGS`], the client's favourite first.
@@ -146,7 +146,7 @@ fn resolve<F>(
         return Some(Target::Missing(LookupError::Absent));
     }
     let found = locate(request, options, &request.path, &look, &list)?;
-    match (&options.rules.fallback, found) {
+    match (&options.rules_of(request.site).fallback, found) {
         (Some(path), Target::Missing(LookupError::Absent)) => {
             locate(request, options, path.as_bytes(), &look, &list)
         }
@@ -220,7 +220,7 @@ fn packed<F>(
     look: &impl Fn(&[u8]) -> Option<Result<Resource<F>, LookupError>>,
 ) -> Option<Target<F>> {
     let kind = mime::media_type(&String::from_utf8_lossy(path), &options.media_types);
-    let lifetime = options.rules.lifetime(path).map(str::to_owned);
+    let lifetime = options.rules_of(request.site).lifetime(path).map(str::to_owned);
     let form =
         |meta, coding| Form { meta, coding, kind, lifetime, path: path.into(), packed: None };
     for coding in codings(request) {

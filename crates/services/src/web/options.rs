@@ -9,6 +9,7 @@ use super::mime::MediaType;
 use super::record::Format;
 use super::rules::Rules;
 use super::trust::Trusted;
+use crate::SiteNames;
 
 /// The options.
 #[derive(Debug, Clone)]
@@ -46,8 +47,12 @@ pub struct Options {
     pub error_pages: Vec<ErrorPage>,
     /// The memory for files that a process compresses on the fly, in bytes; 0: it compresses none.
     pub compress_max: usize,
-    /// The operator's rules.
+    /// The operator's rules for site 0, whose files also answer for unknown names.
     pub rules: Rules,
+    /// The rules of the sites after it.
+    pub other_rules: Vec<Rules>,
+    /// The names of all sites; none if there is one site.
+    pub names: SiteNames,
 }
 
 /// The page of a status.
@@ -91,6 +96,8 @@ impl Default for Options {
             error_pages: Vec::new(),
             compress_max: 0,
             rules: Rules::default(),
+            other_rules: Vec::new(),
+            names: SiteNames::default(),
         }
     }
 }
@@ -105,6 +112,11 @@ impl Options {
     /// Seconds since 1970 at an instant.
     pub(super) fn second(&self, now: Instant) -> u64 {
         self.wall_ns(now) / 1_000_000_000
+    }
+
+    /// The rules of a site.
+    pub(super) fn rules_of(&self, site: u16) -> &Rules {
+        usize::from(site).checked_sub(1).map_or(&self.rules, |at| &self.other_rules[at])
     }
 
     /// The error page of a status, if there is one.

@@ -7,6 +7,7 @@ use seam::{Instant, Peer};
 use std::io::Write;
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::sync::Arc;
 use wire::decimal;
 use wire::http::date::{self, DATE_LEN};
 use wire::http::{Head, Version};
@@ -54,6 +55,8 @@ pub struct RequestLine {
     /// Method, target and version, separated by blanks; for a head that was not understood its
     /// first line as received, `-` if that is empty.
     pub text: String,
+    /// The first name of the site, or `default`, if there are several sites.
+    pub site: Option<Arc<str>>,
     /// The client's address, if a trusted proxy names it.
     pub client: Option<IpAddr>,
     /// `Referer`, if the format shows it.
@@ -77,6 +80,7 @@ impl RequestLine {
         RequestLine {
             at,
             text,
+            site: None,
             client: None,
             referer: field("referer"),
             agent: field("user-agent"),
@@ -89,7 +93,7 @@ impl RequestLine {
         let line = line.unwrap_or_default();
         let text = String::from_utf8_lossy(&line[..line.len().min(RAW_MAX)]).into_owned();
         let text = if text.is_empty() { "-".to_owned() } else { text };
-        RequestLine { at, text, client: None, referer: None, agent: None }
+        RequestLine { at, text, site: None, client: None, referer: None, agent: None }
     }
 }
 
@@ -134,8 +138,9 @@ pub fn put(
             decimal::push(out, status.into());
             out.extend_from_slice(b",\"bytes\":");
             decimal::push(out, bytes);
-            let values = [("referer", &request_line.referer), ("agent", &request_line.agent)];
-            for (name, value) in values {
+            let RequestLine { site, referer, agent, .. } = request_line;
+            let values = [("site", site.as_deref()), ("referer", referer.as_deref())];
+            for (name, value) in values.into_iter().chain([("agent", agent.as_deref())]) {
                 if let Some(value) = value {
                     write!(out, ",\"{name}\":\"").expect("a Vec takes every byte");
                     escape_json(value, out);
@@ -220,6 +225,7 @@ mod tests {
             let request_line = RequestLine {
                 at: Instant::from_ns(1_000),
                 text: line.to_owned(),
+                site: Some("*.a.org".into()),
                 client: None,
                 referer: Some("http://a/\"".to_owned()),
                 agent: None,
@@ -239,7 +245,7 @@ mod tests {
             "GET /\"\u{1f600} HTTP/1.1",
             "{\"time\":\"1994-11-06T08:49:37.000045Z\",\"host\":\"::1\",\
              \"request\":\"GET /\\\"\\ud83d\\ude00 HTTP/1.1\",\"status\":200,\"bytes\":7,\
-             \"referer\":\"http://a/\\\"\",\"us\":42}\n",
+             \"site\":\"*.a.org\",\"referer\":\"http://a/\\\"\",\"us\":42}\n",
         );
         check(
             Format::Combined,

@@ -71,8 +71,9 @@ impl Responder<'_> {
         let framing = Framing::Length(len);
         let (mut fields, more): (&[_], Vec<_>);
         fields = &usual[..count];
-        if !self.options.rules.adds_nothing() {
-            more = fields.iter().copied().chain(self.options.rules.fields_of(chosen)).collect();
+        let rules = self.options.rules_of(chosen.site);
+        if !rules.adds_nothing() {
+            more = fields.iter().copied().chain(rules.fields_of(chosen)).collect();
             fields = &more;
         }
         Reply { status, fields, framing, keep_alive }.put(version, out.bytes());

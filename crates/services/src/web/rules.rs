@@ -32,6 +32,8 @@ const EXPOSED: &str = "*, Accept-Ranges, Content-Encoding, Content-Range, Date, 
 /// The rules that apply to a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Chosen {
+    /// The site whose rules these are.
+    pub site: u16,
     fields: u64,
     origin: Option<u16>,
     /// The request asks what another one may do (Fetch standard, section 3.2.2).

@@ -28,6 +28,8 @@ use super::trust;
 pub struct Web<B> {
     pub(super) options: Options,
     pub(super) platform: B,
+    /// The files of the sites after the first.
+    others: Vec<B>,
     /// Files compressed on the fly, if the server compresses.
     cache: Option<Cache>,
 }
@@ -75,8 +77,8 @@ const PREFLIGHT_AGE: &str = "7200";
 pub enum Job<F> {
     /// Look for a file.
     Find(Box<FileRequest>),
-    /// Read a piece of a file: offset and length.
-    Read(F, u64, usize),
+    /// Read a piece of a site's file: offset and length.
+    Read(u16, F, u64, usize),
     /// Compute.
     Compute(Duration),
     /// Wait.
@@ -112,13 +114,24 @@ pub(super) type At<'a> = Cx<'a, Journal>;
 impl<B: Platform> Web<B> {
     /// A server with these options.
     pub fn new(options: Options, platform: B) -> Web<B> {
-        let cache = (options.compress_max > 0).then(|| Cache::new(options.compress_max));
-        Web { options, platform, cache }
+        Web::with_sites(options, platform, Vec::new())
     }
 
-    fn files(&self) -> SiteFiles<'_, B> {
-        let Web { options, platform, cache } = self;
-        SiteFiles { platform, options, cache: cache.as_ref() }
+    /// The same with the files of the sites that [`Options::other_rules`] are for.
+    pub fn with_sites(options: Options, platform: B, others: Vec<B>) -> Web<B> {
+        assert_eq!(options.other_rules.len(), others.len(), "each site has rules and files");
+        let cache = (options.compress_max > 0).then(|| Cache::new(options.compress_max));
+        Web { options, platform, others, cache }
+    }
+
+    /// The platform of a site.
+    pub(super) fn platform_of(&self, site: u16) -> &B {
+        usize::from(site).checked_sub(1).map_or(&self.platform, |at| &self.others[at])
+    }
+
+    fn files(&self, site: u16) -> SiteFiles<'_, B> {
+        let (options, cache) = (&self.options, self.cache.as_ref());
+        SiteFiles { platform: self.platform_of(site), options, cache }
     }
 
     /// Answers requests until the input has no complete one, the output is full or a job runs.
@@ -366,7 +379,7 @@ impl<B: Platform> Web<B> {
             Action::Compute(time) => return away(session, Job::Compute(time), context),
             Action::Sleep(time) => return away(session, Job::Sleep(time), context),
             Action::File(request) => {
-                return match file::try_find(&self.files(), &request) {
+                return match file::try_find(&self.files(request.site), &request) {
                     Some(target) => self.answer(cx, session, (&request, target), context, out),
                     None => away(session, Job::Find(request), context),
                 };
@@ -565,12 +578,12 @@ impl<B: Platform> Service for Web<B> {
     fn work(&self, _journal: &Journal, job: Job<B::File>) -> Outcome<B::File> {
         Outcome(match job {
             Job::Find(request) => {
-                let target = file::find(&self.files(), &request);
+                let target = file::find(&self.files(request.site), &request);
                 Back::Found(request, target)
             }
-            Job::Read(file, from, len) => {
+            Job::Read(site, file, from, len) => {
                 let mut bytes = Vec::with_capacity(len);
-                let read = self.platform.read(&file, from, len, &mut bytes);
+                let read = self.platform_of(site).read(&file, from, len, &mut bytes);
                 Back::Read(file, read.map(|_| bytes))
             }
             Job::Compute(time) => {

@@ -7,6 +7,7 @@ mod memory_files;
 mod proxied;
 mod refusals;
 mod rules;
+mod sites;
 mod slowness;
 mod splits;
 mod talk;

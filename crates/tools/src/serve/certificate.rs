@@ -1,9 +1,9 @@
-//! The certificate and key of a web server, for TLS.
+//! The certificates and keys of a web server, for TLS.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use services::tls::Keys;
+use services::tls::{KeyPair, Keys};
 
 /// The protocols that the server offers (ALPN, RFC 7301).
 const PROTOCOLS: &[&str] = &["http/1.1"];
@@ -20,42 +20,58 @@ pub struct CertificateArgs {
     tls_key: Option<PathBuf>,
 }
 
-impl CertificateArgs {
-    /// The keys from the files; `None` without the flags.
+/// The files of a certificate chain and its private key.
+#[derive(Clone, Debug)]
+pub struct KeyFiles {
+    /// The names for which it is shown; none if only where no other is.
+    pub names: Vec<String>,
+    /// The chain.
+    pub cert: PathBuf,
+    /// The key.
+    pub key: PathBuf,
+}
+
+/// All certificates of a server, the default one first.
+#[derive(Clone, Debug)]
+pub struct Certificates(Vec<KeyFiles>);
+
+impl Certificates {
+    /// The certificate of the flags, if there is one, and those of sites.
+    pub fn new(args: &CertificateArgs, sites: impl Iterator<Item = KeyFiles>) -> Certificates {
+        let pair = args.tls_cert.clone().zip(args.tls_key.clone());
+        let own = pair.map(|(cert, key)| KeyFiles { names: Vec::new(), cert, key });
+        Certificates(own.into_iter().chain(sites).collect())
+    }
+
+    /// The keys from the files; `None` without certificates.
     ///
     /// # Errors
     /// A file cannot be read, or holds something else.
     pub fn keys(&self) -> Result<Option<Keys>> {
-        let Some((chain, key)) = self.files()? else { return Ok(None) };
-        Keys::read(&chain, &key, PROTOCOLS).map(Some).with_context(|| self.names())
+        if self.0.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Keys::new(self.read()?, PROTOCOLS)?))
     }
 
     /// Reads the files again and replaces the keys; returns a report.
     pub fn renew(&self, keys: &Keys) -> String {
-        let replaced = self.files().and_then(|files| match files {
-            Some((chain, key)) => keys.replace(&chain, &key).with_context(|| self.names()),
-            None => Ok(()),
-        });
-        match replaced {
+        match self.read().and_then(|pairs| Ok(keys.replace(pairs)?)) {
             Ok(()) => "the certificates were reloaded".to_owned(),
             Err(error) => format!("the certificates are unchanged: {error:#}"),
         }
     }
 
-    fn files(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    fn read(&self) -> Result<Vec<(Vec<String>, KeyPair)>> {
         let read = |path: &Path| {
             std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))
         };
-        match (&self.tls_cert, &self.tls_key) {
-            (Some(chain), Some(key)) => Ok(Some((read(chain)?, read(key)?))),
-            _ => Ok(None),
-        }
-    }
-
-    fn names(&self) -> String {
-        let name = |path: &Option<PathBuf>| {
-            path.as_deref().map_or(String::new(), |path| path.display().to_string())
+        let pair = |files: &KeyFiles| {
+            let KeyFiles { names, cert, key } = files;
+            let pair = KeyPair::read(&read(cert)?, &read(key)?)
+                .with_context(|| format!("cannot use {} with {}", cert.display(), key.display()))?;
+            Ok((names.clone(), pair))
         };
-        format!("cannot use {} with {}", name(&self.tls_cert), name(&self.tls_key))
+        self.0.iter().map(pair).collect()
     }
 }

@@ -12,6 +12,8 @@ pub struct Target<'a> {
     /// The path: percent-decoded, without `.` and `..`, starting with `/`. Its bytes may be no
     /// UTF-8, because names of files need not be. Encoded slashes are refused.
     pub path: Cow<'a, [u8]>,
+    /// The host of an absolute target, perhaps with a port: it counts instead of the `Host` field.
+    pub host: Option<&'a str>,
     /// The text after the first `?`, as sent; empty without one.
     pub query: &'a str,
 }
@@ -50,7 +52,7 @@ impl<'a> Target<'a> {
     /// # Errors
     /// See [`BadTarget`].
     pub fn read(target: &'a str) -> Result<Target<'a>, BadTarget> {
-        let local = match behind_scheme(target) {
+        let (host, local) = match behind_scheme(target) {
             Some(rest) => {
                 let end = rest.find(['/', '?']).unwrap_or(rest.len());
                 let (authority, local) = rest.split_at(end);
@@ -59,16 +61,16 @@ impl<'a> Target<'a> {
                 if !is_named || !is_host(authority.as_bytes()) {
                     return Err(BadTarget::Form);
                 }
-                local
+                (Some(authority), local)
             }
-            None if target.starts_with('/') => target,
+            None if target.starts_with('/') => (None, target),
             None => return Err(BadTarget::Form),
         };
         if local.contains('#') {
             return Err(BadTarget::Form);
         }
         let (path, query) = local.split_once('?').unwrap_or((local, ""));
-        Ok(Target { path: normal(path)?, query })
+        Ok(Target { path: normal(path)?, host, query })
     }
 }
 
