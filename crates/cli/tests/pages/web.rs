@@ -114,8 +114,7 @@ fn the_status_page_shows_what_the_server_costs() {
     let mut command = Command::new(EXE);
     command.args(["serve", "echo", "--port", "0", "--admin", "127.0.0.1:0"]);
     let server = Server::start(&mut command);
-    let admin = server.ready["admin"].as_str().expect("an address").trim_start_matches("http://");
-    browser.go(&format!("http://{admin}/status"));
+    browser.go(server.ready["admin"].as_str().expect("the address of a page"));
     browser.wait("document.getElementById('cards').innerText.includes('Processors busy')");
     let cards = browser.eval("document.getElementById('cards').innerText");
     let cards = cards.as_str().unwrap_or_default();
