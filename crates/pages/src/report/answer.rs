@@ -67,7 +67,8 @@ pub(super) fn table(plan: &Plan, summary: &Summary, answer: &RaceAnswer) -> Answ
             .iter()
             .map(|cost| {
                 let here = answer.reasons.iter().filter(|reason| reason.point == cost.point);
-                (cost.point.clone(), here.map(|reason| reason.text.clone()).collect::<Vec<_>>())
+                let texts = here.map(|reason| reason.text.replace('`', ""));
+                (cost.point.clone(), texts.collect::<Vec<_>>())
             })
             .filter(|(_, texts)| !texts.is_empty())
             .collect(),
