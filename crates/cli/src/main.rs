@@ -4,6 +4,7 @@
 //! forced stop, 2 usage, 99 if a condition of `--fail-if` is met.
 
 mod artefact;
+mod attach;
 mod course;
 mod duet;
 mod load;
@@ -45,6 +46,8 @@ enum Command {
     Swarm(swarm::Args),
     /// Race engines, or any servers: which is best, and how certain that is
     Race(Box<race::Args>),
+    /// Compare an old and a new server: does a request cost more?
+    Ab(Box<race::ab::Args>),
     /// Say why the dearer servers of a race are dearer, after counting their system calls
     Explain(race::explain::Args),
     /// Watch a race in a browser, from its raw data
@@ -55,7 +58,7 @@ enum Command {
     Compare(race::compare::Args),
     /// Check what this machine can measure, and what to change
     Doctor(doctor::Args),
-    /// Compare the CPU per request of two servers, to a few percent
+    /// Play a table of comparisons of two servers each, with goals, from a plan
     Duet(duet::Args),
     /// Repeat published measurements with their flaw and without it
     Museum(museum::Args),
@@ -75,6 +78,9 @@ enum Command {
     /// Serve on another runtime, for races
     #[command(hide = true)]
     Peer(peer::Args),
+    /// Stand for a server that runs already, in a race
+    #[command(hide = true)]
+    Attach(attach::Args),
     /// Run a command on given cores
     #[command(hide = true)]
     Pin(pin::Args),
@@ -109,7 +115,8 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         Command::Load(args) => load::run(*args),
         Command::Swarm(args) => swarm::run(args),
-        Command::Race(args) => race::run(*args),
+        Command::Race(args) => race::run(&args),
+        Command::Ab(args) => race::ab::run(&args),
         Command::Explain(args) => race::explain::run(&args),
         Command::Live(args) => live::run(args),
         Command::Report(args) => race::report::run(&args),
@@ -124,6 +131,7 @@ fn main() -> ExitCode {
         Command::Client(args) => client::run(&args),
         Command::Course(command) => command.run(),
         Command::Peer(args) => peer::run(&args),
+        Command::Attach(args) => attach::run(&args),
         Command::Pin(args) => pin::run(args),
         Command::Artefact(args) => artefact::run(&args),
     };

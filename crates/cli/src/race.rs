@@ -4,6 +4,7 @@
 //! record to `report.jsonl` as a line, and all output is drawn from there. So Ctrl-C loses nothing,
 //! a second call continues, and `roundhouse report` can draw the report of a race again.
 
+pub mod ab;
 mod flags;
 mod own;
 pub mod plan;
@@ -26,6 +27,7 @@ use lab::record::{Manifest, Recorder, Run, Sitting};
 use lab::runner::Runner;
 use load::parse::span;
 use preflight::Preflight;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -66,7 +68,7 @@ pub struct Args {
     /// known or the budget is used up; with one trial after another 10]
     #[arg(long, value_name = "N", conflicts_with = "budget")]
     blocks: Option<u32>,
-    /// As many blocks as fit into this time [default: 78s]
+    /// The time after which no block begins, once there are six [default: 78s]
     #[arg(long, value_name = "TIME", value_parser = span)]
     budget: Option<Duration>,
     #[command(flatten)]
@@ -75,6 +77,13 @@ pub struct Args {
     points: flags::Points,
     #[command(flatten)]
     sizes: flags::Sizes,
+    #[command(flatten)]
+    conduct: Conduct,
+}
+
+/// How a race is run and what becomes of it, whatever its plan.
+#[derive(clap::Args)]
+pub struct Conduct {
     /// Where report.html and report.jsonl are written
     #[arg(long, default_value = ".", value_name = "DIR")]
     out: PathBuf,
@@ -102,32 +111,54 @@ pub struct Args {
 /// Exit code after Ctrl-C, as shells give it: 128 and the number of SIGINT.
 pub const INTERRUPTED: u8 = 130;
 
-/// Runs the race and writes the report. Exit code 1 if a reply or a balance was wrong or nothing
-/// could be measured, 130 if the race was stopped, 99 if a condition is met, 98 if one has no
-/// result.
-pub fn run(args: Args) -> Result<ExitCode> {
+/// Servers that the generator may be unable to talk to; then the race ends after their first trial
+/// and gives this advice.
+#[derive(Default)]
+struct Foreign {
+    arms: BTreeSet<String>,
+    advice: &'static str,
+}
+
+/// Runs the race of the arguments. Exit codes of [`conduct`].
+pub fn run(args: &Args) -> Result<ExitCode> {
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
-    let plan = match plan::plan(&args, &exe) {
+    let plan = match plan::plan(args, &exe) {
         Ok(plan) => plan,
-        Err(why) => return Ok(usage(&why)),
+        Err(why) => return Ok(usage("race", &why)),
     };
+    let program = exe.display().to_string();
+    // An engine that refuses a service of one's own is a row, but the baseline must be measured.
+    let counts = |arm: &&Arm| args.own.service.is_none() || arm.name == plan.baseline;
+    let foreign = plan.arms.iter().filter(|arm| arm.command.first() != Some(&program));
+    let foreign = Foreign {
+        arms: foreign.filter(counts).map(|arm| arm.name.clone()).collect(),
+        advice: "A race asks over the market's protocol (`race stock`) or over HTTP (`race web`); \
+                 --framing NAME=fixed:8192 names the framing of the market's replies",
+    };
+    conduct(&plan, &args.conduct, &exe, foreign)
+}
+
+/// Runs the race and writes the report. Exit code 1 if a reply or a balance was wrong or nothing
+/// could be measured, 2 if the plan or a condition is none, 130 if the race was stopped, 99 if a
+/// condition is met, 98 if one has no result.
+fn conduct(plan: &Plan, args: &Conduct, exe: &Path, foreign: Foreign) -> Result<ExitCode> {
     if let Err(bad) = plan.check() {
-        return Ok(usage(&bad.into()));
+        return Ok(usage("race", &bad.into()));
     }
     // A condition about a missing arm would never fail.
     let asked =
         Run { manifest: Manifest { plan: plan.clone(), ..Manifest::default() }, ..Run::default() };
     if let Some(Err(why)) = args.fail_if.iter().map(|it| it.ask(&asked)).find(Result::is_err) {
-        return Ok(usage(&anyhow::anyhow!(why)));
+        return Ok(usage("race", &anyhow::anyhow!(why)));
     }
-    show::warn(&plan);
+    show::warn(plan);
     if args.dry_run {
-        show::plan(&plan, plan::expected_ms(&plan));
+        show::plan(plan, plan::expected_ms(plan));
         return Ok(ExitCode::SUCCESS);
     }
     let stop = watch()?;
     let begun = Instant::now();
-    let outcome = race(&args, &plan, &exe, &stop)?;
+    let outcome = race(args, plan, exe, foreign, &stop)?;
     if outcome.interrupted {
         let done = outcome.run.trials.iter().filter(|trial| trial.counted).count();
         eprintln!(
@@ -153,13 +184,19 @@ pub fn run(args: Args) -> Result<ExitCode> {
     })
 }
 
-fn usage(why: &anyhow::Error) -> ExitCode {
-    eprintln!("roundhouse race: {why:#}");
+fn usage(command: &str, why: &anyhow::Error) -> ExitCode {
+    eprintln!("roundhouse {command}: {why:#}");
     ExitCode::from(2)
 }
 
 /// Runs the plan, or the rest of it.
-fn race(args: &Args, plan: &Plan, exe: &Path, stop: &Arc<AtomicBool>) -> Result<Outcome> {
+fn race(
+    args: &Conduct,
+    plan: &Plan,
+    exe: &Path,
+    foreign: Foreign,
+    stop: &Arc<AtomicBool>,
+) -> Result<Outcome> {
     let room = room("roundhouse-race")?;
     let placement = Placement::choose();
     let (version, commit) = (env!("CARGO_PKG_VERSION"), option_env!("ROUNDHOUSE_COMMIT"));
@@ -177,12 +214,6 @@ fn race(args: &Args, plan: &Plan, exe: &Path, stop: &Arc<AtomicBool>) -> Result<
         None => Box::new(Lines::default()),
     };
     let mut observer = live::Both(face.as_mut(), live.clone());
-    let program = exe.display().to_string();
-    // An engine that refuses a service of one's own is a row, but the baseline must be measured.
-    let counts = |arm: &Arm| args.own.service.is_none() || arm.name == plan.baseline;
-    let foreign = plan.arms.iter().filter(|arm| arm.command.first() != Some(&program));
-    let foreign = foreign.filter(|arm| counts(arm));
-    let foreign = foreign.map(|arm| arm.name.clone()).collect();
     let mut preflight = Preflight::new(&mut observer, foreign, stop);
     let mut outcome = lab::race::go_on(known, &mut runner, &mut recorder, &mut preflight, stop)?;
     if let Some(why) = preflight.refused() {
@@ -200,7 +231,7 @@ fn race(args: &Args, plan: &Plan, exe: &Path, stop: &Arc<AtomicBool>) -> Result<
 }
 
 /// Opens the raw file: at the end of a stopped race of this plan and program, or with a new race.
-fn record(args: &Args, raw: &Path, manifest: Manifest) -> Result<(Run, Recorder)> {
+fn record(args: &Conduct, raw: &Path, manifest: Manifest) -> Result<(Run, Recorder)> {
     let last = if raw.exists() && !args.fresh { lab::record::read(raw)?.pop() } else { None };
     let same = |run: &Run| {
         let before = &run.manifest;

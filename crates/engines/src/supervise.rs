@@ -173,12 +173,13 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             self.look_at_board(now, ready);
             self.keep(now);
             self.empty_queue(now);
-            self.press(now);
             let is_over = self.phase() > Phase::Ready && !self.has_queue();
             if is_over && self.entries.iter().all(|entry| !entry.alive) {
                 self.finish();
                 return Ok(());
             }
+            // After the check: a save on a busy disk can outlast the drain.
+            self.press(now);
         }
     }
 

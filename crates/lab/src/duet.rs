@@ -10,7 +10,7 @@
 //! figures are ratios left / right, or bytes for each idle connection. A figure with a goal is
 //! judged against that ([`Goal::verdict`]); one without is compared ([`stats::judge`]) beyond the
 //! noise floor, the distance of a server from itself in a row of this table with the same load.
-//! From ten blocks on, a difference must also survive Holm's correction over all figures without a
+//! A difference must also survive the correction for the number of all figures without a
 //! goal, as in a race.
 
 use crate::block::schedule;
@@ -82,8 +82,8 @@ pub struct DuetFigure {
     pub verdict: String,
     /// Whether the goal was reached.
     pub reached: Option<GoalVerdict>,
-    /// p of the sign-flip test after Holm's correction over the figures without a goal.
-    pub p_holm: Option<f64>,
+    /// p of the sign-flip test, corrected for the number of figures without a goal.
+    pub p_corrected: Option<f64>,
     /// The reason why there is no value.
     pub absent: Option<String>,
     /// Nothing is wrong: a program is not installed.
@@ -295,7 +295,8 @@ impl DuetFigure {
             let judged = stats::judge(&comparison, metric.better(), terms);
             self.verdict = Verdict::from(judged.verdict).word(metric).to_string();
             let has_interval = comparison.interval.is_some();
-            self.p_holm = stats::sign_flip_p(&comparison.log_ratios, 0).filter(|_| has_interval);
+            self.p_corrected =
+                stats::sign_flip_p(&comparison.log_ratios, 0).filter(|_| has_interval);
         }
     }
 }
@@ -390,18 +391,20 @@ impl Findings {
         self.correct();
     }
 
-    /// Applies Holm's correction over the figures without a goal, where the pairs can carry it.
+    /// Corrects the figures without a goal for their number.
     fn correct(&mut self) {
-        let family: Vec<usize> =
-            (0..self.figures.len()).filter(|&at| self.figures[at].p_holm.is_some()).collect();
-        let p: Vec<f64> = family.iter().filter_map(|&at| self.figures[at].p_holm).collect();
+        let family = self.figures.iter_mut().filter(|it| it.p_corrected.is_some());
+        let mut family: Vec<&mut DuetFigure> = family.collect();
+        let logs = |(nth, it): (usize, &&mut DuetFigure)| {
+            (nth, it.pairs.iter().map(|ratio| Some(ratio.ln())).collect())
+        };
+        let comparisons: Vec<(usize, Vec<Option<f64>>)> =
+            family.iter().enumerate().map(logs).collect();
         let word = |verdict: Verdict| verdict.word(Metric::Cpu);
-        for (&at, corrected) in family.iter().zip(stats::holm(&p)) {
-            let figure = &mut self.figures[at];
-            figure.p_holm = Some(corrected);
-            let claims = Plan::label_for(figure.pairs.len() as u32) != "smoke";
+        for (figure, corrected) in family.iter_mut().zip(stats::step_down_p(&comparisons, 0)) {
+            figure.p_corrected = Some(corrected);
             let is_equal = figure.verdict == word(Verdict::Equivalent);
-            if claims && corrected > 1.0 - CONFIDENCE && !is_equal {
+            if corrected > 1.0 - CONFIDENCE && !is_equal {
                 figure.verdict = word(Verdict::Unresolved).to_string();
             }
         }

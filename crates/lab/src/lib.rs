@@ -29,6 +29,7 @@ pub mod observations;
 pub mod pace;
 pub mod plan;
 pub mod prices;
+pub mod probe;
 pub mod race;
 pub mod record;
 pub mod runner;

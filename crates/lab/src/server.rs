@@ -176,11 +176,26 @@ pub struct Server {
     pub process: Process,
     /// `HOST:PORT`.
     pub address: String,
+    /// The process that its announcement names in its place, because it ran already.
+    watched: Option<u32>,
     /// The time from start to readiness.
     pub boot: Duration,
 }
 
+/// The words of a ready server: its address, and the process that is watched in its place.
+type Announced = (String, Option<u32>);
+
 impl Server {
+    /// The process whose tree's costs are the server's.
+    pub fn root(&self) -> u32 {
+        self.watched.unwrap_or_else(|| self.process.id())
+    }
+
+    /// Whether it was started for the race, so its control group has all its costs.
+    pub fn is_started(&self) -> bool {
+        self.watched.is_none()
+    }
+
     /// Starts a server and waits until it is ready.
     ///
     /// # Errors
@@ -229,8 +244,8 @@ impl Server {
         loop {
             // The order matters: the last output of a dead server must be complete.
             let ended = process.ended();
-            if let Some(address) = ready(&process, port, &arm.ready)? {
-                return Ok(Server { process, address, boot: begun.elapsed() });
+            if let Some((address, watched)) = ready(&process, port, &arm.ready)? {
+                return Ok(Server { process, address, watched, boot: begun.elapsed() });
             }
             if let Some(ended) = ended {
                 let words = process.complaint();
@@ -258,23 +273,26 @@ fn silence(process: &Process, port: Option<u16>, by: &Ready, deadline: Duration)
     format!("expected {wanted} within {} ms, found {found}", deadline.as_millis())
 }
 
-/// The address of a ready server, by its announcement or by a connect to its given port.
-fn ready(process: &Process, port: Option<u16>, by: &Ready) -> Result<Option<String>, String> {
+/// The words of a ready server, by its announcement or by a connect to its given port.
+fn ready(process: &Process, port: Option<u16>, by: &Ready) -> Result<Option<Announced>, String> {
     if let Ready::Says(text) = by {
         let port = port.ok_or("a server that is ready by its words needs {port} somewhere")?;
         let said = process.output().contains(text) || process.errors().contains(text);
-        return Ok(said.then(|| format!("127.0.0.1:{port}")));
+        return Ok(said.then(|| (format!("127.0.0.1:{port}"), None)));
     }
     if let Some(port) = port {
         return Ok(TcpStream::connect(("127.0.0.1", port))
             .ok()
-            .map(|_| format!("127.0.0.1:{port}")));
+            .map(|_| (format!("127.0.0.1:{port}"), None)));
     }
     let output = process.output();
     let Some((line, _)) = output.split_once('\n') else { return Ok(None) };
     let json: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
     match json.get("listening").and_then(serde_json::Value::as_str) {
-        Some(address) => Ok(Some(address.to_string())),
+        Some(address) => {
+            let watched = json.get("watched").and_then(serde_json::Value::as_u64);
+            Ok(Some((address.to_string(), watched.and_then(|pid| u32::try_from(pid).ok()))))
+        }
         None => Err(format!(
             "expected a first line {{\"listening\": \"HOST:PORT\"}} on stdout, found `{line}`; \
              a server that prints none takes its port by {{port}} in the command"

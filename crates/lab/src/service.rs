@@ -49,8 +49,9 @@ impl Service {
         }
     }
 
-    /// The service of that name.
+    /// The service of that name; `http` is the web, as in `roundhouse serve http`.
     pub fn by_name(name: &str) -> Option<Service> {
+        let name = if name == "http" { "web" } else { name };
         Service::ALL.into_iter().find(|service| service.name() == name)
     }
 

@@ -2,10 +2,10 @@
 //!
 //! A verdict is one of four, of which *unresolved* is the most important. Better and worse need an
 //! interval wholly beyond the A/A floor, which is the distance of the baseline's own twin from it.
-//! Equivalent needs an interval wholly inside the margin that the plan declared before the race. In
-//! a race of ten blocks or more a difference must also survive Holm's correction over all
-//! pre-registered comparisons. There is a fifth word: if the generator was the bottleneck, a speed
-//! says nothing about the server, and only a bound in one direction remains.
+//! Equivalent needs an interval wholly inside the margin that the plan declared before the race. A
+//! difference must also survive the correction for all pre-registered comparisons. There is a fifth
+//! word: if the generator was the bottleneck, a speed says nothing about the server, and only a
+//! bound in one direction remains.
 
 pub(crate) mod answer;
 mod judge;
@@ -26,7 +26,7 @@ use judge::{Sides, judge};
 pub(crate) use lamps::broken;
 use lamps::{lamps, reason};
 use serde::{Deserialize, Serialize};
-use stats::{Comparison, blocks_for_family, compare, hodges_lehmann, holm, median, sign_flip_p};
+use stats::{CONFIDENCE, Comparison, compare, hodges_lehmann, median, sign_flip_p, step_down_p};
 
 /// A generator busier than this limits the speed itself.
 pub const BUSY_MAX: f64 = 0.8;
@@ -93,9 +93,9 @@ pub struct ArmVerdict {
     /// The p of the sign-flip test: the share of random signs that look at least as different.
     #[serde(default)]
     pub p: Option<f64>,
-    /// The p after Holm's correction over the pre-registered comparisons; absent for others.
+    /// The p after the correction for all pre-registered comparisons; absent for others.
     #[serde(default)]
-    pub p_holm: Option<f64>,
+    pub p_corrected: Option<f64>,
     /// Whether the plan named the metric; otherwise it is exploratory.
     #[serde(default)]
     pub registered: bool,
@@ -296,7 +296,7 @@ pub struct Summary {
     /// The curves: load points that share a series, for every arm, with the scalability law.
     #[serde(default)]
     pub sweeps: Vec<Sweep>,
-    /// The number of pre-registered comparisons with an interval: the family of Holm's correction.
+    /// The number of pre-registered comparisons with an interval, which the correction is over.
     #[serde(default)]
     pub family: u32,
     /// The answer of a race whose servers take turns.
@@ -310,7 +310,7 @@ pub fn analyse(run: &Run) -> Summary {
     let points: Vec<PointSummary> =
         plan.points.iter().map(|point| point_summary(plan, &run.trials, point)).collect();
     let mut points = points;
-    let family = correct(plan, &mut points, &answer::cleared(plan, &run.trials));
+    let family = correct(run, &mut points, &answer::cleared(plan, &run.trials));
     let counted = run.trials.iter().filter(|trial| trial.counted);
     let mut answer = answer::answer(plan, &run.trials, &points);
     if let Some(answer) = &mut answer {
@@ -331,31 +331,53 @@ pub fn analyse(run: &Run) -> Summary {
     }
 }
 
-/// Applies Holm's correction over the pre-registered comparisons of a race; returns their number.
-/// From ten blocks on, a difference that does not survive it loses its word. Below ten, no
-/// difference could survive (six blocks reach p = 0.03 at best), so the words stay and the smoke
-/// label states their weight. Arms that left a race in turns because they were clearly dearer
-/// (`cleared`) have their answer already and are not among the comparisons.
-fn correct(plan: &Plan, points: &mut [PointSummary], cleared: &[String]) -> u32 {
-    let judged = points.iter_mut().flat_map(|point| &mut point.arms);
-    let judged = judged.filter(|arm| !arm.twin && !cleared.contains(&arm.arm));
-    let mut family: Vec<&mut ArmVerdict> = judged
-        .flat_map(|arm| &mut arm.judged)
-        .filter(|it| it.registered && it.p.is_some())
-        .collect();
-    let p: Vec<f64> = family.iter().filter_map(|it| it.p).collect();
-    let needed = blocks_for_family(p.len());
-    for (judged, corrected) in family.iter_mut().zip(holm(&p)) {
-        judged.p_holm = Some(corrected);
+/// Corrects the pre-registered comparisons of a race for their number, and returns it. A difference
+/// that does not survive loses its word. Arms that left a race in turns because they were clearly
+/// dearer (`cleared`) have their answer already and are not among the comparisons.
+fn correct(run: &Run, points: &mut [PointSummary], cleared: &[String]) -> u32 {
+    let plan = &run.manifest.plan;
+    let mut family: Vec<&mut ArmVerdict> = Vec::new();
+    let mut comparisons = Vec::new();
+    for (nth, point) in points.iter_mut().enumerate() {
+        let here: Vec<&Trial> = run.trials.iter().filter(|it| it.point == point.point).collect();
+        let judged = point.arms.iter_mut().filter(|arm| !arm.twin && !cleared.contains(&arm.arm));
+        let judged = judged.flat_map(|it| it.judged.iter_mut().map(|judged| (&it.arm, judged)));
+        for (arm, judged) in judged.filter(|(_, it)| it.registered && it.p.is_some()) {
+            let kind = nth * Metric::EVERY.len() + judged.metric as usize;
+            let logs = log_ratios(&here, run.blocks(), [arm, &plan.baseline], judged.metric);
+            comparisons.push((kind, logs));
+            family.push(judged);
+        }
+    }
+    for (judged, corrected) in family.iter_mut().zip(step_down_p(&comparisons, plan.seed)) {
+        judged.p_corrected = Some(corrected);
         let differs = matches!(judged.verdict, Verdict::Better | Verdict::Worse);
-        if differs && plan.label != "smoke" && corrected > 1.0 - stats::CONFIDENCE {
+        if differs && corrected > 1.0 - CONFIDENCE {
             let blocks = judged.comparison.log_ratios.len() as u32;
             judged.held_back = true;
             judged.verdict = Verdict::Unresolved;
-            judged.forecast = Some(needed.max(blocks + 1));
+            judged.forecast = Some(blocks + 1);
         }
     }
-    p.len() as u32
+    family.len() as u32
+}
+
+/// The log-ratio of two arms in each block, `None` where one of them gave no result.
+fn log_ratios(
+    here: &[&Trial],
+    blocks: u32,
+    [first, second]: [&str; 2],
+    metric: Metric,
+) -> Vec<Option<f64>> {
+    let logs = |arm: &str| {
+        let mut logs = vec![None; blocks as usize];
+        for trial in here.iter().filter(|it| it.arm == arm && it.counted) {
+            let value = metric.in_trial(trial).filter(|value| *value > 0.0);
+            logs[trial.block as usize] = value.map(f64::ln);
+        }
+        logs
+    };
+    logs(first).into_iter().zip(logs(second)).map(|(a, b)| Some(a? - b?)).collect()
 }
 
 fn point_summary(plan: &Plan, trials: &[Trial], point: &LoadPoint) -> PointSummary {

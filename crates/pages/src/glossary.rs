@@ -84,11 +84,12 @@ pub const TERMS: &[Term] = &[
          higher. CPU per request is counted on the server and stays valid.",
     ),
     term(
-        "holm",
+        "corrected",
         "Corrected for many comparisons",
-        "Twenty questions at 95 % give one wrong answer on average. Holm's method makes \
-         the bar higher with each comparison that the plan named beforehand. A difference that \
-         does not pass it is called unresolved here, even if its own interval looks clear.",
+        "Twenty questions at 95 % give one wrong answer on average. So all comparisons that the \
+         plan named beforehand are tested together: a difference counts if chance alone makes the \
+         largest of them as clear in fewer than 5 % of cases. One that does not pass is called \
+         unresolved here, even if its own interval looks clear.",
     ),
     term(
         "exploratory",

@@ -1,11 +1,9 @@
-//! Is there a difference at all? The sign-flip test, and Holm's correction for many tests.
+//! Is there a difference at all? The sign-flip test of one comparison.
 //!
 //! If arm and baseline were the same, each block's log-ratio could equally have had the other sign.
 //! The test counts in how many of all 2^n choices of signs the mean would lie at least as far from
 //! zero as it does (Good, *Permutation, Parametric, and Bootstrap Tests of Hypotheses*, chapter 3).
-//! It is exact for up to [`EXACT_MAX`] blocks. The test has a floor: six blocks cannot give less
-//! than 2/64 = 0.031, so a smoke race can never survive a correction for a dozen comparisons,
-//! however large the difference.
+//! It is exact for up to [`EXACT_MAX`] blocks. Six blocks cannot give less than 2/64 = 0.031.
 
 use crate::Rng;
 
@@ -57,32 +55,6 @@ fn drawn(values: &[f64], least: f64, seed: u64) -> f64 {
     (extreme + 1) as f64 / f64::from(DRAWS + 1)
 }
 
-/// Holm's step-down correction (*A simple sequentially rejective multiple test procedure*, 1979):
-/// the corrected p of each comparison, in the order given. Rejecting those at or below 0.05 is
-/// wrong anywhere in the family with a probability of at most 5 %.
-pub fn holm(p: &[f64]) -> Vec<f64> {
-    let mut order: Vec<usize> = (0..p.len()).collect();
-    order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
-    let mut corrected = vec![1.0; p.len()];
-    let mut least = 0.0_f64;
-    for (rank, &at) in order.iter().enumerate() {
-        least = least.max((p.len() - rank) as f64 * p[at]).min(1.0);
-        corrected[at] = least;
-    }
-    corrected
-}
-
-/// The smallest p that `n` blocks can give: all on one side, 2 / 2^n.
-pub fn p_least(n: u32) -> f64 {
-    (2.0 * 0.5_f64.powi(n.min(1_000) as i32)).min(1.0)
-}
-
-/// The fewest blocks with which one of `family` comparisons can survive Holm's correction first.
-pub fn blocks_for_family(family: usize) -> u32 {
-    let wanted = (1.0 - super::CONFIDENCE) / family.max(1) as f64;
-    (1..64).find(|&n| p_least(n) <= wanted).unwrap_or(64)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,24 +75,5 @@ mod tests {
         let least = values.iter().sum::<f64>().abs() - 1e-9;
         let (walked, drawn) = (exact(&values, least), drawn(&values, least, 7));
         assert!((walked - drawn).abs() < 0.02, "{walked} against {drawn}");
-    }
-
-    #[test]
-    fn holm_never_lowers_and_keeps_the_order() {
-        let found = holm(&[0.01, 0.04, 0.03, 0.5]);
-        for (found, want) in found.iter().zip([0.04, 0.09, 0.09, 0.5]) {
-            assert!((found - want).abs() < 1e-12, "{found} for {want}");
-        }
-        assert_eq!(holm(&[]), Vec::<f64>::new());
-        assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
-    }
-
-    #[test]
-    fn a_dozen_comparisons_need_nine_blocks() {
-        assert_eq!((blocks_for_family(1), blocks_for_family(12)), (6, 9));
-        for n in 6..=EXACT_MAX {
-            let all: Vec<f64> = (0..n).map(|at| 1.0 + at as f64 / 100.0).collect();
-            assert_eq!(sign_flip_p(&all, 1), Some(p_least(n as u32)), "{n} blocks");
-        }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The laboratory, the museum and the benches all call this crate, so they all demand the same
 //! evidence: paired blocks, a 95 % interval of the median log-ratio, a noise floor from the
-//! baseline's twin, and Holm's correction where many comparisons are made. The crate is pure: no
+//! baseline's twin, and a correction where many comparisons are made. The crate is pure: no
 //! I/O, no clock, and every draw comes from a seed. A distribution-free interval of 95 % has a
 //! price: below six blocks there is no interval at all.
 
@@ -15,18 +15,20 @@ mod goal;
 mod interval;
 pub mod rng;
 mod shift;
+mod step_down;
 mod usl;
 mod verdict;
 pub mod words;
 
 pub use bootstrap::bootstrap_t;
 pub use compare::{Comparison, compare};
-pub use flip::{EXACT_MAX, blocks_for_family, holm, p_least, sign_flip_p};
+pub use flip::{EXACT_MAX, sign_flip_p};
 pub use forecast::{BLOCKS_MAX, blocks_needed, settles_after};
 pub use goal::{Goal, GoalVerdict};
 pub use interval::{Interval, hodges_lehmann, median, median_interval, median_ranks, spread};
 pub use rng::Rng;
 pub use shift::{Shift, shift};
+pub use step_down::step_down_p;
 pub use usl::{Usl, UslFit, fit, fit_blocks};
 pub use verdict::{Better, Judgement, Terms, Verdict, judge};
 

@@ -1,30 +1,30 @@
 //! The first trial of a foreign server: if the generator cannot talk to it, thirty more trials
 //! cannot either, so the race stops there and says what to give.
 
+use super::Foreign;
 use lab::block::Slot;
 use lab::race::Observer;
 use lab::trial::{Ending, Trial};
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Watches the first trials on behalf of another observer.
 pub struct Preflight<'a> {
     inner: &'a mut dyn Observer,
-    /// Foreign arms without a trial so far.
-    unproved: BTreeSet<String>,
+    /// Those without a trial so far.
+    foreign: Foreign,
     stop: &'a AtomicBool,
     /// Why the race was stopped.
     refused: Option<String>,
 }
 
 impl<'a> Preflight<'a> {
-    /// `foreign` are the arms that are not this program.
+    /// Watches the arms of `foreign`.
     pub fn new(
         inner: &'a mut dyn Observer,
-        foreign: BTreeSet<String>,
+        foreign: Foreign,
         stop: &'a AtomicBool,
     ) -> Preflight<'a> {
-        Preflight { inner, unproved: foreign, stop, refused: None }
+        Preflight { inner, foreign, stop, refused: None }
     }
 
     /// Why the race was stopped, if it was.
@@ -40,7 +40,7 @@ impl Observer for Preflight<'_> {
 
     fn known(&mut self, trial: &Trial) {
         if matches!(trial.ending, Ending::Measured { .. }) {
-            self.unproved.remove(&trial.arm);
+            self.foreign.arms.remove(&trial.arm);
         }
         self.inner.known(trial);
     }
@@ -55,15 +55,12 @@ impl Observer for Preflight<'_> {
 
     fn end(&mut self, trial: &Trial) {
         self.inner.end(trial);
-        if self.unproved.remove(&trial.arm)
+        if self.foreign.arms.remove(&trial.arm)
             && let Ending::Failed { reason } = &trial.ending
         {
-            self.refused = Some(format!(
-                "{} cannot be raced: {reason}. A race asks over the market's protocol (`race \
-                 stock`) or over HTTP (`race web`); name the framing of the market's replies by \
-                 --framing {}=fixed:8192",
-                trial.arm, trial.arm
-            ));
+            let arm = &trial.arm;
+            let advice = self.foreign.advice.replace("NAME", arm);
+            self.refused = Some(format!("{arm} cannot be raced: {reason}. {advice}"));
             self.stop.store(true, Ordering::Relaxed);
         }
     }

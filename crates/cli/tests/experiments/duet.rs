@@ -1,56 +1,24 @@
-//! `duet` from the real binary, at the smallest size: silent connections open, get an answer, have
-//! their memory measured, and stay open beside busy ones; plans become tables with goals.
+//! `duet` from the real binary, at the smallest size: plans become tables with goals.
 
 use std::path::{Path, PathBuf};
 
 use lab::duet::Findings;
 use sys::signal::Signal;
-use testkit::{Ended, PATIENCE, Process, has_uring, run};
+use testkit::{PATIENCE, Process, has_uring, run};
 
-use crate::{BINARY, Room};
-
-fn duet(words: &[&str]) -> Ended {
-    let room = Room::shared();
-    let serve = |engine: &str| format!("{BINARY} serve stock --port 0 --engine {engine}");
-    let mut command = room.command(&["duet", "--fresh-pairs", "1", "--windows", "2"]);
-    command.args(["--window", "10ms"]);
-    command.args(["--warmup", "10ms", "--connections", "4", "--mix", "buy=1", "--json"]);
-    for engine in ["epoll", "poll"] {
-        command.arg("--arm").arg(format!("{engine}={} --data {{dir}}/stock.txt", serve(engine)));
-    }
-    run(command.args(words))
-}
-
-#[test]
-fn silent_connections_are_weighed_beside_busy_ones() {
-    let output = duet(&["--idle", "poll=200"]).success();
-    let found: Findings = serde_json::from_str(&output.out).expect("one JSON document");
-    let [cost, memory] = &found.figures[..] else { panic!("{found:?}") };
-    assert_eq!((cost.name(), memory.name()), ("epoll / poll".into(), "epoll / poll".into()));
-    assert!(cost.value.is_some_and(|ratio| ratio > 0.02 && ratio < 50.0), "{cost:?}");
-    // A page for each connection would mean a buffer for each.
-    assert!(memory.right_value.is_some_and(|bytes| bytes < 4096.0), "{memory:?}");
-    assert_eq!(memory.left_value, None);
-}
+use crate::Room;
 
 #[test]
 fn a_stopped_duet_shows_what_is_known() {
     let room = Room::shared();
-    let serve = format!("{BINARY} serve stock --port 0 --data {{dir}}/stock.txt --engine");
-    let arms = ["epoll", "poll"].map(|engine| format!("{engine}={serve} {engine}"));
-    let words = ["duet", "--arm", &arms[0], "--arm", &arms[1], "--windows", "5", "--pairs", "99"];
+    let plan = root().join("experiments/duets/engines.toml").display().to_string();
+    let words = ["duet", &plan, "--only", "epoll-edge", "--windows", "5", "--pairs", "99"];
     let mut duet = Process::start(&mut room.command(&words));
-    duet.says("pair 1: epoll / poll, CPU per request: ");
+    duet.says("pair 1: ");
     duet.signal(Signal::INT);
     let stopped = duet.end(PATIENCE);
     assert_eq!(stopped.code, Some(130), "{}", stopped.err);
-    assert!(stopped.out.contains("epoll / poll"), "{}", stopped.out);
-}
-
-#[test]
-fn silent_connections_to_nobody_are_refused() {
-    let output = duet(&["--idle", "kqueue=1"]);
-    assert!(output.code != Some(0) && output.err.contains("epoll, poll"), "{}", output.err);
+    assert!(stopped.out.contains("CPU per request"), "{}", stopped.out);
 }
 
 /// The repository.
@@ -138,8 +106,5 @@ fn a_plan_that_is_none_says_what_to_do() {
     check(&["duet", "race.toml"], "`race` runs other plans");
     check(&["race", "duets.toml"], "`roundhouse duet FILE`");
     check(&["duet", "duets.toml", "--only", "c"], "expected arms out of a, b, found `c`");
-    check(&["duet", "duets.toml", "--depth", "3"], "cannot be used with");
     check(&["duet", "duets.toml", "--quick", "--pairs", "3"], "cannot be used with");
-    check(&["duet", "--quick", "--arm", "a=b"], "cannot be used with");
-    check(&["duet", "--only", "a", "--arm", "a=b"], "cannot be used with");
 }

@@ -399,5 +399,7 @@ fn plans_that_make_no_sense_are_usage_errors() {
     check(&["race", "--fail-if", "quick"], "no comparison");
     check(&["race", "--budget", "1ms"], "the length of one block");
     check(&["race", "web", "--arms", "redis,tokio"], "tokio does not serve web");
-    check(&["duet", "--arm", "a=b"], "expected two arms or more");
+    check(&["ab", "127.0.0.1:1", "true"], "found none on this machine");
+    check(&["ab", "true", "true"], "ended before it was ready (exit 0)");
+    check(&["ab", "sleep 9", "sleep 9", "index.html"], "expected /PATH or SCHEME://");
 }

@@ -3,10 +3,12 @@
 //!
 //! Closing a listener resets the connections in its queue, whose peers may have sent requests. So
 //! the listeners are made deaf first: they drop SYN packets, which a new client takes for packet
-//! loss and sends again. Handshakes in progress get [`AT_LEAST`] to complete. The workers continue
-//! as before until the queue is empty. Where all workers are busy, the drain begins after
-//! [`AT_MOST`], and the connections in the queue take the places of those that end.
+//! loss and sends again. Handshakes in progress complete: on a busy machine the last packet waits
+//! for a core even if both ends are local. The workers continue as before until the queue is empty.
+//! Where all workers are busy, the drain begins after [`AT_MOST`], and the connections in the queue
+//! take the places of those that end.
 
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use memory::Phase;
@@ -16,13 +18,14 @@ use sys::socket;
 use super::{Crew, GRACE, Supervisor, clock};
 use crate::say::say;
 
-/// The time that a handshake in progress may take. The kernel does not report such handshakes, and
-/// on a busy machine the last packet waits for a core even if both ends are local.
+/// The time after which a handshake that the kernel reports nowhere has completed.
 const AT_LEAST: Duration = Duration::from_millis(20);
 /// The time that accepting the queue may take before the drain begins, if the drain is not shorter.
 const AT_MOST: Duration = Duration::from_millis(100);
 /// Stops within this time are one: `timeout` (coreutils) signals a program and then its group.
 const REPEAT: Duration = Duration::from_millis(500);
+/// The time that handshakes in progress may take.
+const HANDSHAKES: Duration = Duration::from_secs(1);
 /// The time between two looks at the queue.
 const LOOK: Duration = Duration::from_millis(2);
 
@@ -121,11 +124,20 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
         closing.looks_at = now + LOOK;
         let Closing { from, until, .. } = *closing;
-        let is_empty = now >= from && self.queue().length == 0;
-        if now >= until || is_empty {
+        let is_due = now >= until || (now >= from && self.queue().length == 0);
+        let is_patient = now < from + HANDSHAKES.min(self.drain);
+        if is_due && !(is_patient && self.has_handshakes()) {
             self.closing = None;
             self.enter(Phase::Draining, self.drain);
         }
+    }
+
+    /// Whether clients are about to enter the queue.
+    fn has_handshakes(&self) -> bool {
+        let port = |socket: &OwnedFd| socket::local_addr(socket).map(|it| it.port());
+        let mut ports: Vec<u16> = self.common.listeners.sockets.iter().flat_map(port).collect();
+        ports.dedup();
+        ports.into_iter().any(|port| socket::handshakes(port).is_ok_and(|count| count > 0))
     }
 
     /// The last worker has left.

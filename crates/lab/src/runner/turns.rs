@@ -145,7 +145,7 @@ impl Runner {
                 let request = Request::of(plan, arm, at, slot.seed, None);
                 let mut run = words::run(&request, &up.server);
                 run.extend(DRAIN.map(String::from));
-                if let Some(folder) = up.cost.folder() {
+                if let Some(folder) = up.cost.folder().filter(|_| up.server.is_started()) {
                     run.extend(["--watch-group".to_string(), folder.display().to_string()]);
                 }
                 runs.push(run);
@@ -184,7 +184,7 @@ impl Runner {
         }
         let one = |player: &Player| {
             let up = player.up.as_ref().ok()?;
-            let pid = up.server.process.id();
+            let pid = up.server.root();
             let mut held = IdleSockets::open(&up.server.address, pid, wanted);
             if self.entrants[player.entrant].target.starts_with(MARKET) {
                 held.count_answers(GREETING, ANSWERED);
@@ -235,6 +235,7 @@ fn ended(
         (..) => return failed("it took no turn".to_string()),
     };
     let cost = up.cost.since_mark(load.requests_total.max(load.requests));
+    let cost = cost.filter(|_| up.server.is_started());
     let idle = up.held.take().map(IdleSockets::close);
     let lost = idle.as_ref().map_or(0, |idle| idle.opened - idle.kept);
     if lost > 0 {
@@ -252,7 +253,7 @@ impl Up {
         if arm.idle == 0 {
             return Ok(());
         }
-        let (pid, mut held) = (self.server.process.id(), IdleSockets::default());
+        let (pid, mut held) = (self.server.root(), IdleSockets::default());
         for wanted in [FIRST.min(arm.idle / 2), arm.idle] {
             held.grow(&self.server.address, pid, wanted);
             let seen = held.seen();

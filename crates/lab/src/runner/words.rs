@@ -78,7 +78,7 @@ pub(crate) fn run(request: &Request<'_>, server: &Server) -> Vec<String> {
     }
     flag("--seed", request.seed.to_string());
     if request.watch {
-        flag("--watch", server.process.id().to_string());
+        flag("--watch", server.root().to_string());
     }
     words.extend(arm.load.iter().chain(&point.load).cloned());
     words

@@ -5,22 +5,22 @@
 //! every one of them leave ([`leaving`]): no equal arm can look like that where the twin does not.
 //! Among the others all pairs are compared, not only each with the baseline: the cheapest arm of a
 //! race is chosen after its outcome is known, and of eight equal arms one always comes first by
-//! chance. So a pair differs only if its sign-flip p times the number of all these pairs at all
-//! load points is at most 0.05, and its interval lies beyond the distance of the twin.
+//! chance. So a pair differs only if its p, corrected over all these pairs at all load points
+//! ([`stats::step_down_p`]), is at most 0.05, and its median is larger than that of the twin.
 
-use super::{PointSummary, paired};
+use super::{PointSummary, log_ratios, paired};
 use crate::cause::Reason;
 use crate::metric::Metric;
 use crate::plan::Plan;
 use crate::trial::{Ending, Trial};
 use serde::{Deserialize, Serialize};
-use stats::{CONFIDENCE, Comparison, VALUES_MIN, compare, median, median_interval, sign_flip_p};
+use stats::{CONFIDENCE, Comparison, VALUES_MIN, compare, median, median_interval, step_down_p};
 
 /// Blocks after which clearly dearer arms leave.
 const CLEAR_BLOCKS: u32 = VALUES_MIN as u32;
 /// An arm is clearly dearer if in each block it took this many times the CPU of the cheapest,
 const CLEAR_RATIO: f64 = 1.25;
-/// and its log-ratio was this many times the largest of the twin.
+/// and its log-ratio was this many times the median of the twin's distances.
 const CLEAR_NOISES: f64 = 3.0;
 /// Trials without a result after which an arm leaves.
 const FAILURES_MAX: usize = 2;
@@ -104,6 +104,14 @@ impl CostAnswer {
     }
 }
 
+/// One comparison of two arms at a load point.
+struct Tested<'a> {
+    point: &'a str,
+    arms: [&'a str; 2],
+    /// Its p, corrected over all comparisons of the race.
+    p: f64,
+}
+
 /// The comparisons of all pairs of one race.
 struct Field<'a> {
     plan: &'a Plan,
@@ -139,8 +147,8 @@ impl<'a> Field<'a> {
         } else {
             Vec::new()
         };
-        let noise = twin.iter().fold(0.0, |most: f64, it| most.max(it.abs()));
-        let least = CLEAR_RATIO.ln().max(CLEAR_NOISES * noise);
+        let distances: Vec<f64> = twin.iter().map(|it| it.abs()).collect();
+        let least = CLEAR_RATIO.ln().max(CLEAR_NOISES * median(&distances).unwrap_or(0.0));
         let is_clear = |arm: &str| {
             let found = ratios(arm, cheapest);
             found.len() == CLEAR_BLOCKS as usize && found.iter().all(|it| *it > least)
@@ -148,10 +156,26 @@ impl<'a> Field<'a> {
         order.iter().map(|it| it.0).filter(|arm| is_clear(arm)).map(String::from).collect()
     }
 
-    /// The pairs of arms at all load points that are compared.
-    fn family(&self) -> usize {
-        let arms = self.plan.arms.len() - self.cleared.len();
-        self.plan.points.len() * arms * arms.saturating_sub(1) / 2
+    /// All pairs of arms that have not left, at all load points, with their corrected p.
+    fn tested(&self) -> Vec<Tested<'a>> {
+        let staying = |name: &&str| !self.cleared.iter().any(|cleared| cleared == name);
+        let names = self.plan.arms.iter().map(|arm| arm.name.as_str());
+        let names: Vec<&str> = names.filter(staying).collect();
+        let blocks = self.trials.iter().map(|it| it.block + 1).max().unwrap_or(0);
+        let (mut found, mut comparisons) = (Vec::new(), Vec::new());
+        for (kind, point) in self.plan.points.iter().enumerate() {
+            let here = self.at(&point.name);
+            for (at, first) in names.iter().enumerate() {
+                for second in &names[at + 1..] {
+                    let arms = [*first, *second];
+                    comparisons.push((kind, log_ratios(&here, blocks, arms, Metric::Cpu)));
+                    found.push(Tested { point: &point.name, arms, p: 1.0 });
+                }
+            }
+        }
+        let corrected = step_down_p(&comparisons, self.plan.seed);
+        found.iter_mut().zip(corrected).for_each(|(it, p)| it.p = p);
+        found
     }
 
     /// The arms with a cost at the point, the cheapest first: name and median log-ratio to the
@@ -177,14 +201,6 @@ impl<'a> Field<'a> {
         let twin = self.plan.twin_name();
         let found = self.compare(here, &twin, &self.plan.baseline);
         found.filter(|_| self.plan.twin).map_or(0.0, |it| it.ratio.ln().abs())
-    }
-
-    /// Whether an arm is dearer than the cheapest beyond doubt, by its comparison with it.
-    fn is_dearer(&self, arm: &str, it: &Comparison, floor: f64) -> bool {
-        let beyond = it.interval.is_some_and(|interval| interval.low.ln() > floor);
-        let p = || sign_flip_p(&it.log_ratios, self.plan.seed);
-        let tested = || p().is_some_and(|p| p * self.family() as f64 <= 1.0 - CONFIDENCE);
-        self.cleared.iter().any(|cleared| cleared == arm) || (beyond && tested())
     }
 
     fn at(&self, point: &str) -> Vec<&Trial> {
@@ -220,19 +236,22 @@ pub(super) fn cleared(plan: &Plan, trials: &[Trial]) -> Vec<String> {
 /// race are within the margin of the cheapest. A difference never ends a race, because each further
 /// look could find one by chance.
 pub(crate) fn is_settled(plan: &Plan, trials: &[Trial]) -> bool {
-    let cleared = Field::of(plan, trials).cleared;
+    let field = Field::of(plan, trials);
     plan.points.iter().all(|point| {
-        let found = cost(plan, trials, &point.name);
+        let found = cost(&field, &[], &point.name);
         let within = |rank: &Rank| rank.over_cheapest.2 < 1.0 + plan.margin;
-        found.is_known() && found.ranks.iter().all(|it| cleared.contains(&it.arm) || within(it))
+        let cleared = |rank: &Rank| field.cleared.contains(&rank.arm);
+        found.is_known() && found.ranks.iter().all(|it| cleared(it) || within(it))
     })
 }
 
 /// The answer of a race whose servers take turns; `None` for other races.
 pub(super) fn answer(plan: &Plan, trials: &[Trial], points: &[PointSummary]) -> Option<RaceAnswer> {
     plan.turns?;
+    let field = Field::of(plan, trials);
+    let tested = field.tested();
     let costs = points.iter().map(|point| {
-        let found = cost(plan, trials, &point.point);
+        let found = cost(&field, &tested, &point.point);
         // A block is a few ticks long, so only the sum over blocks and arms tells a share.
         let cheapest: Vec<&str> = found.cheapest().map(|rank| rank.arm.as_str()).collect();
         let here = trials.iter().filter(|it| it.point == point.point);
@@ -249,8 +268,9 @@ pub(super) fn answer(plan: &Plan, trials: &[Trial], points: &[PointSummary]) -> 
     Some(RaceAnswer { costs, rooms, reasons: Vec::new() })
 }
 
-fn cost(plan: &Plan, trials: &[Trial], point: &str) -> CostAnswer {
-    let field = Field::of(plan, trials);
+/// The costs at a load point; an arm is dearer beyond doubt if its comparison with the cheapest is
+/// among the tested ones and holds.
+fn cost(field: &Field<'_>, tested: &[Tested<'_>], point: &str) -> CostAnswer {
     let here = field.at(point);
     let (order, floor) = (field.order(&here), field.floor(&here));
     let cheapest = order.first().map_or("", |it| it.0);
@@ -258,13 +278,20 @@ fn cost(plan: &Plan, trials: &[Trial], point: &str) -> CostAnswer {
         let costs = here.iter().filter(|it| it.arm == arm);
         median(&costs.filter_map(|it| Metric::Cpu.in_trial(it)).collect::<Vec<f64>>())
     };
+    let is_dearer = |arm: &str, it: &Comparison| {
+        let beyond = it.ratio.ln() > floor;
+        let pair = |it: &&Tested| it.arms.contains(&arm) && it.arms.contains(&cheapest);
+        let mut pairs = tested.iter().filter(|it| it.point == point).filter(pair);
+        let sure = |it: &Tested| it.p <= 1.0 - CONFIDENCE;
+        field.cleared.iter().any(|cleared| cleared == arm) || (beyond && pairs.any(sure))
+    };
     let rank = |&(arm, _): &(&str, f64)| {
         let over_cheapest = field.compare(&here, arm, cheapest)?;
-        let over_baseline = field.compare(&here, arm, &plan.baseline)?;
+        let over_baseline = field.compare(&here, arm, &field.plan.baseline)?;
         Some(Rank {
             arm: arm.to_string(),
             cpu_ns: own(arm)?,
-            dearer: arm != cheapest && field.is_dearer(arm, &over_cheapest, floor),
+            dearer: arm != cheapest && is_dearer(arm, &over_cheapest),
             blocks: over_cheapest.log_ratios.len() as u32,
             over_cheapest: triple(&over_cheapest),
             over_baseline: triple(&over_baseline),

@@ -41,7 +41,7 @@ pub(super) fn judge(
         forecast,
         hodges_lehmann: None,
         p: None,
-        p_holm: None,
+        p_corrected: None,
         registered: false,
         held_back: false,
     }

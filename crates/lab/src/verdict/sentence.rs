@@ -26,8 +26,8 @@ pub(super) fn answered(plan: &Plan, answer: &RaceAnswer) -> String {
     let mut clauses: Vec<String> = said
         .into_iter()
         .map(|(words, at)| match many {
-            true if at.len() == costs.len() => format!("at every load point {words}"),
-            true => format!("at {} {words}", listed(&at)),
+            true if at.len() == costs.len() => format!("at every load point, {words}"),
+            true => format!("at {}, {words}", listed(&at)),
             false => words,
         })
         .collect();
@@ -76,8 +76,11 @@ fn cheapest(plan: &Plan, cost: &CostAnswer) -> String {
     format!("{all}, {}, {word}", listed(&names))
 }
 
-/// The arm that takes most, where one arm does so beyond doubt.
+/// The arm that takes most, where one of several arms does so beyond doubt.
 fn dearest(costs: &[&CostAnswer]) -> Option<String> {
+    if costs.iter().all(|cost| cost.ranks.len() < 3) {
+        return None;
+    }
     let last = |cost: &&CostAnswer| cost.ranks.last().filter(|rank| rank.dearer).cloned();
     let worst: Vec<Rank> = costs.iter().map(last).collect::<Option<_>>()?;
     let first = worst.first()?;
@@ -94,7 +97,7 @@ fn dearest(costs: &[&CostAnswer]) -> Option<String> {
 fn kernel(costs: &[&CostAnswer]) -> Option<String> {
     let known = costs.iter().filter_map(|cost| Some((cost.kernel_share?, &cost.point)));
     let (share, point) = known.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some(format!("at {point} {} of the cheapest's time is the kernel's", percent(share)))
+    Some(format!("at {point}, {} of the cheapest's time is the kernel's", percent(share)))
 }
 
 /// One sentence: each arm against the baseline at each point, by speed and by CPU. Arms with the

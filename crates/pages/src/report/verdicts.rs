@@ -279,7 +279,7 @@ pub(super) fn further(summary: &Summary) -> Vec<Further> {
                     class: class(judged.verdict).0,
                     word: words::verdict(judged),
                     ratio: words::ratio_with_interval(judged),
-                    p: words::or_none(judged.p_holm.or(judged.p), |p| format!("{p:.3}")),
+                    p: words::or_none(judged.p_corrected.or(judged.p), |p| format!("{p:.3}")),
                     registered: judged.registered,
                 });
             }

@@ -105,17 +105,6 @@ def law(sigma, kappa, noise):
     }
 
 
-def holm(p):
-    """Holm 1979 in its textbook form; SciPy has only the Benjamini-Hochberg family."""
-    order = np.argsort(p)
-    adjusted = np.empty(len(p))
-    running = 0.0
-    for rank, at in enumerate(order):
-        running = max(running, min(1.0, (len(p) - rank) * p[at]))
-        adjusted[at] = running
-    return {"p": p.tolist(), "adjusted": adjusted.tolist()}
-
-
 laws = [(0.02, 1e-4, 0), (0.3, 0, 0.02), (0.0, 2e-3, 0.02), (0.1, 5e-4, 0.05), (0.9, 0, 0.03)]
 print(
     json.dumps(
@@ -124,7 +113,6 @@ print(
             "paired": [paired(*sample) for sample in samples()],
             "shifts": [shifted(m, n) for m, n in ((4, 4), (6, 6), (6, 10), (12, 12), (3, 3))],
             "laws": [law(*parameters) for parameters in laws],
-            "holm": [holm(rng.random(k) ** 3) for k in (1, 5, 24)],
         },
         indent=1,
     )

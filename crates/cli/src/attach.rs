@@ -1,0 +1,100 @@
+//! `roundhouse attach`: stands for a server that runs already, so that a race can start and stop it
+//! like its own. It announces the server's address and the process whose costs are the server's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+/// The arguments of `attach`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The address on which the server listens, on this machine
+    address: SocketAddr,
+}
+
+/// Announces the server, then sleeps until it is ended.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let watched = owner(args.address)?;
+    println!("{}", serde_json::json!({ "listening": args.address, "watched": watched }));
+    let stop = tools::interrupt::watch()?;
+    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The process that listens at `address`, or the one that started all processes that do.
+///
+/// # Errors
+/// None listens, it cannot be seen, or independent processes share the port.
+pub fn owner(address: SocketAddr) -> Result<u32> {
+    let sockets = listeners(address.port())?;
+    if sockets.is_empty() {
+        bail!("expected a server that listens on {address}, found none on this machine");
+    }
+    let mut parents = BTreeMap::new();
+    for entry in fs::read_dir("/proc").context("cannot read /proc")?.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        // Processes of other users cannot be read, and some end meanwhile.
+        let Ok(files) = fs::read_dir(entry.path().join("fd")) else { continue };
+        let is_listener = |file: fs::DirEntry| {
+            fs::read_link(file.path()).is_ok_and(|link| sockets.contains(link.as_os_str()))
+        };
+        if files.flatten().any(is_listener) {
+            parents.insert(pid, parent(pid).unwrap_or(0));
+        }
+    }
+    let roots = parents.iter().filter(|(_, parent)| !parents.contains_key(parent));
+    let roots: Vec<u32> = roots.map(|(pid, _)| *pid).collect();
+    match roots[..] {
+        [root] => Ok(root),
+        [] => bail!(
+            "the process that listens on {address} belongs to another user: run this as that user, \
+             or give the server's command in place of its address"
+        ),
+        _ => bail!("expected one server on {address}, found the processes {roots:?}"),
+    }
+}
+
+/// The listening sockets of a port, as links in `/proc/PID/fd` name them (proc_net_tcp(5): state 10
+/// is LISTEN, the tenth word the inode).
+fn listeners(port: u16) -> Result<BTreeSet<std::ffi::OsString>> {
+    let mut found = BTreeSet::new();
+    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
+        // A machine without IPv6 has no such file.
+        let text = fs::read_to_string(table).unwrap_or_default();
+        for line in text.lines().skip(1) {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            let [_, local, _, "0A", _, _, _, _, _, inode, ..] = words[..] else { continue };
+            let here = local.rsplit_once(':').map(|it| u16::from_str_radix(it.1, 16));
+            if here == Some(Ok(port)) {
+                found.insert(format!("socket:[{inode}]").into());
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_belongs_to_its_process() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("it listens");
+        assert_eq!(owner(address).expect("this process"), std::process::id());
+        drop(listener);
+        assert!(owner(address).expect_err("closed").to_string().contains("found none"));
+    }
+}

@@ -1,0 +1,45 @@
+//! `ab` from the real binary: two commands, and two servers that run already.
+
+use lab::verdict::Summary;
+use testkit::{Server, run};
+
+use crate::{BINARY, Room};
+
+fn serve(service: &str, engine: &str) -> String {
+    format!("{BINARY} serve {service} --engine {engine} --port 0")
+}
+
+#[test]
+fn a_dearer_command_fails_the_gate_and_its_protocol_is_found_out() {
+    let room = Room::alone();
+    let [old, new] =
+        ["epoll", "event"].map(|engine| serve("stock", engine) + " --data {dir}/stock.txt");
+    let words = ["ab", &old, &new, "--budget", "4s", "--fail-if", "new cpu > 1.2x old", "--json"];
+    let ended = run(&mut room.command(&words));
+    assert_eq!(ended.code, Some(99), "{}{}", ended.out, ended.err);
+    assert!(ended.err.contains("old speaks the stock market"), "{}", ended.err);
+    let found: Summary = serde_json::from_str(&ended.out).expect("one JSON document");
+    assert!(found.sentence.starts_with("`old` is cheapest: "), "{}", found.sentence);
+    assert!(room.text("report.html").contains("old"));
+}
+
+#[test]
+fn servers_that_run_already_are_compared_where_they_are() {
+    let room = Room::shared();
+    std::fs::write(room.path().join("a.txt"), "a page").expect("the folder is writable");
+    let root = room.path().display().to_string();
+    let start = |engine: &str| {
+        let mut command = std::process::Command::new(BINARY);
+        Server::start(command.args(["serve", "http", &root, "--engine", engine, "--port", "0"]))
+    };
+    let (old, new) = (start("epoll"), start("prefork"));
+    let [left, right] = [&old, &new].map(|server| server.address.to_string());
+    let words = ["ab", &left, &right, "/a.txt", "--budget", "3s", "--out", "kept"];
+    let ended = run(&mut room.command(&words)).success();
+    assert!(ended.err.contains("new speaks HTTP"), "{}", ended.err);
+    assert!(ended.out.contains("CPU per request"), "{}", ended.out);
+    let wrong = run(&mut room.command(&["ab", &left, &right, "--explain"]));
+    assert_eq!(wrong.code, Some(2), "{}", wrong.err);
+    // The race leaves them alone.
+    assert!(std::net::TcpStream::connect(new.address).is_ok());
+}

@@ -1,0 +1,164 @@
+//! The protocol of a server, found out by polite requests: each goes over a connection of its own,
+//! and none changes anything.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// The time that a server has for each reply.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// A request that HTTP servers answer, redis refuses in its own words, and other servers of lines
+/// refuse in theirs.
+const HEAD: &[u8] = b"HEAD / HTTP/1.0\r\n\r\n";
+/// A TLS record with an empty ClientHello, which every TLS server refuses by an alert (RFC 8446
+/// section 6).
+const HELLO: &[u8] = &[22, 3, 1, 0, 4, 1, 0, 0, 0];
+
+/// A protocol that the load generator speaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Protocol {
+    /// Its name for people.
+    pub name: &'static str,
+    /// The generator's target, with `{address}`.
+    pub target: &'static str,
+    /// Further arguments of the generator.
+    pub load: &'static [&'static str],
+}
+
+const HTTP: Protocol = Protocol { name: "HTTP", target: "http://{address}/", load: &[] };
+const REDIS: Protocol = Protocol {
+    name: "redis, by PING",
+    target: "line://{address}",
+    load: &["--request", "PING\\r\\n", "--expect-prefix", "+PONG"],
+};
+const STOCK: Protocol =
+    Protocol { name: "the stock market", target: "stock://{address}", load: &[] };
+const ECHO: Protocol = Protocol {
+    name: "lines that come back",
+    target: "line://{address}",
+    load: &["--request", "ping"],
+};
+
+/// Asks the server at `address` (HOST:PORT) which protocol it speaks.
+///
+/// # Errors
+/// A sentence that says what was asked and what came back.
+pub fn protocol(address: &str) -> Result<Protocol, String> {
+    let address = address
+        .to_socket_addrs()
+        .ok()
+        .and_then(|mut all| all.next())
+        .ok_or_else(|| format!("expected HOST:PORT, found `{address}`"))?;
+    let head = ask(address, HEAD)?;
+    let is_refused = head.starts_with(b"HTTP/1.1 400") || head.starts_with(b"HTTP/1.0 400");
+    if (head.is_empty() || is_refused || is_tls(&head)) && is_tls(&ask(address, HELLO)?) {
+        return Err(format!("{address} speaks TLS, which the load generator does not speak"));
+    }
+    if head.starts_with(b"HTTP/") {
+        return Ok(HTTP);
+    }
+    if head.starts_with(b"-ERR") || head.starts_with(b"-NOAUTH") {
+        return Ok(REDIS);
+    }
+    if is_book(&ask(address, b"show\n")?) {
+        return Ok(STOCK);
+    }
+    if ask(address, b"ping\n")? == b"ping\n" {
+        return Ok(ECHO);
+    }
+    let found = match head.is_empty() {
+        true => "no reply".to_string(),
+        false => format!("`{}`", head[..head.len().min(60)].escape_ascii()),
+    };
+    Err(format!(
+        "{address} speaks no protocol that is known here: expected HTTP, TLS, redis, the market or \
+         an echo of lines, found {found} to a HEAD request; give it as a URL, such as \
+         line://{{address}} with --request"
+    ))
+}
+
+/// The reply to one request, up to a pause of [`PATIENCE`]; empty if none comes.
+fn ask(address: SocketAddr, request: &[u8]) -> Result<Vec<u8>, String> {
+    let failed = |why: std::io::Error| format!("cannot ask {address}: {why}");
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(failed)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    let (mut reply, mut part) = (Vec::new(), [0; 4096]);
+    if stream.write_all(request).is_ok() {
+        // A reply is whole at the end of a line; a server that closes has said all.
+        while reply.len() < 1 << 16 {
+            match stream.read(&mut part) {
+                Ok(len) if len > 0 => reply.extend_from_slice(&part[..len]),
+                _ => break,
+            }
+            if reply.ends_with(b"\n") {
+                break;
+            }
+        }
+    }
+    Ok(reply)
+}
+
+/// Whether a TLS record came back: an alert or a handshake.
+fn is_tls(reply: &[u8]) -> bool {
+    matches!(reply, [21 | 22, 3, ..])
+}
+
+/// Whether these are lines of a book of stocks: id, shares left, price.
+fn is_book(reply: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(reply);
+    let text = text.trim_end_matches('\0');
+    let is_stock = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.len() == 3 && words.iter().all(|word| word.parse::<i64>().is_ok())
+    };
+    !text.trim().is_empty() && text.trim().lines().all(is_stock)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// A server that gives one reply to what each connection sends first.
+    fn serve(reply: fn(&[u8]) -> Vec<u8>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("it listens").to_string();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (mut stream, mut part) = (stream.expect("a client"), [0; 100]);
+                let len = stream.read(&mut part).unwrap_or(0);
+                // A client that has gone needs no reply.
+                let _ = stream.write_all(&reply(&part[..len]));
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn protocols_are_told_apart() {
+        fn check(reply: fn(&[u8]) -> Vec<u8>, want: Protocol) {
+            assert_eq!(protocol(&serve(reply)), Ok(want));
+        }
+        check(|_| b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), HTTP);
+        check(|_| b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), HTTP);
+        check(|_| b"-ERR unknown command 'HEAD'\r\n".to_vec(), REDIS);
+        let market = |asked: &[u8]| match asked {
+            b"show\n" => b"1 5 1000\n2 0 30\n".to_vec(),
+            _ => b"invalid command\n".to_vec(),
+        };
+        check(market, STOCK);
+        check(|asked| asked.to_vec(), ECHO);
+    }
+
+    #[test]
+    fn an_unknown_protocol_is_quoted() {
+        let why = protocol(&serve(|_| b"220 mail ready\r\n".to_vec())).expect_err("not known");
+        assert!(why.contains("`220 mail ready\\r\\n`") && why.contains("--request"), "{why}");
+        let tls = |asked: &[u8]| match asked[0] {
+            22 => vec![21, 3, 3, 0, 2, 2, 50],
+            _ => b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+        };
+        assert!(protocol(&serve(tls)).expect_err("not spoken").contains("speaks TLS"));
+        assert!(protocol("nowhere").expect_err("no port").contains("expected HOST:PORT"));
+    }
+}
