@@ -1,7 +1,7 @@
 //! The `roundhouse` binary: one table of commands.
 //!
 //! Data goes to stdout, messages to stderr. Exit codes: 0 done (also after a drain), 1 failure or
-//! forced stop, 2 usage, 99 if a condition of `--fail-if` is met.
+//! forced stop, 2 usage, 98 and 99 by conditions, 130 after Ctrl-C (docs/exit-codes.md).
 
 mod artefact;
 mod attach;
@@ -48,6 +48,8 @@ enum Command {
     Race(Box<race::Args>),
     /// Compare an old and a new server: does a request cost more?
     Ab(Box<race::ab::Args>),
+    /// Describe the plan files of races and duets
+    Plan(race::plan::SchemaArgs),
     /// Say why the dearer servers of a race are dearer, after counting their system calls
     Explain(race::explain::Args),
     /// Watch a race in a browser, from its raw data
@@ -117,6 +119,7 @@ fn main() -> ExitCode {
         Command::Swarm(args) => swarm::run(args),
         Command::Race(args) => race::run(&args),
         Command::Ab(args) => race::ab::run(&args),
+        Command::Plan(args) => race::plan::print_schema(&args),
         Command::Explain(args) => race::explain::run(&args),
         Command::Live(args) => live::run(args),
         Command::Report(args) => race::report::run(&args),

@@ -98,7 +98,7 @@ pub struct Conduct {
     #[arg(long)]
     explain: bool,
     /// Exit with 99 if this is so beyond doubt, such as 'uring p99 > 1.10x epoll'; with 98 if there
-    /// is no result
+    /// is no result. A metric other than cpu needs one trial after another
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Condition>,
     #[command(flatten)]
@@ -139,8 +139,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Runs the race and writes the report. Exit code 1 if a reply or a balance was wrong or nothing
-/// could be measured, 2 if the plan or a condition is none, 130 if the race was stopped, 99 if a
-/// condition is met, 98 if one has no result.
+/// could be measured, 2 if the plan, a condition or a foreign server cannot be used, 130 if the
+/// race was stopped, 99 if a condition is met, 98 if one has no result.
 fn conduct(plan: &Plan, args: &Conduct, exe: &Path, foreign: Foreign) -> Result<ExitCode> {
     if let Err(bad) = plan.check() {
         return Ok(usage("race", &bad.into()));

@@ -195,7 +195,7 @@ fn an_objective_has_an_exit_code() {
     let null = Null::start("echo");
     let (report, code) = load(&null.target(), "-n 200 -c 2 --slo 50%<30s");
     assert!(code == 0 || is_invalid(&report), "{code} {report}");
-    let (report, code) = load(&null.target(), "-n 200 -c 2 --slo 50%<30s,99.9%<1us");
+    let (report, code) = load(&null.target(), "-n 200 -c 2 --slo p50<30s,99.9%<1us");
     assert!(code == 99 || is_invalid(&report), "{code} {report}");
     let met: Vec<_> = report["slo"].as_array().expect("two").iter().map(|it| &it["met"]).collect();
     assert_eq!(met, [&Value::Bool(true), &Value::Bool(false)]);

@@ -7,7 +7,6 @@
 //! a run without an interval: it has tested nothing, and no build should pass by that.
 
 use crate::metric::Metric;
-use crate::plan::Plan;
 use crate::record::Run;
 use crate::trial::Trial;
 use crate::verdict::paired;
@@ -189,12 +188,12 @@ impl Condition {
             let point = point.to_string();
             return Finding { point, answer: self.judged(interval, limit), text };
         }
-        let text = self.missing(&run.manifest.plan, &here);
+        let text = self.missing(&here);
         Finding { point: point.to_string(), answer: Answer::NoResult, text }
     }
 
     /// Why there is no interval, and what gives one.
-    fn missing(&self, plan: &Plan, here: &[&Trial]) -> String {
+    fn missing(&self, here: &[&Trial]) -> String {
         let arms = match &self.limit {
             Limit::Times(_, other) => vec![self.arm.as_str(), other],
             Limit::Value(_) => vec![self.arm.as_str()],
@@ -235,7 +234,8 @@ impl Condition {
             })
             .collect();
         let blocks = blocks.into_iter().min().unwrap_or(0);
-        let failed = plan.blocks.saturating_sub(blocks);
+        let played = here.iter().map(|trial| trial.block + 1).max().unwrap_or(0);
+        let failed = played.saturating_sub(blocks);
         format!(
             "{blocks} blocks have the {}, and an interval needs {VALUES_MIN}; --blocks {} gives \
              enough",

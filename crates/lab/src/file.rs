@@ -21,11 +21,13 @@ pub use span::Span;
 use crate::metric::Metric;
 use crate::plan::{Arm, Gates, LoadPoint, Plan, Provision, Ready, Stop, Turns};
 use anyhow::{Context, Result, anyhow, bail};
+use schemars::JsonSchema;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A plan file as written.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlanFile {
     /// The question in one sentence; composed from the arms if absent.
@@ -72,6 +74,7 @@ pub struct PlanFile {
     /// Arms in full.
     pub arm: Vec<ArmSpec>,
     /// Arms as `name = "command"`; they follow those written in full.
+    #[schemars(schema_with = "arms_schema")]
     pub arms: toml::Table,
     /// The load points; the service's own if absent.
     pub point: Vec<PointSpec>,
@@ -79,8 +82,23 @@ pub struct PlanFile {
     pub duet: Vec<DuetSpec>,
 }
 
+/// The values of `arms`: command lines, or arms without their names.
+fn arms_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let arm = generator.subschema_for::<ArmSpec>();
+    schemars::json_schema!({
+        "type": "object",
+        "additionalProperties": { "anyOf": [{ "type": "string" }, arm] }
+    })
+}
+
+/// The JSON Schema of plan files: TOML has the same values, so editors check plans with it.
+pub fn json_schema() -> String {
+    let schema = schemars::schema_for!(PlanFile);
+    serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
+}
+
 /// A file for the trials.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FileSpec {
     /// Its name inside `{dir}`.
@@ -94,7 +112,7 @@ pub struct FileSpec {
 }
 
 /// One arm. Exactly one of `engine`, `preset` and `command` is given.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArmSpec {
     /// Short and unique; the engine's or preset's name if absent.
@@ -108,6 +126,7 @@ pub struct ArmSpec {
     /// Further arguments for the server.
     pub args: Vec<String>,
     /// A preset's directives, such as `worker_processes = 2` or `MaxSpareThreads = 75`.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub directives: toml::Table,
     /// The generator's target; `{address}` is replaced by `HOST:PORT`.
     pub target: Option<String>,

@@ -90,14 +90,8 @@ impl IdleSockets {
             self.streams.iter_mut().map(|stream| stream.write_all(words)).collect();
         let end = Instant::now() + patience;
         for (at, (stream, asked)) in self.streams.iter_mut().zip(asked).enumerate() {
-            // A timeout of zero is refused; a reply that is there needs no time.
-            let left = end.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-            let reply = asked
-                .and_then(|()| stream.set_nonblocking(false))
-                .and_then(|()| stream.set_read_timeout(Some(left)))
-                .and_then(|()| stream.read(&mut [0; 4096]))
-                .and_then(|bytes| stream.set_nonblocking(true).map(|()| bytes));
-            match reply {
+            let left = end.saturating_duration_since(Instant::now());
+            match asked.and_then(|()| reply(stream, left)) {
                 Ok(1..) => answered += 1,
                 Ok(0) => {
                     first.get_or_insert((at, ErrorKind::UnexpectedEof.into()));
@@ -147,6 +141,19 @@ fn fill(address: SocketAddr, wanted: u32, streams: &mut Vec<TcpStream>) -> Resul
         streams.push(stream);
     }
     Ok(())
+}
+
+/// Waits for the beginning of a reply on a non-blocking connection. A reply that is there needs no
+/// time, and the kernel rounds a short wait up to its tick, which many connections add up.
+fn reply(stream: &mut TcpStream, patience: Duration) -> std::io::Result<usize> {
+    if patience.is_zero() {
+        return stream.read(&mut [0; 4096]);
+    }
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(patience))?;
+    let found = stream.read(&mut [0; 4096]);
+    stream.set_nonblocking(true)?;
+    found
 }
 
 /// The server's address for the `nth` batch: 127.0.0.1, 127.0.0.2, …

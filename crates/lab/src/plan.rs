@@ -12,6 +12,7 @@ pub use gates::{Gate, Gates, Refusal};
 pub use point::{Arrivals, LoadPoint, Model, Rate};
 
 use crate::metric::Metric;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -74,7 +75,7 @@ pub enum Ready {
 }
 
 /// The signal for a graceful stop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
     /// SIGTERM.

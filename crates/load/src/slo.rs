@@ -1,4 +1,4 @@
-//! A latency objective: `99%<5ms`.
+//! A latency objective: `p99 < 5ms`.
 
 use crate::parse::{Usage, span};
 use meter::Histogram;
@@ -52,15 +52,17 @@ impl FromStr for Slo {
     fn from_str(text: &str) -> Result<Self, Usage> {
         let bad = || {
             Usage(format!(
-                "expected an objective such as 99%<5ms, or several as 50%<1ms,99.9%<20ms, found \
-                 `{text}`"
+                "expected an objective such as `p99 < 5ms`, or several as `p50 < 1ms, p99.9 < \
+                 20ms`, found `{text}`"
             ))
         };
         let goal = |part: &str| {
             let (share, within) = part.split_once('<').ok_or_else(bad)?;
+            // The older form is `99%<5ms`.
+            let share = share.trim();
             let percent: f64 = share
-                .trim()
-                .strip_suffix('%')
+                .strip_prefix('p')
+                .or_else(|| share.strip_suffix('%'))
                 .and_then(|percent| percent.trim().parse().ok())
                 .filter(|percent| (0.0..100.0).contains(percent) && *percent > 0.0)
                 .ok_or_else(bad)?;
@@ -77,14 +79,14 @@ impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Rounding removes binary fraction noise: 0.99 * 100 is 99.00000000000001.
         let percent = (self.share * 1e8).round() / 1e6;
-        write!(f, "{percent}%<{:?}", self.within)
+        write!(f, "p{percent} < {:?}", self.within)
     }
 }
 
 impl fmt::Display for Slo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let goals: Vec<String> = self.0.iter().map(Goal::to_string).collect();
-        f.write_str(&goals.join(","))
+        f.write_str(&goals.join(", "))
     }
 }
 
@@ -96,15 +98,25 @@ mod tests {
     fn objectives_are_read_and_written() {
         for (text, goals) in [
             ("99%<5ms", &[(0.99, 5_000)][..]),
-            ("50% < 1ms, 99.9%<0.02s", &[(0.5, 1_000), (0.999, 20_000)]),
+            ("p50 < 1ms, p99.9<0.02s", &[(0.5, 1_000), (0.999, 20_000)]),
         ] {
             let slo: Slo = text.parse().expect(text);
             let found: Vec<_> = slo.0.iter().map(|it| (it.share, it.within.as_micros())).collect();
             assert_eq!(found, goals);
             assert_eq!(slo.to_string().parse(), Ok(slo));
         }
-        assert_eq!("99%<5ms".parse::<Slo>().expect("one").to_string(), "99%<5ms");
-        for bad in ["", "99<5ms", "100%<5ms", "0%<5ms", "99%<0s", "99%>5ms", "99%<5ms,", "x%<1s"] {
+        assert_eq!("99%<5ms".parse::<Slo>().expect("one").to_string(), "p99 < 5ms");
+        for bad in [
+            "",
+            "99<5ms",
+            "p100 < 5ms",
+            "p9% < 1s",
+            "0%<5ms",
+            "99%<0s",
+            "99%>5ms",
+            "99%<5ms,",
+            "x%<1s",
+        ] {
             assert!(bad.parse::<Slo>().is_err(), "{bad}");
         }
     }

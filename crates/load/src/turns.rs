@@ -3,8 +3,9 @@
 //! The throughput of separate runs on a small shared machine differs by tens of percent for the
 //! same program. Here all servers are up, windows of some 40 ms alternate between them, and each
 //! server's CPU time is read from `/proc` while it is drained and asleep, when the kernel's counter
-//! is exact. A disturbance of the machine affects neighbouring windows alike. The order within each
-//! round is random. A server that fails leaves the rounds; the others go on.
+//! is exact. A disturbance of the machine affects neighbouring windows alike, and one that hits a
+//! single window does not count: of three windows or more the median is taken. The order within
+//! each round is random. A server that fails leaves the rounds; the others go on.
 //!
 //! Chance gives each process its memory layout. To support a claim, start fresh processes and treat
 //! each start's log-ratio as one observation.
@@ -24,6 +25,9 @@ use std::time::Duration;
 
 /// The time that a server gets to fall asleep after its last reply, so that its counter is exact.
 const SETTLE: Duration = Duration::from_millis(1);
+
+/// The fewest windows of which the median leaves out a disturbed one.
+const WINDOWS_MIN: usize = 3;
 
 /// Runs that take turns.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +56,8 @@ struct Player<'a> {
     cost: Cost,
     /// CPU time by the control group; absent without one.
     group_ns: Option<u64>,
+    /// CPU time per request in each window where it is known exactly (ns).
+    each_ns: Vec<f64>,
     elapsed_ns: u64,
     own_ns: u64,
     /// All windows and the time between them.
@@ -137,6 +143,7 @@ impl<'a> Player<'a> {
             tally: Tally::default(),
             cost: Cost::default(),
             group_ns: plan.watch_group.as_deref().and(Some(0)),
+            each_ns: Vec::new(),
             elapsed_ns: 0,
             own_ns: 0,
             span: None,
@@ -183,9 +190,14 @@ impl<'a> Player<'a> {
         self.own_ns += sys::clock::thread_cpu_ns().saturating_sub(own_ns);
         let spent = group_ns().zip(before_ns).map(|(now, then)| now.saturating_sub(then));
         self.group_ns = self.group_ns.zip(spent).map(|(sum, spent)| sum + spent);
-        self.cost.add(watch.cost().map_err(Failure::Watch)?);
+        let cost = watch.cost().map_err(Failure::Watch)?;
+        let tally = self.drive.take_tally();
+        let exact = spent.or((!cost.is_coarse).then_some(cost.cpu_ns));
+        self.each_ns
+            .extend(exact.filter(|_| tally.done > 0).map(|ns| ns as f64 / tally.done as f64));
+        self.cost.add(cost);
         self.elapsed_ns += elapsed.as_nanos() as u64;
-        self.tally.merge(&self.drive.take_tally());
+        self.tally.merge(&tally);
         Ok(())
     }
 
@@ -208,6 +220,7 @@ impl<'a> Player<'a> {
         }
         reading.cost.doubts = alike_once(&reading.cost.doubts);
         self.drive.close();
+        let each_ns = std::mem::take(&mut self.each_ns);
         let Self { plan, drive, warm, tally, elapsed_ns, own_ns, started_unix_ms, .. } = self;
         let sums = Sums {
             warm,
@@ -222,7 +235,11 @@ impl<'a> Player<'a> {
             ..Sums::default()
         };
         let (mut report, times) = sums.report(plan, drive.script(), &[], started_unix_ms);
-        report.server = Some(reading.report(report.requests, &mut report.doubts));
+        let mut server = reading.report(report.requests, &mut report.doubts);
+        if each_ns.len() >= WINDOWS_MIN {
+            server.cpu_ns_per_request = stats::median(&each_ns);
+        }
+        report.server = Some(server);
         Ok((report, times.service.quantile(0.99)))
     }
 }

@@ -1,5 +1,6 @@
 //! Answers each line, and wastes on it what the variable `WASTE` names: `calls`, `switches`
-//! or `code`. Race it against itself without waste and let `roundhouse explain` find out.
+//! or `code` (`code:400` for 400 additions, else 20,000). Race it against itself without waste
+//! and let `roundhouse explain` find out.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,10 @@ fn helper() -> Mutex<Helper> {
 fn main() -> ExitCode {
     static HELPER: OnceLock<Mutex<Helper>> = OnceLock::new();
     let waste = std::env::var("WASTE").unwrap_or_default();
+    let additions: u64 = match waste.strip_prefix("code") {
+        Some(count) => count.trim_start_matches(':').parse().unwrap_or(20_000),
+        None => 0,
+    };
     roundhouse::main(lines(move |_, reply| {
         match waste.as_str() {
             "calls" => {
@@ -36,10 +41,9 @@ fn main() -> ExitCode {
                     black_box(there.send(()).is_ok() && back.recv().is_ok());
                 }
             }
-            "code" => {
-                black_box((0..20_000_u64).fold(1, |sum, it| sum ^ black_box(it)));
+            _ => {
+                black_box((0..additions).fold(1, |sum, it| sum ^ black_box(it)));
             }
-            _ => {}
         }
         reply.put("done");
     }))

@@ -16,7 +16,7 @@ use wire::framing::Framing;
 Examples:
     roundhouse load http://127.0.0.1:8080/ -c 64 -d 10s    as fast as possible, like wrk
     roundhouse load http://127.0.0.1:8080/ --open 5000     5000 a second, however slow the server
-  roundhouse load http://127.0.0.1:8080/ --find-capacity --slo '99%<5ms'
+  roundhouse load http://127.0.0.1:8080/ --find-capacity --slo 'p99 < 5ms'
   roundhouse load line://127.0.0.1:6379 --request 'INCR x\\r\\n' --expect-prefix :
   roundhouse load stock://127.0.0.1 --sessions 200 --hgrm out.hgrm --csv out.csv
 
@@ -206,7 +206,8 @@ const NOT_ONE_RUN: [&str; 3] = ["turns", "find_capacity", "calibrate"];
 #[derive(clap::Args)]
 #[command(next_help_heading = "Objectives and calibration")]
 pub struct GoalArgs {
-    /// Objective of response times, such as 99%<5ms or 50%<1ms,99.9%<20ms; exit code 99 if missed
+    /// Objective of response times, such as 'p99 < 5ms' or 'p50 < 1ms, p99.9 < 20ms'; exit code 99
+    /// if missed
     #[arg(long, value_name = "SLO")]
     pub slo: Option<Slo>,
     /// Find the highest open rate at which --slo holds

@@ -21,7 +21,7 @@ use tools::race::{book, room};
 /// The most blocks; the answer or the budget ends the race earlier.
 const BLOCKS: u32 = 200;
 /// Windows on each server of a block: enough for a fresh process to pay for its start.
-const WINDOWS: u32 = 4;
+const WINDOWS: u32 = 5;
 /// Silent connections to each server that is started here.
 const SILENT: u32 = 100;
 /// The time in which a server is ready to be asked for its protocol.

@@ -20,7 +20,7 @@ pub struct Args {
     /// The raw data of the second run
     #[arg(value_name = "B")]
     second: String,
-    /// Show every metric, not only speed and CPU
+    /// Show every metric, p50, p99.9, context switches and memory too; contradictions in them count
     #[arg(long)]
     all: bool,
     /// Print one JSON document instead of text
@@ -28,7 +28,8 @@ pub struct Args {
     json: bool,
 }
 
-/// Compares. Exit code 1 if two runs contradict each other in speed or CPU.
+/// Compares. Exit code 1 if two runs contradict each other in a metric that is shown, or cannot be
+/// read.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let [first, second] = [&args.first, &args.second].map(|text| named(text));
     let found = versus(&pick(&first.0, first.1)?, &pick(&second.0, second.1)?);

@@ -38,6 +38,21 @@ pub struct Points {
 }
 
 impl Points {
+    /// The first flag that is given, but for --mix, which plans leave open.
+    pub fn first(&self) -> Option<&'static str> {
+        let all = [
+            ("--depths", self.depths.is_some()),
+            ("--connections", self.connections.is_some()),
+            ("--sweep", self.sweep.is_some()),
+            ("--churn", self.churn.is_some()),
+            ("--idle", self.idle.is_some()),
+            ("--open", self.open.is_some()),
+            ("--overload", self.overload.is_some()),
+            ("--promise", self.promise.is_some()),
+        ];
+        all.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
+    }
+
     /// Whether a load point is asked for that needs trials of its own: a sweep, churn, silent
     /// connections, open arrivals, overload, or a promise.
     pub fn is_given(&self) -> bool {
@@ -57,7 +72,7 @@ pub struct Sizes {
     /// Load before the first window [default: 20ms; one trial after another: 150ms]
     #[arg(long, value_parser = span, value_name = "TIME")]
     pub warmup: Option<Duration>,
-    /// Length of a measured window [default: 40ms; one trial after another: 600ms]
+    /// Length of a measured window [default: 20ms; one trial after another: 600ms]
     #[arg(long, value_parser = span, value_name = "TIME")]
     pub window: Option<Duration>,
     /// Arms closer together than this are equivalent, in percent [default: 3]

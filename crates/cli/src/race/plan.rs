@@ -9,6 +9,7 @@ use lab::metric::Metric;
 use lab::plan::{Arm, Model, Plan, Provision, Turns};
 use lab::service::{CONNECTIONS, ROUND_TRIPS, Service};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 use tools::race::book;
 use wire::framing::Framing;
@@ -19,9 +20,10 @@ use wire::framing::Framing;
 const BLOCKS: u32 = 10;
 /// The most blocks of a race whose servers take turns; its time or its answer ends it earlier.
 const BLOCKS_IN_TURNS: u32 = 60;
-/// Windows on each server at each load point of a block. More blocks with fresh processes tell more
-/// than more windows: chance decides the memory layout of a process.
-const TURNS: u32 = 1;
+/// Windows on each server at each load point of a block: the fewest of which one may be disturbed.
+/// More blocks with fresh processes tell more than more windows: chance decides the memory layout
+/// of a process.
+const TURNS: u32 = 3;
 /// Silent connections to each server in the first blocks.
 const SILENT: u32 = 100;
 /// The time after which no block begins. The whole race takes at most 90 s.
@@ -33,6 +35,20 @@ const HALF: f64 = 0.5;
 /// The number of trials of a capacity search.
 const PROBES: u64 = 9;
 
+/// The arguments of `plan`.
+#[derive(clap::Args)]
+pub struct SchemaArgs {
+    /// Print the JSON Schema of plan files, with which editors complete and check them
+    #[arg(long, required = true)]
+    schema: bool,
+}
+
+/// Prints the schema, the only thing that `plan` does.
+pub fn print_schema(_: &SchemaArgs) -> Result<ExitCode> {
+    print!("{}", lab::file::json_schema());
+    Ok(ExitCode::SUCCESS)
+}
+
 /// The plan of the arguments.
 ///
 /// # Errors
@@ -43,11 +59,15 @@ pub fn plan(args: &Args, exe: &Path) -> Result<Plan> {
         // It has a protocol of its own, and no files.
         _ if args.own.service.is_some() => from_flags(args, Service::Echo, exe)?,
         Some(service) => from_flags(args, service, exe)?,
-        None if has_ending(what, "toml") => from_file(args, Path::new(what), exe)?,
-        None if has_ending(what, "jsonl") && !args.framing.is_empty() => {
-            bail!("a record has its framing already; leave --framing out")
+        None if has_ending(what, "toml") || has_ending(what, "jsonl") => {
+            if let Some(flag) = without_effect(args) {
+                bail!("{flag} has no effect on {what}, which has its own; leave it out");
+            }
+            match has_ending(what, "toml") {
+                true => from_file(args, Path::new(what), exe)?,
+                false => from_record(Path::new(what))?,
+            }
         }
-        None if has_ending(what, "jsonl") => from_record(Path::new(what))?,
         None => bail!(
             "expected {}, a plan (FILE.toml) or a record to repeat (FILE.jsonl), found `{what}`",
             Service::names().join(", ")
@@ -55,6 +75,21 @@ pub fn plan(args: &Args, exe: &Path) -> Result<Plan> {
     };
     adjust(args, &mut plan)?;
     Ok(plan)
+}
+
+/// A flag that a plan file or a record leaves nothing to do for.
+fn without_effect(args: &Args) -> Option<&'static str> {
+    let is_record = has_ending(&args.what, "jsonl");
+    let of_record = [
+        ("--arms", args.arms.is_some()),
+        ("--arm", !args.arm.is_empty()),
+        ("--framing", !args.framing.is_empty()),
+        ("--data", args.sizes.data.is_some()),
+        ("--mix", args.points.mix.is_some()),
+    ];
+    let given = of_record.into_iter().find(|(_, is_given)| is_record && *is_given);
+    let full = args.full.then_some("--full");
+    args.points.first().or(full).or(given.map(|(flag, _)| flag))
 }
 
 fn has_ending(path: &str, ending: &str) -> bool {
@@ -92,7 +127,7 @@ fn take_turns(plan: &mut Plan, args: &Args) {
     let budget_ms = args.blocks.is_none().then_some(BUDGET_MS);
     plan.turns = Some(Turns { windows: TURNS, silent: SILENT, budget_ms });
     plan.metrics = vec![Metric::Cpu];
-    (plan.blocks, plan.warmup_ms, plan.window_ms) = (BLOCKS_IN_TURNS, 20, 40);
+    (plan.blocks, plan.warmup_ms, plan.window_ms) = (BLOCKS_IN_TURNS, 20, 20);
     // Neighbouring windows suffer alike, so a disturbed block counts: it is only noisier.
     plan.gates.attempts = 1;
 }

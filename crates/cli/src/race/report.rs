@@ -2,6 +2,7 @@
 
 use super::show;
 use anyhow::{Context, Result, bail};
+use engines::Refused;
 use lab::condition::Condition;
 use lab::doubts::doubts;
 use lab::record::{Run, read};
@@ -21,7 +22,8 @@ pub struct Args {
     run: Option<usize>,
     #[command(flatten)]
     files: Files,
-    /// Exit with 99 if this is so beyond doubt, such as 'uring p99 > 1.10x epoll'
+    /// Exit with 99 if this is so beyond doubt, such as 'uring p99 > 1.10x epoll'; with 98 if there
+    /// is no result
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Condition>,
     /// Print the conclusions as JSON instead of a table
@@ -54,12 +56,12 @@ pub struct Files {
 }
 
 /// Draws the report. Exit code 1 if replies were wrong or nothing was measured, 99 if a condition
-/// is met, 98 if one has no result.
+/// is met, 98 if one has no result, 2 if it is about an arm that the run does not have.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let run = pick(&args.file, args.run)?;
     let shown = show::conclude(&run, None, args.print_json)?;
     args.files.write(&run, &args.fail_if)?;
-    let demanded = show::conditions(&run, &args.fail_if)?;
+    let demanded = show::conditions(&run, &args.fail_if).map_err(|why| Refused(why.to_string()))?;
     Ok(match shown.right {
         false => ExitCode::FAILURE,
         true => demanded.unwrap_or(ExitCode::SUCCESS),

@@ -381,6 +381,7 @@ fn the_doctor_looks_at_everything() {
 fn plans_that_make_no_sense_are_usage_errors() {
     fn check(words: &[&str], want: &str) {
         let room = Room::shared();
+        std::fs::write(room.path().join("plan.toml"), "arms.a = 'a'").expect("a folder");
         let output = room.run(words);
         let told = &output.err;
         assert_eq!(output.code, Some(2), "{words:?}: {told}");
@@ -392,6 +393,9 @@ fn plans_that_make_no_sense_are_usage_errors() {
     check(&["race", "nowhere"], "expected stock, web, echo, a plan (FILE.toml)");
     check(&["race", "nowhere.toml"], "cannot read nowhere.toml");
     check(&["race", "--fail-if", "steam p99 > 2x epoll"], "expected an arm out of iterative");
+    check(&["race", "plan.toml", "--depths", "1"], "--depths has no effect on plan.toml");
+    check(&["race", "plan.toml", "--full"], "--full has no effect on plan.toml");
+    check(&["race", "plan.jsonl", "--arms", "epoll"], "--arms has no effect on plan.jsonl");
     check(&["race", "--arms", "epol"], "found `epol`; did you mean epoll?");
     check(&["race", "--arm", "x=@preforc --workers 2"], "did you mean prefork?");
     check(&["race", "--framing", "x=eof"], "expected --framing of one of iterative");

@@ -17,6 +17,7 @@ use crate::duet::{DuetTable, Row, metric};
 use crate::metric::Metric;
 use crate::plan::{Arm, LoadPoint, Plan, Turns};
 use anyhow::{Context, Result, anyhow, bail};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use stats::Goal;
 use std::collections::BTreeMap;
@@ -30,7 +31,7 @@ const WINDOW_MS: u64 = 40;
 const WARMUP_MS: u64 = 200;
 
 /// Rows of a duet table: each left server beside each right one at each load point.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DuetSpec {
     /// The server above the line of the ratio.
@@ -47,7 +48,7 @@ pub struct DuetSpec {
 }
 
 /// Goals as written.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum GoalSpec {
     /// That of the first metric.
@@ -180,6 +181,8 @@ impl PlanFile {
             ("twin", self.twin.is_some()),
             ("blocks", self.blocks.is_some()),
             ("resamples", self.resamples.is_some()),
+            ("silent", self.silent.is_some()),
+            ("budget", self.budget.is_some()),
             ("gates", self.gates != crate::plan::Gates::default()),
         ];
         match race.into_iter().find(|(_, given)| *given) {

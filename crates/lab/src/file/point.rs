@@ -8,6 +8,7 @@
 use super::{FileSpec, Span};
 use crate::plan::{Arrivals, LoadPoint, Model, Rate};
 use anyhow::{Context, Result, anyhow, bail};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// Rates up to this are shares of a capacity.
@@ -16,7 +17,7 @@ const SHARE_MAX: f64 = 10.0;
 const RESOLUTION: f64 = 0.05;
 
 /// One value or several.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Many<T> {
     /// One value.
@@ -35,7 +36,7 @@ impl<T: Clone> Many<T> {
 }
 
 /// One load, or a curve of them.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PointSpec {
     /// Short and unique; if absent, made from the values that differ.
@@ -50,7 +51,8 @@ pub struct PointSpec {
     pub idle: Option<Many<u32>>,
     /// Offered rate: requests per second, or a share of capacity: makes the point open.
     pub rate: Option<Many<f64>>,
-    /// The capacity that a share refers to: `slowest` (all arms get the same load) or `own`.
+    /// The unit of `rate`: `slowest` (a share of the capacity of the slowest arm, so that all arms
+    /// get the same load), `own` (of the arm's own capacity) or `second` (requests a second).
     pub of: Option<String>,
     /// Gaps between arrivals: `poisson` or `constant`.
     pub arrivals: Arrivals,

@@ -1,10 +1,12 @@
 //! Durations as people write them: `150ms`, `2s`, `5m`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use std::str::FromStr;
 
 /// A length of time, kept in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "String")]
 pub struct Span(u64);
 
 impl Span {

@@ -210,3 +210,15 @@ fn questions_name_every_arm() {
     assert_eq!(either(&["a", "b"]), "a or b");
     assert_eq!(either(&["a", "b", "c"]), "a, b or c");
 }
+
+#[test]
+fn the_schema_knows_every_key_and_refuses_others() {
+    let schema: serde_json::Value = serde_json::from_str(&json_schema()).expect("JSON");
+    let keys = &schema["properties"];
+    for key in ["budget", "arms", "arm", "point", "duet", "gates", "metrics"] {
+        assert!(keys[key]["description"].is_string(), "{key}: {}", keys[key]);
+    }
+    assert_eq!(schema["additionalProperties"], false);
+    let point = &schema["$defs"]["PointSpec"]["properties"];
+    assert!(point["promise"]["description"].as_str().is_some_and(|it| !it.is_empty()), "{point}");
+}

@@ -6,10 +6,11 @@
 //! them), and a gate that cannot be read is unknown, never passed. One gate reads the report
 //! itself: [`Gate::Books`] tests for sums that contradict each other, which no server can cause.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Limits on the environment; a trial outside them is repeated before its outcome is seen.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Gates {
     /// Share of the machine's time that the hypervisor took, 0 to 1.

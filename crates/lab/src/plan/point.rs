@@ -7,6 +7,7 @@
 
 use super::Provision;
 use crate::metric::Metric;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One load: the number of connections, their depth, the requests and the arrival model.
@@ -110,7 +111,7 @@ pub enum Model {
 }
 
 /// Gaps between arrivals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
     /// Exponential gaps: independent users.

@@ -1,8 +1,8 @@
 //! The answer of a race in which servers take turns: which are cheapest, which is dearest, by how
 //! much, and what a silent connection costs.
 //!
-//! After the first [`CLEAR_BLOCKS`] blocks, arms that were clearly dearer than the cheapest in
-//! every one of them leave ([`leaving`]): no equal arm can look like that where the twin does not.
+//! After the first [`CLEAR_BLOCKS`] blocks, arms leave that were clearly dearer than the cheapest
+//! at every load point ([`leaving`]): by a quarter, beyond doubt, and far beyond the twin.
 //! Among the others all pairs are compared, not only each with the baseline: the cheapest arm of a
 //! race is chosen after its outcome is known, and of eight equal arms one always comes first by
 //! chance. So a pair differs only if its p, corrected over all these pairs at all load points
@@ -18,7 +18,7 @@ use stats::{CONFIDENCE, Comparison, VALUES_MIN, compare, median, median_interval
 
 /// Blocks after which clearly dearer arms leave.
 const CLEAR_BLOCKS: u32 = VALUES_MIN as u32;
-/// An arm is clearly dearer if in each block it took this many times the CPU of the cheapest,
+/// An arm is clearly dearer if it took this many times the CPU of the cheapest,
 const CLEAR_RATIO: f64 = 1.25;
 /// and its log-ratio was this many times the median of the twin's distances.
 const CLEAR_NOISES: f64 = 3.0;
@@ -112,6 +112,13 @@ struct Tested<'a> {
     p: f64,
 }
 
+/// Whether two arms differ beyond doubt at a load point.
+fn are_apart(tested: &[Tested<'_>], point: &str, arms: [&str; 2]) -> bool {
+    let is_it =
+        |it: &&Tested<'_>| it.point == point && arms.iter().all(|arm| it.arms.contains(arm));
+    tested.iter().find(is_it).is_some_and(|it| it.p <= 1.0 - CONFIDENCE)
+}
+
 /// The comparisons of all pairs of one race.
 struct Field<'a> {
     plan: &'a Plan,
@@ -123,8 +130,12 @@ struct Field<'a> {
 impl<'a> Field<'a> {
     fn of(plan: &'a Plan, trials: &'a [Trial]) -> Field<'a> {
         let mut field = Field { plan, trials, cleared: Vec::new() };
+        if trials.iter().all(|trial| trial.block + 1 < CLEAR_BLOCKS) {
+            return field;
+        }
+        let tested = field.tested(CLEAR_BLOCKS);
         let everywhere: Vec<Vec<String>> =
-            plan.points.iter().map(|point| field.clearly_dearer(&point.name)).collect();
+            plan.points.iter().map(|point| field.clearly_dearer(&tested, &point.name)).collect();
         let leaves = |arm: &String| {
             *arm != plan.baseline && everywhere.iter().all(|dearer| dearer.contains(arm))
         };
@@ -133,8 +144,8 @@ impl<'a> Field<'a> {
         field
     }
 
-    /// The arms that were clearly dearer than the cheapest in each of the first blocks at a point.
-    fn clearly_dearer(&self, point: &str) -> Vec<String> {
+    /// The arms that were clearly dearer than the cheapest in the first blocks at a point.
+    fn clearly_dearer(&self, tested: &[Tested<'_>], point: &str) -> Vec<String> {
         let mut here = self.at(point);
         here.retain(|trial| trial.block < CLEAR_BLOCKS);
         let order = self.order(&here);
@@ -151,20 +162,26 @@ impl<'a> Field<'a> {
         let least = CLEAR_RATIO.ln().max(CLEAR_NOISES * median(&distances).unwrap_or(0.0));
         let is_clear = |arm: &str| {
             let found = ratios(arm, cheapest);
-            found.len() == CLEAR_BLOCKS as usize && found.iter().all(|it| *it > least)
+            let is_far = median(&found).is_some_and(|middle| middle > least);
+            found.len() == CLEAR_BLOCKS as usize
+                && is_far
+                && are_apart(tested, point, [arm, cheapest])
         };
         order.iter().map(|it| it.0).filter(|arm| is_clear(arm)).map(String::from).collect()
     }
 
-    /// All pairs of arms that have not left, at all load points, with their corrected p.
-    fn tested(&self) -> Vec<Tested<'a>> {
+    /// All pairs of arms that have not left, at all load points, with their corrected p from the
+    /// first `blocks` blocks.
+    fn tested(&self, blocks: u32) -> Vec<Tested<'a>> {
         let staying = |name: &&str| !self.cleared.iter().any(|cleared| cleared == name);
         let names = self.plan.arms.iter().map(|arm| arm.name.as_str());
         let names: Vec<&str> = names.filter(staying).collect();
-        let blocks = self.trials.iter().map(|it| it.block + 1).max().unwrap_or(0);
+        let played = self.trials.iter().map(|it| it.block + 1).max().unwrap_or(0);
+        let blocks = blocks.min(played);
         let (mut found, mut comparisons) = (Vec::new(), Vec::new());
         for (kind, point) in self.plan.points.iter().enumerate() {
-            let here = self.at(&point.name);
+            let mut here = self.at(&point.name);
+            here.retain(|trial| trial.block < blocks);
             for (at, first) in names.iter().enumerate() {
                 for second in &names[at + 1..] {
                     let arms = [*first, *second];
@@ -249,7 +266,7 @@ pub(crate) fn is_settled(plan: &Plan, trials: &[Trial]) -> bool {
 pub(super) fn answer(plan: &Plan, trials: &[Trial], points: &[PointSummary]) -> Option<RaceAnswer> {
     plan.turns?;
     let field = Field::of(plan, trials);
-    let tested = field.tested();
+    let tested = field.tested(u32::MAX);
     let costs = points.iter().map(|point| {
         let found = cost(&field, &tested, &point.point);
         // A block is a few ticks long, so only the sum over blocks and arms tells a share.
@@ -279,11 +296,8 @@ fn cost(field: &Field<'_>, tested: &[Tested<'_>], point: &str) -> CostAnswer {
         median(&costs.filter_map(|it| Metric::Cpu.in_trial(it)).collect::<Vec<f64>>())
     };
     let is_dearer = |arm: &str, it: &Comparison| {
-        let beyond = it.ratio.ln() > floor;
-        let pair = |it: &&Tested| it.arms.contains(&arm) && it.arms.contains(&cheapest);
-        let mut pairs = tested.iter().filter(|it| it.point == point).filter(pair);
-        let sure = |it: &Tested| it.p <= 1.0 - CONFIDENCE;
-        field.cleared.iter().any(|cleared| cleared == arm) || (beyond && pairs.any(sure))
+        let is_apart = it.ratio.ln() > floor && are_apart(tested, point, [arm, cheapest]);
+        is_apart || field.cleared.iter().any(|cleared| cleared == arm)
     };
     let rank = |&(arm, _): &(&str, f64)| {
         let over_cheapest = field.compare(&here, arm, cheapest)?;

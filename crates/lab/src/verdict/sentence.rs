@@ -26,11 +26,12 @@ pub(super) fn answered(plan: &Plan, answer: &RaceAnswer) -> String {
     let mut clauses: Vec<String> = said
         .into_iter()
         .map(|(words, at)| match many {
-            true if at.len() == costs.len() => format!("at every load point, {words}"),
-            true => format!("at {}, {words}", listed(&at)),
+            true if at.len() == costs.len() => format!("at every load point {words}"),
+            true => format!("at {} {words}", listed(&at)),
             false => words,
         })
         .collect();
+    clauses.extend(leanest(&costs, answer));
     clauses.extend(dearest(&costs));
     clauses.extend(kernel(&costs));
     capital(&clauses.join("; ")) + "."
@@ -73,7 +74,20 @@ fn cheapest(plan: &Plan, cost: &CostAnswer) -> String {
         it if it < APART_MAX => format!("cannot be told apart within {}", percent(it)),
         _ => "cannot be told apart in this number of blocks".to_string(),
     };
-    format!("{all}, {}, {word}", listed(&names))
+    format!("{all} ({}) {word}", listed(&names))
+}
+
+/// Of several arms that are cheapest everywhere, the one that needs least memory.
+fn leanest(costs: &[&CostAnswer], answer: &RaceAnswer) -> Option<String> {
+    let is_cheapest =
+        |arm: &str| costs.iter().all(|cost| cost.cheapest().any(|rank| rank.arm == arm));
+    let rooms = answer.rooms.iter().filter(|room| is_cheapest(&room.arm));
+    let known: Vec<(f64, &str)> =
+        rooms.filter_map(|room| Some((room.bytes_each?, room.arm.as_str()))).collect();
+    let (bytes, arm) = known.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let size = stats::words::size(bytes / 1e3);
+    (known.len() > 1)
+        .then(|| format!("of these `{arm}` needs least memory, {size} for a silent connection"))
 }
 
 /// The arm that takes most, where one of several arms does so beyond doubt.

@@ -122,7 +122,7 @@ impl Spread {
         (self.metric != Metric::P99 && blocks > BLOCKS_MAX).then(|| {
             format!(
                 "{} at {}: a difference of {:.0} % needs {blocks} blocks here; quieten the \
-                 machine, lengthen --window, or compare CPU by `roundhouse duet`",
+                 machine, lengthen --window, or compare CPU by `roundhouse ab`",
                 self.metric.name(),
                 self.point,
                 difference * 100.0

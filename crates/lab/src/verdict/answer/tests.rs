@@ -35,7 +35,7 @@ fn cheapest(plan: &Plan, blocks: u32, costs: &[f64], rng: &mut Rng) -> Vec<Strin
     let gone = leaving(plan, &all, blocks);
     all.retain(|it| it.block < CLEAR_BLOCKS || !gone.contains(&it.arm));
     let field = Field::of(plan, &all);
-    let found = cost(&field, &field.tested(), "depth 1");
+    let found = cost(&field, &field.tested(u32::MAX), "depth 1");
     found.cheapest().map(|rank| rank.arm.clone()).collect()
 }
 
@@ -127,4 +127,12 @@ fn the_answer_has_ranks_and_rooms() {
     assert_eq!(found.rooms[0].bytes_each, Some(902.5));
     assert_eq!((found.rooms[2].answered, found.rooms[2].bytes_each), (4.0, None));
     assert!(summary.sentence.starts_with("`b` is cheapest: "), "{}", summary.sentence);
+    let mut tie = found.clone();
+    tie.costs[0].ranks[1].dearer = false;
+    let sentence = super::super::sentence::answered(&run.manifest.plan, &tie);
+    let want = "; of these `a` needs least memory, 902 B for a silent connection; ";
+    assert!(
+        sentence.starts_with("The cheapest (`b` and `a`) ") && sentence.contains(want),
+        "{sentence}"
+    );
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// Optional programs and their uses.
 const TOOLS: [(&str, &str); 9] = [
-    ("strace", "counts system calls (`race --census`)"),
+    ("strace", "counts system calls (`race --explain`)"),
     ("perf", "counts them where strace is missing"),
     ("nginx", "an arm"),
     ("apache2", "an arm"),
