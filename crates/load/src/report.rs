@@ -189,7 +189,8 @@ pub struct Server {
     pub pid: u32,
     /// CPU time, user and system, of all processes.
     pub cpu_ns: u64,
-    /// CPU time per request (ns); `null` without requests.
+    /// CPU time per request (ns), of turns with three windows or more the median of their windows;
+    /// `null` without requests.
     pub cpu_ns_per_request: Option<f64>,
     /// Context switches per request, voluntary or not; `null` without requests.
     pub switches_per_request: Option<f64>,

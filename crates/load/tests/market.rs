@@ -262,9 +262,17 @@ fn servers_take_turns_and_every_request_is_counted() {
         assert!((load.throughput_rps - rate).abs() < 1.0, "{report}");
         // Both watch this process, in which other tests run, so the cost may be any.
         let server = load.server.as_ref().expect("it was watched");
+        assert!(server.cpu_ns_per_request.is_some_and(|ns| ns > 0.0), "{report}");
+        assert!(load.generator.busy > 0.0 && load.generator.busy < 1.5, "{report}");
+    }
+    // Of two windows there is no median.
+    let two = TurnsPlan { windows: 2, ..turns_plan([&markets[0], &markets[1]], None) };
+    let report = taken(&two);
+    for turn in &report.turns {
+        let load = turn.report.as_ref().expect("it is right");
+        let server = load.server.as_ref().expect("it was watched");
         let each = server.cpu_ns as f64 / load.requests as f64;
         assert_eq!(server.cpu_ns_per_request, Some(each), "{report}");
-        assert!(load.generator.busy > 0.0 && load.generator.busy < 1.5, "{report}");
     }
 }
 
