@@ -2,9 +2,11 @@
 
 mod show;
 
+use crate::far::Machines;
 use crate::race::{self, INTERRUPTED};
 use anyhow::{Context, Result, anyhow};
 use lab::duet::{DuetTable, Findings, Row};
+use lab::far::Far;
 use lab::machine::Placement;
 use lab::runner::Runner;
 use lab::trial::Trial;
@@ -62,12 +64,17 @@ pub struct Args {
     /// Print everything as one JSON document instead of a table
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    machines: Machines,
 }
 
 /// Plays all rows. Exit code 2 if the plan is none, 1 if replies were wrong or a row
 /// brought no figure (but for a program that a plan names and that is not installed), 130 after
 /// Ctrl-C, 99 if a plan's goal is missed beyond doubt.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if let Some(code) = args.machines.elsewhere(args.out.as_deref())? {
+        return Ok(code);
+    }
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     let table = match prepared(&args, &exe) {
         Ok(table) => table,
@@ -76,7 +83,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    let findings = Findings { label: args.label.clone(), ..played(&table, &exe)? };
+    let findings =
+        Findings { label: args.label.clone(), ..played(&table, &exe, args.machines.far()?)? };
     if args.json {
         println!("{}", serde_json::to_string(&findings)?);
     } else {
@@ -121,12 +129,13 @@ fn prepared(args: &Args, exe: &Path) -> Result<DuetTable> {
     Ok(table)
 }
 
-fn played(table: &DuetTable, exe: &Path) -> Result<Findings> {
+fn played(table: &DuetTable, exe: &Path, far: Option<Arc<Far>>) -> Result<Findings> {
     let (stop, room, placement) = (watch()?, room("roundhouse-duet")?, Placement::choose());
     if placement.is_none() {
         eprintln!("doubt: only one core may be used, so nothing is pinned");
     }
     let mut findings = Findings::new(table).context("cannot identify this machine")?;
+    findings.note.extend(far.iter().map(|far| format!(" {}", far.network.words())));
     let all = table.rows.len();
     for (row, number) in table.rows.iter().zip(1..) {
         eprintln!("row {number} of {all}: {}, {}", row.name(), row.point());
@@ -134,7 +143,8 @@ fn played(table: &DuetTable, exe: &Path) -> Result<Findings> {
             findings.skip(row, &why);
             continue;
         }
-        let mut runner = Runner::new(&row.plan, exe, room.path(), placement, Arc::clone(&stop));
+        let mut runner =
+            Runner::new(&row.plan, exe, room.path(), placement, Arc::clone(&stop)).far(far.clone());
         let (trials, interrupted) = row.play(&mut runner, &stop, |trials| heard(row, trials));
         findings.take(row, &trials);
         if interrupted {

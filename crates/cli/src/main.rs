@@ -7,6 +7,7 @@ mod artefact;
 mod attach;
 mod course;
 mod duet;
+mod far;
 mod load;
 mod museum;
 mod peer;
@@ -83,6 +84,9 @@ enum Command {
     /// Stand for a server that runs already, in a race
     #[command(hide = true)]
     Attach(attach::Args),
+    /// Generate load for a laboratory on another machine
+    #[command(hide = true)]
+    Far(far::Args),
     /// Run a command on given cores
     #[command(hide = true)]
     Pin(pin::Args),
@@ -135,6 +139,7 @@ fn main() -> ExitCode {
         Command::Course(command) => command.run(),
         Command::Peer(args) => peer::run(&args),
         Command::Attach(args) => attach::run(&args),
+        Command::Far(args) => far::run(&args),
         Command::Pin(args) => pin::run(args),
         Command::Artefact(args) => artefact::run(&args),
     };

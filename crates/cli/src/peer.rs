@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use load::parse::span;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -26,7 +26,10 @@ pub struct Args {
     /// The server
     #[arg(value_enum)]
     which: Which,
-    /// The port to listen on, at 127.0.0.1
+    /// The address to listen at
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    host: IpAddr,
+    /// The port to listen on
     #[arg(long, value_name = "PORT")]
     port: u16,
     /// The file of stocks, or the page
@@ -48,15 +51,16 @@ pub struct Args {
 
 /// Serves until TERM or INT comes.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    let at = SocketAddr::new(args.host, args.port);
     let burn = Duration::from_nanos(args.burn);
     match args.which {
-        Which::Tokio => peers::runtime::market(args.port, &args.data, args.threads, burn)?,
-        Which::Echo => peers::runtime::echo(args.port, args.threads)?,
+        Which::Tokio => peers::runtime::market(at, &args.data, args.threads, burn)?,
+        Which::Echo => peers::runtime::echo(at, args.threads)?,
         Which::Delay => {
             let to = args.to.context("expected --to ADDRESS, the server behind the proxy")?;
-            peers::runtime::delay(args.port, to, args.delay, args.threads)?;
+            peers::runtime::delay(at, to, args.delay, args.threads)?;
         }
-        Which::Hyper => peers::runtime::page(args.port, &args.data, args.threads)?,
+        Which::Hyper => peers::runtime::page(at, &args.data, args.threads)?,
     }
     Ok(ExitCode::SUCCESS)
 }

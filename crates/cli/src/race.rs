@@ -15,6 +15,7 @@ pub mod compare;
 pub mod explain;
 pub mod report;
 
+use crate::far::Machines;
 use anyhow::{Context, Result};
 use engines::Refused;
 use lab::command::Named;
@@ -48,7 +49,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     arms: Option<Vec<String>>,
     /// A further server, `NAME=COMMAND`: `{port}` in the command is replaced by a free port,
-    /// `{dir}` by the trial's directory (with stock.txt, or www/); without `{port}` it must print
+    /// `{host}` by the address, `{dir}` by the trial's directory (with stock.txt, or www/); without `{port}` it must print
     /// `{"listening": "HOST:PORT"}` first. `NAME=@epoll --edge` is an engine of ours with flags,
     /// `NAME=@nginx worker_processes=4` a known server with directives
     #[arg(long, value_name = "NAME=COMMAND")]
@@ -102,6 +103,8 @@ pub struct Conduct {
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Condition>,
     #[command(flatten)]
+    machines: Machines,
+    #[command(flatten)]
     live: live::Flag,
     /// Print the conclusions as JSON instead of a table
     #[arg(long)]
@@ -121,6 +124,9 @@ struct Foreign {
 
 /// Runs the race of the arguments. Exit codes of [`conduct`].
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(code) = args.conduct.machines.elsewhere(Some(&args.conduct.out))? {
+        return Ok(code);
+    }
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     let plan = match plan::plan(args, &exe) {
         Ok(plan) => plan,
@@ -200,13 +206,16 @@ fn race(
     let room = room("roundhouse-race")?;
     let placement = Placement::choose();
     let (version, commit) = (env!("CARGO_PKG_VERSION"), option_env!("ROUNDHOUSE_COMMIT"));
+    let far = args.machines.far()?;
+    let network = far.as_ref().map(|far| far.network.clone());
     let manifest = Manifest::describe(plan, exe, version, commit, placement)?;
+    let manifest = Manifest { network, ..manifest };
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make {}", args.out.display()))?;
     let raw = args.out.join("report.jsonl");
     let (known, mut recorder) = record(args, &raw, manifest)?;
     announce(&known, placement);
-    let mut runner = Runner::new(plan, exe, room.path(), placement, Arc::clone(stop));
+    let mut runner = Runner::new(plan, exe, room.path(), placement, Arc::clone(stop)).far(far);
     let live = Live::new(&known.manifest);
     let shown = args.live.live.map(|address| live::open(address, &live)).transpose()?;
     let mut face: Box<dyn Observer> = match Screen::open(&live) {

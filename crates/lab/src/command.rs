@@ -41,6 +41,15 @@ pub fn split(text: &str) -> Result<Vec<String>, String> {
     })
 }
 
+/// The words as one line, which a POSIX shell splits into the same words.
+///
+/// # Errors
+/// A word with a NUL.
+pub fn joined<T: AsRef<str>>(words: impl IntoIterator<Item = T>) -> anyhow::Result<String> {
+    let words: Vec<T> = words.into_iter().collect();
+    Ok(shlex::try_join(words.iter().map(AsRef::as_ref))?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

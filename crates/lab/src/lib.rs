@@ -19,6 +19,7 @@ pub mod condition;
 pub mod cost;
 pub mod doubts;
 pub mod duet;
+pub mod far;
 pub mod file;
 pub mod idle;
 pub mod live;

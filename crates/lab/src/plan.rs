@@ -28,8 +28,8 @@ pub struct Arm {
     pub name: String,
     /// Program and arguments. `{port}` is replaced by a free TCP port, and the server is ready when
     /// a connection succeeds. Without `{port}` the server picks one and must announce it by a first
-    /// line of JSON on stdout, `{"listening": "127.0.0.1:PORT", …}`. `{dir}` is replaced by the
-    /// trial's own directory.
+    /// line of JSON on stdout, `{"listening": "127.0.0.1:PORT", …}`. `{host}` is replaced by the
+    /// address to listen at, `{dir}` by the trial's own directory.
     pub command: Vec<String>,
     /// The generator's target; `{address}` is replaced by `HOST:PORT`.
     pub target: String,
@@ -39,8 +39,8 @@ pub struct Arm {
     /// One sentence for the reader.
     #[serde(default)]
     pub note: String,
-    /// Files in the `{dir}` of its trials, beside those of the plan; `{port}` and `{dir}` are
-    /// replaced.
+    /// Files in the `{dir}` of its trials, beside those of the plan; `{port}`, `{host}` and `{dir}`
+    /// are replaced.
     #[serde(default)]
     pub files: Vec<Provision>,
     /// The check of readiness.

@@ -381,6 +381,7 @@ pub(crate) mod tests {
             placement: None,
             plan_hash: plan.hash(),
             plan,
+            network: None,
             programs: Vec::new(),
         }
     }

@@ -5,6 +5,7 @@
 //! had finished. Several runs may share a file; [`read`] returns them in order.
 
 use crate::census::Census;
+use crate::far::Network;
 use crate::machine::{Host, Placement, date_now};
 use crate::plan::{Arm, BLOCKS_MAX, Plan, RESAMPLES_MAX, fnv1a};
 use crate::prices::Prices;
@@ -45,6 +46,9 @@ pub struct Manifest {
     /// The programs of the arms, so that a repetition can tell whether they are the same.
     #[serde(default)]
     pub programs: Vec<Program>,
+    /// The network, if the generator was on another machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
 }
 
 /// The program of an arm at the time when the run began.
@@ -112,6 +116,7 @@ impl Manifest {
             plan_hash: plan.hash(),
             plan: plan.clone(),
             programs: plan.arms.iter().map(Program::of).collect(),
+            network: None,
         })
     }
 }

@@ -16,12 +16,13 @@ pub(crate) mod words;
 use crate::block::Slot;
 use crate::census::Census;
 use crate::cost::CostWatch;
+use crate::far::Far;
 use crate::idle::IdleSockets;
 use crate::load::Load;
 use crate::machine::{Placement, Watch};
 use crate::observations::{Observations, TreeLife};
 use crate::plan::{Arm, LoadPoint, Model, Plan, Provision, Rate};
-use crate::server::Server;
+use crate::server::{LOCALHOST, Server};
 use crate::trial::{Ending, GeneratorResult, Trial, Trials, generate, refusals};
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,6 +50,7 @@ pub struct Runner {
     placement: Option<Placement>,
     stop: Arc<AtomicBool>,
     capacities: BTreeMap<String, f64>,
+    far: Option<Arc<Far>>,
 }
 
 /// The result of a trial: everything but the environment.
@@ -95,7 +97,13 @@ impl Runner {
             placement,
             stop,
             capacities: BTreeMap::new(),
+            far: None,
         }
+    }
+
+    /// The same runner with its generator on another machine.
+    pub fn far(self, far: Option<Arc<Far>>) -> Runner {
+        Runner { far, ..self }
     }
 
     fn boot(&self, arm: &Arm, swapped: bool, dir: &Path) -> Result<Up, String> {
@@ -104,15 +112,18 @@ impl Runner {
         let cost = CostWatch::new(&arm.name);
         let mut prefix = cost.prefix();
         prefix.extend(cores.map(|(server, _)| pin(&self.exe, server)).unwrap_or_default());
-        let server = Server::boot(&prefix, arm, dir, "server", arm.boot_max())?;
+        let host = self.far.as_ref().map_or(LOCALHOST, |far| far.host);
+        let server = Server::boot_at(host, &prefix, arm, dir, "server", arm.boot_max())?;
         Ok(Up { server, cost, held: None, cores })
     }
 
     /// Runs one generator against one server to its end. `None` when it was interrupted.
     fn ask(&self, up: &Up, request: &Request<'_>, dir: &Path) -> Option<Result<Box<Load>, String>> {
-        let command = words::generator(&self.exe, request, &up.server, up.cores);
+        let mut command = words::generator(&self.exe, request, &up.server, up.cores);
+        let far = self.far.as_deref();
+        command.extend(far.filter(|_| request.watch).iter().flat_map(|far| far.flags()));
         let longest = Duration::from_millis(request.warmup_ms + request.window_ms + SLACK_MS);
-        match generate(&command, dir, longest, &self.stop) {
+        match generate(far, &command, dir, longest, &self.stop) {
             GeneratorResult::Interrupted => None,
             GeneratorResult::Report(load) => Some(Ok(load)),
             GeneratorResult::Nothing(reason) => Some(Err(reason)),

@@ -9,10 +9,11 @@
 use crate::plan::{Arm, Ready, Stop};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A process that leads its own group and cannot be left behind: dropping it kills the group.
@@ -23,6 +24,8 @@ pub struct Process {
     stop: Stop,
     /// It takes its port by `{port}`, so it promises nothing of how it ends.
     is_told_port: bool,
+    /// Its standard input, if it has one; it stays open while the process lives.
+    _input: Option<ChildStdin>,
 }
 
 /// The end of a process.
@@ -41,6 +44,17 @@ impl Process {
     /// # Errors
     /// A sentence that names the program and the reason.
     pub fn start(command: &[String], dir: &Path, name: &str) -> Result<Process, String> {
+        Process::start_with(command, None, dir, name)
+    }
+
+    /// Starts `command` as [`Process::start`] does, with `input` as the first part of its standard
+    /// input, which ends when this is dropped.
+    pub(crate) fn start_with(
+        command: &[String],
+        input: Option<String>,
+        dir: &Path,
+        name: &str,
+    ) -> Result<Process, String> {
         let (program, arguments) =
             command.split_first().ok_or_else(|| "the command is empty".to_string())?;
         let out = dir.join(format!("{name}.out"));
@@ -51,15 +65,20 @@ impl Process {
         let mut command = Command::new(program);
         // A server or generator must not outlive a laboratory that is killed.
         sys::process::end_with_parent(&mut command, sys::signal::Signal::TERM);
-        let child = command
+        let mut child = command
             .args(arguments)
-            .stdin(Stdio::null())
+            .stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(file(&out)?)
             .stderr(file(&err)?)
             .process_group(0)
             .spawn()
             .map_err(|why| format!("cannot start `{program}`: {why}"))?;
-        Ok(Process { child, out, err, stop: Stop::Term, is_told_port: false })
+        let mut pipe = child.stdin.take();
+        if let (Some(pipe), Some(text)) = (&mut pipe, input) {
+            // A process that has ended already says why on its standard error.
+            _ = pipe.write_all(text.as_bytes());
+        }
+        Ok(Process { child, out, err, stop: Stop::Term, is_told_port: false, _input: pipe })
     }
 
     /// Process id.
@@ -182,6 +201,12 @@ pub struct Server {
     pub boot: Duration,
 }
 
+/// The address at which a server has to listen, when it does not choose by itself.
+pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// The values of `{host}` and `{port}`.
+type Place = (IpAddr, Option<u16>);
+
 /// The words of a ready server: its address, and the process that is watched in its place.
 type Announced = (String, Option<u32>);
 
@@ -224,19 +249,36 @@ impl Server {
         name: &str,
         deadline: Duration,
     ) -> Result<Server, String> {
+        Server::boot_at(LOCALHOST, prefix, arm, dir, name, deadline)
+    }
+
+    /// Starts the server of `arm` as [`Server::boot`] does; it has to listen at `host`, which
+    /// replaces `{host}`.
+    ///
+    /// # Errors
+    /// As [`Server::boot`], or it listens at a loopback address only.
+    pub(crate) fn boot_at(
+        host: IpAddr,
+        prefix: &[String],
+        arm: &Arm,
+        dir: &Path,
+        name: &str,
+        deadline: Duration,
+    ) -> Result<Server, String> {
         let texts = arm.files.iter().map(|file| &file.text).chain(&arm.command);
         let port = match texts.into_iter().any(|text| text.contains("{port}")) {
-            true => Some(free_port()?),
+            true => Some(free_port(host)?),
             false => None,
         };
+        let place = (host, port);
         for file in &arm.files {
             let path = dir.join(&file.name);
             let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
             folder
-                .and_then(|()| fs::write(&path, fill(&file.text, port, dir)))
+                .and_then(|()| fs::write(&path, fill(&file.text, place, dir)))
                 .map_err(|why| format!("cannot write {}: {why}", path.display()))?;
         }
-        let filled = arm.command.iter().map(|word| fill(word, port, dir));
+        let filled = arm.command.iter().map(|word| fill(word, place, dir));
         let command: Vec<String> = prefix.iter().cloned().chain(filled).collect();
         let begun = Instant::now();
         let mut process = Process::start(&command, dir, name)?;
@@ -244,7 +286,8 @@ impl Server {
         loop {
             // The order matters: the last output of a dead server must be complete.
             let ended = process.ended();
-            if let Some((address, watched)) = ready(&process, port, &arm.ready)? {
+            if let Some((address, watched)) = ready(&process, place, &arm.ready)? {
+                let address = reachable(address, host)?;
                 return Ok(Server { process, address, watched, boot: begun.elapsed() });
             }
             if let Some(ended) = ended {
@@ -253,17 +296,17 @@ impl Server {
                 return Err(format!("ended before it was ready ({}): {words}", ended.how));
             }
             if begun.elapsed() > deadline {
-                return Err(silence(&process, port, &arm.ready, deadline));
+                return Err(silence(&process, place, &arm.ready, deadline));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
 
-fn silence(process: &Process, port: Option<u16>, by: &Ready, deadline: Duration) -> String {
+fn silence(process: &Process, (host, port): Place, by: &Ready, deadline: Duration) -> String {
     let wanted = match (by, port) {
         (Ready::Says(text), _) => format!("the words `{text}`"),
-        (Ready::Auto, Some(port)) => format!("a listener on 127.0.0.1:{port}"),
+        (Ready::Auto, Some(port)) => format!("a listener on {}", SocketAddr::new(host, port)),
         (Ready::Auto, None) => "a first line {\"listening\": \"HOST:PORT\"} on stdout".to_string(),
     };
     let found = match process.complaint() {
@@ -274,16 +317,15 @@ fn silence(process: &Process, port: Option<u16>, by: &Ready, deadline: Duration)
 }
 
 /// The words of a ready server, by its announcement or by a connect to its given port.
-fn ready(process: &Process, port: Option<u16>, by: &Ready) -> Result<Option<Announced>, String> {
+fn ready(process: &Process, (host, port): Place, by: &Ready) -> Result<Option<Announced>, String> {
+    let at = |port| (SocketAddr::new(host, port).to_string(), None);
     if let Ready::Says(text) = by {
         let port = port.ok_or("a server that is ready by its words needs {port} somewhere")?;
         let said = process.output().contains(text) || process.errors().contains(text);
-        return Ok(said.then(|| (format!("127.0.0.1:{port}"), None)));
+        return Ok(said.then(|| at(port)));
     }
     if let Some(port) = port {
-        return Ok(TcpStream::connect(("127.0.0.1", port))
-            .ok()
-            .map(|_| (format!("127.0.0.1:{port}"), None)));
+        return Ok(TcpStream::connect((host, port)).ok().map(|_| at(port)));
     }
     let output = process.output();
     let Some((line, _)) = output.split_once('\n') else { return Ok(None) };
@@ -300,16 +342,30 @@ fn ready(process: &Process, port: Option<u16>, by: &Ready) -> Result<Option<Anno
     }
 }
 
+/// The address of a server at `host`, from another machine perhaps.
+fn reachable(address: String, host: IpAddr) -> Result<String, String> {
+    match address.parse::<SocketAddr>() {
+        _ if host.is_loopback() => Ok(address),
+        Ok(at) if at.ip() == host => Ok(address),
+        Ok(at) if at.ip().is_unspecified() => Ok(SocketAddr::new(host, at.port()).to_string()),
+        _ => Err(format!(
+            "expected a server that listens at {host}, where the other machine reaches it, found \
+             {address}; put {{host}} into its command"
+        )),
+    }
+}
+
 /// A port that was free a moment ago.
-fn free_port() -> Result<u16, String> {
-    TcpListener::bind(("127.0.0.1", 0))
+fn free_port(host: IpAddr) -> Result<u16, String> {
+    TcpListener::bind((host, 0))
         .and_then(|listener| listener.local_addr())
         .map(|address| address.port())
         .map_err(|why| format!("no free TCP port: {why}"))
 }
 
-fn fill(word: &str, port: Option<u16>, dir: &Path) -> String {
+fn fill(word: &str, (host, port): Place, dir: &Path) -> String {
     let word = word.replace("{dir}", &dir.display().to_string());
+    let word = word.replace("{host}", &host.to_string());
     match port {
         Some(port) => word.replace("{port}", &port.to_string()),
         None => word,
@@ -466,9 +522,20 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn another_machine_reaches_no_loopback_address() {
+        let host = IpAddr::from([10, 0, 0, 1]);
+        let found = |address: &str| reachable(address.to_string(), host);
+        assert_eq!(found("0.0.0.0:80").as_deref(), Ok("10.0.0.1:80"));
+        assert_eq!(found("10.0.0.1:80").as_deref(), Ok("10.0.0.1:80"));
+        assert!(found("127.0.0.1:80").expect_err("it is local").contains("{host}"));
+        assert_eq!(reachable("127.0.0.1:80".to_string(), LOCALHOST).as_deref(), Ok("127.0.0.1:80"));
+    }
+
+    #[test]
     fn templates() {
         let dir = Path::new("/d");
-        assert_eq!(fill("--port={port}", Some(5), dir), "--port=5");
-        assert_eq!(fill("{dir}/x", None, dir), "/d/x");
+        let filled = fill("--at={host}:{port}", (LOCALHOST, Some(5)), dir);
+        assert_eq!(filled, "--at=127.0.0.1:5");
+        assert_eq!(fill("{dir}/x", (LOCALHOST, None), dir), "/d/x");
     }
 }

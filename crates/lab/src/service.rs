@@ -96,9 +96,9 @@ impl Service {
     /// holds stock.txt or www/.
     pub fn words(self) -> &'static str {
         match self {
-            Service::Stock => "serve stock --port 0 --data {dir}/stock.txt",
-            Service::Web => "serve http {dir}/www --port 0",
-            Service::Echo => "serve echo --port 0",
+            Service::Stock => "serve stock --host {host} --port 0 --data {dir}/stock.txt",
+            Service::Web => "serve http {dir}/www --host {host} --port 0",
+            Service::Echo => "serve echo --host {host} --port 0",
         }
     }
 
@@ -158,9 +158,15 @@ mod tests {
     fn engines_serve_their_own_copy() {
         let arm = Service::Stock.engine(Path::new("/bin/r"), "epoll");
         let words = arm.command.join(" ");
-        assert_eq!(words, "/bin/r serve stock --port 0 --data {dir}/stock.txt --engine epoll");
+        assert_eq!(
+            words,
+            "/bin/r serve stock --host {host} --port 0 --data {dir}/stock.txt --engine epoll"
+        );
         let echo = Service::by_name("echo").expect("a service").engine(Path::new("/bin/r"), "port");
-        assert_eq!(echo.command[1..], ["serve", "echo", "--port", "0", "--engine", "port"]);
+        assert_eq!(
+            echo.command[1..],
+            ["serve", "echo", "--host", "{host}", "--port", "0", "--engine", "port"]
+        );
         let page = Service::page(None).expect("a page of ours");
         assert_eq!((page.text.len(), page.name.as_str()), (PAGE_BYTES, "www/index.html"));
     }

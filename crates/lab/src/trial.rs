@@ -13,6 +13,7 @@ pub use laws::in_flight;
 
 use crate::block::Slot;
 use crate::census::Census;
+use crate::far::Far;
 use crate::load::Load;
 use crate::machine::Conditions;
 use crate::observations::Observations;
@@ -131,12 +132,13 @@ pub(crate) enum GeneratorResult {
 }
 
 pub(crate) fn generate(
+    far: Option<&Far>,
     command: &[String],
     dir: &Path,
     longest: Duration,
     stop: &AtomicBool,
 ) -> GeneratorResult {
-    match wait_for(command, dir, "load", longest, stop) {
+    match wait_for(far, command, dir, longest, stop) {
         WaitResult::Interrupted => GeneratorResult::Interrupted,
         WaitResult::Nothing(reason) => GeneratorResult::Nothing(reason),
         // A failed model check makes the generator's status 1; its report states the failure.
@@ -163,15 +165,20 @@ pub(crate) enum WaitResult {
     Interrupted,
 }
 
-/// Runs `command` to its end, at most `longest`.
+/// Runs a generator by `command`, on the other machine if there is one, to its end, at most
+/// `longest`.
 pub(crate) fn wait_for(
+    far: Option<&Far>,
     command: &[String],
     dir: &Path,
-    name: &str,
     longest: Duration,
     stop: &AtomicBool,
 ) -> WaitResult {
-    let mut process = match Process::start(command, dir, name) {
+    let started = match far {
+        Some(far) => far.generate(command, dir, "load"),
+        None => Process::start(command, dir, "load"),
+    };
+    let mut process = match started {
         Ok(process) => process,
         Err(reason) => return WaitResult::Nothing(reason),
     };

@@ -1,5 +1,6 @@
 //! Servers that take turns under one generator process.
 
+use crate::far::Far;
 use crate::load::Load;
 use crate::trial::{WaitResult, wait_for};
 use serde::Deserialize;
@@ -16,6 +17,8 @@ const SLACK: Duration = Duration::from_secs(20);
 pub(crate) struct Turns<'a> {
     /// The program that offers `load`.
     pub exe: &'a Path,
+    /// The generator on another machine, if there is one.
+    pub far: Option<&'a Far>,
     /// An existing directory for its files.
     pub dir: &'a Path,
     /// Windows on each server.
@@ -71,7 +74,7 @@ impl Turns<'_> {
         words.push("--json".to_string());
         let each = self.warmup_ms + u64::from(self.windows) * self.window_ms;
         let longest = Duration::from_millis(4 * runs.len() as u64 * each) + SLACK;
-        match wait_for(&words, self.dir, "load", longest, stop) {
+        match wait_for(self.far, &words, self.dir, longest, stop) {
             WaitResult::Interrupted => Taken::Interrupted,
             WaitResult::Nothing(reason) => Taken::Nothing(reason),
             WaitResult::Output { text, complaint } => match parsed(&text, runs.len()) {

@@ -22,11 +22,11 @@ use crate::slo::Slo;
 use crate::snapshot::Board;
 use crate::stop::{ByCount, ByPrecision, ByTime, Precision, Stop};
 use crate::watch::Watch;
+pub use crate::watch::Watched;
 use crate::work::Think;
 use meter::{CpuTimes, Histogram};
 use seam::Instant;
 use std::net::{IpAddr, TcpListener};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -77,10 +77,8 @@ pub struct Plan {
     pub window: Window,
     /// The processor to run on, if any.
     pub cpu: Option<usize>,
-    /// Root of the server's process tree, to watch its resource usage.
-    pub watch: Option<u32>,
-    /// The folder of a control group that holds that tree and nothing else, if there is one.
-    pub watch_group: Option<PathBuf>,
+    /// The server whose resource usage is reported.
+    pub watch: Option<Watched>,
     /// The objective for response times, if any.
     pub slo: Option<Slo>,
     /// The generator's limits on this machine, if it was calibrated.
@@ -102,7 +100,6 @@ impl Plan {
             window: Window::For(Duration::from_secs(1)),
             cpu: None,
             watch: None,
-            watch_group: None,
             slo: None,
             baseline: None,
         }
@@ -210,14 +207,15 @@ fn work(plan: &Plan, threads: Vec<RunThread>) -> Result<Vec<RunThread>, Failure>
         };
         let handles: Vec<_> = threads.into_iter().map(run).collect();
         drop(over);
-        let reading = match plan.watch.filter(|_| plan.model.is_scheduled()) {
+        let reading = match plan.watch.as_ref().filter(|_| plan.model.is_scheduled()) {
             None => None,
-            Some(root) => {
+            Some(watched) => {
+                let watch = Watch::open(watched).map_err(Failure::Watch)?;
                 std::thread::sleep((start + plan.warmup).since(now()));
-                let watch = Watch::start(root).map_err(Failure::Watch)?;
+                let before = watch.sample().map_err(Failure::Watch)?;
                 // A failed thread sends nothing more.
                 let _ = windows.iter().take(plan.threads).count();
-                Some(Reading::of(&watch))
+                Some(Reading::of(&watch, &before))
             }
         };
         let mut threads = Vec::new();

@@ -3,8 +3,8 @@
 //! The throughput of separate runs on a small shared machine differs by tens of percent for the
 //! same program. Here all servers are up, windows of some 40 ms alternate between them, and each
 //! server's CPU time is read from `/proc` while it is drained and asleep, when the kernel's counter
-//! is exact. A disturbance of the machine affects neighbouring windows alike, and one that hits a
-//! single window does not count: of three windows or more the median is taken. The order within
+//! is exact. A disturbance of the machine affects the windows of a round alike and is taken out, and
+//! one that hits a single window does not count: of three windows or more the median is taken. The order within
 //! each round is random. A server that fails leaves the rounds; the others go on.
 //!
 //! Chance gives each process its memory layout. To support a claim, start fresh processes and treat
@@ -16,8 +16,8 @@ use crate::report::{Report, TURNS_SCHEMA, TurnReport, TurnsReport};
 use crate::run::{self, Failure, Plan, Sums, now, phase};
 use crate::stop::{ByTime, Drain};
 use crate::tally::Tally;
-use crate::watch::{self, Watch};
-use meter::Cost;
+use crate::watch::Watch;
+use meter::{Cost, CounterSample};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
@@ -49,19 +49,19 @@ pub struct TurnsPlan {
 struct Player<'a> {
     plan: &'a Plan,
     drive: Driver,
-    pid: u32,
+    watch: Watch,
     warm: Tally,
     tally: Tally,
     /// The sum of all windows.
     cost: Cost,
     /// CPU time by the control group; absent without one.
     group_ns: Option<u64>,
-    /// CPU time per request in each window where it is known exactly (ns).
-    each_ns: Vec<f64>,
+    /// CPU time per request in each window (ns), where it is known exactly.
+    each_ns: Vec<Option<f64>>,
     elapsed_ns: u64,
     own_ns: u64,
-    /// All windows and the time between them.
-    span: Option<Watch>,
+    /// The counters before the first window.
+    before: Option<CounterSample>,
     started_unix_ms: u64,
 }
 
@@ -89,7 +89,13 @@ pub fn run(plan: &TurnsPlan) -> Result<TurnsReport, Failure> {
             }
         }
     }
-    let turn = |player: Result<Player<'_>, Failure>| match player.and_then(Player::end) {
+    let windows = |player: &Result<Player<'_>, Failure>| {
+        player.as_ref().map(|it| it.each_ns.clone()).unwrap_or_default()
+    };
+    let typical = typical(&players.iter().map(windows).collect::<Vec<_>>());
+    let turn = |(player, ns): (Result<Player<'_>, Failure>, Option<f64>)| match player
+        .and_then(|it| it.end(ns))
+    {
         Ok((report, p99_ns)) => {
             TurnReport { report: Some(Box::new(report)), p99_ns, failure: None }
         }
@@ -99,7 +105,7 @@ pub fn run(plan: &TurnsPlan) -> Result<TurnsReport, Failure> {
         schema: TURNS_SCHEMA.to_owned(),
         windows: plan.windows,
         window_ns: plan.window.as_nanos() as u64,
-        turns: players.into_iter().map(turn).collect(),
+        turns: players.into_iter().zip(typical).map(turn).collect(),
     })
 }
 
@@ -133,20 +139,23 @@ impl<'a> Player<'a> {
     /// Probes the server; opens no other connection yet.
     fn new(plan: &'a Plan) -> Result<Self, Failure> {
         let settings: Settings = plan.settings;
+        let watched = plan.watch.as_ref().ok_or_else(|| {
+            Failure::Usage(Usage(format!("{}: expected --watch, found none", plan.target)))
+        })?;
         let script = run::script(&plan.target, &plan.workload, settings.connections)?;
         let drive = run::drive(&plan.target, settings, plan.model.depth(), script)?;
         Ok(Self {
             plan,
             drive,
-            pid: plan.watch.unwrap_or_default(),
+            watch: Watch::open(watched).map_err(Failure::Watch)?,
             warm: Tally::default(),
             tally: Tally::default(),
             cost: Cost::default(),
-            group_ns: plan.watch_group.as_deref().and(Some(0)),
+            group_ns: watched.group.as_deref().and(Some(0)),
             each_ns: Vec::new(),
             elapsed_ns: 0,
             own_ns: 0,
-            span: None,
+            before: None,
             started_unix_ms: 0,
         })
     }
@@ -175,26 +184,25 @@ impl<'a> Player<'a> {
     fn warm_up(&mut self) -> Result<(), Failure> {
         self.load(self.plan.warmup)?;
         self.warm = self.drive.take_tally();
-        self.span = Some(Watch::start(self.pid).map_err(Failure::Watch)?);
+        self.before = Some(self.watch.sample().map_err(Failure::Watch)?);
         self.started_unix_ms = run::unix_ms();
         Ok(())
     }
 
     /// One measured window.
     fn window(&mut self, span: Duration) -> Result<(), Failure> {
-        let watch = Watch::start(self.pid).map_err(Failure::Watch)?;
-        let plan = self.plan;
-        let group_ns = || plan.watch_group.as_deref().and_then(watch::group_ns);
-        let (own_ns, before_ns) = (sys::clock::thread_cpu_ns(), group_ns());
+        let before = self.watch.sample().map_err(Failure::Watch)?;
+        let own_ns = sys::clock::thread_cpu_ns();
         let elapsed = self.load(span)?;
         self.own_ns += sys::clock::thread_cpu_ns().saturating_sub(own_ns);
-        let spent = group_ns().zip(before_ns).map(|(now, then)| now.saturating_sub(then));
+        let after = self.watch.sample().map_err(Failure::Watch)?;
+        let groups = after.group_ns.zip(before.group_ns);
+        let spent = groups.map(|(now, then)| now.saturating_sub(then));
         self.group_ns = self.group_ns.zip(spent).map(|(sum, spent)| sum + spent);
-        let cost = watch.cost().map_err(Failure::Watch)?;
+        let cost = after.tree.since(&before.tree);
         let tally = self.drive.take_tally();
         let exact = spent.or((!cost.is_coarse).then_some(cost.cpu_ns));
-        self.each_ns
-            .extend(exact.filter(|_| tally.done > 0).map(|ns| ns as f64 / tally.done as f64));
+        self.each_ns.push(exact.filter(|_| tally.done > 0).map(|ns| ns as f64 / tally.done as f64));
         self.cost.add(cost);
         self.elapsed_ns += elapsed.as_nanos() as u64;
         self.tally.merge(&tally);
@@ -206,11 +214,11 @@ impl<'a> Player<'a> {
     /// A control group has the exact CPU time. Without one the time of ended processes is known
     /// only in clock ticks of 10 ms, a quarter of a window. If there are any, one difference over
     /// all windows replaces their sum: between its windows a server sleeps.
-    fn end(mut self) -> Result<(Report, u64), Failure> {
-        let span = self.span.take().ok_or_else(|| {
+    fn end(mut self, typical_ns: Option<f64>) -> Result<(Report, u64), Failure> {
+        let before = self.before.take().ok_or_else(|| {
             Failure::Usage(Usage("expected --windows of 1 or more, found 0".to_owned()))
         })?;
-        let mut reading = span.read().map_err(Failure::Watch)?;
+        let mut reading = self.watch.since(&before).map_err(Failure::Watch)?;
         if !(reading.cost.is_coarse || self.cost.is_coarse) {
             reading.cost = self.cost;
         }
@@ -220,7 +228,6 @@ impl<'a> Player<'a> {
         }
         reading.cost.doubts = alike_once(&reading.cost.doubts);
         self.drive.close();
-        let each_ns = std::mem::take(&mut self.each_ns);
         let Self { plan, drive, warm, tally, elapsed_ns, own_ns, started_unix_ms, .. } = self;
         let sums = Sums {
             warm,
@@ -236,12 +243,34 @@ impl<'a> Player<'a> {
         };
         let (mut report, times) = sums.report(plan, drive.script(), &[], started_unix_ms);
         let mut server = reading.report(report.requests, &mut report.doubts);
-        if each_ns.len() >= WINDOWS_MIN {
-            server.cpu_ns_per_request = stats::median(&each_ns);
-        }
+        server.cpu_ns_per_request = typical_ns.or(server.cpu_ns_per_request);
         report.server = Some(server);
         Ok((report, times.service.quantile(0.99)))
     }
+}
+
+/// The typical cost of each server from its windows, one in each round: a median polish (Tukey,
+/// *Exploratory Data Analysis*, 1977). What disturbs a whole round, such as a neighbour on the other
+/// thread of a core, is taken out of its windows; then the median leaves out a window that was
+/// disturbed alone. `None` with fewer than three known windows.
+fn typical(windows: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
+    let rounds = windows.iter().map(Vec::len).max().unwrap_or(0);
+    let middle = |logs: Vec<f64>| stats::median(&logs);
+    let log = |own: &[Option<f64>], round: usize| Some(own.get(round)?.as_ref()?.ln());
+    let usual =
+        |own: &Vec<Option<f64>>| middle((0..rounds).filter_map(|it| log(own, it)).collect());
+    let usual: Vec<Option<f64>> = windows.iter().map(usual).collect();
+    let shift = |round: usize| {
+        let all = windows.iter().zip(&usual);
+        middle(all.filter_map(|(own, usual)| Some(log(own, round)? - (*usual)?)).collect())
+    };
+    let shifts: Vec<f64> = (0..rounds).map(|it| shift(it).unwrap_or(0.0)).collect();
+    let cost = |own: &Vec<Option<f64>>| {
+        let known = (0..rounds).filter_map(|it| Some(log(own, it)? - shifts[it]));
+        let known: Vec<f64> = known.collect();
+        (known.len() >= WINDOWS_MIN).then(|| middle(known).map(f64::exp)).flatten()
+    };
+    windows.iter().map(cost).collect()
 }
 
 /// The doubts without repetitions: of those that differ only in numbers, the first with the count
@@ -265,6 +294,22 @@ fn alike_once(doubts: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disturbed_round_changes_no_cost() {
+        let check = |windows: [&[f64]; 3], want: [Option<f64>; 3]| {
+            let windows = windows.map(|own| own.iter().map(|ns| Some(*ns)).collect());
+            let found = typical(&windows).into_iter().map(|ns| ns.map(|it| it.round()));
+            assert_eq!(found.collect::<Vec<_>>(), want);
+        };
+        let costs = [Some(100.0), Some(105.0), Some(300.0)];
+        check([&[100.0; 5], &[105.0; 5], &[300.0; 5]], costs);
+        // A slower machine in most rounds, and in one of them only for one server.
+        let [a, b, c] = [100.0, 105.0, 300.0].map(|ns| [ns, ns * 1.4, ns * 1.4, ns, ns]);
+        check([&a, &b, &c], costs);
+        check([&[100.0, 100.0, 140.0, 100.0, 100.0], &[105.0; 5], &[300.0; 5]], costs);
+        check([&[100.0; 2], &[], &[300.0; 5]], [None, None, Some(300.0)]);
+    }
 
     #[test]
     fn doubts_that_differ_in_numbers_are_said_once() {

@@ -2,8 +2,20 @@
 //! thread.
 
 use crate::report::Server;
-use meter::{Cost, Memory, ProcError, TreeCost};
-use std::path::Path;
+use meter::counters::CounterPlace;
+use meter::{Cost, CounterSample, Counters, Memory, ProcError};
+use std::path::PathBuf;
+
+/// The server whose resource usage is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// The root of its process tree.
+    pub pid: u32,
+    /// The folder of the control group that holds that tree and nothing else, if there is one.
+    pub group: Option<PathBuf>,
+    /// The counter server of its machine; `None` if that is this one.
+    pub place: Option<CounterPlace>,
+}
 
 /// The resource usage of a process tree.
 pub(crate) struct Reading {
@@ -12,28 +24,31 @@ pub(crate) struct Reading {
     memory: Memory,
 }
 
-/// A process tree being watched.
+/// The counters of a watched server.
+#[derive(Debug)]
 pub(crate) struct Watch {
-    pid: u32,
-    before: TreeCost,
+    watched: Watched,
+    counters: Counters,
 }
 
 impl Watch {
-    /// Reads the tree for the first time.
-    pub(crate) fn start(pid: u32) -> Result<Self, ProcError> {
-        Ok(Self { pid, before: TreeCost::read(pid)? })
+    /// Reaches the counters.
+    pub(crate) fn open(watched: &Watched) -> Result<Self, ProcError> {
+        let counters = Counters::open(watched.place.as_ref())?;
+        Ok(Self { watched: watched.clone(), counters })
     }
 
-    /// The usage since the start.
-    pub(crate) fn cost(&self) -> Result<Cost, ProcError> {
-        Ok(TreeCost::read(self.pid)?.since(&self.before))
+    /// Reads them without memory.
+    pub(crate) fn sample(&self) -> Result<CounterSample, ProcError> {
+        self.counters.read(self.watched.pid, self.watched.group.as_deref(), false)
     }
 
-    /// The usage since the start, and the current memory.
-    pub(crate) fn read(&self) -> Result<Reading, ProcError> {
-        let cost = self.cost()?;
-        // Memory is read second, because reading it locks the server's memory map for a moment.
-        Ok(Reading { pid: self.pid, cost, memory: Memory::read(self.pid)? })
+    /// The usage since `before`, and the current memory.
+    pub(crate) fn since(&self, before: &CounterSample) -> Result<Reading, ProcError> {
+        let Watched { pid, group, .. } = &self.watched;
+        let now = self.counters.read(*pid, group.as_deref(), true)?;
+        let memory = now.memory.unwrap_or_default();
+        Ok(Reading { pid: *pid, cost: now.tree.since(&before.tree), memory })
     }
 }
 
@@ -55,19 +70,6 @@ impl Reading {
             processes: cost.processes,
         }
     }
-}
-
-/// The CPU time of all processes that ever ran in the control group with this folder (ns):
-/// `cpu.stat` of version 2, `cpuacct.usage` of version 1 (cgroups(7)). Unlike `/proc` it keeps the
-/// exact time of threads and processes that have ended.
-pub(crate) fn group_ns(folder: &Path) -> Option<u64> {
-    let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
-    if let Some(text) = read("cpuacct.usage") {
-        return text.trim().parse().ok();
-    }
-    let text = read("cpu.stat")?;
-    let usage = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
-    usage.trim().parse::<u64>().ok().map(|us| us * 1_000)
 }
 
 /// Sets this thread's timer slack to the minimum: by default the kernel may delay a wake by up to

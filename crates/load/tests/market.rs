@@ -5,7 +5,7 @@ mod common;
 
 use common::{Market, Misdeed, ServerBehaviour};
 use load::drive::Settings;
-use load::run::{Window, Workload};
+use load::run::{Watched, Window, Workload};
 use load::script::{LineOptions, StockOptions};
 use load::turns::{self, TurnsPlan};
 use load::work::Think;
@@ -210,7 +210,7 @@ fn no_server_is_a_failure_that_says_what_to_do() {
 fn a_watched_server_is_charged_for_its_work() {
     let market = Market::open(ServerBehaviour::default());
     let mut plan = plan(&market, Framing::Line);
-    plan.watch = Some(std::process::id());
+    plan.watch = Some(ourselves());
     let report = run(&plan);
     let server = report.server.clone().expect("this process runs");
     assert!(server.cpu_ns > 0 && server.rss_kb > 0 && server.threads > 1, "{report}");
@@ -225,6 +225,11 @@ fn a_watched_server_is_charged_for_its_work() {
     assert_eq!(back.requests, report.requests);
 }
 
+/// The process that is watched.
+fn ourselves() -> Watched {
+    Watched { pid: std::process::id(), group: None, place: None }
+}
+
 fn turns_plan(markets: [&Market; 2], churn: Option<u64>) -> TurnsPlan {
     let runs = markets.map(|market| Plan {
         settings: Settings {
@@ -235,7 +240,7 @@ fn turns_plan(markets: [&Market; 2], churn: Option<u64>) -> TurnsPlan {
         model: Model::Closed { depth: 4, think: Think::None, ramp: None },
         seed: 3,
         warmup: 10 * MS,
-        watch: Some(std::process::id()),
+        watch: Some(ourselves()),
         ..plan(market, Framing::Line)
     });
     TurnsPlan { runs: runs.to_vec(), seed: 3, windows: 6, window: 10 * MS, cpu: None }

@@ -4,6 +4,7 @@
 //! - [`hlog`], [`hgrm`]: histogram files that the plotters of HdrHistogram read.
 //! - [`spectrum`]: histograms in a tenth of the memory and to 2 %, for slices of a run.
 //! - [`proc`]: CPU time, context switches and memory of a whole process tree, read from `/proc`.
+//! - [`counters`]: the same and control groups, on this machine or asked of another one.
 //! - [`machine`]: the machine's identity, and the share of its time that was stolen.
 //!
 //! Everything is read as text files from outside the measured process, so a foreign server is
@@ -11,6 +12,7 @@
 //! it. This crate guesses nothing silently; a figure that is not exact comes with a *doubt*, a
 //! sentence to be printed beside the number.
 
+pub mod counters;
 pub mod hgrm;
 pub mod histogram;
 pub mod hlog;
@@ -18,6 +20,7 @@ pub mod machine;
 pub mod proc;
 pub mod spectrum;
 
+pub use counters::{CounterSample, CounterServer, Counters};
 pub use histogram::{Histogram, Quantiles};
 pub use machine::{CpuTimes, Machine};
 pub use proc::{Cost, Memory, ProcError, TreeCost};

@@ -16,40 +16,40 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Serves the stock market at 127.0.0.1:`port` until TERM or INT. `burn` is CPU time wasted on each
+/// Serves the stock market at `at` until TERM or INT. `burn` is CPU time wasted on each
 /// request: a planted slowdown.
 ///
 /// # Errors
 /// The book cannot be read, the port is taken, or no runtime can be made.
-pub fn market(port: u16, book: &Path, threads: bool, burn: Duration) -> Result<()> {
+pub fn market(at: SocketAddr, book: &Path, threads: bool, burn: Duration) -> Result<()> {
     let market = market::Market::open(book, burn)?;
-    runtime(threads)?.block_on(until_told(market::serve(port, market)))
+    runtime(threads)?.block_on(until_told(market::serve(at, market)))
 }
 
-/// Serves one file as a page at 127.0.0.1:`port` until TERM or INT.
+/// Serves one file as a page at `at` until TERM or INT.
 ///
 /// # Errors
 /// The file cannot be read, the port is taken, or no runtime can be made.
-pub fn page(port: u16, file: &Path, threads: bool) -> Result<()> {
+pub fn page(at: SocketAddr, file: &Path, threads: bool) -> Result<()> {
     let body = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    runtime(threads)?.block_on(until_told(page::serve(port, body)))
+    runtime(threads)?.block_on(until_told(page::serve(at, body)))
 }
 
-/// Echoes the packets of a game server's library at 127.0.0.1:`port` until TERM or INT.
+/// Echoes the packets of a game server's library at `at` until TERM or INT.
 ///
 /// # Errors
 /// The port is taken or no runtime can be made.
-pub fn echo(port: u16, threads: bool) -> Result<()> {
-    runtime(threads)?.block_on(until_told(echo::serve(port)))
+pub fn echo(at: SocketAddr, threads: bool) -> Result<()> {
+    runtime(threads)?.block_on(until_told(echo::serve(at)))
 }
 
-/// Forwards everything from 127.0.0.1:`port` to another server and back, each way `delay` later,
+/// Forwards everything from `at` to another server and back, each way `delay` later,
 /// until TERM or INT.
 ///
 /// # Errors
 /// The port is taken or no runtime can be made.
-pub fn delay(port: u16, to: SocketAddr, delay: Duration, threads: bool) -> Result<()> {
-    runtime(threads)?.block_on(until_told(delay::serve(port, to, delay)))
+pub fn delay(at: SocketAddr, to: SocketAddr, delay: Duration, threads: bool) -> Result<()> {
+    runtime(threads)?.block_on(until_told(delay::serve(at, to, delay)))
 }
 
 fn runtime(threads: bool) -> Result<Runtime> {

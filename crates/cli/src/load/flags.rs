@@ -4,6 +4,7 @@ use ::load::parse::{Scheme, rate, span};
 use ::load::slo::Slo;
 use ::load::stop::Precision;
 use ::load::work::Think;
+use meter::counters::CounterPlace;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -54,6 +55,9 @@ pub struct Args {
     /// and nothing else
     #[arg(long, value_name = "FOLDER", help_heading = "Output", requires = "watch")]
     pub watch_group: Option<PathBuf>,
+    /// Ask the counter server at this place, because the watched server is on another machine
+    #[arg(long, value_name = "ADDRESS:PORT/TOKEN", hide = true, requires = "watch")]
+    pub watch_at: Option<CounterPlace>,
     /// Report each kind of request separately
     #[arg(long, help_heading = "Output")]
     pub kinds: bool,

@@ -4,7 +4,7 @@ use super::flags::{Args, ArrivalsArg, HttpArgs, LineArgs};
 use ::load::drive::Settings;
 use ::load::model::{Arrivals, Model};
 use ::load::parse::{self, Scheme};
-use ::load::run::{Window, Workload};
+use ::load::run::{Watched, Window, Workload};
 use ::load::script::{Expectation, HttpOptions, LineOptions, StockOptions};
 use ::load::{Mix, Plan, Target, TurnsPlan, Usage};
 use clap::Parser;
@@ -42,8 +42,11 @@ impl Args {
             warmup: self.span.warmup.unwrap_or(warmup + ramp),
             window: self.window()?,
             cpu: self.cpu,
-            watch: self.watch,
-            watch_group: self.watch_group.clone(),
+            watch: self.watch.map(|pid| Watched {
+                pid,
+                group: self.watch_group.clone(),
+                place: self.watch_at.clone(),
+            }),
             slo: self.goal.slo.clone(),
             settings,
             ..Plan::new(target.clone(), self.workload(&target)?)

@@ -69,6 +69,9 @@ pub struct Args {
 
 /// Races the two servers. Exit codes as of `race`.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(code) = args.conduct.machines.elsewhere(Some(&args.conduct.out))? {
+        return Ok(code);
+    }
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     match plan(args, &exe) {
         Ok(plan) => {

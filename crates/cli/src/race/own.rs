@@ -10,7 +10,7 @@ use lab::file::ArmSpec;
 #[command(next_help_heading = "A service of your own")]
 pub struct Own {
     /// The command of a program made with the library `roundhouse`; each arm adds `--engine NAME
-    /// --port 0`
+    /// --host ADDRESS --port 0`
     #[arg(long, value_name = "COMMAND", requires = "target")]
     #[arg(conflicts_with_all = ["what", "arms", "framing", "data", "mix"])]
     pub service: Option<String>,
@@ -44,7 +44,7 @@ impl Own {
         load.extend(self.request.iter().flat_map(|text| ["--request".to_owned(), text.clone()]));
         let arm = |name: String| {
             super::plan::known(&name)?;
-            let command = Some(format!("{command} --engine {name} --port 0"));
+            let command = Some(format!("{command} --engine {name} --host {{host}} --port 0"));
             let (target, load) = (self.target.clone(), load.clone());
             Ok(ArmSpec { name, command, target, load, ..ArmSpec::default() })
         };

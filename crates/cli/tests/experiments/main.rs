@@ -3,6 +3,7 @@
 
 mod ab;
 mod duet;
+mod far;
 mod museum;
 mod museum_parts;
 mod race;

@@ -148,6 +148,7 @@ impl Runner {
                 if let Some(folder) = up.cost.folder().filter(|_| up.server.is_started()) {
                     run.extend(["--watch-group".to_string(), folder.display().to_string()]);
                 }
+                run.extend(self.far.iter().flat_map(|far| far.flags()));
                 runs.push(run);
                 playing.push(player.entrant);
                 cpu = up.cores.map(|cores| cores.1);
@@ -156,7 +157,8 @@ impl Runner {
         }
         let seed = slots.first().map_or(plan.seed, |slot| slot.seed);
         let windows = turns.windows;
-        let call = Turns { exe: &self.exe, dir, windows, window_ms, warmup_ms, seed, cpu };
+        let (exe, far) = (&*self.exe, self.far.as_deref());
+        let call = Turns { exe, far, dir, windows, window_ms, warmup_ms, seed, cpu };
         let loads = match runs.is_empty() {
             true => Vec::new(),
             false => match call.take(&runs, &self.stop) {

@@ -10,6 +10,7 @@ use crate::stop::{ByTime, Drain, Interruptible, Stop};
 use crate::tally::Tally;
 use crate::timeline::Timeline;
 use crate::watch::{self, Watch};
+use meter::CounterSample;
 use meter::{Histogram, ProcError};
 use seam::Instant;
 use std::sync::Arc;
@@ -27,8 +28,8 @@ pub(super) struct RunThread {
     rule: Window,
     part: usize,
     parts: usize,
-    /// Root of the server's process tree, if this thread may take the time to read it.
-    watch: Option<u32>,
+    /// The server's counters, if this thread may take the time to read them.
+    watch: Option<Watch>,
     /// The board for snapshots.
     pub(super) board: Option<Board>,
     /// Ends the current phase.
@@ -92,13 +93,16 @@ impl RunThread {
             scheduled: plan.model.is_scheduled(),
         })
         .map_err(|error| Failure::Machinery { doing: "making a generator", error })?;
+        let watched = plan.watch.as_ref();
+        let watched = watched.filter(|_| part == 0 && !plan.model.is_scheduled());
+        let watch = watched.map(Watch::open).transpose().map_err(Failure::Watch)?;
         Ok(Self {
             drive,
             warmup: plan.warmup,
             rule: plan.window,
             part,
             parts,
-            watch: plan.watch.filter(|_| part == 0 && !plan.model.is_scheduled()),
+            watch,
             board: None,
             stop: None,
             warm: Tally::default(),
@@ -130,9 +134,9 @@ impl RunThread {
             self.phase(&ByTime { end: start })?;
         }
         self.warm = self.drive.take_tally();
-        let watch = self.watch.map(Watch::start).transpose().map_err(Failure::Watch)?;
+        let before = self.watch.as_ref().map(Watch::sample).transpose().map_err(Failure::Watch)?;
         // Reading took a while; without a schedule the window begins after it.
-        let start = if watch.is_some() { now() } else { start };
+        let start = if before.is_some() { now() } else { start };
         let own_ns = sys::clock::thread_cpu_ns();
         self.drive.measure_from(start);
         self.drive.enter(Phase::Window, start);
@@ -142,7 +146,8 @@ impl RunThread {
         self.timeline = self.drive.take_timeline();
         self.cpu_ns = sys::clock::thread_cpu_ns().saturating_sub(own_ns);
         self.reached = rule.reached().map(|(share, wanted)| PrecisionResult { share, wanted });
-        self.reading = watch.as_ref().map(Reading::of);
+        let watch = self.watch.as_ref().zip(before);
+        self.reading = watch.map(|(watch, before)| Reading::of(watch, &before));
         // The coordinator lives at least as long as this thread.
         let _ = over.send(());
         self.delays = self.drive.delays.clone();
@@ -176,8 +181,8 @@ impl RunThread {
 }
 
 impl Reading {
-    pub(super) fn of(watch: &Watch) -> Self {
-        Self(watch.read())
+    pub(super) fn of(watch: &Watch, before: &CounterSample) -> Self {
+        Self(watch.since(before))
     }
 
     /// The usage for a report. A server that has ended by now is a doubt, not a failure.

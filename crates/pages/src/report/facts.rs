@@ -282,6 +282,7 @@ pub(super) fn manifest(run: &Run) -> Vec<(String, String)> {
         ("Placement", placement(run)),
         ("Gates", gates(run)),
     ];
+    rows.extend(it.network.iter().map(|network| ("Network", network.words())));
     for sitting in &run.resumed {
         rows.push(("Resumed", sitting.date.clone()));
     }

@@ -174,7 +174,7 @@ pub(super) fn arm(module: &str, directives: &toml::Table) -> Result<Arm> {
         let _ = writeln!(text, "{name} {value}");
     }
     text.push_str(
-        "Listen 127.0.0.1:{port}\nDocumentRoot {dir}/www\n\
+        "Listen {host}:{port}\nDocumentRoot {dir}/www\n\
          <Directory {dir}/www>\n    Require all granted\n    AllowOverride None\n</Directory>\n",
     );
     let program = PROGRAMS.iter().find(|name| which::which(name).is_ok()).unwrap_or(&PROGRAMS[0]);

@@ -52,10 +52,11 @@ pub(super) fn arm(site: &Site<'_>, directives: &toml::Table) -> Result<Arm> {
     for (name, value) in all.iter().filter(|(name, _)| rest(name)) {
         let _ = writeln!(text, "    {} {value}", name.replace("timeout-", "timeout "));
     }
-    text.push_str("listen front\n    bind 127.0.0.1:{port} backlog 4096\n");
+    text.push_str("listen front\n    bind {host}:{port} backlog 4096\n");
     text.push_str("    server back \"127.0.0.1:${BACK}\"\n");
     let script = SCRIPT.replace("EXE", &site.exe.display().to_string());
-    let script = script.replace("SERVE", &format!("{} --engine {back}", site.service.words()));
+    let serve = site.service.words().replace("{host}", "127.0.0.1");
+    let script = script.replace("SERVE", &format!("{serve} --engine {back}"));
     Ok(Arm {
         command: words(&["sh", "{dir}/front.sh"]),
         target: site.service.target().to_string(),

@@ -41,7 +41,7 @@ pub(super) fn arm(directives: &toml::Table) -> Result<Arm> {
             .collect()
     };
     let (main, events) = (|name: &str| MAIN.contains(&name), |name: &str| EVENTS.contains(&name));
-    let listen = "        listen 127.0.0.1:{port} backlog=4096;\n        root {dir}/www;\n";
+    let listen = "        listen {host}:{port} backlog=4096;\n        root {dir}/www;\n";
     let text = format!(
         "daemon off;\nmaster_process on;\npid {{dir}}/nginx.pid;\nerror_log stderr error;\n{}\
          events {{\n{}}}\nhttp {{\n    types {{ text/html html; }}\n{}\

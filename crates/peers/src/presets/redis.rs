@@ -15,7 +15,7 @@ const DEFAULTS: [(&str, &str); 5] = [
 
 pub(super) fn arm(directives: &toml::Table) -> Result<Arm> {
     let mut command =
-        words(&["redis-server", "--bind", "127.0.0.1", "--port", "{port}", "--dir", "{dir}"]);
+        words(&["redis-server", "--bind", "{host}", "--port", "{port}", "--dir", "{dir}"]);
     for (name, value) in merged(&DEFAULTS, directives)? {
         command.push(format!("--{name}"));
         // redis takes each word of a value as a separate argument, and an empty value as one empty

@@ -9,11 +9,15 @@ use std::process::Command;
 const GO: &str = include_str!("../../examples/market.go");
 const NODE: &str = include_str!("../../examples/market.mjs");
 
+/// Where a server of ours listens.
+const HOST: [&str; 2] = ["--host", "{host}"];
+
 /// The market on tokio, single-threaded or multi-threaded.
 pub(super) fn tokio(site: &Site<'_>, threads: bool) -> Arm {
     let exe = site.exe.display().to_string();
     let mut command =
         words(&[&exe, "peer", "tokio", "--port", "{port}", "--data", "{dir}/stock.txt"]);
+    command.extend(words(&HOST));
     if threads {
         command.push("--threads".to_string());
     }
@@ -25,6 +29,7 @@ pub(super) fn tokio(site: &Site<'_>, threads: bool) -> Arm {
 pub(super) fn echo(site: &Site<'_>, threads: bool) -> Arm {
     let exe = site.exe.display().to_string();
     let mut command = words(&[&exe, "peer", "echo", "--port", "{port}"]);
+    command.extend(words(&HOST));
     if threads {
         command.push("--threads".to_string());
     }
@@ -47,6 +52,8 @@ pub(super) fn hyper(site: &Site<'_>) -> Arm {
             "hyper",
             "--port",
             "{port}",
+            HOST[0],
+            HOST[1],
             "--data",
             "{dir}/www/index.html",
         ]),

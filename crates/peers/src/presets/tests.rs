@@ -59,7 +59,8 @@ fn directives_have_the_last_word() {
     check("redis", Service::Stock, "io-threads = 2", &["--io-threads 2", "--save  --append"]);
     let want = ["--engine uring", "timeout client 60s", "127.0.0.1:${BACK}"];
     check("haproxy", Service::Stock, "back = 'uring'", &want);
-    let want = ["serve http {dir}/www --port 0 --engine epoll", "http://{address}/"];
+    let want =
+        ["serve http {dir}/www --host 127.0.0.1 --port 0 --engine epoll", "http://{address}/"];
     check("haproxy", Service::Web, "back = 'epoll'", &want);
 }
 

@@ -20,9 +20,9 @@ const PIECES: usize = 4096;
 const PIECE: usize = 16 * 1024;
 
 /// Accepts forever, and forwards everything to `to`, each way `delay` later.
-pub(super) async fn serve(port: u16, to: SocketAddr, delay: Duration) -> Result<()> {
-    let listener = TcpListener::bind(("127.0.0.1", port)).await;
-    let listener = listener.with_context(|| format!("cannot listen on port {port}"))?;
+pub(super) async fn serve(at: SocketAddr, to: SocketAddr, delay: Duration) -> Result<()> {
+    let listener = TcpListener::bind(at).await;
+    let listener = listener.with_context(|| format!("cannot listen on {at}"))?;
     loop {
         let Ok((client, _)) = listener.accept().await else { continue };
         tokio::spawn(async move {

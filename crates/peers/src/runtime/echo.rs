@@ -1,6 +1,7 @@
 //! The echo of a game server's library on tokio: a task for each connection.
 
 use anyhow::{Context, Result};
+use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -13,9 +14,9 @@ const LOGIN: [u8; PACKET] = *b"\x08\0\xff\xff\xff\xff\xff\xff\xff\x7f";
 const RECEIVE: usize = 64 * 1024;
 
 /// Accepts forever.
-pub(super) async fn serve(port: u16) -> Result<()> {
-    let listener = TcpListener::bind(("127.0.0.1", port)).await;
-    let listener = listener.with_context(|| format!("cannot listen on port {port}"))?;
+pub(super) async fn serve(at: SocketAddr) -> Result<()> {
+    let listener = TcpListener::bind(at).await;
+    let listener = listener.with_context(|| format!("cannot listen on {at}"))?;
     loop {
         let Ok((peer, _)) = listener.accept().await else { continue };
         // A disconnecting peer is no error.

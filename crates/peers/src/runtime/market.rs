@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -164,9 +165,9 @@ impl Market {
 }
 
 /// Accepts forever.
-pub(super) async fn serve(port: u16, market: Market) -> Result<()> {
-    let listener = TcpListener::bind(("127.0.0.1", port)).await;
-    let listener = listener.with_context(|| format!("cannot listen on port {port}"))?;
+pub(super) async fn serve(at: SocketAddr, market: Market) -> Result<()> {
+    let listener = TcpListener::bind(at).await;
+    let listener = listener.with_context(|| format!("cannot listen on {at}"))?;
     let market = Arc::new(market);
     loop {
         let Ok((peer, _)) = listener.accept().await else { continue };

@@ -8,12 +8,13 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
 /// Accepts forever.
-pub(super) async fn serve(port: u16, body: Vec<u8>) -> Result<()> {
-    let listener = TcpListener::bind(("127.0.0.1", port)).await;
-    let listener = listener.with_context(|| format!("cannot listen on port {port}"))?;
+pub(super) async fn serve(at: SocketAddr, body: Vec<u8>) -> Result<()> {
+    let listener = TcpListener::bind(at).await;
+    let listener = listener.with_context(|| format!("cannot listen on {at}"))?;
     let body = Bytes::from(body);
     loop {
         let Ok((peer, _)) = listener.accept().await else { continue };

@@ -1,0 +1,137 @@
+//! Servers on one machine and the generator on another: two networks joined by a cable of the
+//! kernel's, an sshd in the second, and a login between them.
+
+use super::Room;
+use rustix::process::geteuid;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use testkit::{PATIENCE, Process, eventually, has, run, skip};
+
+/// Addresses of the two machines.
+const ADDRESSES: [&str; 2] = ["10.99.7.1", "10.99.7.2"];
+/// The port of sshd.
+const PORT: &str = "2222";
+const SSHD: &str = "/usr/sbin/sshd";
+
+/// Two networks, an sshd in the second.
+struct Pair {
+    holders: [Process; 2],
+    _sshd: Process,
+    ssh: String,
+}
+
+impl Pair {
+    /// `None` where this machine cannot hold such a pair; the reason is shown.
+    fn new(folder: &Path) -> Option<Pair> {
+        if !Path::new(SSHD).exists() || !has("ssh") {
+            skip("sshd");
+            return None;
+        }
+        let hold = || Process::start(Command::new("unshare").args(["--net", "sh", "-c", HOLD]));
+        let holders = [hold(), hold()];
+        let is_held = |it: &Process| it.next_line(PATIENCE).as_deref() == Some("ready");
+        if !geteuid().is_root() || !holders.iter().all(is_held) {
+            skip("a network of its own");
+            return None;
+        }
+        let [a, b] = holders.each_ref().map(|it| it.pid().to_string());
+        let cable = ["link", "add", "rha", "netns", &a, "type", "veth", "peer", "name", "rhb"];
+        run(Command::new("ip").args(cable).args(["netns", &b])).success();
+        for (pid, device, address) in [(&a, "rha", ADDRESSES[0]), (&b, "rhb", ADDRESSES[1])] {
+            let script = format!(
+                "ip link set lo up && ip addr add {address}/24 dev {device} && \
+                 ip link set {device} up && \
+                 {{ tc qdisc add dev {device} root tbf rate 2gbit burst 256kb latency 20ms || :; }}"
+            );
+            run(&mut within(pid, &["sh", "-c", &script])).success();
+        }
+        let (ssh, config) = keys(folder);
+        let mut sshd = within(&b, &[SSHD, "-D", "-e", "-f", &config]);
+        let sshd = Process::start(&mut sshd);
+        eventually("sshd to listen", PATIENCE, || sshd.err().contains("Server listening"));
+        Some(Pair { holders, _sshd: sshd, ssh })
+    }
+
+    /// The program with these words, on the first machine.
+    fn command(&self, room: &Room, words: &[&str]) -> Command {
+        let program = [&[super::BINARY], words].concat();
+        let mut command = within(&self.holders[0].pid().to_string(), &program);
+        command.current_dir(room.path()).env("ROUNDHOUSE_SSH", &self.ssh);
+        command
+    }
+}
+
+/// Makes a network and holds it.
+const HOLD: &str = "echo ready && exec sleep 600";
+
+fn within(pid: &str, words: &[&str]) -> Command {
+    let mut command = Command::new("nsenter");
+    command.args(["--target", pid, "--net"]).args(words);
+    command
+}
+
+/// Keys for both sides: the words of ssh, and the configuration of sshd.
+fn keys(folder: &Path) -> (String, String) {
+    let at = |name: &str| folder.join(name).display().to_string();
+    for name in ["host", "user"] {
+        let words = ["-q", "-t", "ed25519", "-N", "", "-f", &at(name)];
+        run(Command::new("ssh-keygen").args(words)).success();
+    }
+    // sshd insists on a directory that a service would have made.
+    std::fs::create_dir_all("/run/sshd").expect("root may make it");
+    std::fs::create_dir(folder.join("home")).expect("a fresh folder");
+    let config = format!(
+        "Port {PORT}\nListenAddress {}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\n\
+         UsePAM no\nPermitRootLogin yes\nPidFile none\nSetEnv HOME={}\n",
+        ADDRESSES[1],
+        at("host"),
+        at("user.pub"),
+        at("home")
+    );
+    std::fs::write(folder.join("sshd_config"), config).expect("a fresh folder");
+    let quiet = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR";
+    (format!("ssh -F none -i {} {quiet}", at("user")), at("sshd_config"))
+}
+
+/// The race's record: its network, and the CPU time a request of each measured trial.
+fn recorded(text: &str) -> (Value, Vec<f64>) {
+    let rows: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    let network = rows.iter().find_map(|row| row.get("network")).expect("it is named").clone();
+    let costs = rows.iter().filter_map(|row| {
+        row.pointer("/ending/load/server/cpu_ns_per_request").and_then(Value::as_f64)
+    });
+    (network, costs.collect())
+}
+
+#[test]
+fn generators_and_servers_run_on_another_machine() {
+    let room = Room::alone();
+    let Some(pair) = Pair::new(room.path()) else { return };
+    let there = format!("ssh://root@{}:{PORT}", ADDRESSES[1]);
+    // The servers are where the laboratory is in the first race, on the other machine in the second.
+    for (flag, address, device) in
+        [("--load-from", ADDRESSES[0], "rha"), ("--servers-on", ADDRESSES[1], "rhb")]
+    {
+        let out = flag.trim_start_matches('-');
+        let words = ["race", "--arms", "epoll,thread", "--blocks", "2", "--out", out, flag, &there];
+        let ended = run(&mut pair.command(&room, &words));
+        assert!(ended.code == Some(0), "{flag}: {}", ended.err);
+        assert!(ended.err.contains("an empty exchange over TCP takes"), "{}", ended.err);
+        let (network, costs) = recorded(&room.text(&format!("{out}/report.jsonl")));
+        assert_eq!(network["address"], address, "{flag}");
+        assert_eq!(network["interface"], device, "{flag}");
+        assert!(network["floor_p50_ns"].as_u64().is_some_and(|ns| ns > 0), "{network}");
+        // Two arms and a twin, two load points, two blocks.
+        assert_eq!(costs.len(), 12, "{flag}: {costs:?}");
+        assert!(costs.iter().all(|ns| *ns > 500.0), "{flag}: {costs:?}");
+        assert!(room.text(&format!("{out}/report.html")).contains("an empty exchange over TCP"));
+    }
+    let installed = room.path().join("home/.cache/roundhouse");
+    assert_eq!(std::fs::read_dir(installed).expect("it was copied").count(), 1, "copied once");
+    let absent = ["race", "--arms", "epoll", "--load-from", "ssh://root@10.99.7.2:9"];
+    let ended = run(&mut pair.command(&room, &absent));
+    assert!(ended.code != Some(0));
+    assert!(ended.err.contains("10.99.7.2:9"), "{}", ended.err);
+}
