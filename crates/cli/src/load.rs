@@ -25,6 +25,7 @@ use ::load::{Failure, Report, Slo, Usage, turns};
 use anyhow::{Context, Result};
 use files::Files;
 use serde::Serialize;
+use stats::Objective;
 use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
@@ -58,6 +59,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
             eprintln!("roundhouse load: {usage}");
             return Ok(ExitCode::from(2));
         }
+    }
+    for hint in args.goal.slo.iter().flat_map(|slo| &slo.0).filter_map(Objective::hint) {
+        eprintln!("{hint}");
     }
     let outcome = match (&args.turns.turns, &args.goal.slo) {
         _ if args.goal.calibrate => calibrate(&args),

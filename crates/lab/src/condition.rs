@@ -1,8 +1,8 @@
 //! Conditions on a result, for continuous integration: `uring p99 > 1.10x epoll`.
 //!
-//! `ARM METRIC > FACTORx ARM [at POINT]` compares two arms block by block; `ARM METRIC > VALUE [at
-//! POINT]` compares one arm with a number that has a unit. A condition is met only if the whole
-//! interval meets it. There is a third answer: if the interval contains the limit, no conclusion is
+//! In the grammar of [`stats::objective`] a multiple of an arm compares two arms block by block, and
+//! a value with a unit is held against one arm. A condition without an arm is about every arm but
+//! the one that it names and the twin. A condition is met only if the whole interval meets it. There is a third answer: if the interval contains the limit, no conclusion is
 //! possible. A build that fails at random would be worse than one that reports this. The fourth is
 //! a run without an interval: it has tested nothing, and no build should pass by that.
 
@@ -11,27 +11,31 @@ use crate::record::Run;
 use crate::trial::Trial;
 use crate::verdict::paired;
 use meter::histogram::BEYOND_MIN;
+use stats::objective::{Limit, Objective};
 use stats::{Interval, VALUES_MIN, compare, median, median_interval};
 use std::str::FromStr;
+
+/// The metrics of a race.
+const METRICS: &[&str] = &[
+    "rate",
+    "cpu",
+    "p50",
+    "p99",
+    "p99.9",
+    "switches",
+    "memory",
+    "connection_memory",
+    "capacity",
+    "recovery",
+];
 
 /// A condition that should not be met.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Condition {
     /// The condition as it was written.
     pub text: String,
-    arm: String,
+    objective: Objective,
     metric: Metric,
-    above: bool,
-    limit: Limit,
-    point: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Limit {
-    /// A multiple of another arm's value.
-    Times(f64, String),
-    /// A value in the metric's unit.
-    Value(f64),
 }
 
 /// A run's answer to a condition at one load point.
@@ -63,80 +67,21 @@ impl Condition {
     pub fn metric(&self) -> Metric {
         self.metric
     }
+
+    /// The present form of a condition of an older one, as a hint.
+    pub fn hint(&self) -> Option<String> {
+        self.objective.hint()
+    }
 }
 
 impl FromStr for Condition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Condition, String> {
-        let wrong = |what: &str| {
-            format!(
-                "{what}: expected such as `uring p99 > 1.10x epoll at depth 16`, found `{text}`"
-            )
-        };
-        let at = text.find(['<', '>']).ok_or_else(|| wrong("no comparison"))?;
-        let above = text[at..].starts_with('>');
-        let (left, right) = (text[..at].trim(), text[at + 1..].trim_start_matches('=').trim());
-        let (arm, metric) = left.rsplit_once(' ').ok_or_else(|| wrong("no metric"))?;
-        let metric = Metric::by_key(metric).ok_or_else(|| {
-            let known: Vec<&str> = Metric::EVERY.iter().map(|metric| metric.key()).collect();
-            format!("expected a metric out of {}, found `{metric}`", known.join(", "))
-        })?;
-        let (right, point) = match right.split_once(" at ") {
-            Some((right, point)) => (right.trim(), Some(point.trim().to_string())),
-            None => (right, None),
-        };
-        let limit = match right.split_once(' ') {
-            Some((factor, other)) if factor.ends_with(['x', '×']) => {
-                let factor = factor.trim_end_matches(['x', '×']).parse::<f64>();
-                let factor = factor.ok().filter(|it| *it > 0.0);
-                Limit::Times(factor.ok_or_else(|| wrong("no factor"))?, other.trim().to_string())
-            }
-            _ => Limit::Value(value(right, metric).ok_or_else(|| wrong("no limit"))?),
-        };
-        let arm = arm.trim().to_string();
-        Ok(Condition { text: text.to_string(), arm, metric, above, limit, point })
+        let objective = Objective::parse(text, METRICS)?;
+        let metric = Metric::by_key(&objective.metric).ok_or("expected a metric of races")?;
+        Ok(Condition { text: text.to_string(), objective, metric })
     }
-}
-
-/// A number with a unit, converted to the metric's own unit: nanoseconds, kilobytes, requests a
-/// second.
-fn value(text: &str, metric: Metric) -> Option<f64> {
-    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let number: f64 = text[..at].parse().ok()?;
-    let unit = text[at..].trim();
-    let times = match metric {
-        Metric::Cpu | Metric::P50 | Metric::P99 | Metric::P999 => match unit {
-            "ns" => 1.0,
-            "us" | "µs" => 1e3,
-            "ms" => 1e6,
-            "s" => 1e9,
-            _ => return None,
-        },
-        Metric::Recovery => match unit {
-            "ms" => 1.0,
-            "s" => 1e3,
-            _ => return None,
-        },
-        Metric::Memory => match unit {
-            "kB" | "KB" => 1.0,
-            "MB" => 1e3,
-            "GB" => 1e6,
-            _ => return None,
-        },
-        Metric::ConnectionMemory => match unit {
-            "B" => 1.0,
-            "kB" | "KB" => 1e3,
-            _ => return None,
-        },
-        Metric::Throughput | Metric::Capacity | Metric::Switches => match unit {
-            "" => 1.0,
-            "k" => 1e3,
-            "M" => 1e6,
-            _ => return None,
-        },
-    };
-    Some(number * times)
 }
 
 impl Condition {
@@ -147,17 +92,21 @@ impl Condition {
     pub fn ask(&self, run: &Run) -> Result<Vec<Finding>, String> {
         let plan = &run.manifest.plan;
         let arms: Vec<String> = plan.entrants().into_iter().map(|arm| arm.name).collect();
-        let other = match &self.limit {
+        let other = match &self.objective.limit {
             Limit::Times(_, other) => Some(other),
             Limit::Value(_) => None,
         };
-        if let Some(arm) =
-            [Some(&self.arm), other].into_iter().flatten().find(|it| !arms.contains(it))
-        {
+        let named = [self.objective.arm.as_ref(), other].into_iter().flatten();
+        if let Some(arm) = named.into_iter().find(|it| !arms.contains(it)) {
             return Err(format!("expected an arm out of {}, found `{arm}`", arms.join(", ")));
         }
+        let twin = plan.twin_name();
+        let asked: Vec<&String> = match &self.objective.arm {
+            Some(arm) => vec![arm],
+            None => arms.iter().filter(|arm| Some(*arm) != other && **arm != twin).collect(),
+        };
         let all: Vec<&str> = plan.points.iter().map(|point| point.name.as_str()).collect();
-        let points: Vec<&str> = match &self.point {
+        let points: Vec<&str> = match &self.objective.point {
             None => all,
             Some(point) if all.contains(&point.as_str()) => vec![point],
             Some(point) => {
@@ -165,38 +114,43 @@ impl Condition {
                 return Err(format!("expected a load point out of {known}, found `{point}`"));
             }
         };
-        Ok(points.into_iter().map(|point| self.at(run, point)).collect())
+        let each = asked.iter().flat_map(|arm| points.iter().map(|point| self.at(run, arm, point)));
+        Ok(each.collect())
     }
 
-    fn at(&self, run: &Run, point: &str) -> Finding {
+    fn at(&self, run: &Run, arm: &str, point: &str) -> Finding {
         let here: Vec<&Trial> = run.trials.iter().filter(|trial| trial.point == point).collect();
-        let found = match &self.limit {
+        let found = match &self.objective.limit {
             Limit::Times(factor, other) => {
-                let pairs = paired(&here, &self.arm, other, self.metric);
+                let pairs = paired(&here, arm, other, self.metric);
                 compare(&pairs, 0, 0).map(|it| (it.ratio, it.interval, *factor))
             }
             Limit::Value(limit) => {
-                let mine = here.iter().filter(|trial| trial.arm == self.arm);
+                let limit = limit / base_units(self.metric);
+                let mine = here.iter().filter(|trial| trial.arm == arm);
                 let values: Vec<f64> =
                     mine.filter_map(|trial| self.metric.in_trial(trial)).collect();
-                median(&values).map(|middle| (middle, median_interval(&values), *limit))
+                median(&values).map(|middle| (middle, median_interval(&values), limit))
             }
         };
-        if let Some((middle, Some(interval), limit)) = found {
-            let range = self.shown(interval.low) + " to " + &self.shown(interval.high);
-            let text = format!("{} ({range})", self.shown(middle));
-            let point = point.to_string();
-            return Finding { point, answer: self.judged(interval, limit), text };
+        let (answer, mut text) = match found {
+            Some((middle, Some(interval), limit)) => {
+                let range = self.shown(interval.low) + " to " + &self.shown(interval.high);
+                (self.judged(interval, limit), format!("{} ({range})", self.shown(middle)))
+            }
+            _ => (Answer::NoResult, self.missing(arm, &here)),
+        };
+        if self.objective.arm.is_none() {
+            text = format!("{arm}: {text}");
         }
-        let text = self.missing(&here);
-        Finding { point: point.to_string(), answer: Answer::NoResult, text }
+        Finding { point: point.to_string(), answer, text }
     }
 
     /// Why there is no interval, and what gives one.
-    fn missing(&self, here: &[&Trial]) -> String {
-        let arms = match &self.limit {
-            Limit::Times(_, other) => vec![self.arm.as_str(), other],
-            Limit::Value(_) => vec![self.arm.as_str()],
+    fn missing(&self, arm: &str, here: &[&Trial]) -> String {
+        let arms = match &self.objective.limit {
+            Limit::Times(_, other) => vec![arm, other],
+            Limit::Value(_) => vec![arm],
         };
         let mine = |arm: &str| {
             let mine = here.iter().filter(|trial| trial.counted && trial.arm == arm);
@@ -245,7 +199,7 @@ impl Condition {
     }
 
     fn judged(&self, interval: Interval, limit: f64) -> Answer {
-        let (met, not) = match self.above {
+        let (met, not) = match self.objective.is_above {
             true => (interval.low > limit, interval.high <= limit),
             false => (interval.high < limit, interval.low >= limit),
         };
@@ -257,10 +211,19 @@ impl Condition {
     }
 
     fn shown(&self, value: f64) -> String {
-        match self.limit {
+        match self.objective.limit {
             Limit::Times(..) => format!("{value:.3}x"),
             Limit::Value(_) => format!("{value:.4}"),
         }
+    }
+}
+
+/// The metric's own unit in base units: nanoseconds, bytes, requests a second.
+fn base_units(metric: Metric) -> f64 {
+    match metric {
+        Metric::Memory => 1e3,
+        Metric::Recovery => 1e6,
+        _ => 1.0,
     }
 }
 
@@ -296,6 +259,8 @@ mod tests {
         check("epoll p50 >= 2us", Answer::NotMet);
         check("prefork p50 > 1ms", Answer::NoResult);
         check("uring cpu < 0.9x epoll", Answer::Met);
+        check("rate > 1.10x epoll", Answer::Met);
+        check("rate < 900/s", Answer::NotMet);
     }
 
     #[test]
@@ -339,10 +304,8 @@ mod tests {
             assert!(found.contains(want), "{text}: {found}");
         }
         check("uring p99", "no comparison");
-        check("p99 > 1.1x epoll", "no metric");
-        check("uring speed > 1.1x epoll", "expected a metric out of throughput");
-        check("uring p99 > 5", "no limit");
-        check("uring p99 > -1x epoll", "no factor");
+        check("uring speed > 1.1x epoll", "expected a metric out of rate");
+        check("uring mean > 1.1x epoll", "found `mean`");
         check("select rps > 1.1x epoll", "expected an arm out of epoll, uring");
         check("uring rps > 1.1x epoll at depth 9", "expected a load point out of depth 1");
     }

@@ -81,10 +81,11 @@ impl Metric {
         }
     }
 
-    /// The metric with this [`Metric::key`]; `rps`, `p99.9` and `requests/s` are accepted too.
+    /// The metric with this [`Metric::key`]; conditions call two of them
+    /// `rate` and `p99.9`.
     pub fn by_key(key: &str) -> Option<Metric> {
         match key {
-            "rps" | "requests/s" => Some(Metric::Throughput),
+            "rate" | "rps" | "requests/s" => Some(Metric::Throughput),
             "p99.9" => Some(Metric::P999),
             _ => Metric::EVERY.into_iter().find(|metric| metric.key() == key),
         }

@@ -213,8 +213,9 @@ impl Arm {
         for word in &mut arm.command {
             *word = word.replace("{connections}", &connections);
         }
-        if !point.path.is_empty() && arm.target.starts_with("http://") {
-            arm.target = format!("http://{{address}}{}", point.path);
+        let scheme = arm.target.split("://").next().unwrap_or_default();
+        if !point.path.is_empty() && ["http", "https"].contains(&scheme) {
+            arm.target = format!("{scheme}://{{address}}{}", point.path);
         }
         arm.files.extend(point.files.iter().cloned());
         arm.idle += point.idle;
@@ -470,6 +471,8 @@ pub(crate) mod tests {
         let found = arm.at(&point);
         assert_eq!(found.command[2], "9");
         assert_eq!((found.target.as_str(), &found.files), ("http://{address}/1k", &vec![file]));
+        let sealed = Arm { target: "https://{address}".to_string(), ..arm.clone() };
+        assert_eq!(sealed.at(&point).target, "https://{address}/1k");
         let market = Arm { target: "stock://{address}".to_string(), ..arm.clone() };
         assert_eq!(market.at(&point).target, market.target);
         assert_eq!(arm.missing(), None, "every machine has a shell");

@@ -26,6 +26,12 @@ pub struct Protocol {
 }
 
 const HTTP: Protocol = Protocol { name: "HTTP", target: "http://{address}/", load: &[] };
+/// A server is asked by its address, which few certificates name.
+const HTTPS: Protocol = Protocol {
+    name: "TLS, taken for HTTPS; its certificate is not checked",
+    target: "https://{address}/",
+    load: &["--insecure"],
+};
 const REDIS: Protocol = Protocol {
     name: "redis, by PING",
     target: "line://{address}",
@@ -52,7 +58,7 @@ pub fn protocol(address: &str) -> Result<Protocol, String> {
     let head = ask(address, HEAD)?;
     let is_refused = head.starts_with(b"HTTP/1.1 400") || head.starts_with(b"HTTP/1.0 400");
     if (head.is_empty() || is_refused || is_tls(&head)) && is_tls(&ask(address, HELLO)?) {
-        return Err(format!("{address} speaks TLS, which the load generator does not speak"));
+        return Ok(HTTPS);
     }
     if head.starts_with(b"HTTP/") {
         return Ok(HTTP);
@@ -158,7 +164,7 @@ mod tests {
             22 => vec![21, 3, 3, 0, 2, 2, 50],
             _ => b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
         };
-        assert!(protocol(&serve(tls)).expect_err("not spoken").contains("speaks TLS"));
+        assert_eq!(protocol(&serve(tls)), Ok(HTTPS));
         assert!(protocol("nowhere").expect_err("no port").contains("expected HOST:PORT"));
     }
 }

@@ -213,13 +213,8 @@ fn workload(scheme: Scheme, address: SocketAddr) -> Workload {
     match scheme {
         Scheme::Echo => Workload::Echo,
         Scheme::Http => Workload::Http(HttpOptions {
-            method: "GET".to_owned(),
-            authority: address.to_string(),
-            paths: vec![("/".to_owned(), 1)],
-            headers: Vec::new(),
-            body: Vec::new(),
             wanted: Expectation { status: Some(200), length: None },
-            seed: 1,
+            ..HttpOptions::get(&address.to_string(), vec![("/".to_owned(), 1)], 1)
         }),
         Scheme::Stock | Scheme::Line => Workload::Stock(StockOptions {
             mix: Mix { show: 0, buy: 50, sell: 50 },

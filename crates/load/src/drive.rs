@@ -23,6 +23,7 @@
 //! | `drive/io.rs` | connect, send, receive, record, and their faults |
 //! | `drive/stress.rs` | topped-up windows, renewed connections, late echoes |
 //! | `drive/link.rs` | the state of one connection |
+//! | `drive/wire.rs` | its bytes, as they are or over TLS |
 //! | `drive/idle.rs` | connections that never send |
 //! | `drive/recorder.rs` | the timeline, and snapshots for observers |
 //! | `drive/delays.rs` | the generator's own delays |
@@ -35,6 +36,7 @@ mod next;
 mod recorder;
 mod settings;
 mod stress;
+mod wire;
 
 pub use delays::Delays;
 pub use settings::{IntervalReport, Observer, Parts, Settings};
@@ -45,6 +47,7 @@ use crate::faults::{FaultKind, Faults};
 use crate::script::{Notes, Script};
 use crate::stop::{Progress, Stop};
 use crate::tally::{Tally, nanos};
+use crate::tls::{Handshakes, TlsClient};
 use crate::work::{Pauses, Work};
 use idle::Idle;
 use link::{Link, State};
@@ -63,6 +66,8 @@ use sys::{clock, limits};
 
 /// A receive takes at most this many bytes; the next one takes the rest.
 const RECEIVE: usize = 256 << 10;
+/// At most this many bytes are decrypted at once: four records of TLS.
+const SEALED: usize = 64 << 10;
 /// The longest wait. A longer sleep means that the machine stalled, and is counted.
 const WAIT_MAX: Duration = Duration::from_millis(10);
 /// The number of overdue arrivals handled before replies get their turn.
@@ -79,6 +84,7 @@ pub struct Driver {
     sources: Vec<IpAddr>,
     /// The number of connections made so far; it chooses the next source address.
     dialled: usize,
+    tls: Option<TlsClient>,
     settings: Settings,
     arrive: Box<dyn Arrive>,
     /// Whether arrivals follow a schedule; their lateness is counted only if they do.
@@ -96,6 +102,8 @@ pub struct Driver {
     epoll: Epoll,
     bell: bool,
     buffer: Vec<u8>,
+    /// Room for received bytes before TLS opens them; empty without TLS.
+    sealed: Vec<u8>,
     notes: Notes,
     tally: Tally,
     /// Earlier intervals of the same tally.
@@ -116,6 +124,8 @@ pub struct Driver {
     pub lost: u64,
     /// Requests sent again because the server had closed the connection.
     pub repeated: u64,
+    /// The handshakes of TLS since the start of the run; `None` if there was none.
+    pub handshakes: Option<Handshakes>,
     /// The counts of a stress client.
     pub stress_counts: StressCounts,
     round: stress::Round,
@@ -141,12 +151,15 @@ impl Driver {
     /// No epoll can be made, or this process may not open enough descriptors: the error states the
     /// limit and the remedy.
     pub fn new(parts: Parts) -> std::io::Result<Self> {
-        let Parts { address, sources, settings, arrive, work, script, seed, scheduled } = parts;
+        let Parts { address, sources, tls, settings, arrive, work, script, seed, scheduled } =
+            parts;
         enough_files(settings.connections + settings.idle)?;
         let mut drive = Self {
             address,
             sources,
             dialled: 0,
+            sealed: vec![0; if tls.is_some() { SEALED } else { 0 }],
+            tls,
             settings,
             arrive,
             scheduled,
@@ -174,6 +187,7 @@ impl Driver {
             faults: Faults::default(),
             lost: 0,
             repeated: 0,
+            handshakes: None,
             stress_counts: StressCounts::default(),
             round: stress::Round::default(),
             hold: None,
@@ -374,8 +388,9 @@ impl Driver {
             self.start_at(now);
         }
         if self.idle.is_unmade() {
-            let (idle, at) = (self.settings.idle, &mut self.dialled);
-            let dial = |epoll: &Epoll, key| io::dial(self.address, &self.sources, at, epoll, key);
+            let (idle, at, tls) = (self.settings.idle, &mut self.dialled, self.tls.as_ref());
+            let dial =
+                |epoll: &Epoll, key| io::dial(self.address, &self.sources, at, tls, epoll, key);
             self.idle.open(idle, &self.epoll, dial, &mut self.faults);
         }
         for at in 0..self.links.len() {
@@ -495,12 +510,13 @@ impl Driver {
     fn turn(&mut self, ready: Ready, stop: &dyn Stop) {
         if ready.key >= IDLE_KEY {
             if ready.key != BELL_KEY {
-                self.idle.ready((ready.key - IDLE_KEY) as usize, &mut self.buffer);
+                let (buffer, sealed) = (&mut self.buffer, &mut self.sealed);
+                self.idle.ready(ready.key, &self.epoll, buffer, sealed);
             }
             return;
         }
         let at = ready.key as usize;
-        if ready.writable && self.links[at].waits_for_room() {
+        if ready.writable && self.links[at].watching_room {
             self.send(at, now());
         }
         if ready.readable {

@@ -24,6 +24,10 @@ pub enum FaultKind {
     NoPorts,
     /// This process may open no more descriptors.
     NoDescriptors,
+    /// The server's certificate is not believed.
+    Certificate,
+    /// Any other fault of TLS, mostly a handshake that failed.
+    Tls,
     /// Any other error of a socket.
     Socket,
     /// A reply that does not match its request.
@@ -105,13 +109,15 @@ impl Faults {
 
 impl FaultKind {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Refused,
         Self::Reset,
         Self::ClosedEarly,
         Self::Timeout,
         Self::NoPorts,
         Self::NoDescriptors,
+        Self::Certificate,
+        Self::Tls,
         Self::Socket,
         Self::WrongReply,
         Self::UnaskedBytes,
@@ -120,6 +126,11 @@ impl FaultKind {
 
     /// The kind of a socket error.
     pub(crate) fn of(error: &io::Error) -> Self {
+        match error.get_ref().and_then(|why| why.downcast_ref()) {
+            Some(rustls::Error::InvalidCertificate(_)) => return Self::Certificate,
+            Some(_) => return Self::Tls,
+            None => {}
+        }
         // The two numbers have no stable kind: EMFILE 24 and ENFILE 23 (errno(3), Linux).
         match (error.kind(), error.raw_os_error()) {
             (_, Some(23 | 24)) => Self::NoDescriptors,
@@ -151,6 +162,11 @@ impl FaultKind {
                  wait a minute"
             }
             Self::NoDescriptors => "raise the limit (ulimit -n) or use fewer connections",
+            Self::Certificate => {
+                "use the name that the certificate has, trust its issuer by --cacert, or do not \
+                 check it by --insecure"
+            }
+            Self::Tls => "check that the server speaks TLS 1.2 or 1.3 at this port",
             Self::Socket => "see the error text of the kernel",
             Self::WrongReply | Self::UnaskedBytes => "the server is wrong, or the expectation is",
             Self::Overlong => "the reply's end was never found: check --framing or --terminator",
@@ -167,6 +183,8 @@ impl fmt::Display for FaultKind {
             Self::Timeout => "connections timed out",
             Self::NoPorts => "connections without a local port",
             Self::NoDescriptors => "connections without a descriptor",
+            Self::Certificate => "certificates not believed",
+            Self::Tls => "faults of TLS",
             Self::Socket => "other socket errors",
             Self::WrongReply => "wrong replies",
             Self::UnaskedBytes => "unrequested replies",

@@ -9,8 +9,8 @@ use crate::faults::Faults;
 use crate::parse::Mix;
 use crate::script::echo::{LOGIN, packet};
 use crate::script::{
-    Echo, Expectation, Http, HttpOptions, Line, LineOptions, Notes, Replies, ReplyLog, Script,
-    Stock, StockOptions,
+    Echo, Http, HttpOptions, Line, LineOptions, Notes, Replies, ReplyLog, Script, Stock,
+    StockOptions,
 };
 use crate::timeline::{BUCKETS_MAX, SLICES_MAX, Slice, Timeline};
 use seam::Instant;
@@ -133,15 +133,7 @@ fn breaks(rng: &mut Rng, wire: &mut Vec<u8>) {
 }
 
 fn web(rng: &mut Rng, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
-    let options = HttpOptions {
-        method: "GET".to_owned(),
-        authority: "a".to_owned(),
-        paths: vec![("/".to_owned(), 1)],
-        headers: Vec::new(),
-        body: Vec::new(),
-        wanted: Expectation::default(),
-        seed: 1,
-    };
+    let options = HttpOptions::get("a", vec![("/".to_owned(), 1)], 1);
     let mut wire = Vec::new();
     for _ in 0..asked {
         let body = vec![b'x'; rng.below(60)];

@@ -1,4 +1,4 @@
-//! The load generator: sends requests over TCP, times every reply and checks every reply.
+//! The load generator: sends requests over TCP or TLS, times every reply and checks every reply.
 //!
 //! Three axes, three traits, freely combined:
 //!
@@ -69,6 +69,7 @@ pub mod snapshot;
 pub mod stop;
 pub mod tally;
 pub mod timeline;
+pub mod tls;
 pub mod turns;
 pub mod user_pool;
 mod watch;

@@ -3,6 +3,8 @@
 //! Nothing is timed here, so it blocks. The generator's other connections must be closed by then: a
 //! server that serves one client at a time would never reach this one.
 
+use crate::tls::TlsClient;
+use rustls::Stream;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -12,26 +14,45 @@ const REPLY_MAX: usize = 256 << 20;
 
 /// Sends `request` and reads until `whole` accepts the reply.
 ///
-/// With an empty `request` it only connects.
+/// With an empty `request` it only connects, and agrees on keys with `tls`.
 ///
 /// # Errors
 /// Those of the socket; `TimedOut` after `patience`, `UnexpectedEof` when the server closes before
-/// the reply is complete, `InvalidData` when the reply never ends.
+/// the reply is complete, `InvalidData` when the reply never ends; faults of TLS.
 pub fn ask(
     address: SocketAddr,
+    tls: Option<&TlsClient>,
     request: &[u8],
     whole: impl Fn(&[u8]) -> bool,
     patience: Duration,
 ) -> io::Result<Vec<u8>> {
     let end = Instant::now() + patience;
-    let mut socket = TcpStream::connect_timeout(&address, patience)?;
+    let socket = TcpStream::connect_timeout(&address, patience)?;
+    socket.set_nodelay(true)?;
+    socket.set_write_timeout(Some(patience))?;
+    socket.set_read_timeout(Some(patience))?;
+    let Some(tls) = tls else { return converse(&socket, &socket, request, whole, end) };
+    let mut session = tls.session()?;
+    session.complete_io(&mut &socket).map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => short(io::ErrorKind::TimedOut, b""),
+        _ => e,
+    })?;
+    converse(Stream::new(&mut session, &mut &socket), &socket, request, whole, end)
+}
+
+fn converse(
+    mut stream: impl Read + Write,
+    socket: &TcpStream,
+    request: &[u8],
+    whole: impl Fn(&[u8]) -> bool,
+    end: Instant,
+) -> io::Result<Vec<u8>> {
     let mut reply = Vec::new();
     if request.is_empty() {
         return Ok(reply);
     }
-    socket.set_nodelay(true)?;
-    socket.set_write_timeout(Some(patience))?;
-    socket.write_all(request)?;
+    stream.write_all(request)?;
+    stream.flush()?;
     let mut buffer = vec![0; 256 << 10];
     while !whole(&reply) {
         let left = end.saturating_duration_since(Instant::now());
@@ -39,7 +60,7 @@ pub fn ask(
             return Err(short(io::ErrorKind::TimedOut, &reply));
         }
         socket.set_read_timeout(Some(left))?;
-        match socket.read(&mut buffer) {
+        match stream.read(&mut buffer) {
             Ok(0) => return Err(short(io::ErrorKind::UnexpectedEof, &reply)),
             Ok(_) if reply.len() > REPLY_MAX => {
                 return Err(short(io::ErrorKind::InvalidData, &reply));

@@ -20,6 +20,7 @@ use crate::health::Health;
 use crate::slo::Outcome;
 use crate::tally;
 use crate::timeline::{SLICES_MAX, Slice};
+use crate::tls::{Handshakes, TlsOptions};
 use meter::Quantiles;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -118,6 +119,9 @@ pub struct Report {
     /// The counts of a stress client, if windows were topped up.
     #[serde(default)]
     pub stress: Option<StressReport>,
+    /// Encryption, if there was any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsReport>,
     /// Idle connections still up at the end.
     pub idle: usize,
     /// Idle connections that the server closed.
@@ -140,6 +144,33 @@ pub struct Report {
     pub started_unix_ms: u64,
     /// Reasons to distrust the figures.
     pub doubts: Vec<String>,
+}
+
+/// The connections over TLS of the whole run. Their times are in no request's service time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TlsReport {
+    /// The version that was agreed on, such as `TLS 1.3`; empty without a handshake.
+    pub version: String,
+    /// Whether the server's certificate was checked.
+    pub checked: bool,
+    /// Handshakes that resumed a session; `handshake.count` are all.
+    pub resumed: u64,
+    /// From the start of a connection until the server's kernel had answered.
+    pub connect: Quantiles,
+    /// From then until the keys were agreed.
+    pub handshake: Quantiles,
+}
+
+impl TlsReport {
+    pub(crate) fn of(options: &TlsOptions, sums: &Handshakes) -> Self {
+        Self {
+            version: sums.version.to_owned(),
+            checked: !options.is_insecure,
+            resumed: sums.resumed,
+            connect: sums.connect.quantiles(),
+            handshake: sums.handshake.quantiles(),
+        }
+    }
 }
 
 /// One kind of request.

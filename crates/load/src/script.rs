@@ -15,7 +15,7 @@ mod listing;
 mod stock;
 
 pub use echo::Echo;
-pub use http::{Expectation, Http, HttpOptions};
+pub use http::{Expectation, Http, HttpOptions, REQUESTS_MAX, WebRequest, har, urls};
 pub use line::{Line, LineOptions};
 pub use stock::{SHOW, Stock, StockOptions};
 

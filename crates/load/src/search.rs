@@ -9,6 +9,7 @@
 
 use crate::health::Verdict;
 use crate::model::{Arrivals, Model};
+use crate::parse::Usage;
 use crate::report::Report;
 use crate::run::{self, Failure, Plan};
 use crate::slo::{Outcome, Slo};
@@ -92,6 +93,10 @@ pub struct Probe {
 /// # Errors
 /// See [`Failure`].
 pub fn capacity(plan: &Plan, slo: &Slo, on_probe: impl FnMut(&Probe)) -> Result<Capacity, Failure> {
+    if !slo.fits_search() {
+        let what = "an objective of times or errors for the rate that is searched";
+        return Err(Failure::Usage(Usage(format!("expected {what}, found `{slo}`"))));
+    }
     search(plan, slo, on_probe, run::run)
 }
 

@@ -105,7 +105,7 @@ impl Plan {
     /// The expected and the actual value.
     pub fn check(&self) -> Result<(), Usage> {
         let all = self.clients.saturating_add(self.guests);
-        if self.target.scheme != Scheme::Http {
+        if self.target.scheme != Scheme::Http || self.target.tls.is_some() {
             return Err(Usage(format!(
                 "expected a target http:// for the simulator, found {}",
                 self.target

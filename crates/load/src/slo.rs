@@ -1,91 +1,99 @@
-//! A latency objective: `p99 < 5ms`.
+//! Objectives of a run: `p99 < 5ms, rate > 10k/s`.
 
-use crate::parse::{Usage, span};
+use crate::parse::Usage;
 use meter::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use stats::Objective;
+use stats::objective::Limit;
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
-/// Fractions of requests and the times within which they must be answered; all must hold.
+/// The metrics of a run.
+const METRICS: &[&str] = &["p", "mean", "max", "rate", "errors"];
+
+/// Objectives, all of which must hold.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Slo(pub Vec<Goal>);
-
-/// A fraction of all requests must be answered within a time.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Goal {
-    /// The fraction, above 0 and below 1.
-    pub share: f64,
-    /// The response time.
-    pub within: Duration,
-}
+pub struct Slo(pub Vec<Objective>);
 
 /// The outcome of a goal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
-    /// The goal as written.
+    /// The goal in its present form.
     pub goal: String,
-    /// The fraction answered within the time. Failed and unanswered requests were not.
+    /// The fraction answered within the time; failed and unanswered requests were not. Of `errors`
+    /// the fraction with a right reply; of `mean` and `rate` 1 if met, else 0.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub found: f64,
     /// Whether the goal is met.
     pub met: bool,
+    /// The value of `mean` (ns) or `rate` (requests a second).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<f64>,
 }
 
 impl Slo {
-    /// Judges the goals from the response times and the number of due requests `without` a time.
-    pub fn judge(&self, response: &Histogram, without: u64) -> Vec<Outcome> {
-        let all = response.count() + without;
-        let judge = |goal: &Goal| {
-            let ns = u64::try_from(goal.within.as_nanos()).unwrap_or(u64::MAX);
-            let found = response.count_within(ns) as f64 / all.max(1) as f64;
-            Outcome { goal: goal.to_string(), found, met: all > 0 && found >= goal.share }
-        };
-        self.0.iter().map(judge).collect()
+    /// Judges the goals from the response times, the number of due requests `without` a time, and
+    /// the right replies a second. A request without a time took longer than any limit.
+    pub fn judge(&self, response: &Histogram, without: u64, rate: f64) -> Vec<Outcome> {
+        self.0.iter().map(|goal| judge(goal, response, without, rate)).collect()
     }
+
+    /// Whether all goals are about times and errors, which a search for a rate can keep.
+    pub fn fits_search(&self) -> bool {
+        self.0.iter().all(|goal| goal.metric != "rate")
+    }
+}
+
+fn judge(goal: &Objective, response: &Histogram, without: u64, rate: f64) -> Outcome {
+    let Limit::Value(limit) = goal.limit else { unreachable!("a run has no arms to refer to") };
+    let all = response.count() + without;
+    let within = || response.count_within(limit as u64) as f64 / all.max(1) as f64;
+    let yes_or_no = |met: bool| if met { 1.0 } else { 0.0 };
+    let (found, met, value) = match goal.metric.as_str() {
+        "rate" => (yes_or_no(rate > limit), rate > limit, Some(rate)),
+        "mean" => {
+            let met = without == 0 && response.mean() < limit;
+            (yes_or_no(met), met, Some(response.mean()))
+        }
+        "errors" => {
+            let errors = without as f64 / all.max(1) as f64;
+            (1.0 - errors, errors < limit, None)
+        }
+        _ => {
+            let share = goal.share().unwrap_or(1.0);
+            (within(), within() >= share, None)
+        }
+    };
+    Outcome { goal: goal.to_string(), found, met: all > 0 && met, value }
 }
 
 impl FromStr for Slo {
     type Err = Usage;
 
     fn from_str(text: &str) -> Result<Self, Usage> {
-        let bad = || {
-            Usage(format!(
-                "expected an objective such as `p99 < 5ms`, or several as `p50 < 1ms, p99.9 < \
-                 20ms`, found `{text}`"
-            ))
-        };
         let goal = |part: &str| {
-            let (share, within) = part.split_once('<').ok_or_else(bad)?;
-            // The older form is `99%<5ms`.
-            let share = share.trim();
-            let percent: f64 = share
-                .strip_prefix('p')
-                .or_else(|| share.strip_suffix('%'))
-                .and_then(|percent| percent.trim().parse().ok())
-                .filter(|percent| (0.0..100.0).contains(percent) && *percent > 0.0)
-                .ok_or_else(bad)?;
-            let within = span(within.trim()).ok().filter(|within| !within.is_zero());
-            // Divided only once, so that 99.9 % equals the float 0.999.
-            let share = (percent * 1e6).round() / 1e8;
-            Ok(Goal { share, within: within.ok_or_else(bad)? })
+            let goal = Objective::parse(part.trim(), METRICS).map_err(Usage)?;
+            let sense = if goal.metric == "rate" { '>' } else { '<' };
+            let wrong = |what: &str| Usage(format!("expected {what}, found `{}`", part.trim()));
+            match &goal.limit {
+                Limit::Times(..) => Err(wrong("a value with a unit, because a run has no arms")),
+                Limit::Value(limit) if *limit <= 0.0 => Err(wrong("a limit above zero")),
+                _ if goal.arm.is_some() => Err(wrong("no arm before the metric")),
+                _ if goal.point.is_some() => Err(wrong("no load point")),
+                _ if goal.is_above != (sense == '>') => {
+                    Err(wrong(&format!("`{} {sense}` a limit", goal.metric)))
+                }
+                _ => Ok(goal),
+            }
         };
         text.split(',').map(goal).collect::<Result<_, _>>().map(Self)
     }
 }
 
-impl fmt::Display for Goal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rounding removes binary fraction noise: 0.99 * 100 is 99.00000000000001.
-        let percent = (self.share * 1e8).round() / 1e6;
-        write!(f, "p{percent} < {:?}", self.within)
-    }
-}
-
 impl fmt::Display for Slo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let goals: Vec<String> = self.0.iter().map(Goal::to_string).collect();
+        let goals: Vec<String> = self.0.iter().map(Objective::to_string).collect();
         f.write_str(&goals.join(", "))
     }
 }
@@ -95,30 +103,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objectives_are_read_and_written() {
-        for (text, goals) in [
-            ("99%<5ms", &[(0.99, 5_000)][..]),
-            ("p50 < 1ms, p99.9<0.02s", &[(0.5, 1_000), (0.999, 20_000)]),
-        ] {
-            let slo: Slo = text.parse().expect(text);
-            let found: Vec<_> = slo.0.iter().map(|it| (it.share, it.within.as_micros())).collect();
-            assert_eq!(found, goals);
-            assert_eq!(slo.to_string().parse(), Ok(slo));
+    fn what_a_run_cannot_judge_is_refused() {
+        fn check(text: &str, want: &str) {
+            let Usage(found) = text.parse::<Slo>().expect_err(text);
+            assert!(found.contains(want), "{text}: {found}");
         }
-        assert_eq!("99%<5ms".parse::<Slo>().expect("one").to_string(), "p99 < 5ms");
-        for bad in [
-            "",
-            "99<5ms",
-            "p100 < 5ms",
-            "p9% < 1s",
-            "0%<5ms",
-            "99%<0s",
-            "99%>5ms",
-            "99%<5ms,",
-            "x%<1s",
-        ] {
-            assert!(bad.parse::<Slo>().is_err(), "{bad}");
-        }
+        check("", "no comparison");
+        check("99<5ms", "expected a metric out of p50, p99, p99.9, mean, max, rate, errors");
+        check("p99 < 5ms,", "no comparison");
+        check("99%<0s", "a limit above zero");
+        check("p99 > 5ms", "expected `p99 <` a limit");
+        check("rate < 5k/s", "expected `rate >` a limit");
+        check("p99 < 1.1x old", "a run has no arms");
+        check("new p99 < 1ms", "no arm before the metric");
+        check("p99 < 1ms at depth 1", "no load point");
+        let slo: Slo = "99%<5ms, rate>10k/s".parse().expect("two goals");
+        assert_eq!(slo.to_string(), "p99 < 5ms, rate > 10k/s");
+        assert!(!slo.fits_search() && slo.0[0].is_old && !slo.0[1].is_old);
     }
 
     #[test]
@@ -126,14 +127,26 @@ mod tests {
         let mut response = Histogram::new();
         response.record(1_000_000, 990);
         response.record(9_000_000, 9);
-        let judge = |text: &str, without| {
+        let check = |text: &str, without, want: bool| {
             let slo: Slo = text.parse().expect(text);
-            slo.judge(&response, without).remove(0).met
+            let found = slo.judge(&response, without, 5_000.0).remove(0);
+            assert_eq!(found.met, want, "{text}, {without}: {found:?}");
         };
-        assert!(judge("99%<5ms", 1) && !judge("99%<5ms", 2));
-        assert!(judge("99.8%<10ms", 0) && !judge("50%<0.9ms", 0));
-        assert!(!judge("1%<1h", 1_000_000));
-        let one: Slo = "1%<1s".parse().expect("one");
-        assert!(!one.judge(&Histogram::new(), 0)[0].met);
+        check("p99 < 5ms", 1, true);
+        check("p99 < 5ms", 2, false);
+        check("p99.8 < 10ms", 0, true);
+        check("p50 < 0.9ms", 0, false);
+        check("p1 < 1h", 1_000_000, false);
+        check("max < 10ms", 0, true);
+        check("max < 10ms", 1, false);
+        check("mean < 1.1ms", 0, true);
+        check("mean < 1.1ms", 1, false);
+        check("mean < 1ms", 0, false);
+        check("rate > 4k/s", 0, true);
+        check("rate > 5k/s", 0, false);
+        check("errors < 0.2%", 1, true);
+        check("errors < 0.1%", 1, false);
+        let one: Slo = "p1 < 1s, errors < 1%".parse().expect("two");
+        assert!(one.judge(&Histogram::new(), 0, 0.0).iter().all(|it| !it.met));
     }
 }

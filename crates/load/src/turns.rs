@@ -235,6 +235,7 @@ impl<'a> Player<'a> {
             lost: drive.lost,
             repeated: drive.repeated,
             faults: drive.faults.clone(),
+            handshakes: drive.handshakes.clone(),
             delays: drive.delays.clone(),
             cpu_ns: own_ns,
             busy: own_ns as f64 / elapsed_ns.max(1) as f64,

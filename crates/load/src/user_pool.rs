@@ -21,6 +21,7 @@ use crate::report::Check;
 use crate::run::{self, Failure, Workload};
 use crate::stop::{Drain, Progress, Stop};
 use crate::tally::{KindTally, Tally};
+use crate::tls::TlsClient;
 use crate::watch;
 use crate::work::{Think, Work};
 use seam::Instant;
@@ -192,6 +193,7 @@ impl UserPool {
         let mut drive = Driver::new(Parts {
             address: plan.target.address,
             sources: plan.sources.clone(),
+            tls: TlsClient::of(&plan.target)?,
             settings: Settings { connections, ..plan.settings },
             arrive: Box::new(arrive::Ramp::at_once(0)),
             work,

@@ -5,7 +5,7 @@
 use load::faults::FaultKind;
 use load::null::NullServer;
 use load::parse::Scheme;
-use load::run::{Window, Workload};
+use load::run::{Watched, Window, Workload};
 use load::{Arrivals, Model, Plan, Report, report};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -152,7 +152,7 @@ fn reports_keep_the_published_schema() {
     let mut closed = measured(|plan| {
         plan.settings.detailed = true;
         plan.slo = Some("99%<5s".parse().expect("an objective"));
-        plan.watch = Some(std::process::id());
+        plan.watch = Some(Watched { pid: std::process::id(), group: None, place: None });
     });
     check_report(&closed);
     assert!(!closed.slo.is_empty() && closed.server.is_some() && !closed.kinds.is_empty());

@@ -3,7 +3,7 @@
 
 use load::drive::Settings;
 use load::run::{Window, Workload};
-use load::script::{Expectation, HttpOptions};
+use load::script::HttpOptions;
 use load::work::Think;
 use load::{FaultKind, Model, Plan, Report};
 use std::io::{BufRead, BufReader, Write};
@@ -64,15 +64,8 @@ fn talk(mut socket: TcpStream, behaviour: ServerBehaviour, count: &AtomicU64) {
 
 fn plan(web: &Web, depth: u32) -> Plan {
     let target: load::Target = format!("http://{}/x", web.address).parse().expect("a target");
-    let talk = Workload::Http(HttpOptions {
-        method: "GET".to_owned(),
-        authority: target.authority.clone(),
-        paths: vec![(target.path.clone(), 1)],
-        headers: Vec::new(),
-        body: Vec::new(),
-        wanted: Expectation::default(),
-        seed: 1,
-    });
+    let paths = vec![(target.path.clone(), 1)];
+    let talk = Workload::Http(HttpOptions::get(&target.authority, paths, 1));
     Plan {
         model: Model::Closed { depth, think: Think::None, ramp: None },
         settings: Settings { connections: 3, ..Settings::default() },

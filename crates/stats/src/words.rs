@@ -6,6 +6,12 @@ use std::time::Duration;
 /// The sign that stands for a missing number.
 pub const NONE: &str = "–";
 
+/// The name that is at most two typing errors from `name`, the nearest of `all`.
+pub fn nearest<'a>(name: &str, all: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let distance = |known: &&str| strsim::damerau_levenshtein(known, name);
+    all.into_iter().min_by_key(distance).filter(|known| distance(known) <= 2)
+}
+
 /// `text` with each line broken at blanks to at most `width` columns; what follows a break is
 /// indented by `indent`. A longer word stands alone.
 pub fn folded(text: &str, width: usize, indent: usize) -> String {

@@ -9,7 +9,7 @@ use crate::message::Options;
 use load::drive::Settings;
 use load::parse::{self, Mix, Scheme, Target};
 use load::run::Workload;
-use load::script::{Expectation, HttpOptions, LineOptions, StockOptions};
+use load::script::{HttpOptions, LineOptions, StockOptions};
 use load::user_pool::{Behaviour, PoolPlan};
 use load::work::Think;
 use rmpv::Value;
@@ -154,15 +154,10 @@ impl Fields<'_> {
                     seed,
                 })
             }
-            Scheme::Http => Workload::Http(HttpOptions {
-                method: "GET".to_owned(),
-                authority: target.authority.clone(),
-                paths: self.paths(target)?,
-                headers: Vec::new(),
-                body: Vec::new(),
-                wanted: Expectation::default(),
-                seed,
-            }),
+            Scheme::Http => {
+                let paths = self.paths(target)?;
+                Workload::Http(HttpOptions::get(&target.authority, paths, seed))
+            }
             Scheme::Echo => Workload::Echo,
             Scheme::Line => {
                 let bytes = |name: &str, default: &str| {
@@ -280,7 +275,8 @@ mod tests {
         let Workload::Http(web) = read("WebUser", &[("paths", "/a=3, /b".into())]).workload else {
             panic!("pages are got")
         };
-        assert_eq!(web.paths, [("/a".to_owned(), 3), ("/b".to_owned(), 1)]);
+        let paths: Vec<_> = web.requests.iter().map(|it| (it.path.as_str(), it.weight)).collect();
+        assert_eq!(paths, [("/a", 3), ("/b", 1)]);
         let Workload::Line(line) =
             read("LineUser", &[("line_request", r"INCR x\r\n".into())]).workload
         else {

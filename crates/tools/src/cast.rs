@@ -45,9 +45,9 @@ pub struct Args {
     /// Begin again at the end, until stopped
     #[arg(long = "loop")]
     repeat: bool,
-    /// Where to begin, in seconds
-    #[arg(long, default_value = "0s", value_parser = span, value_name = "TIME")]
-    from: Duration,
+    /// Where to begin in the media
+    #[arg(long, alias = "from", default_value = "0s", value_parser = span, value_name = "TIME")]
+    start: Duration,
     /// How long to send at most
     #[arg(long = "for", value_parser = span, value_name = "TIME")]
     time: Option<Duration>,
@@ -123,7 +123,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         .with_context(|| format!("cannot send from port {} of {host}", args.rtp_port))?;
     sockets.set_multicast(args.ttl, args.host)?;
     let me = WorkerId::new(0, 1);
-    let aim = Aim { to, ttl: args.ttl, from: args.from };
+    let aim = Aim { to, ttl: args.ttl, from: args.start };
     // The sender is ready by then, so the first packet is not late.
     let begin = Instant::from_ns(sys::clock::now_ns()) + BEGIN_IN;
     let pushed = match media.push(&orders, (me, begin), &name, &aim) {

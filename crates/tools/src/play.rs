@@ -33,12 +33,12 @@ pub struct Args {
           value_parser = span)]
     pub time: Duration,
     /// Sessions at one time; with rtp://, receivers at every second port, or in the group
-    #[arg(short = 'n', long, default_value_t = 1, value_name = "N",
+    #[arg(short = 'c', short_alias = 'n', long, default_value_t = 1, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub sessions: u32,
     /// Time over which the sessions start
-    #[arg(long, default_value = "1s", value_parser = span, value_name = "TIME")]
-    pub ramp: Duration,
+    #[arg(long, alias = "ramp", default_value = "1s", value_parser = span, value_name = "TIME")]
+    pub stagger: Duration,
     /// Receive media within the RTSP connection instead of by UDP
     #[arg(long)]
     pub tcp: bool,
@@ -48,9 +48,9 @@ pub struct Args {
     /// The address of the interface on which to join groups [default: by the routing table]
     #[arg(long, value_name = "ADDRESS")]
     pub interface: Option<Ipv4Addr>,
-    /// Start position, in seconds
-    #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
-    pub from: f64,
+    /// Where to begin in the media
+    #[arg(long, alias = "from", default_value = "0s", value_parser = span, value_name = "TIME")]
+    pub start: Duration,
     /// User name and password
     #[arg(long, value_name = "NAME:PASSWORD")]
     pub user: Option<String>,
@@ -144,9 +144,9 @@ fn ask(args: &Args, address: SocketAddr) -> Result<ListenPlan> {
         url: args.url.replacen("rtspt://", "rtsp://", 1),
         lower,
         sessions: args.sessions,
-        ramp: if args.sessions == 1 { Duration::ZERO } else { args.ramp },
+        ramp: if args.sessions == 1 { Duration::ZERO } else { args.stagger },
         time: args.time,
-        from_s: args.from,
+        from_s: args.start.as_secs_f64(),
         login: login.transpose()?,
     })
 }

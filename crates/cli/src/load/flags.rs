@@ -17,6 +17,7 @@ use wire::framing::Framing;
 Examples:
     roundhouse load http://127.0.0.1:8080/ -c 64 -d 10s    as fast as possible, like wrk
     roundhouse load http://127.0.0.1:8080/ --open 5000     5000 a second, however slow the server
+  roundhouse load https://localhost:8443/ --cacert ca.pem --har page.har
   roundhouse load http://127.0.0.1:8080/ --find-capacity --slo 'p99 < 5ms'
   roundhouse load line://127.0.0.1:6379 --request 'INCR x\\r\\n' --expect-prefix :
   roundhouse load stock://127.0.0.1 --sessions 200 --hgrm out.hgrm --csv out.csv
@@ -25,8 +26,9 @@ Exit codes: 0 all replies were right; 1 replies were wrong or missing; 2 wrong u
 measurement is invalid, because the generator could not keep up; 99 the objective was missed.\n\
 The flags -c -t -d -n -q -z -R -H -m have the meaning that they have in wrk, wrk2 and oha.")]
 pub struct Args {
-    /// The server: stock://HOST[:PORT], http://HOST[:PORT]/PATH, echo://HOST[:PORT], or
-    /// line://HOST:PORT for any line protocol; for -c receivers of media rtsp://HOST[:PORT]/NAME,
+    /// The server: stock://HOST[:PORT], http://HOST[:PORT]/PATH, https://HOST[:PORT]/PATH,
+    /// echo://HOST[:PORT], or line://HOST:PORT for any line protocol, and over TLS stock+tls://,
+    /// echo+tls:// or line+tls://; for -c receivers of media rtsp://HOST[:PORT]/NAME,
     /// rtspt:// (media within the connection) or udp+rtp://ADDRESS:PORT. `--arrivals replay` is
     /// followed by its file
     #[arg(value_name = "TARGET", num_args = 1..=2)]
@@ -169,6 +171,15 @@ pub struct LinkArgs {
     /// The most outstanding or waiting arrivals; one more counts as failed
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     pub max_outstanding: usize,
+    /// Believe the certificates in this file (PEM) in place of the system's, for TLS
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
+    /// Believe every certificate, for TLS; the report says so
+    #[arg(long, conflicts_with = "cacert")]
+    pub insecure: bool,
+    /// Resume no session: each TLS handshake is a full one
+    #[arg(long)]
+    pub no_resume: bool,
     /// Spin before an arrival, and in a closed loop before sleeping for replies [default: 60us;
     /// closed: 0s, always sleep]
     #[arg(long, value_parser = span, value_name = "TIME")]
@@ -210,8 +221,8 @@ const NOT_ONE_RUN: [&str; 3] = ["turns", "find_capacity", "calibrate"];
 #[derive(clap::Args)]
 #[command(next_help_heading = "Objectives and calibration")]
 pub struct GoalArgs {
-    /// Objective of response times, such as 'p99 < 5ms' or 'p50 < 1ms, p99.9 < 20ms'; exit code 99
-    /// if missed
+    /// Objectives, such as 'p99 < 5ms' or 'mean < 1ms, rate > 10k/s, errors < 0.1%', of p50 to
+    /// p99.99, mean, max, rate and errors; exit code 99 if one is missed
     #[arg(long, value_name = "SLO")]
     pub slo: Option<Slo>,
     /// Find the highest open rate at which --slo holds
@@ -251,7 +262,7 @@ pub struct StockArgs {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Targets http://")]
 pub struct HttpArgs {
-    /// The method
+    /// The method of requests that name none
     #[arg(long, short = 'm', default_value = "GET", value_name = "METHOD")]
     pub method: String,
     /// A header field, such as 'Accept: text/html'; may be repeated
@@ -263,6 +274,17 @@ pub struct HttpArgs {
     /// The file with the body of each request
     #[arg(long, value_name = "FILE")]
     pub body_file: Option<PathBuf>,
+    /// A file with a request in each line: [METHOD] URL|PATH [WEIGHT]. URLs have the target's
+    /// origin; requests are drawn by their weights
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["mix", "har"])]
+    pub urls: Option<PathBuf>,
+    /// What a browser recorded (HAR): each connection sends its requests to the target in their
+    /// order, again and again
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["mix", "body", "body_file"])]
+    pub har: Option<PathBuf>,
+    /// Also send the cookies of --har
+    #[arg(long, requires = "har")]
+    pub har_cookies: bool,
     /// The status of a right reply [default: 200 to 399]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(100..=599))]
     pub expect_status: Option<u16>,
@@ -298,18 +320,21 @@ pub struct LineArgs {
 #[command(next_help_heading = "Targets echo://")]
 pub struct EchoArgs {
     /// Outstanding packets of each connection, refilled as echoes arrive [default: batches of
-    /// --depth]. With --turns: the length of a window [default: 40ms]
-    #[arg(long, value_name = "N|TIME")]
+    /// --depth]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub in_flight: Option<u32>,
+    /// Length of a window of --turns [default: 40ms]
+    #[arg(long, value_name = "TIME", help_heading = "Turns")]
     pub window: Option<WindowArg>,
-    /// The shortest pause between two sends on a connection
-    #[arg(long, value_parser = span, value_name = "TIME", requires = "window")]
+    /// The shortest pause between two sends on a connection, with --in-flight
+    #[arg(long, value_parser = span, value_name = "TIME")]
     pub send_delay: Option<Duration>,
-    /// Each thread replaces its oldest connection at this interval
-    #[arg(long, value_parser = span, value_name = "TIME", requires = "window")]
+    /// Each thread replaces its oldest connection at this interval, with --in-flight
+    #[arg(long, value_parser = span, value_name = "TIME")]
     pub reconnect: Option<Duration>,
 }
 
-/// The value of `--window`: packets for a stress client, a time for turns.
+/// The value of `--window`: a time of turns, or as `--in-flight` was written before, packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowArg {
     /// Packets outstanding.

@@ -46,11 +46,11 @@ pub fn listener(args: &Args) -> Result<Option<play::Args>, String> {
         url: url.clone(),
         time: args.span.span.unwrap_or(SPAN),
         sessions,
-        ramp,
+        stagger: ramp,
         tcp: false,
         multicast: false,
         interface: None,
-        from: 0.0,
+        start: Duration::ZERO,
         user: None,
         json: args.output.json,
     }))
@@ -62,10 +62,10 @@ pub fn listener(args: &Args) -> Result<Option<play::Args>, String> {
 /// # Errors
 /// A sentence that names the flags.
 pub fn check_flags(target: &Target) -> Result<(), Usage> {
-    let target = target.to_string();
+    let own = format!("{}://", target.scheme.name());
     let odd = given(|flag| {
         let scheme = flag.get_help_heading().and_then(|it| it.strip_prefix("Targets "));
-        scheme.is_some_and(|scheme| !target.starts_with(scheme))
+        scheme.is_some_and(|scheme| scheme != own)
     });
     if odd.is_empty() {
         return Ok(());

@@ -1,11 +1,12 @@
 //! From flags to plans, or to a message about the invalid flag.
 
-use super::flags::{Args, ArrivalsArg, HttpArgs, LineArgs};
+use super::flags::{Args, ArrivalsArg, HttpArgs, LineArgs, LinkArgs};
 use ::load::drive::Settings;
 use ::load::model::{Arrivals, Model};
 use ::load::parse::{self, Scheme};
 use ::load::run::{Watched, Window, Workload};
-use ::load::script::{Expectation, HttpOptions, LineOptions, StockOptions};
+use ::load::script::{self, Expectation, HttpOptions, LineOptions, StockOptions, WebRequest};
+use ::load::tls::TlsOptions;
 use ::load::{Mix, Plan, Target, TurnsPlan, Usage};
 use clap::Parser;
 use std::path::{Path, PathBuf};
@@ -100,7 +101,22 @@ impl Args {
                 return Err(Usage(format!("expected one target, found `{found}`")));
             }
         };
-        Ok((target.parse()?, file))
+        let mut target: Target = target.parse()?;
+        let LinkArgs { cacert, insecure, no_resume, .. } = &self.links;
+        match &mut target.tls {
+            Some(tls) => {
+                let (roots, is_insecure, no_resume) = (cacert.clone(), *insecure, *no_resume);
+                *tls = TlsOptions { roots, is_insecure, no_resume };
+            }
+            None if cacert.is_some() || *insecure || *no_resume => {
+                return Err(Usage(format!(
+                    "expected --cacert, --insecure and --no-resume with https:// or another target \
+                     over TLS, found {target}"
+                )));
+            }
+            None => {}
+        }
+        Ok((target, file))
     }
 
     fn model(&self, trace: Option<PathBuf>) -> Result<Model, Usage> {
@@ -224,15 +240,44 @@ impl HttpArgs {
         Ok(HttpOptions {
             method: self.method.clone(),
             authority: target.authority.clone(),
-            paths: match mix {
-                Some(mix) => parse::weights(mix)?,
-                None => vec![(target.path.clone(), 1)],
-            },
+            requests: self.requests(target, mix)?,
+            in_order: self.har.is_some(),
             headers: self.header.iter().map(field).collect::<Result<_, Usage>>()?,
             body,
             wanted: Expectation { status: self.expect_status, length: self.expect_length },
             seed,
         })
+    }
+
+    /// The requests of the flag that lists them.
+    fn requests(&self, target: &Target, mix: Option<&str>) -> Result<Vec<WebRequest>, Usage> {
+        let named = |file: &Path| {
+            let file = file.display().to_string();
+            move |Usage(why)| Usage(format!("{file}: {why}"))
+        };
+        match (mix, &self.urls, &self.har) {
+            (Some(mix), ..) => Ok(parse::weights(mix)?.into_iter().map(Into::into).collect()),
+            (None, Some(file), _) => {
+                let text = String::from_utf8(read(file)?)
+                    .map_err(|_| Usage(format!("{}: expected lines of UTF-8", file.display())))?;
+                script::urls(&text, target).map_err(named(file))
+            }
+            (None, None, Some(file)) => {
+                let found = script::har(&read(file)?, target, self.har_cookies);
+                let (requests, others) = found.map_err(named(file))?;
+                if !others.is_empty() {
+                    let (file, kept) = (file.display(), requests.len());
+                    let skipped: usize = others.values().sum();
+                    let origin = |(origin, count): (&String, &usize)| format!("{origin} ({count})");
+                    let others = others.iter().map(origin).collect::<Vec<_>>().join(", ");
+                    eprintln!(
+                        "{file}: {kept} requests; {skipped} to other origins are left out: {others}"
+                    );
+                }
+                Ok(requests)
+            }
+            (None, None, None) => Ok(vec![(target.path.clone(), 1).into()]),
+        }
     }
 }
 

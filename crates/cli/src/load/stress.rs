@@ -16,18 +16,24 @@ const TURN_WINDOW: Duration = Duration::from_millis(40);
 impl Args {
     /// The window and options of a stress client, if requested.
     pub(super) fn stress(&self, target: &Target) -> Result<Option<(u32, StressOptions)>, Usage> {
-        let packets = match self.echo.window {
-            None => return Ok(None),
-            Some(WindowArg::Packets(packets)) => packets,
-            Some(WindowArg::Span(found)) => {
-                return Err(Usage(format!(
-                    "expected packets for --window, such as 100, found the time {found:?}; a time \
-                     is for --turns"
-                )));
+        let packets = match (self.echo.in_flight, self.echo.window) {
+            (Some(packets), None) | (None, Some(WindowArg::Packets(packets))) => packets,
+            (None, None) if self.echo.reconnect.or(self.echo.send_delay).is_some() => {
+                return Err(Usage(
+                    "expected --in-flight with --send-delay and --reconnect, found none".to_owned(),
+                ));
+            }
+            (None, None) => return Ok(None),
+            (_, Some(_)) => {
+                return Err(Usage(
+                    "expected --in-flight N for the packets of a connection, found --window; a \
+                     window is a time of --turns"
+                        .to_owned(),
+                ));
             }
         };
         if target.scheme != Scheme::Echo {
-            return Err(Usage(format!("expected --window with echo://, found {target}")));
+            return Err(Usage(format!("expected --in-flight with echo://, found {target}")));
         }
         if let Some(renew) = self.echo.reconnect.filter(|&renew| renew < RECONNECT_MIN) {
             return Err(Usage(format!(
@@ -43,7 +49,7 @@ impl Args {
         let scheduled = flags.open.is_some() || flags.sessions.is_some();
         if scheduled || flags.depth != 1 || flags.think != Think::None {
             return Err(Usage(
-                "expected --window without --open, --sessions, --depth and --think, found one of \
+                "expected --in-flight without --open, --sessions, --depth and --think, found one of \
                  them; the pause between two sends is --send-delay"
                     .to_owned(),
             ));

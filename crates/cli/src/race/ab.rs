@@ -140,9 +140,13 @@ fn arm(args: &Args, exe: &Path, files: &[Provision], name: &str, text: &str) -> 
         path => {
             let Protocol { name: spoken, target, load } = asked(&arm, files)?;
             eprintln!("{name} speaks {spoken}");
-            arm.load.extend(load.iter().map(ToString::to_string));
+            if !args.load.iter().any(|flags| flags.contains("--cacert")) {
+                arm.load.extend(load.iter().map(ToString::to_string));
+            }
             arm.target = match path {
-                Some(path) if target.starts_with("http") => format!("http://{{address}}{path}"),
+                Some(path) if target.starts_with("http") => {
+                    format!("{}{path}", target.trim_end_matches('/'))
+                }
                 Some(path) => bail!("expected an HTTP server for the path {path}, found {spoken}"),
                 None => target.to_string(),
             };

@@ -8,6 +8,7 @@ use lab::file::{ArmSpec, Many, PlanFile, PointSpec, either};
 use lab::metric::Metric;
 use lab::plan::{Arm, Model, Plan, Provision, Turns};
 use lab::service::{CONNECTIONS, ROUND_TRIPS, Service};
+use stats::words;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -165,9 +166,7 @@ pub(super) fn known(name: &str) -> Result<()> {
     if name == "auto" || engines().any(|known| known == name) {
         return Ok(());
     }
-    let distance = |known: &&str| strsim::damerau_levenshtein(known, name);
-    let nearest = engines().chain(peers::NAMES.iter().copied()).min_by_key(distance);
-    let nearest = nearest.filter(|known| distance(known) <= 2);
+    let nearest = words::nearest(name, engines().chain(peers::NAMES.iter().copied()));
     let advice = nearest.map_or_else(
         || {
             let engines: Vec<&str> = engines().collect();

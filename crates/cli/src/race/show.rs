@@ -121,6 +121,7 @@ const NO_RESULT: u8 = 98;
 /// If a condition is about an arm or a point that the run does not have.
 pub fn conditions(run: &Run, asked: &[Condition]) -> Result<Option<ExitCode>> {
     let (mut met, mut missing) = (false, false);
+    asked.iter().filter_map(Condition::hint).for_each(|hint| eprintln!("{hint}"));
     for condition in asked {
         for finding in condition.ask(run).map_err(|why| anyhow!(why))? {
             let word = match finding.answer {

@@ -55,14 +55,14 @@ fn everything_that_is_sent_is_heard_to_the_end() {
         assert!(found["ended"] == 1 && found["reports"].as_u64() > Some(0), "{words}: {found}");
         assert_eq!(found["tracks"][0]["payload"], "0 PCMU");
     }
-    let (_, half) = server.play("-d 60s --from 1");
+    let (_, half) = server.play("-d 60s --start 1s");
     assert_eq!(half["bytes"], (SECONDS - 1) * WAVE_RATE, "{half}");
 }
 
 #[test]
 fn many_sessions_share_two_sockets() {
     let server = Server::start(&[]);
-    let (code, found) = server.play("-d 60s --sessions 30 --ramp 500ms");
+    let (code, found) = server.play("-d 60s -c 30 --stagger 500ms");
     assert_eq!(code, Some(0), "{found}");
     assert_eq!((&found["played"], &found["ended"]), (&30.into(), &30.into()), "{found}");
     assert_eq!(found["bytes"], 30 * SECONDS * WAVE_RATE, "{found}");

@@ -6,6 +6,7 @@
 
 mod clients;
 mod generators;
+mod https;
 mod log;
 mod proxies;
 mod server;

@@ -7,9 +7,10 @@
 
 use super::{FileSpec, Span};
 use crate::plan::{Arrivals, LoadPoint, Model, Rate};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use stats::objective::{Limit, Objective};
 
 /// Rates up to this are shares of a capacity.
 const SHARE_MAX: f64 = 10.0;
@@ -253,15 +254,18 @@ impl PointSpec {
 
 /// A promise such as `p99 < 1ms`, as a quantile and nanoseconds.
 fn promise(text: &str) -> Result<(f64, u64)> {
-    let wrong = || anyhow!("expected a promise such as `p99 < 1ms`, found `{text}`");
-    let (quantile, limit) = text.split_once('<').ok_or_else(wrong)?;
-    let percent = quantile.trim().strip_prefix('p').ok_or_else(wrong)?;
-    let percent: f64 = percent.parse().ok().with_context(|| wrong().to_string())?;
-    if ![50.0, 90.0, 99.0, 99.9].contains(&percent) {
-        bail!("expected a promise about p50, p90, p99 or p99.9, found `{}`", quantile.trim());
+    let wrong = |why: &str| anyhow!("expected a promise such as `p99 < 1ms`, found `{text}`{why}");
+    let promise = Objective::parse(text, &["p50", "p90", "p99", "p99.9"])
+        .map_err(|why| wrong(&format!(": {why}")))?;
+    match (promise.share(), &promise) {
+        (Some(share), Objective { arm: None, point: None, is_above: false, limit, .. }) => {
+            match *limit {
+                Limit::Value(ns) => Ok((share, ns as u64)),
+                Limit::Times(..) => Err(wrong("; a promise has no other arm")),
+            }
+        }
+        _ => Err(wrong("")),
     }
-    let limit: Span = limit.trim().parse().map_err(|why| anyhow!("{why}"))?;
-    Ok((percent / 100.0, limit.ns()))
 }
 
 #[cfg(test)]
@@ -321,8 +325,9 @@ mod tests {
         check("path = '1k'", "begins with `/`, found `1k`");
         check("rate = 1\noverload = 2.0", "one of `rate`");
         check("promise = 'quick'", "such as `p99 < 1ms`");
-        check("promise = 'p95 < 1ms'", "p50, p90, p99 or p99.9");
-        check("promise = 'p99 < soon'", "a time such as");
+        check("promise = 'p95 < 1ms'", "p50, p90, p99, p99.9");
+        check("promise = 'p99 < 1'", "a duration with a unit");
+        check("promise = 'p99 > 1ms'", "such as `p99 < 1ms`");
         check("rate = 1\nof = 'fastest'", "slowest, own or second");
         assert!(toml::from_str::<PointSpec>("rates = 1").is_err(), "unknown keys are errors");
     }

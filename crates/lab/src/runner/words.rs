@@ -73,7 +73,7 @@ pub(crate) fn run(request: &Request<'_>, server: &Server) -> Vec<String> {
     }
     flag("--warmup", format!("{}ms", request.warmup_ms));
     // A mix consists of the market's commands; arms of other protocols have their own arguments.
-    if !point.mix.is_empty() && arm.target.starts_with("stock://") {
+    if !point.mix.is_empty() && arm.target.starts_with("stock") {
         flag("--mix", point.mix.clone());
     }
     flag("--seed", request.seed.to_string());

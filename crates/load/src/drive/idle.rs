@@ -1,16 +1,15 @@
 //! Connections that never send a request.
 
-use super::IDLE_KEY;
+use super::wire::Wire;
+use super::{IDLE_KEY, now};
 use crate::faults::Faults;
 use std::io;
-use std::os::fd::OwnedFd;
-use sys::epoll::Epoll;
-use sys::socket;
+use sys::epoll::{Epoll, Interest};
 
 /// The idle connections.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
-    list: Vec<Option<OwnedFd>>,
+    list: Vec<Option<Wire>>,
     made: bool,
     /// Connections closed by the server; they are not made again.
     pub(super) closed: u64,
@@ -22,7 +21,7 @@ impl Idle {
         &mut self,
         count: usize,
         epoll: &Epoll,
-        mut dial: impl FnMut(&Epoll, u64) -> io::Result<OwnedFd>,
+        mut dial: impl FnMut(&Epoll, u64) -> io::Result<Wire>,
         faults: &mut Faults,
     ) {
         self.made = true;
@@ -45,16 +44,25 @@ impl Idle {
         self.list.iter().flatten().count()
     }
 
-    /// Handles input or end of a connection. Unrequested data is ignored here.
-    pub(super) fn ready(&mut self, at: usize, buffer: &mut [u8]) {
-        let Some(fd) = &self.list[at] else { return };
-        match socket::recv(fd, buffer) {
+    /// Handles input or end of a connection, or a step of its TLS handshake. Unrequested data is
+    /// ignored here.
+    pub(super) fn ready(&mut self, key: u64, epoll: &Epoll, buffer: &mut [u8], sealed: &mut [u8]) {
+        let at = (key - IDLE_KEY) as usize;
+        let Some(wire) = &mut self.list[at] else { return };
+        match wire.recv(buffer, sealed) {
             Ok(1..) => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Ok(0) | Err(_) => {
                 self.list[at] = None;
                 self.closed += 1;
+                return;
             }
+        }
+        if let Wire::Tls(_) = wire {
+            // A fault of sending shows in the next event.
+            let _ = wire.send(b"", now());
+            let interest = Interest { write: wire.wants_room(false), ..Interest::READ };
+            let _ = epoll.modify(wire.fd(), interest, key);
         }
     }
 

@@ -1,16 +1,17 @@
 //! Connections: how they are made, used for sending and receiving, recorded, and given up.
 
 use super::link::State;
+use super::wire::Wire;
 use super::{Driver, ECHO_LATE, RECEIVE, now};
 use crate::faults::FaultKind;
 use crate::script::{Replies, ReplyLog};
 use crate::stop::Stop;
 use crate::tally::{Span, nanos};
+use crate::tls::TlsClient;
 use crate::work::Work;
 use seam::Instant;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
 use sys::epoll::{Epoll, Interest};
 use sys::{limits, socket};
 
@@ -22,26 +23,38 @@ pub(super) fn dial(
     address: SocketAddr,
     sources: &[IpAddr],
     dialled: &mut usize,
+    tls: Option<&TlsClient>,
     epoll: &Epoll,
     key: u64,
-) -> io::Result<OwnedFd> {
+) -> io::Result<Wire> {
     *dialled += 1;
     let fd = match sources {
         [] => socket::connect_nonblocking(address)?,
         _ => socket::connect_nonblocking_from(address, sources[*dialled % sources.len()])?,
     };
     socket::set_nodelay(&fd, true)?;
-    epoll.add(&fd, Interest::READ, key)?;
-    Ok(fd)
+    epoll.add(&fd, Interest { write: tls.is_some(), ..Interest::READ }, key)?;
+    Ok(match tls {
+        None => Wire::Plain(fd),
+        Some(tls) => Wire::Tls(Box::new(tls.begin(fd)?)),
+    })
+}
+
+/// Whether the connection goes on after this.
+fn is_sound(received: &io::Result<usize>) -> bool {
+    match received {
+        Ok(count) => *count > 0,
+        Err(e) => e.kind() == io::ErrorKind::WouldBlock,
+    }
 }
 
 impl Driver {
     /// Makes the connection; false if that failed at once.
     pub(super) fn connect(&mut self, at: usize, moment: Instant) -> bool {
-        let (dialled, epoll) = (&mut self.dialled, &self.epoll);
-        match dial(self.address, &self.sources, dialled, epoll, at as u64) {
-            Ok(fd) => {
-                self.links[at].open(fd, now());
+        let (dialled, tls) = (&mut self.dialled, self.tls.as_ref());
+        match dial(self.address, &self.sources, dialled, tls, &self.epoll, at as u64) {
+            Ok(wire) => {
+                self.links[at].open(wire, now());
                 self.up += 1;
                 self.stress_counts.connects += 1;
                 self.script.open(at);
@@ -59,10 +72,13 @@ impl Driver {
     /// Receives what has arrived and continues with the connection.
     pub(super) fn receive(&mut self, at: usize, stop: &dyn Stop) {
         loop {
-            let State::Up(fd) = &self.links[at].state else { return };
-            let received = socket::recv(fd, &mut self.buffer);
+            let State::Up(wire) = &mut self.links[at].state else { return };
+            let received = wire.recv(&mut self.buffer, &mut self.sealed);
             let now = now();
             self.delays.worked(now);
+            if self.tls.is_some() && is_sound(&received) && !self.agree(at, now) {
+                return;
+            }
             match received {
                 Ok(0) => return self.ended(at, stop, now),
                 Ok(count) => {
@@ -82,7 +98,7 @@ impl Driver {
                         return self.move_on(at, stop, now);
                     }
                     self.go_on(at, stop, now);
-                    if count < RECEIVE {
+                    if count < RECEIVE && !self.links[at].has_more() {
                         return;
                     }
                 }
@@ -182,9 +198,9 @@ impl Driver {
     /// Sends pending bytes; watches for room if some are left.
     pub(super) fn send(&mut self, at: usize, now: Instant) {
         let link = &mut self.links[at];
-        let State::Up(fd) = &link.state else { return };
+        let State::Up(wire) = &mut link.state else { return };
         let waiting = &link.unsent[link.sent..];
-        match socket::send(fd, waiting) {
+        match wire.send(waiting, now) {
             Ok(count) => {
                 self.tally.bytes_out += count as u64;
                 if count == waiting.len() {
@@ -197,11 +213,11 @@ impl Driver {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(e) => return self.fail_io(at, now, &e, "sending"),
         }
-        let blocked = !link.unsent.is_empty();
+        let blocked = wire.wants_room(!link.unsent.is_empty());
         if blocked != link.watching_room {
             link.watching_room = blocked;
             let interest = Interest { write: blocked, ..Interest::READ };
-            if let Err(e) = self.epoll.modify(fd, interest, at as u64) {
+            if let Err(e) = self.epoll.modify(wire.fd(), interest, at as u64) {
                 self.fail_io(at, now, &e, "sending");
             }
         }

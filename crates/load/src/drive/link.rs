@@ -1,8 +1,8 @@
 //! One connection: its outstanding requests and the bytes in flight.
 
+use super::wire::Wire;
 use seam::Instant;
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// The pause before a failed connection is made again; it doubles up to [`PAUSE_MAX`].
@@ -18,7 +18,7 @@ pub(super) enum State {
         again: Instant,
     },
     /// A connection exists, or will exist once the server's kernel has answered.
-    Up(OwnedFd),
+    Up(Wire),
 }
 
 /// Requests that went out together.
@@ -93,8 +93,10 @@ impl Default for Link {
 
 impl Link {
     /// Takes a fresh connection.
-    pub(super) fn open(&mut self, fd: OwnedFd, now: Instant) {
-        self.state = State::Up(fd);
+    pub(super) fn open(&mut self, wire: Wire, now: Instant) {
+        // Over TLS the client speaks first, as soon as it can.
+        self.watching_room = matches!(wire, Wire::Tls(_));
+        self.state = State::Up(wire);
         (self.asked, self.moved) = (0, now);
         (self.opened, self.greetings, self.unlogged) = (now, 0, false);
     }
@@ -122,6 +124,12 @@ impl Link {
         self.outstanding += count;
         self.asked += u64::from(count);
         self.moved = sent;
+    }
+
+    /// The requests so far are sent at this moment, not earlier.
+    pub(super) fn sent_at(&mut self, now: Instant) {
+        self.runs.iter_mut().for_each(|run| run.sent = now);
+        self.moved = now;
     }
 
     /// Takes up to `most` answered requests off the oldest run; returns the run and the count.
@@ -169,14 +177,15 @@ impl Link {
         self.runs = runs;
     }
 
+    /// Whether it has more to say, although its socket may be empty.
+    #[inline]
+    pub(super) fn has_more(&self) -> bool {
+        matches!(&self.state, State::Up(wire) if wire.has_more())
+    }
+
     /// Whether a connection exists, or will exist once the kernel has answered.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.state, State::Up(_))
-    }
-
-    /// Whether requests wait for room in the socket.
-    pub(super) fn waits_for_room(&self) -> bool {
-        !self.unsent.is_empty()
     }
 }
 

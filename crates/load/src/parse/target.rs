@@ -1,6 +1,7 @@
 //! A server's address: `http://host:8000/index.html`.
 
 use super::Usage;
+use crate::tls::TlsOptions;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
@@ -19,8 +20,8 @@ pub enum Scheme {
 }
 
 /// Every scheme with its address form, for messages.
-pub const SCHEMES: &str =
-    "stock://HOST[:6000], http://HOST[:80][/PATH], echo://HOST[:6001], line://HOST:PORT";
+pub const SCHEMES: &str = "stock://HOST[:6000], http://HOST[:80][/PATH], https://HOST[:443][/PATH], echo://HOST[:6001], \
+     line://HOST:PORT; stock+tls://, echo+tls:// and line+tls:// are encrypted";
 
 /// A server to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct Target {
     pub text: String,
     /// The protocol.
     pub scheme: Scheme,
+    /// Encryption; `None`: plain TCP.
+    pub tls: Option<TlsOptions>,
     /// The server's address; the first one if a name has several.
     pub address: SocketAddr,
     /// Host and, if given, port.
@@ -72,10 +75,6 @@ impl FromStr for Scheme {
                 "`{text}` is listened to, with `roundhouse load URL -c RECEIVERS` or `roundhouse \
                  play URL`; here there is {SCHEMES}"
             ))),
-            "https" | "wss" | "tls" => Err(Usage(format!(
-                "not yet: `{text}` is encrypted; load its plain port, or use \
-                 {SCHEMES}"
-            ))),
             other => Err(Usage(format!("expected one of {SCHEMES}, found the scheme `{other}`"))),
         }
     }
@@ -85,29 +84,73 @@ impl FromStr for Target {
     type Err = Usage;
 
     fn from_str(text: &str) -> Result<Self, Usage> {
-        let (scheme, place) = text
-            .split_once("://")
+        let (name, authority, path) = parts(text)
             .ok_or_else(|| Usage(format!("expected a target such as {SCHEMES}, found `{text}`")))?;
-        let scheme: Scheme = scheme.parse()?;
-        let slash = place.find(['/', '?']).unwrap_or(place.len());
-        let (authority, path) = place.split_at(slash);
-        let path = match scheme {
-            Scheme::Http if path.starts_with('?') => format!("/{path}"),
-            // The fragment stays with the client (RFC 9110 section 4.2.5).
-            Scheme::Http if !path.is_empty() => {
-                path.split('#').next().unwrap_or_default().to_owned()
-            }
-            _ if path.is_empty() || path == "/" => "/".to_owned(),
-            _ => {
-                return Err(Usage(format!(
-                    "expected {scheme}://HOST:PORT without a path, found `{path}`",
-                    scheme = scheme.name()
-                )));
-            }
+        let (name, is_tls) = match name {
+            "https" => ("http", true),
+            _ => name.strip_suffix("+tls").map_or((name, false), |name| (name, true)),
         };
-        let address = address(authority, scheme.port())?;
-        Ok(Self { text: text.to_owned(), scheme, address, authority: authority.to_owned(), path })
+        let scheme: Scheme = name.parse()?;
+        if scheme != Scheme::Http && !path.is_empty() && path != "/" {
+            return Err(Usage(format!(
+                "expected {name}://HOST:PORT without a path, found `{path}`"
+            )));
+        }
+        let tls = is_tls.then(TlsOptions::default);
+        let address = address(authority, port(scheme, is_tls))?;
+        let (text, authority, path) = (text.to_owned(), authority.to_owned(), whole(path));
+        Ok(Self { text, scheme, tls, address, authority, path })
     }
+}
+
+impl Target {
+    /// The host without its port.
+    pub fn host(&self) -> String {
+        origin(&self.authority).0
+    }
+
+    /// The path of a URL of this server, or of a path; `None` for a URL of another origin: scheme,
+    /// host or port differ (RFC 6454 section 4).
+    pub fn path_of(&self, url: &str) -> Option<String> {
+        if url.starts_with('/') && !url.starts_with("//") {
+            return Some(whole(url));
+        }
+        let (name, authority, path) = parts(url)?;
+        let (own, theirs) = (origin(&self.authority), origin(authority));
+        let is_tls = self.tls.is_some();
+        let usual = port(self.scheme, is_tls);
+        let is_own = name == if is_tls { "https" } else { "http" }
+            && own.0.eq_ignore_ascii_case(&theirs.0)
+            && own.1.or(usual) == theirs.1.or(usual);
+        is_own.then(|| whole(path))
+    }
+}
+
+/// Scheme, authority, and the rest from the path or the query on.
+fn parts(url: &str) -> Option<(&str, &str, &str)> {
+    let (scheme, place) = url.split_once("://")?;
+    let (authority, rest) = place.split_at(place.find(['/', '?', '#']).unwrap_or(place.len()));
+    Some((scheme, authority, rest))
+}
+
+/// The path to ask for: begins with a slash and has no fragment, which stays with the client (RFC
+/// 9110 section 4.2.5).
+fn whole(path: &str) -> String {
+    let path = path.split('#').next().unwrap_or_default();
+    if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
+}
+
+/// Host without brackets, and port.
+fn origin(authority: &str) -> (String, Option<u16>) {
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, port.parse().ok()),
+        _ => (authority, None),
+    };
+    (host.trim_matches(['[', ']']).to_owned(), port)
+}
+
+fn port(scheme: Scheme, is_tls: bool) -> Option<u16> {
+    if scheme == Scheme::Http && is_tls { Some(443) } else { scheme.port() }
 }
 
 fn address(place: &str, port: Option<u16>) -> Result<SocketAddr, Usage> {
@@ -157,6 +200,25 @@ mod tests {
         check("http://127.0.0.1", Scheme::Http, "127.0.0.1:80", "/");
         check("http://127.0.0.1:8/a/b?c=d#e", Scheme::Http, "127.0.0.1:8", "/a/b?c=d");
         check("http://127.0.0.1?x", Scheme::Http, "127.0.0.1:80", "/?x");
+        check("https://127.0.0.1/a", Scheme::Http, "127.0.0.1:443", "/a");
+        check("line+tls://[::1]:1", Scheme::Line, "[::1]:1", "/");
+    }
+
+    #[test]
+    fn urls_of_one_origin_have_a_path() {
+        fn check(target: &str, url: &str, path: Option<&str>) {
+            let target: Target = target.parse().expect(target);
+            assert_eq!(target.path_of(url).as_deref(), path, "{target} {url}");
+        }
+        check("http://127.0.0.1:8", "/a?b#c", Some("/a?b"));
+        check("http://127.0.0.1", "http://127.0.0.1:80", Some("/"));
+        check("https://localhost:443", "https://LOCALHOST?a", Some("/?a"));
+        check("https://[::1]", "https://[::1]/#a", Some("/"));
+        check("https://127.0.0.1", "http://127.0.0.1/", None);
+        check("http://127.0.0.1", "http://127.0.0.2/", None);
+        check("http://127.0.0.1", "http://127.0.0.1:81/", None);
+        check("http://127.0.0.1", "//127.0.0.1/", None);
+        check("http://127.0.0.1", "a.html", None);
     }
 
     #[test]
@@ -165,7 +227,8 @@ mod tests {
             ("127.0.0.1:6000", "expected a target such as"),
             ("ftp://127.0.0.1:80", "http://HOST"),
             ("udp+rtp://127.0.0.1:80", "roundhouse play"),
-            ("https://127.0.0.1", "not yet"),
+            ("wss://127.0.0.1", "https://HOST"),
+            ("https+tls://127.0.0.1", "https://HOST"),
             ("line://127.0.0.1", "expected HOST:PORT"),
             ("stock://a:b:c", "expected HOST:PORT"),
             ("echo://127.0.0.1:1/path", "without a path"),

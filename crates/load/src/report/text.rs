@@ -28,6 +28,12 @@ impl Report {
             let Kind { name, requests, .. } = kind;
             writeln!(f, "    {name:<10}  {requests} · {}", quantiles(&kind.response))?;
         }
+        if let Some(tls) = &self.tls {
+            let checked = if tls.checked { "checked" } else { "NOT checked (--insecure)" };
+            writeln!(f, "  {:<12}  certificate {checked}, {} resumed", tls.version, tls.resumed)?;
+            writeln!(f, "    connecting  {}", quantiles(&tls.connect))?;
+            writeln!(f, "    handshake   {} · {}", tls.handshake.count, quantiles(&tls.handshake))?;
+        }
         let verdict = self.health.verdict;
         let worked_ns = self.generator.cpu_ns.saturating_sub(self.generator.spun_ns);
         let each = match self.requests {
@@ -50,8 +56,13 @@ impl Report {
         }
         self.unanswered(f)?;
         for it in &self.slo {
-            let (percent, met) = (it.found * 100.0, if it.met { "met" } else { "MISSED" });
-            writeln!(f, "  objective     {} {met}: {percent:.4} % were", it.goal)?;
+            let met = if it.met { "met" } else { "MISSED" };
+            let found = match it.value {
+                Some(rate) if it.goal.starts_with("rate") => format!("{rate:.0}/s"),
+                Some(ns) => time(ns),
+                None => format!("{:.4} % were", it.found * 100.0),
+            };
+            writeln!(f, "  objective     {} {met}: {found}", it.goal)?;
         }
         self.doubts.iter().try_for_each(|doubt| writeln!(f, "  doubt         {doubt}"))
     }

@@ -55,8 +55,8 @@ impl fmt::Display for Failure {
                 match FaultKind::of(error) {
                     FaultKind::Refused => {
                         let service = match target.split_once("://") {
-                            Some(("http", _)) => "http FOLDER",
-                            Some(("echo", _)) => "echo",
+                            Some(("http" | "https", _)) => "http FOLDER",
+                            Some(("echo" | "echo+tls", _)) => "echo",
                             _ => "stock",
                         };
                         write!(
@@ -64,9 +64,10 @@ impl fmt::Display for Failure {
                             "start one, such as `roundhouse serve {service}`, or name its port"
                         )
                     }
-                    kind @ (FaultKind::NoPorts | FaultKind::NoDescriptors) => {
-                        f.write_str(kind.remedy())
-                    }
+                    kind @ (FaultKind::NoPorts
+                    | FaultKind::NoDescriptors
+                    | FaultKind::Certificate
+                    | FaultKind::Tls) => f.write_str(kind.remedy()),
                     _ => f.write_str("is it another protocol, another --framing, or stuck?"),
                 }
             }

@@ -10,6 +10,7 @@ use crate::report::{self, Generator, Report};
 use crate::script::{Script, Totals};
 use crate::tally::Tally;
 use crate::timeline::Slice;
+use crate::tls::Handshakes;
 use meter::Histogram;
 
 /// Sums of all threads, or of all windows of a server that takes turns.
@@ -23,6 +24,7 @@ pub(crate) struct Sums {
     pub(crate) lost: u64,
     pub(crate) repeated: u64,
     pub(crate) stress_counts: StressCounts,
+    pub(crate) handshakes: Option<Handshakes>,
     pub(crate) idle: (usize, u64),
     pub(crate) faults: Faults,
     pub(crate) delays: Delays,
@@ -43,6 +45,9 @@ impl Sums {
             sums.lost += thread.drive.lost;
             sums.repeated += thread.drive.repeated;
             sums.stress_counts.merge(&thread.drive.stress_counts);
+            if let Some(handshakes) = &thread.drive.handshakes {
+                sums.handshakes.get_or_insert_default().merge(handshakes);
+            }
             sums.idle = (sums.idle.0 + thread.idle.0, sums.idle.1 + thread.idle.1);
             sums.faults.merge(&thread.drive.faults);
             sums.delays.merge(&thread.delays);
@@ -129,6 +134,11 @@ impl Sums {
             stress: plan.settings.stress.map(|stress| {
                 report::StressReport::of(plan, stress, &self.stress_counts, &self.faults)
             }),
+            tls: plan
+                .target
+                .tls
+                .as_ref()
+                .map(|tls| report::TlsReport::of(tls, &self.handshakes.unwrap_or_default())),
             idle: self.idle.0,
             idle_closed: self.idle.1,
             service: all.service.quantiles(),
@@ -137,7 +147,11 @@ impl Sums {
             percentiles: censor::percentiles(times, &self.censored, all.failed),
             kinds: report::kinds(&script.kinds(), &all.kinds),
             check: workload::audit(&plan.target, script, totals),
-            slo: plan.slo.as_ref().map(|slo| slo.judge(times, without)).unwrap_or_default(),
+            slo: plan
+                .slo
+                .as_ref()
+                .map(|slo| slo.judge(times, without, per_second(self.window.done, self.window_ns)))
+                .unwrap_or_default(),
             generator: Generator {
                 cpu_ns: self.cpu_ns,
                 spun_ns: self.delays.spun_ns,

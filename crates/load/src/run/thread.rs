@@ -85,6 +85,7 @@ impl RunThread {
         let drive = Driver::new(Parts {
             address: plan.target.address,
             sources: plan.sources.clone(),
+            tls: prepared.tls.clone(),
             settings,
             arrive: plan.model.arrivals(connections, plan.seed, (part, parts))?,
             work: plan.model.work(),

@@ -9,7 +9,9 @@ use crate::report::Check;
 use crate::script::{
     Echo, Http, HttpOptions, Line, LineOptions, SHOW, Script, Stock, StockOptions, Totals,
 };
+use crate::tls::TlsClient;
 use crate::work::{Think, Work};
+use std::io;
 
 /// The requests to send to the server.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,25 +30,27 @@ pub enum Workload {
 pub(super) struct Prepared {
     /// The rows of a market; empty elsewhere.
     rows: Vec<u8>,
+    /// Encryption, if there is any.
+    pub(super) tls: Option<TlsClient>,
 }
 
 impl Prepared {
     /// Requests the facts that scripts need; fails if there is no server.
     pub(super) fn ask(target: &Target, workload: &Workload) -> Result<Self, Failure> {
+        let tls = TlsClient::of(target)?;
         let ask = |request: &[u8], whole: &dyn Fn(&[u8]) -> bool| {
-            probe::ask(target.address, request, whole, PROBE).map_err(|error| Failure::Probe {
-                target: target.to_string(),
-                doing: "probing before the run",
-                error,
+            probe::ask(target.address, tls.as_ref(), request, whole, PROBE).map_err(|error| {
+                let (target, doing) = (target.to_string(), "probing before the run");
+                Failure::Probe { target, doing, error }
             })
         };
         let Workload::Stock(options) = workload else {
             ask(b"", &|_| true)?;
-            return Ok(Self { rows: Vec::new() });
+            return Ok(Self { rows: Vec::new(), tls });
         };
         let text = |reply: &[u8]| Stock::show_text(options.framing, reply).map(<[u8]>::to_vec);
         let reply = ask(SHOW, &|reply| text(reply).is_some())?;
-        Ok(Self { rows: text(&reply).unwrap_or_default() })
+        Ok(Self { rows: text(&reply).unwrap_or_default(), tls })
     }
 
     /// A script for the thread numbered `part`; each draws different requests.
@@ -92,6 +96,7 @@ pub(crate) fn drive(
     Driver::new(Parts {
         address: target.address,
         sources: Vec::new(),
+        tls: TlsClient::of(target)?,
         settings,
         arrive: Box::new(Ramp::at_once(settings.connections as u64)),
         work: Work::Own { rounds, depth, think },
@@ -109,7 +114,11 @@ pub(crate) fn audit(target: &Target, script: &dyn Script, others: &[Totals]) -> 
         return script.verdict(b"", others);
     }
     let whole = |reply: &[u8]| script.audit_is_whole(reply);
-    match probe::ask(target.address, script.audit(), whole, PROBE) {
+    let tls = TlsClient::of(target).map_err(io::Error::other);
+    let ask = |tls: Option<TlsClient>| {
+        probe::ask(target.address, tls.as_ref(), script.audit(), whole, PROBE)
+    };
+    match tls.and_then(ask) {
         Ok(reply) => script.verdict(&reply, others),
         Err(e) => Check {
             kind: "conservation".to_owned(),

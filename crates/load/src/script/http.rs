@@ -10,9 +10,11 @@
 //! parser.
 
 mod body;
+mod list;
 mod options;
 
-pub use options::{Expectation, HttpOptions};
+pub use list::{har, urls};
+pub use options::{Expectation, HttpOptions, REQUESTS_MAX, WebRequest};
 
 use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
 use crate::arrive::unit;
@@ -32,11 +34,13 @@ const FIELDS_MAX: usize = 128;
 /// The script.
 pub struct Http {
     options: HttpOptions,
-    /// A request for each path, rendered.
+    /// The requests, rendered.
     requests: Vec<Vec<u8>>,
-    /// The cumulative shares of the paths; the last is 1.
+    /// Method and path of each.
+    names: Vec<(String, String)>,
+    /// The cumulative shares of the requests; the last is 1.
     shares: Vec<f64>,
-    /// The last right head for each path.
+    /// The last right head for each request.
     memos: Vec<Option<Memo>>,
     sessions: Vec<Session>,
     repeatable: bool,
@@ -55,8 +59,10 @@ struct Memo {
 /// The outstanding requests of a connection.
 struct Session {
     owed: u32,
-    /// The paths of the outstanding requests, if there are several paths.
-    paths: VecDeque<u16>,
+    /// The outstanding requests by number, if there are several in the list.
+    asked: VecDeque<u16>,
+    /// The next one, if they have an order.
+    next: usize,
     reply: Reply,
     random: Pcg64Mcg,
 }
@@ -88,25 +94,28 @@ impl Http {
     /// The method, a path or a header is invalid in a request.
     pub fn new(options: HttpOptions, connections: usize) -> Result<Self, Usage> {
         let requests = options.render()?;
-        let total: f64 = options.paths.iter().map(|(_, weight)| f64::from(*weight)).sum();
+        let total: f64 = options.requests.iter().map(|it| f64::from(it.weight)).sum();
         let mut sum = 0.0;
-        let share = |(_, weight): &(String, u32)| {
-            sum += f64::from(*weight) / total;
+        let share = |request: &WebRequest| {
+            sum += f64::from(request.weight) / total;
             sum
         };
-        let shares = options.paths.iter().map(share).collect();
+        let shares = options.requests.iter().map(share).collect();
+        let paths = options.requests.iter().map(|request| request.path.clone());
+        let names = options.methods().map(str::to_owned).zip(paths).collect();
         let memos = requests.iter().map(|_| None).collect();
         let repeatable = options.is_idempotent();
         let sessions = Vec::new();
         let (done, wrong) = (0, 0);
-        let mut http = Self { options, requests, shares, memos, sessions, repeatable, done, wrong };
+        let mut http =
+            Self { options, requests, names, shares, memos, sessions, repeatable, done, wrong };
         http.reserve(connections);
         Ok(http)
     }
 
-    /// The path whose request is answered next on a connection.
+    /// The number of the request that is answered next on a connection.
     fn path(&self, at: usize) -> u16 {
-        self.sessions[at].paths.front().copied().unwrap_or(0)
+        self.sessions[at].asked.front().copied().unwrap_or(0)
     }
 
     /// Parses the head at the front of `rest`; returns the bytes used, `None` if it is incomplete.
@@ -120,7 +129,7 @@ impl Http {
             session.reply.head = memo.head.len();
             return Ok(Some(memo.head.len()));
         }
-        let Some(head) = parse(rest, self.options.method == "HEAD")? else {
+        let Some(head) = parse(rest, self.names[path].0 == "HEAD")? else {
             return if rest.len() < HEAD_MAX { Ok(None) } else { Err(overlong(rest)) };
         };
         if (100..200).contains(&head.status) && head.status != 101 {
@@ -163,7 +172,7 @@ impl Http {
         let path = self.path(at);
         let session = &mut self.sessions[at];
         let reply = std::mem::take(&mut session.reply);
-        session.paths.pop_front();
+        session.asked.pop_front();
         session.owed -= 1;
         replies.done += 1;
         replies.over = reply.closes;
@@ -174,8 +183,8 @@ impl Http {
         };
         let wrong = judged.is_err();
         if let Err(why) = judged {
-            let name = &self.options.paths[usize::from(path)].0;
-            log.fault(FaultKind::WrongReply, || format!("{} {name}: {why}", self.options.method));
+            let (method, path) = &self.names[usize::from(path)];
+            log.fault(FaultKind::WrongReply, || format!("{method} {path}: {why}"));
         }
         replies.wrong += u32::from(wrong);
         let whole = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(reply.head);
@@ -187,7 +196,7 @@ impl Http {
         let path = self.path(at);
         let session = &mut self.sessions[at];
         session.owed -= 1;
-        session.paths.pop_front();
+        session.asked.pop_front();
         replies.done += 1;
         replies.wrong += 1;
         replies.over = true;
@@ -201,7 +210,8 @@ impl Script for Http {
         let seed = self.options.seed;
         let session = |at: usize| Session {
             owed: 0,
-            paths: VecDeque::new(),
+            asked: VecDeque::new(),
+            next: 0,
             reply: Reply::default(),
             random: Pcg64Mcg::seed_from_u64(seed ^ (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
         };
@@ -221,11 +231,16 @@ impl Script for Http {
             return;
         }
         for _ in 0..count {
-            let draw = unit(&mut session.random);
-            let path = self.shares.partition_point(|&share| share <= draw);
-            let path = path.min(self.requests.len() - 1);
+            let last = self.requests.len() - 1;
+            let path = if self.options.in_order {
+                let next = if session.next == last { 0 } else { session.next + 1 };
+                std::mem::replace(&mut session.next, next)
+            } else {
+                let draw = unit(&mut session.random);
+                self.shares.partition_point(|&share| share <= draw).min(last)
+            };
             out.extend_from_slice(&self.requests[path]);
-            session.paths.push_back(path as u16);
+            session.asked.push_back(path as u16);
         }
     }
 
@@ -268,7 +283,11 @@ impl Script for Http {
     fn close(&mut self, at: usize) {
         let session = &mut self.sessions[at];
         session.owed = 0;
-        session.paths.clear();
+        // Unanswered requests that may be repeated are the next ones again.
+        if let Some(&first) = session.asked.front().filter(|_| self.repeatable) {
+            session.next = usize::from(first);
+        }
+        session.asked.clear();
         session.reply = Reply::default();
     }
 
@@ -277,7 +296,11 @@ impl Script for Http {
     }
 
     fn kinds(&self) -> Vec<String> {
-        self.options.paths.iter().map(|(path, _)| path.clone()).collect()
+        let name = |(method, path): &(String, String)| match *method == self.options.method {
+            true => path.clone(),
+            false => format!("{method} {path}"),
+        };
+        self.names.iter().map(name).collect()
     }
 
     fn totals(&self) -> Totals {

@@ -117,12 +117,35 @@ fn paths_have_weights() {
     let Workload::Http(http) = plan("http://127.0.0.1:1/x --mix /=90,/big=10").workload else {
         panic!("HTTP is spoken")
     };
-    assert_eq!(http.paths, [("/".to_owned(), 90), ("/big".to_owned(), 10)]);
+    let asked = |http: &HttpOptions| {
+        let each = http.requests.iter().map(|it| (it.path.clone(), it.weight));
+        each.collect::<Vec<_>>()
+    };
+    assert_eq!(asked(&http), [("/".to_owned(), 90), ("/big".to_owned(), 10)]);
     let Workload::Http(http) = plan("http://127.0.0.1:1/x?y --expect-status 201").workload else {
         panic!("HTTP is spoken")
     };
-    assert_eq!(http.paths, [("/x?y".to_owned(), 1)]);
+    assert_eq!(asked(&http), [("/x?y".to_owned(), 1)]);
     assert_eq!(http.wanted, Expectation { status: Some(201), length: None });
+}
+
+#[test]
+fn lists_of_requests_come_from_files() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary directory");
+    let list = |flag: &str, text: &str| {
+        std::fs::write(file.path(), text).expect("writable");
+        format!("http://127.0.0.1:1 --{flag} {}", file.path().display())
+    };
+    let planned = |line: &str| match plan(line).workload {
+        Workload::Http(http) => (http.requests.len(), http.in_order),
+        other => panic!("HTTP is spoken, not {other:?}"),
+    };
+    assert_eq!(planned(&list("urls", "/a\n/b 2\n")), (2, false));
+    let entry = r#"{"request":{"method":"GET","url":"http://127.0.0.1:1/a"}}"#;
+    let har = format!(r#"{{"log":{{"entries":[{entry},{entry},{entry}]}}}}"#);
+    assert_eq!(planned(&list("har", &har)), (3, true));
+    check_refused(&list("urls", "/a\nhttp://b.org/\n"), ": line 2: ");
+    check_refused(&list("har", "{"), ": expected a HAR file");
 }
 
 /// The plan of `runs` that take turns, with further arguments.
@@ -167,6 +190,10 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check_refused("ftp://127.0.0.1:1", "expected one of stock://");
     check_refused("udp+rtp://127.0.0.1:1", "roundhouse play");
     check_refused("127.0.0.1:1", "expected a target such as");
+    check_refused("http://127.0.0.1:1 --insecure", "https:// or another target over TLS");
+    check_refused("https://127.0.0.1 --insecure --cacert a.pem", "cannot be used with");
+    check_refused("http://127.0.0.1:1 --urls a.txt --har a.har", "cannot be used with");
+    check_refused("http://127.0.0.1:1 --har no.har", "no.har: cannot read");
     check_refused("stock://127.0.0.1:1 stock://127.0.0.1:2", "expected one target");
     check_refused("stock://127.0.0.1:1 a.txt", "expected one target");
     check_refused("echo://127.0.0.1:1 --arrivals replay", "expected a file behind");
@@ -178,7 +205,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check_refused("echo://127.0.0.1:1 --open 5 --ramp 5", "expected --ramp with a closed loop");
     check_refused("echo://127.0.0.1:1 --open fast", "expected a rate");
     check_refused("echo://127.0.0.1:1 --think soon", "expected a pause");
-    check_refused("echo://127.0.0.1:1 --slo 5ms", "expected an objective");
+    check_refused("echo://127.0.0.1:1 --slo 5ms", "expected METRIC OP VALUE");
     check_refused("echo://127.0.0.1:1 --find-capacity", "--slo");
     check_refused("echo://127.0.0.1:1 --precision 2 --for 1s", "expected a precision");
     check_refused("echo://127.0.0.1:1 --precision 2% -t 2", "expected -t 1");
@@ -186,15 +213,17 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
 
 #[test]
 fn a_stress_client_has_a_window() {
-    let plan = plan("echo://127.0.0.1:1 -c 100 --window 200 --send-delay 2ms --reconnect 500ms");
+    let plan = plan("echo://127.0.0.1:1 -c 100 --in-flight 200 --send-delay 2ms --reconnect 500ms");
+    let older = self::plan("echo://127.0.0.1:1 --window 200 --send-delay 2ms");
+    assert_eq!(older.model, plan.model);
     let think = Think::Fixed(Duration::from_millis(2));
     assert_eq!(plan.model, Model::Closed { depth: 200, think, ramp: None });
     let renew = Some(Duration::from_millis(500));
     assert_eq!(plan.settings.stress, Some(::load::drive::StressOptions { renew }));
     check_refused("stock://127.0.0.1:1 --window 10", "with echo://");
-    check_refused("echo://127.0.0.1:1 --window 40ms", "a time is for --turns");
+    check_refused("echo://127.0.0.1:1 --window 40ms", "is a time of --turns");
     check_refused("echo://127.0.0.1:1 --window 0", "expected packets such as 100");
-    check_refused("echo://127.0.0.1:1 --reconnect 1s", "--window");
+    check_refused("echo://127.0.0.1:1 --reconnect 1s", "--in-flight");
     check_refused("echo://127.0.0.1:1 --window 10 --depth 3", "--send-delay");
     check_refused("echo://127.0.0.1:1 --window 10 --reconnect 0s", "1ms or more");
 }

@@ -3,23 +3,44 @@
 use crate::parse::Usage;
 use std::fmt;
 
+/// The most requests of a list.
+pub const REQUESTS_MAX: usize = u16::MAX as usize;
+
 /// The requests and the expected replies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpOptions {
-    /// The method, such as `GET`.
+    /// The method of requests that name none, such as `GET`.
     pub method: String,
     /// Host and port, for the field `Host`.
     pub authority: String,
-    /// Paths, with their weights; at least one.
-    pub paths: Vec<(String, u32)>,
-    /// Further header fields; a field `Host` replaces ours.
+    /// The requests: 1 to [`REQUESTS_MAX`].
+    pub requests: Vec<WebRequest>,
+    /// Each connection sends the requests in their order, again and again; else they are drawn by
+    /// their weights.
+    pub in_order: bool,
+    /// Header fields of every request; they replace those of the same name, `Host` among them.
     pub headers: Vec<(String, String)>,
-    /// The body of each request.
+    /// The body of requests that have none of their own.
     pub body: Vec<u8>,
     /// The expected replies.
     pub wanted: Expectation,
-    /// The seed for drawing paths.
+    /// The seed for drawing requests.
     pub seed: u64,
+}
+
+/// One request of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WebRequest {
+    /// The method; `None`: that of the list.
+    pub method: Option<String>,
+    /// The path with its query.
+    pub path: String,
+    /// How often it is drawn, compared with the others.
+    pub weight: u32,
+    /// Header fields of its own.
+    pub headers: Vec<(String, String)>,
+    /// The body; `None`: that of the list.
+    pub body: Option<Vec<u8>>,
 }
 
 /// The properties of a right reply.
@@ -31,44 +52,95 @@ pub struct Expectation {
     pub length: Option<u64>,
 }
 
+impl From<(String, u32)> for WebRequest {
+    fn from((path, weight): (String, u32)) -> Self {
+        Self { path, weight, ..Self::default() }
+    }
+}
+
+impl WebRequest {
+    /// Checks all that would make it no request.
+    pub(super) fn check(&self) -> Result<(), Usage> {
+        if let Some(method) = self.method.as_ref().filter(|method| !is_name(method)) {
+            return Err(Usage(format!("expected a method such as GET, found `{method}`")));
+        }
+        if !self.path.starts_with(['/', '*']) || self.path.bytes().any(|byte| byte <= b' ') {
+            let path = &self.path;
+            return Err(Usage(format!(
+                "expected a path such as /index.html, without blanks, found `{path}`"
+            )));
+        }
+        self.headers.iter().try_for_each(check_field)
+    }
+}
+
+fn check_field((name, value): &(String, String)) -> Result<(), Usage> {
+    if is_name(name) && !value.bytes().any(|byte| byte < b' ' && byte != b'\t') {
+        return Ok(());
+    }
+    Err(Usage(format!("expected a header such as `Accept: text/html`, found `{name}: {value}`")))
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(is_token)
+}
+
 impl HttpOptions {
-    /// A request for each path.
-    pub(super) fn render(&self) -> Result<Vec<Vec<u8>>, Usage> {
-        let token = |text: &str| !text.is_empty() && text.bytes().all(is_token);
-        if !token(&self.method) {
-            return Err(Usage(format!("expected a method such as GET, found `{}`", self.method)));
+    /// `GET` of paths drawn by their weights, without further fields; every right reply will do.
+    pub fn get(authority: &str, paths: Vec<(String, u32)>, seed: u64) -> Self {
+        Self {
+            method: "GET".to_owned(),
+            authority: authority.to_owned(),
+            requests: paths.into_iter().map(WebRequest::from).collect(),
+            in_order: false,
+            headers: Vec::new(),
+            body: Vec::new(),
+            wanted: Expectation::default(),
+            seed,
         }
-        let mut fields = String::new();
-        if !self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
-            fields += &format!("Host: {}\r\n", self.authority);
-        }
-        for (name, value) in &self.headers {
-            if !token(name) || value.bytes().any(|byte| byte < b' ' && byte != b'\t') {
-                return Err(Usage(format!(
-                    "expected a header such as `Accept: text/html`, found `{name}: {value}`"
-                )));
-            }
-            fields += &format!("{name}: {value}\r\n");
-        }
-        if !self.body.is_empty() || ["POST", "PUT", "PATCH"].contains(&self.method.as_str()) {
-            fields += &format!("Content-Length: {}\r\n", self.body.len());
-        }
-        let request = |(path, _): &(String, u32)| {
-            if !path.starts_with(['/', '*']) || path.bytes().any(|byte| byte <= b' ') {
-                return Err(Usage(format!(
-                    "expected a path such as /index.html, without blanks, found `{path}`"
-                )));
-            }
-            let mut bytes = format!("{} {path} HTTP/1.1\r\n{fields}\r\n", self.method).into_bytes();
-            bytes.extend_from_slice(&self.body);
-            Ok(bytes)
-        };
-        self.paths.iter().map(request).collect()
     }
 
-    /// Whether a repetition is harmless (RFC 9110 section 9.2.2).
+    /// The method of each request.
+    pub(super) fn methods(&self) -> impl Iterator<Item = &str> {
+        self.requests.iter().map(|request| request.method.as_deref().unwrap_or(&self.method))
+    }
+
+    /// The bytes of each request.
+    pub(super) fn render(&self) -> Result<Vec<Vec<u8>>, Usage> {
+        let count = self.requests.len();
+        if !(1..=REQUESTS_MAX).contains(&count) {
+            return Err(Usage(format!("expected 1 to {REQUESTS_MAX} requests, found {count}")));
+        }
+        self.headers.iter().try_for_each(check_field)?;
+        self.requests.iter().zip(self.methods()).map(|it| self.render_one(it.0, it.1)).collect()
+    }
+
+    fn render_one(&self, request: &WebRequest, method: &str) -> Result<Vec<u8>, Usage> {
+        let WebRequest { path, headers, body, .. } = request;
+        WebRequest { method: Some(method.to_owned()), ..request.clone() }.check()?;
+        let has = |list: &[(String, String)], name: &str| {
+            list.iter().any(|field| field.0.eq_ignore_ascii_case(name))
+        };
+        let mut text = format!("{method} {path} HTTP/1.1\r\n");
+        if !has(&self.headers, "host") && !has(headers, "host") {
+            text += &format!("Host: {}\r\n", self.authority);
+        }
+        let own = headers.iter().filter(|field| !has(&self.headers, &field.0));
+        for (name, value) in self.headers.iter().chain(own) {
+            text += &format!("{name}: {value}\r\n");
+        }
+        let body = body.as_ref().unwrap_or(&self.body);
+        if !body.is_empty() || ["POST", "PUT", "PATCH"].contains(&method) {
+            text += &format!("Content-Length: {}\r\n", body.len());
+        }
+        let mut bytes = (text + "\r\n").into_bytes();
+        bytes.extend_from_slice(body);
+        Ok(bytes)
+    }
+
+    /// Whether a repetition of any is harmless (RFC 9110 section 9.2.2).
     pub(super) fn is_idempotent(&self) -> bool {
-        ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"].contains(&self.method.as_str())
+        self.methods().all(|it| ["GET", "HEAD", "OPTIONS", "PUT", "DELETE"].contains(&it))
     }
 }
 

@@ -7,12 +7,8 @@ use crate::script::Notes;
 fn options(method: &str, wanted: Expectation) -> HttpOptions {
     HttpOptions {
         method: method.to_owned(),
-        authority: "a:1".to_owned(),
-        paths: vec![("/".to_owned(), 1)],
-        headers: Vec::new(),
-        body: Vec::new(),
         wanted,
-        seed: 1,
+        ..HttpOptions::get("a:1", vec![("/".to_owned(), 1)], 1)
     }
 }
 
@@ -176,7 +172,7 @@ fn requests_are_rendered_once() {
     }
     for path in ["index.html", "", "/a b"] {
         let bad = HttpOptions {
-            paths: vec![(path.to_owned(), 1)],
+            requests: vec![(path.to_owned(), 1).into()],
             ..options("GET", Expectation::default())
         };
         assert!(Http::new(bad, 1).is_err(), "{path}");
@@ -186,7 +182,7 @@ fn requests_are_rendered_once() {
 #[test]
 fn paths_follow_their_weights_and_are_told_apart() {
     let mut two = options("GET", Expectation::default());
-    two.paths = vec![("/a".to_owned(), 9), ("/b".to_owned(), 1)];
+    two.requests = vec![("/a".to_owned(), 9).into(), ("/b".to_owned(), 1).into()];
     let mut http = Http::new(two, 1).expect("it makes sense");
     let (mut faults, mut notes, mut out) = (Faults::default(), Notes::default(), Vec::new());
     http.open(0);
@@ -204,4 +200,29 @@ fn paths_follow_their_weights_and_are_told_apart() {
     let replies: Vec<u16> = notes.list.iter().map(|note| note.kind).collect();
     assert_eq!(replies, asked);
     assert!(notes.list.iter().all(|note| note.bytes == OK.len() as u32 && !note.wrong));
+}
+
+#[test]
+fn a_recording_is_sent_in_its_order() {
+    let mut list = options("GET", Expectation::default());
+    list.in_order = true;
+    let body = Some(b"x".to_vec());
+    let post = WebRequest { method: Some("PUT".to_owned()), body, ..("/b".to_owned(), 1).into() };
+    list.requests = vec![("/a".to_owned(), 1).into(), post, ("/c".to_owned(), 1).into()];
+    let mut http = Http::new(list, 1).expect("it makes sense");
+    let asked = |http: &mut Http, count| {
+        let mut out = Vec::new();
+        http.ask(0, count, &mut out);
+        let text = String::from_utf8(out).expect("ASCII");
+        let lines = text.lines().filter_map(|line| line.strip_suffix(" HTTP/1.1"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    http.open(0);
+    assert_eq!(asked(&mut http, 4), ["GET /a", "PUT /b", "xGET /c", "GET /a"]);
+    assert_eq!(http.kinds(), ["/a", "PUT /b", "/c"]);
+    // One reply, then the connection ends: the others are asked again.
+    let mut faults = Faults::default();
+    http.receive(0, OK.as_bytes(), &mut ReplyLog::new(&mut faults, None));
+    http.open(0);
+    assert_eq!(asked(&mut http, 1), ["PUT /b"]);
 }

@@ -1,0 +1,338 @@
+//! TLS from the client's side (RFC 8446): which servers are believed, and one connection.
+//!
+//! A connection never blocks. It holds a TLS session and its socket; the driver hands it plaintext
+//! and buffers, as it does to a plain socket.
+
+use crate::parse::{Scheme, Target, Usage};
+use meter::Histogram;
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, RootCertStore,
+    SignatureScheme,
+};
+use seam::Instant;
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use sys::socket;
+
+/// How a server's certificate is checked, and whether sessions are resumed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// The file (PEM) of the certificates that are believed; `None`: those of the system.
+    pub roots: Option<PathBuf>,
+    /// Every certificate is believed.
+    pub is_insecure: bool,
+    /// Every handshake is a full one.
+    pub no_resume: bool,
+}
+
+/// The part that all connections to a server share.
+#[derive(Clone, Debug)]
+pub struct TlsClient {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct TlsLink {
+    fd: OwnedFd,
+    tls: ClientConnection,
+    /// When the kernel took the first bytes, because the server's had answered.
+    connected: Option<Instant>,
+    /// Whether the end of the handshake was noted.
+    is_noted: bool,
+    /// The next result of receiving: the end, or a fault that came after the last plaintext.
+    end: Option<io::Result<usize>>,
+}
+
+/// The handshakes of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Handshakes {
+    /// From the start of a connection until the server's kernel has answered (ns).
+    pub(crate) connect: Histogram,
+    /// From then until the keys are agreed (ns).
+    pub(crate) handshake: Histogram,
+    /// The number of those that resumed a session.
+    pub(crate) resumed: u64,
+    /// The version of the last one.
+    pub(crate) version: &'static str,
+}
+
+impl TlsClient {
+    /// That of a target, or `None` for one without TLS.
+    ///
+    /// # Errors
+    /// A host that is no name, or certificates that cannot be read.
+    pub fn of(target: &Target) -> Result<Option<Self>, Usage> {
+        let Some(options) = &target.tls else { return Ok(None) };
+        let host = target.host();
+        let name = ServerName::try_from(host.clone())
+            .map_err(|_| Usage(format!("expected a host name for TLS, found `{host}`")))?;
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|why| Usage(format!("expected TLS 1.2 and 1.3: {why}")))?;
+        let builder = if options.is_insecure {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked(provider)))
+        } else {
+            builder.with_root_certificates(match &options.roots {
+                Some(file) => roots(file)?,
+                None => system_roots()?,
+            })
+        };
+        let mut config = builder.with_no_client_auth();
+        if options.no_resume {
+            config.resumption = Resumption::disabled();
+        }
+        if target.scheme == Scheme::Http {
+            config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        }
+        Ok(Some(Self { config: Arc::new(config), name }))
+    }
+
+    /// A session, before its handshake.
+    pub(crate) fn session(&self) -> io::Result<ClientConnection> {
+        ClientConnection::new(Arc::clone(&self.config), self.name.clone()).map_err(fault)
+    }
+
+    /// Begins TLS on a connection that is being made.
+    pub(crate) fn begin(&self, fd: OwnedFd) -> io::Result<TlsLink> {
+        let tls = self.session()?;
+        Ok(TlsLink { fd, tls, connected: None, is_noted: false, end: None })
+    }
+}
+
+fn roots(file: &Path) -> Result<RootCertStore, Usage> {
+    let bad = |why: String| {
+        let file = file.display();
+        Usage(format!("--cacert: expected certificates as PEM in {file}, found {why}"))
+    };
+    let mut store = RootCertStore::empty();
+    for found in CertificateDer::pem_file_iter(file).map_err(|why| bad(why.to_string()))? {
+        let found = found.map_err(|why| bad(why.to_string()))?;
+        store.add(found).map_err(|why| bad(why.to_string()))?;
+    }
+    if store.is_empty() { Err(bad("none".to_owned())) } else { Ok(store) }
+}
+
+fn system_roots() -> Result<RootCertStore, Usage> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut store = RootCertStore::empty();
+    // Stores of systems hold some certificates that are too old to be parsed.
+    store.add_parsable_certificates(found.certs);
+    if store.is_empty() {
+        let why = found.errors.first().map(|why| format!(" ({why})")).unwrap_or_default();
+        return Err(Usage(format!(
+            "expected the system's certificates, found none{why}; name a file by --cacert, or use \
+             --insecure"
+        )));
+    }
+    Ok(store)
+}
+
+/// A fault of TLS as an error of input; [`FaultKind`](crate::FaultKind) tells them apart again.
+fn fault(why: rustls::Error) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, why)
+}
+
+/// Believes every certificate; signatures are still checked.
+#[derive(Debug)]
+struct Unchecked(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unchecked {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+impl TlsLink {
+    /// The socket.
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Receives plaintext into `buffer`, at least as long as `sealed`, which takes what arrives.
+    ///
+    /// # Errors
+    /// Those of the socket, and faults of TLS; `WouldBlock` also if no plaintext came.
+    pub(crate) fn recv(&mut self, buffer: &mut [u8], sealed: &mut [u8]) -> io::Result<usize> {
+        if let Some(end) = self.end.take() {
+            return end;
+        }
+        loop {
+            let count = socket::recv(&self.fd, sealed)?;
+            if count == 0 && self.tls.is_handshaking() {
+                let why = "the server closed the connection during the handshake".to_owned();
+                return Err(fault(rustls::Error::General(why)));
+            } else if count == 0 {
+                return Ok(0);
+            }
+            let opened = self.open(&sealed[..count], buffer);
+            if opened > 0 {
+                return Ok(opened);
+            }
+            if let Some(end) = self.end.take() {
+                return end;
+            }
+            if count < sealed.len() {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+        }
+    }
+
+    /// Decrypts `sealed`; returns the length of the plaintext.
+    fn open(&mut self, mut sealed: &[u8], buffer: &mut [u8]) -> usize {
+        let mut opened = 0;
+        while !sealed.is_empty() && self.end.is_none() {
+            let read = self.tls.read_tls(&mut sealed);
+            match read.and_then(|_| self.tls.process_new_packets().map_err(fault)) {
+                // Input after `close_notify` is ignored.
+                Ok(state) if state.peer_has_closed() => self.end = Some(Ok(0)),
+                Ok(_) => {}
+                Err(why) => self.end = Some(Err(why)),
+            }
+            // Without plaintext this would block. Records are longer than what they seal, and an
+            // incomplete one is kept, so there is room for all.
+            opened += self.tls.reader().read(&mut buffer[opened..]).unwrap_or(0);
+        }
+        opened
+    }
+
+    /// Whether [`TlsLink::recv`] has more to say without new input.
+    pub(crate) fn has_more(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Seals and sends plaintext; returns the length of what was sealed. Until the keys are agreed
+    /// it only goes on with the handshake.
+    ///
+    /// # Errors
+    /// Those of the socket; `WouldBlock` if nothing was sealed.
+    pub(crate) fn send(&mut self, bytes: &[u8], now: Instant) -> io::Result<usize> {
+        self.flush()?;
+        self.connected.get_or_insert(now);
+        if self.tls.is_handshaking() {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let mut sealed = 0;
+        while sealed < bytes.len() {
+            sealed += self.tls.writer().write(&bytes[sealed..])?;
+            match self.flush() {
+                Err(why) if why.kind() == ErrorKind::WouldBlock => break,
+                done => done?,
+            }
+        }
+        Ok(sealed)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut Socket(&self.fd))?;
+        }
+        Ok(())
+    }
+
+    /// Whether sealed bytes wait for room in the socket.
+    pub(crate) fn wants_room(&self) -> bool {
+        self.tls.wants_write()
+    }
+
+    /// Counts the handshake of a connection begun at `opened`, once, when it is done; whether it
+    /// was counted now.
+    pub(crate) fn note(
+        &mut self,
+        opened: Instant,
+        now: Instant,
+        sums: &mut Option<Handshakes>,
+    ) -> bool {
+        if self.is_noted || self.tls.is_handshaking() {
+            return false;
+        }
+        self.is_noted = true;
+        let (connected, sums) = (self.connected.unwrap_or(opened), sums.get_or_insert_default());
+        sums.connect.record(connected.since(opened).as_nanos() as u64, 1);
+        sums.handshake.record(now.since(connected).as_nanos() as u64, 1);
+        sums.resumed += u64::from(self.tls.handshake_kind() == Some(HandshakeKind::Resumed));
+        sums.version = match self.tls.protocol_version() {
+            Some(rustls::ProtocolVersion::TLSv1_3) => "TLS 1.3",
+            _ => "TLS 1.2",
+        };
+        true
+    }
+}
+
+impl Drop for TlsLink {
+    fn drop(&mut self) {
+        // A fault has left an alert to send; else the end is announced (RFC 8446 section 6.1).
+        if !self.tls.is_handshaking() {
+            self.tls.send_close_notify();
+        }
+        // The connection ends now, whether there is room or not.
+        let _ = self.flush();
+    }
+}
+
+impl Handshakes {
+    /// Adds those of another thread.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.connect.merge(&other.connect);
+        self.handshake.merge(&other.handshake);
+        self.resumed += other.resumed;
+        if self.version.is_empty() {
+            self.version = other.version;
+        }
+    }
+}
+
+/// A socket that takes several records at once.
+struct Socket<'a>(&'a OwnedFd);
+
+impl Write for Socket<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        socket::send(self.0, bytes)
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        socket::send_vectored(self.0, slices)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
