@@ -25,6 +25,7 @@ const REGISTRY: &[(&str, Fuzz)] = &[
     ("echo", services::echo::fuzz),
     ("game", services::game::fuzz),
     ("media", services::media::fuzz),
+    ("websocket", wire::websocket::fuzz),
     ("live", services::media::live::fuzz),
     ("load", load::fuzz),
 ];

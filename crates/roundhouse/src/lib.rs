@@ -20,6 +20,7 @@
 //! | answer HTTP/1.1 | [`http()`] |
 //! | do anything else with bytes and time | [`Service`] |
 //! | keep state that workers share, be they threads or processes | [`share!`], [`shared`] |
+//! | talk to pages of browsers | [`Server::websocket`] |
 //! | serve as a program | [`main`](main()), [`Server::main`] |
 //! | serve inside another program, or a test | [`Server::run`], [`Server::spawn`] |
 //! | try split packets, slow readers, resets and drains in virtual time | [`sim::check`] |
@@ -42,6 +43,7 @@ pub use http::{
 pub use messages::{After, Messages, ReplyBuffer, lines};
 pub use seam::{Service, share};
 pub use serve::{Server, ServerHandle, main};
+pub use wire::websocket::{MessageKind, WebSocketOptions};
 
 /// State that all workers share, in safe Rust: counters, tables, maps.
 ///
@@ -65,7 +67,8 @@ pub mod prelude {
 
     pub use crate::shared::*;
     pub use crate::{
-        After, Cut, FixedFrames, Frames, HttpRequest, HttpResponse, Lines, PrefixedFrames,
-        ReplyBuffer, Server, http, http_offload, http_with, lines,
+        After, Cut, FixedFrames, Frames, HttpRequest, HttpResponse, Lines, MessageKind,
+        PrefixedFrames, ReplyBuffer, Server, WebSocketOptions, http, http_offload, http_with,
+        lines,
     };
 }

@@ -13,13 +13,15 @@ use engines::{Assets, Control, Fault, Handover, NoStateStore, Ready, Refused, Re
 use memory::Region;
 use seam::{Service, Share};
 use server::{ServerArgs, ServiceInstance, config};
+use services::websocket::WebSocket;
+use wire::websocket::WebSocketOptions;
 
 /// The port of a program without `--port`.
 const PORT: u16 = 7000;
 
 /// Serves `service` as a program, with every flag of `roundhouse serve`: parses the command line,
 /// prints one line of JSON when the server is ready, and serves until it is stopped.
-pub fn main<S: Service>(service: S) -> ExitCode {
+pub fn main<S: Service + Send + 'static>(service: S) -> ExitCode {
     Server::new(service).main()
 }
 
@@ -51,7 +53,8 @@ struct Flags {
 /// ```
 #[derive(Debug)]
 pub struct Server<S> {
-    service: S,
+    service: Arc<S>,
+    websocket: Option<WebSocketOptions>,
     pushes: bool,
     engine: String,
     address: Result<SocketAddr, String>,
@@ -60,13 +63,23 @@ pub struct Server<S> {
     drain: Option<Duration>,
 }
 
-impl<S: Service> Server<S> {
+impl<S: Service + Send + 'static> Server<S> {
     /// A server of `service` on `epoll`, at a free port of this machine.
     pub fn new(service: S) -> Server<S> {
         let address = Ok(SocketAddr::from(([127, 0, 0, 1], 0)));
         let engine = "epoll".to_owned();
+        let (service, websocket) = (Arc::new(service), None);
         let (seed, drain) = (Vec::new(), None);
-        Server { service, pushes: false, engine, address, on_ready: |_| {}, seed, drain }
+        let on_ready = |_| {};
+        Server { service, websocket, pushes: false, engine, address, on_ready, seed, drain }
+    }
+
+    /// Clients speak WebSocket (RFC 6455), such as pages of browsers; a program does so by
+    /// `--websocket` too. The options say what a message is, which pages may connect, and the page
+    /// for a browser that opens the address; `MessageKind::Text.into()` is enough for lines.
+    #[must_use]
+    pub fn websocket(self, options: WebSocketOptions) -> Self {
+        Server { websocket: Some(options), ..self }
     }
 
     /// The service pushes bytes from one session to another ([`seam::Cx::push`]): engines whose
@@ -125,10 +138,7 @@ impl<S: Service> Server<S> {
     ///
     /// # Errors
     /// Why the server could not start. Engines with worker processes need a program of one thread.
-    pub fn spawn(self) -> Result<ServerHandle<S::State>, Fault>
-    where
-        S: Send + 'static,
-    {
+    pub fn spawn(self) -> Result<ServerHandle<S::State>, Fault> {
         let shape = self.shape()?;
         let state = Arc::new(self.state(&shape)?);
         let control = Arc::new(Control::new().map_err(Fault::Wait)?);
@@ -178,18 +188,40 @@ impl<S: Service> Server<S> {
         let instance = ServiceInstance {
             name: program(),
             port: PORT,
-            service: &self.service,
+            service: &*self.service,
             state: &state,
             assets: &Assets::default(),
             handover,
             grammar: Flags::command,
         };
-        let served = flags.run(&shape, &instance, &mut NoStateStore);
+        let websocket = flags.websocket(self.websocket.clone().unwrap_or_default());
+        let served = match websocket.or_else(|| self.websocket.clone()) {
+            None => flags.run(&shape, &instance, &mut NoStateStore),
+            Some(options) => {
+                let service = WebSocket::new(self.service.clone(), options);
+                flags.run(&shape, &instance.around(&service), &mut NoStateStore)
+            }
+        };
         served.map_err(|error| (1 + u8::from(error.is::<Refused>()), format!("{error:#}")))
     }
 
     fn serve(
         &self,
+        shape: &Shape,
+        parts: (&Region<S::State>, &Control),
+        signals: bool,
+        ready: &mut dyn FnMut(&Ready),
+    ) -> Result<Report, Fault> {
+        let Some(options) = self.websocket.clone() else {
+            return self.serve_as(&*self.service, shape, parts, signals, ready);
+        };
+        let service = WebSocket::new(self.service.clone(), options);
+        self.serve_as(&service, shape, parts, signals, ready)
+    }
+
+    fn serve_as<T: Service<State = S::State>>(
+        &self,
+        service: &T,
         shape: &Shape,
         (state, control): (&Region<S::State>, &Control),
         signals: bool,
@@ -200,7 +232,7 @@ impl<S: Service> Server<S> {
             .clone()
             .map_err(|why| refused(format!("expected an address such as 127.0.0.1:7000: {why}")))?;
         let server = engines::Server {
-            service: &self.service,
+            service,
             state,
             assets: &Assets::default(),
             address: address.into(),

@@ -5,7 +5,9 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
 
+use roundhouse::{MessageKind, lines};
 use testkit::{PATIENCE, Server, has, has_uring, ms, program, run, skip, talk};
+use wire::websocket::{EXAMPLE_REQUEST, Opcode, frames, put_masked};
 
 /// Engines of every container: one loop, threads, processes, a process for each connection.
 const ENGINES: [&str; 5] = ["epoll", "reactor", "prefork", "fork", "uring"];
@@ -47,6 +49,30 @@ fn check(name: &str, engines: &[&str], input: &[u8], expected: &[u8]) {
 #[test]
 fn hello_greets() {
     check("hello", &ENGINES, b"you\n", b"hello, you\n");
+}
+
+/// Sends one text over WebSocket; the first message of the answer.
+fn message(address: std::net::SocketAddr, text: &str) -> Vec<u8> {
+    let mut sent = EXAMPLE_REQUEST.as_bytes().to_vec();
+    put_masked(true, Opcode::Text, text.as_bytes(), [1, 2, 3, 4], &mut sent);
+    let heard = talk(address, &[sent]).expect("a conversation");
+    let head = heard.windows(4).position(|it| it == b"\r\n\r\n").expect("an answer") + 4;
+    frames(&heard[head..]).next().expect("a message").1.to_vec()
+}
+
+#[test]
+fn a_flag_or_a_call_makes_any_service_speak_websocket() {
+    let Some(path) = example("hello") else { return };
+    let server = Server::start(Command::new(path).args(["--port", "0", "--websocket"]));
+    assert_eq!(message(server.address, "you"), b"hello, you\n");
+    server.stop();
+    let shout = lines(|line, reply| {
+        reply.put(line.to_ascii_uppercase());
+    });
+    let server = roundhouse::Server::new(shout).websocket(MessageKind::Text.into());
+    let server = server.engine("reactor").spawn().expect("a server");
+    assert_eq!(message(server.address(), "you\nand me"), b"YOU\nAND ME\n");
+    server.stop().expect("a drain");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
+use std::sync::Arc;
 
 use crate::{Effects, Instant, NoPush, Out, SessionId, Share, WorkerId};
 
@@ -79,8 +80,21 @@ pub struct Cx<'a, T> {
     pub state: &'a T,
     effects: &'a Effects,
     unsent: usize,
-    /// A service encloses this one, and pushed bytes would bypass it.
-    enclosed: bool,
+    enclosure: Enclosure,
+}
+
+/// Makes bytes that one session pushes to another fit for the wire, as the services around both
+/// do with their own output.
+pub type PushFramer = fn(&[u8]) -> Vec<u8>;
+
+/// How pushed bytes pass the services around a session.
+#[derive(Clone, Copy, Debug)]
+enum Enclosure {
+    /// There is none.
+    Open,
+    Framed(PushFramer),
+    /// They would bypass it.
+    Sealed,
 }
 
 impl<'a, T> Cx<'a, T> {
@@ -92,20 +106,30 @@ impl<'a, T> Cx<'a, T> {
         state: &'a T,
         effects: &'a Effects,
     ) -> Cx<'a, T> {
-        Cx { now, me, worker, state, effects, unsent: 0, enclosed: false }
+        Cx { now, me, worker, state, effects, unsent: 0, enclosure: Enclosure::Open }
     }
 
     /// The same context with another state.
     #[inline]
     pub fn on<U>(&self, state: &'a U) -> Cx<'a, U> {
-        let Cx { now, me, worker, effects, unsent, enclosed, .. } = *self;
-        Cx { now, me, worker, state, effects, unsent, enclosed }
+        let Cx { now, me, worker, effects, unsent, enclosure, .. } = *self;
+        Cx { now, me, worker, state, effects, unsent, enclosure }
     }
 
     /// The same context for a service enclosed by another. Only the outer service knows the wire
     /// format, so [`Cx::push`] is refused.
     pub fn enclose(&self) -> Cx<'a, T> {
-        Cx { enclosed: true, ..*self }
+        Cx { enclosure: Enclosure::Sealed, ..*self }
+    }
+
+    /// The same context for a service enclosed by another whose wire format has no state:
+    /// [`Cx::push`] carries what `frame` makes of the bytes. Within a third service it is refused.
+    pub fn enclose_framed(&self, frame: PushFramer) -> Cx<'a, T> {
+        let enclosure = match self.enclosure {
+            Enclosure::Open => Enclosure::Framed(frame),
+            Enclosure::Framed(_) | Enclosure::Sealed => Enclosure::Sealed,
+        };
+        Cx { enclosure, ..*self }
     }
 
     /// The same context for the end of a session whose last `bytes` of output are dropped.
@@ -122,9 +146,14 @@ impl<'a, T> Cx<'a, T> {
     /// engine drops and counts bytes for a session that is gone or whose output is full.
     ///
     /// # Errors
-    /// [`NoPush`] if the engine cannot carry bytes between sessions.
+    /// [`NoPush`] if the engine cannot carry bytes between sessions, or a service around this one
+    /// cannot frame them.
     pub fn push(&self, to: SessionId, bytes: &[u8]) -> Result<(), NoPush> {
-        if self.enclosed { Err(NoPush) } else { self.effects.push(to, bytes) }
+        match self.enclosure {
+            Enclosure::Open => self.effects.push(to, || bytes.to_vec()),
+            Enclosure::Framed(frame) => self.effects.push(to, || frame(bytes)),
+            Enclosure::Sealed => Err(NoPush),
+        }
     }
 
     /// Rings the streaming workers' bell after this turn: an order in the state has changed
@@ -270,44 +299,52 @@ pub enum Closed {
     Forced,
 }
 
-/// A borrowed service is a service, so a test can watch it and keep it.
-impl<S: Service> Service for &S {
-    type State = S::State;
-    type Session = S::Session;
-    type Job = S::Job;
-    type Outcome = S::Outcome;
+/// A borrowed or shared service is a service: a test can watch it and keep it, and a service around
+/// it can hold it.
+macro_rules! pass_on {
+    ($holder:ty: $($bound:tt)+) => {
+        impl<S: $($bound)+> Service for $holder {
+            type State = S::State;
+            type Session = S::Session;
+            type Job = S::Job;
+            type Outcome = S::Outcome;
 
-    fn limits(&self) -> Limits {
-        (**self).limits()
-    }
+            fn limits(&self) -> Limits {
+                (**self).limits()
+            }
 
-    fn patience(&self) -> Option<Duration> {
-        (**self).patience()
-    }
+            fn patience(&self) -> Option<Duration> {
+                (**self).patience()
+            }
 
-    fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, out: &mut Out) -> S::Session {
-        (**self).open(cx, peer, out)
-    }
+            fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, out: &mut Out) -> S::Session {
+                (**self).open(cx, peer, out)
+            }
 
-    fn step(
-        &self,
-        cx: &Cx<'_, S::State>,
-        session: &mut S::Session,
-        event: Event<'_, S::Outcome>,
-        out: &mut Out,
-    ) -> Step<S::Job> {
-        (**self).step(cx, session, event, out)
-    }
+            fn step(
+                &self,
+                cx: &Cx<'_, S::State>,
+                session: &mut S::Session,
+                event: Event<'_, S::Outcome>,
+                out: &mut Out,
+            ) -> Step<S::Job> {
+                (**self).step(cx, session, event, out)
+            }
 
-    fn work(&self, state: &S::State, job: S::Job) -> S::Outcome {
-        (**self).work(state, job)
-    }
+            fn work(&self, state: &S::State, job: S::Job) -> S::Outcome {
+                (**self).work(state, job)
+            }
 
-    fn close(&self, cx: &Cx<'_, S::State>, session: S::Session, why: Closed) {
-        (**self).close(cx, session, why);
-    }
+            fn close(&self, cx: &Cx<'_, S::State>, session: S::Session, why: Closed) {
+                (**self).close(cx, session, why);
+            }
 
-    fn tick(&self, cx: &Cx<'_, S::State>) -> Option<Instant> {
-        (**self).tick(cx)
-    }
+            fn tick(&self, cx: &Cx<'_, S::State>) -> Option<Instant> {
+                (**self).tick(cx)
+            }
+        }
+    };
 }
+
+pass_on!(&S: Service);
+pass_on!(Arc<S>: Service + Send);

@@ -15,6 +15,8 @@ use engines::{Accept, Address, Container, Handover, Knobs, Refused, Shape, Staff
 use memory::{Placement, Region};
 use seam::Share;
 use wire::conf::span;
+use wire::http::host::is_origin;
+use wire::websocket::{MessageKind, WebSocketOptions};
 
 use crate::admin::Place;
 use crate::config::ConfigArg;
@@ -50,7 +52,37 @@ pub struct ServerArgs {
     #[command(flatten)]
     pub watch: WatchArgs,
     #[command(flatten)]
+    websocket: WebSocketArgs,
+    #[command(flatten)]
     rings: RingArgs,
+}
+
+/// How pages reach the service.
+#[derive(clap::Args)]
+#[command(next_help_heading = "WebSocket")]
+struct WebSocketArgs {
+    /// Speak WebSocket (RFC 6455), so that pages of browsers are clients: a message is a line, or
+    /// bytes, of the service's own protocol
+    #[arg(long)]
+    websocket: bool,
+    /// What messages are: text (each a line, also without its newline) or binary [default: text for
+    /// a service of lines]
+    #[arg(long, value_name = "KIND", requires = "websocket")]
+    websocket_messages: Option<MessageKind>,
+    /// Let pages of this origin connect, or all with *; may be repeated [default: pages of the
+    /// address that they connect to]
+    #[arg(long, value_name = "ORIGIN", requires = "websocket", value_parser = origin)]
+    websocket_origin: Vec<String>,
+}
+
+fn origin(text: &str) -> Result<String, String> {
+    if matches!(text, "*" | "null") || is_origin(text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "expected *, null (a page of a file) or an origin without a path, in lower case, such as \
+         https://example.org, found `{text}`"
+    ))
 }
 
 /// The architecture's axes, and how its loops work.
@@ -196,6 +228,25 @@ impl ServerArgs {
                 "expected an Internet address as --host, because this server sends packets".into(),
             )),
         }
+    }
+
+    /// The WebSocket that the flags put around a service which is `usual` without further flags;
+    /// `None` without `--websocket`.
+    pub fn websocket(&self, usual: impl Into<WebSocketOptions>) -> Option<WebSocketOptions> {
+        let WebSocketArgs { websocket, websocket_messages, websocket_origin } = &self.websocket;
+        let usual = usual.into();
+        let messages = websocket_messages.unwrap_or(usual.messages);
+        let origins = [&usual.origins[..], websocket_origin].concat();
+        websocket.then_some(WebSocketOptions { messages, origins, ..usual })
+    }
+
+    /// Refuses `--websocket`.
+    ///
+    /// # Errors
+    /// The flag, with the reason.
+    pub fn refuse_websocket(&self, why: &str) -> Result<(), Refused> {
+        let flag = self.websocket.websocket.then_some(());
+        flag.map_or(Ok(()), |()| Err(Refused(format!("--websocket is refused: {why}"))))
     }
 
     /// The address to listen on; `port` is the default.

@@ -35,6 +35,14 @@ pub struct ServiceInstance<'a, S: Service> {
     pub grammar: fn() -> clap::Command,
 }
 
+impl<'a, S: Service> ServiceInstance<'a, S> {
+    /// The same with a service around this one.
+    pub fn around<T: Service<State = S::State>>(self, service: &'a T) -> ServiceInstance<'a, T> {
+        let ServiceInstance { name, port, state, assets, handover, grammar, .. } = self;
+        ServiceInstance { name, port, service, state, assets, handover, grammar }
+    }
+}
+
 impl ServerArgs {
     /// Serves until it is stopped.
     pub fn run<S: Service>(

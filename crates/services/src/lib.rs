@@ -12,6 +12,7 @@
 //! - [`stock`]: a stock market that speaks a line protocol.
 //! - [`tls`]: any of them over TLS.
 //! - [`web`]: an HTTP/1.1 server of files and demonstration routes.
+//! - [`websocket`]: any of them over WebSocket.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -28,6 +29,7 @@ mod site_names;
 pub mod stock;
 pub mod tls;
 pub mod web;
+pub mod websocket;
 
 pub use fuzz::fuzz;
 pub use site_names::SiteNames;

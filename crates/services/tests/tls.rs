@@ -12,8 +12,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
 use services::tls::{KeyPair, Keys, Tls};
+use services::websocket::WebSocket;
 use sim::laws::probe::{Menu, Probe, World, expected, plain, requests};
 use stats::Rng;
+use wire::websocket::{EXAMPLE_REQUEST, MessageKind, Opcode, frames, put_masked};
 
 const ME: SessionId = SessionId::new(0, 0, 1);
 const WORKER: WorkerId = WorkerId::new(0, 1);
@@ -62,16 +64,16 @@ fn piece(rng: &mut Rng, len: usize) -> usize {
 }
 
 /// The server's end of one connection; its clock advances only when nothing else happens.
-struct Slot<'a> {
-    service: &'a Tls<Probe>,
+struct Slot<'a, S: Service + 'static> {
+    service: &'a Tls<S>,
     world: &'a World,
     effects: Effects,
-    conn: Conn<Tls<Probe>>,
+    conn: Conn<Tls<S>>,
     now: Instant,
 }
 
-impl<'a> Slot<'a> {
-    fn new(service: &'a Tls<Probe>, world: &'a World) -> Slot<'a> {
+impl<'a, S: Service<State = World> + 'static> Slot<'a, S> {
+    fn new(service: &'a Tls<S>, world: &'a World) -> Slot<'a, S> {
         let (effects, now) = (Effects::new(true, false), Instant::ZERO);
         let cx = Cx::new(now, ME, WORKER, world, &effects);
         let conn = Conn::open(service, &cx, Peer::Local, &mut Buffers::new(1));
@@ -79,10 +81,7 @@ impl<'a> Slot<'a> {
     }
 
     /// Triggers an event, then runs the jobs.
-    fn let_happen(
-        &mut self,
-        event: impl FnOnce(&mut Conn<Tls<Probe>>, &Tls<Probe>, &Cx<'_, World>),
-    ) {
+    fn let_happen(&mut self, event: impl FnOnce(&mut Conn<Tls<S>>, &Tls<S>, &Cx<'_, World>)) {
         let cx = Cx::new(self.now, ME, WORKER, self.world, &self.effects);
         event(&mut self.conn, self.service, &cx);
         while let Some(job) = self.conn.take_job() {
@@ -111,10 +110,10 @@ impl<'a> Slot<'a> {
 }
 
 /// The bytes that a client receives after it sent `input`, cut into pieces by `seed`.
-fn converse(probe: Probe, input: &[u8], seed: u64) -> Vec<u8> {
+fn converse<S: Service<State = World> + 'static>(inner: S, input: &[u8], seed: u64) -> Vec<u8> {
     let (pem, key) = certificate();
     let keys = keys(&pem, &key);
-    let service = Tls::new(probe, keys);
+    let service = Tls::new(inner, keys);
     let mut world = Region::<World>::place(Placement::Private).expect("memory");
     world.init(&[]).expect("no seed is needed");
     let mut client = client(&pem);
@@ -174,6 +173,24 @@ fn the_service_within_says_the_same_however_the_bytes_are_cut() {
         let (heard, wanted) = (plain(&heard), expected(&input));
         let (heard, wanted) = (String::from_utf8_lossy(&heard), String::from_utf8_lossy(&wanted));
         assert!(heard == wanted, "seed {seed}: expected {wanted:.300}, found {heard:.300}");
+    }
+}
+
+#[test]
+fn a_websocket_within_works() {
+    for seed in 0..20 {
+        let input = requests(seed, 40, Menu::default());
+        let mut sent = EXAMPLE_REQUEST.as_bytes().to_vec();
+        for message in input.chunks(100) {
+            put_masked(true, Opcode::Binary, message, [1, 2, 3, 4], &mut sent);
+        }
+        let service = WebSocket::new(Probe::default(), MessageKind::Binary);
+        let heard = converse(service, &sent, seed);
+        let head = heard.windows(4).position(|it| it == b"\r\n\r\n").expect("an answer") + 4;
+        let of = |kind| frames(&heard[head..]).filter(move |(found, _)| *found == kind);
+        let payload: Vec<u8> = of(Opcode::Binary).flat_map(|it| it.1.to_vec()).collect();
+        assert!(plain(&payload) == expected(&input), "seed {seed}: {}", payload.escape_ascii());
+        assert_eq!(of(Opcode::Close).count(), 1, "seed {seed}");
     }
 }
 

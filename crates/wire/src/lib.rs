@@ -15,6 +15,7 @@
 //! - [`rtp`], [`rtcp`], [`rtsp`], [`sdp`]: media packets, reports about them, the protocol that
 //!   requests them, and session descriptions.
 //! - [`text`]: whole text files in UTF-8, UTF-16 or CP949, as UTF-8.
+//! - [`websocket`]: the frames and the handshake of RFC 6455.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -33,5 +34,6 @@ pub mod rtp;
 pub mod rtsp;
 pub mod sdp;
 pub mod text;
+pub mod websocket;
 
 pub use fuzz::fuzz;

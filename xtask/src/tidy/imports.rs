@@ -51,7 +51,11 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         ],
         &[],
     ),
-    ("roundhouse", &["engines", "memory", "seam", "server", "sim", "sys", "wire"], &["testkit"]),
+    (
+        "roundhouse",
+        &["engines", "memory", "seam", "server", "services", "sim", "sys", "wire"],
+        &["testkit"],
+    ),
     ("peers", &["lab"], &["testkit"]),
     ("pages", &["document", "lab", "meter", "stats"], &[]),
     ("cli", &["*"], &[]),

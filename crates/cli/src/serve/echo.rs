@@ -1,10 +1,13 @@
 //! `roundhouse serve echo`: echoes the packets of a game server library.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use engines::{Assets, Handover};
 use services::echo::{CloseReason, Echo, Options, Register};
+use services::websocket::WebSocket;
+use wire::websocket::MessageKind;
 
 use server::{LibraryArgs, ServerArgs, ServiceInstance};
 use tools::serve::tally::CloseTally;
@@ -31,11 +34,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if handover.is_none() {
         register.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
     }
-    let service = Echo::new(Options { operated, ..Options::default() });
+    let service = Arc::new(Echo::new(Options { operated, ..Options::default() }));
     let instance = ServiceInstance {
         name: "echo",
         port: PORT,
-        service: &service,
+        service: &*service,
         state: &register,
         assets: &Assets::default(),
         handover: handover.as_ref(),
@@ -44,5 +47,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut tally = CloseTally::new(CloseReason::ALL.map(CloseReason::words), |it: &Register| {
         CloseReason::ALL.map(|why| it.closed(why))
     });
-    args.library.run(&args.server, &shape, &instance, || register.dismiss_first(), &mut tally)
+    let dismiss = || register.dismiss_first();
+    let Some(options) = args.server.websocket(MessageKind::Binary) else {
+        return args.library.run(&args.server, &shape, &instance, dismiss, &mut tally);
+    };
+    let service = WebSocket::new(service.clone(), options);
+    args.library.run(&args.server, &shape, &instance.around(&service), dismiss, &mut tally)
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -9,7 +10,9 @@ use engines::{Assets, Handover, Refused};
 use grid::movingai::Map;
 use services::game::packet::Bye;
 use services::game::{Game, Options, Terrain, World};
+use services::websocket::WebSocket;
 use wire::conf::span;
+use wire::websocket::MessageKind;
 
 use server::{LibraryArgs, ServerArgs, ServiceInstance};
 use tools::serve::tally::CloseTally;
@@ -68,11 +71,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
     world.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
     let (budget, searchers) = (args.budget, usize::from(args.searchers));
     let options = Options { tick: args.tick, budget, searchers, ..Options::default() };
-    let service = Game::new(terrain, options);
+    let service = Arc::new(Game::new(terrain, options));
     let instance = ServiceInstance {
         name: "game",
         port: PORT,
-        service: &service,
+        service: &*service,
         state: &world,
         assets: &Assets::default(),
         handover: None,
@@ -81,7 +84,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut tally = CloseTally::new(REASONS.map(|(_, words)| words), |it: &World| {
         REASONS.map(|(why, _)| it.refused(why))
     });
-    args.library.run(&args.server, &shape, &instance, || world.dismiss_first(), &mut tally)
+    let dismiss = || world.dismiss_first();
+    let Some(options) = args.server.websocket(MessageKind::Binary) else {
+        return args.library.run(&args.server, &shape, &instance, dismiss, &mut tally);
+    };
+    let service = WebSocket::new(service.clone(), options);
+    args.library.run(&args.server, &shape, &instance.around(&service), dismiss, &mut tally)
 }
 
 fn terrain(map: Option<&Path>) -> Result<Terrain> {

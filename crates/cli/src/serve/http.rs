@@ -218,6 +218,7 @@ fn sites(args: &Args, lends: bool) -> Result<(SiteNames, Vec<Rules>, Vec<Site>)>
 
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
+    args.server.refuse_websocket("pages ask this server over HTTP already")?;
     let mut shape = args.server.shape()?;
     keep_descriptors(&mut shape);
     let key_files = args.site.iter().filter_map(SiteArg::key_files);

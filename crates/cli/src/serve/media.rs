@@ -132,6 +132,7 @@ impl FromStr for UserFlag {
 
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
+    args.server.refuse_websocket("players speak RTSP, and media leave by UDP")?;
     let shape = args.server.shape()?;
     let (sources, paths) = parted(&args);
     let (dir, mut only) = chosen(&paths).map_err(Refused)?;

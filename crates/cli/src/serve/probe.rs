@@ -4,13 +4,16 @@
 use std::fs::File;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use engines::{Assets, NoStateStore};
 use memory::Region;
+use services::websocket::WebSocket;
 use sim::laws::probe::{Probe, World, asset};
 use sim::laws::{Watched, panicking};
+use wire::websocket::MessageKind;
 
 use server::{ServerArgs, ServiceInstance};
 
@@ -39,7 +42,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let shape = args.server.shape()?;
     let wide = if args.narrow { Probe::narrow() } else { Probe::default() };
     let Args { one_by_one, patience, tick, .. } = args;
-    let service = Watched::new(Probe { one_by_one, patience, tick, ..wide }, panicking);
+    let probe = Probe { one_by_one, patience, tick, ..wide };
+    let service = Arc::new(Watched::new(probe, panicking));
     let mut state: Region<World> = Region::place(args.server.placement(&shape))
         .context("cannot place the probe's state in memory")?;
     state.init(&[]).context("the probe needs no seed")?;
@@ -48,13 +52,17 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let instance = ServiceInstance {
         name: "probe",
         port: 0,
-        service: &service,
+        service: &*service,
         state: &state,
         assets: &assets,
         handover: None,
         grammar: crate::grammar,
     };
-    args.server.run(&shape, &instance, &mut NoStateStore)
+    let Some(options) = args.server.websocket(MessageKind::Binary) else {
+        return args.server.run(&shape, &instance, &mut NoStateStore);
+    };
+    let service = WebSocket::new(service.clone(), options);
+    args.server.run(&shape, &instance.around(&service), &mut NoStateStore)
 }
 
 /// An unlinked file that holds `bytes`.

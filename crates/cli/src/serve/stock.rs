@@ -5,14 +5,17 @@ mod book_file;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use engines::status::Gauge;
 use engines::{Assets, Handover, Refused, StateStore};
 use services::stock::{Index, Lock, Market, Options, Order, Stock, book};
+use services::websocket::WebSocket;
 use wire::conf::span;
 use wire::framing::Framing;
+use wire::websocket::MessageKind;
 
 use book_file::BookFile;
 use server::{ServerArgs, ServiceInstance};
@@ -77,12 +80,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(file) = &mut file {
         file.bind(&market, handover.as_ref());
     }
-    let service = Stock::new(Options {
+    let service = Arc::new(Stock::new(Options {
         framing: args.framing,
         order: args.order,
         lock: args.lock,
         ..Options::default()
-    });
+    }));
     if let Err(narrow) = service.fits(&market) {
         return Err(Refused(narrow.to_string()).into());
     }
@@ -98,14 +101,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let instance = ServiceInstance {
         name: "stock",
         port: PORT,
-        service: &service,
+        service: &*service,
         state: &market,
         assets: &Assets::default(),
         handover: handover.as_ref(),
         grammar: crate::grammar,
     };
     let passed: Vec<_> = lock.iter().map(AsFd::as_fd).collect();
-    args.server.run_passing(&shape, &instance, &passed, &mut ledger)
+    let Some(options) = args.server.websocket(MessageKind::Text) else {
+        return args.server.run_passing(&shape, &instance, &passed, &mut ledger);
+    };
+    let service = WebSocket::new(service.clone(), options);
+    args.server.run_passing(&shape, &instance.around(&service), &passed, &mut ledger)
 }
 
 /// The orders that a crash would lose, and the option that prevents it.

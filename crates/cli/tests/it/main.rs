@@ -39,6 +39,7 @@ mod transcript;
 mod unheard;
 mod vanished;
 mod web;
+mod websocket;
 mod words;
 
 /// Makes each function of a module a test of the arm.
@@ -74,6 +75,7 @@ macro_rules! every {
             web: the_same_answers, no_line_of_the_log_is_lost, a_socket_in_the_file_system;
             status: counts_agree_with_what_was_served;
             echo: batches_cut_at_every_byte, a_wrong_length_is_counted;
+            websocket: requests_in_messages, lines_of_pages;
         }
     };
 }

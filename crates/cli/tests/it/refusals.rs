@@ -4,7 +4,7 @@
 use crate::arms::{
     Arm, EPOLL, EPOLL_EDGE, ITERATIVE, PREFORK, THREADS_BLOCKING, THREADS_EPOLL, URING,
 };
-use crate::harness::{Ended, Folder};
+use crate::harness::{Ended, Folder, Plan};
 use crate::market::book;
 
 /// An arm of these flags.
@@ -27,6 +27,16 @@ fn check_refused(flags: &'static str, words: &[&str]) {
     let folder = Folder::new();
     let data = folder.file("stock.txt", "1 10 100\n");
     check(arm(flags).stock(&data).fail(), 2, words);
+}
+
+#[test]
+fn websockets_where_there_are_none() {
+    for service in ["http", "media"] {
+        let refused = Plan::new(&EPOLL, service).with(&["--websocket"]).fail();
+        check(refused, 2, &["--websocket is refused: "]);
+    }
+    check_refused("--websocket-origin https://a.org", &["--websocket"]);
+    check_refused("--websocket --websocket-origin A.org", &["in lower case", "`A.org`"]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod live;
 mod path;
 mod report;
 mod web;
+mod websocket;
 
 use testkit::Folder;
 

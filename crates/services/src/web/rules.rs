@@ -3,7 +3,8 @@
 
 use std::str::FromStr;
 
-use wire::http::{Head, Status, is_host, is_token_byte};
+use wire::http::host::is_origin;
+use wire::http::{Head, Status, is_token_byte};
 
 use super::listing::encoded;
 
@@ -201,10 +202,7 @@ impl FromStr for Origin {
 
     /// `*`, or an origin in the form in which browsers send it (RFC 6454 section 6.2).
     fn from_str(text: &str) -> Result<Origin, String> {
-        let is_origin = text.split_once("://").is_some_and(|(scheme, host)| {
-            !scheme.is_empty() && !host.is_empty() && is_host(host.as_bytes())
-        }) && !text.bytes().any(|it| it.is_ascii_uppercase());
-        if text != "*" && (!is_origin || !is_value(text)) {
+        if text != "*" && !is_origin(text) {
             return Err(format!(
                 "expected * or an origin without a path, in lower case, such as \
                  https://example.org, found `{text}`"

@@ -6,6 +6,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use super::is_host;
+
 /// The address that a `Host` field names by number or as `localhost`, with or without a port;
 /// `None` for any other name.
 pub fn address(host: &[u8]) -> Option<IpAddr> {
@@ -19,6 +21,18 @@ pub fn address(host: &[u8]) -> Option<IpAddr> {
         true => Some(Ipv4Addr::LOCALHOST.into()),
         false => name.parse().ok(),
     }
+}
+
+/// Whether this is an origin in the form in which browsers send it (RFC 6454 section 6.2).
+pub fn is_origin(text: &str) -> bool {
+    let Some((scheme, host)) = text.split_once("://") else { return false };
+    let is_scheme = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'+' | b'-' | b'.');
+    let is_lower = !host.bytes().any(|byte| byte.is_ascii_uppercase());
+    !scheme.is_empty()
+        && scheme.bytes().all(is_scheme)
+        && !host.is_empty()
+        && is_lower
+        && is_host(host.as_bytes())
 }
 
 #[cfg(test)]
