@@ -98,8 +98,9 @@ pub struct Conduct {
     /// `roundhouse explain` does that after the race
     #[arg(long)]
     explain: bool,
-    /// Exit with 99 if this is so beyond doubt, such as 'uring p99 > 1.10x epoll' or, of every other
-    /// arm, 'cpu > 1.05x old'; with 98 if there is no result. A metric other than cpu needs one trial after another
+    /// Exit with 99 if this is so beyond doubt, such as 'uring p99 > 1.10x epoll' or, of every
+    /// other arm, 'cpu > 1.05x old'; with 98 if there is no result. A metric other than cpu needs
+    /// one trial after another
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Condition>,
     #[command(flatten)]

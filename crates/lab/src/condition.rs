@@ -1,10 +1,11 @@
 //! Conditions on a result, for continuous integration: `uring p99 > 1.10x epoll`.
 //!
-//! In the grammar of [`stats::objective`] a multiple of an arm compares two arms block by block, and
-//! a value with a unit is held against one arm. A condition without an arm is about every arm but
-//! the one that it names and the twin. A condition is met only if the whole interval meets it. There is a third answer: if the interval contains the limit, no conclusion is
-//! possible. A build that fails at random would be worse than one that reports this. The fourth is
-//! a run without an interval: it has tested nothing, and no build should pass by that.
+//! In the grammar of [`stats::objective`] a multiple of an arm compares two arms block by block,
+//! and a value with a unit is held against one arm. A condition without an arm is about every arm
+//! but the one that it names and the twin. A condition is met only if the whole interval meets it.
+//! There is a third answer: if the interval contains the limit, no conclusion is possible. A build
+//! that fails at random would be worse than one that reports this. The fourth is a run without an
+//! interval: it has tested nothing, and no build should pass by that.
 
 use crate::metric::Metric;
 use crate::record::Run;

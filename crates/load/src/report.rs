@@ -17,10 +17,11 @@ pub use stress::StressReport;
 use crate::censor::Percentile;
 use crate::faults::Faults;
 use crate::health::Health;
+use crate::parse::Target;
 use crate::slo::Outcome;
 use crate::tally;
 use crate::timeline::{SLICES_MAX, Slice};
-use crate::tls::{Handshakes, TlsOptions};
+use crate::tls::Handshakes;
 use meter::Quantiles;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -162,14 +163,15 @@ pub struct TlsReport {
 }
 
 impl TlsReport {
-    pub(crate) fn of(options: &TlsOptions, sums: &Handshakes) -> Self {
-        Self {
+    pub(crate) fn of(target: &Target, sums: Option<Handshakes>) -> Option<Self> {
+        let (options, sums) = (target.tls.as_ref()?, sums.unwrap_or_default());
+        Some(Self {
             version: sums.version.to_owned(),
             checked: !options.is_insecure,
             resumed: sums.resumed,
             connect: sums.connect.quantiles(),
             handshake: sums.handshake.quantiles(),
-        }
+        })
     }
 }
 

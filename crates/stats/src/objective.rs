@@ -2,12 +2,12 @@
 //! `[ARM] METRIC OP VALUE [at POINT]`.
 //!
 //! A value has a unit (`5ms`, `10k/s`, `0.1%`, `2MB`) or is a multiple of an arm's (`1.10x old`).
-//! Who reads an objective decides whether it should hold or should not.
+//! The reader of an objective decides whether it must hold or must not.
 
 use crate::words::nearest;
 use std::fmt;
 
-/// What a metric measures; its values have the units of that.
+/// The quantity that a metric measures; it has units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// Nanoseconds.
@@ -22,7 +22,7 @@ pub enum Dimension {
     Count,
 }
 
-/// What a metric is compared with.
+/// The limit of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Limit {
     /// A value in the base unit of its [`Dimension`].
@@ -38,7 +38,7 @@ pub struct Objective {
     pub arm: Option<String>,
     /// The metric: `p99.9`, or one of [`METRICS`].
     pub metric: String,
-    /// What the metric measures.
+    /// The quantity of the metric.
     pub dimension: Dimension,
     /// Whether the value should lie above the limit, not below.
     pub is_above: bool,
@@ -125,7 +125,7 @@ impl Objective {
     /// Reads one; `known` are the metrics that apply, `p` among them for every percentile.
     ///
     /// # Errors
-    /// What was expected, with the nearest metric or the units.
+    /// The expected form, with the nearest metric or the units.
     pub fn parse(text: &str, known: &[&str]) -> Result<Self, String> {
         let wrong = |what: &str| {
             let sample = "`p99 < 5ms`, `rate > 10k/s` or `new p99 > 1.10x old at depth 16`";

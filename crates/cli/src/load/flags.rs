@@ -278,7 +278,7 @@ pub struct HttpArgs {
     /// origin; requests are drawn by their weights
     #[arg(long, value_name = "FILE", conflicts_with_all = ["mix", "har"])]
     pub urls: Option<PathBuf>,
-    /// What a browser recorded (HAR): each connection sends its requests to the target in their
+    /// A browser's recording (HAR): each connection sends its requests to the target in their
     /// order, again and again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["mix", "body", "body_file"])]
     pub har: Option<PathBuf>,

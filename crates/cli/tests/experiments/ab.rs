@@ -24,6 +24,26 @@ fn a_dearer_command_fails_the_gate_and_its_protocol_is_found_out() {
 }
 
 #[test]
+fn servers_over_tls_are_compared_without_their_names() {
+    let room = Room::alone();
+    let made = rcgen::generate_simple_self_signed(["a.org".to_owned()]).expect("a good name");
+    let path = |name: &str, text: String| {
+        std::fs::write(room.path().join(name), text).expect("the folder is writable");
+        room.path().join(name).display().to_string()
+    };
+    let cert = path("cert.pem", made.cert.pem());
+    let key = path("key.pem", made.signing_key.serialize_pem());
+    let tls = format!("{{dir}}/www --tls-cert {cert} --tls-key {key}");
+    let [old, new] = ["epoll", "prefork"]
+        .map(|engine| serve("http", engine).replacen("http", &format!("http {tls}"), 1));
+    let fail = "cpu > 9x old";
+    let ended = run(&mut room.command(&["ab", &old, &new, "--budget", "3s", "--fail-if", fail]));
+    let ended = ended.success();
+    assert!(ended.err.contains("new speaks TLS, taken for HTTPS"), "{}", ended.err);
+    assert!(ended.err.contains("at depth 1: new: "), "{}", ended.err);
+}
+
+#[test]
 fn servers_that_run_already_are_compared_where_they_are() {
     let room = Room::shared();
     std::fs::write(room.path().join("a.txt"), "a page").expect("the folder is writable");

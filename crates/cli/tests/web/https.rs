@@ -177,14 +177,13 @@ fn lists_of_requests_are_what_the_server_sees() {
     let flags = site.trusted(&format!("--urls {} -n 500 -c 2 --warmup 0s", urls.display()));
     let (_, code, err) = site.load("localhost", port, "/", &flags);
     assert_eq!(code, Some(0), "{err}");
+    let other = r#"{"request":{"method":"GET","url":"http://b.org/"}}"#;
     let mut entries = String::new();
     for (method, url) in [("GET", "/a?1"), ("GET", "/b?2"), ("HEAD", "/a?3")] {
         let url = format!("{origin}{url}");
         let _ = write!(entries, r#"{{"request":{{"method":"{method}","url":"{url}"}}}},"#);
     }
-    let har = format!(
-        r#"{{"log":{{"entries":[{entries}{{"request":{{"method":"GET","url":"http://b.org/"}}}}]}}}}"#
-    );
+    let har = format!(r#"{{"log":{{"entries":[{entries}{other}]}}}}"#);
     let har = site.folder.file("har", har);
     let flags = site.trusted(&format!("--har {} -n 100 -c 1", har.display()));
     let (report, code, err) = site.load("localhost", port, "/", &flags);

@@ -20,6 +20,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use stats::Goal;
+use stats::objective::{Limit, Objective};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -43,7 +44,8 @@ pub struct DuetSpec {
     pub at: Option<Many<String>>,
     /// The metrics; the plan's if absent.
     pub metrics: Option<Vec<String>>,
-    /// The goal of the first metric, as `>= 0.95`, or goals by metric.
+    /// A goal, as `cpu >= 0.95x right` or `connection_memory <= 2kB`; `>= 0.95` is short for that
+    /// of the first metric. Or goals by metric.
     pub goal: Option<GoalSpec>,
 }
 
@@ -51,7 +53,7 @@ pub struct DuetSpec {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum GoalSpec {
-    /// That of the first metric.
+    /// One, with its metric or of the first.
     First(String),
     /// One for each metric; it adds the metric to the row's.
     Each(BTreeMap<String, String>),
@@ -229,13 +231,12 @@ impl DuetSpec {
             metrics.push(Metric::Cpu);
         }
         let mut goals: Vec<(Metric, Goal)> = Vec::new();
-        let goal = |text: &str| text.parse::<Goal>().map_err(|why| anyhow!(why));
         match &self.goal {
             None => {}
-            Some(GoalSpec::First(text)) => goals.push((metrics[0], goal(text)?)),
+            Some(GoalSpec::First(text)) => goals.push(goal(text, metrics[0])?),
             Some(GoalSpec::Each(each)) => {
                 for (key, text) in each {
-                    goals.push((metric(key).map_err(|why| anyhow!(why))?, goal(text)?));
+                    goals.push(goal(text, metric(key).map_err(|why| anyhow!(why))?)?);
                 }
             }
         }
@@ -245,6 +246,25 @@ impl DuetSpec {
         let goal_of = |metric: &Metric| goals.iter().find(|it| it.0 == *metric).map(|it| it.1);
         Ok(metrics.iter().map(|metric| (*metric, goal_of(metric))).collect())
     }
+}
+
+/// A goal in the grammar of objectives, or the bound alone of the `usual` metric.
+fn goal(text: &str, usual: Metric) -> Result<(Metric, Goal)> {
+    if !text.contains(|c: char| c.is_alphabetic()) {
+        return Ok((usual, text.parse().map_err(|why: String| anyhow!(why))?));
+    }
+    let goal = Objective::parse(text, &["cpu", "rate", "p99", "switches", "connection_memory"])
+        .map_err(|why| anyhow!(why))?;
+    let of = Metric::by_key(&goal.metric).unwrap_or(usual);
+    let bound = match goal.limit {
+        Limit::Times(factor, side) if side == "right" && of != Metric::ConnectionMemory => factor,
+        Limit::Value(bytes) if of == Metric::ConnectionMemory => bytes,
+        _ => bail!(
+            "expected a goal such as `cpu >= 0.95x right` or `connection_memory <= 2kB`, found \
+             `{text}`"
+        ),
+    };
+    Ok((of, if goal.is_above { Goal::AtLeast(bound) } else { Goal::AtMost(bound) }))
 }
 
 fn keys(keys: &[String]) -> Result<Vec<Metric>> {

@@ -124,7 +124,7 @@ file = [{ name = "www/1k", text = "x", times = 1024 }]
 left = "bare"
 right = ["ours", "edge"]
 at = ["depth, depth 1", "depth, depth 16"]
-goal = ">= 0.95"
+goal = "cpu >= 0.95x right"
 [[duet]]
 left = "ours"
 right = "ours"
@@ -134,7 +134,7 @@ left = "ours"
 right = "ours"
 at = "many"
 metrics = ["throughput"]
-goal = { connection_memory = "<= 2048" }
+goal = "connection_memory <= 2.048kB"
 "#;
 
 #[test]
@@ -183,7 +183,9 @@ fn what_is_wrong_with_a_duet_is_named() {
     check("right = [", "rihgt = [", "unknown field `rihgt`");
     check("[\"ours\", \"edge\"]", "\"our\"", "number 1: expected an arm out of bare, ours, edge");
     check("at = \"many\"", "at = \"few\"", "depth, depth 16, many, found `few`");
-    check("\">= 0.95\"", "\"0.95\"", "expected a goal such as `>= 0.95`");
+    check("\"cpu >= 0.95x right\"", "\"0.95\"", "expected a goal such as `>= 0.95`");
+    check("\"cpu >= 0.95x right\"", "\"cpu >= 0.95x left\"", "such as `cpu >= 0.95x right`");
+    check("\"cpu >= 0.95x right\"", "\"mean < 1ms\"", "found `mean`");
     check("\"p99\"", "\"recovery\"", "a metric of duets out of cpu, throughput");
     check("pairs = 6", "blocks = 6", "`blocks` belongs to a race");
     check("pairs = 6", "pairs = 0", "1 block or more");

@@ -107,6 +107,7 @@ impl Sums {
         let health = health(plan, &self, &all);
         let times = if plan.model.is_scheduled() { &all.response } else { &all.service };
         let without = all.failed + self.censored.count();
+        let rate = per_second(self.window.done, self.window_ns);
         let total = |of: fn(&Tally) -> u64| of(&self.warm) + of(&all);
         let report = Report {
             schema: report::SCHEMA.to_owned(),
@@ -122,7 +123,7 @@ impl Sums {
             requests: self.window.done,
             requests_total: total(|tally| tally.done + tally.wrong),
             wrong: total(|tally| tally.wrong),
-            throughput_rps: per_second(self.window.done, self.window_ns),
+            throughput_rps: rate,
             bytes_in: self.window.bytes_in,
             bytes_out: self.window.bytes_out,
             arrived: all.arrived,
@@ -134,11 +135,7 @@ impl Sums {
             stress: plan.settings.stress.map(|stress| {
                 report::StressReport::of(plan, stress, &self.stress_counts, &self.faults)
             }),
-            tls: plan
-                .target
-                .tls
-                .as_ref()
-                .map(|tls| report::TlsReport::of(tls, &self.handshakes.unwrap_or_default())),
+            tls: report::TlsReport::of(&plan.target, self.handshakes),
             idle: self.idle.0,
             idle_closed: self.idle.1,
             service: all.service.quantiles(),
@@ -147,11 +144,7 @@ impl Sums {
             percentiles: censor::percentiles(times, &self.censored, all.failed),
             kinds: report::kinds(&script.kinds(), &all.kinds),
             check: workload::audit(&plan.target, script, totals),
-            slo: plan
-                .slo
-                .as_ref()
-                .map(|slo| slo.judge(times, without, per_second(self.window.done, self.window_ns)))
-                .unwrap_or_default(),
+            slo: plan.slo.as_ref().map(|it| it.judge(times, without, rate)).unwrap_or_default(),
             generator: Generator {
                 cpu_ns: self.cpu_ns,
                 spun_ns: self.delays.spun_ns,

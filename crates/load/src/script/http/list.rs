@@ -56,7 +56,7 @@ fn url(line: &str, target: &Target) -> Result<WebRequest, Usage> {
     request.check().map(|()| request)
 }
 
-/// What of a HAR file is read (W3C Web Performance, HTTP Archive 1.2).
+/// The part of a HAR file that is read (W3C Web Performance, HTTP Archive 1.2).
 #[derive(Deserialize)]
 struct Archive {
     log: Log,
