@@ -19,6 +19,7 @@
 //! | answer frames of fixed or announced length | [`FixedFrames`], [`PrefixedFrames`] |
 //! | answer HTTP/1.1 | [`http()`] |
 //! | do anything else with bytes and time | [`Service`] |
+//! | answer datagrams | [`datagrams`], or [`udp()`] with [`Datagrams`] |
 //! | keep state that workers share, be they threads or processes | [`share!`], [`shared`] |
 //! | serve as a program | [`main`](main()), [`Server::main`] |
 //! | serve inside another program, or a test | [`Server::run`], [`Server::spawn`] |
@@ -33,6 +34,7 @@ mod http;
 mod messages;
 mod serve;
 pub mod sim;
+mod udp;
 
 pub use engines::{Fault, Refused, Report};
 pub use frames::{Cut, FixedFrames, Frames, Lines, PrefixedFrames};
@@ -40,8 +42,9 @@ pub use http::{
     Http, HttpRequest, HttpResponse, HttpSession, SlowRequest, http, http_offload, http_with,
 };
 pub use messages::{After, Messages, ReplyBuffer, lines};
-pub use seam::{Service, share};
+pub use seam::{Datagrams, Service, share};
 pub use serve::{Server, ServerHandle, main};
+pub use udp::{Answers, datagrams, udp};
 
 /// State that all workers share, in safe Rust: counters, tables, maps.
 ///
@@ -59,13 +62,13 @@ pub mod prelude {
     pub use std::process::ExitCode;
 
     pub use seam::{
-        Closed, Cx, Event, Instant, Limits, Out, Peer, Service, SessionId, Share, Step, Then,
-        WorkerId, share,
+        Closed, Cx, DatagramLimits, Datagrams, Event, Instant, Limits, Out, Peer, Replies, Service,
+        SessionId, Share, Step, Then, WorkerId, share,
     };
 
     pub use crate::shared::*;
     pub use crate::{
         After, Cut, FixedFrames, Frames, HttpRequest, HttpResponse, Lines, PrefixedFrames,
-        ReplyBuffer, Server, http, http_offload, http_with, lines,
+        ReplyBuffer, Server, datagrams, http, http_offload, http_with, lines, udp,
     };
 }

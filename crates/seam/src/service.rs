@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use crate::{Effects, Instant, NoPush, Out, SessionId, Share, WorkerId};
+use crate::{Datagrams, Effects, Instant, NoPush, Out, SessionId, Share, WorkerId};
 
 /// A protocol with its state, written once, for every architecture.
 ///
@@ -35,6 +35,12 @@ pub trait Service: Sync {
     /// session has no deadline of its own. An engine sets it, a service need not.
     fn request_time(&self) -> Duration {
         Duration::MAX
+    }
+
+    /// The service's datagrams, if it is served on datagram sockets instead of connections
+    /// ([`crate::DatagramService`]).
+    fn datagrams(&self) -> Option<&dyn Datagrams<State = Self::State>> {
+        None
     }
 
     /// A peer has connected. The service may append a greeting to `out`.
@@ -283,6 +289,10 @@ impl<S: Service> Service for &S {
 
     fn patience(&self) -> Option<Duration> {
         (**self).patience()
+    }
+
+    fn datagrams(&self) -> Option<&dyn Datagrams<State = S::State>> {
+        (**self).datagrams()
     }
 
     fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, out: &mut Out) -> S::Session {
