@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
-use xtask::bare::{LOOPS, UDP, WEB, build};
+use xtask::bare::{LOOPS, UDP, UDP_ECHO, WEB, build};
 
 const STOCK: &str = "1 7 1000\n5 3 3700\n3 10 1200\n4 8 5000\n2 6 20000\n";
 const REQUESTS: &str = "show\nbuy 5 3\nsell 2 2\nshow\nbuy 1 8\nbuy 1 6\nshow\n";
@@ -285,4 +285,24 @@ fn every_bare_sender_sends_the_same_packets() {
             next[stream as usize] += 1;
         }
     }
+}
+
+#[test]
+fn the_bare_echo_returns_datagrams() {
+    let mut command = Command::new(folder().join(UDP_ECHO));
+    let mut child = command.arg("0").stdout(Stdio::piped()).spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    let address = ready.split('"').nth(3).unwrap_or_default();
+    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    for len in [0, 1, 1400, 65_507] {
+        client.send_to(&vec![3; len], address).unwrap();
+        let mut bytes = vec![0; 70_000];
+        let heard = client.recv_from(&mut bytes).unwrap();
+        assert_eq!((heard.0, heard.1.to_string().as_str()), (len, address));
+        assert!(bytes[..len].iter().all(|byte| *byte == 3));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

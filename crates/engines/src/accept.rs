@@ -24,6 +24,7 @@ use sys::socket::{self, ListenOptions};
 use crate::address::{Address, SocketFile};
 use crate::axes::{Accept, Container, Wait};
 use crate::container::Member;
+use crate::datagrams;
 use crate::fault::Fault;
 use crate::handover::Handover;
 use crate::limits::WAIT;
@@ -85,6 +86,8 @@ pub struct Listeners {
     pub listening: Address,
     /// The listener's file, if it is in the file system.
     pub file: Option<SocketFile>,
+    /// They are datagram sockets, one for each worker.
+    pub are_datagrams: bool,
     means: Means,
 }
 
@@ -103,9 +106,11 @@ impl Listeners {
         address: &Address,
         shape: &Shape,
         handover: Option<&Handover>,
+        are_datagrams: bool,
     ) -> Result<Listeners, Fault> {
         let (sockets, listening) = match handover {
             Some(handover) => inherit(handover, address, shape).map_err(Fault::Handover)?,
+            None if are_datagrams => datagrams::bind(address, shape)?,
             None => listen(address, shape)?,
         };
         let file = match &listening {
@@ -113,7 +118,7 @@ impl Listeners {
             Address::Net(_) => None,
         };
         let listeners = Listeners::of(sockets, listening, shape, false).map_err(Fault::Wait)?;
-        Ok(Listeners { file, ..listeners })
+        Ok(Listeners { file, are_datagrams, ..listeners })
     }
 
     /// The resources for the threads of one process of a hybrid: the same listeners, and otherwise
@@ -140,7 +145,7 @@ impl Listeners {
             Accept::Handoff => Means::Handoff(handoff::Lanes::new(shape, is_within)?),
             Accept::Pass => Means::Pass(pass::Channels::new(shape)?),
         };
-        Ok(Listeners { sockets, listening, file: None, means })
+        Ok(Listeners { sockets, listening, file: None, are_datagrams: false, means })
     }
 
     /// The first listener, for a worker whose only connection the supervisor has accepted.

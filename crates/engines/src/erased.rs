@@ -6,9 +6,13 @@
 //! indirect call and a connection one small allocation; a build is minutes shorter.
 
 use core::any::Any;
+use core::net::SocketAddr;
 use core::time::Duration;
 
-use seam::{Closed, Cx, Dead, Event, Instant, Limits, Out, Peer, Service, Share, Step, Then};
+use seam::{
+    Closed, Cx, DatagramLimits, Datagrams, Dead, Event, Instant, Limits, Out, Peer, Replies,
+    Service, Share, Step, Then,
+};
 
 use crate::server::StateStore;
 use crate::status::Gauge;
@@ -20,6 +24,7 @@ pub(crate) type Value = Box<dyn Any + Send>;
 pub(crate) trait Object: Sync {
     fn limits(&self) -> Limits;
     fn patience(&self) -> Option<Duration>;
+    fn datagrams(&self) -> Option<&dyn Datagrams<State = ()>>;
     fn open(&self, cx: &Cx<'_, ()>, peer: Peer, out: &mut Out) -> Value;
     fn step(
         &self,
@@ -51,6 +56,10 @@ impl<S: Service> Object for Bound<'_, S> {
 
     fn patience(&self) -> Option<Duration> {
         self.service.patience()
+    }
+
+    fn datagrams(&self) -> Option<&dyn Datagrams<State = ()>> {
+        self.service.datagrams().map(|_| self as &dyn Datagrams<State = ()>)
     }
 
     fn open(&self, cx: &Cx<'_, ()>, peer: Peer, out: &mut Out) -> Value {
@@ -100,6 +109,27 @@ impl<S: Service> Object for Bound<'_, S> {
     }
 }
 
+/// An engine delivers datagrams only where [`Object::datagrams`] returned a value.
+const DATAGRAMS: &str = "a service of datagrams remains one";
+
+impl<S: Service> Datagrams for Bound<'_, S> {
+    type State = ();
+
+    fn limits(&self) -> DatagramLimits {
+        self.service.datagrams().expect(DATAGRAMS).limits()
+    }
+
+    #[inline]
+    fn receive(&self, cx: &Cx<'_, ()>, from: SocketAddr, datagram: &[u8], out: &mut Replies) {
+        let service = self.service.datagrams().expect(DATAGRAMS);
+        service.receive(&cx.on(self.state), from, datagram, out);
+    }
+
+    fn tick(&self, cx: &Cx<'_, ()>, out: &mut Replies) -> Option<Instant> {
+        self.service.datagrams().expect(DATAGRAMS).tick(&cx.on(self.state), out)
+    }
+}
+
 /// The one service that the engines are compiled for, and the time that a request may take.
 pub(crate) struct Erased<'a>(pub &'a dyn Object, pub Duration);
 
@@ -115,6 +145,10 @@ impl Service for Erased<'_> {
 
     fn patience(&self) -> Option<Duration> {
         self.0.patience()
+    }
+
+    fn datagrams(&self) -> Option<&dyn Datagrams<State = ()>> {
+        self.0.datagrams()
     }
 
     fn request_time(&self) -> Duration {

@@ -10,6 +10,9 @@
 //! on one thread that leads the server. `parts/` is code that several loops share. `limits.rs`
 //! derives the limits of all loops. No engine knows a protocol: all of them drive [`seam::Conn`].
 //!
+//! A service of datagrams ([`seam::Datagrams`]) has loops of its own in `datagrams/`, under the same
+//! containers and supervisor.
+//!
 //! A server can have one additional worker that serves no connections ([`ExtraWorker`]); the crate
 //! `pacing` sends media from such a worker.
 
@@ -20,6 +23,7 @@ mod axes;
 mod conflict;
 mod container;
 mod context;
+mod datagrams;
 mod erased;
 mod extra;
 mod fault;
@@ -43,7 +47,7 @@ mod wait;
 pub use address::Address;
 pub use admin::{Admin, AdminHandler, Answer, Door, Order, Reload};
 pub use axes::{Accept, Container, Wait};
-pub use conflict::conflict;
+pub use conflict::{conflict, datagram_conflict};
 pub use extra::{ExtraFault, ExtraWorker, ExtraWorkerEntry};
 pub use fault::Fault;
 pub use handover::Handover;

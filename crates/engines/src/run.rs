@@ -9,6 +9,7 @@ use crate::accept::Listeners;
 use crate::admin::Admin;
 use crate::axes::Wait;
 use crate::container::{processes, threads};
+use crate::datagrams;
 use crate::erased::{Bound, BoundStore, Erased};
 use crate::extra::{Extra, ExtraWorker};
 use crate::fault::Fault;
@@ -94,6 +95,10 @@ fn live_erased(
     ready: &mut dyn FnMut(&Ready),
 ) -> Result<Report, Fault> {
     shape.check().map_err(Fault::Refused)?;
+    let are_datagrams = server.service.datagrams().is_some();
+    if are_datagrams {
+        datagrams::check(shape, &server.address).map_err(Fault::Refused)?;
+    }
     let mut shape = shape.clone();
     shape.knobs.tactics = Tactics::of(&shape);
     let shape = &shape;
@@ -104,7 +109,7 @@ fn live_erased(
         signal::block(SIGNALS).map_err(Fault::Wait)?;
     }
     let _ = sys::limits::raise_open_files(u64::MAX);
-    let listeners = Listeners::open(&server.address, shape, server.handover)?;
+    let listeners = Listeners::open(&server.address, shape, server.handover, are_datagrams)?;
     let mut board: Region<Board> = Region::place(shape.placement()).map_err(Fault::Wait)?;
     board.init(&[]).expect("a scoreboard needs no seed");
     let stop = EventFd::new().map_err(Fault::Wait)?;

@@ -17,6 +17,7 @@ use seam::Service;
 use crate::axes::Wait;
 use crate::container::Member;
 use crate::context::WorkerContext;
+use crate::datagrams;
 use crate::fault::Fault;
 use crate::server::Common;
 use parked::parking::ParkedConnections;
@@ -52,6 +53,9 @@ pub(crate) trait Mechanism<S: Service>: Sync {
 pub(crate) fn mechanism<'m, S: Service + 'm>(
     common: &Common<'_, S>,
 ) -> Result<Box<dyn Mechanism<S> + 'm>, Fault> {
+    if common.server.service.datagrams().is_some() {
+        return Ok(Box::new(Separate(datagrams::serve(common.shape.wait))));
+    }
     Ok(match common.shape.wait {
         Wait::Blocking => Box::new(Separate(blocking::serve)),
         Wait::Select => Box::new(Separate(select::serve)),

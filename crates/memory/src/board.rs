@@ -17,7 +17,7 @@ use sys::process::Pid;
 use crate::padded::Padded;
 
 pub use settings::Settings;
-pub use slot::{Doing, LATE_EDGES_NS, Refusal, Slot, SlotState, Tally};
+pub use slot::{Doing, LATE_EDGES_NS, Loss, Refusal, Slot, SlotState, Tally};
 
 /// The phase of the whole server. It only advances; draining workers read it each turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

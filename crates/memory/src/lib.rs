@@ -28,7 +28,8 @@ mod sync;
 
 #[cfg(not(loom))]
 pub use board::{
-    Board, Doing, LATE_EDGES_NS, Phase, Refusal, Settings, Slot, SlotState, Tally, Totals, Turnover,
+    Board, Doing, LATE_EDGES_NS, Loss, Phase, Refusal, Settings, Slot, SlotState, Tally, Totals,
+    Turnover,
 };
 pub use buffer::Buffer;
 #[cfg(not(loom))]

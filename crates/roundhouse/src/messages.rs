@@ -45,7 +45,7 @@ impl From<()> for After {
 /// The place for one reply: values are appended.
 #[derive(Debug)]
 pub struct ReplyBuffer<'a> {
-    out: &'a mut Vec<u8>,
+    pub(crate) out: &'a mut Vec<u8>,
 }
 
 impl ReplyBuffer<'_> {

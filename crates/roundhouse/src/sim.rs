@@ -4,10 +4,11 @@ use core::time::Duration;
 
 use ::sim::{chunking, determinism};
 use memory::{Placement, Region};
-use seam::Service;
+use seam::{Datagrams, Service, Share};
 
 pub use ::sim::laws;
 pub use ::sim::{Act, Case, Client, End, Faults, Golden, Heard, Script, Transcript, run, seeds};
+pub use ::sim::{DatagramNet, DatagramRun};
 
 /// Clients of a run for the law of determinism, and the time between their starts.
 const CLIENTS: u32 = 3;
@@ -39,11 +40,7 @@ const APART: Duration = Duration::from_millis(3);
 /// At the first failure, with the smallest failing case found and a command that replays its seed:
 /// `ROUNDHOUSE_SEED=17 cargo test NAME`.
 pub fn check<S: Service>(service: &S, script: &str, count: u64) {
-    let fresh = || {
-        let mut state = Region::<S::State>::place(Placement::Private).expect("memory");
-        state.init(b"").unwrap_or_else(|bad| panic!("cannot fill the state: {bad}"));
-        state
-    };
+    let fresh = fresh::<S::State>;
     let golden = Golden::parse(script).unwrap_or_else(|bad| panic!("the script, {bad}"));
     golden.play(service, fresh, &Faults::calm(), count);
     let input = golden.sent();
@@ -55,4 +52,46 @@ pub fn check<S: Service>(service: &S, script: &str, count: u64) {
         seed,
     };
     determinism(service, fresh, count, wild);
+}
+
+/// Plays `clients`, each a list of datagrams, against `service` over a network that loses, duplicates
+/// and reorders, under `count` seeds: the replies keep the limits, the same seed gives the same
+/// datagrams twice, and `judge` agrees with what the clients heard.
+///
+/// ```
+/// use roundhouse::prelude::*;
+///
+/// struct Echo;
+///
+/// impl Datagrams for Echo {
+///     type State = ();
+///
+///     fn receive(&self, _: &Cx<'_, ()>, from: std::net::SocketAddr, it: &[u8], out: &mut Replies) {
+///         out.send(from, it);
+///     }
+/// }
+///
+/// let said = vec![b"one".to_vec(), b"two".to_vec()];
+/// roundhouse::sim::check_datagrams(&Echo, &[said.clone()], 50, |run| {
+///     let is_echo = run.heard[0].iter().all(|heard| said.contains(heard));
+///     if is_echo { Ok(()) } else { Err("expected what the client said".to_owned()) }
+/// });
+/// ```
+///
+/// # Panics
+/// As [`check`].
+pub fn check_datagrams<D: Datagrams>(
+    service: &D,
+    clients: &[Vec<Vec<u8>>],
+    count: u64,
+    judge: impl Fn(&DatagramRun) -> Result<(), String>,
+) {
+    ::sim::check_datagrams(service, fresh::<D::State>, clients, count, judge);
+}
+
+/// A state for one run.
+fn fresh<T: Share>() -> Region<T> {
+    let mut state = Region::<T>::place(Placement::Private).expect("memory");
+    state.init(b"").unwrap_or_else(|bad| panic!("cannot fill the state: {bad}"));
+    state
 }

@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
-use crate::{Effects, Instant, NoPush, Out, SessionId, Share, WorkerId};
+use crate::{Datagrams, Effects, Instant, NoPush, Out, SessionId, Share, WorkerId};
 
 /// A protocol with its state, written once, for every architecture.
 ///
@@ -36,6 +36,12 @@ pub trait Service: Sync {
     /// session has no deadline of its own. An engine sets it, a service need not.
     fn request_time(&self) -> Duration {
         Duration::MAX
+    }
+
+    /// The service's datagrams, if it is served on datagram sockets instead of connections
+    /// ([`crate::DatagramService`]).
+    fn datagrams(&self) -> Option<&dyn Datagrams<State = Self::State>> {
+        None
     }
 
     /// A peer has connected. The service may append a greeting to `out`.
@@ -315,6 +321,10 @@ macro_rules! pass_on {
 
             fn patience(&self) -> Option<Duration> {
                 (**self).patience()
+            }
+
+            fn datagrams(&self) -> Option<&dyn Datagrams<State = S::State>> {
+                (**self).datagrams()
             }
 
             fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, out: &mut Out) -> S::Session {

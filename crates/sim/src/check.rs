@@ -94,14 +94,14 @@ where
     Some(shrink(case, why, fails))
 }
 
-fn panic_text(panic: &(dyn core::any::Any + Send)) -> String {
+pub(crate) fn panic_text(panic: &(dyn core::any::Any + Send)) -> String {
     if let Some(text) = panic.downcast_ref::<String>() {
         return text.clone();
     }
     panic.downcast_ref::<&str>().map_or("without a word".into(), |text| text.to_string())
 }
 
-fn story(seed: u64, small: &Case, why: &str) -> String {
+pub(crate) fn story(seed: u64, small: &impl fmt::Display, why: &str) -> String {
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or("PACKAGE".into());
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("TEST");

@@ -9,6 +9,9 @@
 //!
 //! A [`seam::PacedSource`] is driven by [`play_paced`], and held to its laws by [`paced_laws`].
 //!
+//! A [`seam::Datagrams`] is played over a network that loses, duplicates and reorders by
+//! [`check_datagrams`].
+//!
 //! The surprising thing: the simulated engine is meaner than the real ones. It writes at once or
 //! later at random, delivers bytes after it was told to stop, wakes sessions for nothing, and its
 //! workers take turns in an order that no machine would choose. The contract at the top of
@@ -18,6 +21,7 @@
 mod check;
 mod clients;
 mod connection;
+mod datagrams;
 mod fuzz;
 mod golden;
 pub mod laws;
@@ -29,6 +33,7 @@ mod transcript;
 mod world;
 
 pub use check::{Case, check, find, seeds};
+pub use datagrams::{DatagramNet, DatagramRun, check_datagrams, play_datagrams};
 pub use fuzz::fuzz;
 pub use golden::{BadGolden, Golden};
 pub use laws::{chunking, determinism};

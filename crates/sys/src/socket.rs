@@ -469,16 +469,32 @@ pub fn deafen(listener: impl AsFd) -> io::Result<()> {
     const FLAGS: u32 = 13;
     const SYN: u32 = 0x02;
     let instruction = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
-    let mut drop_syn = [
+    let drop_syn = [
         instruction(0x30, 0, FLAGS),  // BPF_LD | BPF_B | BPF_ABS
         instruction(0x45, 1, SYN),    // BPF_JMP | BPF_JSET | BPF_K
         instruction(0x06, 0, 0),      // BPF_RET | BPF_K
         instruction(0x06, 0, 0xffff), // BPF_RET | BPF_K
     ];
+    attach_filter(listener.as_fd(), drop_syn)
+}
+
+/// Lets a datagram socket drop what arrives from now on; what it has can still be received.
+///
+/// # Errors
+/// As [`deafen`].
+pub fn deafen_datagrams(socket: impl AsFd) -> io::Result<()> {
+    let drop_all = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }; // BPF_RET | BPF_K
+    attach_filter(socket.as_fd(), [drop_all])
+}
+
+/// Attaches a classic BPF program (socket(7), `SO_ATTACH_FILTER`).
+fn attach_filter<const N: usize>(
+    socket: BorrowedFd<'_>,
+    mut filter: [libc::sock_filter; N],
+) -> io::Result<()> {
     let program =
-        libc::sock_fprog { len: drop_syn.len() as libc::c_ushort, filter: drop_syn.as_mut_ptr() };
-    let (fd, level, name) =
-        (listener.as_fd().as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
+        libc::sock_fprog { len: filter.len() as libc::c_ushort, filter: filter.as_mut_ptr() };
+    let (fd, level, name) = (socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
     let len = size_of::<libc::sock_fprog>() as libc::socklen_t;
     // SAFETY: the program and its instructions outlive the call, which copies them.
     check(unsafe { libc::setsockopt(fd, level, name, (&raw const program).cast(), len) }).map(drop)

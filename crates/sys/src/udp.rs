@@ -10,7 +10,7 @@
 //! is written as an IPv6 address (`::ffff:10.0.0.1`). [`Udp`] converts addresses in both
 //! directions.
 
-mod address;
+pub(crate) mod address;
 mod batch;
 mod chain;
 mod mail;
@@ -207,6 +207,15 @@ impl Udp {
         Ok(words[8])
     }
 
+    /// Lets the kernel join arriving datagrams of one length from one sender (`UDP_GRO`); only a
+    /// receive of [`Letter`]s can tell them apart.
+    ///
+    /// # Errors
+    /// `ENOPROTOOPT` before Linux 5.0.
+    pub fn set_gro(&self, on: bool) -> io::Result<()> {
+        self.set(libc::SOL_UDP, libc::UDP_GRO, on.into())
+    }
+
     /// Lets the kernel send directly from the memory of sends with `zerocopy` (`SO_ZEROCOPY`).
     ///
     /// # Errors
@@ -335,6 +344,12 @@ impl Udp {
 impl AsFd for Udp {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+impl From<Udp> for OwnedFd {
+    fn from(socket: Udp) -> OwnedFd {
+        socket.fd
     }
 }
 

@@ -99,6 +99,14 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         // A successor accepts from the same listeners.
         let are_ours = self.successor.is_none() && self.handed_over.is_none();
         let listeners = self.common.listeners;
+        if are_ours && listeners.are_datagrams {
+            // Workers answer what the sockets hold. Where a filter is locked the drain has its time.
+            for socket in &listeners.sockets {
+                let _ = socket::deafen_datagrams(socket);
+            }
+            self.enter(Phase::Draining, self.drain);
+            return;
+        }
         let shut_out = || match &listeners.file {
             // Nobody connects to a path that is gone.
             Some(file) => {

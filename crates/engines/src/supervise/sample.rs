@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use memory::{LATE_EDGES_NS, Phase, Refusal, Slot, SlotState};
+use memory::{LATE_EDGES_NS, Loss, Phase, Refusal, Slot, SlotState};
 use seam::{Instant, Service};
 use sys::process;
 use sys::socket;
@@ -94,6 +94,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let named = Refusal::ALL.iter().map(|why| why.name().to_owned());
         totals.refused = named.zip(refused).collect();
         totals.refused.push(("other".to_owned(), refusals.saturating_sub(known)));
+        totals.datagrams_lost = self.lost();
         Sample {
             schema: SCHEMA,
             at_ns: now.ns(),
@@ -183,6 +184,14 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             drain_ns: ns(self.drain),
             edition: self.common.board.edition(),
         }
+    }
+
+    /// Datagrams lost, by reason, where datagrams are served.
+    fn lost(&self) -> Vec<(String, u64)> {
+        let common = self.common;
+        let sum = |why: Loss| common.board.slots().map(|slot| slot.lost(why)).sum();
+        let all = Loss::ALL.iter().filter(|_| common.listeners.are_datagrams);
+        all.map(|why| (why.name().to_owned(), sum(*why))).collect()
     }
 
     pub(super) fn queue(&self) -> Queue {

@@ -273,7 +273,7 @@ impl<'a, S: Service> PortThread<'a, '_, S> {
                 self.port.ring.hub().watch(self.context.stop.as_fd(), TOKEN_STOP);
             }
             // `before_wait` checks the phase.
-            Completion::Ready { .. } | Completion::Quiet => {}
+            Completion::Ready { .. } | Completion::SentDatagrams { .. } | Completion::Quiet => {}
         }
     }
 

@@ -144,7 +144,7 @@ impl<S: Service> Loop<'_, S> {
             Completion::Ready { .. } => {
                 self.event_loop.context.slot().set_state(SlotState::Draining)
             }
-            Completion::Quiet => {}
+            Completion::SentDatagrams { .. } | Completion::Quiet => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! An address in the form of system calls. It has 28 bytes instead of the 128 of
 //! `sockaddr_storage`, because one is written for each datagram.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// A `sockaddr_in` or a `sockaddr_in6` (ip(7), ipv6(7)).
 #[derive(Clone, Copy)]
@@ -46,5 +46,48 @@ impl Address {
     #[inline]
     pub fn len(&self) -> libc::socklen_t {
         self.len.into()
+    }
+}
+
+/// Reads a `sockaddr_in` or `sockaddr_in6`; an IPv4 address in the form of IPv6 becomes one of
+/// IPv4. `None` for another family.
+#[inline]
+pub(crate) fn read(name: &[u8]) -> Option<SocketAddr> {
+    let family = libc::c_int::from(u16::from_ne_bytes(*name.first_chunk()?));
+    let port = u16::from_be_bytes(*name.get(2..)?.first_chunk()?);
+    let word = |at: usize| name.get(at..)?.first_chunk::<4>().copied();
+    if family == libc::AF_INET {
+        return Some(SocketAddr::from((Ipv4Addr::from(word(4)?), port)));
+    }
+    if family != libc::AF_INET6 {
+        return None;
+    }
+    let ip = Ipv6Addr::from(*name.get(8..)?.first_chunk::<16>()?);
+    if let Some(ip) = ip.to_ipv4_mapped() {
+        return Some(SocketAddr::from((ip, port)));
+    }
+    let (flow, scope) = (u32::from_be_bytes(word(4)?), u32::from_ne_bytes(word(24)?));
+    Some(SocketAddrV6::new(ip, port, flow, scope).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(address: &str, is_v6: bool) {
+        let address: SocketAddr = address.parse().unwrap();
+        let written = Address::new(address, is_v6);
+        assert_eq!(read(&written.bytes), Some(address));
+        assert_eq!(read(&written.bytes[..written.len as usize - 9]), None);
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        check("10.1.2.3:65535", false);
+        check("10.1.2.3:53", true);
+        check("[2001:db8::1]:53", true);
+        check("[fe80::1%7]:53", true);
+        assert_eq!((read(&[]), read(&[0; 28])), (None, None));
     }
 }

@@ -184,11 +184,11 @@ impl Batch {
     }
 
     /// The recorded headers, ready for the kernel.
-    pub(super) fn headers(&self) -> &[libc::mmsghdr] {
+    pub(crate) fn headers(&self) -> &[libc::mmsghdr] {
         &self.headers
     }
 
-    pub(super) fn fill<'d>(&mut self, socket: &Udp, fill: impl FnOnce(&mut Filling<'_, 'd>)) {
+    pub(crate) fn fill<'d>(&mut self, socket: &Udp, fill: impl FnOnce(&mut Filling<'_, 'd>)) {
         self.clear();
         fill(&mut Filling { batch: self, socket, data: PhantomData });
         // Pointers into our own vectors are taken only after these have stopped growing.

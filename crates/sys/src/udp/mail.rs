@@ -1,6 +1,9 @@
 //! Datagrams received many at a time (recvmmsg(2)), each with the kernel's time of arrival
 //! (`SO_TIMESTAMPNS`).
 //!
+//! With [`Udp::set_gro`] the kernel joins datagrams of one length from one sender, and a letter has
+//! all of them.
+//!
 //! These times are those of the wall clock, and on the loopback device and a `veth` pair they are
 //! taken within the sender's call. So they show when a datagram left, no matter when the receiver
 //! runs.
@@ -10,36 +13,96 @@ use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd};
 
-use socket2::{SockAddr, SockAddrStorage};
-
-use super::{Udp, read_address};
+use super::{Udp, address};
 use crate::call::{check, uninterrupted};
 
-/// The size of the buffer for control messages. A time takes 16 bytes of header and 16 of value;
-/// the buffer has twice that, because the kernel may add messages.
+/// The size of the buffer for control messages: a time takes 16 bytes of header and 16 of value, a
+/// segment's length 16 and 8.
 const CONTROL: usize = 64;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// One received datagram.
+/// One received datagram, or several that the kernel has joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Letter<'m> {
     /// Its bytes, truncated to the room of [`Mail::new`].
     pub bytes: &'m [u8],
+    /// Bytes are missing.
+    pub is_cut: bool,
+    /// The length of each datagram but the last; 0: there is one.
+    pub segment: usize,
     /// The sender.
     pub from: SocketAddr,
     /// The kernel's time of arrival, in nanoseconds of the wall clock; 0 if missing.
     pub came_ns: u64,
 }
 
+impl<'m> Letter<'m> {
+    /// A letter from the parts that the kernel returns; `None` if the sender has no address.
+    #[inline]
+    pub(crate) fn of(
+        bytes: &'m [u8],
+        name: &[u8],
+        control: &[u8],
+        flags: libc::c_int,
+    ) -> Option<Letter<'m>> {
+        let from = address::read(name)?;
+        let mut letter =
+            Letter { bytes, is_cut: flags & libc::MSG_TRUNC != 0, segment: 0, from, came_ns: 0 };
+        letter.read_control(control);
+        Some(letter)
+    }
+
+    /// Each datagram.
+    #[inline]
+    pub fn datagrams(&self) -> impl Iterator<Item = &'m [u8]> + use<'m> {
+        let (bytes, len) = (self.bytes, self.bytes.len());
+        let segment = if self.segment == 0 { len } else { self.segment };
+        let count = if len == 0 { 1 } else { len.div_ceil(segment) };
+        (0..count).map(move |at| &bytes[at * segment..len.min((at + 1) * segment)])
+    }
+
+    /// Reads the control messages: each has its length (8 bytes), level (4) and type (4), then its
+    /// value, padded to 8 bytes (cmsg(3)).
+    fn read_control(&mut self, mut control: &[u8]) {
+        let number = |bytes: &[u8], at: usize| {
+            let bytes = bytes.get(at..at + 8).and_then(<[u8]>::first_chunk);
+            bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+        };
+        let kind = |level: libc::c_int, kind: libc::c_int| {
+            u64::from(level.cast_unsigned()) | u64::from(kind.cast_unsigned()) << 32
+        };
+        while control.len() > HEADER {
+            let len = number(control, 0) as usize;
+            if len <= HEADER || len > control.len() {
+                return;
+            }
+            let found = number(control, 8);
+            if found == kind(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
+                self.came_ns = number(control, 16) * 1_000_000_000 + number(control, 24);
+            } else if found == kind(libc::SOL_UDP, libc::UDP_GRO) {
+                // An int of positive value.
+                self.segment = (number(control, 16) & 0xffff) as usize;
+            }
+            control = control.get(len.next_multiple_of(8)..).unwrap_or_default();
+        }
+    }
+}
+
+/// The header of a control message (cmsg(3)).
+const HEADER: usize = 16;
+
 /// Room for many datagrams.
 pub struct Mail {
     bytes: Vec<u8>,
     room: usize,
+    /// They point to the other vectors, which keep their memory.
     headers: Vec<libc::mmsghdr>,
-    pieces: Vec<libc::iovec>,
+    /// Headers that the last receive has changed.
+    used: usize,
+    _pieces: Vec<libc::iovec>,
     addresses: Vec<libc::sockaddr_storage>,
     controls: Vec<Control>,
 }
@@ -52,16 +115,23 @@ impl Mail {
     #[must_use]
     pub fn new(count: usize, room: usize) -> Mail {
         let count = count.max(1);
+        let mut bytes = vec![0; count * room];
         // SAFETY: headers and addresses are made of integers and pointers; zero is a value.
         let (header, address) = unsafe { mem::zeroed::<(libc::mmsghdr, libc::sockaddr_storage)>() };
-        Mail {
-            bytes: vec![0; count * room],
-            room,
-            headers: vec![header; count],
-            pieces: vec![libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; count],
-            addresses: vec![address; count],
-            controls: vec![Control([0; CONTROL]); count],
+        let mut headers = vec![header; count];
+        let mut pieces = vec![libc::iovec { iov_base: std::ptr::null_mut(), iov_len: room }; count];
+        let mut addresses = vec![address; count];
+        let mut controls = vec![Control([0; CONTROL]); count];
+        for (at, header) in headers.iter_mut().enumerate() {
+            pieces[at].iov_base = bytes.as_mut_ptr().wrapping_add(at * room).cast();
+            let message = &mut header.msg_hdr;
+            message.msg_iov = pieces.as_mut_ptr().wrapping_add(at);
+            message.msg_iovlen = 1;
+            message.msg_name = addresses.as_mut_ptr().wrapping_add(at).cast();
+            message.msg_control = controls.as_mut_ptr().wrapping_add(at).cast();
         }
+        let _pieces = pieces;
+        Mail { bytes, room, used: count, headers, _pieces, addresses, controls }
     }
 
     /// Enables the kernel's timestamps.
@@ -77,54 +147,48 @@ impl Mail {
     /// # Errors
     /// `WouldBlock` when nothing waits.
     pub fn receive(&mut self, socket: &Udp) -> io::Result<impl Iterator<Item = Letter<'_>>> {
-        for at in 0..self.headers.len() {
-            let start = &mut self.bytes[at * self.room..(at + 1) * self.room];
-            self.pieces[at] =
-                libc::iovec { iov_base: start.as_mut_ptr().cast(), iov_len: start.len() };
-            let message = &mut self.headers[at].msg_hdr;
-            message.msg_iov = &raw mut self.pieces[at];
-            message.msg_iovlen = 1;
-            message.msg_name = (&raw mut self.addresses[at]).cast();
-            message.msg_namelen = size_of_val(&self.addresses[at]) as libc::socklen_t;
-            message.msg_control = self.controls[at].0.as_mut_ptr().cast();
-            message.msg_controllen = CONTROL;
+        let count = self.fetch(socket)?;
+        Ok((0..count).filter_map(|at| self.letter(at)))
+    }
+
+    /// The same; returns the number of letters, for [`Mail::letter`].
+    ///
+    /// # Errors
+    /// As [`Mail::receive`]; an error that an earlier send caused, such as `ConnectionRefused`.
+    pub fn fetch(&mut self, socket: &Udp) -> io::Result<usize> {
+        for header in &mut self.headers[..self.used] {
+            header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+            header.msg_hdr.msg_controllen = CONTROL;
         }
+        self.used = 0;
         let (fd, len) = (socket.as_fd().as_raw_fd(), self.headers.len() as libc::c_uint);
         let (start, flags) = (self.headers.as_mut_ptr(), libc::MSG_DONTWAIT);
         let count = uninterrupted(|| {
             // SAFETY: each header points to memory of ours, with its size, which is not touched
             // elsewhere while the call lasts.
             check(unsafe { libc::recvmmsg(fd, start, len, flags, std::ptr::null_mut()) })
-        })?;
-        Ok((0..count as usize).filter_map(|at| self.letter(at)))
+        });
+        self.used = count.as_ref().map_or(0, |count| *count as usize);
+        count.map(|count| count as usize)
     }
 
-    fn letter(&self, at: usize) -> Option<Letter<'_>> {
-        let header = &self.headers[at];
+    /// The letter `at` of the last receive; `None` beyond its number, and for a sender without an
+    /// address.
+    #[inline]
+    pub fn letter(&self, at: usize) -> Option<Letter<'_>> {
+        let header = self.headers[..self.used].get(at)?;
         let len = (header.msg_len as usize).min(self.room);
         let bytes = &self.bytes[at * self.room..at * self.room + len];
-        let mut storage = SockAddrStorage::zeroed();
-        // SAFETY: the storage of socket2 is a sockaddr_storage, whatever the name.
-        *unsafe { storage.view_as::<libc::sockaddr_storage>() } = self.addresses[at];
-        // SAFETY: the kernel has filled the address and set its length.
-        let from = unsafe { SockAddr::new(storage, header.msg_hdr.msg_namelen) };
-        let from = read_address(&from).ok()?;
-        Some(Letter { bytes, from, came_ns: time(&self.controls[at], header) })
+        let message = &header.msg_hdr;
+        let name_len = (message.msg_namelen as usize).min(size_of::<libc::sockaddr_storage>());
+        // SAFETY: a sockaddr_storage is plain bytes, all of which are initialised.
+        let name = unsafe {
+            let start = (&raw const self.addresses[at]).cast::<u8>();
+            std::slice::from_raw_parts(start, name_len)
+        };
+        let control = &self.controls[at].0[..message.msg_controllen.min(CONTROL)];
+        Letter::of(bytes, name, control, message.msg_flags)
     }
-}
-
-/// The time in a control message, if it holds one.
-fn time(control: &Control, header: &libc::mmsghdr) -> u64 {
-    let word = |at: usize| {
-        let bytes = control.0[at..at + 8].try_into().expect("eight bytes");
-        u64::from_ne_bytes(bytes)
-    };
-    let kind = u64::from(libc::SOL_SOCKET.cast_unsigned())
-        | u64::from(libc::SCM_TIMESTAMPNS.cast_unsigned()) << 32;
-    if header.msg_hdr.msg_controllen < 32 || word(8) != kind {
-        return 0;
-    }
-    word(16) * 1_000_000_000 + word(24)
 }
 
 #[cfg(test)]
@@ -157,5 +221,42 @@ mod tests {
                 .err()
                 .is_some_and(|error| { error.kind() == io::ErrorKind::WouldBlock })
         );
+    }
+
+    #[test]
+    fn joined_datagrams_are_told_apart_and_cut_ones_are_known() {
+        let (sender, receiver, to) = pair();
+        receiver.set_gro(true).unwrap();
+        let mut batch = crate::udp::Batch::default();
+        let sent = batch.send(&sender, |filling| {
+            filling.datagram(to);
+            filling.piece(b"aaaabbbbcc");
+            filling.segment(4);
+            filling.datagram(to);
+            filling.piece(b"");
+            filling.datagram(to);
+            filling.piece(&[7; 100]);
+        });
+        assert_eq!(sent.count, 3);
+        let (mut mail, mut heard, mut letters) = (Mail::new(8, 64), Vec::new(), 0);
+        while heard.len() < 5 && receiver.wait_readable(Duration::from_secs(10)).unwrap() {
+            for letter in mail.receive(&receiver).unwrap() {
+                letters += 1;
+                heard.extend(letter.datagrams().map(|it| (it.to_vec(), letter.is_cut)));
+            }
+        }
+        let whole = |text: &[u8]| (text.to_vec(), false);
+        let seven = (vec![7; 64], true);
+        assert_eq!(heard, [whole(b"aaaa"), whole(b"bbbb"), whole(b"cc"), whole(b""), seven]);
+        assert_eq!(letters, 3, "the kernel did not join them");
+        // Without it the same bytes come one by one.
+        receiver.set_gro(false).unwrap();
+        batch.send(&sender, |filling| {
+            filling.datagram(to);
+            filling.piece(b"aaaabbbbcc");
+            filling.segment(4);
+        });
+        assert!(receiver.wait_readable(Duration::from_secs(10)).unwrap());
+        assert_eq!(mail.receive(&receiver).unwrap().next().unwrap().bytes, b"aaaa");
     }
 }

@@ -87,7 +87,7 @@ impl Tactics {
     ///
     /// # Errors
     /// The kernel refuses a ring, or lacks a tactic; the error names it and an alternative.
-    pub(super) fn ring(self, setup: &Setup) -> Result<Uring, Refusal> {
+    pub(crate) fn ring(self, setup: &Setup) -> Result<Uring, Refusal> {
         let ring = Uring::new(&self.fitted(setup))?;
         self.check(&ring)?;
         Ok(ring)

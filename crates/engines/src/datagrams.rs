@@ -1,0 +1,128 @@
+//! Datagrams under the same containers and the same supervisor as connections: each worker has a
+//! socket of its own on one port (`SO_REUSEPORT`), so the kernel sends a peer always to the same
+//! worker. The sockets stay open in the supervisor: what arrives while a worker is replaced waits
+//! for its successor.
+//!
+//! There are three loops: calls for single datagrams (`blocking`), calls for many (`epoll`), and a
+//! ring (`uring`). The latter two let the kernel join arriving datagrams and cut departing ones
+//! (`UDP_GRO`, `UDP_SEGMENT`). While the send buffer is full, a loop delivers nothing: the receive
+//! buffer fills, and the kernel drops and counts what does not fit.
+
+mod blocking;
+mod epoll;
+mod exchange;
+mod uring;
+
+use std::os::fd::OwnedFd;
+
+use seam::Service;
+use sys::udp::{Udp, UdpOptions};
+
+use crate::address::Address;
+use crate::axes::Wait;
+use crate::conflict::datagram_conflict;
+use crate::context::WorkerContext;
+use crate::fault::Fault;
+use crate::limits::RECEIVE_BUFFER;
+use crate::say::say;
+use crate::shape::{Refused, Shape};
+use crate::wait::uring::tactics::Tactics;
+
+/// A worker's life.
+type Serve<S> = fn(&WorkerContext<'_, S>) -> Result<(), Fault>;
+
+/// The loop for a way of waiting that [`check`] allows.
+pub(crate) fn serve<S: Service>(wait: Wait) -> Serve<S> {
+    match wait {
+        Wait::Blocking => blocking::serve,
+        Wait::Uring => uring::serve,
+        _ => epoll::serve,
+    }
+}
+
+/// Checks that a shape can serve datagrams, and that no setting would be without effect.
+pub(crate) fn check(shape: &Shape, address: &Address) -> Result<(), Refused> {
+    let Shape { container, accept, wait, knobs, .. } = shape;
+    if let Some(reason) = datagram_conflict(*container, *accept, *wait) {
+        return Err(Refused(format!("{shape} serves no datagrams: {reason}")));
+    }
+    if address.net().is_none() {
+        return Err(Refused(format!(
+            "expected an Internet address for datagrams, found {address}: say --host 127.0.0.1"
+        )));
+    }
+    let settings = [
+        (knobs.edge, "--edge"),
+        (knobs.helpers.is_some(), "--helpers"),
+        (knobs.sessions_max.is_some(), "--max-connections"),
+        (knobs.tactics != Tactics::default(), "--uring-recv and the like"),
+    ];
+    match settings.iter().find(|(is_set, _)| *is_set) {
+        Some((_, flag)) => Err(Refused(format!(
+            "this service has datagrams and no connections, found {flag}: leave it out"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// A socket for each worker.
+pub(crate) fn bind(address: &Address, shape: &Shape) -> Result<(Vec<OwnedFd>, Address), Fault> {
+    let Some(mut local) = address.net() else {
+        return Err(Fault::Listen(address.clone(), std::io::ErrorKind::Unsupported.into()));
+    };
+    let reuse_port = shape.workers > 1;
+    let receive_buffer = Some(RECEIVE_BUFFER as usize);
+    let options = UdpOptions { reuse_port, receive_buffer, ..UdpOptions::default() };
+    let is_taken = local.port() != 0 && Udp::bind(local, &UdpOptions::default()).is_err();
+    let mut sockets = Vec::with_capacity(shape.workers);
+    for _ in 0..shape.workers {
+        let fault = |error| Fault::Listen(local.into(), error);
+        let socket = Udp::bind(local, &options).map_err(fault)?;
+        // Beyond the limit of the machine, where there is the privilege.
+        let _ = socket.force_receive_buffer(RECEIVE_BUFFER);
+        local = socket.local_addr().map_err(fault)?;
+        sockets.push(socket.into());
+    }
+    if is_taken {
+        say!(
+            "another server receives on {local} too: the kernel divides peers between both, until \
+             one of them stops"
+        );
+    }
+    Ok((sockets, local.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::axes::{Accept, Container};
+
+    #[test]
+    fn each_point_serves_datagrams_or_names_one_that_does() {
+        let local = Address::from(std::net::SocketAddr::from(([127, 0, 0, 1], 0)));
+        let mut possible = 0;
+        for &container in Container::ALL {
+            for &accept in Accept::ALL {
+                for &wait in Wait::ALL {
+                    let shape = Shape {
+                        workers: Shape::usual_workers(container, 2),
+                        ..Shape { container, accept, wait, ..Shape::preset("epoll", 2).unwrap() }
+                    };
+                    match check(&shape, &local) {
+                        Ok(()) => possible += usize::from(shape.check().is_ok()),
+                        Err(Refused(why)) => assert!(why.contains("say --"), "{why}"),
+                    }
+                }
+            }
+        }
+        // Three ways of waiting, alone (with or without SO_REUSEPORT), as threads, as processes.
+        assert_eq!(possible, 3 * (2 + 1 + 1));
+        let mut shape = Shape::preset("epoll", 2).unwrap();
+        assert_eq!(check(&shape, &local), Ok(()));
+        shape.knobs.sessions_max = Some(9);
+        let why = check(&shape, &local).unwrap_err().to_string();
+        assert!(why.contains("--max-connections"), "{why}");
+        let unix = Address::Unix("/tmp/a".into(), None);
+        assert!(check(&shape, &unix).unwrap_err().to_string().contains("--host"));
+    }
+}
