@@ -10,8 +10,8 @@
 //! on one thread that leads the server. `parts/` is code that several loops share. `limits.rs`
 //! derives the limits of all loops. No engine knows a protocol: all of them drive [`seam::Conn`].
 //!
-//! A service of datagrams ([`seam::Datagrams`]) has loops of its own in `datagrams/`, under the same
-//! containers and supervisor.
+//! A service of datagrams ([`seam::Datagrams`]) has loops of its own in `datagrams/`, under the
+//! same containers and supervisor.
 //!
 //! A server can have one additional worker that serves no connections ([`ExtraWorker`]); the crate
 //! `pacing` sends media from such a worker.

@@ -59,7 +59,7 @@ impl Datagrams for Game {
         cx.state.players.for_each(cx.worker, |name, player| {
             if cx.now.since(Instant::from_ns(player.heard_ns)) > SILENCE {
                 silent.push(*name);
-            } else if let Some(name) = str::from_utf8(name).ok() {
+            } else if let Ok(name) = str::from_utf8(name) {
                 let _ = writeln!(all, "{name} {} {}", player.x, player.y);
                 players.extend(name.parse::<SocketAddr>());
             }

@@ -54,19 +54,20 @@ pub fn check<S: Service>(service: &S, script: &str, count: u64) {
     determinism(service, fresh, count, wild);
 }
 
-/// Plays `clients`, each a list of datagrams, against `service` over a network that loses, duplicates
-/// and reorders, under `count` seeds: the replies keep the limits, the same seed gives the same
+/// Plays `clients`, each a list of datagrams, against `service` over a network that loses,
+/// duplicates and reorders, under `count` seeds: the replies keep the limits, the same seed gives the same
 /// datagrams twice, and `judge` agrees with what the clients heard.
 ///
 /// ```
 /// use roundhouse::prelude::*;
+/// use std::net::SocketAddr;
 ///
 /// struct Echo;
 ///
 /// impl Datagrams for Echo {
 ///     type State = ();
 ///
-///     fn receive(&self, _: &Cx<'_, ()>, from: std::net::SocketAddr, it: &[u8], out: &mut Replies) {
+///     fn receive(&self, _: &Cx<'_, ()>, from: SocketAddr, it: &[u8], out: &mut Replies) {
 ///         out.send(from, it);
 ///     }
 /// }

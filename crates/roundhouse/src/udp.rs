@@ -6,8 +6,8 @@ use seam::{Cx, DatagramService, Datagrams, Replies};
 
 use crate::messages::{After, ReplyBuffer};
 
-/// A service of datagrams for [`main`](crate::main()) and [`Server`](crate::Server): it has the same
-/// flags and the same life as one of connections, on the engines that can move datagrams
+/// A service of datagrams for [`main`](crate::main()) and [`Server`](crate::Server): it has the
+/// same flags and the same life as one of connections, on the engines that can move datagrams
 /// (`iterative`, `epoll`, `reactor`, `uring`, and `--container processes --accept reuseport`).
 pub fn udp<D: Datagrams>(service: D) -> DatagramService<D> {
     DatagramService(service)

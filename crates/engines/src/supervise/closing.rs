@@ -100,7 +100,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let are_ours = self.successor.is_none() && self.handed_over.is_none();
         let listeners = self.common.listeners;
         if are_ours && listeners.are_datagrams {
-            // Workers answer what the sockets hold. Where a filter is locked the drain has its time.
+            // Workers answer what the sockets hold; a locked filter only makes that longer.
             for socket in &listeners.sockets {
                 let _ = socket::deafen_datagrams(socket);
             }

@@ -43,8 +43,9 @@ pub struct Unsent {
 }
 
 impl Uring {
-    /// Receives datagrams until cancelled (`IORING_RECV_MULTISHOT`, 6.0). Each comes as
-    /// [`super::Completion::Received`]; [`Uring::letter`] reads it.
+    /// Receives datagrams until cancelled, or until an empty one has come
+    /// (`IORING_RECV_MULTISHOT`, 6.0). Each comes as [`Completion::Received`]; [`Uring::letter`]
+    /// reads it.
     ///
     /// # Panics
     /// If the setup had no buffers.
@@ -138,7 +139,7 @@ mod tests {
         ring.receive_datagrams(&socket, 5);
         let bytes = [&b"aaabbbc"[..], &long].concat();
         ring.send_datagrams(&socket, bytes.clone(), |filling, bytes| {
-            for (range, segment) in [(0..7, 3), (7..70_007, 0), (0..0, 0), (100..400, 0)] {
+            for (range, segment) in [(0..7, 3), (7..70_007, 0), (100..400, 0), (0..0, 0)] {
                 filling.datagram(to);
                 filling.piece(&bytes[range]);
                 if segment > 0 {
@@ -164,7 +165,7 @@ mod tests {
             }
         }
         let room = 256 - DATAGRAM_OVERHEAD as usize;
-        assert_eq!(heard, [(3, false), (3, false), (1, false), (0, false), (room, true)]);
+        assert_eq!(heard, [(3, false), (3, false), (1, false), (room, true), (0, false)]);
         let (back, unsent) = sent.unwrap();
         assert!(back == bytes && unsent.len() == 1 && unsent[0].index == 1, "{unsent:?}");
         assert_eq!(unsent[0].error.raw_os_error(), Some(libc::EMSGSIZE));
