@@ -65,8 +65,8 @@ struct WebSocketArgs {
     /// bytes, of the service's own protocol
     #[arg(long)]
     websocket: bool,
-    /// What messages are: text (each a line, also without its newline) or binary [default: text for
-    /// a service of lines]
+    /// The type of messages: text (each a line, also without its newline) or binary [default: text
+    /// for a service of lines]
     #[arg(long, value_name = "KIND", requires = "websocket")]
     websocket_messages: Option<MessageKind>,
     /// Let pages of this origin connect, or all with *; may be repeated [default: pages of the

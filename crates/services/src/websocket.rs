@@ -72,7 +72,7 @@ struct Talk<S: Service> {
     /// continues when it has room.
     framed: usize,
     /// The code and the reason of the close frame, if the inner service does not decide them.
-    farewell: Option<(u16, &'static str)>,
+    code: Option<(u16, &'static str)>,
     /// The peer has sent a close frame or ended the connection.
     ended: bool,
 }
@@ -134,7 +134,7 @@ impl<S: Service + 'static> Service for WebSocket<S> {
             kind: self.options.messages,
             reader: MessageReader::new(self.options.messages, self.inner.limits().input_max),
             framed: 0,
-            farewell: None,
+            code: None,
             ended: false,
         };
         talk.settle(&self.inner, cx, out);
@@ -175,7 +175,7 @@ impl<S: Service> Talk<S> {
             Event::Bytes(input) => used = self.hear(inner, cx, input, out),
             Event::Eof => self.end(inner, cx, close_code::NORMAL),
             Event::Drain => {
-                self.farewell.get_or_insert((close_code::GOING_AWAY, "the server stops"));
+                self.code.get_or_insert((close_code::GOING_AWAY, "the server stops"));
                 self.conn.drain(inner, cx);
             }
             Event::Deadline => self.conn.deadline(inner, cx),
@@ -202,7 +202,7 @@ impl<S: Service> Talk<S> {
                     self.take(inner, cx, incoming, out);
                 }
                 Err(bad) => {
-                    self.farewell = Some((bad.code, bad.why));
+                    self.code = Some((bad.code, bad.why));
                     self.ended = true;
                     self.conn.abort(Closed::Reset);
                 }
@@ -231,7 +231,7 @@ impl<S: Service> Talk<S> {
     /// The peer sends no more; its code is echoed.
     fn end(&mut self, inner: &S, cx: &Cx<'_, S::State>, code: u16) {
         self.ended = true;
-        self.farewell.get_or_insert((code, ""));
+        self.code.get_or_insert((code, ""));
         self.conn.eof(inner, cx);
     }
 
@@ -254,7 +254,7 @@ impl<S: Service> Talk<S> {
             return Step::offload(used, job);
         }
         if close {
-            let (code, why) = self.farewell.unwrap_or(match self.conn.why() {
+            let (code, why) = self.code.unwrap_or(match self.conn.why() {
                 Closed::Service => (close_code::NORMAL, ""),
                 Closed::Overlong => (close_code::TOO_BIG, "expected a shorter request"),
                 _ => (close_code::POLICY, "expected the rest of the request sooner"),

@@ -155,7 +155,10 @@ fn converse<S: Service<State = World> + 'static>(inner: S, input: &[u8], seed: u
         } else if wants.read && goodbye && !told && wire.is_empty() && rng.below(4) == 0 {
             told = true;
             slot.let_happen(|conn, service, cx| conn.eof(service, cx));
-        } else if let Some(wake) = wants.wake.filter(|_| !client.is_handshaking()) {
+        } else if let Some(wake) = wants.wake
+            && !client.is_handshaking()
+            && (rest.is_empty() || !wants.read)
+        {
             slot.now = slot.now.max(wake);
             slot.let_happen(|conn, service, cx| conn.deadline(service, cx));
         }

@@ -53,7 +53,7 @@ fn cut(rng: &mut Rng, mut stream: &[u8]) -> Vec<u8> {
     asked(&sent)
 }
 
-/// What came after the handshake.
+/// The bytes after the handshake.
 fn after(heard: &[u8]) -> &[u8] {
     let head = heard.windows(4).position(|it| it == b"\r\n\r\n").expect("a whole answer") + 4;
     assert!(heard.starts_with(b"HTTP/1.1 101 "), "{}", heard[..head].escape_ascii());

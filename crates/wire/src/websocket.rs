@@ -195,7 +195,7 @@ pub fn put_frame(opcode: Opcode, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
-/// Appends bytes as one message: of type [`MessageKind::Text`] if that is wanted and they are UTF-8.
+/// Appends bytes as one message: a text if that is wanted and they are UTF-8, else binary.
 pub fn put_message(kind: MessageKind, payload: &[u8], out: &mut Vec<u8>) {
     let is_text = kind == MessageKind::Text && str::from_utf8(payload).is_ok();
     put_frame(if is_text { Opcode::Text } else { Opcode::Binary }, payload, out);
@@ -241,7 +241,7 @@ fn apply(mask: [u8; 4], payload: &mut [u8]) {
     rest.iter_mut().zip(mask).for_each(|(byte, key)| *byte ^= key);
 }
 
-/// What a frame of a client brings.
+/// The content of a client's frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// A whole message.

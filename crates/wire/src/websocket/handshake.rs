@@ -7,7 +7,7 @@ use sha1::{Digest, Sha1};
 use super::MessageKind;
 use crate::http::{Body, Head, Reply, Status, Version, host, reply::Framing};
 
-/// What follows the key of a client in the digest (section 1.3).
+/// The end of the digested text, after the key of a client (section 1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 const UPGRADE_REQUIRED: Status = Status(426, "Upgrade Required");

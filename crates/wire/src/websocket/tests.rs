@@ -15,7 +15,7 @@ fn raw(first: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// What a text reader makes of `frames`: words for what they bring, or the close code at the end.
+/// The findings of a text reader in `frames` as words, with the close code of a violation.
 fn heard(frames: &[Vec<u8>], max: usize) -> String {
     let input = frames.concat();
     let (mut reader, mut from) = (MessageReader::new(MessageKind::Text, max), 0);
@@ -147,7 +147,7 @@ fn answered(options: &WebSocketOptions, first: &str, fields: &str) -> String {
     let accepted = options.answer(&head, &mut out);
     let out = String::from_utf8(out).expect("ASCII");
     assert_eq!(accepted, out.starts_with("HTTP/1.1 101 "), "{out}");
-    assert_eq!(out.contains("Sec-WebSocket-Version: 13"), out.contains(" 426 "), "{out}");
+    assert_eq!(out.contains("\r\nSec-WebSocket-Version: 13\r"), out.contains(" 426 "), "{out}");
     out[9..12].to_owned()
 }
 
