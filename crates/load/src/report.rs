@@ -116,7 +116,6 @@ pub struct Report {
     /// previous one.
     pub repeated: u64,
     /// The counts of a stress client, if windows were topped up.
-    #[serde(default)]
     pub stress: Option<StressReport>,
     /// Idle connections still up at the end.
     pub idle: usize,

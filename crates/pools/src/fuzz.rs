@@ -154,13 +154,3 @@ fn rings(rng: &mut Rng, events: u32, at: &str) {
         assert!(consumer.consume(model.len() + 1).is_err(), "{at}");
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn some_seeds_find_nothing() {
-        for seed in 0..50 {
-            super::fuzz(seed, 200);
-        }
-    }
-}

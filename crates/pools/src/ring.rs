@@ -10,7 +10,6 @@
 //! The surprising thing: no index wraps at the capacity. `head` and `tail` may pass 2^32 at any
 //! time; only their difference counts.
 
-use std::fmt;
 use std::io::{IoSlice, IoSliceMut};
 
 use crate::sync::{AtomicU32, Ordering};
@@ -25,36 +24,25 @@ pub use spsc::{Consumer, Producer, spsc};
 pub const CAPACITY_MAX: usize = 1 << 31;
 
 /// A request that the ring cannot serve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum RingError {
     /// The storage's length is not a power of two up to [`CAPACITY_MAX`].
+    #[display("expected a ring of 1 to 2^31 bytes, a power of two, found {found}; round it up")]
     Capacity {
         /// Its length.
         found: usize,
     },
     /// More bytes are committed than were free, or consumed than were filled.
+    #[display(
+        "expected to move at most the {there} bytes that are there, found {asked}; count what was \
+         really moved"
+    )]
     TooMany {
         /// The number requested.
         asked: usize,
         /// The number available.
         there: usize,
     },
-}
-
-impl fmt::Display for RingError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RingError::Capacity { found } => write!(
-                f,
-                "expected a ring of 1 to 2^31 bytes, a power of two, found {found}; round it up"
-            ),
-            RingError::TooMany { asked, there } => write!(
-                f,
-                "expected to move at most the {there} bytes that are there, found {asked}; \
-                 count what was really moved"
-            ),
-        }
-    }
 }
 
 impl std::error::Error for RingError {}
