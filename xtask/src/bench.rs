@@ -114,10 +114,52 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
 
 /// Builds the release binary and the bare loops; returns the binary.
 fn prepare() -> anyhow::Result<PathBuf> {
+    crate::bare::build(&crate::root().join("bare/build"))?;
+    program()
+}
+
+/// Builds the release binary, and returns it.
+fn program() -> anyhow::Result<PathBuf> {
     let build = ["build", "--release", "-p", "cli", "--bin", "roundhouse"];
     steps::run(&mut steps::cargo(build), "cargo")?;
-    crate::bare::build(&crate::root().join("bare/build"))?;
     steps::binary("roundhouse", "release")
+}
+
+/// The request for a bench that is no plan.
+struct Ask {
+    blocks: usize,
+    quick: bool,
+    save: bool,
+    only: Vec<String>,
+}
+
+impl Ask {
+    /// Reads those of the flags that the bench has, as its usage lists them; `blocks` if none are
+    /// asked for.
+    fn parse(args: &[String], usage: &[&str], blocks: usize) -> anyhow::Result<Ask> {
+        let mut ask = Ask { blocks, quick: false, save: false, only: Vec::new() };
+        let mut flags = args.iter();
+        while let Some(flag) = flags.next() {
+            if !usage.iter().any(|known| known.split(' ').next() == Some(flag)) {
+                bail!("expected {}, found `{flag}`", usage.join(", "));
+            }
+            match flag.as_str() {
+                "--save" => ask.save = true,
+                "--quick" => (ask.quick, ask.blocks) = (true, 1),
+                "--blocks" => {
+                    let number = flags.next().and_then(|it| it.parse().ok());
+                    ask.blocks =
+                        number.filter(|it| *it > 0).context("--blocks expects a number")?;
+                }
+                _ => {
+                    let names =
+                        flags.next().context("--only expects groups, such as audio,hogs")?;
+                    ask.only = names.split(',').map(str::to_owned).collect();
+                }
+            }
+        }
+        Ok(ask)
+    }
 }
 
 #[cfg(test)]

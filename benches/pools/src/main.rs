@@ -1,4 +1,4 @@
-//! Pool, ring and table of sessions against their peers, in paired rounds, each with its goal.
+//! Pool and table of sessions against their peers, in paired rounds, each with its goal.
 //!
 //! `pools-bench [ROUNDS]` prints one line a goal. `pools-bench once ARM OPERATIONS` runs only one
 //! arm, to count instructions (`valgrind --tool=callgrind`): the difference of two lengths, divided
@@ -42,7 +42,6 @@ fn all(rounds: usize) {
     crossing(rounds);
     scaling(rounds);
     tables(rounds);
-    rings(rounds);
 }
 
 fn show(title: &str, rounds: &Rounds, goals: &[Goal]) {
@@ -168,15 +167,6 @@ fn tables(rounds: usize) {
     show("a session closed and another opened, 10,000 live", &measured, &goals);
 }
 
-fn rings(rounds: usize) {
-    let mut arms = [
-        Arm::new("ring", || sessions::ring(OPERATIONS / 4)),
-        Arm::new("rtrb", || sessions::ring_rtrb(OPERATIONS / 4)),
-    ];
-    let measured = Rounds::run(&mut arms, rounds, 6);
-    show("512 bytes into a ring and out", &measured, &[("ring", "rtrb", 1.1, false)]);
-}
-
 fn once(arm: &str, operations: u64) {
     let cost = match arm {
         "pool" => pairs(&mut pool(Guard::Off), 64, operations),
@@ -191,10 +181,8 @@ fn once(arm: &str, operations: u64) {
         "glibc" => pairs(&mut Heap, 64, operations),
         "session" => Tables::default().shared(operations),
         "slotmap" => Tables::default().slotmap(operations),
-        "ring" => sessions::ring(operations),
-        "rtrb" => sessions::ring_rtrb(operations),
         _ => panic!(
-            "expected boxes, pool, guarded, shared, slab, glibc, session, slotmap, ring or rtrb"
+            "expected boxes, pool, guarded, shared, slab, glibc, session or slotmap"
         ),
     };
     println!("{arm}: {cost:.2} ns");

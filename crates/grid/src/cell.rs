@@ -1,10 +1,12 @@
 //! A cell by its column and row.
 
-use std::fmt;
 use std::str::FromStr;
 
 /// A cell: column `x` from the left and row `y` from the top, both from 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, derive_more::Display,
+)]
+#[display("{},{}", self.x, self.y)]
 pub struct Cell {
     /// The column.
     pub x: u16,
@@ -39,12 +41,6 @@ impl Cell {
     /// The inverse of [`Cell::packed`]; the upper 8 bits may hold other data.
     pub(crate) fn unpacked(word: u32) -> Cell {
         Cell { x: (word & 0xfff) as u16, y: (word >> 12 & 0xfff) as u16 }
-    }
-}
-
-impl fmt::Display for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{},{}", self.x, self.y)
     }
 }
 

@@ -2,12 +2,12 @@
 
 use crate::cell::Cell;
 use crate::grid::SIDE_MAX;
-use std::fmt;
 
 /// Why a request has no answer. "There is no path" is an answer, so it is not listed here.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum GridError {
     /// The grid has no cell, or a side longer than [`SIDE_MAX`].
+    #[display("expected a grid of 1 to {SIDE_MAX} columns and rows, found {width} by {height}")]
     Size {
         /// The requested columns.
         width: usize,
@@ -15,21 +15,34 @@ pub enum GridError {
         height: usize,
     },
     /// The cell is not on the grid.
+    #[display("expected a cell of the grid, found {_0}, which is outside")]
     Outside(Cell),
     /// The cell is an obstacle, so no path can begin or end there.
+    #[display("expected a free cell, found an obstacle at {_0}: choose one beside it")]
     Blocked(Cell),
     /// The request has no goal.
+    #[display("expected at least one goal, found none")]
     NoGoal,
     /// JPS+ searches for one goal at a time.
+    #[display("expected one goal for JPS+, found several: use JPS or A* for them")]
     OneGoal,
     /// The grid's obstacles differ from those that the table was made
     /// for: repair it or make it again.
+    #[display(
+        "expected a table of this grid's obstacles, found one of others: repair it with each \
+         change, or make it again"
+    )]
     StaleTable,
     /// The grid or the method changed between two steps of one search: begin again.
+    #[display(
+        "expected the same grid and method in each step of a search, found a change: begin again"
+    )]
     Changed,
     /// There is no search to continue.
+    #[display("expected a search to go on with, found none: begin one")]
     NotBegun,
     /// A file has the wrong format.
+    #[display("line {line}: expected {expected}, found {found}")]
     Parse {
         /// The line number, from 1.
         line: usize,
@@ -38,43 +51,6 @@ pub enum GridError {
         /// The text found, shortened.
         found: String,
     },
-}
-
-impl fmt::Display for GridError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            GridError::Size { width, height } => write!(
-                f,
-                "expected a grid of 1 to {SIDE_MAX} columns and rows, found {width} by {height}"
-            ),
-            GridError::Outside(cell) => {
-                write!(f, "expected a cell of the grid, found {cell}, which is outside")
-            }
-            GridError::Blocked(cell) => {
-                write!(f, "expected a free cell, found an obstacle at {cell}: choose one beside it")
-            }
-            GridError::NoGoal => write!(f, "expected at least one goal, found none"),
-            GridError::OneGoal => {
-                write!(f, "expected one goal for JPS+, found several: use JPS or A* for them")
-            }
-            GridError::StaleTable => write!(
-                f,
-                "expected a table of this grid's obstacles, found one of others: repair it with \
-                 each change, or make it again"
-            ),
-            GridError::Changed => write!(
-                f,
-                "expected the same grid and method in each step of a search, found a change: \
-                 begin again"
-            ),
-            GridError::NotBegun => {
-                write!(f, "expected a search to go on with, found none: begin one")
-            }
-            GridError::Parse { line, expected, found } => {
-                write!(f, "line {line}: expected {expected}, found {found}")
-            }
-        }
-    }
 }
 
 impl std::error::Error for GridError {}

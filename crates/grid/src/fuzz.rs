@@ -195,13 +195,3 @@ fn files(rng: &mut Rng, at: &str) {
         assert!(queries.len() <= text.lines().count(), "{at}: {text:?}");
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn random_grids_agree_with_dijkstra() {
-        for seed in 0..60 {
-            super::fuzz(seed, 600);
-        }
-    }
-}

@@ -9,7 +9,6 @@ use crate::grid::Grid;
 use crate::rule::Corners;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
-use std::fmt;
 
 /// A length: straight steps at 1, diagonal steps at the square root of two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,18 +91,13 @@ fn neighbours(cell: Cell) -> impl Iterator<Item = Cell> {
 }
 
 /// The first illegal step of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("expected a legal step, found one from {} to {}", self.from, self.to)]
 pub struct Illegal {
     /// The first cell of the step.
     pub from: Cell,
     /// The second cell of the step.
     pub to: Cell,
-}
-
-impl fmt::Display for Illegal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected a legal step, found one from {} to {}", self.from, self.to)
-    }
 }
 
 /// Checks a path and sums its steps.

@@ -13,7 +13,8 @@
 use std::fmt;
 
 /// Which diagonal steps are allowed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.name())]
 pub enum Corners {
     /// Wherever the target is free, even between two obstacles.
     Always,
@@ -43,12 +44,6 @@ impl Corners {
     /// Whether two cells that touch only at a corner can be neighbours on a path.
     pub(crate) const fn joins_corners(self) -> bool {
         matches!(self, Corners::Always)
-    }
-}
-
-impl fmt::Display for Corners {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -6,8 +6,6 @@
 //! "no node", is black, and is never written. So code that asks a missing child for its colour
 //! needs no special case, and zero bytes are an empty tree.
 
-use std::fmt;
-
 /// The number that names no node.
 pub(crate) const NIL: u32 = 0;
 /// The child whose keys come before.
@@ -70,26 +68,17 @@ impl<K> Node<K> {
 }
 
 /// The reason that a key was not inserted; the tree is unchanged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
 pub enum Refused {
     /// This node has the key already.
+    #[display("expected a new key, found it in node {node}; set that node's value")]
     Duplicate {
         /// The node that has the key.
         node: u32,
     },
     /// Every lent element is a node.
+    #[display("expected a free node, found none; lend more storage")]
     Full,
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refused::Duplicate { node } => {
-                write!(f, "expected a new key, found it in node {node}; set that node's value")
-            }
-            Refused::Full => f.write_str("expected a free node, found none; lend more storage"),
-        }
-    }
 }
 
 impl std::error::Error for Refused {}

@@ -180,13 +180,3 @@ fn by_id(rng: &mut Rng, events: u32, at: &str) {
     }
     assert_eq!(index.len() as usize, model.len(), "{at}");
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_few_seeds() {
-        for seed in 0..20 {
-            super::fuzz(seed, 1000);
-        }
-    }
-}

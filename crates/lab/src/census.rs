@@ -19,10 +19,8 @@ pub struct Census {
     /// The calls, the most frequent first.
     pub calls: Vec<Calls>,
     /// Page faults without a disk for each request.
-    #[serde(default)]
     pub faults_per_request: Option<f64>,
     /// The reason why there is no count.
-    #[serde(default)]
     pub missing: Option<String>,
 }
 

@@ -29,16 +29,12 @@ pub struct Load {
     #[serde(default)]
     pub model: String,
     /// Connections at a time; absent from generators that do not tell.
-    #[serde(default)]
     pub connections: Option<u64>,
     /// Requests in flight on each of them (closed).
-    #[serde(default)]
     pub depth: Option<u64>,
     /// Requests that were due in the window (open).
-    #[serde(default)]
     pub arrived: Option<u64>,
     /// Requests of the window that never got a right reply.
-    #[serde(default)]
     pub failed: Option<u64>,
     /// Time from sending to the complete reply: service time.
     pub service: Times,
@@ -49,7 +45,6 @@ pub struct Load {
     #[serde(default)]
     pub lateness: Times,
     /// Intended requests per second of an open run.
-    #[serde(default)]
     pub offered_rps: Option<f64>,
     /// Arrivals that found no room at the generator: failures.
     #[serde(default)]
@@ -71,19 +66,15 @@ pub struct Load {
     #[serde(default)]
     pub doubts: Vec<String>,
     /// Whether the server's books agree with the replies it gave.
-    #[serde(default)]
     pub check: Option<Check>,
     /// The generator's verdict on itself.
-    #[serde(default)]
     pub health: Option<Health>,
     /// The start of the window, milliseconds since 1970.
     #[serde(default)]
     pub started_unix_ms: u64,
     /// The generator's own effort.
-    #[serde(default)]
     pub generator: Option<Effort>,
     /// The resources that the server's process tree used in the window.
-    #[serde(default)]
     pub server: Option<Usage>,
 }
 
@@ -94,22 +85,16 @@ pub struct Times {
     #[serde(default)]
     pub count: u64,
     /// The median.
-    #[serde(default)]
     pub p50_ns: Option<f64>,
     /// 90 % of the times are shorter.
-    #[serde(default)]
     pub p90_ns: Option<f64>,
     /// 99 % of the times are shorter; absent below 10,000 requests.
-    #[serde(default)]
     pub p99_ns: Option<f64>,
     /// 99.9 % of the times are shorter; absent below 100,000 requests.
-    #[serde(default)]
     pub p999_ns: Option<f64>,
     /// The longest.
-    #[serde(default)]
     pub max_ns: Option<f64>,
     /// Their sum divided by their number.
-    #[serde(default)]
     pub mean_ns: Option<f64>,
 }
 
@@ -168,22 +153,16 @@ pub struct Usage {
     #[serde(default)]
     pub cpu_ns: u64,
     /// CPU time per answered request, nanoseconds.
-    #[serde(default)]
     pub cpu_ns_per_request: Option<f64>,
     /// Context switches per answered request.
-    #[serde(default)]
     pub switches_per_request: Option<f64>,
     /// Resident memory, kilobytes; shared pages count once per process.
-    #[serde(default)]
     pub rss_kb: Option<u64>,
     /// Proportional memory, kilobytes; shared pages count once.
-    #[serde(default)]
     pub pss_kb: Option<u64>,
     /// Threads in the tree.
-    #[serde(default)]
     pub threads: Option<u64>,
     /// Processes in the tree.
-    #[serde(default)]
     pub processes: Option<u64>,
 }
 

@@ -16,24 +16,19 @@ pub struct Observations {
     #[serde(default)]
     pub refusals: Vec<Refusal>,
     /// Offered rate, requests per second; absent in a closed loop.
-    #[serde(default)]
     pub offered_rps: Option<f64>,
     /// The resources that the server's process tree used under load, exact where there is a control
     /// group.
-    #[serde(default)]
     pub cost: Option<TreeLife>,
     /// The 99th percentile of the service time (ns), however few requests support it; only where
     /// servers take turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p99_ns: Option<u64>,
     /// Silent connections and their cost.
-    #[serde(default)]
     pub idle: Option<Idle>,
     /// The search for a capacity.
-    #[serde(default)]
     pub search: Option<Search>,
     /// How an overload went.
-    #[serde(default)]
     pub recovery: Option<Recovery>,
 }
 
@@ -50,33 +45,24 @@ pub struct TreeLife {
     /// CPU time in the kernel, nanoseconds.
     pub system_ns: u64,
     /// Their sum for each request of the whole run, warm-up and drain included, nanoseconds.
-    #[serde(default)]
     pub cpu_ns_per_request: Option<f64>,
     /// Highest memory use, kilobytes, without the page cache where the kernel separates it.
-    #[serde(default)]
     pub memory_peak_kb: Option<u64>,
     /// Page faults served without a disk, whole life.
-    #[serde(default)]
     pub faults_minor: Option<u64>,
     /// Page faults that waited for a disk, whole life.
-    #[serde(default)]
     pub faults_major: Option<u64>,
     /// Processes created under load; absent where the kernel does not tell
     /// (the process connector needs privileges).
-    #[serde(default)]
     pub forks: Option<u64>,
     /// Threads created under load.
-    #[serde(default)]
     pub threads_created: Option<u64>,
     /// Processes that ended under load.
-    #[serde(default)]
     pub exits: Option<u64>,
     /// Processes that a signal ended.
-    #[serde(default)]
     pub kills: Option<u64>,
     /// Processes and threads created on the whole machine in that time: an upper bound if the exact
     /// counts are absent.
-    #[serde(default)]
     pub machine_forks: Option<u64>,
     /// Sentences to print beside the figures.
     #[serde(default)]
@@ -93,20 +79,15 @@ pub struct Idle {
     /// The number of open connections when the load ended.
     pub kept: u32,
     /// How many of them the server answered once, if each asked once.
-    #[serde(default)]
     pub answered: Option<u32>,
     /// Memory of the process tree before they were opened, kilobytes.
-    #[serde(default)]
     pub before_kb: Option<u64>,
     /// Memory of the process tree with them, kilobytes.
-    #[serde(default)]
     pub after_kb: Option<u64>,
     /// Kernel memory for TCP buffers that they added on the machine, kilobytes
     /// (`/proc/net/sockstat`).
-    #[serde(default)]
     pub kernel_kb: Option<i64>,
     /// Memory of the process tree for each of them, bytes.
-    #[serde(default)]
     pub bytes_each: Option<f64>,
     /// The reason why fewer were opened than requested.
     #[serde(default)]
@@ -123,7 +104,6 @@ pub struct Search {
     /// Every rate that was tried, in order.
     pub probes: Vec<Probe>,
     /// The highest rate that kept it; absent if none did.
-    #[serde(default)]
     pub capacity_rps: Option<f64>,
     /// Whether the generator, not the server, ended the search.
     #[serde(default)]
@@ -138,7 +118,6 @@ pub struct Probe {
     /// Answered rate.
     pub achieved_rps: f64,
     /// The promised quantile of the response time, nanoseconds.
-    #[serde(default)]
     pub latency_ns: Option<f64>,
     /// Whether the promise was kept.
     pub kept: bool,
@@ -155,18 +134,14 @@ pub struct Recovery {
     /// The arm's capacity in the pilot, requests per second.
     pub capacity_rps: f64,
     /// Answered requests per second while overloaded.
-    #[serde(default)]
     pub goodput_rps: Option<f64>,
     /// The goodput as a share of capacity; 1 means that the overload costs nothing.
-    #[serde(default)]
     pub kept_share: Option<f64>,
     /// Median response time before the overload, nanoseconds.
-    #[serde(default)]
     pub base_p50_ns: Option<f64>,
     /// The time from the end of the overload until the median response time of a slice is at most
     /// 1.1 times its base (and stays there for one more slice), milliseconds; absent if it never
     /// was.
-    #[serde(default)]
     pub recovered_ms: Option<f64>,
     /// How long the server was observed, milliseconds.
     #[serde(default)]

@@ -219,18 +219,14 @@ pub struct Reading {
     /// The lateness of packets, where it is known.
     pub late: Option<Lateness>,
     /// Drift in 30 s of single streams; absent without a receiver.
-    #[serde(default)]
     pub drifts: Option<Extent>,
     /// The duration of streams from their first packet to their last.
-    #[serde(default)]
     pub spans: Option<Extent>,
     /// Time of the sender's core in interrupts and softirqs, nanoseconds: a sample at the kernel's
     /// tick, whatever caused them. Absent without a core of its own.
-    #[serde(default)]
     pub irq_ns: Option<u64>,
     /// Network softirqs on that core (sending, receiving, tasklets), whatever caused them: a count,
     /// which does not depend on the tick.
-    #[serde(default)]
     pub softirqs: Option<u64>,
     /// Bytes read from storage.
     #[serde(default)]
@@ -240,7 +236,6 @@ pub struct Reading {
     pub sink: String,
     /// CPU time of the whole core per packet, by cycle soak, nanoseconds; includes the kernel's own
     /// work.
-    #[serde(default)]
     pub soak_ns: Option<f64>,
 }
 

@@ -175,17 +175,22 @@ impl Default for Plan {
 }
 
 /// Why a plan cannot be run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum BadPlan {
     /// No arm.
+    #[display("the plan has no arm; name at least one server")]
     NoArms,
     /// No load point.
+    #[display("the plan has no load point; give at least one depth")]
     NoPoints,
     /// No block.
+    #[display("expected 1 block or more, found 0")]
     NoBlocks,
     /// Two arms or two load points share a name.
+    #[display("two parts of the plan are called `{_0}`")]
     SameName(String),
     /// The baseline is not among the arms.
+    #[display("expected the baseline to be one of {have}, found `{wanted}`")]
     NoBaseline {
         /// The name asked for.
         wanted: String,
@@ -193,14 +198,19 @@ pub enum BadPlan {
         have: String,
     },
     /// An arm has an empty command.
+    #[display("arm `{_0}` has an empty command")]
     NoCommand(String),
     /// A load point has no connection or no request in flight.
+    #[display("load point `{_0}` needs 1 connection and depth 1 or more")]
     EmptyPoint(String),
     /// The rate, factor or promise of a load point is impossible.
+    #[display("load point `{_0}`: {_1}")]
     BadPoint(String, &'static str),
     /// The margin is not between 0 and 1.
+    #[display("expected a margin between 0 and 1, as 0.03 for 3 %")]
     Margin,
     /// The window is empty.
+    #[display("expected a window longer than 0 ms")]
     NoWindow,
 }
 
@@ -233,27 +243,6 @@ impl Arm {
         let program = self.command.first()?;
         let found = crate::record::found(program).is_some_and(|path| path.is_file());
         (!found).then_some(program)
-    }
-}
-
-impl std::fmt::Display for BadPlan {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            BadPlan::NoArms => write!(f, "the plan has no arm; name at least one server"),
-            BadPlan::NoPoints => write!(f, "the plan has no load point; give at least one depth"),
-            BadPlan::NoBlocks => write!(f, "expected 1 block or more, found 0"),
-            BadPlan::SameName(name) => write!(f, "two parts of the plan are called `{name}`"),
-            BadPlan::NoBaseline { wanted, have } => {
-                write!(f, "expected the baseline to be one of {have}, found `{wanted}`")
-            }
-            BadPlan::NoCommand(arm) => write!(f, "arm `{arm}` has an empty command"),
-            BadPlan::EmptyPoint(point) => {
-                write!(f, "load point `{point}` needs 1 connection and depth 1 or more")
-            }
-            BadPlan::BadPoint(point, why) => write!(f, "load point `{point}`: {why}"),
-            BadPlan::Margin => write!(f, "expected a margin between 0 and 1, as 0.03 for 3 %"),
-            BadPlan::NoWindow => write!(f, "expected a window longer than 0 ms"),
-        }
     }
 }
 

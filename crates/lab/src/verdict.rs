@@ -88,13 +88,10 @@ pub struct ArmVerdict {
     /// The total number of blocks that would probably settle an unresolved case.
     pub forecast: Option<u32>,
     /// The difference by the Hodges-Lehmann estimate, as a ratio.
-    #[serde(default)]
     pub hodges_lehmann: Option<f64>,
     /// The p of the sign-flip test: the share of random signs that look at least as different.
-    #[serde(default)]
     pub p: Option<f64>,
     /// The p after the correction for all pre-registered comparisons; absent for others.
-    #[serde(default)]
     pub p_corrected: Option<f64>,
     /// Whether the plan named the metric; otherwise it is exploratory.
     #[serde(default)]
@@ -157,29 +154,21 @@ pub struct ArmSummary {
     #[serde(default)]
     pub late: bool,
     /// The 99.9th percentile, nanoseconds; only if every trial supports it.
-    #[serde(default)]
     pub p999_ns: Option<f64>,
     /// Offered requests per second; absent in a closed loop.
-    #[serde(default)]
     pub offered_rps: Option<f64>,
     /// Requests in flight on average by Little's law; absent in open runs, whose number is not
     /// known beforehand.
-    #[serde(default)]
     pub in_flight: Option<f64>,
     /// Memory for each silent connection, bytes.
-    #[serde(default)]
     pub connection_bytes: Option<f64>,
     /// Highest rate within the promise, requests per second.
-    #[serde(default)]
     pub capacity_rps: Option<f64>,
     /// Share of its capacity that it kept serving under overload.
-    #[serde(default)]
     pub kept_share: Option<f64>,
     /// From the end of an overload to normal latency, milliseconds.
-    #[serde(default)]
     pub recovered_ms: Option<f64>,
     /// The resources that the whole process tree used under load: medians over the trials.
-    #[serde(default)]
     pub cost: Option<CostSummary>,
     /// Against the baseline; empty for the baseline itself.
     pub judged: Vec<ArmVerdict>,
@@ -300,7 +289,6 @@ pub struct Summary {
     #[serde(default)]
     pub family: u32,
     /// The answer of a race whose servers take turns.
-    #[serde(default)]
     pub answer: Option<RaceAnswer>,
 }
 

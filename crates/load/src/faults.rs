@@ -5,36 +5,49 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::io;
 
 /// Kinds of faults; those of connections come first, those of replies last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, derive_more::Display,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
     /// Nothing listens at the address.
+    #[display("connections refused")]
     Refused,
     /// The server, or something in between, reset the connection.
+    #[display("connections reset")]
     Reset,
     /// The server closed the connection while replies were outstanding.
+    #[display("connections closed early")]
     ClosedEarly,
     /// A connection made no progress for the whole timeout.
+    #[display("connections timed out")]
     Timeout,
     /// This machine has no local port left for the server's address.
+    #[display("connections without a local port")]
     NoPorts,
     /// This process may open no more descriptors.
+    #[display("connections without a descriptor")]
     NoDescriptors,
     /// The server's certificate is not believed.
+    #[display("certificates not believed")]
     Certificate,
     /// Any other fault of TLS, mostly a handshake that failed.
+    #[display("faults of TLS")]
     Tls,
     /// Any other error of a socket.
+    #[display("other socket errors")]
     Socket,
     /// A reply that does not match its request.
+    #[display("wrong replies")]
     WrongReply,
     /// Bytes that no request asked for.
+    #[display("unrequested replies")]
     UnaskedBytes,
     /// A reply longer than the limit.
+    #[display("endless replies")]
     Overlong,
 }
 
@@ -171,25 +184,6 @@ impl FaultKind {
             Self::WrongReply | Self::UnaskedBytes => "the server is wrong, or the expectation is",
             Self::Overlong => "the reply's end was never found: check --framing or --terminator",
         }
-    }
-}
-
-impl fmt::Display for FaultKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Refused => "connections refused",
-            Self::Reset => "connections reset",
-            Self::ClosedEarly => "connections closed early",
-            Self::Timeout => "connections timed out",
-            Self::NoPorts => "connections without a local port",
-            Self::NoDescriptors => "connections without a descriptor",
-            Self::Certificate => "certificates not believed",
-            Self::Tls => "faults of TLS",
-            Self::Socket => "other socket errors",
-            Self::WrongReply => "wrong replies",
-            Self::UnaskedBytes => "unrequested replies",
-            Self::Overlong => "endless replies",
-        })
     }
 }
 

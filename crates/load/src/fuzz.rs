@@ -213,11 +213,3 @@ fn market(rng: &mut Rng, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
     }
     (Box::new(make()), wire.into_bytes())
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn some_seeds() {
-        (0..200).for_each(|seed| super::fuzz(seed, 60));
-    }
-}

@@ -9,20 +9,23 @@ use crate::calibrate::Baseline;
 use meter::Quantiles;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// The subject that the figures of a run describe.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
+#[derive(derive_more::Display)]
 pub enum Verdict {
     /// The server.
     #[default]
+    #[display("ok")]
     Ok,
     /// Possibly the generator: the server may be faster.
+    #[display("generator-limited")]
     GeneratorLimited,
     /// The machine or the generator, not the server.
+    #[display("INVALID")]
     Invalid,
 }
 
@@ -195,16 +198,6 @@ impl Health {
                 );
             }
         }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ok => "ok",
-            Self::GeneratorLimited => "generator-limited",
-            Self::Invalid => "INVALID",
-        })
     }
 }
 

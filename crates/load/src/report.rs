@@ -118,7 +118,6 @@ pub struct Report {
     /// previous one.
     pub repeated: u64,
     /// The counts of a stress client, if windows were topped up.
-    #[serde(default)]
     pub stress: Option<StressReport>,
     /// Encryption, if there was any.
     #[serde(default, skip_serializing_if = "Option::is_none")]

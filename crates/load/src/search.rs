@@ -119,10 +119,7 @@ fn search(
             break;
         }
         let middle = (low * top).sqrt();
-        match search.probe("bisect", middle)? {
-            true => low = middle,
-            false => high = Some(middle),
-        }
+        if search.probe("bisect", middle)? { low = middle } else { high = Some(middle) }
     }
     let (capacity_rps, confirmed) = search.confirm(low)?;
     Ok(Capacity {

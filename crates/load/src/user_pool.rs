@@ -156,7 +156,8 @@ pub struct End {
 }
 
 /// The pool's thread has ended, by a panic or because the kernel refused an epoll.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("expected a running pool, found that its thread has ended; start another")]
 pub struct PoolEnded;
 
 enum Command {
@@ -417,12 +418,6 @@ impl Behaviour {
     /// Whether arrivals follow a schedule, so that lateness is defined.
     pub fn is_scheduled(self) -> bool {
         !matches!(self, Self::Closed { .. })
-    }
-}
-
-impl std::fmt::Display for PoolEnded {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("expected a running pool, found that its thread has ended; start another")
     }
 }
 

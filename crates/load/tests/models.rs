@@ -105,8 +105,7 @@ fn every_arrival_is_answered_once() {
 
 #[test]
 fn a_trace_is_replayed() {
-    let folder = Folder::new();
-    let path = folder.file("trace", "0\n0.01\n0.01\n0.05\n");
+    let (_folder, path) = Folder::with("trace", "0\n0.01\n0.01\n0.05\n");
     let served = Served::echo();
     let model = open(1.0, Arrivals::Replay(path));
     let report = run(&Plan { model, window: Window::For(100 * MS), ..served.plan() });

@@ -319,12 +319,10 @@ pub struct Totals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::region::{Placement, Region};
+    use crate::region::Region;
 
     fn board() -> Region<Board> {
-        let mut board = Region::<Board>::place(Placement::Private).unwrap();
-        board.init(&[]).unwrap();
-        board
+        Region::<Board>::alone(&[])
     }
 
     #[test]

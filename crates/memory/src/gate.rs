@@ -221,7 +221,7 @@ mod tests {
     use seam::{BadSeed, Share};
     use std::sync::atomic::AtomicBool;
 
-    use crate::region::{Placement, Region};
+    use crate::region::Region;
 
     #[repr(C)]
     struct World {
@@ -238,9 +238,7 @@ mod tests {
     }
 
     fn world() -> Region<World> {
-        let mut world = Region::<World>::place(Placement::Private).unwrap();
-        world.init(&[]).unwrap();
-        world
+        Region::<World>::alone(&[])
     }
 
     fn worker(slot: usize) -> WorkerId {

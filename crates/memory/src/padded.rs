@@ -1,23 +1,13 @@
 //! Keeps two workers' words out of one cache line.
 
-use std::ops::Deref;
-
 /// A value that has 128 bytes, or a multiple, to itself.
 ///
 /// A line has 64 bytes on x86-64, but its processors fetch lines in aligned pairs (Intel 64 and
 /// IA-32 Architectures Optimization Reference Manual, spatial prefetcher), so neighbours at 64
 /// bytes still invalidate each other's line. On some aarch64 processors a line has 128 bytes.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, derive_more::Deref)]
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
-
-impl<T> Deref for Padded<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
 
 #[cfg(test)]
 mod tests {

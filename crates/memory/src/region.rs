@@ -8,7 +8,6 @@
 //! with a region that it may not use.
 
 use std::borrow::Borrow;
-use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -81,6 +80,17 @@ impl<S: Share> Region<S> {
         // a page, and is not known anywhere else yet.
         unsafe { mapping.as_ptr().cast::<Header>().write(header) };
         Ok(Self { mapping, founded: false, state: PhantomData })
+    }
+
+    /// A private region that is filled from `seed`, for tests and fuzzers.
+    ///
+    /// # Panics
+    /// If there is no memory, or the state objects to the seed.
+    #[must_use]
+    pub fn alone(seed: &[u8]) -> Self {
+        let mut region = Self::place(Placement::Private).expect("memory");
+        region.init(seed).expect("a seed that the state accepts");
+        region
     }
 
     const LEN: usize = START + size_of::<S>();
@@ -180,13 +190,21 @@ impl<S: Share> Borrow<S> for Region<S> {
 }
 
 /// The reason that a region of another process is not adopted.
-#[derive(Debug)]
+#[derive(Debug, derive_more::Display)]
 pub enum Refused {
     /// The descriptor cannot be read, or is not shared memory of sealed size.
+    #[display("{_0}")]
     Unreadable(io::Error),
     /// The contents were not made by [`Region::place`].
+    #[display(
+        "expected a shared state, found other bytes; pass the descriptor that the running server \
+         gave"
+    )]
     NoRegion,
     /// A state of another type, size, alignment or version.
+    #[display(
+        "expected the state {expected}, found {found}; stop the running server and start this one"
+    )]
     OtherLayout {
         /// The state of this program.
         expected: String,
@@ -194,28 +212,11 @@ pub enum Refused {
         found: String,
     },
     /// The state was never founded, or its founder failed.
+    #[display(
+        "expected a state in use, found one that was never filled; stop the running server and \
+         start this one"
+    )]
     NotFounded,
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(error) => write!(f, "{error}"),
-            Self::NoRegion => f.write_str(
-                "expected a shared state, found other bytes; \
-                 pass the descriptor that the running server gave",
-            ),
-            Self::OtherLayout { expected, found } => write!(
-                f,
-                "expected the state {expected}, found {found}; \
-                 stop the running server and start this one"
-            ),
-            Self::NotFounded => f.write_str(
-                "expected a state in use, found one that was never filled; \
-                 stop the running server and start this one",
-            ),
-        }
-    }
 }
 
 impl std::error::Error for Refused {

@@ -32,13 +32,8 @@ pub enum Closing<T> {
 }
 
 /// A pool or a table has no room; this is the value, returned to the caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("expected a free slot, found all in use; give some back or plan for more")]
 pub struct Full<T>(pub T);
-
-impl<T> fmt::Display for Full<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("expected a free slot, found all in use; give some back or plan for more")
-    }
-}
 
 impl<T: fmt::Debug> std::error::Error for Full<T> {}

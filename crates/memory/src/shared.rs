@@ -15,7 +15,6 @@
 mod bytes;
 mod map;
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use seam::Share;
@@ -31,14 +30,9 @@ pub trait Fixed: Share + Copy {}
 impl<T: Share + Copy> Fixed for T {}
 
 /// This number of places is taken, and there are no more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("expected a free place, found all {} taken: declare more", self.0)]
 pub struct NoRoom(pub usize);
-
-impl fmt::Display for NoRoom {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected a free place, found all {} taken: declare more", self.0)
-    }
-}
 
 impl std::error::Error for NoRoom {}
 

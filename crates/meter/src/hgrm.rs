@@ -25,10 +25,7 @@ pub fn write(mut out: impl Write, times: &Histogram, comments: &[String]) -> io:
         let value = step.value_iterated_to() as f64 / NS_PER_MS;
         let level = step.quantile_iterated_to();
         write!(out, "{value:14.6} {level:14.12} {total:10}")?;
-        match level < 1.0 {
-            true => writeln!(out, " {:16.2}", 1.0 / (1.0 - level))?,
-            false => writeln!(out)?,
-        }
+        if level < 1.0 { writeln!(out, " {:16.2}", 1.0 / (1.0 - level))? } else { writeln!(out)? }
     }
     let (mean, deviation) = (counts.mean() / NS_PER_MS, counts.stdev() / NS_PER_MS);
     let max = counts.max() as f64 / NS_PER_MS;

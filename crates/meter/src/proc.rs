@@ -9,17 +9,18 @@
 mod files;
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// The reason why a tree cannot be read.
-#[derive(Debug)]
+#[derive(Debug, derive_more::Display)]
 pub enum ProcError {
     /// There is no such process, or it has ended.
+    #[display("expected a running process {pid}, found none: has the server ended?")]
     Gone {
         /// The pid that was asked for.
         pid: u32,
     },
     /// A file under `/proc` is there but has unexpected contents.
+    #[display("{path}: {why}")]
     Unreadable {
         /// The file.
         path: String,
@@ -230,17 +231,6 @@ impl Memory {
             sum.threads += one.threads;
         }
         Ok(sum)
-    }
-}
-
-impl fmt::Display for ProcError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Gone { pid } => {
-                write!(f, "expected a running process {pid}, found none: has the server ended?")
-            }
-            Self::Unreadable { path, why } => write!(f, "{path}: {why}"),
-        }
     }
 }
 

@@ -4,7 +4,6 @@ use crate::draft::Draft;
 use crate::law::Scale;
 use crate::stage::{Settings, Stage};
 use crate::text::Text;
-use std::fmt;
 use std::time::Duration;
 
 /// A published measurement that can be repeated, with its flaw and without.
@@ -80,30 +79,23 @@ impl Effort {
 }
 
 /// The reason why an exhibit failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum Fault {
     /// A file or directory could not be used.
+    #[display("{_0}")]
     File(String),
     /// A server did not start.
+    #[display("the server did not become ready: {_0}")]
     Server(String),
     /// A client program did not report.
+    #[display("the clients did not finish: {_0}")]
     Clients(String),
     /// The laboratory could not run a race.
+    #[display("the laboratory could not measure: {_0}")]
     Lab(String),
     /// The words and the numbers of an exhibit do not fit: a mistake in this crate.
+    #[display("the exhibit's text cannot be filled: {_0}")]
     Text(String),
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::File(why) => write!(f, "{why}"),
-            Fault::Server(why) => write!(f, "the server did not become ready: {why}"),
-            Fault::Clients(why) => write!(f, "the clients did not finish: {why}"),
-            Fault::Lab(why) => write!(f, "the laboratory could not measure: {why}"),
-            Fault::Text(why) => write!(f, "the exhibit's text cannot be filled: {why}"),
-        }
-    }
 }
 
 impl std::error::Error for Fault {}

@@ -164,10 +164,7 @@ impl CbrSource {
     }
 
     fn next(&self, beat: &CbrStream) -> Next {
-        match beat.sent < self.packets {
-            true => Next::At(self.moment(beat, beat.sent)),
-            false => Next::Done,
-        }
+        if beat.sent < self.packets { Next::At(self.moment(beat, beat.sent)) } else { Next::Done }
     }
 
     fn push(&self, beat: &CbrStream, burst: &mut Burst) {
@@ -202,10 +199,7 @@ impl PacedSource for CbrSource {
         let take = |taken| (taken < self.streams).then_some(taken + 1);
         let order = Ordering::AcqRel;
         let number = cx.state.taken.fetch_update(order, Ordering::Acquire, take).ok()?;
-        let phase = match self.spread {
-            true => self.gap * number / self.streams,
-            false => Duration::ZERO,
-        };
+        let phase = if self.spread { self.gap * number / self.streams } else { Duration::ZERO };
         // One gap of grace, because with many streams the first burst would be late otherwise.
         let start = cx.now + self.gap + phase;
         if let Some(noted) = cx.state.starts.get(number as usize) {

@@ -10,14 +10,17 @@ use std::io;
 use sys::rank::{Turn, bounds, nice, set_nice};
 
 /// A rank.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, derive_more::Display)]
 pub enum Rank {
     /// The rank of the parent.
     #[default]
+    #[display("the usual rank")]
     Usual,
     /// A nice value, -20 (first) to 19.
+    #[display("nice {_0}")]
     Nice(i32),
     /// Real-time priority (`SCHED_FIFO`), 1 to 99: before every thread without one.
+    #[display("FIFO {_0}")]
     Fifo(u32),
 }
 
@@ -68,16 +71,6 @@ impl Rank {
             }
         };
         tried().map_err(|error| RankRefused { rank: self, error })
-    }
-}
-
-impl fmt::Display for Rank {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Rank::Usual => f.write_str("the usual rank"),
-            Rank::Nice(value) => write!(f, "nice {value}"),
-            Rank::Fifo(priority) => write!(f, "FIFO {priority}"),
-        }
     }
 }
 

@@ -120,7 +120,8 @@ pub(crate) trait Transmit {
 }
 
 /// A way for packets to wait for their moment and to leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.name())]
 pub enum Sender {
     /// A thread for each stream: read, send, sleep for the gap. The stream drifts by the cost of
     /// reading and sending.
@@ -213,12 +214,6 @@ impl Sender {
     /// The kernel lacks something, or no descriptor is left.
     pub(crate) fn start(self, sockets: &StreamSockets) -> io::Result<Start> {
         (self.row().start)(sockets)
-    }
-}
-
-impl fmt::Display for Sender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
     }
 }
 

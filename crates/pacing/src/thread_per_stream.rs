@@ -204,9 +204,10 @@ impl<P: PacedSource> Life<'_, '_, P> {
             thread::sleep(NAP);
             return false;
         }
-        match self.absolute {
-            true => sys::clock::sleep_until(wake.ns()),
-            false => thread::sleep(left),
+        if self.absolute {
+            sys::clock::sleep_until(wake.ns())
+        } else {
+            thread::sleep(left)
         }
         true
     }

@@ -12,18 +12,11 @@ use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
 /// The reason why there is no page.
-#[derive(Debug)]
+#[derive(Debug, derive_more::Display)]
 pub enum PageError {
     /// A template and its data do not fit: a mistake in this crate.
+    #[display("a page's template failed: {_0}")]
     Template(minijinja::Error),
-}
-
-impl std::fmt::Display for PageError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            PageError::Template(why) => write!(f, "a page's template failed: {why}"),
-        }
-    }
 }
 
 impl std::error::Error for PageError {}
@@ -89,7 +82,7 @@ pub(crate) fn render(
         Charts::Packed => Some(script::packed()),
         Charts::None => None,
     };
-    let terms: &[Term] = TERMS;
+    let terms: &[Term] = &TERMS;
     let shell = context! {
         style => include_str!("assets/frame.css"),
         code => include_str!("assets/charts.js"),

@@ -126,14 +126,9 @@ impl FromStr for Guard {
 }
 
 /// A text that names no [`Guard`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("expected off, full or 1/N (every N-th object), found `{}`", self.0)]
 pub struct BadGuard(pub String);
-
-impl fmt::Display for BadGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected off, full or 1/N (every N-th object), found `{}`", self.0)
-    }
-}
 
 impl std::error::Error for BadGuard {}
 

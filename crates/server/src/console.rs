@@ -28,8 +28,13 @@ const KEYS: &str = "keys: d disconnects the first session, q stops the server";
 /// The keys while a server runs.
 pub struct Console {
     over: Arc<AtomicBool>,
-    /// The terminal as it was.
-    before: Option<Termios>,
+    /// The terminal, if there is one.
+    keys: Option<Keys>,
+}
+
+/// Unbuffered keys without echo; dropping it restores line mode.
+pub struct Keys {
+    before: Termios,
 }
 
 impl Console {
@@ -38,8 +43,8 @@ impl Console {
         scope: &'scope Scope<'scope, 'env>,
         dismiss: &'env (dyn Fn() -> String + Sync),
     ) -> Console {
-        let console = Console { over: Arc::default(), before: quiet() };
-        if console.before.is_some() {
+        let console = Console { over: Arc::default(), keys: Keys::take(true) };
+        if console.keys.is_some() {
             say!("{KEYS}");
         }
         // A new thread inherits the mask, so signals reach the supervisor.
@@ -53,26 +58,45 @@ impl Console {
 impl Drop for Console {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        if let Some(before) = &self.before {
-            // Keys typed during the run are discarded, so that the shell does not get them.
-            let _ = tcsetattr(stdin(), OptionalActions::Flush, before);
-        }
     }
 }
 
-/// Switches line mode and echo off; `None` without a terminal.
-fn quiet() -> Option<Termios> {
-    if !stdin().is_terminal() {
-        return None;
+impl Keys {
+    /// Switches line mode and echo off; `None` without a terminal. With `signals`, the keys of
+    /// SIGTSTP and SIGQUIT still send them.
+    pub fn take(signals: bool) -> Option<Keys> {
+        if !stdin().is_terminal() {
+            return None;
+        }
+        let before = tcgetattr(stdin()).ok()?;
+        let mut during = before.clone();
+        during.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        // A read returns at once (termios(3), MIN = TIME = 0).
+        during.special_codes[SpecialCodeIndex::VMIN] = 0;
+        during.special_codes[SpecialCodeIndex::VTIME] = 0;
+        if !signals {
+            // No key sends these signals (_POSIX_VDISABLE is 0 on Linux).
+            during.special_codes[SpecialCodeIndex::VSUSP] = 0;
+            during.special_codes[SpecialCodeIndex::VQUIT] = 0;
+        }
+        tcsetattr(stdin(), OptionalActions::Now, &during).ok()?;
+        Some(Keys { before })
     }
-    let before = tcgetattr(stdin()).ok()?;
-    let mut during = before.clone();
-    during.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-    // A read returns at once (termios(3), MIN = TIME = 0).
-    during.special_codes[SpecialCodeIndex::VMIN] = 0;
-    during.special_codes[SpecialCodeIndex::VTIME] = 0;
-    tcsetattr(stdin(), OptionalActions::Now, &during).ok()?;
-    Some(before)
+
+    /// The keys pressed since the last call.
+    pub fn pressed(&self) -> Vec<u8> {
+        let mut pressed = vec![0; 64];
+        let count = rustix::io::read(stdin(), &mut pressed).unwrap_or(0);
+        pressed.truncate(count);
+        pressed
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        // Keys typed meanwhile are discarded, so that the shell does not get them.
+        let _ = tcsetattr(stdin(), OptionalActions::Flush, &self.before);
+    }
 }
 
 /// Executes the commands of keys until the console is closed or the pipe ends.

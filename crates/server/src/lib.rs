@@ -23,6 +23,7 @@ mod options;
 mod reload;
 mod run;
 
+pub use console::Keys;
 pub use options::library::LibraryArgs;
 pub use options::{ServerArgs, WatchArgs};
 pub use run::ServiceInstance;

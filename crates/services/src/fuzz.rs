@@ -5,7 +5,7 @@
 //! [`Limits::output_high`], and every reply is compared with that of a `Vec` of rows. At the end
 //! the market's file must equal the model's.
 
-use memory::{Placement, Region};
+use memory::Region;
 use seam::Limits;
 use stats::Rng;
 use std::collections::VecDeque;
@@ -37,8 +37,7 @@ fn converse(rng: &mut Rng, requests: u32, at: &str) {
     let book = book(rng, options);
     let at = &format!("{at}, book {book}");
     let mut model = Model::new(rng, options);
-    let mut market = Region::<Market>::place(Placement::Private).expect(at);
-    market.init(&Market::seed(book, &model.file())).expect(at);
+    let market = Region::<Market>::alone(&Market::seed(book, &model.file()));
     let stock = Stock::new(options);
     stock.fits(&market).expect(at);
 
@@ -254,14 +253,4 @@ fn compare(framing: Framing, received: &[u8], expected: VecDeque<Answer>, at: &s
         rest = &rest[reply.used..];
     }
     assert!(rest.is_empty(), "{at}: {} bytes after the last reply", rest.len());
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_few_seeds() {
-        for seed in 0..20 {
-            super::fuzz(seed, 1000);
-        }
-    }
 }

@@ -1,39 +1,20 @@
 //! The pages service through the seam: the reply to each request, under any split, and how the
 //! stream continues, ends and resumes.
 
-use memory::{Placement, Region};
+use memory::Region;
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
 use services::pages::{Bulletin, Page, Pages};
 use sim::{Act, Case, Client, Faults, Script};
-use std::borrow::Borrow;
-use std::ops::Deref;
 use std::time::Duration;
 
 const TOKEN: u64 = 0x5eed;
 
-struct Founded(Region<Bulletin>);
-
-impl Deref for Founded {
-    type Target = Bulletin;
-
-    fn deref(&self) -> &Bulletin {
-        &self.0
-    }
-}
-
-impl Borrow<Bulletin> for Founded {
-    fn borrow(&self) -> &Bulletin {
-        self
-    }
-}
-
-fn founded(editions: &[&str]) -> Founded {
-    let mut bulletin = Region::<Bulletin>::place(Placement::Private).expect("memory");
-    bulletin.init(&TOKEN.to_le_bytes()).expect("eight bytes");
+fn founded(editions: &[&str]) -> Region<Bulletin> {
+    let bulletin = Region::<Bulletin>::alone(&TOKEN.to_le_bytes());
     for text in editions {
         bulletin.publish(text.as_bytes()).expect("short");
     }
-    Founded(bulletin)
+    bulletin
 }
 
 fn service() -> Pages {

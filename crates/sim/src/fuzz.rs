@@ -86,13 +86,3 @@ fn judge_client(client: &Client, heard: &Heard) -> Result<(), String> {
         (end, closed) => Err(format!("ended as {end:?}, {closed:?} after {} bytes", found.len())),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_few_seeds() {
-        for seed in crate::seeds(8) {
-            super::fuzz(seed, 300);
-        }
-    }
-}

@@ -15,7 +15,6 @@
 //!  \r \t \\ \0 \xNN` mean the same as in Rust. Empty lines are ignored.
 
 use core::borrow::Borrow;
-use core::fmt;
 use core::time::Duration;
 
 use seam::Service;
@@ -35,18 +34,13 @@ pub struct Golden {
 }
 
 /// A malformed line of a golden file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("line {}: {}", self.line, self.why)]
 pub struct BadGolden {
     /// The line number, from 1.
     pub line: usize,
     /// The error.
     pub why: String,
-}
-
-impl fmt::Display for BadGolden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.why)
-    }
 }
 
 impl std::error::Error for BadGolden {}

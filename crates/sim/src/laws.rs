@@ -9,8 +9,6 @@
 //! The surprising thing: nothing here knows an engine. Each law is checked where its breach does
 //! damage: at the service.
 
-use core::fmt;
-
 mod compared;
 pub mod probe;
 mod watched;
@@ -20,25 +18,52 @@ pub use compared::{chunking, determinism};
 pub use watched::{Ledger, Seen, TURN_BYTES_MAX, Watched};
 
 /// One law of the seam.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 pub enum Law {
     /// The cuts of the input do not matter.
+    #[display("chunking: any split of the input gives the same output")]
     Chunking,
     /// Input that the service cannot use ends the connection.
+    #[display(
+        "progress: a step uses at most what it is offered, is never offered nothing, and if it \
+         uses nothing of `input_max` bytes the connection is closed"
+    )]
     Progress,
     /// A full output stops the input.
+    #[display(
+        "back-pressure: no input is offered from a full output on until it is low, nor during a \
+         pause"
+    )]
     BackPressure,
     /// Time goes forward, and deadlines are kept.
+    #[display(
+        "time: `now` never decreases for a session, no deadline is told before the moment asked \
+         for, and one that was replaced is forgotten"
+    )]
     Time,
     /// First in, first out.
+    #[display(
+        "order: output leaves in the order written, input is offered in the order sent, and \
+         nothing is told to a session while its job is out"
+    )]
     Order,
     /// Flush, then close once.
+    #[display(
+        "closing: after `Then::Close` the output is flushed, no step is called again, and `close` \
+         is called exactly once for each `open`"
+    )]
     Closing,
     /// One worker at a time in a session.
+    #[display("exclusion: one worker is in a session at a time")]
     Exclusion,
     /// No session is served without end.
+    #[display(
+        "bounded turn: an engine feeds a bounded number of bytes of one session before it looks \
+         at the others"
+    )]
     BoundedTurn,
     /// The same inputs give the same bytes.
+    #[display("determinism: with one worker the same state, events and times give the same bytes")]
     Determinism,
 }
 
@@ -55,76 +80,16 @@ impl Law {
         Law::BoundedTurn,
         Law::Determinism,
     ];
-
-    /// The law's name, in one or two words.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Law::Chunking => "chunking",
-            Law::Progress => "progress",
-            Law::BackPressure => "back-pressure",
-            Law::Time => "time",
-            Law::Order => "order",
-            Law::Closing => "closing",
-            Law::Exclusion => "exclusion",
-            Law::BoundedTurn => "bounded turn",
-            Law::Determinism => "determinism",
-        }
-    }
-
-    /// The demand of the law, in one sentence.
-    pub const fn sentence(self) -> &'static str {
-        match self {
-            Law::Chunking => "any split of the input gives the same output",
-            Law::Progress => {
-                "a step uses at most what it is offered, is never offered nothing, and if it uses \
-                 nothing of `input_max` bytes the connection is closed"
-            }
-            Law::BackPressure => {
-                "no input is offered from a full output on until it is low, nor during a pause"
-            }
-            Law::Time => {
-                "`now` never decreases for a session, no deadline is told before the moment asked \
-                 for, and one that was replaced is forgotten"
-            }
-            Law::Order => {
-                "output leaves in the order written, input is offered in the order sent, and \
-                 nothing is told to a session while its job is out"
-            }
-            Law::Closing => {
-                "after `Then::Close` the output is flushed, no step is called again, and `close` \
-                 is called exactly once for each `open`"
-            }
-            Law::Exclusion => "one worker is in a session at a time",
-            Law::BoundedTurn => {
-                "an engine feeds a bounded number of bytes of one session before it looks at the \
-                 others"
-            }
-            Law::Determinism => {
-                "with one worker the same state, events and times give the same bytes"
-            }
-        }
-    }
-}
-
-impl fmt::Display for Law {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name(), self.sentence())
-    }
 }
 
 /// A breach of a law.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{} (law of {})", self.detail, self.law)]
 pub struct Violation {
     /// The broken law.
     pub law: Law,
     /// The session, and the details.
     pub detail: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (law of {})", self.detail, self.law)
-    }
 }
 
 /// Reacts to a violation when no caller reads the list afterwards: panics, so that the
@@ -144,13 +109,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_law_has_its_own_name_and_sentence() {
+    fn each_law_has_its_own_sentence() {
         for (at, law) in Law::ALL.iter().enumerate() {
             for other in &Law::ALL[..at] {
-                assert_ne!(law.name(), other.name());
-                assert_ne!(law.sentence(), other.sentence());
+                assert_ne!(law.to_string(), other.to_string());
             }
-            assert!(law.to_string().starts_with(law.name()), "{law}");
         }
     }
 }

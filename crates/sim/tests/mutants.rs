@@ -4,6 +4,7 @@
 //! An engine cannot make most of these mistakes, because `seam::Conn` prevents them. So the mutants
 //! of the engine's laws are a middleman between `Conn` and a watched service.
 
+use core::convert::Infallible;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
@@ -12,7 +13,7 @@ use seam::{
     Buffers, Closed, Conn, Cx, Effects, Event, Instant, Limits, Out, Peer, Service, SessionId,
     Step, Then, WorkerId,
 };
-use sim::laws::probe::{Echo, Never, Probe, World};
+use sim::laws::probe::{Echo, Probe, World};
 use sim::laws::{Law, Seen, Violation, Watched, listing};
 use sim::{Case, Faults, Script, chunking, determinism, run};
 
@@ -204,7 +205,7 @@ fn each_flaw_of_an_engine_is_seen_from_inside() {
 
 /// A service made of one function, whose session is a number.
 trait Small: Sync {
-    fn step(&self, count: &mut u64, event: &Event<'_, Never>, out: &mut Out) -> usize;
+    fn step(&self, count: &mut u64, event: &Event<'_, Infallible>, out: &mut Out) -> usize;
 }
 
 /// Makes a [`Service`] of a [`Small`] that closes at the end of input.
@@ -213,8 +214,8 @@ macro_rules! service {
         impl Service for $name {
             type State = ();
             type Session = u64;
-            type Job = Never;
-            type Outcome = Never;
+            type Job = Infallible;
+            type Outcome = Infallible;
 
             fn limits(&self) -> Limits {
                 Limits { output_high: 64, output_low: 16, ..Echo::default().limits }
@@ -228,9 +229,9 @@ macro_rules! service {
                 &self,
                 _cx: &Cx<'_, ()>,
                 count: &mut u64,
-                event: Event<'_, Never>,
+                event: Event<'_, Infallible>,
                 out: &mut Out,
-            ) -> Step<Never> {
+            ) -> Step<Infallible> {
                 let used = Small::step(self, count, &event, out);
                 match event {
                     Event::Eof | Event::Drain if *count < u64::MAX => Step::close(0),
@@ -238,7 +239,7 @@ macro_rules! service {
                 }
             }
 
-            fn work(&self, _state: &(), job: Never) -> Never {
+            fn work(&self, _state: &(), job: Infallible) -> Infallible {
                 job
             }
         }
@@ -250,7 +251,7 @@ struct Keeps;
 service!(Keeps);
 
 impl Small for Keeps {
-    fn step(&self, count: &mut u64, event: &Event<'_, Never>, _out: &mut Out) -> usize {
+    fn step(&self, count: &mut u64, event: &Event<'_, Infallible>, _out: &mut Out) -> usize {
         *count = u64::MAX;
         if let Event::Bytes(input) = event { input.len() } else { 0 }
     }
@@ -261,7 +262,7 @@ struct CountsPieces;
 service!(CountsPieces);
 
 impl Small for CountsPieces {
-    fn step(&self, count: &mut u64, event: &Event<'_, Never>, out: &mut Out) -> usize {
+    fn step(&self, count: &mut u64, event: &Event<'_, Infallible>, out: &mut Out) -> usize {
         let Event::Bytes(input) = event else { return 0 };
         *count += 1;
         out.bytes().extend_from_slice(format!("{count}\n").as_bytes());
@@ -274,7 +275,7 @@ struct NewestFirst;
 service!(NewestFirst);
 
 impl Small for NewestFirst {
-    fn step(&self, _count: &mut u64, event: &Event<'_, Never>, out: &mut Out) -> usize {
+    fn step(&self, _count: &mut u64, event: &Event<'_, Infallible>, out: &mut Out) -> usize {
         let Event::Bytes(input) = event else { return 0 };
         let sent_already = out.bytes().len() - out.waiting();
         out.bytes().splice(sent_already..sent_already, input[..1].iter().copied());
@@ -287,7 +288,7 @@ struct ClosesUnflushed;
 service!(ClosesUnflushed);
 
 impl Small for ClosesUnflushed {
-    fn step(&self, _count: &mut u64, event: &Event<'_, Never>, out: &mut Out) -> usize {
+    fn step(&self, _count: &mut u64, event: &Event<'_, Infallible>, out: &mut Out) -> usize {
         if let Event::Bytes(input) = event {
             out.bytes().extend_from_slice(input);
             return input.len();
@@ -306,7 +307,7 @@ service!(Unseeded);
 static OUTSIDE: AtomicU64 = AtomicU64::new(0);
 
 impl Small for Unseeded {
-    fn step(&self, _count: &mut u64, event: &Event<'_, Never>, out: &mut Out) -> usize {
+    fn step(&self, _count: &mut u64, event: &Event<'_, Infallible>, out: &mut Out) -> usize {
         let Event::Bytes(input) = event else { return 0 };
         let number = OUTSIDE.fetch_add(1, Relaxed);
         out.bytes().extend_from_slice(format!("{number}\n").as_bytes());
@@ -319,7 +320,7 @@ struct Meets(Barrier);
 service!(Meets);
 
 impl Small for Meets {
-    fn step(&self, _count: &mut u64, event: &Event<'_, Never>, _out: &mut Out) -> usize {
+    fn step(&self, _count: &mut u64, event: &Event<'_, Infallible>, _out: &mut Out) -> usize {
         let Event::Bytes(input) = event else { return 0 };
         self.0.wait();
         input.len()
@@ -394,7 +395,7 @@ fn each_law_has_a_mutant_that_its_checker_sees() {
             Law::Chunking => "cut after byte 1 of 6",
             Law::Order => "equal bytes expected",
             Law::Determinism => "the same seed twice",
-            seen_from_inside => seen_from_inside.sentence(),
+            seen_from_inside => &seen_from_inside.to_string(),
         };
         assert!(found.contains(marks), "{law}\nfound: {found}");
     }

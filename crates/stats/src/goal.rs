@@ -2,22 +2,24 @@
 
 use crate::Interval;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::str::FromStr;
 
 /// The goal for a value.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, derive_more::Display)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
     /// This much or more.
+    #[display(">= {_0}")]
     AtLeast(f64),
     /// This much or less.
+    #[display("<= {_0}")]
     AtMost(f64),
 }
 
 /// Whether a goal was reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, derive_more::Display)]
 #[serde(rename_all = "snake_case")]
+#[display("{}", self.word())]
 pub enum GoalVerdict {
     /// The whole interval keeps the bound.
     Reached,
@@ -67,21 +69,6 @@ impl FromStr for Goal {
         let bound = bound.trim().parse::<f64>().ok().filter(|it| it.is_finite());
         let bound = bound.ok_or_else(wrong)?;
         Ok(if is_least { Goal::AtLeast(bound) } else { Goal::AtMost(bound) })
-    }
-}
-
-impl fmt::Display for Goal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Goal::AtLeast(bound) => write!(f, ">= {bound}"),
-            Goal::AtMost(bound) => write!(f, "<= {bound}"),
-        }
-    }
-}
-
-impl fmt::Display for GoalVerdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
     }
 }
 

@@ -8,7 +8,6 @@
 
 use rmpv::Value;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 /// The deepest nesting accepted from a master; Locust's messages have four levels.
@@ -103,14 +102,9 @@ pub enum WorkerMessage {
 }
 
 /// Bytes that are no valid message of a master.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("expected a message of a Locust master, found {}", self.0)]
 pub struct BadMessage(pub String);
-
-impl fmt::Display for BadMessage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected a message of a Locust master, found {}", self.0)
-    }
-}
 
 impl std::error::Error for BadMessage {}
 

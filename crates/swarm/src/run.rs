@@ -7,7 +7,6 @@ use crate::crew::{Crew, CrewEvent};
 use crate::link::{Event, Link, LinkEvent};
 use crate::usage::UsageMeter;
 use crate::worker::{Action, Exit, Now, Settings, TestSummary, Worker};
-use std::fmt;
 use std::io;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -25,11 +24,13 @@ pub enum Notice {
 }
 
 /// The reason why a worker failed.
-#[derive(Debug)]
+#[derive(Debug, derive_more::Display)]
 pub enum Failure {
     /// The system refused a resource that every worker needs: a runtime, signals.
+    #[display("a worker needs an event loop and signals: {_0}")]
     System(io::Error),
     /// No master answered; the text says what to do.
+    #[display("{}", _0)]
     Alone(String),
 }
 
@@ -174,15 +175,6 @@ impl<C: Crew> EventLoop<'_, C> {
         // A clock before 1970 is no reason to fail.
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         Now { run: self.begun.elapsed(), unix: unix.as_secs_f64() }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::System(error) => write!(f, "a worker needs an event loop and signals: {error}"),
-            Self::Alone(why) => f.write_str(why),
-        }
     }
 }
 

@@ -19,7 +19,8 @@ use crate::signal::Signal;
 
 /// A process id; always positive, because zero and negative numbers mean groups of processes to
 /// kill(2).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{}", self.0)]
 pub struct Pid(i32);
 
 impl Pid {
@@ -33,12 +34,6 @@ impl Pid {
     #[must_use]
     pub fn number(self) -> i32 {
         self.0
-    }
-}
-
-impl fmt::Display for Pid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 
@@ -58,21 +53,14 @@ pub enum Fork {
 }
 
 /// The way in which a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum Exit {
     /// It exited with this code, 0 to 255.
+    #[display("exit code {_0}")]
     Code(i32),
     /// A signal ended it.
+    #[display("killed by {_0}")]
     Signal(Signal),
-}
-
-impl fmt::Display for Exit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Code(code) => write!(f, "exit code {code}"),
-            Self::Signal(signal) => write!(f, "killed by {signal}"),
-        }
-    }
 }
 
 /// Splits this process in two. Memory is copied lazily, shared mappings stay shared, descriptors

@@ -17,6 +17,13 @@ impl Folder {
         Folder(tempfile::Builder::new().prefix("roundhouse-").tempdir().expect("a folder"))
     }
 
+    /// A folder with one file, and the path of that file.
+    pub fn with(name: &str, bytes: impl AsRef<[u8]>) -> (Folder, PathBuf) {
+        let folder = Folder::new();
+        let file = folder.file(name, bytes);
+        (folder, file)
+    }
+
     /// Its path.
     pub fn path(&self) -> &Path {
         self.0.path()

@@ -1,7 +1,6 @@
 //! A server: a process that prints a line of JSON with its address when it is ready.
 
 use std::net::SocketAddr;
-use std::ops::{Deref, DerefMut};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -13,8 +12,10 @@ use crate::procfs::is_alive;
 use crate::{Ended, PATIENCE, Process, eventually};
 
 /// A running server. Dropping the handle kills it, and fails the test if the server panicked.
-#[derive(Debug)]
+#[derive(Debug, derive_more::Deref, derive_more::DerefMut)]
 pub struct Server {
+    #[deref]
+    #[deref_mut]
     process: Process,
     /// The supervisor; after a handover, the successor's supervisor.
     pub pid: Pid,
@@ -150,20 +151,6 @@ fn announcement(process: &Process) -> Option<Value> {
     let line = process.next_line(PATIENCE)?;
     let ready = serde_json::from_str(&line);
     Some(ready.unwrap_or_else(|_| panic!("expected a line of JSON: {}", process.said())))
-}
-
-impl Deref for Server {
-    type Target = Process;
-
-    fn deref(&self) -> &Process {
-        &self.process
-    }
-}
-
-impl DerefMut for Server {
-    fn deref_mut(&mut self) -> &mut Process {
-        &mut self.process
-    }
 }
 
 impl Drop for Server {

@@ -13,22 +13,15 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui::layout::Rect;
 use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
-use rustix::termios::{
-    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcgetwinsize,
-    tcsetattr,
-};
-use std::io::{self, IsTerminal, Stderr, stderr, stdin, stdout};
+use rustix::termios::{tcgetpgrp, tcgetwinsize};
+use server::Keys;
+use std::io::{self, Stderr, stderr, stdout};
 
 /// The terminal while it is drawn on.
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stderr>>,
     area: Rect,
     keys: Option<Keys>,
-}
-
-/// Unbuffered keys; dropping it restores line mode.
-struct Keys {
-    before: Termios,
 }
 
 /// Whether text on stdout may be coloured: it is a terminal that can, and neither `NO_COLOR`
@@ -50,7 +43,7 @@ impl Screen {
     pub fn raise() -> Option<Self> {
         let area = area().filter(|area| !area.is_empty())?;
         let terminal = terminal(area).ok()?;
-        let keys = Keys::take();
+        let keys = Keys::take(false);
         // From here on dropping restores everything.
         let screen = Self { terminal, area, keys };
         execute!(stderr(), EnterAlternateScreen, Hide).ok()?;
@@ -59,7 +52,7 @@ impl Screen {
 
     /// The keys pressed since the last call.
     pub fn pressed(&mut self) -> Vec<u8> {
-        self.keys.as_mut().map_or_else(Vec::new, Keys::pressed)
+        self.keys.as_ref().map_or_else(Vec::new, Keys::pressed)
     }
 
     /// Draws one picture; `paint` gets whether there are keys.
@@ -93,38 +86,5 @@ impl Drop for Screen {
         // A terminal that is gone needs no restoring.
         let _ = execute!(stderr(), LeaveAlternateScreen, Show);
         self.keys.take();
-    }
-}
-
-impl Keys {
-    fn take() -> Option<Self> {
-        if !stdin().is_terminal() {
-            return None;
-        }
-        let before = tcgetattr(stdin()).ok()?;
-        let mut during = before.clone();
-        during.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-        // A read returns at once (termios(3), MIN = TIME = 0).
-        during.special_codes[SpecialCodeIndex::VMIN] = 0;
-        during.special_codes[SpecialCodeIndex::VTIME] = 0;
-        // No key sends these signals (_POSIX_VDISABLE is 0 on Linux).
-        during.special_codes[SpecialCodeIndex::VSUSP] = 0;
-        during.special_codes[SpecialCodeIndex::VQUIT] = 0;
-        tcsetattr(stdin(), OptionalActions::Now, &during).ok()?;
-        Some(Self { before })
-    }
-
-    fn pressed(&mut self) -> Vec<u8> {
-        let mut pressed = vec![0; 64];
-        let count = rustix::io::read(stdin(), &mut pressed).unwrap_or(0);
-        pressed.truncate(count);
-        pressed
-    }
-}
-
-impl Drop for Keys {
-    fn drop(&mut self) {
-        // Keys typed during the view are discarded, so that the shell does not get them.
-        let _ = tcsetattr(stdin(), OptionalActions::Flush, &self.before);
     }
 }

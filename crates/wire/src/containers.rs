@@ -27,7 +27,6 @@ mod wav;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::io::{self, Read, Seek};
 
 pub use chain::chain;
@@ -74,35 +73,28 @@ fn fill(file: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
 }
 
 /// Why a file cannot be played.
-#[derive(Debug)]
+#[derive(Debug, derive_more::Display)]
 pub enum Unplayable {
     /// The file format is unknown.
+    #[display(
+        "expected a file of MPEG-TS, WAV, MP4 (H.264, AAC) or Ogg (Opus), found another kind; \
+         ffmpeg -i FILE -c copy FILE.ts makes a transport stream of most"
+    )]
     Kind,
     /// The format is known, the codec is not.
+    #[display("expected a codec that is sent here, {_0}")]
     Codec(String),
     /// The file is damaged or incomplete.
+    #[display("the file is damaged: {_0}")]
     Damaged(&'static str),
     /// The file cannot be read.
+    #[display("the file cannot be read: {_0}")]
     Io(io::Error),
 }
 
 impl From<io::Error> for Unplayable {
     fn from(error: io::Error) -> Unplayable {
         Unplayable::Io(error)
-    }
-}
-
-impl fmt::Display for Unplayable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unplayable::Kind => f.write_str(
-                "expected a file of MPEG-TS, WAV, MP4 (H.264, AAC) or Ogg (Opus), found another \
-                 kind; ffmpeg -i FILE -c copy FILE.ts makes a transport stream of most",
-            ),
-            Unplayable::Codec(found) => write!(f, "expected a codec that is sent here, {found}"),
-            Unplayable::Damaged(what) => write!(f, "the file is damaged: {what}"),
-            Unplayable::Io(error) => write!(f, "the file cannot be read: {error}"),
-        }
     }
 }
 

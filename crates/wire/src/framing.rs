@@ -16,19 +16,22 @@
 //! commands answer with a block, even if it is an error.
 
 use memchr::{memchr, memmem};
-use std::fmt;
 use std::str::FromStr;
 
 /// How replies are framed. `Display` and `FromStr` use the names in the module's table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Framing {
     /// Lines; blocks end with an empty line.
+    #[display("line")]
     Line,
     /// Blocks of this many bytes, 2 to [`FIXED_MAX`], padded with NUL.
+    #[display("fixed:{_0}")]
     Fixed(usize),
     /// Lines, then a line `EOF`.
+    #[display("eof")]
     Eof,
     /// A line with the length of the text in bytes, then the text.
+    #[display("length")]
     Length,
 }
 
@@ -45,7 +48,8 @@ pub enum Shape {
 }
 
 /// A reply was longer than its `fixed` block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
+#[display("a reply of {} bytes does not fit into the framing's {} bytes", self.text, self.text_max)]
 pub struct Overfull {
     /// Length of the text in bytes.
     pub text: usize,
@@ -54,7 +58,12 @@ pub struct Overfull {
 }
 
 /// A framing's name was none of `line`, `fixed:N`, `eof`, `length`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[display(
+    "expected a framing `line`, `eof`, `length` or `fixed:BYTES` with 2 to {FIXED_MAX} bytes, \
+     found `{}`; the course's clients need `fixed:8192`",
+    self.found
+)]
 pub struct BadFraming {
     found: String,
 }
@@ -127,39 +136,7 @@ impl FromStr for Framing {
     }
 }
 
-impl fmt::Display for Framing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Framing::Line => f.write_str("line"),
-            Framing::Fixed(size) => write!(f, "fixed:{size}"),
-            Framing::Eof => f.write_str("eof"),
-            Framing::Length => f.write_str("length"),
-        }
-    }
-}
-
-impl fmt::Display for BadFraming {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "expected a framing `line`, `eof`, `length` or `fixed:BYTES` with 2 to {FIXED_MAX} \
-             bytes, found `{}`; the course's clients need `fixed:8192`",
-            self.found
-        )
-    }
-}
-
 impl std::error::Error for BadFraming {}
-
-impl fmt::Display for Overfull {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "a reply of {} bytes does not fit into the framing's {} bytes",
-            self.text, self.text_max
-        )
-    }
-}
 
 impl std::error::Error for Overfull {}
 

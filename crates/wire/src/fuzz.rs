@@ -130,13 +130,3 @@ fn texts(rng: &mut Rng, at: &str) {
         Err(bad) => assert!(bad.offset <= noise.len(), "{at}: {bad}"),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_few_seeds() {
-        for seed in 0..20 {
-            super::fuzz(seed, 500);
-        }
-    }
-}

@@ -2,7 +2,6 @@
 //! first byte: a line (version 1) or a block (version 2), as sections 2.1 and 2.2 of haproxy's
 //! proxy-protocol.txt define them.
 
-use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use stats::Rng;
@@ -26,14 +25,9 @@ pub struct ProxyHeader {
 }
 
 /// Why bytes are no header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
+#[display("expected {} in the header of the PROXY protocol, found something else", self.0)]
 pub struct BadProxyHeader(&'static str);
-
-impl fmt::Display for BadProxyHeader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected {} in the header of the PROXY protocol, found something else", self.0)
-    }
-}
 
 impl std::error::Error for BadProxyHeader {}
 

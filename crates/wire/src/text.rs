@@ -16,21 +16,24 @@
 
 use encoding_rs::{EUC_KR, UTF_16BE, UTF_16LE};
 use std::borrow::Cow;
-use std::fmt;
 
 /// How many bytes decide whether a file without a mark is UTF-16.
 pub const SAMPLE: usize = 1024;
 
 /// The recognised encodings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
 pub enum Encoding {
     /// UTF-8, with or without a mark. ASCII is part of it.
+    #[display("UTF-8")]
     Utf8,
     /// UTF-16, low byte first.
+    #[display("UTF-16LE")]
     Utf16Le,
     /// UTF-16, high byte first.
+    #[display("UTF-16BE")]
     Utf16Be,
     /// Microsoft code page 949, also called UHC; contains EUC-KR.
+    #[display("CP949")]
     Cp949,
 }
 
@@ -46,7 +49,12 @@ pub struct Decoded<'a> {
 }
 
 /// The bytes are not text in any recognised encoding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
+#[display(
+    "expected text in UTF-8, UTF-16 or CP949, found a byte at offset {} that is not {}; save the \
+     file as UTF-8",
+    self.offset, self.encoding
+)]
 pub struct Undecodable {
     /// The encoding that was tried last.
     pub encoding: Encoding,
@@ -139,28 +147,6 @@ fn by_table(
         encoding_rs::DecoderResult::OutputFull => {
             unreachable!("the buffer was sized for the worst case")
         }
-    }
-}
-
-impl fmt::Display for Encoding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Encoding::Utf8 => "UTF-8",
-            Encoding::Utf16Le => "UTF-16LE",
-            Encoding::Utf16Be => "UTF-16BE",
-            Encoding::Cp949 => "CP949",
-        })
-    }
-}
-
-impl fmt::Display for Undecodable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "expected text in UTF-8, UTF-16 or CP949, found a byte at offset {} that is not {}; \
-             save the file as UTF-8",
-            self.offset, self.encoding
-        )
     }
 }
 

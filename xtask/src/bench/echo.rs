@@ -32,14 +32,9 @@ const SECONDS: &str = "2s";
 pub fn rates(roundhouse: &Path, count: u32, save: bool) -> anyhow::Result<()> {
     let figures: Vec<Figure> =
         ENGINES.iter().map(|engine| figure(engine, count, roundhouse)).collect();
-    let text = goals::text(NOTE, &figures, &[]);
-    print!("\n{text}");
-    if save {
-        let title = "The echo beside its library's first design";
-        let path = goals::save("echo-rates", title, &text, &figures, &[])?;
-        eprintln!("bench: saved in {}", path.display());
-    }
-    Ok(())
+    println!();
+    let title = "The echo beside its library's first design";
+    goals::show(["echo-rates", title, NOTE], &figures, &[], save)
 }
 
 fn figure(engine: &str, count: u32, roundhouse: &Path) -> Figure {

@@ -74,7 +74,7 @@ impl Figure {
 }
 
 /// The rows as Markdown, then the reasons for missed goals, and the doubts.
-pub fn text(note: &str, figures: &[Figure], doubts: &[String]) -> String {
+fn text(note: &str, figures: &[Figure], doubts: &[String]) -> String {
     let mut text = format!(
         "{note}\n\n\
          | goal | figure | what | load, sink | left / right | found | wanted | verdict |\n\
@@ -113,19 +113,24 @@ pub fn text(note: &str, figures: &[Figure], doubts: &[String]) -> String {
     text
 }
 
-/// Saves text and lines in `runs/`.
+/// Prints a result, and with `save` keeps it in `runs/`: its name, its title, and its note.
 ///
 /// # Errors
-/// If the folder cannot be written.
-pub fn save(
-    name: &str,
-    title: &str,
-    text: &str,
+/// If it cannot be kept.
+pub fn show(
+    [name, title, note]: [&str; 3],
     figures: &[Figure],
     doubts: &[String],
-) -> anyhow::Result<std::path::PathBuf> {
-    let lines: Vec<_> = figures.iter().map(Figure::line).collect();
-    record::keep(name, title, text, &lines, doubts)
+    save: bool,
+) -> anyhow::Result<()> {
+    let text = text(note, figures, doubts);
+    print!("{text}");
+    if save {
+        let lines: Vec<_> = figures.iter().map(Figure::line).collect();
+        let path = record::keep(name, title, &text, &lines, doubts)?;
+        eprintln!("bench: saved in {}", path.display());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //! them needs no repetition.
 
 use super::goals::{self, Figure, Values};
-use super::{at_least, record};
+use super::{Ask, at_least, program, record};
 use crate::steps;
 use anyhow::{Context, bail, ensure};
 use stats::words::short;
@@ -91,20 +91,12 @@ impl Drop for Server {
 /// # Errors
 /// If a build fails or the arguments are invalid. A missing generator is a row with its reason.
 pub(super) fn run(args: &[String]) -> anyhow::Result<()> {
-    let (mut save, mut pairs) = (false, PAIRS);
-    for flag in args {
-        match flag.as_str() {
-            "--save" => save = true,
-            "--quick" => pairs = 2,
-            other => bail!("expected --save or --quick, found `{other}`"),
-        }
-    }
-    let build = ["build", "--release", "-p", "cli", "--bin", "roundhouse"];
-    steps::run(&mut steps::cargo(build), "cargo")?;
+    let Ask { quick, save, .. } = Ask::parse(args, &["--save", "--quick"], 1)?;
+    let pairs = if quick { 2 } else { PAIRS };
+    let roundhouse = program()?;
     let dir = std::env::temp_dir().join(format!("roundhouse-bench-load-{}", std::process::id()));
     fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
     let last = std::thread::available_parallelism().map_or(1, usize::from) - 1;
-    let roundhouse = steps::binary("roundhouse", "release")?;
     let mut room = Room { roundhouse, dir, url: String::new(), cores: (0, last) };
     let server = room.serve()?;
     let doubts: Vec<String> = record::busy().into_iter().collect();
@@ -112,14 +104,8 @@ pub(super) fn run(args: &[String]) -> anyhow::Result<()> {
     figures.push(room.lateness(pairs));
     drop(server);
     fs::remove_dir_all(&room.dir).with_context(|| format!("remove {}", room.dir.display()))?;
-    let text = goals::text(NOTE, &figures, &doubts);
-    print!("{text}");
-    if save {
-        let title = "The generator against other generators";
-        let path = goals::save("load", title, &text, &figures, &doubts)?;
-        eprintln!("bench: saved in {}", path.display());
-    }
-    Ok(())
+    let title = "The generator against other generators";
+    goals::show(["load", title, NOTE], &figures, &doubts, save)
 }
 
 /// A row of the table.

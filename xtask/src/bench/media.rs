@@ -10,9 +10,9 @@
 mod servers;
 
 use super::goals::{self, Figure, Values};
-use super::{at_least, at_most, record};
+use super::{Ask, at_least, at_most, program, record};
 use crate::steps;
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use serde_json::Value;
 use servers::{Kind, Net, Server};
 use stats::words::short;
@@ -81,38 +81,19 @@ impl Heard {
 
 /// Measures, prints and keeps.
 pub(super) fn run(args: &[String]) -> anyhow::Result<()> {
-    let (mut blocks, mut quick, mut save) = (stats::VALUES_MIN, false, false);
-    let mut flags = args.iter();
-    while let Some(flag) = flags.next() {
-        match flag.as_str() {
-            "--save" => save = true,
-            "--quick" => (quick, blocks) = (true, 1),
-            "--blocks" => {
-                let number = flags.next().and_then(|it| it.parse().ok());
-                blocks = number.filter(|it| *it > 0).context("--blocks expects a number")?;
-            }
-            other => bail!("expected --save, --quick or --blocks N, found `{other}`"),
-        }
-    }
-    let build = ["build", "--release", "-p", "cli", "--bin", "roundhouse"];
-    steps::run(&mut steps::cargo(build), "cargo")?;
+    let flags = &["--save", "--quick", "--blocks N"];
+    let Ask { blocks, quick, save, .. } = Ask::parse(args, flags, stats::VALUES_MIN)?;
+    let roundhouse = program()?;
     let room = steps::target_dir()?.join("bench-media");
     std::fs::create_dir_all(&room).with_context(|| format!("create {}", room.display()))?;
     let film = servers::film(&room)?;
-    let roundhouse = steps::binary("roundhouse", "release")?;
     let listen = Duration::from_secs(if quick { 2 } else { 4 });
     let net = Net::make();
     let bench = Bench { roundhouse, film, room, net, listen, blocks, quick };
     let doubts: Vec<String> = record::busy().into_iter().collect();
     let figures = bench.figures();
-    let text = goals::text(NOTE, &figures, &doubts);
-    print!("{text}");
-    if save {
-        let path =
-            goals::save("media", "The media streamer beside others", &text, &figures, &doubts)?;
-        eprintln!("bench: saved in {}", path.display());
-    }
-    Ok(())
+    let title = "The media streamer beside others";
+    goals::show(["media", title, NOTE], &figures, &doubts, save)
 }
 
 /// The servers and their numbers of sessions.

@@ -13,9 +13,8 @@ mod group;
 mod rows;
 
 use super::goals::{self, Figure};
-use super::record;
-use crate::steps;
-use anyhow::{Context, bail};
+use super::{Ask, prepare, record};
+use anyhow::bail;
 use group::{Arm, Taken, Tools};
 use rows::{Group, groups};
 
@@ -28,61 +27,25 @@ const NOTE: &str = "Each row is the left arm divided by the right one, the media
     cut; heard: the loopback device and a receiver on the other core. `bare` are the loops of \
     `bare/udp.c`.";
 
-/// The request on the command line.
-struct Ask {
-    blocks: usize,
-    quick: bool,
-    save: bool,
-    only: Vec<String>,
-}
+const FLAGS: &[&str] = &["--save", "--quick", "--blocks N", "--only GROUP,…"];
 
-impl Ask {
-    fn parse(args: &[String]) -> anyhow::Result<Ask> {
-        let mut ask = Ask { blocks: 8, quick: false, save: false, only: Vec::new() };
-        let mut flags = args.iter();
-        while let Some(flag) = flags.next() {
-            match flag.as_str() {
-                "--save" => ask.save = true,
-                "--quick" => (ask.quick, ask.blocks) = (true, 1),
-                "--blocks" => {
-                    let number = flags.next().and_then(|it| it.parse().ok());
-                    ask.blocks =
-                        number.filter(|it| *it > 0).context("--blocks expects a number")?;
-                }
-                "--only" => {
-                    let names =
-                        flags.next().context("--only expects groups, such as audio,hogs")?;
-                    ask.only = names.split(',').map(str::to_owned).collect();
-                }
-                other => {
-                    bail!("expected --save, --quick, --blocks N or --only GROUP,…, found `{other}`")
-                }
-            }
-        }
-        Ok(ask)
+fn wanted(ask: &Ask) -> anyhow::Result<Vec<Group>> {
+    let all = groups(ask.quick);
+    let names: Vec<&str> = all.iter().map(|it| it.name).collect();
+    if let Some(unknown) = ask.only.iter().find(|it| !names.contains(&it.as_str())) {
+        bail!("expected groups of {}, found `{unknown}`", names.join(", "));
     }
-
-    fn groups(&self) -> anyhow::Result<Vec<Group>> {
-        let all = groups(self.quick);
-        let names: Vec<&str> = all.iter().map(|it| it.name).collect();
-        if let Some(unknown) = self.only.iter().find(|it| !names.contains(&it.as_str())) {
-            bail!("expected groups of {}, found `{unknown}`", names.join(", "));
-        }
-        let wanted = |it: &Group| self.only.is_empty() || self.only.iter().any(|n| n == it.name);
-        Ok(all.into_iter().filter(wanted).collect())
-    }
+    let wanted = |it: &Group| ask.only.is_empty() || ask.only.iter().any(|n| n == it.name);
+    Ok(all.into_iter().filter(wanted).collect())
 }
 
 /// Builds the program, plays every group, prints the table and, with `--save`, keeps it in `runs/`.
 pub(super) fn run(args: &[String]) -> anyhow::Result<()> {
-    let ask = Ask::parse(args)?;
-    let groups = ask.groups()?;
-    let build = ["build", "--release", "-p", "cli", "--bin", "roundhouse"];
-    steps::run(&mut steps::cargo(build), "cargo")?;
-    let bare = crate::root().join("bare/build");
-    crate::bare::build(&bare)?;
-    let bare = Some(bare.join("udp")).filter(|it| it.is_file());
-    let tools = Tools { roundhouse: steps::binary("roundhouse", "release")?, bare };
+    let ask = Ask::parse(args, FLAGS, 8)?;
+    let groups = wanted(&ask)?;
+    let roundhouse = prepare()?;
+    let bare = Some(crate::root().join("bare/build/udp")).filter(|it| it.is_file());
+    let tools = Tools { roundhouse, bare };
     let (senders, mut doubts) = tools.senders()?;
     doubts.splice(0..0, record::busy());
     let mut figures: Vec<Figure> = Vec::new();
@@ -92,18 +55,8 @@ pub(super) fn run(args: &[String]) -> anyhow::Result<()> {
         let taken = Taken::blocks(&tools, group, &arms, ask.blocks);
         figures.extend(group.figures(&taken));
     }
-    let text = goals::text(NOTE, &figures, &doubts);
-    print!("{text}");
-    if ask.save {
-        let title = "Ways to send by the clock";
-        let mut name = "senders".to_owned();
-        for group in &ask.only {
-            name += &format!("-{group}");
-        }
-        let path = goals::save(&name, title, &text, &figures, &doubts)?;
-        eprintln!("bench: saved in {}", path.display());
-    }
-    Ok(())
+    let name = ask.only.iter().fold("senders".to_owned(), |name, group| name + "-" + group);
+    goals::show([&name, "Ways to send by the clock", NOTE], &figures, &doubts, ask.save)
 }
 
 #[cfg(test)]
@@ -114,7 +67,7 @@ mod tests {
     fn what_is_not_understood_names_what_there_is() {
         let parse = |words: &[&str]| {
             let args: Vec<String> = words.iter().map(ToString::to_string).collect();
-            Ask::parse(&args).and_then(|ask| Ok((ask.groups()?.len(), ask.blocks)))
+            Ask::parse(&args, FLAGS, 8).and_then(|ask| Ok((wanted(&ask)?.len(), ask.blocks)))
         };
         assert_eq!(parse(&["--only", "audio,hogs", "--blocks", "3"]).unwrap(), (2, 3));
         assert_eq!(parse(&["--quick"]).unwrap().1, 1);

@@ -233,20 +233,7 @@ fn our_rand_is_the_c_librarys() {
     const SEEDS: &[u32] =
         &[0, 1, 2, 42, 9999, 32768, 4_194_304, 0x7fff_ffff, 0x8000_0000, u32::MAX];
     const COUNT: usize = 400;
-    let program = r#"
-        #include <stdio.h>
-        #include <stdlib.h>
-        int main(int argc, char **argv) {
-        #ifdef __GLIBC__
-            for (int at = 1; at < argc; at++) {
-                srand((unsigned)strtoul(argv[at], NULL, 10));
-                for (int count = 0; count < 400; count++) printf("%d\n", rand());
-            }
-        #else
-            puts("another library");
-        #endif
-            return 0;
-        }"#;
+    let program = include_str!("rand.c");
     let folder = Folder::new();
     std::fs::write(folder.path().join("rand.c"), program).expect("a temporary file");
     let made = std::process::Command::new("cc")

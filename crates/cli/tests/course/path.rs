@@ -65,8 +65,7 @@ fn the_path_is_drawn_over_its_map_and_as_a_picture() {
 
 #[test]
 fn what_cannot_be_reached_is_said_and_gone_near_to_if_asked() {
-    let folder = Folder::new();
-    let map = folder.file("parted.map", "type octile\nheight 1\nwidth 5\nmap\n..@..\n");
+    let (_folder, map) = Folder::with("parted.map", "type octile\nheight 1\nwidth 5\nmap\n..@..\n");
     let map = map.display().to_string();
     let check = |args: &[&str], wanted: i32, says: &str| {
         let Ended { code, out, err, .. } = path(&[&["find", &map][..], args].concat());
@@ -100,8 +99,8 @@ fn scenarios_are_checked_and_a_wrong_length_is_found_out() {
         "{out}{err}"
     );
     let scen = "version 1\n0\tportfolio-open.map\t80\t40\t0\t0\t9\t0\t8.9\n";
-    let folder = Folder::new();
-    let wrong = folder.file("wrong.scen", scen).display().to_string();
+    let (folder, wrong) = Folder::with("wrong.scen", scen);
+    let wrong = wrong.display().to_string();
     let map = data("portfolio-open.map");
     let output = path(&["check", "--scen", &wrong, "--map", &map, "--json"]);
     assert_eq!(output.code, Some(1));

@@ -1,7 +1,6 @@
 //! The programs of the course, and a `stockserver` in a folder of its own.
 
 use std::io::Write;
-use std::ops::{Deref, DerefMut};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -56,7 +55,10 @@ pub fn run(command: &mut Command, input: &str) -> Ended {
 }
 
 /// A `stockserver` in a folder with a `stock.txt`.
+#[derive(derive_more::Deref, derive_more::DerefMut)]
 pub struct Server {
+    #[deref]
+    #[deref_mut]
     server: testkit::Server,
     folder: Folder,
 }
@@ -107,19 +109,5 @@ impl Server {
     pub fn close(self) -> String {
         self.server.stop();
         self.folder.text("stock.txt")
-    }
-}
-
-impl Deref for Server {
-    type Target = testkit::Server;
-
-    fn deref(&self) -> &testkit::Server {
-        &self.server
-    }
-}
-
-impl DerefMut for Server {
-    fn deref_mut(&mut self) -> &mut testkit::Server {
-        &mut self.server
     }
 }

@@ -6,8 +6,7 @@ use crate::market::book;
 
 /// Replies and the saved file of one conversation.
 fn served(arm: &crate::arms::Arm, flags: &[&str], text: &str) -> (String, String, String) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", text);
+    let (_folder, data) = Folder::with("stock.txt", text);
     let server = arm.stock(&data).with(flags).start();
     let mut client = server.client();
     client.send("show\nbuy 5 3\nbuy 77 1\nsell 2 7\nbuy 3 999999\nbuy 0 1\nshow\nexit\n");

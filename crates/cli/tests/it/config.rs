@@ -7,8 +7,7 @@ const BOOK: &str = "10 4 100\n2 9 20\n";
 
 /// The reply to `show` of a server whose options are in a file called `name`.
 fn shown(name: &str, text: impl AsRef<[u8]>, flags: &[&str]) -> String {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", BOOK);
+    let (folder, data) = Folder::with("stock.txt", BOOK);
     let config = folder.file(name, text);
     let config = config.to_str().expect("a path of ours");
     let server = EPOLL.stock(&data).with(&["--config", config]).with(flags).start();
@@ -30,8 +29,7 @@ fn options_come_from_a_file_and_flags_win() {
 #[test]
 fn the_example_is_one() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/server.conf");
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", BOOK);
+    let (_folder, data) = Folder::with("stock.txt", BOOK);
     let server = EPOLL.stock(&data).with(&["--config", example]).start();
     let mut client = server.client();
     client.send("show\n");
@@ -41,8 +39,7 @@ fn the_example_is_one() {
 
 #[test]
 fn a_name_that_is_none_is_refused_with_the_nearest() {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", BOOK);
+    let (folder, data) = Folder::with("stock.txt", BOOK);
     let config = folder.file("server.txt", "port = 0\nordre = file\n");
     let config = config.to_str().expect("a path of ours");
     let ended = EPOLL.stock(&data).with(&["--config", config]).fail();

@@ -146,8 +146,7 @@ pub fn workers_killed_under_a_global_lock(arm: &Arm) {
 /// One worker is killed in a quiet server: the supervisor replaces it within a second, and the
 /// other workers continue.
 pub fn a_killed_worker_is_replaced(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(3, 100));
+    let (_folder, data) = Folder::with("stock.txt", book(3, 100));
     let server = arm.stock(&data).start();
     // A worker that lived for a second did not fail at its start, so it is replaced at once.
     std::thread::sleep(ms(1100));
@@ -171,8 +170,7 @@ pub fn a_killed_worker_is_replaced(arm: &Arm) {
 
 /// The last clients are cut off with their worker: acknowledged orders are saved nevertheless.
 pub fn saved_after_a_worker_died_with_its_clients(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 100 10\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 100 10\n");
     let server = arm.stock(&data).start();
     let mut client = server.client();
     assert_eq!(client.ask("buy 1 1"), "[buy] success");
@@ -187,8 +185,7 @@ pub fn saved_after_a_worker_died_with_its_clients(arm: &Arm) {
 
 /// If each client has its own process, the end of a process ends one conversation.
 pub fn a_killed_child_takes_one_client_along(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(STOCKS, LEFT));
+    let (_folder, data) = Folder::with("stock.txt", book(STOCKS, LEFT));
     let server = arm.stock(&data).start();
     let mut clients: Vec<Client> = (0..arm.crowd(6)).map(|_| server.client()).collect();
     for (at, client) in clients.iter_mut().enumerate() {
@@ -219,8 +216,7 @@ pub fn a_killed_child_takes_one_client_along(arm: &Arm) {
 
 /// All at once, so that the victims include each worker that holds a lock or waits for one.
 pub fn all_workers_killed_at_once(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(STOCKS, LEFT));
+    let (_folder, data) = Folder::with("stock.txt", book(STOCKS, LEFT));
     let server = arm.stock(&data).start();
     for round in 0..soak(3, 50) {
         let workers = server.children();
@@ -260,8 +256,7 @@ fn acceptor(server: &Server) -> Pid {
 /// The acceptor is killed while clients are in the backlog: they wait for the next acceptor, and
 /// accepted clients notice nothing.
 pub fn the_acceptor_killed(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(3, LEFT));
+    let (_folder, data) = Folder::with("stock.txt", book(3, LEFT));
     let server = arm.stock(&data).start();
     let mut inside: Vec<Client> = (0..arm.crowd(4)).map(|_| server.client()).collect();
     for client in &mut inside {
@@ -285,8 +280,7 @@ pub fn the_acceptor_killed(arm: &Arm) {
 
 /// Workers ignore the signals that a terminal sends to the whole group.
 pub fn workers_ignore_interrupts(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 100 10\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 100 10\n");
     let server = arm.stock(&data).start();
     let workers = server.children();
     for &pid in &workers {
@@ -321,8 +315,7 @@ pub fn supervisor_killed(arm: &Arm) {
 
 /// One worker is frozen, as by a debugger or a failing disk: the others take the new connections.
 pub fn a_frozen_worker_delays_nobody_else(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(3, 100));
+    let (_folder, data) = Folder::with("stock.txt", book(3, 100));
     let server = arm.stock(&data).start();
     let frozen = server.children()[0];
     process::kill(frozen, Signal::STOP).expect("our grandchild runs");

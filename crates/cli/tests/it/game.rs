@@ -111,8 +111,8 @@ fn engines_that_cannot_carry_bytes_are_refused_aloud() {
 
 #[test]
 fn maps_are_read_or_refused() {
-    let folder = Folder::new();
-    let small = folder.file("small.map", "type octile\nheight 2\nwidth 3\nmap\n.@.\n...\n");
+    let (folder, small) =
+        Folder::with("small.map", "type octile\nheight 2\nwidth 3\nmap\n.@.\n...\n");
     let small = small.to_str().expect("a temporary path is text");
     let server = serve(&EPOLL, &["--map", small]);
     let told = lines(&server, &[], "map\ngo 0,0\narrive\ngo 2,0\narrive\ngo 1,0\ngo 9,9\n");

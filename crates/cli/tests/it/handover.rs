@@ -77,8 +77,7 @@ pub fn no_request_fails(arm: &Arm) {
 
 /// The old server serves its connections to their end.
 pub fn who_is_inside_stays(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 100 10\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 100 10\n");
     let mut server = arm.stock(&data).with(&["--upgradable"]).start();
     let mut inside = server.client();
     assert_eq!(inside.ask("buy 1 1"), "[buy] success");
@@ -106,16 +105,14 @@ fn check_stays(server: &mut Server, reason: &str) {
 
 /// A hand-over is refused without a state that can be handed over.
 pub fn refused_with_private_state(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 100 10\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 100 10\n");
     let mut server = arm.stock(&data).start();
     check_stays(&mut server, "cannot hand over: the state lies in private memory");
 }
 
 #[test]
 fn a_successor_that_does_not_become_ready_changes_nothing() {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 100 10\n");
+    let (folder, data) = Folder::with("stock.txt", "1 100 10\n");
     let binary = folder.path().join("roundhouse");
     fs::copy(BINARY, &binary).expect("a copy of the binary");
     let mut server = EPOLL.stock(&data).with(&["--upgradable"]).binary(&binary).start();

@@ -140,8 +140,7 @@ pub fn a_ring_that_is_busy(arm: &Arm) {
 /// waits by the same call: it waits again, and orders are saved.
 pub fn a_wait_without_memory(arm: &Arm) {
     let lie = Lie { calls: "ppoll", error: "ENOMEM", first: 2, step: 40 };
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(1, 100));
+    let (_folder, data) = Folder::with("stock.txt", book(1, 100));
     let Some(deceived) = deceive(arm.stock(&data), &[lie]) else { return };
     for _ in 0..3 {
         assert_eq!(deceived.server.ask("sell 1 1"), "[sell] success");
@@ -158,8 +157,7 @@ fn a_mask_that_is_refused_costs_no_order() {
         if !has_strace() {
             return skip("strace");
         }
-        let folder = Folder::new();
-        let data = folder.file("stock.txt", book(1, 100));
+        let (folder, data) = Folder::with("stock.txt", book(1, 100));
         let lie = format!("inject=rt_sigprocmask:error=EINVAL:when={first}");
         let log = folder.path().join("calls");
         let log = log.to_str().expect("a temporary path is text");

@@ -39,7 +39,6 @@ mod transcript;
 mod unheard;
 mod vanished;
 mod web;
-mod websocket;
 mod words;
 
 /// Makes each function of a module a test of the arm.
@@ -54,248 +53,163 @@ macro_rules! tests {
     };
 }
 
-/// Tests of every engine.
-macro_rules! every {
-    ($arm:ident) => {
-        tests! { $arm,
-            probe: random_scripts, pipelined_bursts, half_close, deadlines,
-                one_state_for_all_workers, everyone_hears_of_the_drain;
-            stock: golden_sessions, course_crowd;
-            storm: reset_storm, who_never_closes_is_cut, churn;
-            crash: supervisor_killed;
-            term: stopped_under_load, interrupted_under_load, the_second_signal_forces,
-                the_drain_has_an_end, a_draining_server_is_closed, a_hangup_is_no_end;
-            save: saved_when_the_last_client_is_gone, saved_at_the_end, one_server_a_book;
-            overflow: the_queue_overflows;
-            scarce: few_descriptors_at_rest;
-            injected: interrupted_calls, calls_that_would_block, a_wait_without_memory;
-            vanished: who_vanished_is_asked_for, replies_to_who_vanished;
-            drained: a_restart_loses_no_request, a_hand_over_loses_no_request;
-            handover: no_request_fails, who_is_inside_stays;
-            web: the_same_answers, no_line_of_the_log_is_lost, a_socket_in_the_file_system;
-            status: counts_agree_with_what_was_served;
-            echo: batches_cut_at_every_byte, a_wrong_length_is_counted;
-            websocket: requests_in_messages, lines_of_pages;
-        }
+/// Makes a group of tests a macro that mounts it on an arm.
+macro_rules! groups {
+    ($d:tt $($(#[$doc:meta])* $group:ident { $($tests:tt)+ })+) => {
+        $($(#[$doc])* macro_rules! $group {
+            ($d arm:ident) => { tests! { $d arm, $($tests)+ } };
+        })+
     };
 }
 
-/// Tests that do not depend on the way to accept: once for each way to wait in each container.
-macro_rules! waits {
-    ($arm:ident) => {
-        tests! { $arm,
-            probe: splits_at_every_byte, one_byte_at_a_time, random_scripts_in_narrow_bounds,
-                great_replies, a_line_too_long, bye, patience_with_the_silent, the_world_ticks,
-                bytes_for_another_session;
-            stock: course_clients, an_overlong_line, a_big_book;
-            budget: a_pause_is_no_end, a_shortage_costs_the_silent;
-            slow: a_reader_that_never_reads, a_slow_reader_gets_every_byte,
-                who_takes_too_little_is_cut_off, the_idle_are_sent_home,
-                a_request_that_never_ends;
-            term: a_deaf_client_is_cut_when_forced;
-            save: saved_at_intervals, never_torn, a_full_disk, a_read_only_directory,
-                foreign_books;
-            vanished: who_vanished_is_idle;
-            words: verbose, silent_by_default, timer;
-            web: cut_at_every_byte, a_great_file_to_a_slow_reader, the_slow_are_told, sealed, rules,
-                compressed;
-            sites: sites_by_name;
-        }
-    };
-}
+groups! { $
+    /// Tests of every engine.
+    every {
+        probe: random_scripts, pipelined_bursts, half_close, deadlines,
+            one_state_for_all_workers, everyone_hears_of_the_drain;
+        stock: golden_sessions, course_crowd;
+        storm: reset_storm, who_never_closes_is_cut, churn;
+        crash: supervisor_killed;
+        term: stopped_under_load, interrupted_under_load, the_second_signal_forces,
+            the_drain_has_an_end, a_draining_server_is_closed, a_hangup_is_no_end;
+        save: saved_when_the_last_client_is_gone, saved_at_the_end, one_server_a_book;
+        overflow: the_queue_overflows;
+        scarce: few_descriptors_at_rest;
+        injected: interrupted_calls, calls_that_would_block, a_wait_without_memory;
+        vanished: who_vanished_is_asked_for, replies_to_who_vanished;
+        drained: a_restart_loses_no_request, a_hand_over_loses_no_request;
+        handover: no_request_fails, who_is_inside_stays;
+        web: the_same_answers, no_line_of_the_log_is_lost, a_socket_in_the_file_system;
+        status: counts_agree_with_what_was_served;
+        echo: batches_cut_at_every_byte, a_wrong_length_is_counted;
+        websocket: requests_in_messages, lines_of_pages;
+    }
 
-/// Arms that serve several clients at one time.
-macro_rules! crowd {
-    ($arm:ident) => {
-        tests! { $arm, slow: the_greedy_do_not_starve_the_rest; }
-    };
-}
+    /// Tests that do not depend on the way to accept: once for each way to wait in each container.
+    waits {
+        probe: splits_at_every_byte, one_byte_at_a_time, random_scripts_in_narrow_bounds,
+            great_replies, a_line_too_long, bye, patience_with_the_silent, the_world_ticks,
+            bytes_for_another_session;
+        stock: course_clients, an_overlong_line, a_big_book;
+        budget: a_pause_is_no_end, a_shortage_costs_the_silent;
+        slow: a_reader_that_never_reads, a_slow_reader_gets_every_byte,
+            who_takes_too_little_is_cut_off, the_idle_are_sent_home,
+            a_request_that_never_ends;
+        term: a_deaf_client_is_cut_when_forced;
+        save: saved_at_intervals, never_torn, a_full_disk, a_read_only_directory,
+            foreign_books;
+        vanished: who_vanished_is_idle;
+        words: verbose, silent_by_default, timer;
+        web: cut_at_every_byte, a_great_file_to_a_slow_reader, the_slow_are_told, sealed, rules,
+            compressed;
+        sites: sites_by_name;
+    }
 
-/// Arms that serve many clients in one loop.
-macro_rules! loops {
-    ($arm:ident) => {
-        tests! { $arm,
-            scarce: descriptors_run_out, files_have_descriptors, the_limit_opens_an_eighth_below,
-                the_limit_holds_for_all_workers;
-            caged: a_deaf_crowd_in_little_memory, a_deaf_crowd_in_a_cage;
-        }
-    };
-}
+    /// Arms that serve several clients at one time.
+    crowd { slow: the_greedy_do_not_starve_the_rest; }
 
-/// Arms that watch descriptors by their numbers.
-macro_rules! bits {
-    ($arm:ident) => {
-        tests! { $arm, sets: a_thousand_fit_and_the_rest_are_sent_away; }
-    };
-}
+    /// Arms that serve many clients in one loop.
+    loops {
+        scarce: descriptors_run_out, files_have_descriptors, the_limit_opens_an_eighth_below,
+            the_limit_holds_for_all_workers;
+        caged: a_deaf_crowd_in_little_memory, a_deaf_crowd_in_a_cage;
+    }
 
-/// Arms that accept by a separate call.
-macro_rules! calls {
-    ($arm:ident) => {
-        tests! { $arm, injected: accepts_that_fail; }
-    };
-}
+    /// Arms that watch descriptors by their numbers.
+    bits { sets: a_thousand_fit_and_the_rest_are_sent_away; }
 
-/// Tests with foreign clients, once for each way to wait.
-macro_rules! foreign {
-    ($arm:ident) => {
-        tests! { $arm, web: foreign_clients; }
-    };
-}
+    /// Arms that accept by a separate call.
+    calls { injected: accepts_that_fail; }
 
-/// Tests of the administration, once for each kind of container.
-macro_rules! office {
-    ($arm:ident) => {
-        tests! { $arm,
-            unheard: an_unwritable_output_costs_nothing;
-            status: orders_are_obeyed, a_log_that_is_moved_loses_no_line, settings_are_reloaded,
-                the_end_is_heard_behind_a_fork;
-        }
-    };
-}
+    /// Tests with foreign clients, once for each way to wait.
+    foreign { web: foreign_clients; }
 
-/// Tests of the administration where workers are processes.
-macro_rules! stuck {
-    ($arm:ident) => {
-        tests! { $arm, status: a_stuck_visitor_hinders_nobody; }
-    };
-}
+    /// Tests of the administration, once for each kind of container.
+    office {
+        unheard: an_unwritable_output_costs_nothing;
+        status: orders_are_obeyed, a_log_that_is_moved_loses_no_line, settings_are_reloaded,
+            the_end_is_heard_behind_a_fork;
+    }
 
-/// Arms with rings.
-macro_rules! ring {
-    ($arm:ident) => {
-        tests! { $arm, injected: a_ring_that_is_busy; }
-    };
-}
+    /// Tests of the administration where workers are processes.
+    stuck { status: a_stuck_visitor_hinders_nobody; }
 
-/// Arms whose clients take descriptors from the process that saves.
-macro_rules! hoard {
-    ($arm:ident) => {
-        tests! { $arm, scarce: saved_without_descriptors; }
-    };
-}
+    /// Arms with rings.
+    ring { injected: a_ring_that_is_busy; }
 
-/// Arms whose workers have one client at a time.
-macro_rules! blocking {
-    ($arm:ident) => {
-        tests! { $arm,
-            scarce: descriptors_are_taken_away;
-            web: the_silent_make_room;
-        }
-    };
-}
+    /// Arms whose clients take descriptors from the process that saves.
+    hoard { scarce: saved_without_descriptors; }
 
-/// Arms whose workers are processes.
-macro_rules! processes {
-    ($arm:ident) => {
-        tests! { $arm,
-            crash: workers_killed_under_load, workers_killed_under_a_global_lock,
-                all_workers_killed_at_once, a_killed_worker_is_replaced,
-                saved_after_a_worker_died_with_its_clients, workers_ignore_interrupts;
-            status: a_death_is_told_with_its_reason;
-        }
-    };
-}
+    /// Arms whose workers have one client at a time.
+    blocking {
+        scarce: descriptors_are_taken_away;
+        web: the_silent_make_room;
+    }
 
-/// The small set of rare points.
-macro_rules! rare {
-    ($arm:ident) => {
-        tests! { $arm,
-            probe: random_scripts;
-            storm: reset_storm;
-            crash: supervisor_killed;
-            drained: a_restart_loses_no_request, a_hand_over_loses_no_request;
-            term: stopped_under_load, the_second_signal_forces, the_drain_has_an_end;
-            overflow: the_queue_overflows;
-            injected: interrupted_calls, calls_that_would_block;
-            vanished: who_vanished_is_asked_for;
-        }
-    };
-}
+    /// Arms whose workers are processes.
+    processes {
+        crash: workers_killed_under_load, workers_killed_under_a_global_lock,
+            all_workers_killed_at_once, a_killed_worker_is_replaced,
+            saved_after_a_worker_died_with_its_clients, workers_ignore_interrupts;
+        status: a_death_is_told_with_its_reason;
+    }
 
-/// The addition to `rare` if a switch changes how bytes are moved.
-macro_rules! moves {
-    ($arm:ident) => {
-        tests! { $arm,
-            probe: splits_at_every_byte, half_close, great_replies;
-            slow: a_slow_reader_gets_every_byte;
-            echo: batches_cut_at_every_byte;
-            web: the_same_answers, a_great_file_to_a_slow_reader;
-        }
-    };
-}
+    /// The small set of rare points.
+    rare {
+        probe: random_scripts;
+        storm: reset_storm;
+        crash: supervisor_killed;
+        drained: a_restart_loses_no_request, a_hand_over_loses_no_request;
+        term: stopped_under_load, the_second_signal_forces, the_drain_has_an_end;
+        overflow: the_queue_overflows;
+        injected: interrupted_calls, calls_that_would_block;
+        vanished: who_vanished_is_asked_for;
+    }
 
-/// Arms that start a worker for each connection.
-macro_rules! visit {
-    ($arm:ident) => {
-        tests! { $arm, injected: no_worker_for_a_visitor; }
-    };
-}
+    /// The addition to `rare` if a switch changes how bytes are moved.
+    moves {
+        probe: splits_at_every_byte, half_close, great_replies;
+        slow: a_slow_reader_gets_every_byte;
+        echo: batches_cut_at_every_byte;
+        web: the_same_answers, a_great_file_to_a_slow_reader;
+    }
 
-/// Arms with a process for each connection.
-macro_rules! kin {
-    ($arm:ident) => {
-        tests! { $arm,
-            crash: workers_killed_under_load, workers_killed_under_a_global_lock;
-            scarce: visitors_wait_for_descriptors;
-        }
-    };
-}
+    /// Arms that start a worker for each connection.
+    visit { injected: no_worker_for_a_visitor; }
 
-/// Arms whose worker processes have one client at a time.
-macro_rules! single {
-    ($arm:ident) => {
-        tests! { $arm, crash: a_killed_child_takes_one_client_along; }
-    };
-}
+    /// Arms with a process for each connection.
+    kin {
+        crash: workers_killed_under_load, workers_killed_under_a_global_lock;
+        scarce: visitors_wait_for_descriptors;
+    }
 
-/// Arms with one process that accepts for the others.
-macro_rules! passing {
-    ($arm:ident) => {
-        tests! { $arm, crash: the_acceptor_killed; }
-    };
-}
+    /// Arms whose worker processes have one client at a time.
+    single { crash: a_killed_child_takes_one_client_along; }
 
-/// Arms whose idle workers all wait at one listener, each ready to take the next.
-macro_rules! sharing {
-    ($arm:ident) => {
-        tests! { $arm, crash: a_frozen_worker_delays_nobody_else; }
-    };
-}
+    /// Arms with one process that accepts for the others.
+    passing { crash: the_acceptor_killed; }
 
-/// Arms whose state is in private memory by default.
-macro_rules! private {
-    ($arm:ident) => {
-        tests! { $arm, handover: refused_with_private_state; }
-    };
-}
+    /// Arms whose idle workers all wait at one listener, each ready to take the next.
+    sharing { crash: a_frozen_worker_delays_nobody_else; }
 
-/// Arms that start and end processes while they run, so tests count the descriptors of each.
-macro_rules! spare {
-    ($arm:ident) => {
-        tests! { $arm,
-            spares: processes_follow_the_load, who_has_served_enough_is_replaced;
-            probe: random_scripts;
-            storm: reset_storm;
-            crash: supervisor_killed;
-            term: stopped_under_load, the_second_signal_forces, the_drain_has_an_end;
-            injected: interrupted_calls, calls_that_would_block;
-        }
-    };
-}
+    /// Arms whose state is in private memory by default.
+    private { handover: refused_with_private_state; }
 
-/// Arms with helpers for blocking steps.
-macro_rules! aided {
-    ($arm:ident) => {
-        tests! { $arm, jobs: others_are_served_meanwhile; }
-    };
-}
+    /// Arms that start and end processes while they run, so tests count the descriptors of each.
+    spare {
+        spares: processes_follow_the_load, who_has_served_enough_is_replaced;
+        probe: random_scripts;
+        storm: reset_storm;
+        crash: supervisor_killed;
+        term: stopped_under_load, the_second_signal_forces, the_drain_has_an_end;
+        injected: interrupted_calls, calls_that_would_block;
+    }
 
-/// Arms without helpers for blocking steps.
-macro_rules! alone {
-    ($arm:ident) => {
-        tests! { $arm, jobs: others_wait_meanwhile; }
-    };
+    /// Arms with helpers for blocking steps.
+    aided { jobs: others_are_served_meanwhile; }
+
+    /// Arms without helpers for blocking steps.
+    alone { jobs: others_wait_meanwhile; }
 }
 
 /// Mounts groups of tests on arms, one module for each arm. The groups after the bar complete the

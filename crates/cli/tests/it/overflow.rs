@@ -49,8 +49,7 @@ fn order(address: SocketAddr, limit: Duration) -> Option<()> {
 
 /// Two hundred clients meet a frozen server with room for four.
 pub fn the_queue_overflows(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(3, 1000));
+    let (_folder, data) = Folder::with("stock.txt", book(3, 1000));
     let server = arm.stock(&data).with(&["--backlog", BACKLOG]).start();
     for _ in 0..soak(1, 10) {
         check_overflow(arm, &server);

@@ -24,8 +24,7 @@ fn check(ended: Ended, code: i32, words: &[&str]) {
 
 #[track_caller]
 fn check_refused(flags: &'static str, words: &[&str]) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
     check(arm(flags).stock(&data).fail(), 2, words);
 }
 
@@ -84,8 +83,7 @@ fn locks_that_name_no_reader_between_processes() {
     check_refused("--engine fork --lock per-stock", &words);
     let flags = "--container processes --wait epoll --lock per-stock";
     check_refused(flags, &words);
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
     let server = THREADS_BLOCKING.stock(&data).with(&["--lock", "per-stock"]).start();
     server.says("no snapshot");
     assert_eq!(server.show(), "1 10 100\n");
@@ -93,8 +91,7 @@ fn locks_that_name_no_reader_between_processes() {
 
 #[test]
 fn a_book_that_the_framing_cannot_hold() {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(1000, 1));
+    let (_folder, data) = Folder::with("stock.txt", book(1000, 1));
     let words = ["fixed:8192", "1000 stocks", "--framing line"];
     check(EPOLL.stock(&data).with(&["--framing", "fixed:8192"]).fail(), 2, &words);
 }
@@ -108,8 +105,7 @@ fn books_that_are_none() {
         ("1 10 99999999999\n", ":1:6:"),
         ("", ":1:1:"),
     ] {
-        let folder = Folder::new();
-        let data = folder.file("stock.txt", text);
+        let (_folder, data) = Folder::with("stock.txt", text);
         check(EPOLL.stock(&data).fail(), 1, &["stock.txt", place]);
     }
     let folder = Folder::new();
@@ -120,8 +116,7 @@ fn books_that_are_none() {
 /// Another server has the port; also tested if workers have listeners of their own.
 #[test]
 fn a_port_in_use() {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (folder, data) = Folder::with("stock.txt", "1 10 100\n");
     let own = folder.file("own.txt", "1 10 100\n");
     // Two servers of `--accept reuseport` share a port; `drained` tries that.
     let others = [ITERATIVE, PREFORK, EPOLL_EDGE, THREADS_EPOLL, URING];

@@ -32,8 +32,7 @@ fn filtered(test: impl FnOnce()) {
 /// filter.
 #[track_caller]
 fn told(args: &[&str], rules: &[Rule]) -> (Value, String) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
     let (server, ready) = URING.stock(&data).with(args).confined(rules).announce();
     assert_eq!(server.ask("buy 1 1"), "[buy] success", "{args:?}");
     (ready["rings"].clone(), server.stop().err)
@@ -89,8 +88,7 @@ fn a_flag_that_is_refused_is_left_out() {
 /// A server under this filter ends at once, with the reason and the remedy.
 #[track_caller]
 fn check_refused(call: Call, errno: u16, words: &[&str]) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
     for arm in [&URING, &PROCESSES_URING] {
         let rule = Rule { call, second: None, errno };
         let ended = arm.stock(&data).confined(&[rule]).fail();
@@ -159,8 +157,7 @@ fn descriptors(workers: &[Pid]) -> Vec<usize> {
 
 #[track_caller]
 fn check_spread(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
     let server = arm.stock(&data).start();
     let workers = server.children();
     let before = descriptors(&workers);
@@ -188,8 +185,7 @@ fn rings_on_one_listener_share_its_connections() {
 #[test]
 fn a_frozen_ring_delays_one_connection_at_most() {
     PROCESSES_URING_ONCE.run(|arm| {
-        let folder = Folder::new();
-        let data = folder.file("stock.txt", "1 10 1000\n");
+        let (_folder, data) = Folder::with("stock.txt", "1 10 1000\n");
         let server = arm.stock(&data).start();
         drop(crowd(&server, 4));
         let frozen = server.children()[0];

@@ -28,8 +28,7 @@ fn check_file(path: &Path, limit: Duration, wanted: &str) -> Duration {
 
 /// Soon after the last disconnect, and not if nothing has changed.
 pub fn saved_when_the_last_client_is_gone(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\r\n2 5 200");
+    let (folder, data) = Folder::with("stock.txt", "1 10 100\r\n2 5 200");
     let before = modified(&data);
     let server = arm.stock(&data).start();
     let mut idle = server.client();
@@ -54,8 +53,7 @@ pub fn saved_when_the_last_client_is_gone(arm: &Arm) {
 
 /// At intervals, with a client that stays.
 pub fn saved_at_intervals(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
     let server = arm.stock(&data).with(&["--save-every", "100ms"]).start();
     let mut client = server.client();
     for left in (5..10).rev() {
@@ -69,8 +67,7 @@ pub fn saved_at_intervals(arm: &Arm) {
 
 /// At the end, with a client that stays until it.
 pub fn saved_at_the_end(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
     let server = arm.stock(&data).start();
     let mut client = server.client();
     assert_eq!(client.ask("sell 1 5"), "[sell] success");
@@ -143,8 +140,7 @@ fn check_unsaved(server: Server, data: &Path, reason: &str) {
 
 /// The disk is full: a limit on the size of files stands in for it.
 pub fn a_full_disk(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(200, 100));
+    let (folder, data) = Folder::with("stock.txt", book(200, 100));
     let shell = ["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
     let server = arm.stock(&data).behind(&shell).start();
     // The limit comes only now, because shared memory counts as a file and had to exist before.
@@ -161,8 +157,7 @@ const HUMBLE: [&str; 3] = ["setpriv", "--bounding-set=-dac_override", "--inh-cap
 
 /// The directory cannot be written to.
 pub fn a_read_only_directory(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (folder, data) = Folder::with("stock.txt", "1 10 100\n");
     let set_mode = |mode| {
         let permissions = fs::Permissions::from_mode(mode);
         fs::set_permissions(folder.path(), permissions).expect("our own folder");
@@ -203,8 +198,7 @@ pub fn foreign_books(arm: &Arm) {
         ("CP949", cp949),
     ];
     for (name, bytes) in books {
-        let folder = Folder::new();
-        let data = folder.file("stock.txt", &bytes);
+        let (_folder, data) = Folder::with("stock.txt", &bytes);
         let server = arm.stock(&data).start();
         assert_eq!(server.show(), "1 10 100\n2 20 200\n", "{name}");
         assert_eq!(fs::read(&data).expect("the file"), bytes, "{name}");
@@ -223,8 +217,7 @@ pub fn foreign_books(arm: &Arm) {
 /// A second server on the same book is refused with the first one's process id, also after a
 /// hand-over, and the book is free again afterwards.
 pub fn one_server_a_book(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (folder, data) = Folder::with("stock.txt", "1 10 100\n");
     let check_refused = |holder: &Server| {
         let Ended { code, err, .. } = arm.stock(&data).fail();
         assert_eq!(code, Some(2), "{err}");
@@ -251,8 +244,7 @@ pub fn one_server_a_book(arm: &Arm) {
 
 #[test]
 fn what_a_person_changes_meanwhile_is_merged() {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n2 20 200\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n2 20 200\n");
     let server = EPOLL.stock(&data).start();
     assert_eq!(server.ask("buy 1 3"), "[buy] success");
     check_file(&data, PATIENCE, "1 7 100\n2 20 200\n");
@@ -281,8 +273,7 @@ fn what_cannot_be_merged_is_refused_aloud_and_nothing_is_lost() {
     for (edit, reason) in
         [("1 ten 100\n2 20 200\n", "1:3: expected LEFT"), ("2 20 200\n", "stock 1")]
     {
-        let folder = Folder::new();
-        let data = folder.file("stock.txt", "1 10 100\n2 20 200\n");
+        let (folder, data) = Folder::with("stock.txt", "1 10 100\n2 20 200\n");
         let server = EPOLL.stock(&data).start();
         fs::write(&data, edit).expect("our file");
         assert_eq!(server.ask("buy 1 3"), "[buy] success");
@@ -298,8 +289,7 @@ fn what_cannot_be_merged_is_refused_aloud_and_nothing_is_lost() {
 
 #[test]
 fn what_killed_servers_leave_is_removed_and_the_rest_stays() {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (folder, data) = Folder::with("stock.txt", "1 10 100\n");
     for name in [".stock.txt.99-0.new", ".stock.txt.lock", "mine.new"] {
         folder.file(name, "1 2 3\n");
     }
@@ -323,8 +313,7 @@ fn a_book_is_a_regular_file() {
 
 #[test]
 fn what_a_crash_would_lose_is_said_at_the_start() {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
     for (args, said) in [
         (&[][..], "--save-every 1s bounds that"),
         (&["--save-every", "0"], "--save-every 1s bounds that"),

@@ -60,8 +60,7 @@ pub fn descriptors_run_out(arm: &Arm) {
 
 /// Silent connections take what descriptors they can; files are served beside them all the same.
 pub fn files_have_descriptors(arm: &Arm) {
-    let folder = Folder::new();
-    let file = folder.file("a.txt", "0123456789");
+    let (_folder, file) = Folder::with("a.txt", "0123456789");
     let root = file.parent().and_then(|root| root.to_str()).expect("a temporary path is text");
     let shell = ["sh", "-c", "ulimit -n 128; exec \"$0\" \"$@\""];
     let server = Plan::new(arm, "http").with(&[root]).behind(&shell).start();
@@ -186,8 +185,7 @@ pub fn the_limit_holds_for_all_workers(arm: &Arm) {
 pub fn saved_without_descriptors(arm: &Arm) {
     /// The number of clients for which the server has descriptors.
     const ROOM: u64 = 4;
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 100 10\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 100 10\n");
     let many = ["--max-connections", "500", "--save-every", "20ms"];
     let server = arm.stock(&data).with(&many).start();
     let most = lowest_free(server.pid).expect("numbers do not end") + ROOM;

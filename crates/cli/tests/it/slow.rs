@@ -16,8 +16,7 @@ const GROWTH_MAX: u64 = 48 << 20;
 
 /// A thousand replies wait for a client that reads none of them.
 pub fn a_reader_that_never_reads(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(STOCKS, 1_000_000));
+    let (_folder, data) = Folder::with("stock.txt", book(STOCKS, 1_000_000));
     let server = arm.stock(&data).with(&["--write-stall", "1s"]).start();
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
     let family = server.family();
@@ -98,8 +97,7 @@ pub fn who_takes_too_little_is_cut_off(arm: &Arm) {
 
 /// Clients that send orders endlessly at full speed do not starve others.
 pub fn the_greedy_do_not_starve_the_rest(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(3, 1_000_000));
+    let (_folder, data) = Folder::with("stock.txt", book(3, 1_000_000));
     let server = arm.stock(&data).start();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -154,8 +152,7 @@ const IDLE: Duration = Duration::from_millis(500);
 
 /// A client that sends nothing for long is closed; one that keeps sending stays.
 pub fn the_idle_are_sent_home(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(3, 100));
+    let (_folder, data) = Folder::with("stock.txt", book(3, 100));
     let server = arm.stock(&data).with(&["--idle", "500ms"]).start();
     let mut talker = (0..20).find_map(|_| talk(&server)).expect("a machine that lets us talk");
     let begin = Instant::now();
@@ -173,8 +170,7 @@ pub fn the_idle_are_sent_home(arm: &Arm) {
 /// A client that never completes its request is disconnected although its bytes trickle; one that
 /// sends each request in two pieces stays.
 pub fn a_request_that_never_ends(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(3, 100));
+    let (_folder, data) = Folder::with("stock.txt", book(3, 100));
     let server = arm.stock(&data).with(&["--request-time", "1s"]).start();
     let mut slow = server.client();
     for _ in 0..4 {

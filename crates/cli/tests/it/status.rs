@@ -203,8 +203,7 @@ pub fn a_stuck_visitor_hinders_nobody(arm: &Arm) {
 
 /// Orders: a drain ends well, a quit cuts connections off.
 pub fn orders_are_obeyed(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(3, 1000));
+    let (_folder, data) = Folder::with("stock.txt", book(3, 1000));
     let told = Told::start(arm.stock(&data));
     assert!(told.ask("POST", "/drain").contains("the server is draining"));
     assert_eq!(told.server.ended(PATIENCE).code, Some(0));
@@ -277,8 +276,7 @@ fn answered(client: &mut Client) {
 /// The settings file changes: reloadable settings apply to open connections too, the server names
 /// the others, and a mistake changes nothing.
 pub fn settings_are_reloaded(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(3, 1000));
+    let (folder, data) = Folder::with("stock.txt", book(3, 1000));
     let write = |text: &str| folder.file("server.toml", text);
     let config = write("idle = \"1h\"\nmax-connections = 100\n");
     let config = config.to_str().expect("a temporary path is text");

@@ -16,8 +16,7 @@ const FIXED: &[&str] = &["--framing", "fixed:8192"];
 #[track_caller]
 fn check_golden(arm: &Arm, path: &Path, piece: usize) {
     let transcript = transcript::read(path);
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", &transcript.book);
+    let (_folder, data) = Folder::with("stock.txt", &transcript.book);
     let flags: Vec<&str> = transcript.flags.iter().map(String::as_str).collect();
     let server = arm.stock(&data).with(&flags).start();
     let mut client = server.client();
@@ -56,8 +55,7 @@ fn ask_block(client: &mut Client, line: &str) -> String {
 
 /// One client of the course: it writes a line, reads a block, and closes in one of several ways.
 pub fn course_clients(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 7 1000\n5 3 3700\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 7 1000\n5 3 3700\n");
     let server = arm.stock(&data).with(FIXED).start();
     let mut plain = server.client();
     assert_eq!(ask_block(&mut plain, "show"), "1 7 1000\n5 3 3700\n");
@@ -137,8 +135,7 @@ fn child(server: &Server, seed: u64) -> Account {
 /// The server answers an endless line and closes. The answer is not lost although the client
 /// continues to send, and the book is unchanged.
 pub fn an_overlong_line(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
     let server = arm.stock(&data).start();
     for len in [8191, 8192, 20_000, 400_000] {
         let mut client = server.client();

@@ -7,8 +7,7 @@ use crate::market::book;
 /// Connections that vanish before they are accepted, after a request, in the middle of a line, in
 /// the middle of replies.
 pub fn reset_storm(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(5000, 1_000_000));
+    let (_folder, data) = Folder::with("stock.txt", book(5000, 1_000_000));
     let server = arm.stock(&data).start();
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
     // If each client has a child, no child is permanent.
@@ -45,8 +44,7 @@ pub fn reset_storm(arm: &Arm) {
 /// Clients that stay after the server's last reply, or disappear in the middle of it: the server
 /// frees them in bounded time.
 pub fn who_never_closes_is_cut(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(3, 100));
+    let (_folder, data) = Folder::with("stock.txt", book(3, 100));
     let server = arm.stock(&data).start();
     let mut stubborn: Vec<Client> = (0..arm.crowd(8)).map(|_| server.client()).collect();
     for client in &mut stubborn {
@@ -60,8 +58,7 @@ pub fn who_never_closes_is_cut(arm: &Arm) {
 
 /// Thousands of short connections, in sequence and some at a time.
 pub fn churn(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(3, 1_000_000));
+    let (_folder, data) = Folder::with("stock.txt", book(3, 1_000_000));
     let server = arm.stock(&data).start();
     std::thread::scope(|scope| {
         for _ in 0..4 {

@@ -128,8 +128,7 @@ pub fn the_drain_has_an_end(arm: &Arm) {
 
 /// A client that never reads its replies delays the drain, and is cut off by the forced stop.
 pub fn a_deaf_client_is_cut_when_forced(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(20_000, 1_000_000));
+    let (_folder, data) = Folder::with("stock.txt", book(20_000, 1_000_000));
     let server = arm.stock(&data).with(&["--drain", "30s", "--write-stall", "30s"]).start();
     let mut deaf = server.client();
     deaf.narrow(4096);

@@ -95,8 +95,7 @@ fn without_a_terminal_it_says_what_to_say() {
 
 #[test]
 fn an_address_or_a_path_of_ones_own() {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(3, 1000));
+    let (folder, data) = Folder::with("stock.txt", book(3, 1000));
     let (server, ready) = EPOLL.stock(&data).with(&["--admin", "127.0.0.1:0"]).announce();
     let place = ready["admin"].as_str().expect("an address");
     assert!(place.starts_with("http://127.0.0.1:"), "{place}");

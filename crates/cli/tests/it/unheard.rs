@@ -16,8 +16,7 @@ pub fn free_port() -> u16 {
 
 #[track_caller]
 fn check(arm: &Arm, redirections: &str) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 100 10\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 100 10\n");
     let script = format!("exec \"$0\" \"$@\" {redirections}");
     let port = free_port();
     let mut server = arm.stock(&data).behind(&["sh", "-c", &script]).launch(port);

@@ -5,8 +5,7 @@ use crate::harness::{Folder, ms};
 
 /// Each connection and each request, in the words of the course.
 pub fn verbose(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
     let server = arm.stock(&data).with(&["--verbose"]).start();
     let mut client = server.client();
     client.send("show\n");
@@ -25,8 +24,7 @@ pub fn verbose(arm: &Arm) {
 
 /// Without `--verbose` the server prints nothing about connections.
 pub fn silent_by_default(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
     let server = arm.stock(&data).start();
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
     let ended = server.stop();
@@ -37,8 +35,7 @@ pub fn silent_by_default(arm: &Arm) {
 
 /// The seconds from the first connection to the last disconnect, once each time.
 pub fn timer(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", "1 10 100\n");
+    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
     let server = arm.stock(&data).with(&["--timer"]).start();
     let seconds = |said: &str| -> Vec<f64> {
         // An incomplete line is read again later.

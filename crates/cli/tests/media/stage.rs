@@ -1,6 +1,5 @@
 //! Shared parts of the media tests: films that ffmpeg makes on the spot, and a server of them.
 
-use std::ops::Deref;
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
@@ -62,7 +61,9 @@ pub fn films() -> Option<&'static Path> {
 }
 
 /// A running media server.
+#[derive(derive_more::Deref)]
 pub struct Server {
+    #[deref]
     server: testkit::Server,
     /// Its URL, without a path.
     pub url: String,
@@ -83,13 +84,5 @@ impl Server {
         let server = testkit::Server::start(command.args(&words[1..]).args(args).arg(folder));
         let url = format!("rtsp://{}", server.address);
         Server { server, url }
-    }
-}
-
-impl Deref for Server {
-    type Target = testkit::Server;
-
-    fn deref(&self) -> &testkit::Server {
-        &self.server
     }
 }

@@ -13,6 +13,13 @@ fn report(run: &Run) -> String {
     pages::report(run, &summary, &doubts).expect("the template fits")
 }
 
+/// A browser, and the address of a file with this page.
+fn begin(html: &str) -> Option<(Browser, Folder, String)> {
+    let (browser, room) = (Browser::open()?, Folder::new());
+    let url = page(&room, "page.html", html);
+    Some((browser, room, url))
+}
+
 /// Waits until every chart outside closed parts is drawn, whether or not it was scrolled to; the
 /// number of charts, and of drawings.
 fn draw(browser: &mut Browser) -> (u64, u64) {
@@ -30,40 +37,11 @@ fn calm(browser: &mut Browser, at: &str) {
 
 /// Words whose colour contrasts too little with its background: WCAG 2.2, success criterion
 /// 1.4.3 (4.5 to 1, for large letters 3 to 1).
-const FAINT: &str = "(() => {
-    const parse = (text) => (text.match(/[0-9.]+/g) || []).map(Number);
-    const linear = (c) => (c /= 255, c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-    const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
-    const behind = (it) => {
-        for (let one = it; one; one = one.parentElement) {
-            const colour = parse(getComputedStyle(one).backgroundColor);
-            if (colour.length === 3 || colour[3] === 1) return colour;
-        }
-        return [255, 255, 255];
-    };
-    const faint = [];
-    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    while (walk.nextNode()) {
-        const it = walk.currentNode.parentElement;
-        if (!walk.currentNode.textContent.trim() || it.closest('svg, script, style')) continue;
-        if (!it.checkVisibility()) continue;
-        const style = getComputedStyle(it);
-        const [a, b] = [light(parse(style.color)), light(behind(it))].sort((x, y) => y - x);
-        const size = parseFloat(style.fontSize), bold = Number(style.fontWeight) >= 700;
-        const large = size >= 24 || (bold && size >= 18.66);
-        const ratio = (a + 0.05) / (b + 0.05);
-        if (ratio < (large ? 3 : 4.5)) {
-            faint.push(`${it.tagName}.${it.className}: ${ratio.toFixed(2)} ${style.color}`);
-        }
-    }
-    return [...new Set(faint)];
-})()";
+const FAINT: &str = include_str!("faint.js");
 
 #[test]
 fn a_report_is_whole_in_light_and_dark_from_a_phone_to_a_wall() {
-    let Some(mut browser) = Browser::open() else { return };
-    let room = Folder::new();
-    let url = page(&room, "report.html", &report(&pages::sample::whole()));
+    let Some((mut browser, _room, url)) = begin(&report(&pages::sample::whole())) else { return };
     let mut papers = Vec::new();
     for (width, scheme) in [(360, "light"), (360, "dark"), (1280, "light"), (1600, "dark")] {
         let at = format!("{width} {scheme}");
@@ -91,9 +69,7 @@ fn a_report_is_whole_in_light_and_dark_from_a_phone_to_a_wall() {
 
 #[test]
 fn colours_of_charts_follow_the_scheme() {
-    let Some(mut browser) = Browser::open() else { return };
-    let room = Folder::new();
-    let url = page(&room, "report.html", &report(&pages::sample::small()));
+    let Some((mut browser, _room, url)) = begin(&report(&pages::sample::small())) else { return };
     browser.look(1280, 900, "light");
     browser.go(&url);
     draw(&mut browser);
@@ -106,9 +82,7 @@ fn colours_of_charts_follow_the_scheme() {
 
 #[test]
 fn a_report_is_printed_light_and_with_its_charts() {
-    let Some(mut browser) = Browser::open() else { return };
-    let room = Folder::new();
-    let url = page(&room, "report.html", &report(&pages::sample::small()));
+    let Some((mut browser, _room, url)) = begin(&report(&pages::sample::small())) else { return };
     browser.look(1280, 900, "dark");
     browser.go(&url);
     browser.wait("document.documentElement.classList.contains('drawn')");
@@ -134,9 +108,7 @@ fn a_report_is_printed_light_and_with_its_charts() {
 
 #[test]
 fn a_report_can_be_read_without_script() {
-    let Some(mut browser) = Browser::open() else { return };
-    let room = Folder::new();
-    let url = page(&room, "report.html", &report(&pages::sample::small()));
+    let Some((mut browser, _room, url)) = begin(&report(&pages::sample::small())) else { return };
     browser.look(800, 900, "light");
     browser.call("Emulation.setScriptExecutionDisabled", json!({"value": true}));
     browser.go(&url);
@@ -158,9 +130,7 @@ fn a_report_can_be_read_without_script() {
 
 #[test]
 fn a_report_is_used_by_keyboard_and_told_to_a_screen_reader() {
-    let Some(mut browser) = Browser::open() else { return };
-    let room = Folder::new();
-    let url = page(&room, "report.html", &report(&pages::sample::small()));
+    let Some((mut browser, _room, url)) = begin(&report(&pages::sample::small())) else { return };
     browser.look(1280, 900, "light");
     browser.go(&url);
     browser.press("Tab");

@@ -107,8 +107,7 @@ fn a_live_source_goes_out_to_all_and_its_end_is_told() {
 
 #[test]
 fn a_cast_arrives_whole_and_says_how_to_listen() {
-    let folder = Folder::new();
-    let file = folder.file("a.ts", stream(40));
+    let (folder, file) = Folder::with("a.ts", stream(40));
     // An even port; it and the next were free a moment ago.
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let port = socket.local_addr().expect("bound").port() & !1;

@@ -1,7 +1,6 @@
 //! The web server on any engine, and one of each engine side by side.
 
 use std::net::{SocketAddr, TcpStream};
-use std::ops::{Deref, DerefMut};
 use std::process::Command;
 
 use sys::process::Pid;
@@ -12,9 +11,12 @@ use testkit::{Folder, PATIENCE, has_uring};
 const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 
 /// A running server.
+#[derive(derive_more::Deref, derive_more::DerefMut)]
 pub struct Server {
     /// The value of `--engine`.
     pub name: String,
+    #[deref]
+    #[deref_mut]
     server: testkit::Server,
 }
 
@@ -52,20 +54,6 @@ impl Server {
         let err = self.server.stop().err;
         assert!(err.contains("stopped after"), "{}: no drained stop: {err}", self.name);
         err
-    }
-}
-
-impl Deref for Server {
-    type Target = testkit::Server;
-
-    fn deref(&self) -> &testkit::Server {
-        &self.server
-    }
-}
-
-impl DerefMut for Server {
-    fn deref_mut(&mut self) -> &mut testkit::Server {
-        &mut self.server
     }
 }
 

@@ -20,29 +20,21 @@ pub struct Conditions {
     /// Movement of the wall clock against the monotonic clock, milliseconds.
     pub clock_step_ms: f64,
     /// The greatest wake-up delay of a sleeping thread, milliseconds.
-    #[serde(default)]
     pub hiccup_ms: Option<f64>,
     /// Share of the time in which some task waited for a processor (PSI), 0 to 1; no gate, because
     /// a server of many processes on one core is such pressure itself.
-    #[serde(default)]
     pub cpu_pressure: Option<f64>,
     /// The share of the time in which some task waited for memory, 0 to 1.
-    #[serde(default)]
     pub memory_pressure: Option<f64>,
     /// The share of the time in which some task waited for a disk, 0 to 1.
-    #[serde(default)]
     pub io_pressure: Option<f64>,
     /// TCP segments sent again, without SYNs and loss probes.
-    #[serde(default)]
     pub retransmits: Option<u64>,
     /// SYNs sent again, by clients that a full accept queue turned away.
-    #[serde(default)]
     pub syn_retransmits: Option<u64>,
     /// Connections that found an accept queue full (`ListenOverflows`).
-    #[serde(default)]
     pub listen_overflows: Option<u64>,
     /// Packets that a processor's backlog dropped (`softnet_stat`).
-    #[serde(default)]
     pub backlog_drops: Option<u64>,
 }
 

@@ -97,10 +97,8 @@ pub struct Refusal {
     /// The gate.
     pub gate: Gate,
     /// The measured value, in the unit of the gate's limit; absent for a generator that failed.
-    #[serde(default)]
     pub found: Option<f64>,
     /// The limit.
-    #[serde(default)]
     pub limit: Option<f64>,
     /// Both as text; [`crate::trial::Trial::objections`] has the same sentence.
     pub text: String,

@@ -30,16 +30,13 @@ pub struct LoadPoint {
     #[serde(default)]
     pub series: String,
     /// Its position on that curve: connections of a closed sweep, share or rate of an open one.
-    #[serde(default)]
     pub x: Option<f64>,
     /// Further connections that the laboratory opens and leaves silent.
     #[serde(default)]
     pub idle: u32,
     /// Load before the window in place of the plan's, milliseconds.
-    #[serde(default)]
     pub warmup_ms: Option<u64>,
     /// Length of the window in place of the plan's, milliseconds.
-    #[serde(default)]
     pub window_ms: Option<u64>,
     /// Further arguments for the generator.
     #[serde(default)]

@@ -61,14 +61,13 @@ impl Board {
 mod tests {
     use seam::WorkerId;
 
-    use crate::region::{Placement, Region};
+    use crate::region::Region;
 
     use super::*;
 
     #[test]
     fn a_shortage_begins_above_the_budget_and_ends_an_eighth_below() {
-        let mut board = Region::<Board>::place(Placement::Private).unwrap();
-        board.init(&[]).unwrap();
+        let board = Region::<Board>::alone(&[]);
         board.settings().set_memory_max(800);
         let slot = |index| board.sit(WorkerId::new(index, 1), sys::process::this());
         let (one, other) = (slot(0), slot(3));
@@ -91,8 +90,7 @@ mod tests {
 
     #[test]
     fn the_least_useful_go_first() {
-        let mut board = Region::<Board>::place(Placement::Private).unwrap();
-        board.init(&[]).unwrap();
+        let board = Region::<Board>::alone(&[]);
         board.settings().set_memory_max(1 << 20);
         board.sit(WorkerId::new(0, 1), sys::process::this()).held.set(2 << 20);
         assert!(!board.is_least_useful(1 << 20, 60_000, 9));

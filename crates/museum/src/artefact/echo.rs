@@ -97,31 +97,11 @@ struct Packed;
 /// On lines of their own.
 struct Apart;
 
+#[derive(derive_more::Deref, derive_more::From)]
 struct Beside<T>(T);
 
-impl<T> Deref for Beside<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T> From<T> for Beside<T> {
-    fn from(value: T) -> Self {
-        Beside(value)
-    }
-}
-
-struct Lined<T>(Padded<T>);
-
-impl<T> Deref for Lined<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
+#[derive(derive_more::Deref)]
+struct Lined<T>(#[deref(forward)] Padded<T>);
 
 impl<T> From<T> for Lined<T> {
     fn from(value: T) -> Self {
@@ -417,10 +397,7 @@ pub fn packet(payload: u64) -> [u8; PACKET] {
 /// A sentence: bad switches, or no socket.
 pub fn serve(switches: &str) -> Result<(), String> {
     let switches: Switches = switches.parse()?;
-    let served = match switches.is_on(4) {
-        true => run::<Apart>(switches),
-        false => run::<Packed>(switches),
-    };
+    let served = if switches.is_on(4) { run::<Apart>(switches) } else { run::<Packed>(switches) };
     served.map_err(|why| format!("cannot serve: {why}"))
 }
 

@@ -158,14 +158,12 @@ fn traced(goal: Option<Rc<Node>>, expanded: u32) -> Found {
 }
 
 fn start(from: Cell, estimate: f64) -> Nodes {
-    let node = Node {
-        cell: from,
-        direction: 8,
-        g: Changing::new(0.0),
-        f: Changing::new(estimate),
-        parent: RefCell::new(None),
-    };
-    LinkedList::from([Rc::new(node)])
+    LinkedList::from([node(from, 8, 0.0, estimate, None)])
+}
+
+fn node(cell: Cell, direction: usize, g: f64, f: f64, parent: Option<Rc<Node>>) -> Rc<Node> {
+    let (g, f, parent) = (Changing::new(g), Changing::new(f), RefCell::new(parent));
+    Rc::new(Node { cell, direction, g, f, parent })
 }
 
 /// A* over two linked lists.
@@ -185,13 +183,8 @@ pub fn astar(grid: &Grid, corners: Corners, from: Cell, to: Cell, repairs: Repai
             let g = node.g.get() + price(direction);
             let known = open.iter().chain(&closed).find(|it| it.cell == cell);
             let Some(known) = known else {
-                open.push_back(Rc::new(Node {
-                    cell,
-                    direction,
-                    g: Changing::new(g),
-                    f: Changing::new(g + estimate(cell)),
-                    parent: RefCell::new(Some(node.clone())),
-                }));
+                let parent = Some(node.clone());
+                open.push_back(self::node(cell, direction, g, g + estimate(cell), parent));
                 continue;
             };
             // Rounded sums of the same steps in another order are no shorter way.
@@ -229,13 +222,8 @@ pub fn jps(grid: &Grid, corners: Corners, from: Cell, to: Cell) -> Found {
                 continue;
             }
             let g = node.g.get() + Estimate::Octile.of(node.cell, cell);
-            open.push_back(Rc::new(Node {
-                cell,
-                direction,
-                g: Changing::new(g),
-                f: Changing::new(g + estimate(cell)),
-                parent: RefCell::new(Some(node.clone())),
-            }));
+            let parent = Some(node.clone());
+            open.push_back(self::node(cell, direction, g, g + estimate(cell), parent));
         }
         if let Some(goal) = open.iter().find(|it| it.cell == to) {
             return traced(Some(goal.clone()), expanded);

@@ -158,10 +158,7 @@ pub fn switches(root: u32) -> Switches {
             let text = fs::read_to_string(path).unwrap_or_default();
             let lines = text.lines().filter_map(|line| line.split_once("ctxt_switches:"));
             let count: u64 = lines.filter_map(|(_, it)| it.trim().parse::<u64>().ok()).sum();
-            match pid == tid {
-                true => sum.processes += count,
-                false => sum.threads += count,
-            }
+            if pid == tid { sum.processes += count } else { sum.threads += count }
         }
     }
     sum

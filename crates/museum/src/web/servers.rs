@@ -238,15 +238,7 @@ mod tests {
 
     #[test]
     fn the_same_directives_are_said_to_both() {
-        let all = Directives {
-            name: "threads",
-            processes_max: 3,
-            start: 1,
-            workers: 150,
-            spare_min: 25,
-            spare_max: 75,
-            threads: 50,
-        };
+        let all = super::super::study::THREADS;
         assert!(all.flags("apache").ends_with("--start 1 --spare-min 25 --spare-max 75"));
         assert!(!all.flags("static").contains("--start"));
         let web = hybrid("apache", "worker", &all).expect("they are directives");

@@ -1,5 +1,6 @@
 //! A service whose sessions give orders to a paced source: all streams end with the first session.
 
+use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 
 use pacing::cbr::CbrOrders;
@@ -11,14 +12,11 @@ pub struct Bell;
 /// The first bytes that a session sends.
 pub const GREETING: &[u8] = b"HELLO\n";
 
-/// `Bell` offloads no slow work.
-pub enum Never {}
-
 impl Service for Bell {
     type State = CbrOrders;
     type Session = ();
-    type Job = Never;
-    type Outcome = Never;
+    type Job = Infallible;
+    type Outcome = Infallible;
 
     fn limits(&self) -> Limits {
         Limits { input_max: 64, output_high: 64, output_low: 16, sessions_max: 8 }
@@ -32,9 +30,9 @@ impl Service for Bell {
         &self,
         _cx: &Cx<'_, CbrOrders>,
         _session: &mut (),
-        event: Event<'_, Never>,
+        event: Event<'_, Infallible>,
         _out: &mut Out,
-    ) -> Step<Never> {
+    ) -> Step<Infallible> {
         match event {
             Event::Bytes(input) => Step::close(input.len()),
             Event::Room | Event::Deadline => Step::read(0),
@@ -43,7 +41,7 @@ impl Service for Bell {
         }
     }
 
-    fn work(&self, _state: &CbrOrders, job: Never) -> Never {
+    fn work(&self, _state: &CbrOrders, job: Infallible) -> Infallible {
         job
     }
 

@@ -88,10 +88,7 @@ pub fn arms_by_cost<'a>(summary: &'a Summary, answer: &'a RaceAnswer) -> Vec<&'a
 fn cost_cells(rank: Option<&Rank>, baseline: &str, colour: bool) -> [Cell; 2] {
     let Some(rank) = rank else { return [words::NONE; 2].map(Cell::new) };
     let mark = if rank.is_cheapest() { "= " } else { "" };
-    let over = match rank.arm == baseline {
-        true => "1".to_string(),
-        false => words::over(rank.over_baseline),
-    };
+    let over = if rank.arm == baseline { "1".to_string() } else { words::over(rank.over_baseline) };
     let cost = Cell::new(format!("{mark}{}", words::time(rank.cpu_ns)));
     let cost = if colour && rank.is_cheapest() { cost.fg(Color::Green) } else { cost };
     [cost, Cell::new(over)]

@@ -67,41 +67,10 @@ pub const TOOK: &str = "took.log";
 /// The routes of a computing arm besides files. `/work?rounds=N` runs N rounds of the loop that our
 /// `/work` repeats until its time is up (Knuth's multiplicative congruential generator), so that
 /// the two can be calibrated against each other; `/dynamic` builds the page of our `/dynamic`.
-const WORK: &str = "\
-function handle(r)
-  local rounds = tonumber((r.args or ''):match('rounds=(%d+)')) or 0
-  local state = 1
-  for _ = 1, rounds do state = state * 6364136223846793005 + 1 end
-  r.content_type = 'text/plain'
-  r:puts(string.format('%x\\n', state))
-  return apache2.OK
-end
-";
-const DYNAMIC: &str = "\
-function handle(r)
-  local text, sum = {'<!doctype html>\\n<title>Squares</title>\\n<table>\\n'}, 0
-  for number = 1, tonumber((r.args or ''):match('rows=(%d+)')) or 100 do
-    sum = sum + number * number
-    text[#text + 1] = string.format('<tr><td>%d<td>%d<td>%d\\n', number, number * number, sum)
-  end
-  text[#text + 1] = '</table>\\n'
-  r.content_type = 'text/html'
-  r:puts(table.concat(text))
-  return apache2.OK
-end
-";
+const WORK: &str = include_str!("work.lua");
+const DYNAMIC: &str = include_str!("dynamic.lua");
 /// The page of `/dynamic`, by a program started for each request (RFC 3875), as was once usual.
-const CGI: &str = "\
-#!/bin/sh
-printf 'Content-Type: text/html\\r\\n\\r\\n'
-printf '<!doctype html>\\n<title>Squares</title>\\n<table>\\n'
-number=0 sum=0
-while [ $number -lt 100 ]; do
-  number=$((number + 1)) sum=$((sum + number * number))
-  echo \"<tr><td>$number<td>$((number * number))<td>$sum\"
-done
-echo '</table>'
-";
+const CGI: &str = include_str!("page.sh");
 
 /// Apache that computes (mod_lua), builds pages in the process and by a program for each request
 /// (mod_cgi, mod_cgid with threads), and logs how long each request took inside the server, for

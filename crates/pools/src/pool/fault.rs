@@ -4,34 +4,46 @@ use std::fmt;
 use std::panic::Location;
 
 /// A misuse of a pool, or a write outside an object, as it was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum Fault {
     /// The object was returned before, and its slot has not been used since.
+    #[display("expected a living object in slot {index}, found it given back; it has two owners")]
     DoubleFree {
         /// The slot.
         index: u32,
     },
     /// The handle's object is gone, and its slot has had others since.
+    #[display(
+        "expected the present object of slot {index}, found a handle of an earlier one; drop \
+         handles with their objects"
+    )]
     Stale {
         /// The slot.
         index: u32,
     },
     /// The handle was made by another pool.
+    #[display(
+        "expected a handle of this pool, found slot {index} of another; give it back where it \
+         came from"
+    )]
     WrongPool {
         /// The slot that it names there.
         index: u32,
     },
     /// No pool made this handle, or this pool never had such a slot.
+    #[display("expected a slot of this pool, found number {index}, which it never had")]
     Unknown {
         /// The slot that it names.
         index: u32,
     },
     /// The address is in no slot of this pool.
+    #[display("expected an address of this pool, found {address:#x}, which is not its")]
     Foreign {
         /// The address.
         address: usize,
     },
     /// The address is in a slot, but not that of an object.
+    #[display("expected the beginning of an object, found byte {offset} of slot {index}")]
     Inside {
         /// The slot.
         index: u32,
@@ -39,6 +51,10 @@ pub enum Fault {
         offset: isize,
     },
     /// Something wrote before the object.
+    #[display(
+        "expected canaries around slot {index}, found damage {distance} bytes in front of it; \
+         something writes below its object"
+    )]
     Underrun {
         /// The slot.
         index: u32,
@@ -46,6 +62,10 @@ pub enum Fault {
         distance: usize,
     },
     /// Something wrote past the end of the object.
+    #[display(
+        "expected canaries around slot {index}, found damage {distance} bytes behind it; \
+         something writes beyond its object"
+    )]
     Overrun {
         /// The slot.
         index: u32,
@@ -53,6 +73,10 @@ pub enum Fault {
         distance: usize,
     },
     /// Something wrote into the slot after its object was returned.
+    #[display(
+        "expected poison in slot {index}, found byte {offset} written after its object was given \
+         back"
+    )]
     WriteAfterFree {
         /// The slot.
         index: u32,
@@ -60,74 +84,11 @@ pub enum Fault {
         offset: usize,
     },
     /// The object was still there when the pool ended.
+    #[display("expected no object at the pool's end, found one in slot {index}")]
     Leak {
         /// The slot.
         index: u32,
     },
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Fault::DoubleFree { index } => {
-                write!(
-                    f,
-                    "expected a living object in slot {index}, found it given back; \
-                    it has two owners"
-                )
-            }
-            Fault::Stale { index } => {
-                write!(
-                    f,
-                    "expected the present object of slot {index}, found a handle of an \
-                    earlier one; drop handles with their objects"
-                )
-            }
-            Fault::WrongPool { index } => {
-                write!(
-                    f,
-                    "expected a handle of this pool, found slot {index} of another; \
-                    give it back where it came from"
-                )
-            }
-            Fault::Unknown { index } => {
-                write!(f, "expected a slot of this pool, found number {index}, which it never had")
-            }
-            Fault::Foreign { address } => {
-                write!(f, "expected an address of this pool, found {address:#x}, which is not its")
-            }
-            Fault::Inside { index, offset } => {
-                write!(
-                    f,
-                    "expected the beginning of an object, found byte {offset} of slot {index}"
-                )
-            }
-            Fault::Underrun { index, distance } => {
-                write!(
-                    f,
-                    "expected canaries around slot {index}, found damage {distance} bytes in \
-                    front of it; something writes below its object"
-                )
-            }
-            Fault::Overrun { index, distance } => {
-                write!(
-                    f,
-                    "expected canaries around slot {index}, found damage {distance} bytes \
-                    behind it; something writes beyond its object"
-                )
-            }
-            Fault::WriteAfterFree { index, offset } => {
-                write!(
-                    f,
-                    "expected poison in slot {index}, found byte {offset} written after its \
-                    object was given back"
-                )
-            }
-            Fault::Leak { index } => {
-                write!(f, "expected no object at the pool's end, found one in slot {index}")
-            }
-        }
-    }
 }
 
 impl std::error::Error for Fault {}

@@ -4,8 +4,6 @@
 //! of `docs/game.md` describe these encoders; a test checks that each packet reads back as written.
 //! No count is trusted: a packet whose fields do not fill it exactly is [`Bad`].
 
-use core::fmt;
-
 /// The protocol version; a JOIN with another one is answered by BYE.
 pub const VERSION: u8 = 1;
 /// Bytes of the length field.
@@ -174,24 +172,17 @@ pub enum Tell {
 }
 
 /// Why bytes are not a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum Bad {
     /// The length is 0 or more than is allowed.
+    #[display("expected a length from 1 to the limit, found {_0}")]
     Length(u16),
     /// The kind is unknown.
+    #[display("expected a kind of packet, found {_0:#04x}")]
     Kind(u8),
     /// Its fields do not fill it exactly, or are invalid.
+    #[display("expected the fields of {_0:#04x}, found others")]
     Fields(u8),
-}
-
-impl fmt::Display for Bad {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Bad::Length(found) => write!(f, "expected a length from 1 to the limit, found {found}"),
-            Bad::Kind(found) => write!(f, "expected a kind of packet, found {found:#04x}"),
-            Bad::Fields(kind) => write!(f, "expected the fields of {kind:#04x}, found others"),
-        }
-    }
 }
 
 impl std::error::Error for Bad {}

@@ -285,10 +285,7 @@ fn tell_all(cx: &Context<'_>, tell: &Tell, out: &mut Out) {
     let mut bytes = Vec::new();
     tell.put(&mut bytes);
     for id in cx.state.ids() {
-        match id == cx.me {
-            true => out.bytes().extend_from_slice(&bytes),
-            false => push(cx, id, &bytes),
-        }
+        if id == cx.me { out.bytes().extend_from_slice(&bytes) } else { push(cx, id, &bytes) }
     }
 }
 

@@ -1,7 +1,5 @@
 //! The map: free cells, rows as packets encode them, and spawn points.
 
-use core::fmt;
-
 use grid::{Cell, Corners, Grid, OneObstacle, Rule};
 
 /// The corner rule of the world: one of the two cells beside a diagonal step must be free.
@@ -15,18 +13,11 @@ const SPAWNS: usize = 256;
 const SAMPLES: usize = 64;
 
 /// An unusable map.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum BadTerrain {
     /// No cell is free.
+    #[display("expected a free cell on the map, found none")]
     NothingFree,
-}
-
-impl fmt::Display for BadTerrain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BadTerrain::NothingFree => f.write_str("expected a free cell on the map, found none"),
-        }
-    }
 }
 
 impl std::error::Error for BadTerrain {}

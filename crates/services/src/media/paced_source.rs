@@ -340,10 +340,7 @@ impl<B: Platform> PacedSource for Media<B> {
         let is_group = sending.destination.rtcp.ip().is_multicast();
         StreamPolicy {
             report_group: is_group.then_some(sending.destination.rtcp),
-            at_shutdown: match sending.goes_on() {
-                true => AtShutdown::Transfer,
-                false => AtShutdown::Finish,
-            },
+            at_shutdown: if sending.goes_on() { AtShutdown::Transfer } else { AtShutdown::Finish },
         }
     }
 

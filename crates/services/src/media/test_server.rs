@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice};
 use std::time::Duration;
 
-use memory::{Placement, Region};
+use memory::Region;
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
 
 use super::{Media, Options, Orders};
@@ -91,9 +91,7 @@ pub const BEGIN: Instant = Instant::from_ns(1_000_000_000_000);
 
 /// A fresh state.
 pub fn orders() -> Region<Orders> {
-    let mut orders = Region::<Orders>::place(Placement::Private).expect("memory");
-    orders.init(&[1, 2, 3, 4]).expect("four bytes of chance");
-    orders
+    Region::<Orders>::alone(&[1, 2, 3, 4])
 }
 
 /// All features on, datagrams included.

@@ -330,15 +330,6 @@ fn a_cast_is_what_was_told_and_ends_with_a_bye() {
     assert_eq!(orders.count(), 0);
 }
 
-/// A region with the orders.
-struct Lent(memory::Region<super::Orders>);
-
-impl std::borrow::Borrow<super::Orders> for Lent {
-    fn borrow(&self) -> &super::Orders {
-        &self.0
-    }
-}
-
 #[test]
 fn casts_keep_the_laws_and_are_paused_and_torn_down() {
     let media = media(Options { debt: Duration::from_secs(3600), repeat: true, ..options() });
@@ -351,12 +342,12 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
             // The session's stream must survive it.
             std::mem::forget(guest);
         }
-        Lent(orders)
+        orders
     };
     paced_laws(&media, fresh, (2, &[]), Duration::from_secs(12), 20);
     let slots = {
         let orders = fresh();
-        (0..super::SLOTS).filter(|slot| orders.0.epoch(*slot) > 0).collect::<Vec<_>>()
+        (0..super::SLOTS).filter(|slot| orders.epoch(*slot) > 0).collect::<Vec<_>>()
     };
     let pause = |orders: &super::Orders| {
         // A packet that no engine has reached by then.
@@ -368,19 +359,19 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
     let orders = fresh();
     let end = |orders: &super::Orders| orders.release(slots[1]);
     let deeds = [Deed { at: Duration::from_millis(3_333), act: &end }];
-    let heard = play_paced(&media, &*orders.0, &deeds, Duration::from_secs(6), Whims::CALM, 1);
+    let heard = play_paced(&media, &*orders, &deeds, Duration::from_secs(6), Whims::CALM, 1);
     assert_eq!(heard.breaches, [], "laws");
     let last = heard.streams[1].last().expect("a bye");
     assert_eq!((last.channel, last.at), (Channel::Rtcp, Duration::from_millis(3_333)));
-    assert_eq!(orders.0.count(), 1);
+    assert_eq!(orders.count(), 1);
     for seed in 0..40 {
         // Each state draws its own numbers, so the slots are those of this one.
         let orders = fresh();
-        let slot = (0..super::SLOTS).rfind(|slot| orders.0.epoch(*slot) > 0).expect("a slot");
+        let slot = (0..super::SLOTS).rfind(|slot| orders.epoch(*slot) > 0).expect("a slot");
         let end = |orders: &super::Orders| orders.release(slot);
         let deeds = [Deed { at: Duration::from_millis(3_333), act: &end }];
         let length = Duration::from_secs(6);
-        let heard = play_paced(&media, &*orders.0, &deeds, length, Whims::of(seed), seed);
+        let heard = play_paced(&media, &*orders, &deeds, length, Whims::of(seed), seed);
         assert_eq!(heard.breaches, [], "seed {seed}");
         if Whims::of(seed).stalls > 0 {
             // A stalled clock jumps past the end of the run before the order comes.
@@ -513,13 +504,6 @@ fn a_group_is_offered_where_there_is_one() {
     let (media, orders) = (media(options()), orders());
     let mut guest = Guest::new(&media, &orders);
     assert_eq!(code(&guest.ask("SETUP", URL, together)), "461", "there are no groups");
-}
-
-#[test]
-fn a_few_seeds() {
-    for seed in 0..30 {
-        super::fuzz(seed, 600);
-    }
 }
 
 #[test]

@@ -6,7 +6,6 @@
 //! edition readable.
 
 use seam::{BadSeed, Share};
-use std::fmt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
@@ -48,15 +47,9 @@ unsafe impl Share for Bulletin {
 }
 
 /// The document is longer than [`EDITION_MAX`]; the edition before it stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
+#[display("expected a document of at most {EDITION_MAX} bytes, found {_0}; publish less")]
 pub struct TooLong(pub usize);
-
-impl fmt::Display for TooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TooLong(len) = self;
-        write!(f, "expected a document of at most {EDITION_MAX} bytes, found {len}; publish less")
-    }
-}
 
 impl std::error::Error for TooLong {}
 
@@ -126,9 +119,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     fn bulletin() -> Region<Bulletin> {
-        let mut bulletin = Region::<Bulletin>::place(Placement::Private).expect("memory");
-        bulletin.init(&7_u64.to_le_bytes()).expect("eight bytes");
-        bulletin
+        Region::<Bulletin>::alone(&7_u64.to_le_bytes())
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 use super::Bulletin;
 use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Step};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::http::reply::Framing;
@@ -69,10 +70,6 @@ pub enum Session {
     },
 }
 
-/// The service makes no jobs: nothing in it takes long.
-#[derive(Debug)]
-pub enum Never {}
-
 /// The next step after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
@@ -103,7 +100,7 @@ impl Pages {
         session: &mut Session,
         input: &[u8],
         out: &mut Out,
-    ) -> Step<Never> {
+    ) -> Step<Infallible> {
         let mut used = 0;
         while used < input.len() && !out.is_full() {
             let head = match head::next(&input[used..], &self.heads) {
@@ -178,7 +175,12 @@ impl Pages {
     }
 
     /// A listener's turn: a new edition, or a keep-alive comment.
-    fn tell(&self, cx: &Cx<'_, Bulletin>, session: &mut Session, out: &mut Out) -> Step<Never> {
+    fn tell(
+        &self,
+        cx: &Cx<'_, Bulletin>,
+        session: &mut Session,
+        out: &mut Out,
+    ) -> Step<Infallible> {
         if let Session::Listening { seen, beat, chunked } = session {
             if !out.is_full() && cx.state.editions() != *seen {
                 if let Some(edition) = event(cx.state, *chunked, out) {
@@ -309,17 +311,14 @@ fn event(bulletin: &Bulletin, chunked: bool, out: &mut Out) -> Option<u64> {
 }
 
 fn stream(bytes: &[u8], chunked: bool, out: &mut Out) {
-    match chunked {
-        true => chunked::put(bytes, out.bytes()),
-        false => out.bytes().extend_from_slice(bytes),
-    }
+    if chunked { chunked::put(bytes, out.bytes()) } else { out.bytes().extend_from_slice(bytes) }
 }
 
 impl Service for Pages {
     type State = Bulletin;
     type Session = Session;
-    type Job = Never;
-    type Outcome = Never;
+    type Job = Infallible;
+    type Outcome = Infallible;
 
     fn limits(&self) -> Limits {
         self.limits
@@ -337,9 +336,9 @@ impl Service for Pages {
         &self,
         cx: &Cx<'_, Bulletin>,
         session: &mut Session,
-        event: Event<'_, Never>,
+        event: Event<'_, Infallible>,
         out: &mut Out,
-    ) -> Step<Never> {
+    ) -> Step<Infallible> {
         match (event, *session) {
             (Event::Outcome(never), _) => match never {},
             (Event::Bytes(input), Session::Asking { .. }) => self.serve(cx, session, input, out),
@@ -376,7 +375,7 @@ impl Service for Pages {
         }
     }
 
-    fn work(&self, _bulletin: &Bulletin, job: Never) -> Never {
+    fn work(&self, _bulletin: &Bulletin, job: Infallible) -> Infallible {
         match job {}
     }
 }

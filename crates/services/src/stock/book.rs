@@ -79,13 +79,16 @@ pub enum Fault {
 }
 
 /// A column of the book.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
 pub enum Field {
     /// The first: the stock's id.
+    #[display("ID")]
     Id,
     /// The second: the number left.
+    #[display("LEFT")]
     Left,
     /// The third: the price of one.
+    #[display("PRICE")]
     Price,
 }
 
@@ -212,16 +215,6 @@ fn shortened(text: &str) -> String {
         shown.push_str("...");
     }
     shown
-}
-
-impl fmt::Display for Field {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Field::Id => "ID",
-            Field::Left => "LEFT",
-            Field::Price => "PRICE",
-        })
-    }
 }
 
 impl fmt::Display for BadBook {

@@ -1,10 +1,10 @@
 //! The options of the stock service: the index, the order of `show`, and the lock.
 
-use std::fmt;
 use std::str::FromStr;
 
 /// The order in which `show` lists the stocks. Clients never depend on it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.name())]
 pub enum Order {
     /// The order of the file, which is the tree level by level.
     #[default]
@@ -19,8 +19,9 @@ pub enum Order {
 
 /// The data structure that finds a stock by its id. All give the same replies, except in
 /// [`Order::PreOrder`]; they differ in the cost of an order.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, derive_more::Display)]
 #[repr(u32)]
+#[display("{}", self.name())]
 pub enum Index {
     /// One probe into a hash table.
     #[default]
@@ -41,7 +42,8 @@ pub enum Index {
 ///
 /// With every lock, an order changes one row by one atomic operation, so none can lose or invent
 /// stock. The locks differ in what `show` guarantees and in what an order waits for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.name())]
 pub enum Lock {
     /// Orders never wait for each other; `show` stops them for as long as it copies the rows and is
     /// an atomic snapshot.
@@ -55,7 +57,8 @@ pub enum Lock {
 }
 
 /// An unknown value of an option.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[display("{} expects {}, found `{}`", self.flag, self.expected, self.found)]
 pub struct BadChoice {
     flag: &'static str,
     expected: &'static str,
@@ -163,30 +166,6 @@ impl FromStr for Lock {
             expected: "snapshot, per-stock or global",
             found: name.to_owned(),
         })
-    }
-}
-
-impl fmt::Display for Order {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl fmt::Display for Index {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl fmt::Display for Lock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl fmt::Display for BadChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} expects {}, found `{}`", self.flag, self.expected, self.found)
     }
 }
 

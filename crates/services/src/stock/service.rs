@@ -12,6 +12,7 @@ use crate::stock::trade::{self, Side, Trade};
 use crate::stock::{Lock, Market, Order, Refusal};
 use memory::Writing;
 use seam::{Cx, Event, Limits, Out, Peer, Service, Step};
+use std::convert::Infallible;
 use std::fmt;
 use std::io::Write as _;
 use wire::framing::{Framing, Shape};
@@ -63,10 +64,6 @@ pub struct Stock {
     sold: Box<[u8]>,
     not_enough: Box<[u8]>,
 }
-
-/// The service makes no jobs: nothing in it takes long.
-#[derive(Debug)]
-pub enum Never {}
 
 /// The replies do not fit into the framing, so the server must not start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,7 +124,7 @@ impl Stock {
     }
 
     /// Answers requests until the input has no complete one or the output is full.
-    fn serve(&self, cx: &Cx<'_, Market>, input: &[u8], out: &mut Out) -> Step<Never> {
+    fn serve(&self, cx: &Cx<'_, Market>, input: &[u8], out: &mut Out) -> Step<Infallible> {
         let mut turn = Turn { stock: self, cx, entered: None };
         let (mut used, mut answered) = (0, 0);
         while used < input.len() && !out.is_full() {
@@ -256,8 +253,8 @@ impl Turn<'_> {
 impl Service for Stock {
     type State = Market;
     type Session = ();
-    type Job = Never;
-    type Outcome = Never;
+    type Job = Infallible;
+    type Outcome = Infallible;
 
     fn limits(&self) -> Limits {
         self.options.limits
@@ -276,9 +273,9 @@ impl Service for Stock {
         &self,
         cx: &Cx<'_, Market>,
         _session: &mut (),
-        event: Event<'_, Never>,
+        event: Event<'_, Infallible>,
         out: &mut Out,
-    ) -> Step<Never> {
+    ) -> Step<Infallible> {
         match event {
             Event::Bytes(input) => self.serve(cx, input, out),
             // A line without its newline is not executed: it may be the prefix of a larger order.
@@ -288,7 +285,7 @@ impl Service for Stock {
         }
     }
 
-    fn work(&self, _market: &Market, job: Never) -> Never {
+    fn work(&self, _market: &Market, job: Infallible) -> Infallible {
         match job {}
     }
 }

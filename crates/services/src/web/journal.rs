@@ -143,12 +143,10 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memory::{Placement, Region};
+    use memory::Region;
 
     fn journal() -> Region<Journal> {
-        let mut journal = Region::<Journal>::place(Placement::Private).expect("memory");
-        journal.init(&[]).expect("no seed is needed");
-        journal
+        Region::<Journal>::alone(&[])
     }
 
     #[test]

@@ -13,14 +13,17 @@ use wire::http::date::{self, DATE_LEN};
 use wire::http::{Head, Version};
 
 /// The format of a line.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, derive_more::Display)]
 pub enum Format {
     /// `HOST - - [06/Nov/1994:08:49:37 +0000] "GET / HTTP/1.1" 200 1024`.
     #[default]
+    #[display("common")]
     Common,
     /// The same, then Referer and User-Agent in quotes, `-` where the request has none.
+    #[display("combined")]
     Combined,
     /// One object a line, with Referer, User-Agent and the time in the server in microseconds.
+    #[display("json")]
     Json,
 }
 
@@ -34,16 +37,6 @@ impl FromStr for Format {
             "json" => Ok(Format::Json),
             _ => Err(format!("expected common, combined or json, found `{text}`")),
         }
-    }
-}
-
-impl std::fmt::Display for Format {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Format::Common => "common",
-            Format::Combined => "combined",
-            Format::Json => "json",
-        })
     }
 }
 

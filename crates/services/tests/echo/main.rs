@@ -1,7 +1,7 @@
 //! The echo service under the nine laws. The network cuts, joins, delays and breaks connections;
 //! each packet still comes back as it was sent, once and in order, after one login packet.
 
-use memory::{Placement, Region};
+use memory::Region;
 use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
 use services::echo::packet::{LOGIN, PACKET, packet};
 use services::echo::{CloseReason, Echo, Options, Register};
@@ -23,8 +23,7 @@ impl Borrow<Register> for Founded {
 }
 
 fn founded() -> Founded {
-    let mut register = Region::<Register>::place(Placement::Private).expect("memory");
-    register.init(&[]).expect("no seed is needed");
+    let register = Region::<Register>::alone(&[]);
     Founded(Rc::new(register))
 }
 
@@ -87,10 +86,7 @@ fn judge(case: &Case, transcript: &Transcript) -> Result<(), String> {
         let (owed, Heard { bytes, end, closed }) = (owed(&client.said()), heard);
         let drained = case.faults.drain.is_some();
         let whole = (*end, *closed) == (End::Closed, Some(Closed::Service)) && !drained;
-        let right = match whole {
-            true => *bytes == owed,
-            false => owed.starts_with(bytes),
-        };
+        let right = if whole { *bytes == owed } else { owed.starts_with(bytes) };
         if !right || *end == End::Open {
             return Err(format!("client {at}: expected {} bytes, heard {heard:?}", owed.len()));
         }

@@ -2,28 +2,17 @@
 //! steps on free cells, every client is told about all others, and path lengths match the oracle.
 
 use grid::{Cell, Corners, Grid, oracle};
-use memory::{Placement, Region};
+use memory::Region;
 use seam::Closed;
 use services::game::packet::{Ask, Bye, Place, Role, TELL_MAX, Tell, front};
 use services::game::{Game, Options, Terrain, World};
 use sim::{Act, Case, Client, End, Faults, Heard, Script, Transcript};
 use stats::Rng;
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-struct Founded(Region<World>);
-
-impl Borrow<World> for Founded {
-    fn borrow(&self) -> &World {
-        &self.0
-    }
-}
-
-fn founded() -> Founded {
-    let mut world = Region::<World>::place(Placement::Private).expect("memory");
-    world.init(&[]).expect("no seed is needed");
-    Founded(world)
+fn founded() -> Region<World> {
+    Region::<World>::alone(&[])
 }
 
 const MS: Duration = Duration::from_millis(1);
@@ -177,7 +166,7 @@ fn everybody_hears_of_everybody() {
     ];
     let state = founded();
     let faults = weather(Faults::calm());
-    let heard = sim::run(&game, state.borrow(), &Script { clients }, &faults, 1);
+    let heard = sim::run(&game, &*state, &Script { clients }, &faults, 1);
     heard.lawful().expect("all laws hold");
     let told: Vec<Vec<Tell>> =
         heard.clients.iter().map(|it| told(&it.bytes).expect("packets")).collect();
@@ -208,11 +197,11 @@ fn who_does_not_belong_is_told_why() {
         let mut client = Client::saying(said);
         client.acts.push(Act::Stay);
         let script = Script { clients: vec![client] };
-        let heard = sim::run(&game, state.borrow(), &script, &weather(Faults::calm()), 1);
+        let heard = sim::run(&game, &*state, &script, &weather(Faults::calm()), 1);
         heard.lawful().expect("all laws hold");
         let told = told(&heard.only().bytes).expect("packets");
         assert_eq!(told.last(), Some(&Tell::Bye(why)), "{said:?}");
-        assert_eq!(state.0.refused(why), 1, "{said:?}");
+        assert_eq!(state.refused(why), 1, "{said:?}");
     };
     check(&wire(&[Ask::Who]), Bye::NotJoined);
     check(&wire(&[join(Role::Player), join(Role::Player)]), Bye::NotJoined);
@@ -234,12 +223,12 @@ fn a_search_without_budget_holds_up_nobody() {
     });
     let script = Script { clients: clients.collect() };
     let state = founded();
-    let heard = sim::run(&game, state.borrow(), &script, &weather(Faults::calm()), 1);
+    let heard = sim::run(&game, &*state, &script, &weather(Faults::calm()), 1);
     heard.lawful().expect("all laws hold");
     for client in &heard.clients {
         let told = told(&client.bytes).expect("packets");
         assert!(told.iter().any(|tell| matches!(tell, Tell::Pong(_))), "{told:?}");
     }
-    let searched = state.0.searched();
-    assert!(searched <= state.0.ticks(), "{searched} cells in {} ticks", state.0.ticks());
+    let searched = state.searched();
+    assert!(searched <= state.ticks(), "{searched} cells in {} ticks", state.ticks());
 }

@@ -1,47 +1,26 @@
 //! A market with one client, used by every test here.
 
-use memory::{Placement, Region};
+use memory::Region;
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
 use services::stock::{Index, Market, Options, Order, Stock};
-use std::borrow::Borrow;
-use std::ops::Deref;
 
 /// The sample book of the course's assignment, in the order of its file.
 pub const SAMPLE: &str = "1 7 1000\n5 3 3700\n3 10 1200\n4 8 5000\n2 6 20000\n";
 
-/// A market in its own memory, in the form that the simulator borrows.
-pub struct SharedMarket(Region<Market>);
-
-impl Deref for SharedMarket {
-    type Target = Market;
-
-    fn deref(&self) -> &Market {
-        &self.0
-    }
-}
-
-impl Borrow<Market> for SharedMarket {
-    fn borrow(&self) -> &Market {
-        self
-    }
-}
-
-pub fn market_of(text: &str) -> SharedMarket {
+pub fn market_of(text: &str) -> Region<Market> {
     market_from(text.as_bytes())
 }
 
-pub fn market_with(index: Index, text: &str) -> SharedMarket {
+pub fn market_with(index: Index, text: &str) -> Region<Market> {
     market_from(&Market::seed(index, text.as_bytes()))
 }
 
-fn market_from(seed: &[u8]) -> SharedMarket {
-    let mut market = Region::<Market>::place(Placement::Private).expect("memory");
-    market.init(seed).expect("a good book");
-    SharedMarket(market)
+fn market_from(seed: &[u8]) -> Region<Market> {
+    Region::<Market>::alone(seed)
 }
 
 pub struct Client {
-    pub market: SharedMarket,
+    pub market: Region<Market>,
     pub stock: Stock,
 }
 

@@ -1,8 +1,9 @@
 //! Many clients, several workers, and a faulty network: the seam's laws and the market's sums hold.
 
-use crate::client::{SAMPLE, SharedMarket, market_of};
+use crate::client::{SAMPLE, market_of};
+use memory::Region;
 use seam::WorkerId;
-use services::stock::{Lock, Options, Stock, command};
+use services::stock::{Lock, Market, Options, Stock, command};
 use sim::{Act, Case, Client, Faults, Script, Transcript};
 use stats::Rng;
 use std::borrow::Borrow;
@@ -57,7 +58,7 @@ fn requests(client: &Client) -> Vec<String> {
     said.split_inclusive('\n').map(str::to_owned).collect()
 }
 
-fn left(market: &SharedMarket) -> Lefts {
+fn left(market: &Market) -> Lefts {
     let mut lefts = Vec::new();
     market.copy_for_file(WorkerId::new(4000, 1), &mut lefts);
     let id = |row| market.entry(row).id;
@@ -65,10 +66,10 @@ fn left(market: &SharedMarket) -> Lefts {
 }
 
 /// The market of a run, kept for checking.
-struct Handle(Rc<SharedMarket>);
+struct Handle(Rc<Region<Market>>);
 
-impl Borrow<services::stock::Market> for Handle {
-    fn borrow(&self) -> &services::stock::Market {
+impl Borrow<Market> for Handle {
+    fn borrow(&self) -> &Market {
         (*self.0).borrow()
     }
 }

@@ -2,11 +2,8 @@
 
 use super::memory_files::MemoryFiles;
 use super::talk::{Talk, journal, options, request};
-use memory::Region;
-use services::web::{Journal, Options, Web};
+use services::web::{Options, Web};
 use sim::Faults;
-use std::borrow::Borrow;
-use std::ops::Deref;
 use std::time::Duration;
 
 const FILES: &[(&str, &str)] = &[
@@ -99,23 +96,6 @@ fn one_byte_at_a_time() {
     assert_eq!(pieces, whole);
 }
 
-/// A journal for the simulator.
-struct Founded(Region<Journal>);
-
-impl Deref for Founded {
-    type Target = Journal;
-
-    fn deref(&self) -> &Journal {
-        &self.0
-    }
-}
-
-impl Borrow<Journal> for Founded {
-    fn borrow(&self) -> &Journal {
-        self
-    }
-}
-
 #[test]
 fn cuts_and_spurious_words_change_nothing() {
     // The simulated network may take minutes for this conversation.
@@ -125,7 +105,7 @@ fn cuts_and_spurious_words_change_nothing() {
     for (cold, limits) in [(false, patient.limits), (true, patient.limits), (true, narrow)] {
         let web = Web::new(Options { limits, ..patient.clone() }, MemoryFiles::new(FILES, cold));
         let faults = Faults { spurious: true, ..Faults::default() };
-        sim::chunking(&web, || Founded(journal()), &script(), &faults, 30, undated);
+        sim::chunking(&web, journal, &script(), &faults, 30, undated);
     }
 }
 

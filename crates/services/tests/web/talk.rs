@@ -1,7 +1,7 @@
 //! One connection; the test sets its clock, and its jobs finish at once.
 
 use super::memory_files::MemoryFiles;
-use memory::{Placement, Region};
+use memory::Region;
 use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
 use services::web::{Journal, Options, Web};
 use std::io::IoSlice;
@@ -15,9 +15,7 @@ pub const NOW_NS: u64 = super::memory_files::CHANGED_NS + 100_000_000_000;
 
 /// A private journal.
 pub fn journal() -> Region<Journal> {
-    let mut journal = Region::<Journal>::place(Placement::Private).expect("memory");
-    journal.init(&[]).expect("no seed is needed");
-    journal
+    Region::<Journal>::alone(&[])
 }
 
 /// Options with files, routes and a clock.

@@ -44,7 +44,7 @@ mod plain;
 mod small;
 
 pub use plain::{Menu, expected, plain, requests};
-pub use small::{Echo, Never};
+pub use small::Echo;
 
 /// The longest request in bytes, including its newline.
 pub const LINE_MAX: usize = 256;

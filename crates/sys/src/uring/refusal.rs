@@ -34,24 +34,17 @@ pub enum Refusal {
 }
 
 /// The calls that a ring needs, `io_uring_setup(2)` and its two companions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum Call {
     /// `io_uring_setup(2)`.
+    #[display("io_uring_setup")]
     Setup,
     /// `io_uring_register(2)`.
+    #[display("io_uring_register")]
     Register,
     /// `io_uring_enter(2)`.
+    #[display("io_uring_enter")]
     Enter,
-}
-
-impl fmt::Display for Call {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Call::Setup => "io_uring_setup",
-            Call::Register => "io_uring_register",
-            Call::Enter => "io_uring_enter",
-        })
-    }
 }
 
 /// The facts that tell the causes apart.

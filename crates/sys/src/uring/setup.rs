@@ -75,14 +75,9 @@ const SETUP: &[Flag] = &[
 pub struct Flags(u16);
 
 /// Why a list of switches is invalid.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{}", self.0)]
 pub struct BadFlags(String);
-
-impl fmt::Display for BadFlags {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 impl std::error::Error for BadFlags {}
 

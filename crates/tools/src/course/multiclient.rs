@@ -131,10 +131,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let pause = if args.no_pause { Duration::ZERO } else { args.pause.unwrap_or(child::PAUSE) };
     let menu = Menu { mix, stocks, shares };
     let is_silent = args.quiet || args.json;
-    let before = match args.no_check {
-        true => None,
-        false => Some(check::book(at, framing)),
-    };
+    let before = if args.no_check { None } else { Some(check::book(at, framing)) };
     let (before, unknown) = match before.transpose() {
         Ok(before) => (before, None),
         Err(error) => (None, Some(error)),

@@ -1,7 +1,5 @@
 //! The orders of one client of the crowd, drawn exactly as the course's `multiclient` draws them.
 
-use std::fmt;
-
 use load::Mix;
 
 use super::rand::Rand;
@@ -18,27 +16,20 @@ pub struct Menu {
 }
 
 /// One request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 pub enum Order {
     /// The whole book.
+    #[display("show\n")]
     Show,
     /// Buy `count` of this stock.
+    #[display("buy {id} {count}\n")]
     Buy { id: u32, count: u32 },
     /// Sell `count` of this stock.
+    #[display("sell {id} {count}\n")]
     Sell { id: u32, count: u32 },
 }
 
 /// The request as it is sent, with its newline.
-impl fmt::Display for Order {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Order::Show => f.write_str("show\n"),
-            Order::Buy { id, count } => writeln!(f, "buy {id} {count}"),
-            Order::Sell { id, count } => writeln!(f, "sell {id} {count}"),
-        }
-    }
-}
-
 /// An endless list of orders.
 pub struct Orders {
     rand: Rand,

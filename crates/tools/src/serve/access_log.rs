@@ -152,7 +152,7 @@ impl StateStore<Journal> for AccessLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memory::{Placement, Region};
+    use memory::Region;
     use seam::WorkerId;
 
     #[test]
@@ -160,8 +160,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("roundhouse-log-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a temporary directory");
         let path = folder.join("access.log");
-        let mut journal = Region::<Journal>::place(Placement::Private).expect("memory");
-        journal.init(&[]).expect("no seed is needed");
+        let journal = Region::<Journal>::alone(&[]);
         let mut log = AccessLog::open(Some(path.clone())).expect("a new file");
         let mut write = |line: &str| {
             journal.put(WorkerId::new(0, 1), line.as_bytes());

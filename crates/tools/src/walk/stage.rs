@@ -147,8 +147,5 @@ fn go(to: Place, scene: &Scene) -> Deed {
     let walks = scene.role == Some(Role::Player);
     let (x, y) = scene.here();
     let beside = x.abs_diff(to.0) <= 1 && y.abs_diff(to.1) <= 1;
-    match walks && (scene.is_free(to) || !beside) {
-        true => Deed::Ask(Ask::Go(to)),
-        false => Deed::Nothing,
-    }
+    if walks && (scene.is_free(to) || !beside) { Deed::Ask(Ask::Go(to)) } else { Deed::Nothing }
 }

@@ -2,11 +2,11 @@
 
 use super::{FILE_MAX, NAME_MAX};
 use crate::text::Undecodable;
-use std::fmt;
 
 /// Why a file or a value was refused. `Display` begins with `LINE:COLUMN: `, so a caller that knows
 /// the file puts its name and a colon in front.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[display("{}:{}: {}", self.line, self.column, self.fault)]
 pub struct BadConf {
     /// The line, from 1.
     pub line: usize,
@@ -17,52 +17,73 @@ pub struct BadConf {
 }
 
 /// A fault. Quoted text is shortened and its control characters are escaped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 pub enum Fault {
     /// The bytes are not text.
+    #[display("{}", _0)]
     NotText(Undecodable),
     /// The file is longer than [`FILE_MAX`].
+    #[display("expected at most {FILE_MAX} bytes, found {len}; is this the right file?")]
     TooLarge {
         /// Its length in bytes.
         len: usize,
     },
     /// Something else where a name is expected.
+    #[display(
+        "expected a name of letters, digits, `_`, `-` and `.`, found `{found}`; a line is `name = \
+         value`, and comments begin with `//`"
+    )]
     NoName {
         /// The text found there.
         found: String,
     },
     /// A name of more than [`NAME_MAX`] characters.
+    #[display("expected a name of at most {NAME_MAX} characters, found {len}; shorten it")]
     NameTooLong {
         /// Its length in characters.
         len: usize,
     },
     /// No `=` after the name.
+    #[display("expected `=` after `{name}`, found none; write `{name} = value`")]
     NoEquals {
         /// The name.
         name: String,
     },
     /// Nothing after the `=` on its line.
+    #[display(
+        "expected a value on the line of `{name}`, found its end; write `{name} = \"\"` for an \
+         empty one"
+    )]
     NoValue {
         /// The name.
         name: String,
     },
     /// Quotes that do not end on their line.
+    #[display("expected `\"` before the end of the line, found none; close the quotes")]
     QuoteOpen,
     /// Something after the value.
+    #[display(
+        "expected the end of the line after the value, found `{found}`; quote a value that has \
+         blanks, put comments after `//`"
+    )]
     Extra {
         /// The extra text.
         found: String,
     },
     /// A value that `//` after a colon cuts off.
+    #[display("expected a value that no comment cuts off, found `{found}//`; put it in quotes")]
     Address {
         /// The value up to the cut.
         found: String,
     },
     /// A comment without `*/`.
+    #[display("expected `*/`, found the end of the file; close it")]
     CommentOpen,
     /// A slash that does not begin a comment.
+    #[display("expected `//` or `/*`, found a single `/`; double it for a comment")]
     LoneSlash,
     /// A name that occurs twice.
+    #[display("expected each name once, found `{name}` again after line {first}; remove one")]
     Twice {
         /// The name.
         name: String,
@@ -70,6 +91,7 @@ pub enum Fault {
         first: usize,
     },
     /// A value of the wrong kind.
+    #[display("expected `{name}` to be {kind}, found `{found}`; correct it")]
     NotA {
         /// The setting.
         name: String,
@@ -81,9 +103,10 @@ pub enum Fault {
 }
 
 /// The expected kind of a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
 pub enum Kind {
     /// 1, true, yes, on; 0, false, no, off.
+    #[display("1, true, yes, on or 0, false, no, off")]
     Flag,
 }
 
@@ -95,71 +118,6 @@ pub(super) fn shown(text: &str) -> String {
         shown.push_str("...");
     }
     shown
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Kind::Flag => f.write_str("1, true, yes, on or 0, false, no, off"),
-        }
-    }
-}
-
-impl fmt::Display for BadConf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.line, self.column, self.fault)
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Fault::NotText(undecodable) => undecodable.fmt(f),
-            Fault::TooLarge { len } => {
-                write!(f, "expected at most {FILE_MAX} bytes, found {len}; is this the right file?")
-            }
-            Fault::NoName { found } => write!(
-                f,
-                "expected a name of letters, digits, `_`, `-` and `.`, found `{found}`; a line is \
-                 `name = value`, and comments begin with `//`"
-            ),
-            Fault::NameTooLong { len } => write!(
-                f,
-                "expected a name of at most {NAME_MAX} characters, found {len}; shorten it"
-            ),
-            Fault::NoEquals { name } => {
-                write!(f, "expected `=` after `{name}`, found none; write `{name} = value`")
-            }
-            Fault::NoValue { name } => write!(
-                f,
-                "expected a value on the line of `{name}`, found its end; write `{name} = \"\"` \
-                 for an empty one"
-            ),
-            Fault::QuoteOpen => f.write_str(
-                "expected `\"` before the end of the line, found none; close the quotes",
-            ),
-            Fault::Extra { found } => write!(
-                f,
-                "expected the end of the line after the value, found `{found}`; quote a value that \
-                 has blanks, put comments after `//`"
-            ),
-            Fault::Address { found } => write!(
-                f,
-                "expected a value that no comment cuts off, found `{found}//`; put it in quotes"
-            ),
-            Fault::CommentOpen => f.write_str("expected `*/`, found the end of the file; close it"),
-            Fault::LoneSlash => {
-                f.write_str("expected `//` or `/*`, found a single `/`; double it for a comment")
-            }
-            Fault::Twice { name, first } => write!(
-                f,
-                "expected each name once, found `{name}` again after line {first}; remove one"
-            ),
-            Fault::NotA { name, kind, found } => {
-                write!(f, "expected `{name}` to be {kind}, found `{found}`; correct it")
-            }
-        }
-    }
 }
 
 impl std::error::Error for BadConf {}

@@ -1,6 +1,5 @@
 //! The real binary on an arm: planned, started, awaited, stopped.
 
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -133,7 +132,10 @@ impl<'a> Plan<'a> {
 }
 
 /// A running server.
+#[derive(derive_more::Deref, derive_more::DerefMut)]
 pub struct Server {
+    #[deref]
+    #[deref_mut]
     server: testkit::Server,
     /// The number of workers that it reports.
     pub workers: usize,
@@ -214,19 +216,5 @@ impl Server {
             assert!(begin.elapsed() < PATIENCE, "expected {base} descriptors, found {found}");
             std::thread::sleep(ms(20));
         }
-    }
-}
-
-impl Deref for Server {
-    type Target = testkit::Server;
-
-    fn deref(&self) -> &testkit::Server {
-        &self.server
-    }
-}
-
-impl DerefMut for Server {
-    fn deref_mut(&mut self) -> &mut testkit::Server {
-        &mut self.server
     }
 }

@@ -165,30 +165,66 @@ impl Map for Vec<u64> {
     }
 }
 
+/// What the maps of the standard library have in common.
+macro_rules! keyed {
+    ($type:ident, $name:ident) => {
+        fn name(&self) -> &'static str {
+            $name
+        }
+
+        fn clear(&mut self) {
+            $type::clear(self);
+        }
+
+        fn insert(&mut self, key: u64) {
+            $type::insert(self, key, 0);
+        }
+
+        fn find(&self, key: u64) -> bool {
+            self.contains_key(&key)
+        }
+
+        fn erase(&mut self, key: u64) -> bool {
+            self.remove(&key).is_some()
+        }
+
+        fn len(&self) -> usize {
+            $type::len(self)
+        }
+    };
+}
+
+/// What the published structures have in common: methods of the same names.
+macro_rules! artefact {
+    ($type:ident, $name:ident) => {
+        fn name(&self) -> &'static str {
+            $name
+        }
+
+        fn clear(&mut self) {
+            *self = $type::default();
+        }
+
+        fn insert(&mut self, key: u64) {
+            $type::insert(self, key);
+        }
+
+        fn find(&self, key: u64) -> bool {
+            $type::find(self, key)
+        }
+
+        fn erase(&mut self, key: u64) -> bool {
+            $type::erase(self, key)
+        }
+
+        fn len(&self) -> usize {
+            $type::len(self)
+        }
+    };
+}
+
 impl Map for BTreeMap<u64, u32> {
-    fn name(&self) -> &'static str {
-        BTREE
-    }
-
-    fn clear(&mut self) {
-        BTreeMap::clear(self);
-    }
-
-    fn insert(&mut self, key: u64) {
-        BTreeMap::insert(self, key, 0);
-    }
-
-    fn find(&self, key: u64) -> bool {
-        self.contains_key(&key)
-    }
-
-    fn erase(&mut self, key: u64) -> bool {
-        self.remove(&key).is_some()
-    }
-
-    fn len(&self) -> usize {
-        BTreeMap::len(self)
-    }
+    keyed!(BTreeMap, BTREE);
 
     fn sum(&self, from: u64, count: usize) -> u64 {
         self.range(from..).take(count).map(|it| it.0).sum()
@@ -200,29 +236,7 @@ impl Map for BTreeMap<u64, u32> {
 }
 
 impl Map for HashMap<u64, u32> {
-    fn name(&self) -> &'static str {
-        HASHED
-    }
-
-    fn clear(&mut self) {
-        HashMap::clear(self);
-    }
-
-    fn insert(&mut self, key: u64) {
-        HashMap::insert(self, key, 0);
-    }
-
-    fn find(&self, key: u64) -> bool {
-        self.contains_key(&key)
-    }
-
-    fn erase(&mut self, key: u64) -> bool {
-        self.remove(&key).is_some()
-    }
-
-    fn len(&self) -> usize {
-        HashMap::len(self)
-    }
+    keyed!(HashMap, HASHED);
 
     /// The map has no order, so all keys are sorted.
     fn sum(&self, from: u64, count: usize) -> u64 {
@@ -239,29 +253,7 @@ impl Map for HashMap<u64, u32> {
 }
 
 impl Map for Chain {
-    fn name(&self) -> &'static str {
-        LIST
-    }
-
-    fn clear(&mut self) {
-        *self = Chain::default();
-    }
-
-    fn insert(&mut self, key: u64) {
-        Chain::insert(self, key);
-    }
-
-    fn find(&self, key: u64) -> bool {
-        Chain::find(self, key)
-    }
-
-    fn erase(&mut self, key: u64) -> bool {
-        Chain::erase(self, key)
-    }
-
-    fn len(&self) -> usize {
-        Chain::len(self)
-    }
+    artefact!(Chain, LIST);
 
     fn sum(&self, from: u64, count: usize) -> u64 {
         self.keys().filter(|key| *key >= from).take(count).sum()
@@ -273,29 +265,7 @@ impl Map for Chain {
 }
 
 impl Map for Boxed {
-    fn name(&self) -> &'static str {
-        BOXED
-    }
-
-    fn clear(&mut self) {
-        *self = Boxed::default();
-    }
-
-    fn insert(&mut self, key: u64) {
-        Boxed::insert(self, key);
-    }
-
-    fn find(&self, key: u64) -> bool {
-        Boxed::find(self, key)
-    }
-
-    fn erase(&mut self, key: u64) -> bool {
-        Boxed::erase(self, key)
-    }
-
-    fn len(&self) -> usize {
-        Boxed::len(self)
-    }
+    artefact!(Boxed, BOXED);
 
     fn sum(&self, from: u64, count: usize) -> u64 {
         self.keys().into_iter().filter(|key| *key >= from).take(count).sum()

@@ -81,10 +81,7 @@ impl PacedDevice {
             .add_ifb(&cname, address, 30)
             .map_err(|error| explained(error, "a device of the kind `ifb`"))?;
         let nowhere = SocketAddr::from((Ipv4Addr::from(u32::from(address) + 1), 9));
-        let stamps = match stamping {
-            true => HeadStamps::new().map(Some),
-            false => Ok(None),
-        };
+        let stamps = if stamping { HeadStamps::new().map(Some) } else { Ok(None) };
         let program = stamps.and_then(|stamps| {
             let program = program(key(device), stamps.as_ref());
             program.map(|program| (program, stamps))

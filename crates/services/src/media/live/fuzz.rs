@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use memory::{Placement, Region};
+use memory::Region;
 use seam::{Instant, WorkerId};
 use stats::Rng;
 use wire::containers::ts::{GROUP, PACKET, PCR_WRAP};
@@ -87,8 +87,7 @@ fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
 }
 
 fn ring() -> Arc<Region<Ring>> {
-    let mut ring = Region::<Ring>::place(Placement::Private).expect("memory");
-    ring.init(&[]).expect("nothing to initialise");
+    let ring = Region::<Ring>::alone(&[]);
     Arc::new(ring)
 }
 
@@ -148,7 +147,7 @@ fn broken_source(rng: &mut Rng, bytes: &[u8], at: &str) {
 
 /// A pipe that is filled by hand.
 #[derive(Clone, Default)]
-struct Pipe(Arc<Mutex<(Vec<u8>, bool)>>);
+pub(super) struct Pipe(pub(super) Arc<Mutex<(Vec<u8>, bool)>>);
 
 impl Read for Pipe {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {

@@ -1,15 +1,15 @@
 //! Sources are read and spread over time; clients join late and fall behind, in virtual time.
 
-use std::io::{self, Read};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use memory::{Placement, Region};
+use memory::Region;
 use seam::{Instant, WorkerId};
 use stats::Rng;
 use wire::containers::ts::{PACKET, PCR_HZ, PCR_WRAP};
 use wire::rtsp::{Item, next};
 
+use super::fuzz::Pipe;
 use super::*;
 use crate::media::Media;
 use crate::media::test_server::{BEGIN, Guest, TestServer, options, orders};
@@ -52,8 +52,7 @@ fn stream(pictures: usize) -> Vec<u8> {
 }
 
 fn ring() -> Arc<Region<Ring>> {
-    let mut ring = Region::<Ring>::place(Placement::Private).expect("memory");
-    ring.init(&[]).expect("nothing to initialise");
+    let ring = Region::<Ring>::alone(&[]);
     Arc::new(ring)
 }
 
@@ -130,23 +129,6 @@ fn a_clock_that_is_silent_is_not_waited_for() {
     assert_eq!(ring.count(), 0);
     feed.hurry(BEGIN + Duration::from_millis(600), &ring);
     assert_eq!(ring.count(), 10);
-}
-
-/// A pipe that is filled by hand.
-#[derive(Clone, Default)]
-struct Pipe(Arc<Mutex<(Vec<u8>, bool)>>);
-
-impl Read for Pipe {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let (bytes, ended) = &mut *locked(&self.0);
-        if bytes.is_empty() {
-            return if *ended { Ok(0) } else { Err(io::ErrorKind::WouldBlock.into()) };
-        }
-        let len = bytes.len().min(into.len());
-        into[..len].copy_from_slice(&bytes[..len]);
-        bytes.drain(..len);
-        Ok(len)
-    }
 }
 
 /// The media payloads on channel 0, and whether a BYE came on channel 1.
@@ -263,12 +245,5 @@ fn who_comes_before_the_first_packet_gets_it_when_it_comes() {
         let (payload, bye) = taken(&guests[0].1);
         assert!(payload == stream(pictures), "{pictures}: {} bytes", payload.len());
         assert!(bye, "{pictures}: the end of the source is told");
-    }
-}
-
-#[test]
-fn sources_survive_whatever_comes() {
-    for seed in 1..=6 {
-        super::fuzz(seed, 900);
     }
 }

@@ -1,12 +1,10 @@
 //! Slots change owners once, orders arrive whole, and reports find their streams.
 
 use super::*;
-use memory::{Placement, Region};
+use memory::Region;
 
 fn orders() -> Region<Orders> {
-    let mut orders = Region::<Orders>::place(Placement::Private).expect("memory");
-    orders.init(&[1, 2, 3, 4]).expect("four bytes");
-    orders
+    Region::<Orders>::alone(&[1, 2, 3, 4])
 }
 
 fn destination(ip: [u8; 4]) -> Destination {

@@ -1,10 +1,8 @@
 //! A service that is smaller than [`super::Probe`].
 
-use seam::{Cx, Event, Limits, Out, Peer, Service, Step};
+use core::convert::Infallible;
 
-/// A job or an outcome of a service without jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Never {}
+use seam::{Cx, Event, Limits, Out, Peer, Service, Step};
 
 /// Sends back each byte, and closes at the end of input.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +36,8 @@ impl Echo {
 impl Service for Echo {
     type State = ();
     type Session = ();
-    type Job = Never;
-    type Outcome = Never;
+    type Job = Infallible;
+    type Outcome = Infallible;
 
     fn limits(&self) -> Limits {
         self.limits
@@ -51,9 +49,9 @@ impl Service for Echo {
         &self,
         _cx: &Cx<'_, ()>,
         _session: &mut (),
-        event: Event<'_, Never>,
+        event: Event<'_, Infallible>,
         out: &mut Out,
-    ) -> Step<Never> {
+    ) -> Step<Infallible> {
         match event {
             Event::Bytes(input) if !self.is_deaf => {
                 out.bytes().extend_from_slice(input);
@@ -65,7 +63,7 @@ impl Service for Echo {
         }
     }
 
-    fn work(&self, _state: &(), job: Never) -> Never {
+    fn work(&self, _state: &(), job: Infallible) -> Infallible {
         job
     }
 }

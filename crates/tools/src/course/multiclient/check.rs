@@ -176,13 +176,10 @@ pub fn verdict(before: &Book, after: &Book, effects: &NetOrders, unanswered: u64
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memory::{Placement, Region};
+    use memory::Region;
 
     fn effects() -> Region<super::super::tally::Tally> {
-        let mut tally =
-            Region::<super::super::tally::Tally>::place(Placement::Private).expect("memory");
-        tally.init(&[]).expect("a tally needs no seed");
-        tally
+        Region::<super::super::tally::Tally>::alone(&[])
     }
 
     #[test]
