@@ -39,6 +39,7 @@ mod transcript;
 mod unheard;
 mod vanished;
 mod web;
+mod websocket;
 mod words;
 
 /// Makes each function of a module a test of the arm.
