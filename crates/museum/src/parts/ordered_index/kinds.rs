@@ -165,7 +165,7 @@ impl Map for Vec<u64> {
     }
 }
 
-/// What the maps of the standard library have in common.
+/// The common part of the standard library's maps.
 macro_rules! keyed {
     ($type:ident, $name:ident) => {
         fn name(&self) -> &'static str {
@@ -194,7 +194,7 @@ macro_rules! keyed {
     };
 }
 
-/// What the published structures have in common: methods of the same names.
+/// The common part of the published structures: methods of the same names.
 macro_rules! artefact {
     ($type:ident, $name:ident) => {
         fn name(&self) -> &'static str {
