@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 use lab::command::{joined, split};
-use lab::far::{Far, Link, installed};
+use lab::far::{Far, KeepAlive, installed};
 use lab::plan::fnv1a;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -110,7 +110,7 @@ impl Machines {
     pub fn far(&self) -> Result<Option<Arc<Far>>> {
         let Some(from) = &self.load_from else { return Ok(None) };
         let room = room("roundhouse-far")?;
-        let (command, link, address): (_, Link, _) = match from {
+        let (command, link, address): (_, KeepAlive, _) = match from {
             LoadFrom::Ssh(host) => {
                 let ssh = Ssh::open(host)?;
                 let here = ssh.addresses()?[0];
@@ -209,7 +209,7 @@ impl Ssh {
         match found {
             Ok(found) if found == version => Ok(ssh),
             other => bail!(
-                "expected `{version}` on {}, found {}; build it there, and name the program: {}/PATH",
+                "expected `{version}` on {}, found {}; build it there and name the program, {}/PATH",
                 host.destination,
                 other.unwrap_or_else(|why| format!("{why:#}")),
                 host.destination
@@ -241,7 +241,7 @@ impl Ssh {
         command
     }
 
-    /// What a script prints there, without the last newline.
+    /// Runs a script there; returns its output without the last newline.
     fn output(&self, script: &str, input: Stdio) -> Result<String> {
         let ran = self.command(&[], script).stdin(input).stderr(Stdio::piped()).output();
         let ran = ran.with_context(|| format!("cannot start `{}`", self.words[0]))?;

@@ -49,8 +49,8 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     arms: Option<Vec<String>>,
     /// A further server, `NAME=COMMAND`: `{port}` in the command is replaced by a free port,
-    /// `{host}` by the address, `{dir}` by the trial's directory (with stock.txt, or www/); without `{port}` it must print
-    /// `{"listening": "HOST:PORT"}` first. `NAME=@epoll --edge` is an engine of ours with flags,
+    /// `{host}` by the address, `{dir}` by the trial's directory (with stock.txt, or www/); without
+    /// `{port}` it must print `{"listening": "HOST:PORT"}` first. `NAME=@epoll --edge` is an engine of ours with flags,
     /// `NAME=@nginx worker_processes=4` a known server with directives
     #[arg(long, value_name = "NAME=COMMAND")]
     arm: Vec<Named>,

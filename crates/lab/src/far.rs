@@ -29,14 +29,14 @@ pub struct Far {
     /// This machine's address, as the other one reaches it.
     pub(crate) host: IpAddr,
     counters: CounterServer,
-    /// What the command needs as long as this lives, such as a login.
-    _link: Link,
+    /// A login, perhaps, without which the command fails.
+    _link: KeepAlive,
     /// The facts of the network between the two.
     pub network: Network,
 }
 
 /// Whatever keeps a command to another machine working.
-pub type Link = Box<dyn Any + Send + Sync>;
+pub type KeepAlive = Box<dyn Any + Send + Sync>;
 
 /// The network between servers and generator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -69,7 +69,7 @@ impl Network {
     }
 }
 
-/// What the other machine has to do.
+/// The work of the other machine.
 #[derive(Serialize, Deserialize)]
 enum Task {
     /// Measure the floor.
@@ -93,7 +93,7 @@ impl Far {
     /// The command fails, or the other machine cannot connect to `host`.
     pub fn reach(
         command: Vec<String>,
-        link: Link,
+        link: KeepAlive,
         host: IpAddr,
         room: &Path,
     ) -> Result<Far, String> {

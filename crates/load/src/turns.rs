@@ -3,9 +3,9 @@
 //! The throughput of separate runs on a small shared machine differs by tens of percent for the
 //! same program. Here all servers are up, windows of some 40 ms alternate between them, and each
 //! server's CPU time is read from `/proc` while it is drained and asleep, when the kernel's counter
-//! is exact. A disturbance of the machine affects the windows of a round alike and is taken out, and
-//! one that hits a single window does not count: of three windows or more the median is taken. The order within
-//! each round is random. A server that fails leaves the rounds; the others go on.
+//! is exact. A disturbance of the machine affects the windows of a round alike and is taken out; one
+//! that hits a single window does not count, because the median of three windows or more is taken.
+//! The order within each round is random. A server that fails leaves the rounds; the others go on.
 //!
 //! Chance gives each process its memory layout. To support a claim, start fresh processes and treat
 //! each start's log-ratio as one observation.
@@ -251,8 +251,8 @@ impl<'a> Player<'a> {
 }
 
 /// The typical cost of each server from its windows, one in each round: a median polish (Tukey,
-/// *Exploratory Data Analysis*, 1977). What disturbs a whole round, such as a neighbour on the other
-/// thread of a core, is taken out of its windows; then the median leaves out a window that was
+/// *Exploratory Data Analysis*, 1977). A disturbance of a whole round, such as a neighbour on the
+/// core's other thread, is taken out of its windows; then the median leaves out a window that was
 /// disturbed alone. `None` with fewer than three known windows.
 fn typical(windows: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
     let rounds = windows.iter().map(Vec::len).max().unwrap_or(0);

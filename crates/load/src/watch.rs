@@ -3,7 +3,7 @@
 
 use crate::report::Server;
 use meter::counters::CounterPlace;
-use meter::{Cost, CounterSample, Counters, Memory, ProcError};
+use meter::{Cost, CounterSample, CounterSource, Memory, ProcError};
 use std::path::PathBuf;
 
 /// The server whose resource usage is read.
@@ -28,13 +28,13 @@ pub(crate) struct Reading {
 #[derive(Debug)]
 pub(crate) struct Watch {
     watched: Watched,
-    counters: Counters,
+    counters: CounterSource,
 }
 
 impl Watch {
     /// Reaches the counters.
     pub(crate) fn open(watched: &Watched) -> Result<Self, ProcError> {
-        let counters = Counters::open(watched.place.as_ref())?;
+        let counters = CounterSource::open(watched.place.as_ref())?;
         Ok(Self { watched: watched.clone(), counters })
     }
 

@@ -32,7 +32,7 @@ pub struct CounterSample {
 
 /// The place where counters are read.
 #[derive(Debug)]
-pub enum Counters {
+pub enum CounterSource {
     /// This machine's `/proc`.
     Here,
     /// A [`CounterServer`].
@@ -75,20 +75,20 @@ impl std::fmt::Display for CounterPlace {
     }
 }
 
-impl Counters {
-    /// Counters of this machine, or of another one.
+impl CounterSource {
+    /// CounterSource of this machine, or of another one.
     ///
     /// # Errors
     /// The other machine's counter server cannot be reached.
-    pub fn open(place: Option<&CounterPlace>) -> Result<Counters, ProcError> {
-        let Some(place) = place else { return Ok(Counters::Here) };
+    pub fn open(place: Option<&CounterPlace>) -> Result<CounterSource, ProcError> {
+        let Some(place) = place else { return Ok(CounterSource::Here) };
         let connected = TcpStream::connect_timeout(&place.address, PATIENCE).and_then(|stream| {
             stream.set_nodelay(true)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             Ok(stream)
         });
         let stream = connected.map_err(|why| place.fault(&why.to_string()))?;
-        Ok(Counters::There(Mutex::new(BufReader::new(stream)), place.clone()))
+        Ok(CounterSource::There(Mutex::new(BufReader::new(stream)), place.clone()))
     }
 
     /// Reads the tree below `pid`, its control group in the folder `group`, and perhaps its memory.
@@ -102,14 +102,14 @@ impl Counters {
         memory: bool,
     ) -> Result<CounterSample, ProcError> {
         match self {
-            Counters::Here => {
+            CounterSource::Here => {
                 let tree = TreeCost::read(pid)?;
                 let group_ns = group.and_then(group_ns);
                 // Memory is read last, because reading it locks the server's memory map.
                 let memory = memory.then(|| Memory::read(pid)).transpose()?;
                 Ok(CounterSample { tree, group_ns, memory })
             }
-            Counters::There(stream, place) => {
+            CounterSource::There(stream, place) => {
                 let group = group.map(Path::to_path_buf);
                 let token = place.token.clone();
                 let request = Request { token, pid: Some(pid), group, memory };
@@ -126,7 +126,9 @@ impl CounterPlace {
     /// # Errors
     /// The counter server cannot be reached.
     pub fn round_trips(&self, count: usize) -> Result<Vec<Duration>, ProcError> {
-        let Counters::There(stream, _) = Counters::open(Some(self))? else { return Ok(Vec::new()) };
+        let CounterSource::There(stream, _) = CounterSource::open(Some(self))? else {
+            return Ok(Vec::new());
+        };
         let request = Request { token: self.token.clone(), pid: None, group: None, memory: false };
         let one = |_| {
             let begun = Instant::now();
@@ -196,7 +198,7 @@ impl CounterServer {
         self.peer.lock().ok().and_then(|last| *last)
     }
 
-    /// Where it listens, for [`Counters::open`].
+    /// Where it listens, for [`CounterSource::open`].
     pub fn place(&self) -> &CounterPlace {
         &self.place
     }
@@ -216,7 +218,7 @@ fn serve(stream: TcpStream, token: &str) -> io::Result<()> {
         };
         let answer: Answer = match request.pid {
             None => Ok(CounterSample::default()),
-            Some(pid) => Counters::Here
+            Some(pid) => CounterSource::Here
                 .read(pid, request.group.as_deref(), request.memory)
                 .map_err(|why| why.to_string()),
         };
@@ -248,11 +250,12 @@ mod tests {
         let server = CounterServer::open(IpAddr::from([127, 0, 0, 1])).expect("a free port");
         let place: CounterPlace = server.place().to_string().parse().expect("as it was written");
         assert_eq!(&place, server.place());
-        let there = Counters::open(Some(&place)).expect("it listens");
+        let there = CounterSource::open(Some(&place)).expect("it listens");
         let mut child =
             std::process::Command::new("sleep").arg("60").spawn().expect("sleep is everywhere");
-        let read = |counters: &Counters| counters.read(child.id(), None, true);
-        let (near, far) = (read(&Counters::Here).expect("it runs"), read(&there).expect("it runs"));
+        let read = |counters: &CounterSource| counters.read(child.id(), None, true);
+        let (near, far) =
+            (read(&CounterSource::Here).expect("it runs"), read(&there).expect("it runs"));
         assert_eq!(near.tree.pids().collect::<Vec<_>>(), far.tree.pids().collect::<Vec<_>>());
         assert!(far.memory.is_some_and(|memory| memory.processes == 1));
         child.kill().expect("it runs");
@@ -266,7 +269,7 @@ mod tests {
     fn a_client_without_the_token_gets_no_answer() {
         let server = CounterServer::open(IpAddr::from([127, 0, 0, 1])).expect("a free port");
         let place = CounterPlace { token: "guessed".to_string(), ..server.place().clone() };
-        let refused = Counters::open(Some(&place))
+        let refused = CounterSource::open(Some(&place))
             .and_then(|there| there.read(std::process::id(), None, false))
             .expect_err("the token is wrong");
         assert!(refused.to_string().contains("end of the connection"), "{refused}");

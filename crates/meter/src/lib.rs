@@ -20,7 +20,7 @@ pub mod machine;
 pub mod proc;
 pub mod spectrum;
 
-pub use counters::{CounterSample, CounterServer, Counters};
+pub use counters::{CounterSample, CounterServer, CounterSource};
 pub use histogram::{Histogram, Quantiles};
 pub use machine::{CpuTimes, Machine};
 pub use proc::{Cost, Memory, ProcError, TreeCost};

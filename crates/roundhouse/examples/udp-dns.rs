@@ -117,7 +117,7 @@ fn answer(query: &[u8], reply: &mut ReplyBuffer<'_>) -> After {
         None => Code::FormErr,
         Some(asked) => resolve(asked, &mut answers),
     };
-    // What cannot be read is not repeated.
+    // A question that cannot be read is not repeated.
     let asked = asked.filter(|_| !matches!(code, Code::FormErr | Code::NotImp));
     let echoed = asked.as_ref().map_or(&[][..], |asked| &query[HEADER..asked.end]);
     let authority = if matches!(code, Code::NoError | Code::NxDomain) { AUTHORITATIVE } else { 0 };

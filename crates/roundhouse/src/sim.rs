@@ -55,8 +55,8 @@ pub fn check<S: Service>(service: &S, script: &str, count: u64) {
 }
 
 /// Plays `clients`, each a list of datagrams, against `service` over a network that loses,
-/// duplicates and reorders, under `count` seeds: the replies keep the limits, the same seed gives the same
-/// datagrams twice, and `judge` agrees with what the clients heard.
+/// duplicates and reorders, under `count` seeds: the replies keep the limits, the same seed gives
+/// the same datagrams twice, and `judge` agrees with what the clients heard.
 ///
 /// ```
 /// use roundhouse::prelude::*;

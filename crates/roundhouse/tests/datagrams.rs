@@ -139,7 +139,7 @@ fn a_killed_worker_is_replaced_and_its_peers_are_served() {
         before.iter().for_each(|pid| process::kill(*pid, Signal::KILL).expect("a worker"));
         let is_gone = || !before.iter().any(|pid| is_alive(*pid));
         eventually("the workers have ended", PATIENCE, is_gone);
-        // What is sent meanwhile waits in the socket, which the supervisor holds.
+        // A datagram that is sent meanwhile waits in the socket, which the supervisor holds.
         clients.iter().for_each(|client| assert_eq!(ask(client, server, b"after"), b"after"));
         assert!(children(server.pid).iter().all(|pid| !before.contains(pid)), "{flags}");
     });

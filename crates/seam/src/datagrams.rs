@@ -161,7 +161,7 @@ impl Replies {
         self.limits
     }
 
-    /// What has not left, oldest first.
+    /// The replies that have not left, oldest first.
     pub fn trains(&self) -> &[Train] {
         &self.trains[self.left..]
     }

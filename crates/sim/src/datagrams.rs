@@ -56,9 +56,9 @@ impl DatagramNet {
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DatagramRun {
-    /// What the service got: the number of the client, and the datagram.
+    /// The datagrams that the service got: the number of the client, and the datagram.
     pub delivered: Vec<(usize, Vec<u8>)>,
-    /// What each client got, in the order of arrival.
+    /// The datagrams that each client got, in the order of arrival.
     pub heard: Vec<Vec<Vec<u8>>>,
     /// Datagrams to addresses that no client has.
     pub strays: u64,

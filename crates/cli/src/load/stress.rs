@@ -49,8 +49,8 @@ impl Args {
         let scheduled = flags.open.is_some() || flags.sessions.is_some();
         if scheduled || flags.depth != 1 || flags.think != Think::None {
             return Err(Usage(
-                "expected --in-flight without --open, --sessions, --depth and --think, found one of \
-                 them; the pause between two sends is --send-delay"
+                "expected --in-flight without --open, --sessions, --depth and --think, found one \
+                 of them; the pause between two sends is --send-delay"
                     .to_owned(),
             ));
         }

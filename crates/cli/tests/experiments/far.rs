@@ -110,7 +110,7 @@ fn generators_and_servers_run_on_another_machine() {
     let room = Room::alone();
     let Some(pair) = Pair::new(room.path()) else { return };
     let there = format!("ssh://root@{}:{PORT}", ADDRESSES[1]);
-    // The servers are where the laboratory is in the first race, on the other machine in the second.
+    // In the first race the servers are beside the laboratory, in the second on the other machine.
     for (flag, address, device) in
         [("--load-from", ADDRESSES[0], "rha"), ("--servers-on", ADDRESSES[1], "rhb")]
     {

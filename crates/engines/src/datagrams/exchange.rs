@@ -46,7 +46,7 @@ impl<'a, S: Service> Exchange<'a, S> {
         Ok(Exchange {
             context,
             service,
-            // What the socket lost between two workers counts too.
+            // Datagrams that the socket lost between two workers count too.
             dropped: context.slot().lost(Loss::Buffer) as u32,
             socket,
             replies: Replies::new(limits),
