@@ -209,7 +209,7 @@ impl Ssh {
         match found {
             Ok(found) if found == version => Ok(ssh),
             other => bail!(
-                "expected `{version}` on {}, found {}; build it there and name the program, {}/PATH",
+                "expected `{version}` on {}, found {}; build it there and name it as {}/PATH",
                 host.destination,
                 other.unwrap_or_else(|why| format!("{why:#}")),
                 host.destination

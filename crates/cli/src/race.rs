@@ -50,8 +50,8 @@ pub struct Args {
     arms: Option<Vec<String>>,
     /// A further server, `NAME=COMMAND`: `{port}` in the command is replaced by a free port,
     /// `{host}` by the address, `{dir}` by the trial's directory (with stock.txt, or www/); without
-    /// `{port}` it must print `{"listening": "HOST:PORT"}` first. `NAME=@epoll --edge` is an engine of ours with flags,
-    /// `NAME=@nginx worker_processes=4` a known server with directives
+    /// `{port}` it must print `{"listening": "HOST:PORT"}` first. `NAME=@epoll --edge` is an engine
+    /// of ours with flags, `NAME=@nginx worker_processes=4` a known server with directives
     #[arg(long, value_name = "NAME=COMMAND")]
     arm: Vec<Named>,
     /// How the market's replies end, of all arms that are engines or commands or, as NAME=FRAMING,

@@ -3,9 +3,10 @@
 //! The throughput of separate runs on a small shared machine differs by tens of percent for the
 //! same program. Here all servers are up, windows of some 40 ms alternate between them, and each
 //! server's CPU time is read from `/proc` while it is drained and asleep, when the kernel's counter
-//! is exact. A disturbance of the machine affects the windows of a round alike and is taken out; one
-//! that hits a single window does not count, because the median of three windows or more is taken.
-//! The order within each round is random. A server that fails leaves the rounds; the others go on.
+//! is exact. A disturbance of the machine affects the windows of a round alike and is taken out;
+//! one that hits a single window does not count, because the median of three windows or more is
+//! taken. The order within each round is random. A server that fails leaves the rounds; the others
+//! go on.
 //!
 //! Chance gives each process its memory layout. To support a claim, start fresh processes and treat
 //! each start's log-ratio as one observation.
