@@ -5,14 +5,17 @@
 //! |---|---|
 //! | [`Counter`] | a number that workers add to |
 //! | [`Map`] | values by key |
+//! | [`Log`] | entries in the order in which they were appended |
+//! | [`SnapshotCell`] | a value that is read and replaced as a whole |
 //! | [`Bytes`] | a byte string as a key or a value |
 //!
 //! Values are plain data ([`Fixed`]): numbers, arrays, [`Bytes`], and `Copy` structs of them. A
 //! change that a killed worker had begun has happened or not: each change is written beside the old
 //! value and published by one store. Methods that lock take the worker of the call ([`seam::Cx`]);
-//! a job has none, so it uses counters. A log is a map whose keys a counter numbers.
+//! a job has none, so it uses counters and reads logs.
 
 mod bytes;
+mod log;
 mod map;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use seam::Share;
 
 pub use bytes::Bytes;
+pub use log::{Log, SnapshotCell};
 pub use map::Map;
 
 use crate::Padded;

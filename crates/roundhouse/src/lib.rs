@@ -48,12 +48,12 @@ pub use serve::{Server, ServerHandle, main};
 pub use udp::{Answers, datagrams, udp};
 pub use wire::websocket::{MessageKind, WebSocketOptions};
 
-/// State that all workers share, in safe Rust: counters, tables, maps.
+/// State that all workers share, in safe Rust: counters, tables, maps, logs, snapshots.
 ///
 /// An array of [`Share`](seam::Share) values is a fixed table; atomics and numbers are values too.
 /// [`share!`](crate::share) makes a state of several of them.
 pub mod shared {
-    pub use memory::shared::{Bytes, Counter, Fixed, Map, NoRoom};
+    pub use memory::shared::{Bytes, Counter, Fixed, Log, Map, NoRoom, SnapshotCell};
     pub use seam::{BadSeed, Dead, Share};
 }
 

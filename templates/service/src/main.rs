@@ -1,0 +1,3 @@
+fn main() -> std::process::ExitCode {
+    roundhouse::main({{crate_name}}::service())
+}
