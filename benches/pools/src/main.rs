@@ -1,4 +1,4 @@
-//! Pool and table of sessions against their peers, in paired rounds, each with its goal.
+//! Pool, ring and table of sessions against their peers, in paired rounds, each with its goal.
 //!
 //! `pools-bench [ROUNDS]` prints one line a goal. `pools-bench once ARM OPERATIONS` runs only one
 //! arm, to count instructions (`valgrind --tool=callgrind`): the difference of two lengths, divided
@@ -42,6 +42,7 @@ fn all(rounds: usize) {
     crossing(rounds);
     scaling(rounds);
     tables(rounds);
+    rings(rounds);
 }
 
 fn show(title: &str, rounds: &Rounds, goals: &[Goal]) {
@@ -167,6 +168,15 @@ fn tables(rounds: usize) {
     show("a session closed and another opened, 10,000 live", &measured, &goals);
 }
 
+fn rings(rounds: usize) {
+    let mut arms = [
+        Arm::new("ring", || sessions::ring(OPERATIONS / 4)),
+        Arm::new("rtrb", || sessions::ring_rtrb(OPERATIONS / 4)),
+    ];
+    let measured = Rounds::run(&mut arms, rounds, 6);
+    show("512 bytes into a ring and out", &measured, &[("ring", "rtrb", 1.1, false)]);
+}
+
 fn once(arm: &str, operations: u64) {
     let cost = match arm {
         "pool" => pairs(&mut pool(Guard::Off), 64, operations),
@@ -181,8 +191,10 @@ fn once(arm: &str, operations: u64) {
         "glibc" => pairs(&mut Heap, 64, operations),
         "session" => Tables::default().shared(operations),
         "slotmap" => Tables::default().slotmap(operations),
+        "ring" => sessions::ring(operations),
+        "rtrb" => sessions::ring_rtrb(operations),
         _ => panic!(
-            "expected boxes, pool, guarded, shared, slab, glibc, session or slotmap"
+            "expected boxes, pool, guarded, shared, slab, glibc, session, slotmap, ring or rtrb"
         ),
     };
     println!("{arm}: {cost:.2} ns");

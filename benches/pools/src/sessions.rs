@@ -1,4 +1,4 @@
-//! Look-ups by id, the table of sessions against a slot map and a hash map.
+//! Look-ups by id, the table of sessions against a slot map and a hash map; and rings of bytes.
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -110,5 +110,33 @@ pub fn churn_slotmap(operations: u64) -> f64 {
     churn(ids, operations, |id, value| {
         black_box(table.remove(*id));
         *id = table.insert(value);
+    })
+}
+
+/// Moves bytes in pieces of 512 into our ring and out of it again, on one thread.
+#[must_use]
+pub fn ring(operations: u64) -> f64 {
+    let (mut producer, mut consumer) = pools::ring::spsc(1 << 16).expect("a power of two");
+    let (bytes, mut back) = ([7; 512], [0; 512]);
+    ns_each(operations, || {
+        for _ in 0..operations {
+            assert_eq!(producer.write(black_box(&bytes)), 512);
+            assert_eq!(consumer.read(&mut back), 512);
+            black_box(&back);
+        }
+    })
+}
+
+/// [`ring`] in `rtrb`.
+#[must_use]
+pub fn ring_rtrb(operations: u64) -> f64 {
+    let (mut producer, mut consumer) = rtrb::RingBuffer::<u8>::new(1 << 16);
+    let (bytes, mut back) = ([7; 512], [0; 512]);
+    ns_each(operations, || {
+        for _ in 0..operations {
+            producer.push_entire_slice(black_box(&bytes)).expect("there is room");
+            consumer.pop_entire_slice(&mut back).expect("it is there");
+            black_box(&back);
+        }
     })
 }

@@ -1,11 +1,12 @@
-//! Applies seeded operations to pools and compares with simple models.
+//! Applies seeded operations to pools and rings and compares with simple models.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::num::NonZeroU32;
 
 use stats::Rng;
 
 use crate::pool::{Backing, Fault, Guard, Handle, Home, Lent, Order, Plan, Pool, Shared};
+use crate::ring::{Ring, spsc};
 
 /// Runs `events` operations on each structure from `seed`.
 ///
@@ -16,6 +17,7 @@ pub fn fuzz(seed: u64, events: u32) {
     let at = format!("pools::fuzz seed {seed}");
     pool(&mut rng, events, &at);
     shared_pool(&mut rng, events, &at);
+    rings(&mut rng, events, &at);
 }
 
 /// A random pool configuration.
@@ -123,4 +125,32 @@ fn shared_pool(rng: &mut Rng, events: u32, at: &str) {
     assert!(out.iter().all(|(lent, value)| **lent == *value), "{at}: {plan:?}");
     drop(out);
     assert_eq!((pool.leaks().len(), pool.usage().retired), (0, 0), "{at}: {plan:?}");
+}
+
+/// Bytes written into a ring come out in order, however they are split.
+fn rings(rng: &mut Rng, events: u32, at: &str) {
+    let capacity = 1 << rng.below(7);
+    let mut ring = Ring::new(capacity).expect("a power of two");
+    let (mut producer, mut consumer) = spsc(capacity).expect("a power of two");
+    let mut model = VecDeque::new();
+    for _ in 0..events {
+        let bytes: Vec<u8> = (0..rng.below(capacity + 3)).map(|_| rng.roll() as u8).collect();
+        if rng.below(2) == 0 {
+            let written = ring.write(&bytes);
+            assert_eq!(written, producer.write(&bytes), "{at}");
+            assert_eq!(written, bytes.len().min(capacity - model.len()), "{at}");
+            model.extend(&bytes[..written]);
+        } else {
+            let wanted = bytes.len().min(model.len());
+            let expected: Vec<u8> = model.drain(..wanted).collect();
+            assert_eq!(consumer.readable().concat()[..wanted], expected, "{at}");
+            consumer.consume(wanted).expect("they are there");
+            let mut own = bytes;
+            assert_eq!(ring.read(&mut own), wanted, "{at}");
+            assert_eq!(own[..wanted], expected, "{at}");
+        }
+        assert_eq!((ring.len(), ring.room()), (model.len(), capacity - model.len()), "{at}");
+        assert!(ring.commit(ring.room() + 1).is_err(), "{at}");
+        assert!(consumer.consume(model.len() + 1).is_err(), "{at}");
+    }
 }

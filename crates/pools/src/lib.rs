@@ -1,4 +1,4 @@
-//! Pools of reusable objects, for programs that serve many sessions.
+//! Pools of reusable objects and rings of bytes, for programs that serve many sessions.
 //!
 //! No server of this project uses them: their engines reuse buffers in simpler ways. The museum and
 //! the benches compare them with allocators and with published pools. Memory that servers share is
@@ -10,12 +10,14 @@
 #[cfg(not(loom))]
 mod fuzz;
 pub mod pool;
+pub mod ring;
 
 #[cfg(not(loom))]
 pub use fuzz::fuzz;
 pub use pool::{Backing, Full, Guard, Handle, Order, Plan, Usage};
 #[cfg(not(loom))]
 pub use pool::{Boxed, Boxes, Fault, Home, Lent, Pool, Shared, Worker};
+pub use ring::{Ring, RingError};
 
 /// Atomics of the standard library, or those of loom (`--cfg loom`).
 mod sync {

@@ -1,9 +1,10 @@
-//! Pools match plain models, under sequences that shrink to a small one.
+//! Pools and rings match plain models, under sequences that shrink to a small one.
 #![cfg(not(loom))]
 
 use std::collections::VecDeque;
 use std::fmt::Debug;
 
+use pools::ring::{Ring, spsc};
 use pools::{Backing, Fault, Full, Guard, Order, Plan, Pool};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -122,6 +123,38 @@ proptest! {
             0 => poke([0_u8; 3], side, distance, bits)?,
             1 => poke([0_u64; 4], side, distance, bits)?,
             _ => poke([0_u16; 13], side, distance, bits)?,
+        }
+    }
+
+    #[test]
+    fn a_ring_is_a_queue_of_bytes(
+        power in 0_u32..8,
+        moves in vec((any::<bool>(), 0_usize..300), 0..100),
+    ) {
+        let capacity = 1_usize << power;
+        let mut ring = Ring::new(capacity).unwrap();
+        let (mut producer, mut consumer) = spsc(capacity).unwrap();
+        let mut model = VecDeque::new();
+        for (step, (write, len)) in moves.into_iter().enumerate() {
+            if write {
+                let bytes: Vec<u8> = (0..len).map(|at| (step * 31 + at) as u8).collect();
+                let written = ring.write(&bytes);
+                prop_assert_eq!(written, len.min(capacity - model.len()));
+                prop_assert_eq!(producer.write(&bytes), written);
+                model.extend(&bytes[..written]);
+            } else {
+                let there = model.len().min(len);
+                let expected: Vec<u8> = model.drain(..there).collect();
+                let mut bytes = vec![0; len];
+                prop_assert_eq!(ring.read(&mut bytes), there);
+                prop_assert_eq!(&bytes[..there], &expected[..]);
+                prop_assert_eq!(&consumer.readable().concat()[..there], &expected[..]);
+                prop_assert_eq!(consumer.consume(there), Ok(()));
+            }
+            prop_assert_eq!(ring.readable().concat(), Vec::from(model.clone()));
+            prop_assert_eq!(consumer.readable().concat().len(), model.len());
+            let room: usize = producer.writable().iter().map(|part| part.len()).sum();
+            prop_assert_eq!((room, ring.room()), (capacity - model.len(), capacity - model.len()));
         }
     }
 }
