@@ -94,10 +94,11 @@ mod tests {
     #[test]
     fn a_command_can_name_this_program_and_the_echo_has_a_peer() {
         let exe = Path::new("/bin/r");
-        let command = Some("{roundhouse} peer echo --port {port}".to_string());
+        let command = Some("{roundhouse} peer echo --port {port} --host {host}".to_string());
         let spec = ArmSpec { command, ..ArmSpec::default() };
         let arm = resolve(Service::Echo, exe, &spec).expect("a command");
-        assert_eq!(arm.command, ["/bin/r", "peer", "echo", "--port", "{port}"]);
+        let words = ["/bin/r", "peer", "echo", "--port", "{port}", "--host", "{host}"];
+        assert_eq!(arm.command, words);
         let tokio = resolve(Service::Echo, exe, &by_name("tokio")).expect("a preset");
         assert_eq!((tokio.command, tokio.target), (arm.command, "echo://{address}".to_string()));
         assert!(resolve(Service::Echo, exe, &by_name("nginx")).is_err());

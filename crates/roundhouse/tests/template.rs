@@ -15,7 +15,8 @@ fn the_template_keeps_the_laws() {
 
 #[test]
 fn the_page_shows_the_template() {
-    for part in LIBRARY.split("\n\n").filter(|part| part.contains("fn ") || part.contains("share!")) {
+    for part in LIBRARY.split("\n\n").filter(|part| part.contains("fn ") || part.contains("share!"))
+    {
         let code: String = part.lines().filter(|line| !line.starts_with("///")).collect();
         let page: String = PAGE.lines().collect();
         assert!(page.contains(&code), "docs/own-service.md has no\n{part}");

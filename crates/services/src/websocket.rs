@@ -25,9 +25,6 @@ use wire::websocket::{
     close_code, put_close, put_frame, put_head, put_message,
 };
 
-/// The time limit of a handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-
 /// A service over WebSocket.
 #[derive(Debug)]
 pub struct WebSocket<S> {
@@ -90,11 +87,11 @@ impl<S: Service + 'static> Service for WebSocket<S> {
     }
 
     fn patience(&self) -> Option<Duration> {
-        Some(HANDSHAKE)
+        Some(self.options.patience)
     }
 
     fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, _out: &mut Out) -> Session<S> {
-        Session(Stage::Asking(peer, cx.now + HANDSHAKE))
+        Session(Stage::Asking(peer, cx.now + self.options.patience))
     }
 
     fn step(

@@ -11,7 +11,7 @@ use services::websocket::WebSocket;
 use sim::laws::probe::{Menu, Probe, World, asset, expected, plain, requests};
 use sim::{Act, Case, Client, Faults, Script, Transcript};
 use stats::Rng;
-use wire::websocket::{EXAMPLE_REQUEST, MessageKind, Opcode, frames, put_masked};
+use wire::websocket::{EXAMPLE_REQUEST, MessageKind, Opcode, WebSocketOptions, frames, put_masked};
 
 fn founded<T: seam::Share>() -> Region<T> {
     let mut state = Region::<T>::place(Placement::Private).expect("memory");
@@ -93,11 +93,16 @@ fn the_service_within_says_the_same_however_the_bytes_are_cut() {
 
 #[test]
 fn messages_of_replies_are_the_same_however_the_bytes_are_cut() {
-    let echo = WebSocket::new(Echo::default(), MessageKind::Binary);
+    // The network delays each piece of a handshake by up to three seconds.
+    let patient = |kind: MessageKind| WebSocketOptions {
+        patience: Duration::from_secs(3600),
+        ..WebSocketOptions::from(kind)
+    };
+    let echo = WebSocket::new(Echo::default(), patient(MessageKind::Binary));
     let packets: Vec<u8> = (0..9).flat_map(packet).collect();
     let sent = [raw(0x82, &packets[..25]), raw(0x02, &packets[25..50]), raw(0x80, &packets[50..])];
     sim::chunking(&echo, founded::<Register>, &asked(&sent), &Faults::calm(), 40, <[u8]>::to_vec);
-    let lines = WebSocket::new(Probe::default(), MessageKind::Text);
+    let lines = WebSocket::new(Probe::default(), patient(MessageKind::Text));
     let sent = [raw(0x81, b"echo a\necho b"), raw(0x81, "much 3\njob \u{e9}\necho c".as_bytes())];
     sim::chunking(&lines, founded::<World>, &asked(&sent), &Faults::calm(), 40, <[u8]>::to_vec);
 }

@@ -1,5 +1,7 @@
 //! The handshake of a server (RFC 6455 section 4.2), and which pages it lets in.
 
+use std::time::Duration;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use sha1::{Digest, Sha1};
@@ -13,7 +15,7 @@ const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const UPGRADE_REQUIRED: Status = Status(426, "Upgrade Required");
 
 /// How a server speaks WebSocket.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebSocketOptions {
     /// The type of messages.
     pub messages: MessageKind,
@@ -22,6 +24,20 @@ pub struct WebSocketOptions {
     pub origins: Vec<String>,
     /// The page that a GET without an upgrade gets (HTML); none if it is empty.
     pub page: String,
+    /// The time limit of a handshake.
+    pub patience: Duration,
+}
+
+impl Default for WebSocketOptions {
+    /// Texts for pages of the same address, within ten seconds.
+    fn default() -> WebSocketOptions {
+        WebSocketOptions {
+            messages: MessageKind::default(),
+            origins: Vec::new(),
+            page: String::new(),
+            patience: Duration::from_secs(10),
+        }
+    }
 }
 
 impl From<MessageKind> for WebSocketOptions {
