@@ -90,7 +90,7 @@ impl<T: Fixed> SnapshotCell<T> {
         unsafe { *self.values[self.index()].get() }
     }
 
-    /// Replaces the value by what `change` makes of it, in one step for all workers; returns the new
+    /// Replaces the value by the result of `change`, in one step for all workers; returns the new
     /// one. A worker that is killed meanwhile leaves the old one.
     pub fn update(&self, me: WorkerId, change: impl FnOnce(T) -> T) -> T {
         let _locked = self.lock.lock(me);
