@@ -159,12 +159,10 @@ impl Machines {
         });
         let folder = ssh.output("mktemp -d", Stdio::null())?;
         let status = ssh.race(&folder, &socket, address);
-        let fetched = out.map_or(Ok(()), |out| ssh.fetch(&folder, out));
-        let removed = ssh.output(&format!("rm -rf {folder}"), Stdio::null());
-        let code = status?;
-        fetched?;
-        removed?;
-        Ok(Some(code))
+        // Results that cannot be fetched stay there, and the error names the folder.
+        out.map_or(Ok(()), |out| ssh.fetch(&folder, out))?;
+        ssh.output(&format!("rm -rf {folder}"), Stdio::null())?;
+        status.map(Some)
     }
 }
 

@@ -4,7 +4,6 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use sys::process;
 use sys::signal::Signal;
 use sys::udp::{Batch, Udp, UdpOptions};
 use testkit::procfs::{Family, children, is_alive};
-use testkit::{PATIENCE, Server, eventually, has_uring, run, skip};
+use testkit::{PATIENCE, Server, eventually, example, has_uring, run};
 
 const PROCESSES: &str = "--container processes --accept reuseport --workers 2 --wait";
 
@@ -24,17 +23,6 @@ fn engines() -> Vec<(String, bool)> {
         ["blocking", "epoll", "uring"].map(|wait| (format!("{PROCESSES} {wait}"), true));
     let all = threads.into_iter().chain(processes);
     all.filter(|(flags, _)| has_uring() || !flags.contains("uring")).collect()
-}
-
-/// An example beside the tests.
-fn example(name: &str) -> Option<PathBuf> {
-    let here = std::env::current_exe().expect("this program has a path");
-    let found = here.ancestors().nth(2).map(|dir| dir.join("examples").join(name));
-    let found = found.filter(|path| path.exists());
-    if found.is_none() {
-        skip("examples beside the tests");
-    }
-    found
 }
 
 /// Serves an example by each engine while `visit` has the server.

@@ -2,26 +2,14 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::process::Command;
 
 use roundhouse::{MessageKind, lines};
-use testkit::{PATIENCE, Server, has, has_uring, ms, program, run, skip, talk};
+use testkit::{PATIENCE, Server, example, has, has_uring, ms, program, run, talk};
 use wire::websocket::{EXAMPLE_REQUEST, Opcode, frames, put_masked};
 
 /// Engines of every container: one loop, threads, processes, a process for each connection.
 const ENGINES: [&str; 5] = ["epoll", "reactor", "prefork", "fork", "uring"];
-
-/// The program of an example, which cargo builds beside the tests.
-fn example(name: &str) -> Option<PathBuf> {
-    let here = std::env::current_exe().expect("this program has a path");
-    let found = here.ancestors().nth(2).map(|dir| dir.join("examples").join(name));
-    let found = found.filter(|path| path.exists());
-    if found.is_none() {
-        skip("examples beside the tests");
-    }
-    found
-}
 
 /// Serves an example by each engine while `visit` has the server.
 fn on_each(name: &str, engines: &[&str], visit: impl Fn(&Server, &str)) {

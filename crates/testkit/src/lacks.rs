@@ -47,6 +47,18 @@ pub fn program(name: &str) -> Option<PathBuf> {
     which::which(name).or_else(|_| which::which_in(name, Some("/usr/sbin"), "/")).ok()
 }
 
+/// The program of an example, which cargo builds beside the tests; `None`, with a skip, without it.
+#[track_caller]
+pub fn example(name: &str) -> Option<PathBuf> {
+    let here = std::env::current_exe().expect("this program has a path");
+    let found = here.ancestors().nth(2).map(|dir| dir.join("examples").join(name));
+    let found = found.filter(|path| path.exists());
+    if found.is_none() {
+        skip("examples beside the tests");
+    }
+    found
+}
+
 /// Whether a program is installed; skips where it is not.
 #[track_caller]
 pub fn has(name: &str) -> bool {
