@@ -120,7 +120,7 @@ fn prepare() -> anyhow::Result<PathBuf> {
 
 /// Builds the release binary, and returns it.
 fn program() -> anyhow::Result<PathBuf> {
-    let build = ["build", "--release", "-p", "cli", "--bin", "roundhouse"];
+    let build = ["build", "--release", "-p", "roundhouse-cli", "--bin", "roundhouse"];
     steps::run(&mut steps::cargo(build), "cargo")?;
     steps::binary("roundhouse", "release")
 }

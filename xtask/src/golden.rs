@@ -52,7 +52,8 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
         return lacks_valgrind();
     }
-    let build = ["build", "--quiet", "--profile", PROFILE, "-p", "cli", "--bin", "roundhouse"];
+    let build =
+        ["build", "--quiet", "--profile", PROFILE, "-p", "roundhouse-cli", "--bin", "roundhouse"];
     if reason.is_some() {
         steps::run(&mut steps::cargo(build), "cargo")?;
     }

@@ -41,7 +41,8 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
         Some(folder) => jobs.extend(self::jobs(&folder, RULE)?),
         None => eprintln!("maps: no folder named and {MAPS} not set: only {}", own.display()),
     }
-    let build = ["build", "--quiet", "--profile", PROFILE, "-p", "cli", "--bin", "roundhouse"];
+    let build =
+        ["build", "--quiet", "--profile", PROFILE, "-p", "roundhouse-cli", "--bin", "roundhouse"];
     steps::run(&mut steps::cargo(build), "cargo")?;
     let roundhouse = steps::binary("roundhouse", PROFILE)?;
     let (start, searches) = (Instant::now(), jobs.iter().map(|job| job.queries).sum::<u64>() * 2);

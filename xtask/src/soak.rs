@@ -19,14 +19,15 @@ const SOAKS: &[Soak] = &[
         steps::cargo(["test", "--workspace", "--profile", PROFILE])
     }),
     ("storms", "every engine for ten minutes under short connections and under resets", || {
-        let mut command = steps::cargo(["test", "-p", "cli", "--test", "it", "--profile", PROFILE]);
+        let mut command =
+            steps::cargo(["test", "-p", "roundhouse-cli", "--test", "it", "--profile", PROFILE]);
         // All at the same time: a storm waits for its server most of the time.
         command.args(["--", "--test-threads=64", "storm", "churn"]);
         command.env("ROUNDHOUSE_STORM", "600");
         command
     }),
     ("web", "30 s of killed workers, 50 restarts, 20 hand-overs, 5,000 slow clients", || {
-        let mut command = steps::cargo(["test", "-p", "cli", "--test", "web"]);
+        let mut command = steps::cargo(["test", "-p", "roundhouse-cli", "--test", "web"]);
         // Passing tests print their measurements; parallel tests would disturb each other.
         command.args(["--profile", PROFILE, "--", "--nocapture", "--test-threads=1"]);
         command
@@ -38,8 +39,15 @@ const SOAKS: &[Soak] = &[
         command
     }),
     ("loom", "every interleaving of locks, pools, rings and tables", || {
-        let mut command =
-            steps::cargo(["test", "-p", "memory", "-p", "pools", "--release", "loom"]);
+        let mut command = steps::cargo([
+            "test",
+            "-p",
+            "roundhouse-memory",
+            "-p",
+            "roundhouse-pools",
+            "--release",
+            "loom",
+        ]);
         // Another flag rebuilds everything, so it gets a directory of its own.
         let target = crate::root().join("target/loom");
         command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target);
@@ -62,7 +70,16 @@ fn sanitizer() -> Command {
     }
     let machine = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut command = Command::new("rustup");
-    command.args(["run", "nightly", "cargo", "test", "-p", "pools", "--target", &machine]);
+    command.args([
+        "run",
+        "nightly",
+        "cargo",
+        "test",
+        "-p",
+        "roundhouse-pools",
+        "--target",
+        &machine,
+    ]);
     command.args(["--features", "asan", "--lib"]);
     for test in ["faults", "models", "threads", "sanitizer"] {
         command.args(["--test", test]);

@@ -56,6 +56,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("unsafe", words::no_unsafe),
     ("unfinished", words::unfinished),
     ("ignored", words::ignored),
+    ("packaged", words::packaged),
     ("private-paths", words::private_paths),
     ("retired", language::retired),
     ("sentences", language::sentences),

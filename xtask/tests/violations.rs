@@ -133,6 +133,8 @@ fn of_words() -> Vec<Example> {
         ("ignored", true, skip(&unexplained, slow)),
         ("ignored", true, skip(&row, "#[test]\nfn slow() {}\n")),
         ("ignored", false, skip(&row, slow)),
+        ("packaged", true, file(RS, "const A: &str = include_str!(\"../../../data/a\");\n")),
+        ("packaged", false, file(RS, "const A: &str = include_str!(\"../data/a\");\n")),
         ("private-paths", true, file(RS, concat!("// see /wo", "rk/notes\n"))),
         ("private-paths", false, file(RS, "// https://host/work/a ./work/b /proc/c\n")),
     ]

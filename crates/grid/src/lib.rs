@@ -45,3 +45,7 @@ pub use jumps::Jumps;
 pub use path::{Path, Steps};
 pub use rule::{Always, Corners, FourNeighbour, NoObstacle, OneObstacle, Rule};
 pub use search::{Event, Method, Progress, Searcher, Stats};
+
+/// The portfolio's maps in MovingAI's format: open ground with diamonds of walls, and the maze.
+pub const PORTFOLIO_MAPS: [&[u8]; 2] =
+    [include_bytes!("../maps/portfolio-open.map"), include_bytes!("../maps/portfolio-maze.map")];

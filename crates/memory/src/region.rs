@@ -42,6 +42,8 @@ struct Header {
 }
 
 const MAGIC: [u8; 8] = *b"rhregion";
+/// The length from which huge pages pay: fewer than four cost more memory than they save misses.
+const HUGE: usize = 8 << 20;
 const NAME_MAX: usize = 512;
 /// The state begins here, on a page of its own.
 const START: usize = 4096;
@@ -75,6 +77,10 @@ impl<S: Share> Region<S> {
             Placement::Private => Mapping::private(Self::LEN)?,
             Placement::Shared => Mapping::shared(Self::LEN, c"roundhouse-state")?,
         };
+        // Random reads of a large state miss the TLB for each page of 4 KiB.
+        if Self::LEN >= HUGE {
+            mapping.wish_huge_pages();
+        }
         let header = describe::<S>();
         // SAFETY: the mapping is writable for at least a page, which holds a header, is aligned to
         // a page, and is not known anywhere else yet.

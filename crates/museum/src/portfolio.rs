@@ -84,12 +84,6 @@ pub const QUERIES: [Query; 4] = [
     },
 ];
 
-/// The maps, as bytes of a MovingAI map: diamonds in the open, and the maze.
-pub const MAPS: [&[u8]; 2] = [
-    include_bytes!("../../../data/maps/portfolio-open.map"),
-    include_bytes!("../../../data/maps/portfolio-maze.map"),
-];
-
 /// Keys in the trees.
 pub const KEYS: u32 = 2_000;
 /// Keys that are looked for and erased.

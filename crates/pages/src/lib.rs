@@ -22,6 +22,7 @@ mod exhibit;
 pub mod export;
 pub mod glossary;
 pub mod live;
+pub mod motion;
 mod report;
 pub mod sample;
 mod script;

@@ -34,6 +34,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("report.html", include_str!("assets/report.html")),
     ("exhibit.html", include_str!("assets/exhibit.html")),
     ("live.html", include_str!("assets/live.html")),
+    ("motion.html", include_str!("assets/motion.html")),
 ];
 
 /// The page's own mark, so that no browser asks a server for one.

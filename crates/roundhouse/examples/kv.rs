@@ -7,10 +7,13 @@
 
 use roundhouse::prelude::*;
 
+/// The longest value in bytes.
+const VALUE_MAX: usize = 512;
+
 share! {
     /// Up to 16,384 keys of 64 bytes, with values of 512.
     struct Store {
-        map: Map<Bytes<64>, Bytes<512>, 16384>,
+        map: Map<Bytes<64>, Bytes<VALUE_MAX>, 16384>,
     }
 }
 
@@ -18,33 +21,34 @@ share! {
 /// client may also send a line of words.
 struct Resp;
 
-/// The next line of `input`, without its end, and the bytes after it.
-fn line(input: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = input.windows(2).position(|two| two == b"\r\n")?;
-    Some((&input[..end], &input[end + 2..]))
-}
+/// The longest command in words, its name included.
+const WORDS_MAX: usize = 8;
 
-/// The number in a line such as `$3`, and the bytes after it.
+/// The number in a line such as `$3` at the front of `input`, and the bytes after it.
 fn number(input: &[u8], mark: u8) -> Option<(usize, &[u8])> {
-    let (text, rest) = line(input)?;
-    let digits = str::from_utf8(text.strip_prefix(&[mark])?).ok()?;
-    Some((digits.parse().ok()?, rest))
+    let rest = input.strip_prefix(&[mark])?;
+    let digits = rest.iter().take(7).take_while(|byte| byte.is_ascii_digit()).count();
+    let (digits, rest) = rest.split_at(digits);
+    let number = digits.iter().fold(0, |sum, digit| 10 * sum + usize::from(digit - b'0'));
+    Some((number, rest.strip_prefix(b"\r\n")?))
 }
 
-/// The words of a command, and the bytes after it.
-fn words(input: &[u8]) -> Option<(Vec<&[u8]>, &[u8])> {
+/// Puts the words of the command at the front of `input` into `words`; returns how many there are,
+/// and the bytes after them.
+fn split<'a>(input: &'a [u8], words: &mut [&'a [u8]; WORDS_MAX]) -> Option<(usize, &'a [u8])> {
     if !input.starts_with(b"*") {
-        let (text, rest) = line(input)?;
-        return Some((text.split(|byte| *byte == b' ').collect(), rest));
+        let end = input.windows(2).position(|two| two == b"\r\n")?;
+        let list = input[..end].split(|byte| *byte == b' ');
+        let count = words.iter_mut().zip(list).map(|(place, word)| *place = word).count();
+        return Some((count, &input[end + 2..]));
     }
     let (count, mut rest) = number(input, b'*')?;
-    let mut words = Vec::new();
-    for _ in 0..count {
+    for place in words.get_mut(..count)? {
         let (len, word) = number(rest, b'$')?;
-        words.push(word.get(..len)?);
-        rest = word.get(len..)?.strip_prefix(b"\r\n")?;
+        *place = word.get(..len)?;
+        rest = word[len..].strip_prefix(b"\r\n")?;
     }
-    Some((words, rest))
+    Some((count, rest))
 }
 
 impl Frames for Resp {
@@ -53,7 +57,7 @@ impl Frames for Resp {
     }
 
     fn cut<'a>(&self, input: &'a [u8]) -> Cut<'a> {
-        match words(input) {
+        match split(input, &mut [b""; WORDS_MAX]) {
             Some((_, rest)) => {
                 let len = input.len() - rest.len();
                 Cut::Message(&input[..len], len)
@@ -70,30 +74,40 @@ impl Frames for Resp {
 }
 
 fn answer(cx: &Cx<'_, Store>, message: &[u8], reply: &mut ReplyBuffer<'_>) -> After {
-    let (words, _) = words(message).unwrap_or_default();
-    let Some((name, args)) = words.split_first() else { return reply.put("-ERR empty").sent() };
+    let mut words: [&[u8]; WORDS_MAX] = [b""; WORDS_MAX];
+    let count = split(message, &mut words).map_or(0, |(count, _)| count);
+    let [name, args @ ..] = &words[..count] else { return reply.put("-ERR empty").sent() };
+    let mut upper = [0; 4];
+    if let Some(place) = upper.get_mut(..name.len()) {
+        place.copy_from_slice(name);
+    }
+    upper.make_ascii_uppercase();
     let map = &cx.state.map;
-    match (name.to_ascii_uppercase().as_slice(), args) {
+    match (&upper, args) {
         (b"PING", []) => reply.put("+PONG").sent(),
-        (b"GET", [key]) => map.with(cx.worker, *key, |value| match value {
-            Some(value) => reply.put("$").show(value.len()).put("\r\n").put(&**value).sent(),
+        (b"GET\0", [key]) => map.with(cx.worker, *key, |value| match value {
+            Some(value) => {
+                reply.put("$").number(value.len() as u64).put("\r\n").put(&**value).sent()
+            }
             None => reply.put("$-1").sent(),
         }),
-        (b"SET", [key, value]) => {
-            let stored = Bytes::new(key).zip(Bytes::new(value));
-            match stored.map(|(key, value)| map.insert(cx.worker, key, value)) {
+        (b"SET\0", [key, value]) if value.len() <= VALUE_MAX => {
+            let stored =
+                Bytes::new(key).map(|key| map.write(cx.worker, key, |_, new| new.set(value)));
+            match stored {
                 Some(Ok(())) => reply.put("+OK").sent(),
                 Some(Err(full)) => reply.put("-ERR ").show(full).sent(),
-                None => reply.put("-ERR expected a key of 64 bytes and a value of 512").sent(),
+                None => reply.put("-ERR expected a key of up to 64 bytes").sent(),
             }
         }
-        (b"DEL", keys) => {
+        (b"SET\0", [_, _]) => reply.put("-ERR expected a value of up to 512 bytes").sent(),
+        (b"DEL\0", keys) => {
             let removed = keys.iter().filter(|key| map.remove(cx.worker, **key)).count();
             reply.put(":").show(removed).sent()
         }
         (b"INCR", [key]) => {
             let mut sum = None;
-            let add = |old: Option<&Bytes<512>>| {
+            let add = |old: Option<&Bytes<VALUE_MAX>>| {
                 let number = old.map_or(Ok("0"), |old| str::from_utf8(old)).ok();
                 sum = number.and_then(|text| text.parse::<i64>().ok()?.checked_add(1));
                 sum.map_or(old.copied(), |sum| Bytes::new(sum.to_string()))

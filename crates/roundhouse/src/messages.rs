@@ -55,7 +55,13 @@ impl ReplyBuffer<'_> {
         self
     }
 
-    /// Appends a number or anything else that can be displayed.
+    /// Appends the digits of a number.
+    pub fn number(&mut self, number: u64) -> &mut Self {
+        wire::decimal::push(self.out, number);
+        self
+    }
+
+    /// Appends anything that can be displayed.
     pub fn show(&mut self, value: impl fmt::Display) -> &mut Self {
         write!(self.out, "{value}").expect("a Vec takes every byte");
         self

@@ -1,9 +1,11 @@
 //! From a service to a running server: as a program with flags, or inside another program.
 
+use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::process::CommandExt;
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -161,8 +163,13 @@ impl<S: Service + Send + 'static> Server<S> {
         Ok(ServerHandle { address, state, control, thread: Some(thread) })
     }
 
-    /// Serves as a program, see [`main`](crate::main()).
+    /// Serves as a program, see [`main`](crate::main()). With the first argument `race` the program
+    /// becomes `roundhouse race` of itself.
     pub fn main(self) -> ExitCode {
+        let mut arguments = std::env::args_os().skip(1);
+        if arguments.next().is_some_and(|first| first == "race") {
+            return race(arguments);
+        }
         let flags: Flags = config::parse();
         self.serve_by(&flags.server).unwrap_or_else(|(code, why)| {
             engines::say!("{}: {why}", program());
@@ -316,6 +323,20 @@ impl<T: Share> Drop for ServerHandle<T> {
             let _ = thread.join();
         }
     }
+}
+
+/// Races the engines under this program; returns only if that cannot start.
+fn race(flags: impl Iterator<Item = OsString>) -> ExitCode {
+    let own = std::env::current_exe().unwrap_or_default();
+    // A command is split at spaces outside of quotes.
+    let own = format!("'{}'", own.display().to_string().replace('\'', r"'\''"));
+    let mut race = Command::new("roundhouse");
+    let why = race.args(["race", "--service", &own]).args(flags).exec();
+    engines::say!(
+        "{}: expected the program `roundhouse` in a folder of PATH, which races this one: {why}",
+        program()
+    );
+    ExitCode::FAILURE
 }
 
 fn refused(why: String) -> Fault {

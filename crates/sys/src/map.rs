@@ -37,6 +37,13 @@ impl Mapping {
         Ok(Self { start, len, fd: None })
     }
 
+    /// Asks for huge pages, where the kernel has them for this kind of memory (madvise(2),
+    /// `MADV_HUGEPAGE`). It is a wish: nothing else changes if it is refused.
+    pub fn wish_huge_pages(&self) {
+        // SAFETY: the range is this mapping; the advice changes no byte.
+        let _ = unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, libc::MADV_HUGEPAGE) };
+    }
+
     /// `len` bytes that other processes can share. `name` appears in `/proc/PID/maps`.
     ///
     /// # Errors

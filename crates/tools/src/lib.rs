@@ -13,6 +13,7 @@
 //! | `senders` | the ways in which packets leave, and the laboratory that compares them |
 //! | `doctor` | what a machine can measure |
 //! | `architectures` | the table of engines |
+//! | `motion` | a recording of an engine, call by call, as a page |
 //! | `path` | shortest paths: found, checked, drawn, edited in a browser |
 //! | `progress` | the live view of a load |
 //! | `race`, `live` | a race's book of stocks and directory; its view on a terminal, in a browser |
@@ -26,6 +27,7 @@ pub mod course;
 pub mod doctor;
 pub mod interrupt;
 pub mod live;
+pub mod motion;
 pub mod path;
 pub mod play;
 pub mod progress;

@@ -53,7 +53,7 @@ impl File {
 /// A dependency as a `Cargo.toml` states it.
 #[derive(Clone, Debug)]
 pub struct Dependency {
-    /// The package's name.
+    /// The package's name, one of ours without `roundhouse-`.
     pub name: String,
     /// Whether only tests use it.
     pub dev: bool,
@@ -64,7 +64,7 @@ pub struct Dependency {
 /// A member of the workspace.
 #[derive(Clone, Debug)]
 pub struct Package {
-    /// Its name, which is its folder's name.
+    /// Its name without `roundhouse-`, which is its folder's name.
     pub name: String,
     /// Its folder below the root.
     pub dir: String,
@@ -129,6 +129,11 @@ impl Tree {
     }
 }
 
+/// The name that the code uses: ours have a prefix only where they are published.
+fn short(name: &str) -> String {
+    name.strip_prefix("roundhouse-").unwrap_or(name).to_string()
+}
+
 fn packages(root: &Path) -> anyhow::Result<Vec<Package>> {
     let metadata = cargo_metadata::MetadataCommand::new()
         .current_dir(root)
@@ -140,12 +145,12 @@ fn packages(root: &Path) -> anyhow::Result<Vec<Package>> {
         let dir = package.manifest_path.parent().expect("a manifest lies in a folder");
         let dir = dir.strip_prefix(root).unwrap_or(dir);
         let depends = package.dependencies.iter().map(|depends| Dependency {
-            name: depends.name.clone(),
+            name: short(&depends.name),
             dev: depends.kind == cargo_metadata::DependencyKind::Development,
             ours: depends.path.is_some(),
         });
         packages.push(Package {
-            name: package.name.to_string(),
+            name: short(&package.name),
             dir: dir.to_string(),
             depends: depends.collect(),
         });

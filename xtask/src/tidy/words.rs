@@ -98,6 +98,32 @@ pub(super) fn ignored(tree: &Tree) -> Vec<Finding> {
     found
 }
 
+/// A file that a crate includes lies in its folder: cargo packages no other.
+pub(super) fn packaged(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in tree.files.iter().filter(|file| file.is_rust()) {
+        let Some((_, below)) = file.path.strip_prefix("crates/").and_then(|it| it.split_once('/'))
+        else {
+            continue;
+        };
+        // Tests are not built from a package, and `testkit` is not published.
+        if !below.starts_with("src/") || file.path.starts_with("crates/testkit/") {
+            continue;
+        }
+        for (index, line) in file.text.lines().enumerate() {
+            let included =
+                line.split_once("include_").and_then(|(_, rest)| rest.split_once("!(\""));
+            let climbs = included.and_then(|(_, path)| path.split('"').next());
+            let climbs = climbs.map_or(0, |path| path.matches("../").count());
+            if climbs > below.matches('/').count() {
+                let what = "expected a path inside the crate: link the file there".to_owned();
+                found.push(Finding { path: file.path.clone(), line: index + 1, what });
+            }
+        }
+    }
+    found
+}
+
 /// No path that exists on one developer's machine only.
 pub(super) fn private_paths(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();

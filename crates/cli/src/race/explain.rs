@@ -8,18 +8,23 @@ use lab::machine::date_now;
 use lab::record::{Recorder, Sitting};
 use lab::runner::Runner;
 use lab::verdict::analyse;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tools::interrupt::watch;
+use tools::motion::record;
 use tools::race::{Lines, room};
 
 /// The arguments of `explain`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The raw data of a race; its last run is explained, and the counts are appended to it
-    #[arg(default_value = "report.jsonl", value_name = "FILE")]
-    file: PathBuf,
+    /// The raw data of a race; its last run is explained, and the counts are appended to it. With
+    /// --page: one engine or two
+    #[arg(default_value = "report.jsonl", value_name = "FILE|ENGINE", num_args = 1..=2)]
+    what: Vec<PathBuf>,
+    /// Record each engine call by call under strace, and write a page that plays it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["html", "json"])]
+    page: Option<PathBuf>,
     /// The report to write [default: report.html beside the raw data]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -31,17 +36,24 @@ pub struct Args {
 /// Starts the cheapest server and the dearer ones once more, counts their system calls, and writes
 /// the report with the reasons. Exit code 2 if the race has no answer.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let mut run = report::pick(&args.file, None)?;
+    if let Some(page) = &args.page {
+        return play(&args.what, page);
+    }
+    let [file] = &args.what[..] else {
+        let why = "expected one file of a race; two engines need --page FILE".to_owned();
+        return Err(Refused(why).into());
+    };
+    let mut run = report::pick(file, None)?;
     let Some(answer) = analyse(&run).answer else {
         let why = format!(
             "{}: expected a race whose servers took turns, found one trial after another; race \
              without --full, or with --explain, which counts system calls",
-            args.file.display()
+            file.display()
         );
         return Err(Refused(why).into());
     };
     let plan = run.manifest.plan.clone();
-    let page = args.html.clone().unwrap_or_else(|| args.file.with_extension("html"));
+    let page = args.html.clone().unwrap_or_else(|| file.with_extension("html"));
     if plan.points.iter().all(|point| questioned(&answer, &point.name).is_empty()) {
         eprintln!("nothing to explain: no server is dearer than the cheapest beyond doubt");
         return Ok(ExitCode::SUCCESS);
@@ -54,10 +66,26 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let number = run.resumed.len() as u32 + 1;
     let program = run.manifest.program.clone();
     let sitting = Sitting { number, date: date_now(), program };
-    let mut recorder = Recorder::resume(&args.file, &sitting)?;
+    let mut recorder = Recorder::resume(file, &sitting)?;
     let mut lines = Lines::default();
     lab::race::explain(&mut run, &mut runner, &mut recorder, &mut lines, &stop)?;
     let shown = show::conclude(&run, Some(&page), args.json)?;
     eprintln!("the report is {}", page.display());
     Ok(if shown.right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Records engines and writes the page that plays them side by side.
+fn play(engines: &[PathBuf], page: &Path) -> Result<ExitCode> {
+    let exe = std::env::current_exe().context("cannot find this program's own file")?;
+    let room = room("roundhouse-motion")?;
+    let record = |name: &PathBuf| record(&name.to_string_lossy(), &exe, room.path());
+    let recordings = engines.iter().map(record).collect::<Result<Vec<_>>>()?;
+    let text = pages::motion::motion(&recordings)?;
+    std::fs::write(page, text).with_context(|| format!("cannot write {}", page.display()))?;
+    for it in &recordings {
+        let (calls, tasks) = (it.calls.len(), it.tasks.len());
+        println!("{}: {calls} system calls of {tasks} processes and threads", it.engine);
+    }
+    eprintln!("the page is {}", page.display());
+    Ok(ExitCode::SUCCESS)
 }

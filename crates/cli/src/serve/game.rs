@@ -19,8 +19,6 @@ use tools::serve::tally::CloseTally;
 
 /// The port without --port.
 const PORT: u16 = 6002;
-/// The map without --map.
-const MAP: &[u8] = include_bytes!("../../../../data/maps/portfolio-open.map");
 
 /// The flags of the game service.
 #[derive(clap::Args)]
@@ -99,7 +97,7 @@ fn terrain(map: Option<&Path>) -> Result<Terrain> {
                 .with_context(|| format!("cannot read the map {}", file.display()))?;
             (bytes, file.display().to_string())
         }
-        None => (MAP.to_vec(), "the built-in map".to_owned()),
+        None => (grid::PORTFOLIO_MAPS[0].to_vec(), "the built-in map".to_owned()),
     };
     let map = Map::parse(&bytes).with_context(|| name.clone())?;
     Terrain::new(map.grid()?).with_context(|| name)

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 
 use sys::signal::Signal;
-use testkit::{Ended, PATIENCE, Process, has, skip};
+use testkit::{Ended, PATIENCE, Process, has, run, skip};
 
 use crate::{BINARY, Room};
 
@@ -51,6 +51,14 @@ fn a_service_of_ones_own_is_raced_on_its_engines() {
     }
     let wrong = room.run(&[&own[..], &["--engines", "epol"]].concat());
     assert!(wrong.code == Some(2) && wrong.err.contains("did you mean epoll?"), "{wrong:?}");
+
+    // The program itself starts the race.
+    let Some(hello) = testkit::example("hello") else { return };
+    let mut itself = std::process::Command::new(hello);
+    itself.args(["race", "--target", "line://{address}", "--request", "a", "--engines", "epoll"]);
+    let folder = Path::new(BINARY).parent().expect("a file is in a folder");
+    let output = run(itself.args(SMALL).env("PATH", folder).current_dir(room.path()));
+    assert!(output.success().out.contains("hello"), "the command is in the question");
 }
 
 #[test]

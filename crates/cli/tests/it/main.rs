@@ -1,9 +1,9 @@
 //! One suite for every engine: the real binary, real sockets, real signals.
 //!
 //! A test is a function of an [`arms::Arm`], one architecture. It is written once, and mounted on
-//! each arm that can pass it: `cargo test -p cli --test it prefork::` runs all tests of one engine,
-//! `cargo test -p cli --test it reset_storm` runs one test on all. The groups below assign tests to
-//! arms. `ROUNDHOUSE_SOAK=1` lengthens the storms.
+//! each arm that can pass it: `cargo test -p roundhouse-cli --test it prefork::` runs all tests of
+//! one engine, with `reset_storm` one test on all. The groups below assign tests to arms.
+//! `ROUNDHOUSE_SOAK=1` lengthens the storms.
 
 mod arms;
 mod books;

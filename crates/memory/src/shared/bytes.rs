@@ -7,13 +7,20 @@ use std::ops::Deref;
 use seam::Share;
 
 /// Up to `N` bytes. It dereferences to those that are in use; all `N` are copied with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Bytes<const N: usize> {
     len: u32,
-    /// Zeros from `len` on, so that equal strings are equal as a whole.
     bytes: [u8; N],
 }
+
+impl<const N: usize> PartialEq for Bytes<N> {
+    fn eq(&self, other: &Bytes<N>) -> bool {
+        **self == **other
+    }
+}
+
+impl<const N: usize> Eq for Bytes<N> {}
 
 // SAFETY: numbers, which are valid if zero, and no pointer.
 unsafe impl<const N: usize> Share for Bytes<N> {}
@@ -21,10 +28,19 @@ unsafe impl<const N: usize> Share for Bytes<N> {}
 impl<const N: usize> Bytes<N> {
     /// A copy of `text`; `None` if it is longer than `N` bytes.
     pub fn new(text: impl AsRef<[u8]>) -> Option<Bytes<N>> {
-        let text = text.as_ref();
-        let mut bytes = [0; N];
-        bytes.get_mut(..text.len())?.copy_from_slice(text);
-        Some(Bytes { len: u32::try_from(text.len()).ok()?, bytes })
+        let mut bytes = Bytes { len: 0, bytes: [0; N] };
+        bytes.set(text.as_ref()).then_some(bytes)
+    }
+
+    /// Holds `text` from now on, and touches no byte behind it; false, and nothing has changed, if
+    /// it is longer than `N` bytes.
+    #[must_use = "a long text is refused"]
+    pub fn set(&mut self, text: &[u8]) -> bool {
+        const { assert!(N <= u32::MAX as usize, "a string has up to 2^32 bytes") };
+        let Some(place) = self.bytes.get_mut(..text.len()) else { return false };
+        place.copy_from_slice(text);
+        self.len = text.len() as u32;
+        true
     }
 }
 

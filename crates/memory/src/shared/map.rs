@@ -119,26 +119,41 @@ impl<K: Fixed + Hash + Eq, V: Fixed, const N: usize> Map<K, V, N> {
         key: K,
         change: impl FnOnce(Option<&V>) -> Option<V>,
     ) -> Result<(), NoRoom> {
+        self.write(me, key, |old, new| change(old).map(|value| *new = value).is_some())
+    }
+
+    /// Like [`Map::update`], for values that are long and mostly unused: `change` writes only what
+    /// it needs of the new value, which has any value at first, and returns whether there is one.
+    ///
+    /// # Errors
+    /// As for [`Map::update`].
+    pub fn write(
+        &self,
+        me: WorkerId,
+        key: K,
+        change: impl FnOnce(Option<&V>, &mut V) -> bool,
+    ) -> Result<(), NoRoom> {
         let chain = self.chain_of(&key);
         let _locked = self.lock(me, chain);
         let found = self.find(chain, &key);
-        // SAFETY: the node is in the chain whose lock is held.
-        let old = found.map(|(_, index)| unsafe { &(*self.node(index).entry.get()).value });
-        let Some(value) = change(old) else {
+        let fresh = self.take().ok_or(NoRoom(N))?;
+        let node = self.node(fresh);
+        // SAFETY: the node was free, so it is this worker's until it is linked; the old one is in
+        // the chain whose lock is held.
+        let (entry, old) = unsafe {
+            let old = found.map(|(_, index)| &(*self.node(index).entry.get()).value);
+            (&mut *node.entry.get(), old)
+        };
+        if !change(old, &mut entry.value) {
+            self.give_back(fresh);
             found.inspect(|(link, index)| self.unlink(link, *index));
             return Ok(());
-        };
-        let is_new = found.is_none();
-        if is_new && add_below(&self.count, N).is_none() {
+        }
+        if found.is_none() && add_below(&self.count, N).is_none() {
+            self.give_back(fresh);
             return Err(NoRoom(N));
         }
-        let Some(fresh) = self.take() else {
-            self.count.fetch_sub(u32::from(is_new), Ordering::Relaxed);
-            return Err(NoRoom(N));
-        };
-        let node = self.node(fresh);
-        // SAFETY: the node was free, so it is this worker's until it is linked.
-        unsafe { node.entry.get().write(Entry { key, value }) };
+        entry.key = key;
         node.chain.store(chain as u32 + 1, Ordering::Relaxed);
         let head = &self.heads[chain];
         let (link, next) = match found {

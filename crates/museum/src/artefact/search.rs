@@ -295,14 +295,15 @@ impl Jumper<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::portfolio::{MAPS, QUERIES};
+    use crate::portfolio::QUERIES;
     use grid::movingai::Map;
 
     #[test]
     fn the_repaired_search_is_right_and_the_published_ones_are_not() {
         let mut longer = [0; 2];
         for query in QUERIES {
-            let map = Map::parse(MAPS[usize::from(query.maze)]).expect("the map is one");
+            let map =
+                Map::parse(grid::PORTFOLIO_MAPS[usize::from(query.maze)]).expect("the map is one");
             let grid = map.grid().expect("it is a grid");
             let (from, to) = (Cell::new(0, 0), Cell::new(query.goal.0, query.goal.1));
             let rule = Corners::OneObstacle;

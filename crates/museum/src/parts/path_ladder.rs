@@ -12,7 +12,7 @@ use crate::artefact::search::{ALL, Estimate, Found, NONE, astar, jps};
 use crate::contest::{Contest, Costs, each_of, ns_each};
 use crate::draft::{Draft, one};
 use crate::exhibit::{Effort, Fault};
-use crate::portfolio::{self, MAPS, QUERIES, Query};
+use crate::portfolio::{self, QUERIES, Query};
 use crate::stage::{Settings, Stage};
 use document::{Mark, Series};
 use grid::movingai::{Map, scenario};
@@ -160,7 +160,7 @@ fn rungs<'g>(grid: &'g Grid, table: &'g Jumps<OneObstacle>) -> Vec<Find<'g>> {
 }
 
 fn climb(stage: &mut Stage<'_>, query: Query) -> Result<Option<Climbed>, Fault> {
-    let map = Map::parse(MAPS[usize::from(query.maze)]).map_err(bad)?;
+    let map = Map::parse(grid::PORTFOLIO_MAPS[usize::from(query.maze)]).map_err(bad)?;
     let grid = map.grid().map_err(bad)?;
     let (from, to) = (Cell::new(0, 0), Cell::new(query.goal.0, query.goal.1));
     let table = Jumps::<OneObstacle>::of(&grid);

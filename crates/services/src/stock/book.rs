@@ -18,7 +18,7 @@ pub const INT_MAX: u32 = i32::MAX as u32;
 pub const LEFT_MAX: u64 = i64::MAX as u64;
 
 /// The default book of an installed binary: ten stocks.
-pub const DEFAULT: &str = include_str!("../../../../data/stock.txt");
+pub const DEFAULT: &str = include_str!("../../data/stock.txt");
 
 /// One stock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

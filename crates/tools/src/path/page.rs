@@ -26,8 +26,6 @@ pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
 
 const HTML: &str = include_str!("page.html");
 const SCRIPT: &str = include_str!("page.js");
-const OPEN: &[u8] = include_bytes!("../../../../data/maps/portfolio-open.map");
-const MAZE: &[u8] = include_bytes!("../../../../data/maps/portfolio-maze.map");
 /// Start and goal of the portfolio's longer experiments.
 const PORTFOLIO: [Cell; 2] = [Cell::new(0, 0), Cell::new(70, 35)];
 
@@ -104,7 +102,8 @@ fn scenes(given: &Given) -> Result<Vec<Scene>> {
         }
         scenes.push(Scene { name: "the given map", grid, ends });
     }
-    let portfolio = [("the portfolio's open map", OPEN), ("the portfolio's maze", MAZE)];
+    let [open, maze] = grid::PORTFOLIO_MAPS;
+    let portfolio = [("the portfolio's open map", open), ("the portfolio's maze", maze)];
     for (name, bytes) in portfolio {
         scenes.push(Scene { name, grid: Map::parse(bytes)?.grid()?, ends: PORTFOLIO });
     }
