@@ -8,6 +8,7 @@ mod attach;
 mod course;
 mod duet;
 mod far;
+mod grade;
 mod load;
 mod museum;
 mod peer;
@@ -78,6 +79,8 @@ enum Command {
     Client(client::Args),
     #[command(flatten)]
     Course(course::Command),
+    /// Try a student's stock server: points, and the reason for each lost one
+    Grade(grade::Args),
     /// Serve on another runtime, for races
     #[command(hide = true)]
     Peer(peer::Args),
@@ -137,6 +140,7 @@ fn main() -> ExitCode {
         Command::Play(args) => play::run(&args),
         Command::Client(args) => client::run(&args),
         Command::Course(command) => command.run(),
+        Command::Grade(args) => grade::run(&args),
         Command::Peer(args) => peer::run(&args),
         Command::Attach(args) => attach::run(&args),
         Command::Far(args) => far::run(&args),

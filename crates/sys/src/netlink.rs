@@ -10,11 +10,13 @@ mod device;
 mod route;
 
 use std::ffi::{CStr, CString};
+use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::call::{check, check_count, uninterrupted};
+use crate::own;
 
 pub use device::Abilities;
 pub use route::{Reach, Route};
@@ -305,6 +307,28 @@ pub fn apart<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<
     };
     let lived = std::thread::scope(|scope| scope.spawn(inside).join());
     lived.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Moves this process into a network of its own, as [`apart`] does with a thread; programs that it
+/// starts share that network. Without `CAP_SYS_ADMIN` it also enters a user namespace, in which it
+/// keeps its own user and group and knows no others.
+///
+/// # Errors
+/// `EPERM`, `ENOSPC` where users may not make namespaces (user_namespaces(7)); `EINVAL` with a
+/// second thread, which would stay behind.
+pub fn isolate() -> io::Result<()> {
+    // SAFETY: no memory is passed.
+    if check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).is_err() {
+        // SAFETY: the call takes no memory and cannot fail (getegid(2)).
+        let (user, group) = (own::user(), unsafe { libc::getegid() });
+        // SAFETY: no memory is passed.
+        check(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET) })?;
+        fs::write("/proc/self/setgroups", "deny")?;
+        fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+        fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
+    }
+    let loopback = index_of(c"lo").ok_or(io::ErrorKind::NotFound)?;
+    Netlink::open()?.raise(loopback)
 }
 
 /// The index of a device.

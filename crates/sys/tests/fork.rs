@@ -8,6 +8,7 @@ use std::time::Duration;
 use sys::eventfd::EventFd;
 use sys::futex::{self, Scope};
 use sys::map::Mapping;
+use sys::netlink;
 use sys::poll::{PollFd, poll};
 use sys::process::{self, Exit, Fork, Pid};
 use sys::signal::{self, Signal, SignalFd};
@@ -156,8 +157,26 @@ fn interrupted_waits_go_on() {
     assert_eq!(process::wait(pid).unwrap(), Exit::Code(1));
 }
 
+/// Finds neither other devices nor a server outside.
+fn an_isolated_process_reaches_only_itself() {
+    use std::net::{TcpListener, TcpStream};
+    let outside = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = outside.local_addr().unwrap();
+    let life = move || match netlink::isolate() {
+        Ok(()) => {
+            let inside = TcpListener::bind("127.0.0.1:0").unwrap();
+            assert!(TcpStream::connect(inside.local_addr().unwrap()).is_ok());
+            assert!(TcpStream::connect(address).is_err());
+            netlink::devices().unwrap().len() as i32
+        }
+        // A container may forbid it.
+        Err(error) => i32::from(error.kind() == std::io::ErrorKind::PermissionDenied),
+    };
+    assert_eq!(process::wait(child(life)).unwrap(), Exit::Code(1));
+}
+
 fn main() {
-    let facts: [(&str, fn()); 10] = [
+    let facts: [(&str, fn()); 11] = [
         ("exit codes come back", exit_codes_come_back),
         ("a killed child is seen by its pidfd", a_killed_child_is_seen_by_its_pidfd),
         ("an ended child stays until it is reaped", an_ended_child_stays_until_it_is_reaped),
@@ -168,6 +187,7 @@ fn main() {
         ("a raised default is what the parent sees", a_raised_default_is_what_the_parent_sees),
         ("a child ends with its parent", a_child_ends_with_its_parent),
         ("interrupted waits go on", interrupted_waits_go_on),
+        ("an isolated process reaches only itself", an_isolated_process_reaches_only_itself),
     ];
     for (name, fact) in facts {
         fact();

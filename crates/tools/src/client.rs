@@ -4,7 +4,7 @@
 //! pipe it has none of these and copies: a line in, the reply's bytes out. The first `show` reveals
 //! how the server frames its replies ([`detect`]), and the ids to complete.
 
-mod detect;
+pub mod detect;
 mod history;
 pub mod link;
 mod paint;

@@ -56,6 +56,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         &["engines", "memory", "seam", "server", "services", "sim", "sys", "wire"],
         &["testkit"],
     ),
+    ("grade", &["stats", "sys", "tools", "wire"], &["testkit"]),
     ("peers", &["lab"], &["testkit"]),
     ("pages", &["document", "lab", "meter", "stats"], &[]),
     ("cli", &["*"], &[]),

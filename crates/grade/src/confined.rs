@@ -1,0 +1,204 @@
+//! The server under trial as a process: limited, watched, and gone at the end.
+//!
+//! It leads a process group, which a thread watches and kills at limits of time, memory, threads.
+//! Its output goes into a file of limited size, so that it never waits for a reader.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit};
+use stats::words;
+
+/// Limits of each process (getrlimit(2)): virtual memory, for the stacks of a thousand threads with
+/// 8 MiB each; seconds of CPU time; files, its output too; descriptors for a thousand clients.
+const LIMITS: [(Resource, u64); 5] = [
+    (Resource::As, 32 << 30),
+    (Resource::Core, 0),
+    (Resource::Cpu, 120),
+    (Resource::Fsize, 256 << 20),
+    (Resource::Nofile, 4096),
+];
+/// Threads of all processes, and bytes of anonymous memory of one: forks share theirs.
+const THREADS_MAX: u64 = 4096;
+const MEMORY_MAX: u64 = 1 << 30;
+/// The unit of proc_pid_statm(5), in bytes; some kernels have larger pages.
+const PAGE: u64 = 4096;
+/// How often the watch looks. Each look reads a file of every process of the machine.
+const LOOK: Duration = Duration::from_millis(200);
+
+pub(crate) struct Confined {
+    child: Child,
+    pub(crate) status: Option<ExitStatus>,
+    output: PathBuf,
+    /// The limit that the watch found exceeded.
+    exceeded: Arc<OnceLock<String>>,
+    /// The watch ends when this is dropped.
+    _watched: Sender<()>,
+}
+
+/// A process of the group (proc_pid_stat(5)).
+#[derive(Clone, Copy)]
+pub(crate) struct Member {
+    pub(crate) pid: i32,
+    pub(crate) is_zombie: bool,
+    pub(crate) threads: u64,
+    pub(crate) anonymous_bytes: u64,
+}
+
+impl Confined {
+    /// Starts a command line in `folder`, to be killed after `time`; it writes to `output`.
+    pub(crate) fn start(
+        line: &[String],
+        folder: &Path,
+        output: PathBuf,
+        time: Duration,
+    ) -> Result<Confined, String> {
+        let start = || {
+            let file = File::options().create(true).append(true).open(&output)?;
+            let mut command = Command::new(&line[0]);
+            command.args(&line[1..]).current_dir(folder).process_group(0);
+            command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+            sys::process::end_with_parent(&mut command, sys::signal::Signal::KILL);
+            let child = command.spawn()?;
+            for (resource, most) in LIMITS {
+                let limit = Rlimit { current: Some(most), maximum: Some(most) };
+                // A lower limit of ours stays.
+                let _ = prlimit(Some(Pid::from_child(&child)), resource, limit);
+            }
+            Ok(child)
+        };
+        let told = |error: io::Error| format!("`{}` cannot be started: {error}", line[0]);
+        let child = start().map_err(told)?;
+        let exceeded = Arc::new(OnceLock::new());
+        let (_watched, watched) = mpsc::channel();
+        let (why, group, end) = (exceeded.clone(), Pid::from_child(&child), Instant::now() + time);
+        thread::spawn(move || {
+            while watched.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                let late = Instant::now() > end;
+                let found = late.then(|| format!("not done after {}", words::span(time)));
+                if let Some(found) = found.or_else(|| excess(&members(group))) {
+                    let _ = why.set(found);
+                    let _ = kill_process_group(group, Signal::KILL);
+                    return;
+                }
+            }
+        });
+        Ok(Confined { child, status: None, output, exceeded, _watched })
+    }
+
+    pub(crate) fn members(&self) -> Vec<Member> {
+        members(Pid::from_child(&self.child))
+    }
+
+    /// Sends a signal to the whole group, as Ctrl-C on a terminal does.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let _ = kill_process_group(Pid::from_child(&self.child), signal);
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        if self.status.is_none() {
+            self.status = self.child.try_wait().ok().flatten();
+        }
+        self.status.is_none()
+    }
+
+    /// Its end in words, with the usual cause and the end of its output; `None` while it runs.
+    pub(crate) fn obituary(&mut self) -> Option<String> {
+        if self.is_running() {
+            return None;
+        }
+        let said = tail(&fs::read(&self.output).unwrap_or_default());
+        let how = match self.exceeded.get() {
+            Some(limit) => format!("was killed: {limit}"),
+            None => ending(self.status?, &said),
+        };
+        let said = if said.is_empty() { said } else { format!("; it wrote: {said}") };
+        Some(how + &said)
+    }
+}
+
+impl Drop for Confined {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+fn tail(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&text[text.len().saturating_sub(400)..]);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(3)..].join(" / ")
+}
+
+/// An end and its usual cause.
+fn ending(status: ExitStatus, said: &str) -> String {
+    use sys::signal::Signal;
+    let signal = status.signal().map(Signal::of);
+    let cause = match signal {
+        Some(Signal::PIPE) => ": it wrote to a client that had left; ignore SIGPIPE",
+        _ if said.contains("Interrupted system call") => {
+            ": a call that a signal interrupts (EINTR) must be repeated"
+        }
+        _ => "",
+    };
+    match signal {
+        Some(signal) => format!("was killed by {signal}{cause}"),
+        None => format!("ended with exit code {}{cause}", status.code().unwrap_or_default()),
+    }
+}
+
+/// The limit that a group exceeds.
+fn excess(members: &[Member]) -> Option<String> {
+    let is_large = members.iter().any(|member| member.anonymous_bytes > MEMORY_MAX);
+    let threads: u64 = members.iter().map(|member| member.threads).sum();
+    let memory = is_large.then(|| format!("more than {} MiB in a process", MEMORY_MAX >> 20));
+    memory.or_else(|| (threads > THREADS_MAX).then(|| format!("more than {THREADS_MAX} threads")))
+}
+
+fn members(group: Pid) -> Vec<Member> {
+    let read = |pid: i32| {
+        let line = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name before the bracket may hold any character.
+        let fields: Vec<&str> = line.rsplit_once(')')?.1.split_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        if number(2)? != u64::from(group.as_raw_nonzero().get().unsigned_abs()) {
+            return None;
+        }
+        let pages = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+        let pages: Vec<u64> = pages.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let anonymous_bytes = pages.get(1)?.saturating_sub(*pages.get(2)?) * PAGE;
+        Some(Member { pid, is_zombie: fields[0] == "Z", threads: number(17)?, anonymous_bytes })
+    };
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    numbers.filter_map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_with_its_usual_cause() {
+        let told = |status, said| ending(ExitStatus::from_raw(status), said);
+        assert!(told(13, "").contains("killed by SIGPIPE: it wrote"));
+        assert!(told(256, "accept: Interrupted system call").contains("exit code 1: a call that"));
+        assert_eq!(tail(b"1\n2\n\n 3 \n4\n"), "2 / 3 / 4");
+    }
+
+    #[test]
+    fn limits_are_of_the_group_or_of_a_process() {
+        let member = Member { pid: 1, is_zombie: false, threads: 2000, anonymous_bytes: 1 << 20 };
+        let large = Member { anonymous_bytes: 3 << 30, ..member };
+        assert_eq!(excess(&[member; 2]), None);
+        assert_eq!(excess(&[member; 3]).as_deref(), Some("more than 4096 threads"));
+        assert_eq!(excess(&[large]).as_deref(), Some("more than 1024 MiB in a process"));
+    }
+}

@@ -1,0 +1,149 @@
+//! The place of one trial: a fresh server with a book of the trial's own, in a folder of its own.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+use wire::framing::Framing;
+
+use crate::client::{Access, Client};
+use crate::confined::Confined;
+use crate::market::{Ask, Rows};
+use crate::trials::follow;
+
+/// The limit of a start, an end, and a file's update.
+const SOON: Duration = Duration::from_secs(8);
+const FILE: &str = "stock.txt";
+/// Below the ports of clients (`net.ipv4.ip_local_port_range`).
+const PORTS: std::ops::Range<u32> = 12_000..32_000;
+
+/// The program under trial.
+pub(crate) struct Subject {
+    /// The command line, with `{port}` in it.
+    pub(crate) line: Vec<String>,
+    pub(crate) framing: Framing,
+}
+
+pub(crate) struct Stand<'a> {
+    subject: &'a Subject,
+    pub(crate) access: Access,
+    pub(crate) server: Confined,
+    /// The book that the server began with.
+    pub(crate) book: Rows,
+    /// Whether the trial itself has ended the server.
+    pub(crate) is_ended: bool,
+    end: Instant,
+    folder: TempDir,
+}
+
+impl<'a> Stand<'a> {
+    /// Starts a server on `book`, for at most `time`. The error is that it does not listen.
+    pub(crate) fn start(subject: &'a Subject, book: Rows, time: Duration) -> Result<Self, String> {
+        let make = || {
+            let folder = tempfile::Builder::new().prefix("roundhouse-grade-").tempdir()?;
+            fs::write(folder.path().join(FILE), book.to_string())?;
+            Ok(folder)
+        };
+        let folder = make().map_err(|error: std::io::Error| format!("no folder: {error}"))?;
+        let (framing, patience) = (subject.framing, Duration::from_secs(5));
+        let access = Access { port: free_port()?, framing, patience };
+        let end = Instant::now() + time;
+        let server = launch(subject, folder.path(), access.port, time)?;
+        Ok(Stand { subject, access, server, book, is_ended: false, end, folder })
+    }
+
+    pub(crate) fn connect(&self) -> Result<Client, String> {
+        self.access.connect()
+    }
+
+    /// Whether a new client finds `book`; if not, the first difference.
+    pub(crate) fn shows(&self, book: &Rows) -> Result<(), String> {
+        follow(&mut self.connect()?, &mut book.clone(), Ask::Show)
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join(FILE)
+    }
+
+    pub(crate) fn file(&self) -> Result<Rows, String> {
+        let bytes = fs::read(self.path()).map_err(|error| format!("{FILE}: {error}"))?;
+        Rows::read(&bytes).map_err(|why| format!("{FILE}: {why}"))
+    }
+
+    /// Waits until the file holds `book`; if it does not, the first difference.
+    pub(crate) fn saved(&self, book: &Rows) -> Result<(), String> {
+        let same = || book.same(&self.file()?).map_err(|why| format!("{FILE}: {why}"));
+        if within(SOON, || same().is_ok()) { Ok(()) } else { same() }
+    }
+
+    /// Presses Ctrl-C and waits for the end.
+    pub(crate) fn interrupt(&mut self) -> Result<(), String> {
+        self.is_ended = true;
+        self.server.signal(Signal::INT);
+        let has_ended = within(SOON, || !self.server.is_running());
+        has_ended.then_some(()).ok_or_else(|| "the server still runs 8 s after SIGINT".to_owned())
+    }
+
+    /// Starts the server again, in the same folder and on the same port.
+    pub(crate) fn restart(&mut self) -> Result<(), String> {
+        let left = self.end.saturating_duration_since(Instant::now());
+        self.server = launch(self.subject, self.folder.path(), self.access.port, left)?;
+        self.is_ended = false;
+        Ok(())
+    }
+}
+
+/// Starts the program and waits until it listens.
+fn launch(it: &Subject, folder: &Path, port: u16, time: Duration) -> Result<Confined, String> {
+    let number = port.to_string();
+    let line: Vec<String> = it.line.iter().map(|word| word.replace("{port}", &number)).collect();
+    let output = folder.join("output.txt");
+    let mut server = Confined::start(&line, folder, output, time)?;
+    let is_up = within(SOON, || !server.is_running() || is_listening(port));
+    match server.obituary() {
+        Some(why) => Err(format!("the server {why}, before it listened on port {port}")),
+        None if is_up => Ok(server),
+        None => Err(format!("nothing listens on port {port} after 8 s; is --port right?")),
+    }
+}
+
+/// Whether a program listens on `port` (proc_pid_net(5)). A connect would be a client.
+fn is_listening(port: u16) -> bool {
+    let end = format!(":{port:04X}");
+    let listens = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // The number of a row, both addresses, and the state: 0A is a listener's.
+        matches!(words[..], [_, local, _, "0A", ..] if local.ends_with(&end))
+    };
+    let table = |name| fs::read_to_string(format!("/proc/self/net/{name}")).unwrap_or_default();
+    ["tcp", "tcp6"].iter().any(|name| table(name).lines().any(listens))
+}
+
+/// Waits until `holds`, for at most `time`; returns whether it holds.
+pub(crate) fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + time;
+    while !holds() {
+        if Instant::now() > end {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+/// A port on which nothing listens; each call returns another one.
+fn free_port() -> Result<u16, String> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id().wrapping_mul(61);
+    let choice = |_| {
+        let next = first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+        let port = u16::try_from(PORTS.start + next % (PORTS.end - PORTS.start)).ok()?;
+        TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).ok().map(|_| port)
+    };
+    (0..1000).find_map(choice).ok_or_else(|| "expected a free port, found none".to_owned())
+}
