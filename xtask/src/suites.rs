@@ -24,7 +24,8 @@ const SECOND_TRIES: usize = 3;
 const WAITING: &[&str] = &["cli::course", "cli::it", "cli::stream", "cli::swarm"];
 
 /// Crates whose unit tests compute and do nothing else.
-const PURE: &[&str] = &["document", "grid", "index", "seam", "services", "sim", "stats", "wire"];
+const PURE: &[&str] =
+    &["document", "grid", "index", "ledger", "seam", "services", "sim", "stats", "wire"];
 
 /// At most this many lines of a failed suite are printed.
 const LINES: usize = 200;

@@ -25,6 +25,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("swarm", &["load", "meter"], &["stats"]),
     ("lab", &["meter", "stats", "sys"], &[]),
     ("document", &[], &[]),
+    ("ledger", &[], &["stats"]),
     (
         "museum",
         &["document", "lab", "meter", "peers", "memory", "pools", "index", "grid", "stats"],

@@ -1,0 +1,138 @@
+//! Files and names as the log needs them: a folder, or a simulated disk in tests.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A folder of files. A change is certain to survive a power cut only after the sync of its file,
+/// and a name only after [`Disk::sync_names`].
+pub trait Disk {
+    /// An open file.
+    type File: DiskFile;
+
+    /// All names, in no order.
+    ///
+    /// # Errors
+    /// Those of the disk, as for all methods.
+    fn names(&self) -> io::Result<Vec<String>>;
+    /// Opens an existing file.
+    ///
+    /// # Errors
+    /// As above.
+    fn open(&self, name: &str) -> io::Result<Self::File>;
+    /// Makes an empty file, in place of one that is there.
+    ///
+    /// # Errors
+    /// As above.
+    fn create(&self, name: &str) -> io::Result<Self::File>;
+    /// Gives a file another name, in place of a file that has it.
+    ///
+    /// # Errors
+    /// As above.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a name.
+    ///
+    /// # Errors
+    /// As above.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes the names durable.
+    ///
+    /// # Errors
+    /// As above.
+    fn sync_names(&self) -> io::Result<()>;
+}
+
+/// An open file of a [`Disk`].
+pub trait DiskFile {
+    /// All bytes.
+    ///
+    /// # Errors
+    /// Those of the disk, as for all methods.
+    fn read(&self) -> io::Result<Vec<u8>>;
+    /// Writes `bytes` at offset `at`, and lengthens the file if need be.
+    ///
+    /// # Errors
+    /// As above.
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()>;
+    /// Makes the bytes durable.
+    ///
+    /// # Errors
+    /// As above; the bytes written since the last sync may be lost, whatever a later sync says.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// A folder of the file system.
+#[derive(Clone, Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// An existing folder.
+    pub fn at(path: impl Into<PathBuf>) -> Folder {
+        Folder(path.into())
+    }
+
+    /// The folder at `path`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// Those of making it and of syncing the folder that holds it.
+    pub fn make(path: &Path) -> io::Result<Folder> {
+        match fs::create_dir(path) {
+            Ok(()) => {
+                let parent = path.parent().filter(|parent| *parent != Path::new(""));
+                File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(Folder::at(path))
+    }
+}
+
+impl Disk for Folder {
+    type File = File;
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().into_string().ok());
+        fs::read_dir(&self.0)?.filter_map(|entry| name(entry).transpose()).collect()
+    }
+
+    fn open(&self, name: &str) -> io::Result<File> {
+        // A log on a read-only disk can still be read.
+        let path = self.0.join(name);
+        OpenOptions::new().read(true).write(true).open(&path).or_else(|_| File::open(&path))
+    }
+
+    fn create(&self, name: &str) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true).open(self.0.join(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.0.join(from), self.0.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.0.join(name))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        File::open(&self.0)?.sync_all()
+    }
+}
+
+impl DiskFile for File {
+    fn read(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(self.metadata()?.len()).unwrap_or(usize::MAX)];
+        self.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    }
+
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.write_all_at(bytes, at)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}

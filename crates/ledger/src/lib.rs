@@ -1,0 +1,78 @@
+//! The log of orders on a disk: what a market can be rebuilt from after a crash.
+//!
+//! ```text
+//!   disk      files and names as the log needs them; a folder   record   one order as 48 bytes
+//!   log       batches: append, sync, rotate                     state    replay, snapshot, folding
+//! ```
+//!
+//! A ledger is a folder with one `snapshot` and segments, `NUMBER.log`, each named after its first
+//! order. Orders are numbered without gaps. Each record carries the checksum of its predecessor, so
+//! the log is a chain, and the number up to which the log was on the disk when it was written, so
+//! damage to acknowledged orders differs from the torn end of a crash: the end is cut, damage is
+//! refused.
+//!
+//! A failed write or sync is final ([`Log::commit`]): the kernel may have dropped the pages and
+//! marked them clean (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
+
+mod disk;
+mod log;
+mod record;
+mod state;
+
+use std::fmt;
+use std::io;
+
+pub use disk::{Disk, DiskFile, Folder};
+pub use log::{Log, LogOptions, SEGMENT_BYTES, prepare_spare};
+pub use record::OrderRecord;
+pub use state::{LedgerState, REQUESTS_KEPT, Tail, exists, fold, found, recover, replay};
+
+/// Why a ledger cannot be read or written.
+#[derive(Debug)]
+pub enum LedgerFault {
+    /// The disk refused.
+    Disk {
+        /// The refused act, an infinitive.
+        act: &'static str,
+        /// The file.
+        name: String,
+        /// The reason.
+        error: io::Error,
+    },
+    /// The files contradict themselves, and no crash explains it.
+    Damaged {
+        /// The file.
+        name: String,
+        /// The contradiction: expected and found.
+        found: String,
+    },
+    /// An earlier fault has ended this log.
+    Stopped(String),
+}
+
+impl LedgerFault {
+    fn damaged(name: &str, found: impl Into<String>) -> LedgerFault {
+        LedgerFault::Damaged { name: name.to_owned(), found: found.into() }
+    }
+}
+
+impl fmt::Display for LedgerFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LedgerFault::Disk { act, name, error } => {
+                write!(f, "cannot {act} {name}: {error}; mend the disk, then restart")
+            }
+            LedgerFault::Damaged { name, found } => {
+                write!(f, "{name} is damaged: {found}; restore the folder from a copy")
+            }
+            LedgerFault::Stopped(why) => write!(f, "the log has stopped: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for LedgerFault {}
+
+/// Names the act and the file of a disk's error.
+pub(crate) fn on<T>(act: &'static str, name: &str, done: io::Result<T>) -> Result<T, LedgerFault> {
+    done.map_err(|error| LedgerFault::Disk { act, name: name.to_owned(), error })
+}
