@@ -5,11 +5,13 @@
 
 mod artefact;
 mod attach;
+mod check;
 mod course;
 mod duet;
 mod far;
 mod grade;
 mod load;
+mod log;
 mod museum;
 mod peer;
 mod pin;
@@ -75,6 +77,11 @@ enum Command {
     Cast(cast::Args),
     /// Receive media over RTSP and RTP, and report loss, order and lateness
     Play(play::Args),
+    /// Read the log of a market: list, verify, replay or export its orders
+    #[command(subcommand)]
+    Log(log::Command),
+    /// Place orders with receipts, or read receipts, and prove their history
+    Check(check::Args),
     /// Talk to a stock server, with line editing, history and completion
     Client(client::Args),
     #[command(flatten)]
@@ -138,6 +145,8 @@ fn main() -> ExitCode {
         Command::Walk(args) => walk::run(&args),
         Command::Cast(args) => cast::run(&args),
         Command::Play(args) => play::run(&args),
+        Command::Log(command) => log::run(&command),
+        Command::Check(args) => check::run(&args),
         Command::Client(args) => client::run(&args),
         Command::Course(command) => command.run(),
         Command::Grade(args) => grade::run(&args),

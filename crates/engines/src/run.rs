@@ -120,7 +120,7 @@ fn live_erased(
     let extra = extra.zip(orders.as_ref()).map(|(worker, orders)| Extra { worker, orders, slot });
     if extra.is_some() && slot + shape.stride() > epoch.slot() + SLOTS {
         return Err(Fault::Refused(Refused(format!(
-            "the streaming worker needs a slot too, and {} workers take them all: say --workers {}",
+            "the extra worker needs a slot too, and {} workers take them all: say --workers {}",
             shape.workers,
             shape.workers - shape.stride()
         ))));

@@ -12,53 +12,29 @@ pub trait Disk {
     type File: DiskFile;
 
     /// All names, in no order.
-    ///
-    /// # Errors
-    /// Those of the disk, as for all methods.
     fn names(&self) -> io::Result<Vec<String>>;
     /// Opens an existing file.
-    ///
-    /// # Errors
-    /// As above.
     fn open(&self, name: &str) -> io::Result<Self::File>;
     /// Makes an empty file, in place of one that is there.
-    ///
-    /// # Errors
-    /// As above.
     fn create(&self, name: &str) -> io::Result<Self::File>;
     /// Gives a file another name, in place of a file that has it.
-    ///
-    /// # Errors
-    /// As above.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     /// Removes a name.
-    ///
-    /// # Errors
-    /// As above.
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes the names durable.
-    ///
-    /// # Errors
-    /// As above.
     fn sync_names(&self) -> io::Result<()>;
 }
 
 /// An open file of a [`Disk`].
 pub trait DiskFile {
     /// All bytes.
-    ///
-    /// # Errors
-    /// Those of the disk, as for all methods.
     fn read(&self) -> io::Result<Vec<u8>>;
     /// Writes `bytes` at offset `at`, and lengthens the file if need be.
-    ///
-    /// # Errors
-    /// As above.
     fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()>;
     /// Makes the bytes durable.
     ///
     /// # Errors
-    /// As above; the bytes written since the last sync may be lost, whatever a later sync says.
+    /// The bytes written since the last sync may be lost, whatever a later sync says.
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -98,9 +74,13 @@ impl Disk for Folder {
     }
 
     fn open(&self, name: &str) -> io::Result<File> {
-        // A log on a read-only disk can still be read.
         let path = self.0.join(name);
-        OpenOptions::new().read(true).write(true).open(&path).or_else(|_| File::open(&path))
+        let opened = OpenOptions::new().read(true).write(true).open(&path);
+        opened.or_else(|error| match error.kind() {
+            // Such a log can still be read.
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => File::open(path),
+            _ => Err(error),
+        })
     }
 
     fn create(&self, name: &str) -> io::Result<File> {

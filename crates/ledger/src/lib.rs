@@ -3,6 +3,7 @@
 //! ```text
 //!   disk      files and names as the log needs them; a folder   record   one order as 48 bytes
 //!   log       batches: append, sync, rotate                     state    replay, snapshot, folding
+//!   history   the receipts of clients, and the proof that they fit together
 //! ```
 //!
 //! A ledger is a folder with one `snapshot` and segments, `NUMBER.log`, each named after its first
@@ -15,22 +16,24 @@
 //! marked them clean (Rebello et al., "Can Applications Recover from fsync Failures?", ATC 2020).
 
 mod disk;
+mod history;
 mod log;
 mod record;
 mod state;
 
-use std::fmt;
 use std::io;
 
 pub use disk::{Disk, DiskFile, Folder};
+pub use history::{HistoryProof, Receipt, ReceiptEnd, prove};
 pub use log::{Log, LogOptions, SEGMENT_BYTES, prepare_spare};
 pub use record::OrderRecord;
 pub use state::{LedgerState, REQUESTS_KEPT, Tail, exists, fold, found, recover, replay};
 
 /// Why a ledger cannot be read or written.
-#[derive(Debug)]
+#[derive(Debug, derive_more::Display)]
 pub enum LedgerFault {
     /// The disk refused.
+    #[display("cannot {act} {name}: {error}; mend the disk, then restart")]
     Disk {
         /// The refused act, an infinitive.
         act: &'static str,
@@ -40,6 +43,7 @@ pub enum LedgerFault {
         error: io::Error,
     },
     /// The files contradict themselves, and no crash explains it.
+    #[display("{name} is damaged: {found}; restore the folder from a copy")]
     Damaged {
         /// The file.
         name: String,
@@ -47,26 +51,13 @@ pub enum LedgerFault {
         found: String,
     },
     /// An earlier fault has ended this log.
+    #[display("the log has stopped: {_0}")]
     Stopped(String),
 }
 
 impl LedgerFault {
     fn damaged(name: &str, found: impl Into<String>) -> LedgerFault {
         LedgerFault::Damaged { name: name.to_owned(), found: found.into() }
-    }
-}
-
-impl fmt::Display for LedgerFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LedgerFault::Disk { act, name, error } => {
-                write!(f, "cannot {act} {name}: {error}; mend the disk, then restart")
-            }
-            LedgerFault::Damaged { name, found } => {
-                write!(f, "{name} is damaged: {found}; restore the folder from a copy")
-            }
-            LedgerFault::Stopped(why) => write!(f, "the log has stopped: {why}"),
-        }
     }
 }
 

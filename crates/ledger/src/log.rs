@@ -15,6 +15,7 @@ pub const SEGMENT_BYTES: u64 = 8 << 20;
 /// A segment in zeros that waits to be used.
 pub(crate) const SPARE: &str = "spare";
 const SPARE_NEW: &str = "spare.new";
+const SEALED_NEW: &str = "sealed.new";
 /// Bytes of zeros in one write.
 const ZEROS: usize = 1 << 20;
 
@@ -52,12 +53,7 @@ impl<D: Disk> Log<D> {
     pub fn open(disk: D, options: LogOptions) -> Result<Log<D>, LedgerFault> {
         let found = tail(&disk)?;
         if let Some((name, len)) = &found.segment {
-            let mut file = on("open", name, disk.open(name))?;
-            let bytes = on("read", name, file.read())?;
-            // A sync that failed may have marked pages clean that the disk does not hold. Written
-            // again, they are dirty again.
-            on("write", name, file.write_at(&bytes[..*len], 0))?;
-            on("sync", name, file.sync())?;
+            seal(&disk, name, *len)?;
         }
         on("sync", "the folder of the log", disk.sync_names())?;
         let (file, name) = begin(&disk, options, found.last, found.crc)?;
@@ -129,6 +125,16 @@ impl<D: Disk> Log<D> {
         self.at = LEN as u64;
         Ok(())
     }
+}
+
+/// Shortens a segment to its whole records, which are durable on return. They are written to a new
+/// file, because a sync that failed may have marked pages clean that the disk does not hold.
+fn seal<D: Disk>(disk: &D, name: &str, len: usize) -> Result<(), LedgerFault> {
+    let bytes = on("read", name, disk.open(name).and_then(|file| file.read()))?;
+    let mut file = on("create", SEALED_NEW, disk.create(SEALED_NEW))?;
+    on("write", SEALED_NEW, file.write_at(&bytes[..len], 0))?;
+    on("sync", SEALED_NEW, file.sync())?;
+    on("rename", SEALED_NEW, disk.rename(SEALED_NEW, name))
 }
 
 /// Begins the segment after order `last`, whose checksum is `crc`. Its head becomes durable with

@@ -13,6 +13,10 @@
 mod board;
 mod buffer;
 #[cfg(not(loom))]
+mod event_count;
+#[cfg(not(loom))]
+mod file_words;
+#[cfg(not(loom))]
 mod fuzz;
 mod gate;
 mod lock;
@@ -32,6 +36,10 @@ pub use board::{
     Turnover,
 };
 pub use buffer::Buffer;
+#[cfg(not(loom))]
+pub use event_count::EventCount;
+#[cfg(not(loom))]
+pub use file_words::FileWords;
 #[cfg(not(loom))]
 pub use fuzz::fuzz;
 pub use gate::{Closed, Gate, Writing};

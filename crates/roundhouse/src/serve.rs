@@ -200,6 +200,7 @@ impl<S: Service + Send + 'static> Server<S> {
             assets: &Assets::default(),
             handover,
             grammar: Flags::command,
+            durability: None,
         };
         let websocket = flags.websocket(self.websocket.clone().unwrap_or_default());
         let served = match websocket.or_else(|| self.websocket.clone()) {

@@ -33,13 +33,15 @@ pub struct ServiceInstance<'a, S: Service> {
     pub handover: Option<&'a Handover>,
     /// The grammar of this program's command line, which a reload parses again.
     pub grammar: fn() -> clap::Command,
+    /// The durability of its answers, for the ready line, if that is an option.
+    pub durability: Option<&'static str>,
 }
 
 impl<'a, S: Service> ServiceInstance<'a, S> {
     /// The same with a service around this one.
     pub fn around<T: Service<State = S::State>>(self, service: &'a T) -> ServiceInstance<'a, T> {
-        let ServiceInstance { name, port, state, assets, handover, grammar, .. } = self;
-        ServiceInstance { name, port, service, state, assets, handover, grammar }
+        let ServiceInstance { name, port, state, assets, handover, grammar, durability, .. } = self;
+        ServiceInstance { name, port, service, state, assets, handover, grammar, durability }
     }
 }
 
@@ -124,7 +126,8 @@ impl ServerArgs {
             engines::say!("reactor with one worker equals epoll: one loop, one listener");
         }
         let place = door.as_ref().map(Place::of);
-        let mut announce = |ready: &Ready| announce(instance.name, shape, place.as_deref(), ready);
+        let about = (instance.name, instance.durability);
+        let mut announce = |ready: &Ready| announce(about, shape, place.as_deref(), ready);
         let mut reloader = Reloader::new(shape, instance.grammar)?;
         let handler = door.map(|door| {
             let front = Front { service: instance.name, address: door.address() };
@@ -144,7 +147,12 @@ type Announce<'a> = &'a mut dyn FnMut(&Ready);
 
 /// Prints one line of JSON when the server accepts connections: scripts and the laboratory wait for
 /// it.
-fn announce(service: &str, shape: &Shape, admin: Option<&str>, ready: &Ready) {
+fn announce(
+    (service, durability): (&str, Option<&str>),
+    shape: &Shape,
+    admin: Option<&str>,
+    ready: &Ready,
+) {
     let line = serde_json::json!({
         "listening": ready.listening.to_string(),
         "service": service,
@@ -166,6 +174,7 @@ fn announce(service: &str, shape: &Shape, admin: Option<&str>, ready: &Ready) {
                 "spare_max": staffing.terms.spare_max,
             })
         }),
+        "durability": durability,
         "rings": ready.rings.as_ref().map(rings_report),
         "admin": admin,
         "pid": std::process::id(),

@@ -67,6 +67,7 @@ fn options(rng: &mut Rng) -> Options {
         framing: *rng.pick(&[Framing::Line, Framing::Eof, Framing::Length, Framing::Fixed(8192)]),
         order: *rng.pick(&Order::ALL),
         lock: *rng.pick(&Lock::ALL),
+        durability: defaults.durability,
         limits: Limits { output_high, output_low: rng.below(output_high), ..defaults.limits },
     }
 }

@@ -5,7 +5,7 @@
 //!   market    the shared state: rows with atomic       service   bytes -> requests -> replies,
 //!             leaves, trees over them, the gate                  batch by batch
 //!   sheet     the file with its text and comments       show      one snapshot, rendered once
-//!   choice    --index, --order, --lock
+//!   choice    --index, --order, --lock, --durability    queue     orders on their way to a log
 //! ```
 //!
 //! The protocol comes from a course exercise whose clients still exist: a request is a line of at
@@ -17,12 +17,13 @@ pub mod book;
 mod choice;
 pub mod command;
 mod market;
+pub mod queue;
 mod service;
 mod sheet;
 mod show;
 mod trade;
 
-pub use choice::{BadChoice, Index, Lock, Order};
+pub use choice::{BadChoice, Durability, Index, Lock, Order};
 pub use market::{CAPACITY, Market, Refusal};
-pub use service::{LINE_MAX, Options, Stock, TooNarrow};
+pub use service::{HeldReplies, LINE_MAX, Options, Stock, TooNarrow};
 pub use sheet::Sheet;

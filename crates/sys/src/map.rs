@@ -86,6 +86,18 @@ impl Mapping {
         Self::of_file(fd, len)
     }
 
+    /// The first `len` bytes of a file, shared with all processes that map it.
+    ///
+    /// # Errors
+    /// `InvalidData` if the file is shorter; those of mmap(2).
+    pub fn file(fd: OwnedFd, len: usize) -> io::Result<Self> {
+        let size = size(fd.as_fd())?;
+        if size < len as u64 {
+            return Err(invalid(&format!("expected a file of {len} bytes, found {size}")));
+        }
+        Self::of_file(fd, len)
+    }
+
     fn of_file(fd: OwnedFd, len: usize) -> io::Result<Self> {
         let start = map(len, libc::MAP_SHARED, fd.as_raw_fd())?;
         Ok(Self { start, len, fd: Some(fd) })

@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("memory", &["seam", "sys", "stats"], &[]),
     ("pools", &["memory", "stats"], &[]),
     ("index", &["stats"], &[]),
-    ("services", &["seam", "wire", "memory", "index", "grid", "stats"], &["sim"]),
+    ("services", &["seam", "wire", "memory", "index", "grid", "ledger", "stats"], &["sim"]),
     ("engines", &["seam", "sys", "memory"], &["sim", "stats", "testkit"]),
     ("server", &["engines", "memory", "seam", "sys", "wire"], &[]),
     ("pacing", &["engines", "memory", "seam", "sys"], &["stats", "testkit"]),

@@ -304,6 +304,7 @@ impl Instance<'_> {
             assets: &Assets::default(),
             handover: self.handover,
             grammar: crate::grammar,
+            durability: None,
         };
         self.server.run_renewed(self.shape, &instance, log, renew)
     }

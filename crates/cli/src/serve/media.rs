@@ -180,6 +180,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         assets: &Assets::default(),
         handover: handover.as_ref(),
         grammar: crate::grammar,
+        durability: None,
     };
     let Some(sockets) = &sockets else {
         return args.server.run(

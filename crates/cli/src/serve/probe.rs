@@ -57,6 +57,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         assets: &assets,
         handover: None,
         grammar: crate::grammar,
+        durability: None,
     };
     let Some(options) = args.server.websocket(MessageKind::Binary) else {
         return args.server.run(&shape, &instance, &mut NoStateStore);

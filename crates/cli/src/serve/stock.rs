@@ -1,8 +1,9 @@
 //! `roundhouse serve stock`: the market, its file, and when the file is written.
 
 mod book_file;
+mod durable;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,14 +11,16 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use engines::status::Gauge;
-use engines::{Assets, Handover, Refused, StateStore};
-use services::stock::{Index, Lock, Market, Options, Order, Stock, book};
+use engines::{Assets, Handover, Refused, Shape, StateStore};
+use seam::Service;
+use services::stock::{Durability, Index, Lock, Market, Options, Order, Stock, book};
 use services::websocket::WebSocket;
 use wire::conf::span;
 use wire::framing::Framing;
 use wire::websocket::MessageKind;
 
 use book_file::BookFile;
+use durable::{OrderLog, folder_of};
 use server::{ServerArgs, ServiceInstance};
 
 /// The default port.
@@ -47,6 +50,13 @@ pub struct Args {
     /// Save this often, as well as after the last disconnect and at the end; 0: only then
     #[arg(long, value_parser = span, value_name = "TIME")]
     save_every: Option<Duration>,
+    /// The events that an answered order survives: none, os (the end of all processes), sync (a
+    /// power cut: it is answered when its batch is on the disk); the log is the folder FILE.log
+    #[arg(long, default_value_t, value_name = "MODE")]
+    durability: Durability,
+    /// Full segments of the log, of 170,000 orders each, that stay when older ones are compacted
+    #[arg(long, default_value_t = 64, value_name = "N")]
+    log_keep: usize,
     /// Do not say at the start what a crash would lose.
     #[arg(skip)]
     pub(crate) is_quiet: bool,
@@ -66,6 +76,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         engines::say!("{note}");
     }
     let handover = Handover::receive()?;
+    refuse_log(&args, handover.is_some())?;
     let mut market = args.server.state::<Market>(&shape, handover.as_ref(), "market")?;
     let file = args.data.as_deref().map(|data| BookFile::open(data, handover.as_ref()));
     let mut file = file.transpose()?;
@@ -74,30 +85,22 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let seed = Market::seed(args.index, &text);
         market.init(&seed).map_err(|bad| anyhow!("{bad}"))?;
     }
-    if let Some(note) = note(&market, args.index) {
-        engines::say!("{note}");
-    }
     if let Some(file) = &mut file {
         file.bind(&market, handover.as_ref());
     }
-    let service = Arc::new(Stock::new(Options {
-        framing: args.framing,
-        order: args.order,
-        lock: args.lock,
-        ..Options::default()
-    }));
+    let (log, service) = logged(&args, &market)?;
     if let Err(narrow) = service.fits(&market) {
         return Err(Refused(narrow.to_string()).into());
     }
     let every = args.save_every.filter(|every| !every.is_zero());
-    let risk = (!args.is_quiet).then(|| risk(file.is_some(), every));
+    let risk = (!args.is_quiet).then(|| risk(args.durability, file.is_some(), every));
     let said = [note(&market, args.index), service.outgrown(&market), risk];
     said.into_iter().flatten().for_each(|note| engines::say!("{note}"));
-    // It is unknown what the predecessor saved, so nothing counts as saved.
-    let saved = handover.is_none().then(|| market.version());
+    // It is unknown what the predecessor saved, and a log may be newer than the file.
+    let saved = (handover.is_none() && log.is_none()).then(|| market.version());
     let lock = file.as_ref().and_then(BookFile::lock).map(|fd| fd.try_clone_to_owned());
     let lock = lock.transpose()?;
-    let mut ledger = Ledger { file, saved, every };
+    let mut ledger = Ledger { file, saved, every, durability: args.durability };
     let instance = ServiceInstance {
         name: "stock",
         port: PORT,
@@ -106,18 +109,69 @@ pub fn run(args: Args) -> Result<ExitCode> {
         assets: &Assets::default(),
         handover: handover.as_ref(),
         grammar: crate::grammar,
+        durability: Some(args.durability.name()),
     };
     let passed: Vec<_> = lock.iter().map(AsFd::as_fd).collect();
     let Some(options) = args.server.websocket(MessageKind::Text) else {
-        return args.server.run_passing(&shape, &instance, &passed, &mut ledger);
+        return live(&args, &shape, (log, &passed), &instance, &mut ledger);
     };
     let service = WebSocket::new(service.clone(), options);
-    args.server.run_passing(&shape, &instance.around(&service), &passed, &mut ledger)
+    live(&args, &shape, (log, &passed), &instance.around(&service), &mut ledger)
+}
+
+/// Refuses a log where there can be none.
+fn refuse_log(args: &Args, is_handed_over: bool) -> Result<(), Refused> {
+    let why = match &args.data {
+        Some(data) if args.durability == Durability::None && folder_of(data).is_dir() => {
+            "the book has a log, FILE.log, whose orders would be lost: say --durability os or \
+             sync, or remove that folder"
+        }
+        _ if args.durability == Durability::None => return Ok(()),
+        None => "--durability needs --data FILE, beside which the log lies",
+        Some(_) if is_handed_over => {
+            "a market with a log is not handed over: stop the server, then start it; the \
+             predecessor goes on serving"
+        }
+        Some(_) => return Ok(()),
+    };
+    Err(Refused(why.to_owned()))
+}
+
+/// The service, and the log of its market, if there is one.
+fn logged<'a>(args: &Args, market: &'a Market) -> Result<(Option<OrderLog<'a>>, Arc<Stock>)> {
+    let Args { framing, order, lock, durability, .. } = *args;
+    let service = Stock::new(Options { framing, order, lock, durability, ..Options::default() });
+    let Some(data) = args.data.as_deref().filter(|_| durability != Durability::None) else {
+        return Ok((None, Arc::new(service)));
+    };
+    let log = OrderLog::open(data, market, durability, args.log_keep)?;
+    let words = log.words()?;
+    Ok((Some(log), Arc::new(service.with_file(words))))
+}
+
+/// Serves with the committer of the log, if there is one.
+fn live<S: Service<State = Market>>(
+    args: &Args,
+    shape: &Shape,
+    (log, passed): (Option<OrderLog<'_>>, &[BorrowedFd<'_>]),
+    instance: &ServiceInstance<'_, S>,
+    ledger: &mut Ledger,
+) -> Result<ExitCode> {
+    match log {
+        Some(log) => args.server.run_with_extra(shape, instance, (&log, passed), ledger),
+        None => args.server.run_passing(shape, instance, passed, ledger),
+    }
 }
 
 /// The orders that a crash would lose, and the option that prevents it.
-fn risk(is_saved: bool, every: Option<Duration>) -> String {
+fn risk(durability: Durability, is_saved: bool, every: Option<Duration>) -> String {
     match every {
+        _ if durability == Durability::Sync => {
+            "durability sync: orders are answered when they are on the disk".into()
+        }
+        _ if durability == Durability::Os => {
+            "durability os: a killed server loses no answered order, a power cut may".into()
+        }
         _ if !is_saved => {
             "the built-in stocks are served and not saved: --data FILE keeps orders".into()
         }
@@ -154,6 +208,7 @@ struct Ledger {
     /// The version of the market that the file holds, if that is known.
     saved: Option<u64>,
     every: Option<Duration>,
+    durability: Durability,
 }
 
 impl StateStore<Market> for Ledger {
@@ -172,6 +227,24 @@ impl StateStore<Market> for Ledger {
     }
 
     fn gauges(&self, market: &Market) -> Vec<Gauge> {
-        vec![Gauge::now("stock_rows", "Stocks of the market", market.len() as f64)]
+        let rows = Gauge::now("stock_rows", "Stocks of the market", market.len() as f64);
+        let level = Durability::ALL.iter().position(|it| *it == self.durability).unwrap_or(0);
+        let help = "Answered orders survive 0 nothing, 1 a kill (os), 2 a power cut (sync)";
+        let durability = Gauge::now("durability", help, level as f64);
+        if self.durability == Durability::None {
+            return vec![rows, durability];
+        }
+        let orders = market.orders();
+        let (placed, durable) = orders.ends();
+        let waiting = (placed - durable.min(placed)) as f64;
+        let (batches, is_stopped) = orders.commits();
+        vec![
+            rows,
+            durability,
+            Gauge::total("orders_logged", "The last order in the log", durable as f64),
+            Gauge::total("log_batches", "Batches of orders written to the log", batches as f64),
+            Gauge::now("orders_waiting", "Orders that wait for the log", waiting),
+            Gauge::now("log_stopped", "1 after a fault of the disk", is_stopped.into()),
+        ]
     }
 }

@@ -28,10 +28,10 @@ const MENU: Menu = Menu { lines_max: 300, wait_ms_max: 20, files: true, endings:
 
 /// The command line of strace(1): `-D` keeps the server our child, and `inject` fakes the results
 /// of its calls.
-const STRACE: [&str; 4] = ["strace", "-D", "-f", "-qq"];
+pub(crate) const STRACE: [&str; 4] = ["strace", "-D", "-f", "-qq"];
 
 /// Whether the machine permits tracing our children.
-fn has_strace() -> bool {
+pub(crate) fn has_strace() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
     *FOUND.get_or_init(|| {
         let mut command = Command::new(STRACE[0]);

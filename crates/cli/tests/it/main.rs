@@ -12,6 +12,7 @@ mod caged;
 mod config;
 mod crash;
 mod drained;
+mod durable;
 mod echo;
 mod game;
 mod handover;
@@ -71,6 +72,7 @@ groups! { $
         stock: golden_sessions, course_crowd;
         storm: reset_storm, who_never_closes_is_cut, churn;
         crash: supervisor_killed;
+        durable: killed_again_and_again;
         term: stopped_under_load, interrupted_under_load, the_second_signal_forces,
             the_drain_has_an_end, a_draining_server_is_closed, a_hangup_is_no_end;
         save: saved_when_the_last_client_is_gone, saved_at_the_end, one_server_a_book;
@@ -125,6 +127,11 @@ groups! { $
     /// Tests with foreign clients, once for each way to wait.
     foreign { web: foreign_clients; }
 
+    /// Faults of the disk of a log, with a committer that is a thread and one that is a process.
+    disk {
+        durable: a_full_log, a_disk_that_fails, a_disk_that_is_silent, durability_is_told;
+    }
+
     /// Tests of the administration, once for each kind of container.
     office {
         unheard: an_unwritable_output_costs_nothing;
@@ -152,6 +159,7 @@ groups! { $
         crash: workers_killed_under_load, workers_killed_under_a_global_lock,
             all_workers_killed_at_once, a_killed_worker_is_replaced,
             saved_after_a_worker_died_with_its_clients, workers_ignore_interrupts;
+        durable: committer_and_workers_killed;
         status: a_death_is_told_with_its_reason;
     }
 
@@ -229,12 +237,12 @@ macro_rules! mount {
 
 mount! {
     iterative = ITERATIVE: every, waits, blocking, calls, private;
-    epoll = EPOLL: every, waits, crowd, loops, calls, hoard, private, foreign, aided, office;
+    epoll = EPOLL: every, waits, crowd, loops, calls, hoard, private, foreign, aided, office, disk;
     epoll_edge = EPOLL_EDGE: rare, moves, private | every, waits, crowd, loops, calls, hoard;
     epoll_alone = EPOLL_ALONE: rare, private, alone;
     amped = AMPED: rare, loops, private, aided;
     prefork = PREFORK: every, waits, crowd, blocking, calls, processes, single, sharing, foreign,
-        office, stuck;
+        office, stuck, disk;
     uring = URING: every, waits, crowd, loops, ring, hoard, private, foreign, office;
     uring_own = URING_OWN: rare, moves, ring, private | every, waits, crowd, loops, hoard;
     uring_calls = URING_CALLS: rare, moves, calls, ring, private

@@ -10,7 +10,7 @@ use crate::disk::{Lie, SimDisk, Trouble};
 
 /// A flaw of the server, which the checks must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flaw {
+enum Flaw {
     None,
     /// Orders are acknowledged before their batch is committed.
     EarlyAck,
@@ -20,7 +20,6 @@ pub enum Flaw {
     Retry,
 }
 
-const LIVES: usize = 4;
 const OPTIONS: LogOptions = LogOptions { sync: true, segment_bytes: 48 * 8 };
 
 /// The clients' view of all lives.
@@ -47,6 +46,12 @@ fn after(orders: &[OrderRecord]) -> Result<LedgerState, String> {
 }
 
 impl Story {
+    fn new(seed: u64, flaw: Flaw, lie: Lie) -> Story {
+        let (disk, rng) = (SimDisk::new(seed, lie), Rng::new(seed ^ 0x5eed));
+        ledger::found(&disk, &book()).expect("no trouble yet");
+        Story { disk, rng, flaw, orders: Vec::new(), acknowledged: 0, next_request: 1 }
+    }
+
     fn order(&mut self, lefts: &mut BTreeMap<u32, u64>, seq: u64) -> OrderRecord {
         let stock = 1 + self.rng.below(4) as u32;
         let left = lefts.get_mut(&stock).expect("one of four");
@@ -119,12 +124,9 @@ impl Story {
 }
 
 /// Plays the story of `seed`.
-pub fn play(seed: u64, flaw: Flaw, lie: Lie) -> Result<(), String> {
-    let (disk, rng) = (SimDisk::new(seed, lie), Rng::new(seed ^ 0x5eed));
-    ledger::found(&disk, &book()).map_err(|fault| fault.to_string())?;
-    let (orders, acknowledged, next_request) = (Vec::new(), 0, 1);
-    let mut story = Story { disk, rng, flaw, orders, acknowledged, next_request };
-    for _ in 0..LIVES {
+fn play(seed: u64, flaw: Flaw, lie: Lie) -> Result<(), String> {
+    let mut story = Story::new(seed, flaw, lie);
+    for _ in 0..4 {
         let at = 1 + story.rng.below(60);
         let trouble = [Trouble::Cut(at), Trouble::Error(at), Trouble::Never];
         let trouble = *story.rng.pick(&trouble);
@@ -150,11 +152,7 @@ fn no_acknowledged_order_is_lost_or_doubled() {
 #[test]
 fn a_cut_at_every_operation() {
     let run = |seed, cut| {
-        let (disk, rng) = (SimDisk::new(seed, Lie::None), Rng::new(seed));
-        ledger::found(&disk, &book()).expect("an honest disk");
-        let (orders, acknowledged, next_request) = (Vec::new(), 0, 1);
-        let flaw = Flaw::None;
-        let mut story = Story { disk, rng, flaw, orders, acknowledged, next_request };
+        let mut story = Story::new(seed, Flaw::None, Lie::None);
         story.disk.expect(cut);
         story.live().unwrap_or_else(|found| panic!("seed {seed}, {cut:?}: {found}"));
         let operations = story.disk.operations();
@@ -169,16 +167,21 @@ fn a_cut_at_every_operation() {
     }
 }
 
+/// Commits orders with these numbers, one by one.
+fn commit(disk: &SimDisk, segment_bytes: u64, numbers: std::ops::RangeInclusive<u64>) {
+    let options = LogOptions { segment_bytes, ..OPTIONS };
+    let mut log = Log::open(disk.clone(), options).expect("an honest disk");
+    for seq in numbers {
+        let order = OrderRecord { seq, request: seq, stock: 1, change: -1, left: 1000 - seq };
+        log.commit(&[order]).expect("an honest disk");
+    }
+}
+
 /// Some committed batches in one segment, and the segment's name.
 fn committed(batches: u64) -> (SimDisk, String) {
     let disk = SimDisk::new(1, Lie::None);
     ledger::found(&disk, &book()).expect("an honest disk");
-    let options = LogOptions { segment_bytes: 4096, ..OPTIONS };
-    let mut log = Log::open(disk.clone(), options).expect("an honest disk");
-    for seq in 1..=batches {
-        let order = OrderRecord { seq, request: 0, stock: 1, change: -1, left: 1000 - seq };
-        log.commit(&[order]).expect("an honest disk");
-    }
+    commit(&disk, 4096, 1..=batches);
     let names = disk.names().expect("an honest disk");
     (disk, names.into_iter().find(|name| name.ends_with(".log")).expect("a segment"))
 }
@@ -205,11 +208,7 @@ fn damage_is_not_taken_for_a_torn_end() {
 #[test]
 fn folding_keeps_the_state_and_drops_segments() {
     let (disk, _) = committed(3);
-    let mut log = Log::open(disk.clone(), OPTIONS).expect("an honest disk");
-    for seq in 4..=100 {
-        let order = OrderRecord { seq, request: seq, stock: 1, change: -1, left: 1000 - seq };
-        log.commit(&[order]).expect("an honest disk");
-    }
+    commit(&disk, OPTIONS.segment_bytes, 4..=100);
     let segments = || disk.names().expect("honest").iter().filter(|it| it.ends_with("log")).count();
     let (before, had) = (ledger::recover(&disk).expect("whole").0, segments());
     let folded = ledger::fold(&disk, 0).expect("an honest disk").expect("something");
@@ -218,4 +217,20 @@ fn folding_keeps_the_state_and_drops_segments() {
     assert_eq!(ledger::fold(&disk, 0).expect("an honest disk"), None);
     let (some, _) = ledger::replay(&disk, 99, |_, _| {}).expect("whole");
     assert_eq!(some.lefts[&1], 901);
+}
+
+/// The checks object to this flaw.
+fn check_flaw(flaw: Flaw, lie: Lie, objection: &str) {
+    let found = (0..300).find_map(|seed| play(seed, flaw, lie).err());
+    let found = found.unwrap_or_else(|| panic!("{flaw:?} and {lie:?} passed unnoticed"));
+    assert!(found.contains(objection), "{flaw:?} and {lie:?}: {found}");
+}
+
+#[test]
+fn each_flaw_is_caught() {
+    check_flaw(Flaw::EarlyAck, Lie::None, "orders, found");
+    check_flaw(Flaw::Twice, Lie::None, "once, found it in");
+    check_flaw(Flaw::Retry, Lie::None, "orders, found");
+    check_flaw(Flaw::None, Lie::DroppedSync, "");
+    check_flaw(Flaw::None, Lie::DroppedNameSync, "");
 }

@@ -3,4 +3,3 @@
 
 mod crash;
 mod disk;
-mod flaws;

@@ -56,6 +56,19 @@ pub enum Lock {
     Global,
 }
 
+/// The events that an answered order survives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.name())]
+pub enum Durability {
+    /// Nothing: orders are in memory, and saved with the book.
+    #[default]
+    None,
+    /// The end of all processes of the server, at any instant.
+    Os,
+    /// A power cut: an order is answered only after its batch is on the disk.
+    Sync,
+}
+
 /// An unknown value of an option.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{} expects {}, found `{}`", self.flag, self.expected, self.found)]
@@ -133,6 +146,32 @@ impl Lock {
     }
 }
 
+impl Durability {
+    /// Every kind, the default first.
+    pub const ALL: [Durability; 3] = [Durability::None, Durability::Os, Durability::Sync];
+
+    /// Its name in flags.
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::None => "none",
+            Durability::Os => "os",
+            Durability::Sync => "sync",
+        }
+    }
+}
+
+impl FromStr for Durability {
+    type Err = BadChoice;
+
+    fn from_str(name: &str) -> Result<Durability, BadChoice> {
+        Durability::ALL.into_iter().find(|it| it.name() == name).ok_or_else(|| BadChoice {
+            flag: "--durability",
+            expected: "none, os or sync",
+            found: name.to_owned(),
+        })
+    }
+}
+
 impl FromStr for Order {
     type Err = BadChoice;
 
@@ -173,7 +212,7 @@ impl std::error::Error for BadChoice {}
 
 #[cfg(test)]
 mod tests {
-    use super::{Index, Lock, Order};
+    use super::{Durability, Index, Lock, Order};
 
     #[test]
     fn names_are_read_back() {
@@ -185,6 +224,9 @@ mod tests {
         }
         for lock in Lock::ALL {
             assert_eq!(lock.name().parse(), Ok(lock));
+        }
+        for durability in Durability::ALL {
+            assert_eq!(durability.name().parse(), Ok(durability));
         }
         let message = "preorder".parse::<Order>().expect_err("refused").to_string();
         assert_eq!(message, "--order expects file, sorted or pre-order, found `preorder`");

@@ -11,6 +11,7 @@
 //! index are ever touched.
 
 use crate::stock::book::{self, Entry, LEFT_MAX};
+use crate::stock::queue::OrderQueue;
 use crate::stock::{BadChoice, Index, Lock, Order};
 use index::by_id::{ById, Slot};
 use index::level_order::LevelOrder;
@@ -54,6 +55,7 @@ pub struct Market {
     /// The nodes of the search tree, if the index is one; a node's value is its row.
     nodes: [Node<u32>; NODES],
     row_locks: [RwLock; CAPACITY],
+    orders: OrderQueue,
 }
 
 /// One stock; row i is node i of the tree.
@@ -76,7 +78,7 @@ pub enum Refusal {
 
 // SAFETY: every field is valid when zero (numbers, and types that are `Share` themselves), none
 // holds a pointer or has a destructor, and what changes through `&self` is atomic: `left`, the
-// gate, the locks.
+// gate, the locks, the queue of orders.
 unsafe impl Share for Market {
     /// Takes the bytes of a `stock.txt`, or a seed from [`Market::seed`].
     fn init(&mut self, seed: &[u8]) -> Result<(), BadSeed> {
@@ -99,8 +101,28 @@ impl Market {
     /// Releases what the worker `dead` held.
     pub fn heal(&self, dead: WorkerId) {
         // The per-stock locks are not healed: they are refused if workers are processes.
+        OrderQueue::heal(self, dead);
         self.gate.heal(dead);
         self.global.force_release(dead);
+    }
+
+    /// The orders on their way to a log.
+    pub fn orders(&self) -> &OrderQueue {
+        &self.orders
+    }
+
+    /// Replaces the amount left of stock `row`: before any worker exists, or by the holder of the
+    /// queue of orders.
+    pub fn set_left(&self, row: u32, left: u64) {
+        self.rows[row as usize].left.store(left, Relaxed);
+    }
+
+    /// The amount left of stock `row` after an order of `change` shares, for the holder of the
+    /// queue of orders.
+    pub(super) fn left_after(&self, row: u32, change: i32) -> Result<u64, Refusal> {
+        let left = self.rows[row as usize].left.load(Relaxed);
+        let after = left.checked_add_signed(change.into()).ok_or(Refusal::NotEnough)?;
+        if after <= LEFT_MAX { Ok(after) } else { Err(Refusal::TooMany) }
     }
 
     /// The seed of a market with this index; `text` is a `stock.txt`.

@@ -4,17 +4,22 @@
 //! single blanks and short numbers, is parsed directly; everything else goes through the command
 //! table, which alone decides what is valid. The batch enters the market once, at its first order,
 //! because entering costs more than an order.
+//!
+//! With a log ([`Durability`]), a batch also enters the queue of orders first. If orders must be on
+//! the disk before they are answered, the replies leave with a job that waits for that; requests
+//! other than orders begin the next batch.
 
 use crate::stock::book::LEFT_MAX;
 use crate::stock::command::{self, Request};
+use crate::stock::queue::{ORDERS_WAITING, Placing, Settled, Unplaced};
 use crate::stock::show::Show;
 use crate::stock::trade::{self, Side, Trade};
-use crate::stock::{Lock, Market, Order, Refusal};
-use memory::Writing;
+use crate::stock::{Durability, Lock, Market, Order, Refusal};
+use memory::{FileWords, Writing};
 use seam::{Cx, Event, Limits, Out, Peer, Service, Step};
-use std::convert::Infallible;
 use std::fmt;
 use std::io::Write as _;
+use wire::decimal;
 use wire::framing::{Framing, Shape};
 use wire::line::{self, Next};
 
@@ -33,6 +38,8 @@ pub struct Options {
     pub order: Order,
     /// How orders and `show` are synchronised.
     pub lock: Lock,
+    /// The events that an answered order survives; all but `None` need a logged market.
+    pub durability: Durability,
     /// The limits of a connection and of the server; `input_max` is more than [`LINE_MAX`].
     pub limits: Limits,
 }
@@ -43,6 +50,7 @@ impl Default for Options {
             framing: Framing::Line,
             order: Order::default(),
             lock: Lock::default(),
+            durability: Durability::default(),
             limits: Limits {
                 // A line and what comes with it in one receive.
                 input_max: 2 * (LINE_MAX + 1),
@@ -63,6 +71,16 @@ pub struct Stock {
     bought: Box<[u8]>,
     sold: Box<[u8]>,
     not_enough: Box<[u8]>,
+    /// Where orders lie before they count, with [`Durability::Os`].
+    file: Option<FileWords>,
+}
+
+/// Replies that leave when the orders before them are durable.
+#[derive(Debug)]
+pub struct HeldReplies {
+    /// The last of the orders.
+    upto: u64,
+    replies: Vec<u8>,
 }
 
 /// The replies do not fit into the framing, so the server must not start.
@@ -94,7 +112,14 @@ impl Stock {
             sold: framed(b"[sell] success\n"),
             not_enough: framed(b"Not enough left stocks\n"),
             options,
+            file: None,
         }
+    }
+
+    /// The same service, which puts orders into `file`, if there is one, before they count.
+    #[must_use]
+    pub fn with_file(self, file: Option<FileWords>) -> Stock {
+        Stock { file, ..self }
     }
 
     /// Whether every reply of `market` fits into the framing now. Check this once, before the first
@@ -124,35 +149,61 @@ impl Stock {
     }
 
     /// Answers requests until the input has no complete one or the output is full.
-    fn serve(&self, cx: &Cx<'_, Market>, input: &[u8], out: &mut Out) -> Step<Infallible> {
-        let mut turn = Turn { stock: self, cx, entered: None };
+    fn serve(&self, cx: &Cx<'_, Market>, input: &[u8], out: &mut Out) -> Step<HeldReplies> {
+        let mut turn = Turn { stock: self, cx, entered: None, placing: None, upto: 0, start: 0 };
         let (mut used, mut answered) = (0, 0);
         while used < input.len() && !out.is_full() {
             let rest = &input[used..];
-            let (len, goes_on) = match trade::common(rest) {
+            let (len, answered_as) = match trade::common(rest) {
                 Some((trade, len)) => {
                     turn.trade(trade, out);
-                    (len, true)
+                    (len, Answered::GoesOn)
                 }
                 None => match line::next(rest, LINE_MAX) {
                     Next::Line { text, used } => (used, turn.answer(text, out)),
                     Next::More => break,
+                    Next::TooLong if turn.holds() => break,
                     Next::TooLong => {
                         turn.refuse(TOO_LONG, Shape::Line, out);
-                        (rest.len(), false)
+                        (rest.len(), Answered::Last)
                     }
                 },
             };
+            if answered_as == Answered::Later {
+                break;
+            }
             cx.note(|note| *note = format!("server received {len} bytes"));
             used += len;
             answered += 1;
-            if !goes_on {
+            if answered_as == Answered::Last {
                 cx.answered(answered);
                 return Step::close(used);
             }
         }
         cx.answered(answered);
-        Step::read(used)
+        match turn.finish(out) {
+            Some(held) => Step::offload(used, held),
+            None => Step::read(used),
+        }
+    }
+
+    /// The end of a wait for the disk.
+    fn settle(
+        &self,
+        cx: &Cx<'_, Market>,
+        (settled, replies): (Settled, Vec<u8>),
+        out: &mut Out,
+    ) -> Step<HeldReplies> {
+        let turn = Turn { stock: self, cx, entered: None, placing: None, upto: 0, start: 0 };
+        match settled {
+            Settled::Durable => {
+                out.bytes().extend_from_slice(&replies);
+                return Step::read(0);
+            }
+            Settled::Late => turn.refuse(LATE, Shape::Line, out),
+            Settled::Stopped => turn.refuse(STOPPED, Shape::Line, out),
+        }
+        Step::close(0)
     }
 
     fn frame(&self, start: usize, shape: Shape, out: &mut Out) {
@@ -165,21 +216,50 @@ impl Stock {
 
 const TOO_LONG: &str = "expected a line of at most 8191 bytes, found a longer one; closing";
 
+const LATE: &str = "the disk has not answered: the orders since the last reply may count or not; \
+                    closing, try again with the same #NUMBER";
+const STOPPED: &str = "the log has stopped: the orders since the last reply may count or not after \
+                       a restart; closing";
+
 /// One step's access to the market.
 struct Turn<'a> {
     stock: &'a Stock,
     cx: &'a Cx<'a, Market>,
     /// The entry into the market, made at the first order of the batch.
     entered: Option<Writing<'a>>,
+    /// The entry into the queue of orders, made before that if there is a log.
+    placing: Option<Placing<'a>>,
+    /// The last order that must be durable before the replies from `start` on leave; 0: none.
+    upto: u64,
+    start: usize,
+}
+
+/// The fate of a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answered {
+    GoesOn,
+    /// It was the last.
+    Last,
+    /// Not now: replies before it are held.
+    Later,
 }
 
 impl Turn<'_> {
-    /// Answers one line; false if it was the last.
-    fn answer(&mut self, text: &[u8], out: &mut Out) -> bool {
+    /// Answers one line.
+    fn answer(&mut self, text: &[u8], out: &mut Out) -> Answered {
+        if self.stock.options.durability != Durability::None
+            && let Some((trade, request)) = numbered(text)
+        {
+            self.place(trade, request, out);
+            return Answered::GoesOn;
+        }
         match command::parse(text) {
             Ok(Request::Buy { id, count }) => self.trade(Trade { side: Side::Buy, id, count }, out),
             Ok(Request::Sell { id, count }) => {
                 self.trade(Trade { side: Side::Sell, id, count }, out);
+            }
+            Ok(Request::Show | Request::Help | Request::Exit) if self.holds() => {
+                return Answered::Later;
             }
             Ok(Request::Show) => self.show(out),
             Ok(Request::Help) => {
@@ -189,25 +269,83 @@ impl Turn<'_> {
             }
             Ok(Request::Exit) => {
                 self.bye(out);
-                return false;
+                return Answered::Last;
             }
             Err(bad) => self.refuse(bad, command::shape(text), out),
         }
-        true
+        Answered::GoesOn
+    }
+
+    /// Whether replies must wait for the disk.
+    fn holds(&self) -> bool {
+        self.upto > 0 && self.stock.options.durability == Durability::Sync
+    }
+
+    /// Ends the batch; returns the replies that must wait.
+    #[inline]
+    fn finish(&mut self, out: &mut Out) -> Option<HeldReplies> {
+        (self.entered, self.placing) = (None, None);
+        if self.upto == 0 {
+            return None;
+        }
+        let orders = self.cx.state.orders();
+        if !self.holds() {
+            let (placed, durable) = orders.ends();
+            if placed - durable > ORDERS_WAITING as u64 / 4 {
+                orders.wake();
+            }
+            return None;
+        }
+        orders.wake();
+        Some(HeldReplies { upto: self.upto, replies: out.bytes().split_off(self.start) })
+    }
+
+    /// Executes an order that a log numbers; `request` is the client's own number for it, or 0.
+    fn place(&mut self, Trade { side, id, count }: Trade, request: u64, out: &mut Out) {
+        let Stock { options, bought, sold, not_enough, file, .. } = self.stock;
+        let Cx { state: market, worker, .. } = *self.cx;
+        let Some(row) = market.find(id) else { return self.refuse_id(id, out) };
+        if self.placing.is_none() {
+            // In this order: a worker that waits for the queue must not be inside.
+            self.placing = Some(Placing::enter(market, worker));
+            self.entered = Some(market.enter(worker));
+        }
+        let Some(placing) = &self.placing else { return };
+        let change = if side == Side::Buy { -(count as i32) } else { count as i32 };
+        let file = file.as_ref().map(|file| file.words());
+        let placed = market
+            .locked(options.lock, worker, row, || placing.place((row, id), change, request, file));
+        match placed {
+            Ok(seq) => {
+                let start = out.bytes().len();
+                if self.upto == 0 {
+                    self.start = start;
+                }
+                self.upto = self.upto.max(seq);
+                let reply = if side == Side::Buy { bought } else { sold };
+                if request == 0 {
+                    return out.bytes().extend_from_slice(reply);
+                }
+                let side = if side == Side::Buy { "buy" } else { "sell" };
+                writeln!(out.bytes(), "[{side}] success @{seq}").expect("a Vec takes every byte");
+                self.stock.frame(start, Shape::Line, out);
+            }
+            Err(Unplaced::Market(Refusal::NotEnough)) => {
+                out.bytes().extend_from_slice(not_enough);
+            }
+            Err(Unplaced::Market(Refusal::TooMany)) => self.refuse_amount(out),
+            Err(unplaced) => self.refuse(unplaced, Shape::Line, out),
+        }
     }
 
     #[inline]
     fn trade(&mut self, trade: Trade, out: &mut Out) {
         let Stock { options, bought, sold, not_enough, .. } = self.stock;
+        if options.durability != Durability::None {
+            return self.place(trade, 0, out);
+        }
         let Cx { state: market, worker, .. } = *self.cx;
-        let Some(row) = market.find(trade.id) else {
-            let id = trade.id;
-            return self.refuse(
-                format_args!("expected the ID of a stock, found {id}"),
-                Shape::Line,
-                out,
-            );
-        };
+        let Some(row) = market.find(trade.id) else { return self.refuse_id(trade.id, out) };
         if self.entered.is_none() {
             self.entered = Some(market.enter(worker));
         }
@@ -219,16 +357,24 @@ impl Turn<'_> {
             (Ok(()), Side::Buy) => out.bytes().extend_from_slice(bought),
             (Ok(()), Side::Sell) => out.bytes().extend_from_slice(sold),
             (Err(Refusal::NotEnough), _) => out.bytes().extend_from_slice(not_enough),
-            (Err(Refusal::TooMany), _) => {
-                let most = format_args!("expected at most {LEFT_MAX} to be left, found more");
-                self.refuse(most, Shape::Line, out);
-            }
+            (Err(Refusal::TooMany), _) => self.refuse_amount(out),
         }
+    }
+
+    #[cold]
+    fn refuse_id(&self, id: u32, out: &mut Out) {
+        self.refuse(format_args!("expected the ID of a stock, found {id}"), Shape::Line, out);
+    }
+
+    #[cold]
+    fn refuse_amount(&self, out: &mut Out) {
+        let most = format_args!("expected at most {LEFT_MAX} to be left, found more");
+        self.refuse(most, Shape::Line, out);
     }
 
     fn show(&mut self, out: &mut Out) {
         // A worker that waits for all writers to leave must not be one of them.
-        self.entered = None;
+        (self.entered, self.placing) = (None, None);
         let Cx { state: market, worker, .. } = *self.cx;
         self.stock.show.reply(market, self.stock.options.lock, worker, out);
     }
@@ -250,11 +396,23 @@ impl Turn<'_> {
     }
 }
 
+/// The order in a line that ends with `#NUMBER`, and that number, from 1.
+fn numbered(text: &[u8]) -> Option<(Trade, u64)> {
+    let at = text.iter().rposition(|byte| *byte == b'#')?;
+    let (order, request) = (&text[..at], text[at + 1..].trim_ascii_end());
+    let request = decimal::parse(request).ok().filter(|request| *request > 0)?;
+    match command::parse(order.strip_suffix(b" ")?).ok()? {
+        Request::Buy { id, count } => Some((Trade { side: Side::Buy, id, count }, request)),
+        Request::Sell { id, count } => Some((Trade { side: Side::Sell, id, count }, request)),
+        Request::Show | Request::Help | Request::Exit => None,
+    }
+}
+
 impl Service for Stock {
     type State = Market;
     type Session = ();
-    type Job = Infallible;
-    type Outcome = Infallible;
+    type Job = HeldReplies;
+    type Outcome = (Settled, Vec<u8>);
 
     fn limits(&self) -> Limits {
         self.options.limits
@@ -273,20 +431,20 @@ impl Service for Stock {
         &self,
         cx: &Cx<'_, Market>,
         _session: &mut (),
-        event: Event<'_, Infallible>,
+        event: Event<'_, (Settled, Vec<u8>)>,
         out: &mut Out,
-    ) -> Step<Infallible> {
+    ) -> Step<HeldReplies> {
         match event {
             Event::Bytes(input) => self.serve(cx, input, out),
             // A line without its newline is not executed: it may be the prefix of a larger order.
             Event::Eof | Event::Drain => Step::close(0),
             Event::Room | Event::Deadline => Step::read(0),
-            Event::Outcome(never) => match never {},
+            Event::Outcome(outcome) => self.settle(cx, outcome, out),
         }
     }
 
-    fn work(&self, _market: &Market, job: Infallible) -> Infallible {
-        match job {}
+    fn work(&self, market: &Market, job: HeldReplies) -> (Settled, Vec<u8>) {
+        (market.orders().wait(job.upto), job.replies)
     }
 }
 

@@ -201,6 +201,10 @@ impl BookFile {
                 let (Some(at), left) = (*at, now.get(&row.id).copied()) else { continue };
                 let Some(left) = left.filter(|left| *left != row.left) else { continue };
                 let was = format!("stock {}: LEFT {} became {left}", row.id, row.left);
+                if market.orders().is_logged() {
+                    said.push(format!("{was}: not taken over, because amounts come from the log"));
+                    continue;
+                }
                 said.push(match market.adjust(at, row.left, left) {
                     true => was,
                     false => {
