@@ -41,6 +41,7 @@ const STEPS: &[Step] = &[
         steps::run(fuzz.arg("smoke").stdin(Stdio::null()), "the build step makes it")
     }),
     ("race smoke", |_| race()),
+    ("packages", |_| packages()),
     ("golden", |_| golden::run(&[])),
     ("dependencies", |_| deny()),
 ];
@@ -80,6 +81,14 @@ fn tell(times: &Times) -> anyhow::Result<()> {
 
 fn cargo(args: &[&str]) -> anyhow::Result<()> {
     steps::run(&mut steps::cargo(args), "cargo")
+}
+
+/// Every package once, from the binary that the tests used.
+fn packages() -> anyhow::Result<()> {
+    let scratch = tempfile::tempdir().context("a temporary directory")?;
+    let binary = steps::binary("roundhouse", PROFILE)?;
+    let [binary, out] = [&*binary, scratch.path()].map(|path| path.display().to_string());
+    crate::package::run(&["all", "--binary", &binary, "--out", &out].map(str::to_owned))
 }
 
 /// A short race in an empty directory; its two files must be there afterwards and hold something.

@@ -30,6 +30,12 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
         "instructions per request of each loop, against tests/golden.toml",
         xtask::golden::run,
     ),
+    (
+        "package",
+        "static|deb|wheel|image|all [--binary PATH] [--out DIR]",
+        "what people install, and checksums",
+        xtask::package::run,
+    ),
     ("soak", "[NAME]", "the long tests, by name or all of them", xtask::soak::run),
     (
         "bench",

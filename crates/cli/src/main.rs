@@ -6,8 +6,10 @@
 mod artefact;
 mod attach;
 mod check;
+mod completions;
 mod course;
 mod duet;
+mod examples;
 mod far;
 mod grade;
 mod load;
@@ -27,8 +29,17 @@ use tools::{architectures, cast, client, doctor, live, path, play, senders, top,
 
 /// Write a service once, run it on every server architecture, and measure which is best, and why.
 #[derive(Parser)]
-#[command(name = "roundhouse", version, max_term_width = 100)]
+#[command(name = "roundhouse", version, max_term_width = 80)]
 struct Cli {
+    /// Colours: auto (a terminal without NO_COLOR), always, never
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    color: clap::ColorChoice,
     #[command(subcommand)]
     command: Command,
 }
@@ -88,6 +99,11 @@ enum Command {
     Course(course::Command),
     /// Try a student's stock server: points, and the reason for each lost one
     Grade(grade::Args),
+    /// Print the completions of a shell
+    Completions(completions::Args),
+    /// Write the man pages
+    #[command(hide = true)]
+    Man(completions::ManArgs),
     /// Serve on another runtime, for races
     #[command(hide = true)]
     Peer(peer::Args),
@@ -107,13 +123,18 @@ enum Command {
 
 /// The grammar of the command line, under the name by which the program was called.
 pub fn grammar() -> clap::Command {
-    course::Command::grammar().unwrap_or_else(<Cli as clap::CommandFactory>::command)
+    course::Command::grammar()
+        .unwrap_or_else(|| examples::with_examples(<Cli as clap::CommandFactory>::command()))
 }
 
 fn main() -> ExitCode {
     let command = match course::Command::called() {
         Some(command) => Command::Course(command),
-        None => config::parse::<Cli>().command,
+        None => {
+            let cli = config::parse_by::<Cli>(grammar());
+            tools::screen::colour(cli.color);
+            cli.command
+        }
     };
     let is_server = match &command {
         Command::Serve(_) | Command::Path(path::Command::Edit(_)) => true,
@@ -150,6 +171,8 @@ fn main() -> ExitCode {
         Command::Client(args) => client::run(&args),
         Command::Course(command) => command.run(),
         Command::Grade(args) => grade::run(&args),
+        Command::Completions(args) => completions::run(&args, grammar()),
+        Command::Man(args) => completions::write_pages(&args, grammar()),
         Command::Peer(args) => peer::run(&args),
         Command::Attach(args) => attach::run(&args),
         Command::Far(args) => far::run(&args),

@@ -8,6 +8,7 @@
 pub mod acceptor;
 mod exclusive;
 mod handoff;
+pub mod lent;
 mod lock;
 mod pass;
 mod shared;
@@ -88,6 +89,8 @@ pub struct Listeners {
     pub file: Option<SocketFile>,
     /// They are datagram sockets, one for each worker.
     pub are_datagrams: bool,
+    /// The listener belongs to a service manager, which goes on listening when this server ends.
+    pub is_lent: bool,
     means: Means,
 }
 
@@ -101,24 +104,29 @@ enum Means {
 }
 
 impl Listeners {
-    /// Listens on `address`, or on the listeners that a predecessor has passed.
+    /// Listens on `address`, or on the listeners that a predecessor or a service manager has passed
+    /// to this process.
     pub fn open(
         address: &Address,
         shape: &Shape,
         handover: Option<&Handover>,
+        lent: Option<OwnedFd>,
         are_datagrams: bool,
     ) -> Result<Listeners, Fault> {
-        let (sockets, listening) = match handover {
-            Some(handover) => inherit(handover, address, shape).map_err(Fault::Handover)?,
-            None if are_datagrams => datagrams::bind(address, shape)?,
-            None => listen(address, shape)?,
+        let is_lent = lent.is_some() || (handover.is_some() && lent::is_lent());
+        let (sockets, listening) = match (handover, lent) {
+            (Some(handover), _) => inherit(handover, address, shape).map_err(Fault::Handover)?,
+            (None, Some(listener)) => lent::adopt(listener, shape)
+                .map_err(|error| Fault::Listen(address.clone(), error))?,
+            (None, None) if are_datagrams => datagrams::bind(address, shape)?,
+            (None, None) => listen(address, shape)?,
         };
         let file = match &listening {
-            Address::Unix(path, _) => Some(SocketFile::of(path).map_err(Fault::Wait)?),
-            Address::Net(_) => None,
+            Address::Unix(path, _) if !is_lent => Some(SocketFile::of(path).map_err(Fault::Wait)?),
+            _ => None,
         };
         let listeners = Listeners::of(sockets, listening, shape, false).map_err(Fault::Wait)?;
-        Ok(Listeners { file, are_datagrams, ..listeners })
+        Ok(Listeners { file, are_datagrams, is_lent, ..listeners })
     }
 
     /// The resources for the threads of one process of a hybrid: the same listeners, and otherwise
@@ -145,7 +153,8 @@ impl Listeners {
             Accept::Handoff => Means::Handoff(handoff::Lanes::new(shape, is_within)?),
             Accept::Pass => Means::Pass(pass::Channels::new(shape)?),
         };
-        Ok(Listeners { sockets, listening, file: None, are_datagrams: false, means })
+        let (file, are_datagrams, is_lent) = (None, false, false);
+        Ok(Listeners { sockets, listening, file, are_datagrams, is_lent, means })
     }
 
     /// The first listener, for a worker whose only connection the supervisor has accepted.
@@ -200,18 +209,15 @@ fn inherit(
 ) -> io::Result<(Vec<OwnedFd>, Address)> {
     let listeners = handover.listeners()?;
     let each = listeners_of(address, shape);
-    if listeners.len() != each {
+    let is_shared = lent::is_lent() && listeners.len() == 1;
+    if listeners.len() != each && !is_shared {
         // A queue that no worker accepts from would strand its connections.
         return Err(io::Error::other(format!(
             "expected {each} listeners for this shape, found {}: keep --workers and --accept",
             listeners.len()
         )));
     }
-    let address = match (socket::local_addr(&listeners[0]), address) {
-        (Ok(found), _) => Address::Net(found),
-        (Err(_), Address::Unix(..)) => address.clone(),
-        (Err(error), Address::Net(_)) => return Err(error),
-    };
+    let address = lent::address_of(&listeners[0])?;
     Ok((listeners, address))
 }
 
@@ -231,17 +237,34 @@ fn blocks(shape: &Shape) -> bool {
     }
 }
 
-/// One listening socket, or one for each worker on the same port.
-fn listen(address: &Address, shape: &Shape) -> Result<(Vec<OwnedFd>, Address), Fault> {
-    let each = listeners_of(address, shape);
-    let options = ListenOptions {
+/// The options of `each` listeners of a shape.
+fn options(shape: &Shape, each: usize) -> ListenOptions {
+    ListenOptions {
         backlog: shape.knobs.backlog,
         reuse_port: each > 1,
         nodelay: shape.knobs.nodelay,
         nonblocking: !blocks(shape),
         keepalive: Some(shape.knobs.keepalive).filter(|silence| !silence.is_zero()),
         unsent_max: Some(shape.knobs.unsent_max).filter(|bytes| *bytes > 0),
-    };
+    }
+}
+
+/// Bounds the calls of workers that block.
+fn set_waits(listener: &OwnedFd, shape: &Shape) -> io::Result<()> {
+    if shape.wait == Wait::Blocking {
+        // Accepted sockets inherit both, so no call lasts longer than this.
+        socket::set_receive_timeout(listener, Some(WAIT))?;
+        socket::set_send_timeout(listener, Some(WAIT))?;
+    } else if blocks(shape) {
+        socket::set_receive_timeout(listener, Some(WAIT))?;
+    }
+    Ok(())
+}
+
+/// One listening socket, or one for each worker on the same port.
+fn listen(address: &Address, shape: &Shape) -> Result<(Vec<OwnedFd>, Address), Fault> {
+    let each = listeners_of(address, shape);
+    let options = options(shape, each);
     let mut address = address.clone();
     let mut listeners = Vec::with_capacity(each);
     let alone = ListenOptions { reuse_port: false, ..options };
@@ -254,13 +277,7 @@ fn listen(address: &Address, shape: &Shape) -> Result<(Vec<OwnedFd>, Address), F
             Address::Unix(path, mode) => socket::listen_unix(path, *mode, &options),
         };
         let listener = listener.map_err(fault)?;
-        if shape.wait == Wait::Blocking {
-            // Accepted sockets inherit both, so no call lasts longer than this.
-            socket::set_receive_timeout(&listener, Some(WAIT)).map_err(fault)?;
-            socket::set_send_timeout(&listener, Some(WAIT)).map_err(fault)?;
-        } else if blocks(shape) {
-            socket::set_receive_timeout(&listener, Some(WAIT)).map_err(fault)?;
-        }
+        set_waits(&listener, shape).map_err(fault)?;
         if address.net().is_some() {
             address = socket::local_addr(&listener).map_err(fault)?.into();
         }

@@ -8,6 +8,8 @@
 mod door;
 mod queue;
 
+use std::time::Duration;
+
 use crate::knobs::Knobs;
 use crate::server::Renew;
 use crate::status::Sample;
@@ -24,7 +26,12 @@ pub struct Admin<'a> {
     pub reload: Option<Box<dyn FnMut() -> Reload + 'a>>,
     /// Each worker's step after a change of the settings.
     pub renew: Option<&'a Renew<'a>>,
+    /// Called by the supervisor again and again, the first time at its start: a sign of life.
+    pub pulse: Option<Pulse<'a>>,
 }
+
+/// The longest time between two calls, and the function.
+pub type Pulse<'a> = (Duration, Box<dyn FnMut() + 'a>);
 
 /// Answers the clients of the administration.
 pub trait AdminHandler {

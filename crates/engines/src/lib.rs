@@ -45,7 +45,7 @@ mod supervise;
 mod wait;
 
 pub use address::Address;
-pub use admin::{Admin, AdminHandler, Answer, Door, Order, Reload};
+pub use admin::{Admin, AdminHandler, Answer, Door, Order, Pulse, Reload};
 pub use axes::{Accept, Container, Wait};
 pub use conflict::{conflict, datagram_conflict};
 pub use extra::{ExtraFault, ExtraWorker, ExtraWorkerEntry};

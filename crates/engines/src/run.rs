@@ -5,7 +5,7 @@ use seam::Service;
 use sys::eventfd::EventFd;
 use sys::signal;
 
-use crate::accept::Listeners;
+use crate::accept::{Listeners, lent};
 use crate::admin::Admin;
 use crate::axes::Wait;
 use crate::container::{processes, threads};
@@ -109,7 +109,12 @@ fn live_erased(
         signal::block(SIGNALS).map_err(Fault::Wait)?;
     }
     let _ = sys::limits::raise_open_files(u64::MAX);
-    let listeners = Listeners::open(&server.address, shape, server.handover, are_datagrams)?;
+    // Only a server that owns its process may take what was passed to the process.
+    let lent = match server.signals && server.handover.is_none() {
+        true => lent::lent().map_err(|error| Fault::Listen(server.address.clone(), error))?,
+        false => None,
+    };
+    let listeners = Listeners::open(&server.address, shape, server.handover, lent, are_datagrams)?;
     let mut board: Region<Board> = Region::place(shape.placement()).map_err(Fault::Wait)?;
     board.init(&[]).expect("a scoreboard needs no seed");
     let stop = EventFd::new().map_err(Fault::Wait)?;

@@ -91,6 +91,8 @@ struct Supervisor<'a, S: Service, C: Crew> {
     /// The time when the server started.
     begun: Instant,
     admin: Admin<'a>,
+    /// The time of the next sign of life.
+    pulse_at: Option<Instant>,
     /// Clients of the administration.
     admin_queue: AdminQueue,
     event_log: EventLog,
@@ -131,6 +133,7 @@ pub(crate) fn supervise<S: Service, C: Crew>(
         drain: common.shape.knobs.drain,
         begun: now,
         event_log: EventLog::new(admin.handler.is_some()),
+        pulse_at: admin.pulse.is_some().then_some(now),
         admin,
         admin_queue: AdminQueue::default(),
         windows: Windows::default(),
@@ -166,6 +169,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 self.reap()?;
             }
             let now = clock();
+            self.pulse(now);
             self.administer(now, readiness.admin);
             self.respawn(now);
             self.follow_load(now);
@@ -196,7 +200,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let (window, visitors) = (self.windows.wakes_at(), self.admin_queue.wakes_at());
         let closing = self.closing.as_ref().map(Closing::wakes_at);
         let pressing = [self.deadline, closing, connections, looks_at, self.hand_over_at];
-        let others = pressing.into_iter().chain([self.save_at, self.save_next, window, visitors]);
+        let calm = [self.save_at, self.save_next, window, visitors, self.pulse_at];
+        let others = pressing.into_iter().chain(calm);
         let soonest = others.flatten().chain(respawns).min();
         let timeout = soonest.map(|moment| moment.since(clock()));
         let fds = [

@@ -195,6 +195,7 @@ impl<S: Service + Send + 'static> Server<S> {
         let instance = ServiceInstance {
             name: program(),
             port: PORT,
+            tries: &[],
             service: &*self.service,
             state: &state,
             assets: &Assets::default(),

@@ -48,7 +48,11 @@ const ALIKE_MIN: f64 = 0.7;
 /// Parses the command line of this process with the options of its file; on an error it prints a
 /// message and exits, as clap does.
 pub fn parse<P: CommandFactory + FromArgMatches>() -> P {
-    let mut command = P::command();
+    parse_by(P::command())
+}
+
+/// [`parse`] by a grammar that says more than that of the type.
+pub fn parse_by<P: FromArgMatches>(mut command: Command) -> P {
     let (words, file) = match expanded(&command, std::env::args_os().collect()) {
         Ok(found) => found,
         Err(error) => command.error(ErrorKind::ValueValidation, format!("{error:#}")).exit(),

@@ -14,14 +14,18 @@
 //! | `admin` | where the administration is, and its answers |
 //! | `apache` | the directives of an Apache configuration about workers |
 //! | `console` | an operator's keys |
+//! | `notify` | signs of life for systemd |
+//! | `welcome` | the lines of a server that a person has started |
 
 pub mod admin;
 mod apache;
 pub mod config;
 mod console;
+mod notify;
 mod options;
 mod reload;
 mod run;
+mod welcome;
 
 pub use console::Keys;
 pub use options::library::LibraryArgs;

@@ -170,6 +170,9 @@ pub struct WatchArgs {
     /// program's next version (worker processes share it anyway)
     #[arg(long)]
     upgradable: bool,
+    /// Say in JSON that the server is ready, also on a terminal
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Print each connection and request (stderr)
     #[arg(long)]
     pub verbose: bool,

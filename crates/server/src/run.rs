@@ -1,21 +1,23 @@
 //! From the options to a running server: its administration, its reloads, the line that it prints
 //! when it is ready, and its exit code.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write, stdout};
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use engines::{
-    Admin, AdminHandler, Assets, Control, ExtraWorker, Fault, Handover, Ready, Refused, Renew,
-    Report, Server, Shape, StateStore, Wait,
+    Admin, AdminHandler, Assets, Control, ExtraWorker, Fault, Handover, Pulse, Ready, Refused,
+    Renew, Report, Server, Shape, StateStore, Wait,
 };
 use memory::Region;
 use seam::Service;
 
 use crate::admin::{self, Front, Place};
+use crate::notify::{self, Manager};
 use crate::options::{ServerArgs, rings_report};
 use crate::reload::Reloader;
+use crate::welcome::welcome;
 
 /// A service with its state, ready to be served.
 pub struct ServiceInstance<'a, S: Service> {
@@ -23,6 +25,8 @@ pub struct ServiceInstance<'a, S: Service> {
     pub name: &'static str,
     /// The port without --port.
     pub port: u16,
+    /// Commands that a person on a terminal may try, with `{at}` for the address.
+    pub tries: &'static [&'static str],
     /// The service.
     pub service: &'a S,
     /// Its state.
@@ -40,8 +44,9 @@ pub struct ServiceInstance<'a, S: Service> {
 impl<'a, S: Service> ServiceInstance<'a, S> {
     /// The same with a service around this one.
     pub fn around<T: Service<State = S::State>>(self, service: &'a T) -> ServiceInstance<'a, T> {
-        let ServiceInstance { name, port, state, assets, handover, grammar, durability, .. } = self;
-        ServiceInstance { name, port, service, state, assets, handover, grammar, durability }
+        let ServiceInstance { name, port, tries, state, assets, .. } = self;
+        let ServiceInstance { handover, grammar, durability, .. } = self;
+        ServiceInstance { name, port, tries, service, state, assets, handover, grammar, durability }
     }
 }
 
@@ -127,13 +132,29 @@ impl ServerArgs {
         }
         let place = door.as_ref().map(Place::of);
         let about = (instance.name, instance.durability);
-        let mut announce = |ready: &Ready| announce(about, shape, place.as_deref(), ready);
+        let manager = Manager::of_environment();
+        let mut announce = |ready: &Ready| {
+            let line = match stdout().is_terminal() && !watch.json {
+                true => welcome(instance.name, instance.tries, shape, ready),
+                false => announcement(about, shape, place.as_deref(), ready),
+            };
+            if let Err(error) = stdout().write_all(line.as_bytes()) {
+                engines::say!("expected a stdout for the address: {error}; serving without");
+            }
+            if let Some(manager) = &manager {
+                manager.ready(&format!("{} on {}", instance.name, ready.listening));
+            }
+        };
         let mut reloader = Reloader::new(shape, instance.grammar)?;
         let handler = door.map(|door| {
             let front = Front { service: instance.name, address: door.address() };
             (door, Box::new(front) as Box<dyn AdminHandler>)
         });
-        let admin = Admin { handler, reload: Some(Box::new(|| reloader.reload())), renew };
+        let reload: Option<Box<dyn FnMut() -> _>> = Some(Box::new(|| reloader.reload()));
+        let pulse: Option<Pulse<'_>> = manager.as_ref().and_then(|manager| {
+            Some((notify::interval(is_successor)?, Box::new(move || manager.alive()) as _))
+        });
+        let admin = Admin { handler, reload, renew, pulse };
         match live(&server, admin, &mut announce) {
             Ok(report) => Ok(leave(&report)),
             Err(Fault::Refused(refused)) => Err(refused.into()),
@@ -145,14 +166,14 @@ impl ServerArgs {
 /// Reports that the server is ready.
 type Announce<'a> = &'a mut dyn FnMut(&Ready);
 
-/// Prints one line of JSON when the server accepts connections: scripts and the laboratory wait for
-/// it.
-fn announce(
+/// The line of JSON about a server that accepts connections, for which scripts and the laboratory
+/// wait.
+fn announcement(
     (service, durability): (&str, Option<&str>),
     shape: &Shape,
     admin: Option<&str>,
     ready: &Ready,
-) {
+) -> String {
     let line = serde_json::json!({
         "listening": ready.listening.to_string(),
         "service": service,
@@ -179,9 +200,7 @@ fn announce(
         "admin": admin,
         "pid": std::process::id(),
     });
-    if let Err(error) = writeln!(std::io::stdout(), "{line}") {
-        engines::say!("expected a stdout for the line with the address: {error}; serving without");
-    }
+    format!("{line}\n")
 }
 
 fn leave(report: &Report) -> ExitCode {

@@ -33,7 +33,7 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
 /// A duration as a timespec; longer ones saturate.
 pub(crate) fn timespec(time: Duration) -> libc::timespec {
     libc::timespec {
-        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
         tv_nsec: time.subsec_nanos().into(),
     }
 }

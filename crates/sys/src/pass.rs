@@ -48,7 +48,7 @@ pub fn send(channel: impl AsFd, passed: BorrowedFd<'_>, words: &[u8]) -> io::Res
         let header = libc::CMSG_FIRSTHDR(&message);
         (*header).cmsg_level = libc::SOL_SOCKET;
         (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as usize;
+        (*header).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
         libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(passed.as_raw_fd());
     }
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
@@ -102,7 +102,7 @@ fn message(slice: &mut libc::iovec, control: &mut Control) -> libc::msghdr {
     message.msg_iov = slice;
     message.msg_iovlen = 1;
     message.msg_control = control.0.as_mut_ptr().cast();
-    message.msg_controllen = CONTROL_LEN;
+    message.msg_controllen = CONTROL_LEN as _;
     message
 }
 

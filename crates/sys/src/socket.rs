@@ -61,6 +61,15 @@ pub fn listen(address: SocketAddr, options: &ListenOptions) -> io::Result<OwnedF
     if options.reuse_port {
         socket.set_reuse_port(true)?;
     }
+    set_inherited(&socket, options)?;
+    socket.set_nonblocking(options.nonblocking)?;
+    socket.bind(&address.into())?;
+    socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
+    Ok(socket.into())
+}
+
+/// Sets the options that accepted sockets inherit.
+fn set_inherited(socket: &Socket, options: &ListenOptions) -> io::Result<()> {
     if options.nodelay {
         socket.set_tcp_nodelay(true)?;
     }
@@ -71,13 +80,25 @@ pub fn listen(address: SocketAddr, options: &ListenOptions) -> io::Result<OwnedF
         let again = (silence / QUESTIONS).max(second);
         socket.set_tcp_keepalive(&asked.with_interval(again))?;
     }
-    if let Some(bytes) = options.unsent_max {
-        socket.set_tcp_notsent_lowat(bytes)?;
+    match options.unsent_max {
+        Some(bytes) => socket.set_tcp_notsent_lowat(bytes),
+        None => Ok(()),
     }
-    socket.set_nonblocking(options.nonblocking)?;
-    socket.bind(&address.into())?;
-    socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
-    Ok(socket.into())
+}
+
+/// Gives a listener of another program these options; its queue and its sharing of the port stay.
+///
+/// # Errors
+/// `InvalidInput` if it does not listen.
+pub fn adopt_listener(listener: impl AsFd, options: &ListenOptions) -> io::Result<()> {
+    let socket = SockRef::from(&listener);
+    if !socket.is_listener()? {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    if socket.domain()? != Domain::UNIX {
+        set_inherited(&socket, options)?;
+    }
+    socket.set_nonblocking(options.nonblocking)
 }
 
 /// A listener in the file system (unix(7)), with these permissions or those that the umask leaves;
@@ -360,7 +381,7 @@ fn sendmsg(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>], flags: libc::c_int) -> io
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
     // An IoSlice is an iovec by its documented representation; sendmsg only reads it.
     message.msg_iov = slices.as_ptr().cast_mut().cast();
-    message.msg_iovlen = slices.len().min(libc::UIO_MAXIOV as usize);
+    message.msg_iovlen = slices.len().min(libc::UIO_MAXIOV as usize) as _;
     uninterrupted(|| {
         // SAFETY: the message refers to borrowed slices, with their number.
         check_count(unsafe { libc::sendmsg(fd.as_raw_fd(), &message, flags) })

@@ -47,12 +47,12 @@ pub fn recv_stamped(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Opti
     let fd = fd.as_fd().as_raw_fd();
     let len = uninterrupted(|| {
         message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = CONTROL;
+        message.msg_controllen = CONTROL as _;
         // SAFETY: buffer and control message are ours, have the announced sizes, and outlive the
         // call.
         check_count(unsafe { libc::recvmsg(fd, &raw mut message, 0) })
     })?;
-    Ok((len, stamp(&control, message.msg_controllen)))
+    Ok((len, stamp(&control, message.msg_controllen as usize)))
 }
 
 /// The time in a control message, if it holds one.

@@ -10,6 +10,7 @@ use anstream::{AutoStream, ColorChoice};
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::execute;
+use ratatui::crossterm::style::force_color_output;
 use ratatui::crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui::layout::Rect;
 use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
@@ -22,6 +23,17 @@ pub struct Screen {
     terminal: Terminal<CrosstermBackend<Stderr>>,
     area: Rect,
     keys: Option<Keys>,
+}
+
+/// Sets what `--color` says, for text and for screens.
+pub fn colour(choice: clap::ColorChoice) {
+    let (text, screens) = match choice {
+        clap::ColorChoice::Auto => return,
+        clap::ColorChoice::Always => (ColorChoice::Always, true),
+        clap::ColorChoice::Never => (ColorChoice::Never, false),
+    };
+    text.write_global();
+    force_color_output(screens);
 }
 
 /// Whether text on stdout may be coloured: it is a terminal that can, and neither `NO_COLOR`

@@ -15,7 +15,7 @@ use crate::serve::stock;
 #[command(
     name = "stockserver",
     version,
-    max_term_width = 100,
+    max_term_width = 80,
     about = "Serve the market like the course's server: ./stock.txt, replies of 8192 bytes",
     mut_arg("engine", |arg| arg.default_value("select")),
     mut_arg("host", |arg| arg.default_value("0.0.0.0")),

@@ -38,6 +38,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let instance = ServiceInstance {
         name: "echo",
         port: PORT,
+        tries: &["roundhouse load echo://{at} --for 2s"],
         service: &*service,
         state: &register,
         assets: &Assets::default(),

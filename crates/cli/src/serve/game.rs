@@ -73,6 +73,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let instance = ServiceInstance {
         name: "game",
         port: PORT,
+        tries: &["roundhouse walk {at}"],
         service: &*service,
         state: &world,
         assets: &Assets::default(),

@@ -299,6 +299,10 @@ impl Instance<'_> {
         let instance = ServiceInstance {
             name,
             port: PORT,
+            tries: match name {
+                "https" => &["https://{at}/ in a browser", "curl -k https://{at}/"],
+                _ => &["http://{at}/ in a browser", "roundhouse load http://{at}/ --for 2s"],
+            },
             service: &service,
             state: self.journal,
             assets: &Assets::default(),

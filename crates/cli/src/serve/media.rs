@@ -175,6 +175,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let instance = ServiceInstance {
         name: "media",
         port: PORT,
+        tries: &["roundhouse play rtsp://{at}/NAME", "ffplay rtsp://{at}/NAME"],
         service: &service,
         state: &orders,
         assets: &Assets::default(),

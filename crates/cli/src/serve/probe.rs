@@ -52,6 +52,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let instance = ServiceInstance {
         name: "probe",
         port: 0,
+        tries: &[],
         service: &*service,
         state: &state,
         assets: &assets,

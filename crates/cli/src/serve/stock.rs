@@ -104,6 +104,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let instance = ServiceInstance {
         name: "stock",
         port: PORT,
+        tries: &["roundhouse client {at}", "roundhouse load stock://{at} --for 2s"],
         service: &*service,
         state: &market,
         assets: &Assets::default(),

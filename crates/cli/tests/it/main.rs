@@ -19,6 +19,7 @@ mod handover;
 mod harness;
 mod injected;
 mod jobs;
+mod manager;
 mod market;
 mod overflow;
 mod pace;
@@ -134,6 +135,7 @@ groups! { $
 
     /// Tests of the administration, once for each kind of container.
     office {
+        manager: a_lent_listener;
         unheard: an_unwritable_output_costs_nothing;
         status: orders_are_obeyed, a_log_that_is_moved_loses_no_line, settings_are_reloaded,
             the_end_is_heard_behind_a_fork;

@@ -96,9 +96,10 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     /// Keeps new clients out; drains as soon as the queue is empty.
     fn close_listeners(&mut self, now: Instant) {
-        // A successor accepts from the same listeners.
-        let are_ours = self.successor.is_none() && self.handed_over.is_none();
         let listeners = self.common.listeners;
+        // A successor, or the next server of a service manager, accepts from the same listeners.
+        let is_followed = self.successor.is_some() || self.handed_over.is_some();
+        let are_ours = !is_followed && !listeners.is_lent;
         if are_ours && listeners.are_datagrams {
             // Workers answer what the sockets hold; a locked filter only makes that longer.
             for socket in &listeners.sockets {

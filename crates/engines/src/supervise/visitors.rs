@@ -13,6 +13,16 @@ use crate::admin::{Answer, Order};
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+    /// Gives a sign of life when it is due.
+    pub(super) fn pulse(&mut self, now: Instant) {
+        if let Some((every, pulse)) = &mut self.admin.pulse
+            && self.pulse_at.is_some_and(|due| due <= now)
+        {
+            self.pulse_at = Some(now + *every);
+            pulse();
+        }
+    }
+
     /// The administration's descriptors, for a wait.
     pub(super) fn watched_clients(&self) -> Vec<PollFd<'_>> {
         let handler = self.admin.handler.as_ref();

@@ -137,7 +137,9 @@ impl Batch {
             let took = uninterrupted(|| {
                 // SAFETY: the headers point to data that `fill` borrowed for longer than this call,
                 // and to our own vectors, which stay as they are; there are `len` headers.
-                check(unsafe { libc::sendmmsg(fd, rest.as_mut_ptr(), len, libc::MSG_NOSIGNAL) })
+                check(unsafe {
+                    libc::sendmmsg(fd, rest.as_mut_ptr(), len, libc::MSG_NOSIGNAL as _)
+                })
             });
             match took {
                 Ok(count) => sent.count += count as usize,
@@ -201,9 +203,9 @@ impl Batch {
             message.msg_name = self.addresses[at].as_ptr().cast_mut().cast();
             message.msg_namelen = self.addresses[at].len();
             message.msg_iov = self.pieces[first..last].as_mut_ptr();
-            message.msg_iovlen = last - first;
+            message.msg_iovlen = (last - first) as _;
             let Control(controls, count) = &mut self.controls[at];
-            message.msg_controllen = *count * CONTROL;
+            message.msg_controllen = (*count * CONTROL) as _;
             message.msg_control =
                 if *count > 0 { controls.as_mut_ptr().cast() } else { ptr::null_mut() };
             self.headers.push(header);
@@ -227,7 +229,7 @@ pub(super) fn reap(socket: &Udp) -> io::Result<(u32, u32)> {
         // SAFETY: a msghdr is made of integers and pointers, for which zero is a value.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
         message.msg_control = control.0.as_mut_ptr().cast();
-        message.msg_controllen = NOTICE;
+        message.msg_controllen = NOTICE as _;
         let (fd, flags) = (socket.as_fd().as_raw_fd(), libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT);
         let read = uninterrupted(|| {
             // SAFETY: the message names only our control buffer, with its size.

@@ -158,7 +158,7 @@ impl Mail {
     pub fn fetch(&mut self, socket: &Udp) -> io::Result<usize> {
         for header in &mut self.headers[..self.used] {
             header.msg_hdr.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-            header.msg_hdr.msg_controllen = CONTROL;
+            header.msg_hdr.msg_controllen = CONTROL as _;
         }
         self.used = 0;
         let (fd, len) = (socket.as_fd().as_raw_fd(), self.headers.len() as libc::c_uint);
@@ -166,7 +166,7 @@ impl Mail {
         let count = uninterrupted(|| {
             // SAFETY: each header points to memory of ours, with its size, which is not touched
             // elsewhere while the call lasts.
-            check(unsafe { libc::recvmmsg(fd, start, len, flags, std::ptr::null_mut()) })
+            check(unsafe { libc::recvmmsg(fd, start, len, flags as _, std::ptr::null_mut()) })
         });
         self.used = count.as_ref().map_or(0, |count| *count as usize);
         count.map(|count| count as usize)
@@ -186,7 +186,7 @@ impl Mail {
             let start = (&raw const self.addresses[at]).cast::<u8>();
             std::slice::from_raw_parts(start, name_len)
         };
-        let control = &self.controls[at].0[..message.msg_controllen.min(CONTROL)];
+        let control = &self.controls[at].0[..(message.msg_controllen as usize).min(CONTROL)];
         Letter::of(bytes, name, control, message.msg_flags)
     }
 }

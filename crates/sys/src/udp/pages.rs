@@ -242,7 +242,7 @@ fn begin(socket: &Udp, front: &[u8], to: SocketAddr, segment: u16) -> io::Result
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.0.as_mut_ptr().cast();
-    message.msg_controllen = size_of_val(&control);
+    message.msg_controllen = size_of_val(&control) as _;
     uninterrupted(|| {
         let flags = libc::MSG_NOSIGNAL | libc::MSG_MORE;
         // SAFETY: the message names memory that lives through the call, with the sizes it has.

@@ -55,7 +55,7 @@ impl Uring {
             // SAFETY: a msghdr is made of integers and pointers, for which zero is a value.
             let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
             header.msg_namelen = NAME as libc::socklen_t;
-            header.msg_controllen = CONTROL;
+            header.msg_controllen = CONTROL as _;
             Box::new(header)
         });
         let (fd, header) = (types::Fd(socket.as_fd().as_raw_fd()), &raw const **header);

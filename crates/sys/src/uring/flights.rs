@@ -75,7 +75,7 @@ impl Message {
         // SAFETY: an all-zero message header is valid: no name, no control data.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
         header.msg_iov = slices.as_mut_ptr();
-        header.msg_iovlen = slices.len();
+        header.msg_iovlen = slices.len() as _;
         Box::new(Message { header, _slices: slices })
     }
 }

@@ -1,0 +1,56 @@
+//! The listener of a service manager, which starts the server when a client comes, and keeps the
+//! socket when the server ends (sd_listen_fds(3)).
+
+use std::env;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+
+use sys::{inherit, socket};
+
+use crate::address::Address;
+use crate::shape::Shape;
+
+/// The number of listeners that a service manager passes, and the process that they are for
+/// (sd_listen_fds(3)).
+const LENT: [&str; 2] = ["LISTEN_FDS", "LISTEN_PID"];
+/// The first descriptor that a service manager passes.
+const LENT_FIRST: i32 = 3;
+
+/// Whether a service manager passed the listener to this program or to its predecessor.
+pub fn is_lent() -> bool {
+    env::var_os(LENT[0]).is_some()
+}
+
+/// The listener that a service manager passed to this process. Call it once.
+pub fn lent() -> io::Result<Option<OwnedFd>> {
+    let [count, pid] = LENT.map(|name| env::var(name).ok()?.parse::<u32>().ok());
+    match count {
+        _ if pid != Some(std::process::id()) => Ok(None),
+        Some(1) => inherit::adopt(LENT_FIRST).map(Some),
+        _ => Err(io::Error::other(
+            "expected one listener of the service manager (LISTEN_FDS=1): give the socket unit one \
+             ListenStream",
+        )),
+    }
+}
+
+/// A service manager's listener, which all workers share.
+pub fn adopt(listener: OwnedFd, shape: &Shape) -> io::Result<(Vec<OwnedFd>, Address)> {
+    socket::adopt_listener(&listener, &super::options(shape, 1)).map_err(|error| {
+        io::Error::new(error.kind(), format!("the service manager's socket: {error}"))
+    })?;
+    super::set_waits(&listener, shape)?;
+    let address = address_of(&listener)?;
+    Ok((vec![listener], address))
+}
+
+/// The address that a listener listens on.
+pub fn address_of(listener: &OwnedFd) -> io::Result<Address> {
+    if let Ok(found) = socket::local_addr(listener) {
+        return Ok(Address::Net(found));
+    }
+    let found = UnixListener::from(listener.try_clone()?).local_addr()?;
+    let path = found.as_pathname().ok_or(io::ErrorKind::Unsupported)?;
+    Ok(Address::Unix(path.to_owned(), None))
+}
