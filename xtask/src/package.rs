@@ -3,13 +3,6 @@
 //! Each package is written by itself, without a daemon and without privileges, and the same inputs
 //! give the same bytes. Without `--binary` a static binary is built (profile `dist`, musl), which
 //! runs on every distribution. The binary writes its own completions and man pages.
-//!
-//! | kind | file |
-//! |---|---|
-//! | `static` | `.tar.gz` with `bin`, `lib` and `share`, for any prefix |
-//! | `deb` | for Debian and its kin, with units for systemd |
-//! | `wheel` | for pip: the binary and the module `roundhouse` |
-//! | `image` | an OCI archive for podman, docker and skopeo |
 
 mod deb;
 mod files;
@@ -35,9 +28,6 @@ const KINDS: &[(&str, Builder)] =
 /// Makes the file of a package: its name and its bytes.
 type Builder = fn(&Parts) -> anyhow::Result<(String, Vec<u8>)>;
 
-/// The wanted size of the static binary at most, in bytes.
-const WANTED: usize = 15_000_000;
-
 /// A program with what it says about itself.
 struct Parts {
     /// Stripped.
@@ -53,7 +43,6 @@ struct Parts {
     time: u64,
 }
 
-/// The command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Ask {
     kinds: Vec<&'static str>,
@@ -97,9 +86,6 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     let megabytes = |bytes: usize| bytes as f64 / 1e6;
     let kind = if parts.libraries.is_empty() { "static" } else { "dynamic" };
     eprintln!("   {kind} binary, stripped: {:.1} MB", megabytes(parts.binary.len()));
-    if parts.libraries.is_empty() && parts.binary.len() > WANTED {
-        eprintln!("   that is more than the {:.0} MB it may weigh", megabytes(WANTED));
-    }
     for (name, build) in KINDS.iter().filter(|(name, _)| ask.kinds.contains(name)) {
         let (file, bytes) = build(&parts).with_context(|| format!("the package `{name}`"))?;
         let path = out.join(file);
@@ -190,9 +176,13 @@ impl Parts {
         files.add(&format!("{prefix}bin/roundhouse"), 0o755, self.binary.clone());
         self.share(&mut files, &format!("{prefix}share/"))?;
         let units = crate::root().join("packaging");
-        for unit in ["roundhouse@.service", "roundhouse@.socket"] {
-            let text = fs::read(units.join(unit)).with_context(|| unit.to_owned())?;
-            files.add(&format!("{prefix}lib/systemd/system/{unit}"), 0o644, text);
+        for (name, place) in [
+            ("roundhouse@.service", "systemd/system/roundhouse@.service"),
+            ("roundhouse@.socket", "systemd/system/roundhouse@.socket"),
+            ("sysusers.conf", "sysusers.d/roundhouse.conf"),
+        ] {
+            let text = fs::read(units.join(name)).with_context(|| name)?;
+            files.add(&format!("{prefix}lib/{place}"), 0o644, text);
         }
         Ok(files)
     }
@@ -248,9 +238,6 @@ fn texts() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
 
 /// The `static` package.
 fn archive(parts: &Parts) -> anyhow::Result<(String, Vec<u8>)> {
-    if !parts.libraries.is_empty() {
-        eprintln!("   this binary needs {:?}: it runs where they are", parts.libraries);
-    }
     let name = format!("roundhouse-{}-{ARCH}-linux", parts.version);
     let mut files = parts.installed(&format!("{name}/"))?;
     for (text, bytes) in texts()? {

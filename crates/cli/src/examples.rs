@@ -46,7 +46,6 @@ mod tests {
     #[test]
     fn each_command_has_three_examples_that_it_understands() {
         let grammar = crate::grammar();
-        let mut count = 0;
         each(&grammar, &mut |command| {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             let lines = help.lines().map(str::trim).filter(|line| line.starts_with("roundhouse "));
@@ -60,10 +59,8 @@ mod tests {
                 if let Err(error) = crate::grammar().try_get_matches_from(words) {
                     panic!("{line}: {error}");
                 }
-                count += 1;
             }
         });
-        assert!(count > 80, "{count}");
     }
 
     #[test]

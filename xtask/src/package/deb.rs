@@ -1,10 +1,9 @@
 //! A package for Debian (deb(5)): an `ar` archive of the format's version, of data about the
 //! package, and of the files.
 
-use super::{ARCH, Files, Parts, glibc, gzip, texts};
+use super::{Files, Parts, glibc, gzip, texts};
 use anyhow::Context;
 use md5::{Digest, Md5};
-use std::fmt::Write as _;
 use std::fs;
 
 /// The settings of each service, which an upgrade leaves as the administrator changed them.
@@ -12,14 +11,12 @@ const SETTINGS: &[&str] = &["echo", "game", "http", "media", "stock"];
 
 /// Builds `roundhouse_VERSION_ARCH.deb`.
 pub(super) fn build(parts: &Parts) -> anyhow::Result<(String, Vec<u8>)> {
-    let arch = match ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    };
+    let arch = super::image::architecture();
     let files = files(parts)?;
     let mut about = Files::default();
     about.add("control", 0o644, control(parts, arch, &files)?.into());
+    let script = fs::read(crate::root().join("packaging/postinst")).context("postinst")?;
+    about.add("postinst", 0o755, script);
     about.add("md5sums", 0o644, sums(&files).into());
     let kept = files.iter().filter(|(path, ..)| path.starts_with("etc/"));
     let kept: String = kept.map(|(path, ..)| format!("/{path}\n")).collect();
@@ -35,17 +32,15 @@ pub(super) fn build(parts: &Parts) -> anyhow::Result<(String, Vec<u8>)> {
 fn files(parts: &Parts) -> anyhow::Result<Files> {
     let mut files = parts.installed("usr/")?;
     let doc = "usr/share/doc/roundhouse";
-    let mut licences = String::new();
     for (name, bytes) in texts()? {
         match name {
             "README.md" => files.add(&format!("{doc}/{name}"), 0o644, bytes),
             "CHANGELOG.md" => files.add(&format!("{doc}/changelog.gz"), 0o644, gzip(&bytes)?),
-            "LICENSE-MIT" => licences = String::from_utf8(bytes).context(name)?,
-            // Debian has this one as a file of its own.
             _ => {}
         }
     }
-    files.add(&format!("{doc}/copyright"), 0o644, copyright(&licences).into());
+    let rights = fs::read(crate::root().join("packaging/copyright")).context("copyright")?;
+    files.add(&format!("{doc}/copyright"), 0o644, rights);
     for folder in ["docs", "docs/engines"] {
         for entry in fs::read_dir(crate::root().join(folder))?.flatten() {
             if entry.file_type()?.is_file() {
@@ -57,9 +52,9 @@ fn files(parts: &Parts) -> anyhow::Result<Files> {
     }
     for name in SETTINGS {
         let text = format!(
-            "# Options of roundhouse@{name}: any of `roundhouse serve {name} --help` without the\n\
-             # dashes, as `name = value`. Then: systemctl reload roundhouse@{name}\n\n\
-             # host = 0.0.0.0\n"
+            "// Options of roundhouse@{name}: any of `roundhouse serve {name} --help` without the\n\
+             // dashes, as `name = value`. Then: systemctl reload roundhouse@{name}\n\n\
+             // host = 0.0.0.0\n"
         );
         files.add(&format!("etc/roundhouse/{name}.conf"), 0o644, text.into());
     }
@@ -78,21 +73,9 @@ fn control(parts: &Parts, arch: &str, files: &Files) -> anyhow::Result<String> {
          Installed-Size: {kibibytes}\n{depends}\
          Description: servers of every architecture, and races between them\n \
          A service is written once and runs on every architecture: one process or\n \
-         many, blocking calls, epoll or io_uring. A laboratory races them and reports each\n \
-         difference with an interval.\n",
+         many, blocking calls, epoll or io_uring. A laboratory races them.\n",
         parts.version
     ))
-}
-
-fn copyright(mit: &str) -> String {
-    let mut text = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\
-                    Upstream-Name: Roundhouse\n\nFiles: *\nCopyright: the Roundhouse developers\n\
-                    License: Expat or Apache-2.0\n\nLicense: Expat\n"
-        .to_owned();
-    for line in mit.trim().lines() {
-        let _ = writeln!(text, " {}", if line.trim().is_empty() { "." } else { line });
-    }
-    text + "\nLicense: Apache-2.0\n The text is in /usr/share/common-licenses/Apache-2.0.\n"
 }
 
 /// The digests that `dpkg --verify` compares.
@@ -105,7 +88,7 @@ fn sums(files: &Files) -> String {
 }
 
 /// An archive of ar(5): a line about each member, then its bytes, padded to an even length.
-pub(super) fn ar(members: &[(&str, Vec<u8>)], time: u64) -> Vec<u8> {
+fn ar(members: &[(&str, Vec<u8>)], time: u64) -> Vec<u8> {
     let mut archive = b"!<arch>\n".to_vec();
     for (name, bytes) in members {
         let line =

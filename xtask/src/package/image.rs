@@ -5,15 +5,11 @@
 
 use super::{ARCH, Files, Parts, digest, gzip};
 use anyhow::Context;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fs;
 
 /// A user without a name here, as images without a shell use it.
 const USER: u32 = 65532;
-/// The administration, which the health check asks.
-const ADMIN: &str = "127.0.0.1:9000";
-/// The port of the server.
-const PORT: &str = "1234";
 
 /// Builds `roundhouse-VERSION-ARCH.oci.tar`.
 pub(super) fn build(parts: &Parts) -> anyhow::Result<(String, Vec<u8>)> {
@@ -26,7 +22,12 @@ pub(super) fn build(parts: &Parts) -> anyhow::Result<(String, Vec<u8>)> {
         let media = format!("application/vnd.oci.image.{kind}");
         json!({ "mediaType": media, "digest": format!("sha256:{digest}"), "size": size })
     };
-    let config = blob(serde_json::to_vec(&config(&parts.version, &layer))?, "config.v1+json");
+    let text = fs::read_to_string(crate::root().join("packaging/image.json"))?;
+    // `Healthcheck` is an addition of Docker's.
+    let words =
+        [("@ARCH@", architecture()), ("@VERSION@", &parts.version), ("@LAYER@", &digest(&layer))];
+    let config = words.iter().fold(text, |text, (word, value)| text.replace(word, value));
+    let config = blob(config.into(), "config.v1+json");
     let layer = blob(packed, "layer.v1.tar+gzip");
     let media = "application/vnd.oci.image.manifest.v1+json";
     let manifest = json!({
@@ -44,8 +45,8 @@ pub(super) fn build(parts: &Parts) -> anyhow::Result<(String, Vec<u8>)> {
     Ok((format!("roundhouse-{}-{ARCH}.oci.tar", parts.version), files.tar(parts.time)?))
 }
 
-/// The architecture in the words of Go, which these formats use.
-fn architecture() -> &'static str {
+/// The architecture in the words of Go, and of Debian.
+pub(super) fn architecture() -> &'static str {
     match ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -66,41 +67,4 @@ fn layer(parts: &Parts) -> anyhow::Result<Files> {
         files.add(place.trim_start_matches('/'), 0o755, bytes);
     }
     Ok(files)
-}
-
-/// The image's configuration. `Healthcheck` is Docker's addition, which podman reads too.
-pub(super) fn config(version: &str, layer: &[u8]) -> Value {
-    let command = ["serve", "http", "/srv", "--host", "0.0.0.0", "--port", PORT];
-    let command = [&command[..], &["--admin", ADMIN]].concat();
-    let health = ["CMD", "/usr/bin/roundhouse", "top", ADMIN, "--once", "--interval", "100ms"];
-    json!({
-        "architecture": architecture(),
-        "os": "linux",
-        "config": {
-            "User": format!("{USER}:{USER}"),
-            "ExposedPorts": { format!("{PORT}/tcp"): {} },
-            "Env": ["PATH=/usr/bin"],
-            "Entrypoint": ["/usr/bin/roundhouse"],
-            "Cmd": command,
-            "WorkingDir": "/srv",
-            "StopSignal": "SIGTERM",
-            "Healthcheck": {
-                "Test": health,
-                "Interval": 10_000_000_000_u64,
-                "Timeout": 3_000_000_000_u64,
-                "Retries": 3,
-            },
-            "Labels": {
-                "org.opencontainers.image.title": "roundhouse",
-                "org.opencontainers.image.version": version,
-                "org.opencontainers.image.licenses": "MIT OR Apache-2.0",
-                "org.opencontainers.image.description":
-                    "One service on every server architecture. The engines uring and port need \
-                     --security-opt seccomp=PROFILE with io_uring_setup, io_uring_enter and \
-                     io_uring_register; all others need nothing.",
-            },
-        },
-        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", digest(layer))] },
-        "history": [{ "created_by": "cargo xtask package image" }],
-    })
 }

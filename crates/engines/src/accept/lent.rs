@@ -11,8 +11,7 @@ use sys::{inherit, socket};
 use crate::address::Address;
 use crate::shape::Shape;
 
-/// The number of listeners that a service manager passes, and the process that they are for
-/// (sd_listen_fds(3)).
+/// The number of listeners that a service manager passes, and the process that they are for.
 const LENT: [&str; 2] = ["LISTEN_FDS", "LISTEN_PID"];
 /// The first descriptor that a service manager passes.
 const LENT_FIRST: i32 = 3;
