@@ -186,7 +186,9 @@ impl Mail {
             let start = (&raw const self.addresses[at]).cast::<u8>();
             std::slice::from_raw_parts(start, name_len)
         };
-        let control = &self.controls[at].0[..(message.msg_controllen as usize).min(CONTROL)];
+        // The field is a `usize` with glibc, a `u32` with musl.
+        let len = (message.msg_controllen as u64).min(CONTROL as u64) as usize;
+        let control = &self.controls[at].0[..len];
         Letter::of(bytes, name, control, message.msg_flags)
     }
 }
