@@ -52,7 +52,7 @@ pub fn recv_stamped(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Opti
         // call.
         check_count(unsafe { libc::recvmsg(fd, &raw mut message, 0) })
     })?;
-    Ok((len, stamp(&control, message.msg_controllen as usize)))
+    Ok((len, stamp(&control, message.msg_controllen as _)))
 }
 
 /// The time in a control message, if it holds one.

@@ -186,9 +186,7 @@ impl Mail {
             let start = (&raw const self.addresses[at]).cast::<u8>();
             std::slice::from_raw_parts(start, name_len)
         };
-        // The field is a `usize` with glibc, a `u32` with musl.
-        let len = (message.msg_controllen as u64).min(CONTROL as u64) as usize;
-        let control = &self.controls[at].0[..len];
+        let control = &self.controls[at].0[..CONTROL.min(message.msg_controllen as _)];
         Letter::of(bytes, name, control, message.msg_flags)
     }
 }
