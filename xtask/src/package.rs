@@ -123,7 +123,7 @@ fn gzip(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
 /// Builds the static binary.
 fn built() -> anyhow::Result<PathBuf> {
     let target = format!("{ARCH}-unknown-linux-musl");
-    let args = ["build", "--profile", "dist", "--package", "cli", "--target", &target];
+    let args = ["build", "--profile", "dist", "--package", "roundhouse-cli", "--target", &target];
     let needs = format!("cargo; `rustup target add {target}` and musl-gcc (Debian: musl-tools)");
     steps::run(&mut steps::cargo(args), &needs).with_context(|| format!("this needs {needs}"))?;
     Ok(steps::target_dir()?.join(target).join("dist/roundhouse"))
