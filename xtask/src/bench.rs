@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_names_what_there_is() {
         let why = request(&["enjines"]).unwrap_err().to_string();
-        assert!(why.contains("churn, echo, engines, idle, uring, web, load"), "{why}");
+        assert!(why.contains("churn, echo, engines, http-json, idle, uring, web, load"), "{why}");
         assert!(request(&[]).is_err());
     }
 }

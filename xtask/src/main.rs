@@ -40,7 +40,7 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
     (
         "bench",
         "NAME [--save] [--quick] [--only ARM] [--pairs N]",
-        "engines, idle, churn, uring, web, echo (plans of duets), or load, senders, media",
+        "engines, idle, churn, http-json, uring, web, echo (duets), or load, senders, media",
         xtask::bench::run,
     ),
 ];

@@ -13,13 +13,13 @@ use ledger::{Folder, LedgerState, OrderRecord, Tail};
 #[derive(Subcommand)]
 pub enum Command {
     /// List orders, a line each: NUMBER buy|sell STOCK N left LEFT [#REQUEST]
-    Show(Args),
+    Show(ListArgs),
     /// Check every order: numbers, checksums, amounts, and no request twice
     Verify(Args),
     /// Print the book as it was after an order
     Replay(Args),
     /// Print orders as JSON, a line each
-    Export(Args),
+    Export(ListArgs),
 }
 
 /// A log and a part of it.
@@ -28,26 +28,33 @@ pub struct Args {
     /// The folder of the log: FILE.log beside the book FILE
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
-    /// The first order to print
-    #[arg(long, default_value_t = 0, value_name = "NUMBER")]
-    from: u64,
     /// The last order
     #[arg(long, default_value_t = u64::MAX, hide_default_value = true, value_name = "NUMBER")]
     to: u64,
+}
+
+/// The arguments of a list.
+#[derive(clap::Args)]
+pub struct ListArgs {
+    #[command(flatten)]
+    log: Args,
+    /// The first order to print
+    #[arg(long, default_value_t = 0, value_name = "NUMBER")]
+    from: u64,
 }
 
 /// Reads the log.
 pub fn run(command: &Command) -> Result<ExitCode> {
     let mut out = BufWriter::new(io::stdout().lock());
     match command {
-        Command::Show(args) => drop(args.read(|order| {
+        Command::Show(args) => drop(args.log.read(args.from, |order| {
             let OrderRecord { seq, stock, change, left, request, .. } = order;
             let side = if *change < 0 { "buy" } else { "sell" };
             let request = if *request > 0 { format!(" #{request}") } else { String::new() };
             let count = change.unsigned_abs();
             writeln!(out, "{seq} {side} {stock} {count} left {left}{request}")
         })?),
-        Command::Export(args) => drop(args.read(|order| {
+        Command::Export(args) => drop(args.log.read(args.from, |order| {
             let OrderRecord { seq, request, stock, change, left } = order;
             let line = serde_json::json!({
                 "seq": seq, "request": request, "stock": stock, "change": change, "left": left,
@@ -55,12 +62,12 @@ pub fn run(command: &Command) -> Result<ExitCode> {
             writeln!(out, "{line}")
         })?),
         Command::Replay(args) => {
-            let (state, _) = args.read(|_| Ok(()))?;
+            let (state, _) = args.read(0, |_| Ok(()))?;
             state.lefts.iter().try_for_each(|(stock, left)| writeln!(out, "{stock} {left}"))?;
         }
         Command::Verify(args) => {
             let (mut orders, mut gained) = (0_u64, BTreeMap::<u32, i64>::new());
-            let (state, end) = args.read(|order| {
+            let (state, end) = args.read(0, |order| {
                 orders += 1;
                 *gained.entry(order.stock).or_default() += i64::from(order.change);
                 Ok(())
@@ -80,11 +87,12 @@ pub fn run(command: &Command) -> Result<ExitCode> {
 impl Args {
     fn read(
         &self,
+        from: u64,
         mut print: impl FnMut(&OrderRecord) -> io::Result<()>,
     ) -> Result<(LedgerState, Tail)> {
         let mut printed = Ok(());
         let read = ledger::replay(&Folder::at(&self.folder), self.to, |_, order| {
-            if order.seq >= self.from && printed.is_ok() {
+            if order.seq >= from && printed.is_ok() {
                 printed = print(order);
             }
         });

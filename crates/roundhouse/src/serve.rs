@@ -330,8 +330,11 @@ impl<T: Share> Drop for ServerHandle<T> {
 /// Races the engines under this program; returns only if that cannot start.
 fn race(flags: impl Iterator<Item = OsString>) -> ExitCode {
     let own = std::env::current_exe().unwrap_or_default();
+    let mut own = own.display().to_string();
     // A command is split at spaces outside of quotes.
-    let own = format!("'{}'", own.display().to_string().replace('\'', r"'\''"));
+    if own.contains(|c: char| !c.is_alphanumeric() && !"/._-".contains(c)) {
+        own = format!("'{}'", own.replace('\'', r"'\''"));
+    }
     let mut race = Command::new("roundhouse");
     let why = race.args(["race", "--service", &own]).args(flags).exec();
     engines::say!(

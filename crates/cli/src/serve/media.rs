@@ -184,11 +184,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         durability: None,
     };
     let Some(sockets) = &sockets else {
-        return args.server.run(
-            &shape,
-            &instance,
-            &mut StreamMetrics::new(service.sources(), None),
-        );
+        let mut metrics = StreamMetrics::new(service.sources(), None);
+        return args.server.run(&shape, &instance, &mut metrics);
     };
     let mut stats: Region<StreamStats> =
         Region::place(shape.placement()).context("cannot place the figures in memory")?;

@@ -57,7 +57,8 @@ fn a_service_of_ones_own_is_raced_on_its_engines() {
     let mut itself = std::process::Command::new(hello);
     itself.args(["race", "--target", "line://{address}", "--request", "a", "--engines", "epoll"]);
     let folder = Path::new(BINARY).parent().expect("a file is in a folder");
-    let output = run(itself.args(SMALL).env("PATH", folder).current_dir(room.path()));
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    let output = run(itself.args(SMALL).env("PATH", path).current_dir(room.path()));
     assert!(output.success().out.contains("hello"), "the command is in the question");
 }
 
