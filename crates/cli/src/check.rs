@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use engines::Refused;
 use ledger::{Folder, Receipt, ReceiptEnd};
 use stats::Rng;
 use tools::client::link;
@@ -28,9 +29,9 @@ pub struct Args {
     /// Compare with the log in this folder
     #[arg(long, value_name = "FOLDER")]
     log: Option<PathBuf>,
-    /// Orders to place
-    #[arg(long, default_value_t = 10_000, value_name = "N")]
-    orders: u64,
+    /// Orders to place [default: 10000]
+    #[arg(long, value_name = "N")]
+    orders: Option<u64>,
     /// Clients that place them
     #[arg(long, default_value_t = 16, value_name = "N")]
     clients: u64,
@@ -48,6 +49,13 @@ pub struct Args {
 /// Places or reads orders, and proves them.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let receipts = match args.source.strip_prefix("stock://") {
+        None if args.orders.is_some() => {
+            let why = format!(
+                "expected stock://HOST:PORT for --orders, found the file {}: leave one out",
+                args.source
+            );
+            return Err(Refused(why).into());
+        }
         Some(_) => args.place(link::address(&args.source).map_err(|why| anyhow!(why))?),
         None => {
             let text = fs::read_to_string(&args.source)
@@ -59,7 +67,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     };
     if let Some(path) = &args.save {
-        let mut file = BufWriter::new(fs::File::create(path)?);
+        let file = fs::File::create(path);
+        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+        let mut file = BufWriter::new(file);
         receipts.iter().try_for_each(|receipt| writeln!(file, "{receipt}"))?;
         file.flush()?;
     }
@@ -89,12 +99,13 @@ impl Args {
     /// The receipts of all clients.
     fn place(&self, address: SocketAddr) -> Vec<Receipt> {
         let start = Instant::now();
+        let all = self.orders.unwrap_or(10_000);
         let session = Rng::new(u64::from(std::process::id()) ^ sys::clock::now_ns()).roll();
         thread::scope(|threads| {
             let clients: Vec<_> = (0..self.clients)
                 .map(|client| {
-                    let orders = self.orders / self.clients.max(1)
-                        + u64::from(client < self.orders % self.clients.max(1));
+                    let orders =
+                        all / self.clients.max(1) + u64::from(client < all % self.clients.max(1));
                     let first = (session & !0xff_ffff_ffff) | client << 32;
                     let rng = Rng::new(first);
                     let buyer =
