@@ -201,7 +201,7 @@ impl Server {
         let end = Instant::now() + PATIENCE;
         while self.strace.try_wait()?.is_none() {
             if Instant::now() > end {
-                bail!("expected the server to stop within {PATIENCE:?}: see `strace -f`");
+                bail!("expected the server to stop within {PATIENCE:?}; try again");
             }
             std::thread::sleep(Duration::from_millis(5));
         }
