@@ -42,6 +42,7 @@ const STEPS: &[Step] = &[
     }),
     ("race smoke", |_| race()),
     ("packages", |_| packages()),
+    ("site", |_| site()),
     ("golden", |_| golden::run(&[])),
     ("dependencies", |_| deny()),
 ];
@@ -89,6 +90,17 @@ fn packages() -> anyhow::Result<()> {
     let binary = steps::binary("roundhouse", PROFILE)?;
     let [binary, out] = [&*binary, scratch.path()].map(|path| path.display().to_string());
     crate::package::run(&["all", "--binary", &binary, "--out", &out].map(str::to_owned))
+}
+
+/// The documents as a site, every link checked. Without mdBook and without a registry to install it
+/// from there is none: it is a tool, not a part of the product.
+fn site() -> anyhow::Result<()> {
+    if let Err(missing) = crate::site::mdbook(&steps::target_dir()?) {
+        eprintln!("   no site: {missing:#}");
+        return Ok(());
+    }
+    let binary = steps::binary("roundhouse", PROFILE)?.display().to_string();
+    crate::site::run(&["--quick", "--binary", &binary].map(str::to_owned))
 }
 
 /// A short race in an empty directory; its two files must be there afterwards and hold something.

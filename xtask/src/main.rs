@@ -36,6 +36,12 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
         "what people install, and checksums",
         xtask::package::run,
     ),
+    (
+        "site",
+        "[--quick] [--binary PATH]",
+        "the documents as a site, by mdBook; each link is checked",
+        xtask::site::run,
+    ),
     ("soak", "[NAME]", "the long tests, by name or all of them", xtask::soak::run),
     (
         "bench",

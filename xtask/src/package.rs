@@ -130,7 +130,7 @@ fn built() -> anyhow::Result<PathBuf> {
 }
 
 /// The output of a command.
-fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn output(command: &mut Command) -> anyhow::Result<Vec<u8>> {
     let line = steps::line(command);
     let output = command.output().with_context(|| format!("start `{line}`"))?;
     if !output.status.success() {

@@ -30,11 +30,11 @@ fn below(command: Command, words: &str) -> Command {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
     /// Calls `check` for each command that a person may use.
-    fn each(command: &Command, check: &mut dyn FnMut(&Command)) {
+    pub fn each(command: &Command, check: &mut dyn FnMut(&Command)) {
         for next in command.get_subcommands().filter(|next| !next.is_hide_set()) {
             each(next, check);
             if !next.is_subcommand_required_set() {

@@ -24,6 +24,7 @@ use ::load::snapshot::Board;
 use ::load::{Failure, Report, Slo, Usage, turns};
 use anyhow::{Context, Result};
 use files::Files;
+use language::{eprintln, println};
 use serde::Serialize;
 use stats::Objective;
 use std::fmt::Display;

@@ -8,10 +8,12 @@ mod attach;
 mod check;
 mod completions;
 mod course;
+mod demo;
 mod duet;
 mod examples;
 mod far;
 mod grade;
+mod help;
 mod load;
 mod log;
 mod museum;
@@ -40,12 +42,24 @@ struct Cli {
         hide_possible_values = true
     )]
     color: clap::ColorChoice,
+    /// Language: en or ko; without it that of LC_ALL, LC_MESSAGES or LANG
+    #[arg(
+        id = "lang",
+        long,
+        global = true,
+        value_name = "LANG",
+        value_parser = language::LANGUAGES,
+        hide_possible_values = true
+    )]
+    _lang: Option<String>,
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
 enum Command {
+    /// See a race, a film over RTP and a game in a browser
+    Demo(tools::demo::Args),
     /// Serve a service on an engine
     #[command(subcommand)]
     Serve(Box<serve::Command>),
@@ -123,11 +137,12 @@ enum Command {
 
 /// The grammar of the command line, under the name by which the program was called.
 pub fn grammar() -> clap::Command {
-    course::Command::grammar()
-        .unwrap_or_else(|| examples::with_examples(<Cli as clap::CommandFactory>::command()))
+    let whole = || examples::with_examples(<Cli as clap::CommandFactory>::command());
+    help::translated(course::Command::grammar().unwrap_or_else(whole))
 }
 
 fn main() -> ExitCode {
+    language::choose(std::env::args_os());
     let command = match course::Command::called() {
         Some(command) => Command::Course(command),
         None => {
@@ -146,6 +161,7 @@ fn main() -> ExitCode {
         let _ = sys::signal::set_default(sys::signal::Signal::PIPE);
     }
     let outcome = match command {
+        Command::Demo(args) => tools::demo::run(args, demo::race),
         Command::Serve(command) => serve::run(*command),
         Command::Engines(args) => architectures::run(&args),
         Command::Senders(args) => senders::run(&args),
@@ -180,7 +196,9 @@ fn main() -> ExitCode {
         Command::Artefact(args) => artefact::run(&args),
     };
     outcome.unwrap_or_else(|error| {
-        engines::say!("roundhouse: {error:#}");
+        let causes: Vec<_> =
+            error.chain().map(|why| language::tr(&why.to_string()).into_owned()).collect();
+        engines::say!("roundhouse: {}", causes.join(": "));
         if error.is::<engines::Refused>() { ExitCode::from(2) } else { ExitCode::FAILURE }
     })
 }

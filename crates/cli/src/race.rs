@@ -26,6 +26,7 @@ use lab::plan::{Arm, Plan};
 use lab::race::{Observer, Outcome};
 use lab::record::{Manifest, Recorder, Run, Sitting};
 use lab::runner::Runner;
+use language::eprintln;
 use load::parse::span;
 use preflight::Preflight;
 use std::collections::BTreeSet;

@@ -10,8 +10,8 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use seam::{
-    Closed, Cx, DatagramLimits, Datagrams, Dead, Event, Instant, Limits, Out, Peer, Replies,
-    Service, Share, Step, Then,
+    Closed, Cx, DatagramLimits, Datagrams, Dead, Event, Instant, Limits, Out, Peer, PushRefused,
+    Replies, Service, Share, Step, Then,
 };
 
 use crate::server::StateStore;
@@ -33,6 +33,13 @@ pub(crate) trait Object: Sync {
         event: Event<'_, Value>,
         out: &mut Out,
     ) -> Step<Value>;
+    fn push(
+        &self,
+        cx: &Cx<'_, ()>,
+        session: &mut Value,
+        bytes: &[u8],
+        out: &mut Out,
+    ) -> Result<(), PushRefused>;
     fn work(&self, job: Value) -> Value;
     fn close(&self, cx: &Cx<'_, ()>, session: Value, why: Closed);
     fn tick(&self, cx: &Cx<'_, ()>) -> Option<Instant>;
@@ -90,6 +97,17 @@ impl<S: Service> Object for Bound<'_, S> {
             Then::Offload(job) => Then::Offload(Box::new(job) as Value),
         };
         Step { used, then, wake }
+    }
+
+    fn push(
+        &self,
+        cx: &Cx<'_, ()>,
+        session: &mut Value,
+        bytes: &[u8],
+        out: &mut Out,
+    ) -> Result<(), PushRefused> {
+        let session = session.downcast_mut().expect(OWN);
+        self.service.push(&cx.on(self.state), session, bytes, out)
     }
 
     fn work(&self, job: Value) -> Value {
@@ -168,6 +186,16 @@ impl Service for Erased<'_> {
         out: &mut Out,
     ) -> Step<Value> {
         self.0.step(cx, session, event, out)
+    }
+
+    fn push(
+        &self,
+        cx: &Cx<'_, ()>,
+        session: &mut Value,
+        bytes: &[u8],
+        out: &mut Out,
+    ) -> Result<(), PushRefused> {
+        self.0.push(cx, session, bytes, out)
     }
 
     fn work(&self, _state: &(), job: Value) -> Value {

@@ -52,6 +52,8 @@ pub use extra::{ExtraFault, ExtraWorker, ExtraWorkerEntry};
 pub use fault::Fault;
 pub use handover::Handover;
 pub use knobs::Knobs;
+#[doc(hidden)]
+pub use language::tr;
 pub use parts::assets::Assets;
 pub use presets::{Crowd, PRESETS, Preset};
 pub use run::{run, run_with, run_with_extra};

@@ -135,9 +135,8 @@ impl Ask {
 
 /// The beginning of a text, for messages.
 pub(crate) fn quoted(text: &[u8]) -> String {
-    let cut = text.len().min(48);
-    let dots = if cut < text.len() { "..." } else { "" };
-    format!("`{}`{dots}", text[..cut].escape_ascii())
+    let dots = if text.len() > 48 { "..." } else { "" };
+    format!("`{}`{dots}", stats::words::visible(text, 48))
 }
 
 #[cfg(test)]

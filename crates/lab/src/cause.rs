@@ -13,11 +13,13 @@ use crate::trial::Trial;
 use crate::verdict::{RaceAnswer, Rank};
 use serde::{Deserialize, Serialize};
 use stats::median;
-use stats::words::{percent, short};
+use stats::words::{percent, short, size};
 use std::collections::BTreeSet;
 
 /// A cause is named from this share of the difference on.
 const SHARE_MIN: f64 = 0.1;
+/// Waits and memory are told apart from this factor on.
+const BESIDE: f64 = 2.0;
 /// A rest of at least this share is said to have no cause.
 const REST_MIN: f64 = 0.3;
 /// User time is sampled; below this many nanoseconds of both servers (20 ticks) it tells nothing.
@@ -41,6 +43,9 @@ pub struct Reason {
     pub more_ns: f64,
     /// The causes that were found, the largest first.
     pub causes: Vec<Cause>,
+    /// Differences beside CPU time: the wait for a core, the memory of a silent connection.
+    #[serde(default)]
+    pub beside: Vec<String>,
     /// All of it in a sentence.
     pub text: String,
 }
@@ -78,9 +83,10 @@ impl<'a> Counts<'a> {
         let (user, system) =
             lives.fold((0, 0), |sum, life| (sum.0 + life.user_ns, sum.1 + life.system_ns));
         let share = user as f64 / (user + system).max(1) as f64;
+        let census = run.census.iter().find(counted);
         Counts {
-            census: run.census.iter().find(counted),
-            switches: median(&switches),
+            census,
+            switches: census.and_then(|it| it.switches_per_request).or_else(|| median(&switches)),
             user_ns: (user + system >= SAMPLED_MIN_NS).then_some(rank.cpu_ns * share),
         }
     }
@@ -137,6 +143,16 @@ impl<'a> Counts<'a> {
         Some(Cause { name: "page faults".to_string(), text, ns })
     }
 
+    /// The wait for a core, where it differs by as much as [`BESIDE`].
+    fn delay(&self, other: &Counts<'_>) -> Option<String> {
+        let (mine, theirs) =
+            (self.census?.delay_ns_per_request?, other.census?.delay_ns_per_request?);
+        let text = || {
+            format!("its threads wait {} a request for a core, not {}", time(mine), time(theirs))
+        };
+        differs(mine, theirs, 1e3).then(text)
+    }
+
     fn own_code(&self, other: &Counts<'_>) -> Option<Cause> {
         let (mine, theirs) = (self.user_ns?, other.user_ns?);
         let text = format!("{} in its own code, not {}", time(mine), time(theirs));
@@ -161,11 +177,32 @@ pub(crate) fn reasons(run: &Run, answer: &RaceAnswer) -> Vec<Reason> {
                     counts.page_faults(&base, prices),
                     counts.own_code(&base),
                 ];
-                found.push(reason(rank, cheapest, &cost.point, causes.into_iter().flatten()));
+                let mut reason = reason(rank, cheapest, &cost.point, causes.into_iter().flatten());
+                let room = room(answer, &rank.arm, &cheapest.arm);
+                reason.beside = counts.delay(&base).into_iter().chain(room).collect();
+                if !reason.beside.is_empty() {
+                    reason.text += &format!(" Beside that, {}.", reason.beside.join("; "));
+                }
+                found.push(reason);
             }
         }
     }
     found
+}
+
+/// The memory of a silent connection, where it differs.
+fn room(answer: &RaceAnswer, arm: &str, other: &str) -> Option<String> {
+    let each = |name: &str| answer.rooms.iter().find(|room| room.arm == name)?.bytes_each;
+    let (mine, theirs) = (each(arm)?, each(other)?);
+    let text =
+        || format!("a silent connection takes {}, not {}", size(mine / 1e3), size(theirs / 1e3));
+    differs(mine, theirs, 1024.0).then(text)
+}
+
+/// Whether two sizes differ by a factor that matters, and by more than `least`.
+fn differs(mine: f64, theirs: f64, least: f64) -> bool {
+    let (low, high) = (mine.min(theirs), mine.max(theirs));
+    high > BESIDE * low && high - low > least
 }
 
 /// The arms whose system calls are needed: at each load point the cheapest, and those that are
@@ -205,6 +242,7 @@ fn reason(rank: &Rank, cheapest: &Rank, point: &str, all: impl Iterator<Item = C
         than: than.clone(),
         more_ns,
         causes,
+        beside: Vec::new(),
     }
 }
 

@@ -20,6 +20,13 @@ pub struct Census {
     pub calls: Vec<Calls>,
     /// Page faults without a disk for each request.
     pub faults_per_request: Option<f64>,
+    /// Context switches for each request, on connections that stay, without the tool.
+    #[serde(default)]
+    pub switches_per_request: Option<f64>,
+    /// Time for each request that threads were ready and waited for a core, nanoseconds; taken with
+    /// the switches.
+    #[serde(default)]
+    pub delay_ns_per_request: Option<f64>,
     /// The reason why there is no count.
     pub missing: Option<String>,
 }

@@ -28,6 +28,8 @@ const METRICS: &[&str] = &[
     "connection_memory",
     "capacity",
     "recovery",
+    "mean",
+    "max",
 ];
 
 /// A condition that should not be met.
@@ -306,7 +308,7 @@ mod tests {
         }
         check("uring p99", "no comparison");
         check("uring speed > 1.1x epoll", "expected a metric out of rate");
-        check("uring mean > 1.1x epoll", "found `mean`");
+        check("uring slowness > 1.1x epoll", "found `slowness`");
         check("select rps > 1.1x epoll", "expected an arm out of epoll, uring");
         check("uring rps > 1.1x epoll at depth 9", "expected a load point out of depth 1");
     }

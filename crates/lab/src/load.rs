@@ -156,6 +156,9 @@ pub struct Usage {
     pub cpu_ns_per_request: Option<f64>,
     /// Context switches per answered request.
     pub switches_per_request: Option<f64>,
+    /// Time that threads were ready and waited for a core, per answered request, nanoseconds.
+    #[serde(default)]
+    pub delay_ns_per_request: Option<f64>,
     /// Resident memory, kilobytes; shared pages count once per process.
     pub rss_kb: Option<u64>,
     /// Proportional memory, kilobytes; shared pages count once.

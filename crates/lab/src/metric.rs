@@ -29,6 +29,10 @@ pub enum Metric {
     Capacity,
     /// From the end of an overload until latency is near its base again, milliseconds.
     Recovery,
+    /// The mean latency, nanoseconds.
+    Mean,
+    /// The longest latency, nanoseconds.
+    Max,
 }
 
 impl Metric {
@@ -36,7 +40,7 @@ impl Metric {
     pub const ALL: [Metric; 4] = [Metric::Throughput, Metric::Cpu, Metric::P50, Metric::P99];
 
     /// All metrics.
-    pub const EVERY: [Metric; 10] = [
+    pub const EVERY: [Metric; 12] = [
         Metric::Throughput,
         Metric::Cpu,
         Metric::P50,
@@ -47,6 +51,8 @@ impl Metric {
         Metric::ConnectionMemory,
         Metric::Capacity,
         Metric::Recovery,
+        Metric::Mean,
+        Metric::Max,
     ];
 
     /// Its name in a sentence.
@@ -62,6 +68,8 @@ impl Metric {
             Metric::ConnectionMemory => "memory per idle connection",
             Metric::Capacity => "capacity within the promise",
             Metric::Recovery => "recovery time",
+            Metric::Mean => "mean latency",
+            Metric::Max => "longest latency",
         }
     }
 
@@ -78,6 +86,8 @@ impl Metric {
             Metric::ConnectionMemory => "connection_memory",
             Metric::Capacity => "capacity",
             Metric::Recovery => "recovery",
+            Metric::Mean => "mean",
+            Metric::Max => "max",
         }
     }
 
@@ -100,6 +110,8 @@ impl Metric {
             Metric::P50 => load.latency().p50_ns,
             Metric::P99 => load.latency().p99_ns,
             Metric::P999 => load.latency().p999_ns,
+            Metric::Mean => load.latency().mean_ns,
+            Metric::Max => load.latency().max_ns,
             Metric::Switches => server()?.switches_per_request,
             Metric::Memory => load.memory_kb().map(|kb| kb as f64),
             Metric::ConnectionMemory | Metric::Capacity | Metric::Recovery => None,
@@ -137,7 +149,7 @@ impl Metric {
 
     /// Whether the metric is a client's waiting time.
     pub fn is_latency(self) -> bool {
-        matches!(self, Metric::P50 | Metric::P99 | Metric::P999)
+        matches!(self, Metric::P50 | Metric::P99 | Metric::P999 | Metric::Mean | Metric::Max)
     }
 
     /// The words for a difference in the metric: (better, worse).

@@ -39,6 +39,9 @@ pub struct Prices {
     pub switch_ns: f64,
     /// The start and end of a thread.
     pub thread_ns: f64,
+    /// The start and end of a process with the memory of this one, until its parent has reaped it.
+    #[serde(default)]
+    pub process_ns: f64,
     /// A page fault that needs no disk.
     pub fault_ns: f64,
 }
@@ -50,7 +53,7 @@ const ALIKE: [&[&str]; 6] = [
     &["poll", "ppoll", "select", "pselect6"],
     &["epoll_wait", "epoll_pwait", "epoll_pwait2"],
     &["accept4", "accept"],
-    &["clone3", "clone", "fork", "vfork"],
+    &["clone", "fork", "vfork"],
 ];
 
 impl Prices {
@@ -66,13 +69,15 @@ impl Prices {
             let mut prices = Prices {
                 entry_ns: batch(sys::process::parent),
                 thread_ns: batch_of(8, || std::thread::spawn(|| ()).join().is_ok()),
+                process_ns: batch_of(2, || sys::process::fork_in_vain().is_ok()),
                 fault_ns: fault()?,
                 ..Prices::default()
             };
             prices.sockets()?;
             prices.switch_ns = prices.switch();
-            let thread = prices.thread_ns;
+            let (thread, process) = (prices.thread_ns, prices.process_ns);
             prices.put("clone3", thread);
+            prices.put("clone", process);
             Ok(prices)
         };
         std::thread::spawn(work).join().unwrap_or_else(|_| anyhow::bail!("a price panicked"))

@@ -74,7 +74,7 @@ pub fn protocol(address: &str) -> Result<Protocol, String> {
     }
     let found = match head.is_empty() {
         true => "no reply".to_string(),
-        false => format!("`{}`", head[..head.len().min(60)].escape_ascii()),
+        false => format!("`{}`", stats::words::visible(&head, 60)),
     };
     Err(format!(
         "{address} speaks no protocol that is known here: expected HTTP, TLS, redis, the market or \

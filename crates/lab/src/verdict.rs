@@ -155,6 +155,12 @@ pub struct ArmSummary {
     pub late: bool,
     /// The 99.9th percentile, nanoseconds; only if every trial supports it.
     pub p999_ns: Option<f64>,
+    /// The mean latency, nanoseconds.
+    #[serde(default)]
+    pub mean_ns: Option<f64>,
+    /// The longest latency, nanoseconds: the median over the trials.
+    #[serde(default)]
+    pub max_ns: Option<f64>,
     /// Offered requests per second; absent in a closed loop.
     pub offered_rps: Option<f64>,
     /// Requests in flight on average by Little's law; absent in open runs, whose number is not
@@ -195,6 +201,8 @@ impl ArmSummary {
             Metric::ConnectionMemory => self.connection_bytes,
             Metric::Capacity => self.capacity_rps,
             Metric::Recovery => self.recovered_ms,
+            Metric::Mean => self.mean_ns,
+            Metric::Max => self.max_ns,
         }
     }
 
@@ -464,6 +472,8 @@ fn arm_summary(plan: &Plan, here: &[&Trial], all: &[&Trial], name: &str) -> ArmS
         p50_ns: of(Metric::P50),
         p99_ns: tail(Metric::P99),
         p999_ns: tail(Metric::P999),
+        mean_ns: of(Metric::Mean),
+        max_ns: of(Metric::Max),
         cpu_ns: of(Metric::Cpu),
         switches: of(Metric::Switches),
         memory_kb: of(Metric::Memory),

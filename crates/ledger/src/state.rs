@@ -73,7 +73,7 @@ impl LedgerState {
         Ok(())
     }
 
-    fn remember(&mut self, order: OrderRecord) {
+    pub(crate) fn remember(&mut self, order: OrderRecord) {
         self.requests.insert(order.request, order.seq);
         self.recent.push_back(order);
         if self.recent.len() > REQUESTS_KEPT

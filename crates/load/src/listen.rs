@@ -28,8 +28,9 @@ mod senders;
 mod sockets;
 mod track;
 
-pub use client::{Client, Delivery};
+pub use client::{Client, ClientEvent, Delivery};
 pub use receive::{ReceivePlan, receive};
 pub use receiver::listen;
 pub use report::{ListenPlan, MediaReport, Percentiles, TrackReport, Transport};
+pub use sockets::Pair;
 pub use track::{Track, TrackCounts};

@@ -76,6 +76,6 @@ fn converse(
 }
 
 fn short(kind: io::ErrorKind, reply: &[u8]) -> io::Error {
-    let start = reply[..reply.len().min(60)].escape_ascii();
+    let start = stats::words::visible(reply, 60);
     io::Error::new(kind, format!("{kind} after {} bytes of the reply: `{start}`", reply.len()))
 }

@@ -216,6 +216,7 @@ pub struct Generator {
 
 /// The resource use of the server's process tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = allow_older)]
 pub struct Server {
     /// Root of the tree.
     pub pid: u32,
@@ -226,6 +227,10 @@ pub struct Server {
     pub cpu_ns_per_request: Option<f64>,
     /// Context switches per request, voluntary or not; `null` without requests.
     pub switches_per_request: Option<f64>,
+    /// Time per request that threads were ready to run and waited for a core (ns); `null` without
+    /// requests.
+    #[serde(default)]
+    pub delay_ns_per_request: Option<f64>,
     /// Resident memory at the end of the window, shared pages counted by each process (kB).
     pub rss_kb: u64,
     /// Resident memory at the end of the window, shared pages divided (kB).
@@ -264,10 +269,13 @@ pub struct TurnReport {
     pub failure: Option<String>,
 }
 
-/// Documents of earlier versions have no `stress`.
+/// The fields that came after the first published version: earlier documents lack them.
+const ADDED: [&str; 2] = ["stress", "delay_ns_per_request"];
+
+/// Lets a document without the fields of [`ADDED`] fit.
 fn allow_older(schema: &mut Schema) {
     if let Some(Value::Array(required)) = schema.get_mut("required") {
-        required.retain(|name| name != "stress");
+        required.retain(|name| ADDED.iter().all(|added| name != added));
     }
 }
 

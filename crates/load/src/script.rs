@@ -163,7 +163,6 @@ fn unasked(extra: &[u8], log: &mut ReplyLog<'_>) -> usize {
 
 /// The beginning of a reply as text for a message.
 pub(crate) fn shown(bytes: &[u8]) -> String {
-    let cut = bytes.len().min(60);
-    let dots = if cut < bytes.len() { "..." } else { "" };
-    format!("`{}`{dots}", bytes[..cut].escape_ascii())
+    let dots = if bytes.len() > 60 { "..." } else { "" };
+    format!("`{}`{dots}", stats::words::visible(bytes, 60))
 }

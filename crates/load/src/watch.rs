@@ -63,6 +63,7 @@ impl Reading {
             cpu_ns: cost.cpu_ns,
             cpu_ns_per_request: each(cost.cpu_ns),
             switches_per_request: each(cost.switches()),
+            delay_ns_per_request: each(cost.delay_ns),
             rss_kb: memory.rss_kb,
             pss_kb: memory.pss_kb,
             peak_kb: memory.peak_kb,

@@ -1,4 +1,4 @@
-//! The cost of a process tree: CPU time, context switches, memory, read from `/proc` as text.
+//! The cost of a process tree: CPU time, switches, delays, memory, read from `/proc` as text.
 //!
 //! A server may be one thread or a hundred processes, so the unit is the tree below one pid. CPU
 //! time comes in nanoseconds from the clock of each process (clock_getcpuclockid(3)), which holds
@@ -57,6 +57,9 @@ struct ThreadCost {
     tid: u32,
     voluntary: u64,
     involuntary: u64,
+    /// Time that it could have run and waited for a core (ns); 0 where the kernel does not say.
+    #[serde(default)]
+    delay_ns: u64,
 }
 
 /// The resource use of a tree between two readings.
@@ -68,6 +71,9 @@ pub struct Cost {
     pub voluntary: u64,
     /// Context switches because a thread's time was up or another was preferred.
     pub involuntary: u64,
+    /// Time that threads were ready to run and waited for a core (ns).
+    #[serde(default)]
+    pub delay_ns: u64,
     /// Processes at the second reading.
     pub processes: usize,
     /// Threads at the second reading.
@@ -164,6 +170,7 @@ impl ProcessCost {
             let before = before.copied().unwrap_or_default();
             cost.voluntary += thread.voluntary.saturating_sub(before.voluntary);
             cost.involuntary += thread.involuntary.saturating_sub(before.involuntary);
+            cost.delay_ns += thread.delay_ns.saturating_sub(before.delay_ns);
         }
         let ended = old.threads.len() - seen;
         if ended > 0 {
@@ -204,6 +211,7 @@ impl Cost {
         self.cpu_ns += newer.cpu_ns;
         self.voluntary += newer.voluntary;
         self.involuntary += newer.involuntary;
+        self.delay_ns += newer.delay_ns;
         self.processes = newer.processes;
         self.threads = newer.threads;
         self.is_coarse |= newer.is_coarse;

@@ -64,6 +64,36 @@ pub(crate) fn chart(
     Chart { id, title, caption, height, figure, table }
 }
 
+/// A chart's figure with its words in the chosen language.
+pub(crate) fn translated(figure: &str) -> String {
+    let Ok(mut value) = serde_json::from_str(figure) else { return figure.to_string() };
+    translate(&mut value);
+    value.to_string().replace('<', "\\u003c")
+}
+
+fn translate(value: &mut Value) {
+    match value {
+        Value::Array(all) => all.iter_mut().for_each(translate),
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match key.as_str() {
+                    "text" | "title" | "name" | "hovertemplate" | "ticktext" => words(value),
+                    _ => translate(value),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn words(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = language::tr(text).into_owned(),
+        Value::Array(all) => all.iter_mut().for_each(words),
+        other => translate(other),
+    }
+}
+
 /// The look of an arm in every chart of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Look {

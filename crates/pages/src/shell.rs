@@ -4,11 +4,12 @@
 //! that this crate makes are marked safe: style sheet, scripts, packed plotly.js, SVG strips and
 //! chart figures.
 
+use crate::charts::translated;
 use crate::glossary::{TERMS, Term};
 use crate::script;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
-use minijinja::{Environment, Value, context};
+use minijinja::{Environment, Value, context, escape_formatter};
 use serde::Serialize;
 
 /// The reason why there is no page.
@@ -36,6 +37,9 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("live.html", include_str!("assets/live.html")),
     ("motion.html", include_str!("assets/motion.html")),
 ];
+
+/// The pages that are drawn in the chosen language.
+const TRANSLATED: [&str; 1] = ["report.html"];
 
 /// The page's own mark, so that no browser asks a server for one.
 const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' \
@@ -75,9 +79,26 @@ pub(crate) fn render(
     let mut environment = Environment::new();
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
     environment.set_syntax(syntax);
+    // A page whose contents are English stays English as a whole.
+    let is_translated = TRANSLATED.contains(&name) && language::chosen().is_some();
     for (name, text) in TEMPLATES {
-        environment.add_template(name, text)?;
+        match is_translated {
+            true => environment.add_template_owned(*name, language::template(text).into_owned())?,
+            false => environment.add_template(name, text)?,
+        }
     }
+    if is_translated {
+        environment.set_formatter(|out, state, value| match value.as_str() {
+            Some(text) if !value.is_safe() => {
+                escape_formatter(out, state, &Value::from(language::tr(text).as_ref()))
+            }
+            _ => escape_formatter(out, state, value),
+        });
+    }
+    environment.add_filter("figure", move |figure: String| match is_translated {
+        true => translated(&figure),
+        false => figure,
+    });
     environment.add_filter("text_columns", text_columns);
     let plotly = match charts {
         Charts::Packed => Some(script::packed()),
@@ -89,6 +110,7 @@ pub(crate) fn render(
         code => include_str!("assets/charts.js"),
         icon => ICON,
         policy => POLICY,
+        lang => if is_translated { language::code() } else { "en" },
         terms => Value::from(Serde(terms)),
         plotly,
     };

@@ -46,7 +46,7 @@ pub fn value(metric: Metric, median: f64) -> String {
         Metric::Memory => size(median),
         Metric::ConnectionMemory => size(median / 1e3),
         Metric::Recovery => time(median * 1e6),
-        Metric::Cpu | Metric::P50 | Metric::P99 | Metric::P999 => time(median),
+        _ => time(median),
     }
 }
 

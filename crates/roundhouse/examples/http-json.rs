@@ -14,15 +14,17 @@ share! {
 fn answer(cx: &Cx<'_, Api>, request: HttpRequest<'_>, response: &mut HttpResponse) {
     let visits = &cx.state.visits;
     match (request.method, request.path) {
-        ("GET", "/visits") => response.json(format!("{{\"visits\":{}}}\n", visits.get())),
-        ("POST", "/visits") => {
-            response.status(201).json(format!("{{\"visits\":{}}}\n", visits.add(1)));
-        }
+        ("GET", "/visits") => show(response, visits.get()),
+        ("POST", "/visits") => show(response.status(201), visits.add(1)),
         (_, "/visits") => {
             response.status(405).field("Allow", "GET, HEAD, POST").text("expected GET or POST\n");
         }
         _ => response.status(404).text("expected /visits\n"),
     }
+}
+
+fn show(response: &mut HttpResponse, visits: u64) {
+    response.content("application/json").put("{\"visits\":").number(visits).put("}\n");
 }
 
 fn main() -> ExitCode {

@@ -13,6 +13,8 @@ use wire::http::date;
 use wire::http::reply::{CONTINUE, Framing};
 use wire::http::{Bad, Body, Chunked, Head, Reply, Status, Target, Version, head};
 
+use crate::messages::ReplyBuffer;
+
 /// A service that answers each request by `answer`, which shares nothing.
 ///
 /// ```
@@ -65,8 +67,8 @@ enum Answer<T> {
 /// A service of HTTP/1.1, made by [`http`].
 pub struct Http<T> {
     answer: Answer<T>,
-    /// The time from 1970 to the start of the engine's clock.
-    boot: Duration,
+    /// The time from 1970 to the start of the engine's clock, in nanoseconds.
+    boot_ns: u64,
     /// The longest body of a request, in bytes; a longer one gets 413.
     pub body_max: usize,
     /// The time for a whole request, and for the pause before it. A request that takes longer gets
@@ -101,14 +103,17 @@ impl<'a> HttpRequest<'a> {
 #[derive(Debug)]
 pub struct HttpResponse {
     status: Status,
-    fields: Vec<(&'static str, String)>,
+    /// The lines of the fields.
+    fields: Vec<u8>,
     /// The body.
     pub body: Vec<u8>,
 }
 
 impl HttpResponse {
     fn of(status: Status) -> HttpResponse {
-        HttpResponse { status, fields: Vec::new(), body: Vec::new() }
+        // Small answers grow neither.
+        let (fields, body) = (Vec::with_capacity(128), Vec::with_capacity(128));
+        HttpResponse { status, fields, body }
     }
 
     /// Sets the status; one that is not from 200 to 599 becomes 500.
@@ -124,28 +129,40 @@ impl HttpResponse {
     ///
     /// # Panics
     /// If the name is no token, or one that the server writes itself: it is this program's own.
-    pub fn field(&mut self, name: &'static str, value: impl Into<String>) -> &mut Self {
+    pub fn field(&mut self, name: &'static str, value: impl AsRef<str>) -> &mut Self {
         let ours = ["Connection", "Content-Length", "Date", "Transfer-Encoding"];
         let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         let is_ours = ours.iter().any(|ours| name.eq_ignore_ascii_case(ours));
         let fits = !name.is_empty() && name.bytes().all(is_letter) && !is_ours;
         assert!(fits, "expected a name that the server does not write itself, found `{name}`");
-        self.fields.push((name, value.into().replace(['\r', '\n', '\0'], " ")));
+        let blank = |byte: u8| if b"\r\n\0".contains(&byte) { b' ' } else { byte };
+        self.fields.extend_from_slice(name.as_bytes());
+        self.fields.extend_from_slice(b": ");
+        self.fields.extend(value.as_ref().bytes().map(blank));
+        self.fields.extend_from_slice(b"\r\n");
         self
     }
 
     /// Appends text to the body.
     pub fn text(&mut self, text: impl AsRef<[u8]>) {
-        self.typed("text/plain; charset=utf-8", text.as_ref());
+        self.content("text/plain; charset=utf-8").put(text);
     }
 
     /// Appends JSON to the body.
     pub fn json(&mut self, json: impl AsRef<[u8]>) {
-        self.typed("application/json", json.as_ref());
+        self.content("application/json").put(json);
     }
 
-    fn typed(&mut self, kind: &'static str, bytes: &[u8]) {
-        self.field("Content-Type", kind).body.extend_from_slice(bytes);
+    /// Sets the media type, and returns the body for appending.
+    ///
+    /// # Panics
+    /// If `kind` has a line break.
+    pub fn content(&mut self, kind: &'static str) -> ReplyBuffer<'_> {
+        debug_assert!(!kind.contains(['\r', '\n']), "expected a media type, found `{kind}`");
+        self.fields.extend_from_slice(b"Content-Type: ");
+        self.fields.extend_from_slice(kind.as_bytes());
+        self.fields.extend_from_slice(b"\r\n");
+        ReplyBuffer { out: &mut self.body, wake: None }
     }
 }
 
@@ -171,7 +188,12 @@ pub struct HttpSession {
     mode: (Version, bool),
     /// A request whose body is not complete.
     pending: Option<Box<Pending>>,
+    /// The second that the last answer was dated with, and its field.
+    date: (u64, [u8; DATE_FIELD]),
 }
+
+/// The length of the field `Date`.
+const DATE_FIELD: usize = "Date: ".len() + date::DATE_LEN + "\r\n".len();
 
 #[derive(Debug)]
 struct Pending {
@@ -211,8 +233,14 @@ enum Next {
 impl<T: Share> Http<T> {
     fn new(answer: Answer<T>) -> Http<T> {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let boot = wall.saturating_sub(Duration::from_nanos(sys::clock::now_ns()));
-        Http { answer, boot, body_max: 64 * 1024, patience: Duration::from_secs(30), dated: true }
+        let boot_ns = (wall.as_nanos() as u64).saturating_sub(sys::clock::now_ns());
+        Http {
+            answer,
+            boot_ns,
+            body_max: 64 * 1024,
+            patience: Duration::from_secs(30),
+            dated: true,
+        }
     }
 
     /// One request, or a part of it.
@@ -221,7 +249,7 @@ impl<T: Share> Http<T> {
         cx: &Cx<'_, T>,
         session: &mut HttpSession,
         input: &[u8],
-        out: &mut Out,
+        (response, out): (&mut HttpResponse, &mut Out),
     ) -> Result<Next, Refusal> {
         if let Some(mut pending) = session.pending.take() {
             let (used, is_whole) = pending.take(input, self.body_max)?;
@@ -229,7 +257,8 @@ impl<T: Share> Http<T> {
                 out.note_kept(0);
                 let head = head::next(&pending.head, &head::Limits::default()).map_err(refusal)?;
                 let head = head.expect("a head that was whole before its body came");
-                return self.call(cx, session, (&head, &pending.head, &pending.body), used, out);
+                let request = (&head, &*pending.head, &*pending.body);
+                return self.call(cx, session, request, used, (response, out));
             }
             out.note_kept(pending.head.len() + pending.body.len());
             session.pending = Some(pending);
@@ -251,7 +280,7 @@ impl<T: Share> Http<T> {
             && let Some(body) = input.get(head.len..head.len + len)
         {
             let request = (&head, &input[..head.len], body);
-            return self.call(cx, session, request, head.len + len, out);
+            return self.call(cx, session, request, head.len + len, (response, out));
         }
         if head.expects {
             out.bytes().extend_from_slice(CONTINUE);
@@ -268,7 +297,7 @@ impl<T: Share> Http<T> {
         session: &mut HttpSession,
         (head, bytes, body): (&Head<'_>, &[u8], &[u8]),
         used: usize,
-        out: &mut Out,
+        (response, out): (&mut HttpResponse, &mut Out),
     ) -> Result<Next, Refusal> {
         let mode = (head.version, head.keep_alive && !session.is_last);
         let answer = match &self.answer {
@@ -278,10 +307,12 @@ impl<T: Share> Http<T> {
                 return Ok(Next::Work(used, SlowRequest(bytes.to_vec(), body.to_vec())));
             }
         };
-        let mut response = HttpResponse::of(Status::OK);
-        with_request(head, body, |request| answer(cx, request, &mut response))?;
+        response.status = Status::OK;
+        response.fields.clear();
+        response.body.clear();
+        with_request(head, body, |request| answer(cx, request, response))?;
         cx.note(|note| *note = format!("{} {} {}", head.method, head.target, response.status.0));
-        self.put(cx, session, &response, mode, out);
+        self.put(cx, session, response, mode, out);
         Ok(if mode.1 { Next::Go(used) } else { Next::Close })
     }
 
@@ -293,16 +324,21 @@ impl<T: Share> Http<T> {
         (version, keep_alive): (Version, bool),
         out: &mut Out,
     ) {
-        let date = date::format((self.boot + cx.now.since(Instant::ZERO)).as_secs());
-        let mut fields = Vec::with_capacity(1 + response.fields.len());
-        if self.dated {
-            fields.push(("Date", str::from_utf8(&date).unwrap_or_default()));
-        }
-        fields.extend(response.fields.iter().map(|(name, value)| (*name, value.as_str())));
         let (status, framing) = (response.status, Framing::Length(response.body.len() as u64));
-        Reply { status, fields: &fields, framing, keep_alive }.put(version, out.bytes());
+        let bytes = out.bytes();
+        status.put(bytes);
+        if self.dated {
+            let second = (self.boot_ns + cx.now.ns()) / 1_000_000_000;
+            if session.date.0 != second {
+                session.date.0 = second;
+                session.date.1[6..6 + date::DATE_LEN].copy_from_slice(&date::format(second));
+            }
+            bytes.extend_from_slice(&session.date.1);
+        }
+        bytes.extend_from_slice(&response.fields);
+        Reply { status, fields: &[], framing, keep_alive }.end(version, bytes);
         if !session.is_head && !status.is_bodiless() {
-            out.bytes().extend_from_slice(&response.body);
+            bytes.extend_from_slice(&response.body);
         }
         cx.answered(1);
         (session.has_begun, session.until) = (false, cx.now + self.patience);
@@ -372,6 +408,7 @@ impl<T: Share> Service for Http<T> {
             is_last: false,
             mode: (Version::Http11, false),
             pending: None,
+            date: (0, *b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"),
         }
     }
 
@@ -385,8 +422,9 @@ impl<T: Share> Service for Http<T> {
         let mut used = 0;
         match event {
             Event::Bytes(input) => {
+                let mut response = HttpResponse::of(Status::OK);
                 while used < input.len() && !out.is_full() {
-                    match self.next(cx, session, &input[used..], out) {
+                    match self.next(cx, session, &input[used..], (&mut response, out)) {
                         Ok(Next::Go(len)) => used += len,
                         Ok(Next::Wait(len)) => {
                             used += len;
@@ -452,7 +490,11 @@ fn with_request(
         ("OPTIONS", "*") => Target { path: b"*".into(), host: None, query: "" },
         (_, target) => Target::read(target).map_err(|why| bad(&why.to_string()))?,
     };
-    let path = str::from_utf8(&target.path).map_err(|_| bad("expected a path in UTF-8"))?;
+    let path = match &target.path {
+        // It is a part of the head, which is ASCII.
+        Cow::Borrowed(path) if head.target.starts_with('/') => &head.target[..path.len()],
+        path => str::from_utf8(path).map_err(|_| bad("expected a path in UTF-8"))?,
+    };
     let method = if head.method == "HEAD" { "GET" } else { head.method };
     answer(HttpRequest { method, path, query: target.query, body, head });
     Ok(())

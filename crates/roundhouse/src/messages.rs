@@ -1,9 +1,10 @@
 //! Services from plain functions: one call a message.
 
 use core::fmt;
+use core::time::Duration;
 use std::io::Write;
 
-use seam::{Closed, Cx, Event, Limits, Out, Peer, Service, Share, Step};
+use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, Service, Share, Step, Then};
 
 use crate::frames::{Cut, Frames, Lines};
 
@@ -46,6 +47,8 @@ impl From<()> for After {
 #[derive(Debug)]
 pub struct ReplyBuffer<'a> {
     pub(crate) out: &'a mut Vec<u8>,
+    /// The connection's timer; only services of messages have one.
+    pub(crate) wake: Option<&'a mut Instant>,
 }
 
 impl ReplyBuffer<'_> {
@@ -64,6 +67,17 @@ impl ReplyBuffer<'_> {
     /// Appends anything that can be displayed.
     pub fn show(&mut self, value: impl fmt::Display) -> &mut Self {
         write!(self.out, "{value}").expect("a Vec takes every byte");
+        self
+    }
+
+    /// Sets the connection's only timer: [`Messages::on_timer`] is called at this moment, or when
+    /// the peer has then taken enough of the output. It stays set whatever messages come;
+    /// [`Instant::NEVER`] stops it.
+    ///
+    /// # Panics
+    /// In an answer to a datagram or to a request of HTTP.
+    pub fn wake_at(&mut self, moment: Instant) -> &mut Self {
+        **self.wake.as_mut().expect("a service of lines or frames has a timer") = moment;
         self
     }
 
@@ -87,6 +101,9 @@ pub struct Messages<C, T> {
     pub limits: Limits,
     /// Greets each connection with a message.
     pub on_open: Option<Hook<T>>,
+    /// Called when a connection's timer has come ([`ReplyBuffer::wake_at`]); its message is sent as
+    /// the answer to one is.
+    pub on_timer: Option<Hook<T>>,
     /// Called once for each connection that has ended.
     pub on_close: Option<fn(&Cx<'_, T>)>,
 }
@@ -97,13 +114,18 @@ impl<C: Frames, T: Share> Messages<C, T> {
         let input_max = 2 * (frames.longest() + 1);
         assert!(input_max > 2, "expected frames of at least one byte");
         let limits = Limits { input_max, ..Limits::default() };
-        Messages { frames, now, slow, limits, on_open: None, on_close: None }
+        Messages { frames, now, slow, limits, on_open: None, on_timer: None, on_close: None }
     }
 
     /// Lets `write` append one message; false if the connection must close.
-    fn append(&self, out: &mut Vec<u8>, write: impl FnOnce(&mut ReplyBuffer<'_>) -> After) -> bool {
+    fn append(
+        &self,
+        out: &mut Vec<u8>,
+        wake: &mut Instant,
+        write: impl FnOnce(&mut ReplyBuffer<'_>) -> After,
+    ) -> bool {
         let start = out.len();
-        let after = write(&mut ReplyBuffer { out });
+        let after = write(&mut ReplyBuffer { out, wake: Some(wake) });
         let fits = after != After::Silence && self.frames.finish(out, start);
         if !fits {
             out.truncate(start);
@@ -111,7 +133,13 @@ impl<C: Frames, T: Share> Messages<C, T> {
         after == After::Silence || (fits && after == After::Send)
     }
 
-    fn answer(&self, cx: &Cx<'_, T>, input: &[u8], out: &mut Out) -> Step<Vec<u8>> {
+    fn answer(
+        &self,
+        cx: &Cx<'_, T>,
+        wake: &mut Instant,
+        input: &[u8],
+        out: &mut Out,
+    ) -> Step<Vec<u8>> {
         let mut used = 0;
         while used < input.len() && !out.is_full() {
             let (message, len) = match self.frames.cut(&input[used..]) {
@@ -126,7 +154,7 @@ impl<C: Frames, T: Share> Messages<C, T> {
             used += len;
             cx.answered(1);
             let Some(now) = &self.now else { return Step::offload(used, message.to_vec()) };
-            if !self.append(out.bytes(), |reply| now(cx, message, reply)) {
+            if !self.append(out.bytes(), wake, |reply| now(cx, message, reply)) {
                 return Step::close(used);
             }
         }
@@ -136,50 +164,72 @@ impl<C: Frames, T: Share> Messages<C, T> {
 
 impl<C: Frames, T: Share> Service for Messages<C, T> {
     type State = T;
-    type Session = ();
+    /// The moment of the timer.
+    type Session = Instant;
     type Job = Vec<u8>;
-    /// A framed reply, and whether the connection stays open.
-    type Outcome = (Vec<u8>, bool);
+    /// A framed reply, whether the connection stays open, and the moment of the timer if it is set.
+    type Outcome = (Vec<u8>, bool, Option<Instant>);
 
     fn limits(&self) -> Limits {
         self.limits
     }
 
-    fn open(&self, cx: &Cx<'_, T>, _peer: Peer, out: &mut Out) {
+    fn patience(&self) -> Option<Duration> {
+        // A timer that `on_open` has set is known from the first step on.
+        self.on_timer.is_some().then_some(Duration::ZERO)
+    }
+
+    fn open(&self, cx: &Cx<'_, T>, _peer: Peer, out: &mut Out) -> Instant {
+        let mut wake = Instant::NEVER;
         if let Some(greet) = self.on_open {
-            self.append(out.bytes(), |reply| greet(cx, reply));
+            self.append(out.bytes(), &mut wake, |reply| greet(cx, reply));
         }
+        wake
     }
 
     fn step(
         &self,
         cx: &Cx<'_, T>,
-        _session: &mut (),
-        event: Event<'_, (Vec<u8>, bool)>,
+        wake: &mut Instant,
+        event: Event<'_, Self::Outcome>,
         out: &mut Out,
     ) -> Step<Vec<u8>> {
-        match event {
-            Event::Bytes(input) => self.answer(cx, input, out),
+        let mut step = match event {
+            Event::Bytes(input) => self.answer(cx, wake, input, out),
             Event::Room | Event::Deadline => Step::read(0),
-            Event::Eof | Event::Drain => Step::close(0),
-            Event::Outcome((reply, goes_on)) => {
+            Event::Eof | Event::Drain => return Step::close(0),
+            Event::Outcome((reply, goes_on, timer)) => {
                 out.bytes().extend_from_slice(&reply);
+                *wake = timer.unwrap_or(*wake);
                 if goes_on { Step::read(0) } else { Step::close(0) }
             }
+        };
+        let Some(timer) = self.on_timer.filter(|_| *wake != Instant::NEVER) else { return step };
+        // With a full output the timer waits for `Event::Room`.
+        if !out.is_full() {
+            if *wake <= cx.now && step.then == Then::Read {
+                *wake = Instant::NEVER;
+                if !self.append(out.bytes(), wake, |reply| timer(cx, reply)) {
+                    step.then = Then::Close;
+                }
+            }
+            step.wake = Some(*wake).filter(|wake| *wake != Instant::NEVER);
         }
+        step
     }
 
-    fn work(&self, state: &T, message: Vec<u8>) -> (Vec<u8>, bool) {
-        let mut out = Vec::new();
+    fn work(&self, state: &T, message: Vec<u8>) -> Self::Outcome {
+        let (mut out, unset) = (Vec::new(), Instant::from_ns(0));
+        let mut wake = unset;
         let work = |reply: &mut ReplyBuffer<'_>| match &self.slow {
             Some(slow) => slow(state, &message, reply),
             None => After::Silence,
         };
-        let goes_on = self.append(&mut out, work);
-        (out, goes_on)
+        let goes_on = self.append(&mut out, &mut wake, work);
+        (out, goes_on, Some(wake).filter(|wake| *wake != unset))
     }
 
-    fn close(&self, cx: &Cx<'_, T>, _session: (), _why: Closed) {
+    fn close(&self, cx: &Cx<'_, T>, _timer: Instant, _why: Closed) {
         if let Some(leave) = self.on_close {
             leave(cx);
         }

@@ -14,7 +14,7 @@ use clap::CommandFactory;
 use engines::{Assets, Control, Fault, Handover, NoStateStore, Ready, Refused, Report, Shape, run};
 use memory::Region;
 use seam::{Service, Share};
-use server::{ServerArgs, ServiceInstance, config};
+use server::{Beside, ServerArgs, ServiceInstance, config};
 use services::websocket::WebSocket;
 use wire::websocket::WebSocketOptions;
 
@@ -196,7 +196,7 @@ impl<S: Service + Send + 'static> Server<S> {
             name: program(),
             port: PORT,
             tries: &[],
-            service: &*self.service,
+            service: &self.service,
             state: &state,
             assets: &Assets::default(),
             handover,
@@ -204,13 +204,9 @@ impl<S: Service + Send + 'static> Server<S> {
             durability: None,
         };
         let websocket = flags.websocket(self.websocket.clone().unwrap_or_default());
-        let served = match websocket.or_else(|| self.websocket.clone()) {
-            None => flags.run(&shape, &instance, &mut NoStateStore),
-            Some(options) => {
-                let service = WebSocket::new(self.service.clone(), options);
-                flags.run(&shape, &instance.around(&service), &mut NoStateStore)
-            }
-        };
+        let websocket = websocket.or_else(|| self.websocket.clone());
+        let beside = Beside::default();
+        let served = flags.run_layered(&shape, &instance, websocket, beside, &mut NoStateStore);
         served.map_err(|error| (1 + u8::from(error.is::<Refused>()), format!("{error:#}")))
     }
 

@@ -45,7 +45,7 @@ impl<R: Into<After>, F: Fn(&[u8], &mut ReplyBuffer<'_>) -> R + Sync> Datagrams f
 
     fn receive(&self, cx: &Cx<'_, ()>, from: SocketAddr, datagram: &[u8], out: &mut Replies) {
         let answered = out.write(from, |out| {
-            (self.0)(datagram, &mut ReplyBuffer { out }).into() != After::Silence
+            (self.0)(datagram, &mut ReplyBuffer { out, wake: None }).into() != After::Silence
         });
         cx.answered(answered.into());
     }

@@ -5,6 +5,7 @@ use std::panic::catch_unwind;
 use engines::{Fault, PRESETS};
 use roundhouse::prelude::*;
 use roundhouse::sim;
+use seam::{Buffers, Conn, Effects};
 use testkit::{skip, talk};
 
 /// The seeds of each script.
@@ -33,6 +34,63 @@ fn lines_keep_the_laws() {
     let mut slow = Lines(80).offload(|_: &(), line, reply| echo(line, reply));
     slow.on_open = Some(|_, reply| reply.put("welcome").sent());
     sim::check(&slow, "< welcome\n> a\n< a\n> b\n< b\n> c\n< c\n", SEEDS);
+}
+
+#[test]
+fn timers_keep_the_laws() {
+    let mut service = Lines(80).reply_with(|cx: &Cx<'_, ()>, line, reply| {
+        reply.wake_at(match line {
+            b"never" => Instant::NEVER,
+            b"late" => cx.now + Duration::from_millis(40),
+            _ => cx.now,
+        });
+        echo(line, reply);
+    });
+    service.on_open = Some(|cx, reply| {
+        reply.wake_at(cx.now + Duration::from_millis(20));
+        After::Silence
+    });
+    service.on_timer = Some(|_, reply| reply.put("tick").sent());
+    let script = "< tick\n> a\n< a\n< tick\n> late\n< late\n> never\n< never\n= wait 60ms\n\
+                  > late\n< late\n< tick\n";
+    let script = sim::Golden::parse(script).expect("a good script");
+    script.play(&service, || (), &sim::Faults::calm(), 0);
+    // The output does not depend on the input, nor on how that is cut and delayed.
+    let mut thrice = Lines(80).reply_with(|_: &Cx<'_, Counter>, _, _| After::Silence);
+    fn tick(cx: &Cx<'_, Counter>, reply: &mut ReplyBuffer<'_>) -> After {
+        match cx.state.add(1) {
+            1 => reply.wake_at(cx.now).put("open").sent(),
+            count @ ..4 => reply.wake_at(cx.now + Duration::from_millis(5)).show(count).sent(),
+            count => {
+                reply.show(count);
+                After::Close
+            }
+        }
+    }
+    thrice.on_open = Some(tick);
+    thrice.on_timer = Some(tick);
+    let script = "> a\n> b\n< open\n< 2\n< 3\n< 4\n= closed\n";
+    let script = sim::Golden::parse(script).expect("a good script");
+    script.play(&thrice, Counter::default, &sim::Faults::calm(), SEEDS);
+}
+
+#[test]
+fn a_timer_waits_while_the_output_is_full() {
+    let mut busy = lines(|_, _| After::Silence);
+    (busy.limits.output_high, busy.limits.output_low) = (100, 10);
+    busy.on_timer = Some(|cx, reply| reply.wake_at(cx.now).put("x").sent());
+    busy.on_open = busy.on_timer;
+    let effects = Effects::new(false, false);
+    let cx = Cx::new(Instant::ZERO, SessionId::NONE, WorkerId::new(0, 1), &(), &effects);
+    let mut conn = Conn::open(&busy, &cx, Peer::Local, &mut Buffers::new(0));
+    for sent in 0..5 {
+        while conn.wants().wake.is_some() {
+            conn.deadline(&busy, &cx);
+        }
+        assert_eq!(conn.out().waiting(), 100, "after {sent} sends");
+        conn.sent(&busy, &cx, 90);
+        assert!(conn.wants().wake.is_some(), "it goes on when there is room");
+    }
 }
 
 #[test]

@@ -37,6 +37,7 @@ fn check(name: &str, engines: &[&str], input: &[u8], expected: &[u8]) {
 #[test]
 fn hello_greets() {
     check("hello", &ENGINES, b"you\n", b"hello, you\n");
+    check("hello-raw", &["epoll"], b"you\n", b"hello, you\n");
 }
 
 /// Sends one text over WebSocket; the first message of the answer.
@@ -119,10 +120,7 @@ fn ticker_ticks() {
         client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let times = BufReader::new(client).lines().take(3);
         let times: Vec<f32> = times.map(|it| it.expect("a tick").parse().expect("s")).collect();
-        assert!(
-            times[0] >= 0.1 && times[0] < times[1] && times[1] < times[2],
-            "{engine}: {times:?}"
-        );
+        assert!(times[0] < times[1] && times[1] < times[2], "{engine}: {times:?}");
     });
 }
 

@@ -232,11 +232,16 @@ impl<S: Service> Conn<S> {
     ///
     /// # Errors
     /// [`PushRefused`] if this connection is closing or its output is full.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<(), PushRefused> {
+    pub fn push(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+        bytes: &[u8],
+    ) -> Result<(), PushRefused> {
         if self.mode == Mode::Closing || self.out.is_full() {
             return Err(PushRefused);
         }
-        self.out.bytes().extend_from_slice(bytes);
+        service.push(cx, &mut self.session, bytes, &mut self.out)?;
         self.note_output();
         Ok(())
     }

@@ -97,16 +97,12 @@ impl Effects {
         self.answered.set(self.answered.get() + count);
     }
 
-    pub(crate) fn push(
-        &self,
-        to: SessionId,
-        bytes: impl FnOnce() -> Vec<u8>,
-    ) -> Result<(), NoPush> {
+    pub(crate) fn push(&self, to: SessionId, bytes: &[u8]) -> Result<(), NoPush> {
         if !self.carries {
             return Err(NoPush);
         }
         self.filled.set(true);
-        self.pushes.borrow_mut().push(Push { to, bytes: bytes() });
+        self.pushes.borrow_mut().push(Push { to, bytes: bytes.to_vec() });
         Ok(())
     }
 
@@ -131,7 +127,7 @@ mod tests {
         effects.ring();
         effects.ring();
         effects.note(|note| note.push('n'));
-        effects.push(SessionId::NONE, || b"p".to_vec()).expect("it carries");
+        effects.push(SessionId::NONE, b"p").expect("it carries");
         assert_eq!(effects.take_notes(), ["n"]);
         assert_eq!(effects.take_pushes().len(), 1);
         assert!(effects.is_filled() && effects.take_ring());

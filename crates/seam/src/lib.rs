@@ -37,6 +37,6 @@ pub use paced::{
     AtShutdown, Body, Burst, Channel, Next, PacedCx, PacedLimits, PacedSource, Packet, Payload,
     StreamPolicy,
 };
-pub use service::{Closed, Cx, Event, Limits, Peer, PushFramer, Service, Step, Then};
+pub use service::{Closed, Cx, Event, Limits, Peer, Service, Step, Then};
 pub use share::{BadSeed, Dead, Share};
 pub use time::Instant;

@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
-use crate::{Datagrams, Effects, Instant, NoPush, Out, SessionId, Share, WorkerId};
+use crate::{Datagrams, Effects, Instant, NoPush, Out, PushRefused, SessionId, Share, WorkerId};
 
 /// A protocol with its state, written once, for every architecture.
 ///
@@ -60,6 +60,23 @@ pub trait Service: Sync {
     /// thread of the engine's choice.
     fn work(&self, state: &Self::State, job: Self::Job) -> Self::Outcome;
 
+    /// Appends what another session has pushed to this one ([`Cx::push`]). A service around another
+    /// frames or encrypts it, as it does the output of a step.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    fn push(
+        &self,
+        cx: &Cx<'_, Self::State>,
+        session: &mut Self::Session,
+        bytes: &[u8],
+        out: &mut Out,
+    ) -> Result<(), PushRefused> {
+        let _ = (cx, session);
+        out.bytes().extend_from_slice(bytes);
+        Ok(())
+    }
+
     /// The session has ended; called exactly once for each [`Service::open`].
     fn close(&self, cx: &Cx<'_, Self::State>, session: Self::Session, why: Closed) {
         let _ = (cx, session, why);
@@ -86,21 +103,6 @@ pub struct Cx<'a, T> {
     pub state: &'a T,
     effects: &'a Effects,
     unsent: usize,
-    enclosure: Enclosure,
-}
-
-/// Makes bytes that one session pushes to another fit for the wire, as the services around both
-/// do with their own output.
-pub type PushFramer = fn(&[u8]) -> Vec<u8>;
-
-/// How pushed bytes pass the services around a session.
-#[derive(Clone, Copy, Debug)]
-enum Enclosure {
-    /// There is none.
-    Open,
-    Framed(PushFramer),
-    /// They would bypass it.
-    Sealed,
 }
 
 impl<'a, T> Cx<'a, T> {
@@ -112,30 +114,14 @@ impl<'a, T> Cx<'a, T> {
         state: &'a T,
         effects: &'a Effects,
     ) -> Cx<'a, T> {
-        Cx { now, me, worker, state, effects, unsent: 0, enclosure: Enclosure::Open }
+        Cx { now, me, worker, state, effects, unsent: 0 }
     }
 
     /// The same context with another state.
     #[inline]
     pub fn on<U>(&self, state: &'a U) -> Cx<'a, U> {
-        let Cx { now, me, worker, effects, unsent, enclosure, .. } = *self;
-        Cx { now, me, worker, state, effects, unsent, enclosure }
-    }
-
-    /// The same context for a service enclosed by another. Only the outer service knows the wire
-    /// format, so [`Cx::push`] is refused.
-    pub fn enclose(&self) -> Cx<'a, T> {
-        Cx { enclosure: Enclosure::Sealed, ..*self }
-    }
-
-    /// The same context for a service enclosed by another whose wire format has no state:
-    /// [`Cx::push`] carries what `frame` makes of the bytes. Within a third service it is refused.
-    pub fn enclose_framed(&self, frame: PushFramer) -> Cx<'a, T> {
-        let enclosure = match self.enclosure {
-            Enclosure::Open => Enclosure::Framed(frame),
-            Enclosure::Framed(_) | Enclosure::Sealed => Enclosure::Sealed,
-        };
-        Cx { enclosure, ..*self }
+        let Cx { now, me, worker, effects, unsent, .. } = *self;
+        Cx { now, me, worker, state, effects, unsent }
     }
 
     /// The same context for the end of a session whose last `bytes` of output are dropped.
@@ -152,14 +138,9 @@ impl<'a, T> Cx<'a, T> {
     /// engine drops and counts bytes for a session that is gone or whose output is full.
     ///
     /// # Errors
-    /// [`NoPush`] if the engine cannot carry bytes between sessions, or a service around this one
-    /// cannot frame them.
+    /// [`NoPush`] if the engine cannot carry bytes between sessions.
     pub fn push(&self, to: SessionId, bytes: &[u8]) -> Result<(), NoPush> {
-        match self.enclosure {
-            Enclosure::Open => self.effects.push(to, || bytes.to_vec()),
-            Enclosure::Framed(frame) => self.effects.push(to, || frame(bytes)),
-            Enclosure::Sealed => Err(NoPush),
-        }
+        self.effects.push(to, bytes)
     }
 
     /// Rings the streaming workers' bell after this turn: an order in the state has changed
@@ -343,6 +324,16 @@ macro_rules! pass_on {
 
             fn work(&self, state: &S::State, job: S::Job) -> S::Outcome {
                 (**self).work(state, job)
+            }
+
+            fn push(
+                &self,
+                cx: &Cx<'_, S::State>,
+                session: &mut S::Session,
+                bytes: &[u8],
+                out: &mut Out,
+            ) -> Result<(), PushRefused> {
+                (**self).push(cx, session, bytes, out)
             }
 
             fn close(&self, cx: &Cx<'_, S::State>, session: S::Session, why: Closed) {

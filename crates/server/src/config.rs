@@ -55,7 +55,7 @@ pub fn parse<P: CommandFactory + FromArgMatches>() -> P {
 pub fn parse_by<P: FromArgMatches>(mut command: Command) -> P {
     let (words, file) = match expanded(&command, std::env::args_os().collect()) {
         Ok(found) => found,
-        Err(error) => command.error(ErrorKind::ValueValidation, format!("{error:#}")).exit(),
+        Err(error) => exit(&command.error(ErrorKind::ValueValidation, format!("{error:#}"))),
     };
     let parsed = command.try_get_matches_from_mut(words);
     match parsed.and_then(|matches| P::from_arg_matches(&matches)) {
@@ -64,9 +64,53 @@ pub fn parse_by<P: FromArgMatches>(mut command: Command) -> P {
             if let Some(file) = file.filter(|_| error.use_stderr()) {
                 engines::say!("with the options of {}:", file.display());
             }
-            error.exit()
+            exit(&error)
         }
     }
+}
+
+/// Clap's own words in a help.
+const OWN_WORDS: [&str; 14] = [
+    "Print this message or the help of the given subcommand(s)",
+    "Print help (see more with '--help')",
+    "Print help (see a summary with '-h')",
+    "Print help",
+    "Print version",
+    "Possible values:",
+    "Usage:",
+    "Options:",
+    "Arguments:",
+    "Commands:",
+    "[default:",
+    "[possible values:",
+    "[aliases:",
+    "[alias:",
+];
+
+/// Prints a help or a mistake of the command line in the chosen language, and exits.
+fn exit(error: &clap::Error) -> ! {
+    if language::chosen().is_none() {
+        error.exit();
+    }
+    let text = error.render();
+    if error.use_stderr() {
+        anstream::eprint!("{}", language::tr(&text.to_string()));
+    } else {
+        let help = text.ansi().to_string();
+        let put = |help: String, word: &&str| help.replace(*word, &language::tr(word));
+        // The possible values of an option, `- name: help`, are not in reach of a grammar.
+        let value = |line: &str| match line.trim_start().starts_with("- ") {
+            true => {
+                line.split_once(": ").map(|(name, help)| format!("{name}: {}", language::tr(help)))
+            }
+            false => None,
+        };
+        let help = OWN_WORDS.iter().fold(help, put);
+        for line in help.split_inclusive('\n') {
+            anstream::print!("{}", value(line).as_deref().unwrap_or(line));
+        }
+    }
+    std::process::exit(error.exit_code());
 }
 
 /// Parses the command line of this process again by `command`, with the present options of its

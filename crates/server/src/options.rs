@@ -19,6 +19,7 @@ use wire::http::host::is_origin;
 use wire::websocket::{MessageKind, WebSocketOptions};
 
 use crate::admin::Place;
+use crate::certificate::CertificateArgs;
 use crate::config::ConfigArg;
 use rings::RingArgs;
 pub(crate) use rings::report as rings_report;
@@ -51,6 +52,9 @@ pub struct ServerArgs {
     /// How the server is watched.
     #[command(flatten)]
     pub watch: WatchArgs,
+    /// The certificate that it shows.
+    #[command(flatten)]
+    pub certificate: CertificateArgs,
     #[command(flatten)]
     websocket: WebSocketArgs,
     #[command(flatten)]
@@ -243,13 +247,17 @@ impl ServerArgs {
         websocket.then_some(WebSocketOptions { messages, origins, ..usual })
     }
 
-    /// Refuses `--websocket`.
+    /// Refuses `--websocket`, and with `tls` also `--tls-cert`.
     ///
     /// # Errors
     /// The flag, with the reason.
-    pub fn refuse_websocket(&self, why: &str) -> Result<(), Refused> {
-        let flag = self.websocket.websocket.then_some(());
-        flag.map_or(Ok(()), |()| Err(Refused(format!("--websocket is refused: {why}"))))
+    pub fn refuse_layers(&self, tls: bool, why: &str) -> Result<(), Refused> {
+        let flags = [
+            (self.websocket.websocket, "--websocket"),
+            (tls && self.certificate.is_set(), "--tls-cert"),
+        ];
+        let found = flags.iter().find(|(is_set, _)| *is_set);
+        found.map_or(Ok(()), |(_, flag)| Err(Refused(format!("{flag} is refused: {why}"))))
     }
 
     /// The address to listen on; `port` is the default.

@@ -4,6 +4,7 @@
 use std::io::{IsTerminal, Write, stdout};
 use std::os::fd::BorrowedFd;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
 use engines::{
@@ -12,8 +13,12 @@ use engines::{
 };
 use memory::Region;
 use seam::Service;
+use services::tls::Tls;
+use services::websocket::WebSocket;
+use wire::websocket::WebSocketOptions;
 
 use crate::admin::{self, Front, Place};
+use crate::certificate::{self, Certificates};
 use crate::notify::{self, Manager};
 use crate::options::{ServerArgs, rings_report};
 use crate::reload::Reloader;
@@ -43,71 +48,71 @@ pub struct ServiceInstance<'a, S: Service> {
 
 impl<'a, S: Service> ServiceInstance<'a, S> {
     /// The same with a service around this one.
-    pub fn around<T: Service<State = S::State>>(self, service: &'a T) -> ServiceInstance<'a, T> {
-        let ServiceInstance { name, port, tries, state, assets, .. } = self;
-        let ServiceInstance { handover, grammar, durability, .. } = self;
+    fn around<'b, T: Service<State = S::State>>(&self, service: &'b T) -> ServiceInstance<'b, T>
+    where
+        'a: 'b,
+    {
+        let ServiceInstance { name, port, tries, state, assets, .. } = *self;
+        let ServiceInstance { handover, grammar, durability, .. } = *self;
         ServiceInstance { name, port, tries, service, state, assets, handover, grammar, durability }
     }
 }
 
+/// Parts of a server beside its service and its state.
+#[derive(Clone, Copy, Default)]
+pub struct Beside<'a> {
+    /// A worker that serves no connections.
+    pub extra: Option<&'a dyn ExtraWorker>,
+    /// Descriptors that a successor inherits in addition to the listeners and the state.
+    pub others: &'a [BorrowedFd<'a>],
+    /// Each worker calls it with the number of the reload before its next turn, to read
+    /// certificates again.
+    pub renew: Option<&'a Renew<'a>>,
+}
+
 impl ServerArgs {
+    /// [`ServerArgs::run`] in the layers that the flags put around the service: WebSocket, which
+    /// [`ServerArgs::websocket`] has made, and TLS around both.
+    pub fn run_layered<S: Service + Send + 'static>(
+        &self,
+        shape: &Shape,
+        instance: &ServiceInstance<'_, Arc<S>>,
+        websocket: Option<WebSocketOptions>,
+        beside: Beside<'_>,
+        store: &mut dyn StateStore<S::State>,
+    ) -> Result<ExitCode> {
+        if instance.service.datagrams().is_some() {
+            self.refuse_layers(true, "this service has datagrams and no connections")?;
+        }
+        let certificates = Certificates::new(&self.certificate, std::iter::empty());
+        let keys = certificates.keys(if websocket.is_some() { certificate::HTTP } else { &[] })?;
+        let inner = Arc::clone(instance.service);
+        let Some(options) = websocket else {
+            let Some(keys) = keys else {
+                return self.run(shape, &instance.around(&*inner), beside, store);
+            };
+            let tls = Tls::new(inner, keys);
+            let renew = certificates.renewal(tls.keys());
+            let beside = Beside { renew: Some(&renew), ..beside };
+            return self.run(shape, &instance.around(&tls), beside, store);
+        };
+        let inner = WebSocket::new(inner, options);
+        let Some(keys) = keys else {
+            return self.run(shape, &instance.around(&inner), beside, store);
+        };
+        let tls = Tls::new(inner, keys);
+        let renew = certificates.renewal(tls.keys());
+        let beside = Beside { renew: Some(&renew), ..beside };
+        self.run(shape, &instance.around(&tls), beside, store)
+    }
+
     /// Serves until it is stopped.
     pub fn run<S: Service>(
         &self,
         shape: &Shape,
         instance: &ServiceInstance<'_, S>,
+        Beside { extra, others, renew }: Beside<'_>,
         store: &mut dyn StateStore<S::State>,
-    ) -> Result<ExitCode> {
-        self.run_renewed(shape, instance, store, None)
-    }
-
-    /// The same; a successor inherits `others` in addition to the listeners and the state.
-    pub fn run_passing<S: Service>(
-        &self,
-        shape: &Shape,
-        instance: &ServiceInstance<'_, S>,
-        others: &[BorrowedFd<'_>],
-        store: &mut dyn StateStore<S::State>,
-    ) -> Result<ExitCode> {
-        self.run_by(shape, instance, (None, others), |server, admin, ready| {
-            engines::run_with(server, shape, store, admin, ready)
-        })
-    }
-
-    /// The same; each worker calls `renew` with the number of the reload before its next turn, to
-    /// read certificates again.
-    pub fn run_renewed<S: Service>(
-        &self,
-        shape: &Shape,
-        instance: &ServiceInstance<'_, S>,
-        store: &mut dyn StateStore<S::State>,
-        renew: Option<&Renew<'_>>,
-    ) -> Result<ExitCode> {
-        self.run_by(shape, instance, (renew, &[]), |server, admin, ready| {
-            engines::run_with(server, shape, store, admin, ready)
-        })
-    }
-
-    /// The same with an extra worker that serves no connections; a successor inherits `others` in
-    /// addition to the listeners and the state.
-    pub fn run_with_extra<S: Service>(
-        &self,
-        shape: &Shape,
-        instance: &ServiceInstance<'_, S>,
-        (extra, others): (&dyn ExtraWorker, &[BorrowedFd<'_>]),
-        store: &mut dyn StateStore<S::State>,
-    ) -> Result<ExitCode> {
-        self.run_by(shape, instance, (None, others), |server, admin, ready| {
-            engines::run_with_extra(server, shape, extra, store, admin, ready)
-        })
-    }
-
-    fn run_by<S: Service>(
-        &self,
-        shape: &Shape,
-        instance: &ServiceInstance<'_, S>,
-        (renew, others): (Option<&Renew<'_>>, &[BorrowedFd<'_>]),
-        live: impl FnOnce(&Server<'_, S>, Admin<'_>, Announce<'_>) -> Result<Report, Fault>,
     ) -> Result<ExitCode> {
         let watch = &self.watch;
         let is_successor = instance.handover.is_some();
@@ -155,16 +160,19 @@ impl ServerArgs {
             Some((notify::interval(is_successor)?, Box::new(move || manager.alive()) as _))
         });
         let admin = Admin { handler, reload, renew, pulse };
-        match live(&server, admin, &mut announce) {
+        let served = match extra {
+            None => engines::run_with(&server, shape, store, admin, &mut announce),
+            Some(extra) => {
+                engines::run_with_extra(&server, shape, extra, store, admin, &mut announce)
+            }
+        };
+        match served {
             Ok(report) => Ok(leave(&report)),
             Err(Fault::Refused(refused)) => Err(refused.into()),
             Err(fault) => Err(fault.into()),
         }
     }
 }
-
-/// Reports that the server is ready.
-type Announce<'a> = &'a mut dyn FnMut(&Ready);
 
 /// The line of JSON about a server that accepts connections, for which scripts and the laboratory
 /// wait.

@@ -23,7 +23,8 @@ pub(crate) fn welcome(service: &str, tries: &[&str], shape: &Shape, ready: &Read
             let _ = writeln!(text, "  try    {}", line.replace("{at}", &at.to_string()));
         }
     }
-    text + &format!("  watch  roundhouse top {pid}\n  stop   Ctrl-C; twice to cut connections\n")
+    text += &format!("  watch  roundhouse top {pid}\n  stop   Ctrl-C; twice to cut connections\n");
+    language::tr(&text).into_owned()
 }
 
 #[cfg(test)]

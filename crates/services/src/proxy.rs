@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, Service, Step};
+use seam::{Closed, Cx, Event, Instant, Limits, Out, Peer, PushRefused, Service, Step};
 use wire::proxy;
 
 use crate::web::Trusted;
@@ -102,6 +102,19 @@ impl<S: Service> Service for Proxied<S> {
         match session {
             Session::Open(inner) => self.inner.step(cx, inner, event, out),
             Session::Owed(..) => self.read(cx, session, event, out),
+        }
+    }
+
+    fn push(
+        &self,
+        cx: &Cx<'_, S::State>,
+        session: &mut Session<S::Session>,
+        bytes: &[u8],
+        out: &mut Out,
+    ) -> Result<(), PushRefused> {
+        match session {
+            Session::Open(inner) => self.inner.push(cx, inner, bytes, out),
+            Session::Owed(..) => Err(PushRefused),
         }
     }
 

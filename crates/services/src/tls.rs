@@ -5,9 +5,8 @@
 //! to the engine's. [`Conn`] is the whole contract of an engine, so this module is one more engine,
 //! without a socket.
 //!
-//! Two things differ for the inner service: [`Cx::push`] is refused, and it must not append files
-//! that an engine sends by itself, because those bytes would not be encrypted. Signing takes some
-//! hundred microseconds and happens in the step.
+//! The inner service must not append files that an engine sends by itself, because those bytes
+//! would not be encrypted. Signing takes some hundred microseconds and happens in the step.
 
 mod keys;
 
@@ -18,7 +17,8 @@ use std::time::Duration;
 
 use rustls::ServerConnection;
 use seam::{
-    Buffers, Closed, Conn, Cx, Event, Instant, Limits, Out, Peer, Service, Step, Then, Wants,
+    Buffers, Closed, Conn, Cx, Event, Instant, Limits, Out, Peer, PushRefused, Service, Step, Then,
+    Wants,
 };
 
 /// The maximum number of bytes that are decrypted or encrypted at once: a TLS record (RFC 8446
@@ -107,19 +107,36 @@ impl<S: Service + 'static> Service for Tls<S> {
     ) -> Step<S::Job> {
         let Some(talk) = &mut session.0 else { return Step::close(0) };
         let inner = &self.inner;
-        let cx = cx.enclose();
         let mut used = 0;
         match (event, &mut talk.conn) {
-            (Event::Bytes(input), _) => used = talk.hear(inner, &cx, input, out),
+            (Event::Bytes(input), _) => used = talk.hear(inner, cx, input, out),
             (Event::Eof, _) => talk.ended = true,
             (Event::Drain, _) => talk.drained = true,
-            (Event::Deadline, Some(conn)) => conn.deadline(inner, &cx),
-            (Event::Outcome(outcome), Some(conn)) => conn.outcome(inner, &cx, outcome),
+            (Event::Deadline, Some(conn)) => conn.deadline(inner, cx),
+            (Event::Outcome(outcome), Some(conn)) => conn.outcome(inner, cx, outcome),
             (Event::Deadline, None) if talk.until <= cx.now => return Step::close(0),
             (Event::Deadline | Event::Outcome(_) | Event::Room, _) => {}
         }
-        talk.exchange(inner, &cx, out);
+        talk.exchange(inner, cx, out);
         talk.answer(used, out)
+    }
+
+    fn push(
+        &self,
+        cx: &Cx<'_, S::State>,
+        session: &mut Session<S>,
+        bytes: &[u8],
+        out: &mut Out,
+    ) -> Result<(), PushRefused> {
+        let talk = session.0.as_mut().ok_or(PushRefused)?;
+        let conn = talk.conn.as_mut().ok_or(PushRefused)?;
+        // Output that waits goes first, when the outer one has room: the next step moves both.
+        let is_next = conn.out().is_empty();
+        conn.push(&self.inner, cx, bytes)?;
+        while is_next && !out.is_full() && say(&mut talk.tls, conn, &self.inner, cx) {
+            put(&mut talk.tls, out);
+        }
+        Ok(())
     }
 
     fn work(&self, state: &S::State, job: S::Job) -> S::Outcome {
@@ -131,12 +148,12 @@ impl<S: Service + 'static> Service for Tls<S> {
             if !conn.wants().close {
                 conn.abort(why);
             }
-            conn.close(&self.inner, &cx.enclose());
+            conn.close(&self.inner, cx);
         }
     }
 
     fn tick(&self, cx: &Cx<'_, S::State>) -> Option<Instant> {
-        self.inner.tick(&cx.enclose())
+        self.inner.tick(cx)
     }
 }
 
@@ -166,7 +183,7 @@ impl<S: Service> Talk<S> {
     fn exchange(&mut self, inner: &S, cx: &Cx<'_, S::State>, out: &mut Out) {
         self.welcome(inner, cx);
         loop {
-            self.put(out);
+            put(&mut self.tls, out);
             let mut moved = false;
             if let Some(conn) = &mut self.conn {
                 if self.broken {
@@ -191,16 +208,6 @@ impl<S: Service> Talk<S> {
         }
     }
 
-    /// Appends encrypted bytes to the output.
-    fn put(&mut self, out: &mut Out) {
-        while self.tls.wants_write() {
-            // Writing to a vector cannot fail.
-            if self.tls.write_tls(out.bytes()).is_err() {
-                break;
-            }
-        }
-    }
-
     /// The next step, and its deadline.
     fn answer(&mut self, used: usize, out: &mut Out) -> Step<S::Job> {
         let Some(conn) = &mut self.conn else {
@@ -214,13 +221,19 @@ impl<S: Service> Talk<S> {
         }
         if close {
             self.tls.send_close_notify();
-            self.put(out);
+            put(&mut self.tls, out);
             return Step::close(used);
         }
         conn.reclaim(&mut Buffers::new(0));
         let then = if read { Then::Read } else { Then::Pause };
         Step { used, then, wake }
     }
+}
+
+/// Appends encrypted bytes to the output.
+fn put(tls: &mut ServerConnection, out: &mut Out) {
+    // Writing to a vector cannot fail.
+    while tls.wants_write() && tls.write_tls(out.bytes()).is_ok() {}
 }
 
 /// Feeds plaintext to the inner session while it takes it; true if anything moved.

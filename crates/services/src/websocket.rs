@@ -10,14 +10,15 @@
 //!   message come in one message, unless they fill the output.
 //! - The longest message is the inner service's [`Limits::input_max`].
 //!
-//! Frames of a server have no state, so [`Cx::push`] works: the pushed bytes are one message. Files
-//! pass as files, because payloads are not masked. Pings are answered in turn, not while the inner
-//! service works on a message or pauses. A drain ends with the close code 1001.
+//! The bytes of a push ([`Cx::push`]) are one message. Files pass as files, because payloads are
+//! not masked. Pings are answered in turn, not while the inner service works on a message or
+//! pauses. A drain ends with the close code 1001.
 
 use std::time::Duration;
 
 use seam::{
-    Buffers, Closed, Conn, Cx, Event, Instant, Limits, Out, Part, Peer, Service, Step, Then, Wants,
+    Buffers, Closed, Conn, Cx, Event, Instant, Limits, Out, Part, Peer, PushRefused, Service, Step,
+    Then, Wants,
 };
 use wire::http;
 use wire::websocket::{
@@ -36,19 +37,6 @@ impl<S> WebSocket<S> {
     /// Wraps `inner`.
     pub fn new(inner: S, options: impl Into<WebSocketOptions>) -> WebSocket<S> {
         WebSocket { inner, options: options.into() }
-    }
-
-    /// The context of the inner service.
-    fn within<'a, T>(&self, cx: &Cx<'a, T>) -> Cx<'a, T> {
-        fn message(kind: MessageKind, bytes: &[u8]) -> Vec<u8> {
-            let mut framed = Vec::with_capacity(HEAD_MAX + bytes.len());
-            put_message(kind, bytes, &mut framed);
-            framed
-        }
-        cx.enclose_framed(match self.options.messages {
-            MessageKind::Text => |bytes| message(MessageKind::Text, bytes),
-            MessageKind::Binary => |bytes| message(MessageKind::Binary, bytes),
-        })
     }
 }
 
@@ -101,7 +89,6 @@ impl<S: Service + 'static> Service for WebSocket<S> {
         event: Event<'_, S::Outcome>,
         out: &mut Out,
     ) -> Step<S::Job> {
-        let cx = &self.within(cx);
         let (peer, until) = match &mut session.0 {
             Stage::Talking(talk) => return talk.step(&self.inner, cx, event, out),
             Stage::Asking(peer, until) => (*peer, *until),
@@ -140,6 +127,18 @@ impl<S: Service + 'static> Service for WebSocket<S> {
         step
     }
 
+    fn push(
+        &self,
+        _cx: &Cx<'_, S::State>,
+        session: &mut Session<S>,
+        bytes: &[u8],
+        out: &mut Out,
+    ) -> Result<(), PushRefused> {
+        let Stage::Talking(talk) = &session.0 else { return Err(PushRefused) };
+        put_message(talk.kind, bytes, out.bytes());
+        Ok(())
+    }
+
     fn work(&self, state: &S::State, job: S::Job) -> S::Outcome {
         self.inner.work(state, job)
     }
@@ -150,12 +149,12 @@ impl<S: Service + 'static> Service for WebSocket<S> {
             if !talk.conn.wants().close {
                 talk.conn.abort(why);
             }
-            talk.conn.close(&self.inner, &self.within(cx));
+            talk.conn.close(&self.inner, cx);
         }
     }
 
     fn tick(&self, cx: &Cx<'_, S::State>) -> Option<Instant> {
-        self.inner.tick(&self.within(cx))
+        self.inner.tick(cx)
     }
 }
 

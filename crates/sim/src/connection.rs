@@ -157,7 +157,7 @@ impl<S: Service> Connection<S> {
             }
             Task::Pushed => {
                 for bytes in self.tray.pushed.drain(..) {
-                    if self.conn.push(&bytes).is_err() {
+                    if self.conn.push(service, cx, &bytes).is_err() {
                         *context.pushes_lost += 1;
                     }
                 }

@@ -12,6 +12,31 @@ pub fn nearest<'a>(name: &str, all: impl IntoIterator<Item = &'a str>) -> Option
     all.into_iter().min_by_key(distance).filter(|known| distance(known) <= 2)
 }
 
+/// At most `most` bytes of a peer's as text for a message: letters of every alphabet as they are,
+/// controls and what is no UTF-8 with escapes of ASCII.
+pub fn visible(bytes: &[u8], most: usize) -> String {
+    let is_start = |at: &usize| bytes.get(*at).is_none_or(|byte| byte & 0xc0 != 0x80);
+    let cut = bytes.len().min(most);
+    let cut = (cut.saturating_sub(3)..=cut).rev().find(is_start).unwrap_or(cut);
+    let mut out = String::new();
+    for chunk in bytes[..cut].utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match u8::try_from(letter) {
+                Ok(byte) if byte.is_ascii() => out.extend(byte.escape_ascii().map(char::from)),
+                _ if letter.is_control() => out.extend(letter.escape_default()),
+                _ => out.push(letter),
+            }
+        }
+        out.extend(chunk.invalid().escape_ascii().map(char::from));
+    }
+    out
+}
+
+/// The columns of `text` on a terminal: a letter of Hangul takes two.
+pub fn columns(text: &str) -> usize {
+    unicode_width::UnicodeWidthStr::width(text)
+}
+
 /// `text` with each line broken at blanks to at most `width` columns; what follows a break is
 /// indented by `indent`. A longer word stands alone.
 pub fn folded(text: &str, width: usize, indent: usize) -> String {
@@ -20,7 +45,7 @@ pub fn folded(text: &str, width: usize, indent: usize) -> String {
         let mut now = String::new();
         // Blanks belong to the word after them, so those inside a line stay as they are.
         for word in line.split_inclusive(' ') {
-            let wide = now.chars().count() + word.trim_end().chars().count();
+            let wide = columns(&now) + columns(word.trim_end());
             if wide > width && !now.trim().is_empty() {
                 lines.push(now.trim_end().to_string());
                 now = " ".repeat(indent);
@@ -190,6 +215,20 @@ mod tests {
 
     fn check(found: String, want: &str) {
         assert_eq!(found, want);
+    }
+
+    #[test]
+    fn letters_of_every_alphabet_are_shown() {
+        check(visible("한글\tä".as_bytes(), 99), "한글\\tä");
+        check(visible("한글".as_bytes(), 5), "한");
+        check(visible(b"\x00\xff\x1b'", 9), r"\x00\xff\x1b\'");
+        check(visible("\u{9b}1m".as_bytes(), 9), r"\u{9b}1m");
+    }
+
+    #[test]
+    fn lines_are_folded_by_columns() {
+        check(folded("한글 가나다 라", 9, 2), "한글\n  가나다\n  라");
+        assert_eq!(columns("한글 a"), 6);
     }
 
     #[test]

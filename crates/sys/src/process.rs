@@ -88,6 +88,22 @@ pub fn fork() -> io::Result<Fork> {
     }
 }
 
+/// Splits off a process that ends at once, and waits for its end: what a process costs before it
+/// does anything. Unlike [`fork`] it may be called beside other threads.
+///
+/// # Errors
+/// `EAGAIN` at the limit of processes; `ENOMEM`.
+pub fn fork_in_vain() -> io::Result<()> {
+    // SAFETY: the child calls only `_exit`, which may be called after a fork beside other threads
+    // (signal-safety(7)).
+    let child = match check(unsafe { libc::fork() })? {
+        // SAFETY: it takes a number and does not return.
+        0 => unsafe { libc::_exit(0) },
+        number => Pid(number),
+    };
+    wait(child).map(|_| ())
+}
+
 /// The link count of the task directory is the number of threads plus two; listing the directory
 /// would be noticeable with a fork per connection.
 fn count_threads() -> io::Result<u64> {

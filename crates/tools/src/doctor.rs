@@ -13,6 +13,7 @@ use anyhow::Result;
 use checks::{Check, Mark};
 use comfy_table::presets::NOTHING;
 use comfy_table::{Cell, Color, ContentArrangement, Table};
+use language::{println, tr};
 use serde::Serialize;
 use spread::Spread;
 use std::process::ExitCode;
@@ -82,18 +83,18 @@ fn print_checks(checks: &[Check], colour: bool) {
     for check in checks {
         if check.part != part {
             part = check.part;
-            table.add_row([Cell::new(part), Cell::new(""), Cell::new("")]);
+            table.add_row([Cell::new(tr(part)), Cell::new(""), Cell::new("")]);
         }
         let (sign, shade) = match check.mark {
             Mark::Good => ("ok", Color::Green),
             Mark::Note => ("note", Color::Yellow),
             Mark::Bad => ("BAD", Color::Red),
         };
-        let sign = Cell::new(format!("  {sign}"));
+        let sign = Cell::new(format!("  {}", tr(sign)));
         let sign = if colour { sign.fg(shade) } else { sign };
-        table.add_row([sign, Cell::new(check.what), Cell::new(&check.found)]);
+        table.add_row([sign, Cell::new(tr(check.what)), Cell::new(tr(&check.found))]);
     }
-    println!("{table}");
+    std::println!("{table}");
 }
 
 fn print_spread(spread: &[Spread]) {

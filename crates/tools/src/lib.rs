@@ -15,6 +15,7 @@
 //! | `architectures` | the table of engines |
 //! | `motion` | a recording of an engine, call by call, as a page |
 //! | `path` | shortest paths: found, checked, drawn, edited in a browser |
+//! | `demo` | a film over RTP and a game to look at, in a browser |
 //! | `progress` | the live view of a load |
 //! | `race`, `live` | a race's book of stocks and directory; its view on a terminal, in a browser |
 //! | `serve` | files, access log, certificates and live sources for our services |
@@ -24,10 +25,12 @@ pub mod architectures;
 pub mod cast;
 pub mod client;
 pub mod course;
+pub mod demo;
 pub mod doctor;
 pub mod interrupt;
 pub mod live;
 pub mod motion;
+mod page;
 pub mod path;
 pub mod play;
 pub mod progress;

@@ -116,7 +116,7 @@ fn under<T: Task>(corners: Corners, task: T) -> T::Output {
 }
 
 /// Reads a map from a file.
-fn read_map(path: &Path) -> Result<Map> {
+pub(crate) fn read_map(path: &Path) -> Result<Map> {
     let bytes = std::fs::read(path)
         .with_context(|| format!("expected a map in {}, cannot read it", path.display()))?;
     Map::parse(&bytes).with_context(|| format!("{} is not a map", path.display()))

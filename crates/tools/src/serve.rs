@@ -1,8 +1,7 @@
-//! The machine's side of our services: files, logs, certificates, live sources, clocks, and the
+//! The machine's side of our services: files, logs, live sources, clocks, and the
 //! figures of their streams.
 
 pub mod access_log;
-pub mod certificate;
 pub mod site;
 pub mod source;
 pub mod streams;

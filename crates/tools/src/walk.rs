@@ -15,8 +15,8 @@ mod script;
 mod stage;
 
 use anyhow::{Context, Result, bail};
-use link::Link;
-use scene::Scene;
+pub(crate) use link::Link;
+pub(crate) use scene::Scene;
 use services::game::packet::{Ask, Role, VERSION};
 use std::io::{IsTerminal, stdin, stdout};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -35,8 +35,8 @@ stops, t sends a message to all, q quits.
 Commands of a script, one a line: go X,Y | arrive | stop | say TEXT | tell ID TEXT | who | watch \
 TIME | map | ping. Results and events are printed as lines.")]
 pub struct Args {
-    /// The server; the default port is 6002
-    #[arg(default_value = "127.0.0.1", value_name = "HOST[:PORT]")]
+    /// The server; the default port is 6002; ws:// before it speaks WebSocket
+    #[arg(default_value = "127.0.0.1", value_name = "[ws://]HOST[:PORT]")]
     place: String,
     /// The name that the others see
     #[arg(long, default_value = "walker", value_name = "NAME")]
@@ -51,14 +51,11 @@ pub struct Args {
 
 /// Walks until the user quits.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let address = address(&args.place)?;
-    let mut link = Link::open(address).with_context(|| {
-        format!("cannot connect to {address}: start a server with `roundhouse serve game`")
-    })?;
+    let place = args.place.trim_end_matches('/');
+    let bare = place.strip_prefix("ws://").unwrap_or(place);
+    let address = address(bare)?;
     let role = if args.watch { Role::Spectator } else { Role::Player };
-    let mut scene = Scene::default();
-    link.ask(&Ask::Join { version: VERSION, role, name: args.name.clone() })?;
-    scene.meet(&mut link).context("cannot join")?;
+    let (mut link, mut scene) = join(address, bare != place, role, &args.name)?;
     match &args.script {
         Some(file) => script::run(&mut link, &mut scene, file),
         None if stdin().is_terminal() && stdout().is_terminal() => {
@@ -66,6 +63,22 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         None => bail!("expected a terminal to draw on, found none; use --script FILE"),
     }
+}
+
+/// Connects and joins; returns when the whole map has come.
+pub(crate) fn join(
+    address: SocketAddr,
+    is_websocket: bool,
+    role: Role,
+    name: &str,
+) -> Result<(Link, Scene)> {
+    let mut link = Link::open(address, is_websocket).with_context(|| {
+        format!("cannot connect to {address}: start a server with `roundhouse serve game`")
+    })?;
+    let mut scene = Scene::default();
+    link.ask(&Ask::Join { version: VERSION, role, name: name.to_owned() })?;
+    scene.meet(&mut link).context("cannot join")?;
+    Ok((link, scene))
 }
 
 fn address(place: &str) -> Result<SocketAddr> {

@@ -29,6 +29,7 @@ mod tests;
 
 use std::io::{self, Read, Seek};
 
+pub use avc::join as join_avc;
 pub use chain::chain;
 pub use plan::{Kind, Packet, Payload, Plan, Prefix, Program, Track};
 

@@ -1,6 +1,7 @@
 //! Random RTSP conversations, RTCP and RTP packets: nothing panics, no item depends on where the
 //! stream was cut, and a range or transport that parses is written so that it parses the same.
 
+use crate::containers::join_avc;
 use crate::{rtcp, rtp, rtsp};
 use stats::Rng;
 
@@ -150,4 +151,9 @@ fn packets(rng: &mut Rng, at: &str) {
     if let Some(packet) = rtp::Packet::read(&bytes) {
         assert!(packet.payload.len() + rtp::HEADER <= bytes.len(), "{at}");
     }
+    let noise: Vec<u8> = (0..24)
+        .map(|at| if at % 3 == 0 { *rng.pick(&[5, 24, 28, 31]) } else { rng.roll() as u8 })
+        .collect();
+    let payloads = noise.chunks(3).map(|it| (u16::from(it[1] & 3), &it[..rng.below(4)]));
+    join_avc(payloads, &mut Vec::new());
 }

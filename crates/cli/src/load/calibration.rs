@@ -3,6 +3,7 @@
 use ::load::calibrate::{Baseline, Calibration, calibrate};
 use ::load::{Failure, Plan};
 use anyhow::{Context, Result};
+use language::println;
 use stats::words::time;
 use std::fs;
 use std::path::PathBuf;

@@ -3,6 +3,7 @@
 use ::load::null::NullServer;
 use ::load::parse::Scheme;
 use anyhow::{Context, Result};
+use language::println;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;

@@ -9,6 +9,7 @@ use ::load::script::{self, Expectation, HttpOptions, LineOptions, StockOptions, 
 use ::load::tls::TlsOptions;
 use ::load::{Mix, Plan, Target, TurnsPlan, Usage};
 use clap::Parser;
+use language::eprintln;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

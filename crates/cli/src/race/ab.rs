@@ -11,6 +11,7 @@ use lab::plan::{Arm, LoadPoint, Plan, Provision, Turns};
 use lab::probe::{self, Protocol};
 use lab::server::Server;
 use lab::service::Service;
+use language::eprintln;
 use load::parse::span;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;

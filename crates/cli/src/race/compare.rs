@@ -6,6 +6,7 @@ use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{ContentArrangement, Table};
 use lab::verdict::Metric;
 use lab::versus::{Agreement, Row, Versus, versus};
+use language::println;
 use pages::words;
 use stats::Interval;
 use std::path::PathBuf;
@@ -20,7 +21,8 @@ pub struct Args {
     /// The raw data of the second run
     #[arg(value_name = "B")]
     second: String,
-    /// Show every metric, p50, p99.9, context switches and memory too; contradictions in them count
+    /// Show every metric, p50, p99.9, mean, max, context switches and memory too; contradictions in
+    /// them count
     #[arg(long)]
     all: bool,
     /// Print one JSON document instead of text
@@ -45,7 +47,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn is_main(metric: Metric) -> bool {
-    !matches!(metric, Metric::P50 | Metric::P999 | Metric::Switches | Metric::Memory)
+    use Metric::{Max, Mean, Memory, P50, P999, Switches};
+    !matches!(metric, P50 | P999 | Switches | Memory | Mean | Max)
 }
 
 /// `FILE#N` is the Nth run of a file.

@@ -8,6 +8,7 @@ use lab::machine::date_now;
 use lab::record::{Recorder, Sitting};
 use lab::runner::Runner;
 use lab::verdict::analyse;
+use language::{eprintln, println};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;

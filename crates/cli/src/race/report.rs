@@ -7,6 +7,7 @@ use lab::condition::Condition;
 use lab::doubts::doubts;
 use lab::record::{Run, read};
 use lab::verdict::analyse;
+use language::eprintln;
 use pages::export;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -6,6 +6,7 @@ use lab::doubts::{Doubt, Weight, doubts};
 use lab::plan::Plan;
 use lab::record::Run;
 use lab::verdict::{Summary, analyse};
+use language::{eprintln, println};
 use pages::terminal;
 use std::path::Path;
 use std::process::ExitCode;

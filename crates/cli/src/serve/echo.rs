@@ -6,8 +6,6 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow};
 use engines::{Assets, Handover};
 use services::echo::{CloseReason, Echo, Options, Register};
-use services::websocket::WebSocket;
-use wire::websocket::MessageKind;
 
 use server::{LibraryArgs, ServerArgs, ServiceInstance};
 use tools::serve::tally::CloseTally;
@@ -39,7 +37,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         name: "echo",
         port: PORT,
         tries: &["roundhouse load echo://{at} --for 2s"],
-        service: &*service,
+        service: &service,
         state: &register,
         assets: &Assets::default(),
         handover: handover.as_ref(),
@@ -50,9 +48,5 @@ pub fn run(args: Args) -> Result<ExitCode> {
         CloseReason::ALL.map(|why| it.closed(why))
     });
     let dismiss = || register.dismiss_first();
-    let Some(options) = args.server.websocket(MessageKind::Binary) else {
-        return args.library.run(&args.server, &shape, &instance, dismiss, &mut tally);
-    };
-    let service = WebSocket::new(service.clone(), options);
-    args.library.run(&args.server, &shape, &instance.around(&service), dismiss, &mut tally)
+    args.library.run(&args.server, &shape, &instance, dismiss, &mut tally)
 }

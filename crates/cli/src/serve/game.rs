@@ -10,9 +10,7 @@ use engines::{Assets, Handover, Refused};
 use grid::movingai::Map;
 use services::game::packet::Bye;
 use services::game::{Game, Options, Terrain, World};
-use services::websocket::WebSocket;
 use wire::conf::span;
-use wire::websocket::MessageKind;
 
 use server::{LibraryArgs, ServerArgs, ServiceInstance};
 use tools::serve::tally::CloseTally;
@@ -74,7 +72,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         name: "game",
         port: PORT,
         tries: &["roundhouse walk {at}"],
-        service: &*service,
+        service: &service,
         state: &world,
         assets: &Assets::default(),
         handover: None,
@@ -85,11 +83,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         REASONS.map(|(why, _)| it.refused(why))
     });
     let dismiss = || world.dismiss_first();
-    let Some(options) = args.server.websocket(MessageKind::Binary) else {
-        return args.library.run(&args.server, &shape, &instance, dismiss, &mut tally);
-    };
-    let service = WebSocket::new(service.clone(), options);
-    args.library.run(&args.server, &shape, &instance.around(&service), dismiss, &mut tally)
+    args.library.run(&args.server, &shape, &instance, dismiss, &mut tally)
 }
 
 fn terrain(map: Option<&Path>) -> Result<Terrain> {

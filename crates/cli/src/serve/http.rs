@@ -5,7 +5,6 @@ mod sites;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -20,9 +19,9 @@ use services::web::{
     Redirect, Rules, Trusted, Web, media_type,
 };
 
-use server::{ServerArgs, ServiceInstance};
+use server::certificate::{self, Certificates};
+use server::{Beside, ServerArgs, ServiceInstance};
 use tools::serve::access_log::AccessLog;
-use tools::serve::certificate::{CertificateArgs, Certificates};
 use tools::serve::site::Site;
 use tools::serve::wall_clock;
 use wire::conf::span;
@@ -81,8 +80,6 @@ pub struct Args {
     /// the client that it names; may be repeated
     #[arg(long, value_name = "NETWORK")]
     proxy_protocol: Vec<Trusted>,
-    #[command(flatten)]
-    proof: CertificateArgs,
     /// The page for a status of 400 or more, as 404=FILE; may be repeated
     #[arg(long, value_name = "STATUS=FILE")]
     error_page: Vec<PageFlag>,
@@ -218,12 +215,12 @@ fn sites(args: &Args, lends: bool) -> Result<(SiteNames, Vec<Rules>, Vec<Site>)>
 
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    args.server.refuse_websocket("pages ask this server over HTTP already")?;
+    args.server.refuse_layers(false, "pages ask this server over HTTP already")?;
     let mut shape = args.server.shape()?;
     keep_descriptors(&mut shape);
     let key_files = args.site.iter().filter_map(SiteArg::key_files);
-    let certificates = Certificates::new(&args.proof, key_files);
-    let keys = certificates.keys().map_err(|error| Refused(format!("{error:#}")))?;
+    let certificates = Certificates::new(&args.server.certificate, key_files);
+    let keys = certificates.keys(certificate::HTTP)?;
     let (names, mut rules, mut files) = sites(&args, keys.is_none())?;
     let others = (rules.split_off(1), files.split_off(1));
     let pages = args.error_page.iter().map(|it| it.page(&args.media_type));
@@ -265,12 +262,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         None => instance.serve("http", &web, &mut log, None),
         Some(keys) => {
             let tls = Tls::new(web, keys);
-            let latest = AtomicU32::new(0);
-            // Threads share the keys, so only the first of them reads the files.
-            let renew = |edition: u32| {
-                let fresh = latest.swap(edition, Ordering::Relaxed) != edition;
-                fresh.then(|| certificates.renew(tls.keys()))
-            };
+            let renew = certificates.renewal(tls.keys());
             instance.serve("https", &tls, &mut log, Some(&renew))
         }
     }
@@ -310,6 +302,6 @@ impl Instance<'_> {
             grammar: crate::grammar,
             durability: None,
         };
-        self.server.run_renewed(self.shape, &instance, log, renew)
+        self.server.run(self.shape, &instance, Beside { renew, ..Beside::default() }, log)
     }
 }

@@ -14,7 +14,7 @@ use pacing::{PacedRunner, Sender, StreamSockets, StreamStats};
 use services::media::live::Source;
 use services::media::{Credentials, Groups, Media, Options, Orders};
 
-use server::{ServerArgs, ServiceInstance};
+use server::{Beside, ServerArgs, ServiceInstance};
 use tools::senders::RankArgs;
 use tools::serve::site::Site;
 use tools::serve::source::{self, SourceFlag};
@@ -132,7 +132,7 @@ impl FromStr for UserFlag {
 
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    args.server.refuse_websocket("players speak RTSP, and media leave by UDP")?;
+    args.server.refuse_layers(true, "players speak RTSP, and media leave by UDP")?;
     let shape = args.server.shape()?;
     let (sources, paths) = parted(&args);
     let (dir, mut only) = chosen(&paths).map_err(Refused)?;
@@ -185,7 +185,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let Some(sockets) = &sockets else {
         let mut metrics = StreamMetrics::new(service.sources(), None);
-        return args.server.run(&shape, &instance, &mut metrics);
+        return args.server.run(&shape, &instance, Beside::default(), &mut metrics);
     };
     let mut stats: Region<StreamStats> =
         Region::place(shape.placement()).context("cannot place the figures in memory")?;
@@ -195,7 +195,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut metrics = StreamMetrics::new(service.sources(), Some(&stats));
     let mut others = sockets.fds().to_vec();
     others.extend(service.sources().iter().filter_map(Source::fd));
-    let exit = args.server.run_with_extra(&shape, &instance, (&runner, &others), &mut metrics);
+    let beside = Beside { extra: Some(&runner), others: &others, renew: None };
+    let exit = args.server.run(&shape, &instance, beside, &mut metrics);
     report(&stats);
     exit
 }

@@ -10,12 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use engines::{Assets, NoStateStore};
 use memory::Region;
-use services::websocket::WebSocket;
 use sim::laws::probe::{Probe, World, asset};
 use sim::laws::{Watched, panicking};
 use wire::websocket::MessageKind;
 
-use server::{ServerArgs, ServiceInstance};
+use server::{Beside, ServerArgs, ServiceInstance};
 
 /// The flags of the probe.
 #[derive(clap::Args)]
@@ -53,18 +52,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
         name: "probe",
         port: 0,
         tries: &[],
-        service: &*service,
+        service: &service,
         state: &state,
         assets: &assets,
         handover: None,
         grammar: crate::grammar,
         durability: None,
     };
-    let Some(options) = args.server.websocket(MessageKind::Binary) else {
-        return args.server.run(&shape, &instance, &mut NoStateStore);
-    };
-    let service = WebSocket::new(service.clone(), options);
-    args.server.run(&shape, &instance.around(&service), &mut NoStateStore)
+    let websocket = args.server.websocket(MessageKind::Binary);
+    args.server.run_layered(&shape, &instance, websocket, Beside::default(), &mut NoStateStore)
 }
 
 /// An unlinked file that holds `bytes`.

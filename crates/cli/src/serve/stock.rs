@@ -3,25 +3,23 @@
 mod book_file;
 mod durable;
 
-use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use engines::status::Gauge;
-use engines::{Assets, Handover, Refused, Shape, StateStore};
-use seam::Service;
+use engines::{Assets, ExtraWorker, Handover, Refused, StateStore};
 use services::stock::{Durability, Index, Lock, Market, Options, Order, Stock, book};
-use services::websocket::WebSocket;
 use wire::conf::span;
 use wire::framing::Framing;
 use wire::websocket::MessageKind;
 
 use book_file::BookFile;
-use durable::{OrderLog, folder_of};
-use server::{ServerArgs, ServiceInstance};
+use durable::{OrderLog, Store};
+use server::{Beside, ServerArgs, ServiceInstance};
 
 /// The default port.
 const PORT: u16 = 6000;
@@ -54,6 +52,10 @@ pub struct Args {
     /// power cut: it is answered when its batch is on the disk); the log is the folder FILE.log
     #[arg(long, default_value_t, value_name = "MODE")]
     durability: Durability,
+    /// How durable orders are kept: log (the folder FILE.log, with every order), redb (the folder
+    /// FILE.redb, a library's tables with the present state)
+    #[arg(long, default_value_t, value_enum, hide_possible_values = true, value_name = "STORE")]
+    store: Store,
     /// Full segments of the log, of 170,000 orders each, that stay when older ones are compacted
     #[arg(long, default_value_t = 64, value_name = "N")]
     log_keep: usize,
@@ -105,7 +107,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         name: "stock",
         port: PORT,
         tries: &["roundhouse client {at}", "roundhouse load stock://{at} --for 2s"],
-        service: &*service,
+        service: &service,
         state: &market,
         assets: &Assets::default(),
         handover: handover.as_ref(),
@@ -113,19 +115,21 @@ pub fn run(args: Args) -> Result<ExitCode> {
         durability: Some(args.durability.name()),
     };
     let passed: Vec<_> = lock.iter().map(AsFd::as_fd).collect();
-    let Some(options) = args.server.websocket(MessageKind::Text) else {
-        return live(&args, &shape, (log, &passed), &instance, &mut ledger);
-    };
-    let service = WebSocket::new(service.clone(), options);
-    live(&args, &shape, (log, &passed), &instance.around(&service), &mut ledger)
+    let extra = log.as_ref().map(|log| log as &dyn ExtraWorker);
+    let beside = Beside { extra, others: &passed, renew: None };
+    let websocket = args.server.websocket(MessageKind::Text);
+    args.server.run_layered(&shape, &instance, websocket, beside, &mut ledger)
 }
 
 /// Refuses a log where there can be none.
 fn refuse_log(args: &Args, is_handed_over: bool) -> Result<(), Refused> {
     let why = match &args.data {
-        Some(data) if args.durability == Durability::None && folder_of(data).is_dir() => {
-            "the book has a log, FILE.log, whose orders would be lost: say --durability os or \
-             sync, or remove that folder"
+        Some(data) if other_store(args, data) => {
+            "the book has a log, FILE.log or FILE.redb, whose orders would be lost: say \
+             --durability os or sync and its --store, or remove that folder"
+        }
+        _ if args.durability == Durability::None && args.store != Store::Log => {
+            "--store needs --durability os or sync: without it orders are not kept"
         }
         _ if args.durability == Durability::None => return Ok(()),
         None => "--durability needs --data FILE, beside which the log lies",
@@ -138,6 +142,13 @@ fn refuse_log(args: &Args, is_handed_over: bool) -> Result<(), Refused> {
     Err(Refused(why.to_owned()))
 }
 
+/// Whether the book has a store that the arguments do not name.
+fn other_store(args: &Args, data: &Path) -> bool {
+    let is_named = |store| args.durability != Durability::None && store == args.store;
+    let others = [Store::Log, Store::Redb].into_iter().filter(|store| !is_named(*store));
+    others.into_iter().any(|store| store.folder_of(data).is_dir())
+}
+
 /// The service, and the log of its market, if there is one.
 fn logged<'a>(args: &Args, market: &'a Market) -> Result<(Option<OrderLog<'a>>, Arc<Stock>)> {
     let Args { framing, order, lock, durability, .. } = *args;
@@ -145,23 +156,9 @@ fn logged<'a>(args: &Args, market: &'a Market) -> Result<(Option<OrderLog<'a>>, 
     let Some(data) = args.data.as_deref().filter(|_| durability != Durability::None) else {
         return Ok((None, Arc::new(service)));
     };
-    let log = OrderLog::open(data, market, durability, args.log_keep)?;
+    let log = OrderLog::open(data, market, args.store, durability, args.log_keep)?;
     let words = log.words()?;
     Ok((Some(log), Arc::new(service.with_file(words))))
-}
-
-/// Serves with the committer of the log, if there is one.
-fn live<S: Service<State = Market>>(
-    args: &Args,
-    shape: &Shape,
-    (log, passed): (Option<OrderLog<'_>>, &[BorrowedFd<'_>]),
-    instance: &ServiceInstance<'_, S>,
-    ledger: &mut Ledger,
-) -> Result<ExitCode> {
-    match log {
-        Some(log) => args.server.run_with_extra(shape, instance, (&log, passed), ledger),
-        None => args.server.run_passing(shape, instance, passed, ledger),
-    }
 }
 
 /// The orders that a crash would lose, and the option that prevents it.

@@ -2,6 +2,7 @@
 //! tests check files and output, not speeds.
 
 mod ab;
+mod docs;
 mod duet;
 mod far;
 mod museum;

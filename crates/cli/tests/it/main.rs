@@ -130,7 +130,8 @@ groups! { $
 
     /// Faults of the disk of a log, with a committer that is a thread and one that is a process.
     disk {
-        durable: a_full_log, a_disk_that_fails, a_disk_that_is_silent, durability_is_told;
+        durable: a_full_log, a_disk_that_fails, a_disk_that_is_silent, durability_is_told,
+            killed_with_tables;
     }
 
     /// Tests of the administration, once for each kind of container.

@@ -1,11 +1,18 @@
 //! WebSocket around services on every engine: files and jobs of the probe, and lines of the market.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use services::game::packet::{Ask, Role};
 use sim::laws::probe::{Menu, expected, plain, requests};
 use sys::signal::Signal;
 use wire::websocket::{EXAMPLE_REQUEST, FrameHead, Opcode, put_masked};
 
-use crate::arms::Arm;
-use crate::harness::{Client, Folder, PATIENCE, Server};
+use crate::arms::{Arm, EPOLL, URING};
+use crate::harness::{Client, Folder, PATIENCE, Plan, Server};
 use crate::market::book;
 
 /// A client that has shaken hands.
@@ -90,4 +97,91 @@ pub fn lines_of_pages(arm: &Arm) {
     assert_eq!(next(&mut client), (Opcode::Close, b"\x03\xe9the server stops".to_vec()));
     drop(client);
     assert_eq!(server.ended(PATIENCE).code, Some(0));
+}
+
+/// A page's connection over TLS, after its handshake.
+struct Secure(StreamOwned<ClientConnection, TcpStream>);
+
+impl Secure {
+    fn enter(server: &Server, pem: &str) -> Secure {
+        let mut roots = RootCertStore::empty();
+        let own = CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
+        roots.add(own).expect("a certificate");
+        let ring = Arc::new(rustls::crypto::ring::default_provider());
+        let config =
+            ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions();
+        let mut config =
+            config.expect("usual versions").with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let name = ServerName::try_from("localhost").expect("a name");
+        let tls = ClientConnection::new(Arc::new(config), name).expect("a client");
+        let stream = TcpStream::connect(server.address).expect("a server");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let mut secure = Secure(StreamOwned::new(tls, stream));
+        secure.0.write_all(EXAMPLE_REQUEST.as_bytes()).expect("a server that reads");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.extend(secure.exact(1));
+        }
+        assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", head.escape_ascii());
+        secure
+    }
+
+    fn exact(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.0.read_exact(&mut bytes).expect("a server that answers");
+        bytes
+    }
+
+    /// Sends a message and returns the payload of the next frame.
+    fn ask(&mut self, opcode: Opcode, payload: &[u8]) -> Vec<u8> {
+        self.0.write_all(&frame(opcode, payload)).expect("a server that reads");
+        self.hear()
+    }
+
+    fn hear(&mut self) -> Vec<u8> {
+        let mut head = self.exact(2);
+        if head[1] == 126 {
+            head.extend(self.exact(2));
+        }
+        let head = FrameHead::parse(&head).expect("a good head").expect("a whole one");
+        self.exact(head.len as usize)
+    }
+}
+
+/// Lines over TLS with and without WebSocket, and the bytes that one session pushes to another.
+#[test]
+fn flags_put_tls_around_websocket() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a good name");
+    let (folder, pem) = (Folder::new(), made.cert.pem());
+    let file = |name: &str, text: &str| folder.file(name, text).display().to_string();
+    let (cert, key) = (file("cert", &pem), file("key", &made.signing_key.serialize_pem()));
+    let flags = ["--websocket", "--tls-cert", &cert, "--tls-key", &key];
+    for arm in [&EPOLL, &URING] {
+        arm.run(|arm| {
+            let data = folder.file("stock.txt", book(3, 10));
+            let server = arm.stock(&data).with(&flags).start();
+            let mut client = Secure::enter(&server, &pem);
+            assert_eq!(client.ask(Opcode::Text, b"buy 1 4"), b"[buy] success\n");
+            assert_eq!(client.ask(Opcode::Ping, b"?"), b"?");
+            drop(client);
+            server.stop();
+            let server = Plan::new(arm, "game").workers(1).with(&flags).start();
+            let (mut one, mut two) = (Secure::enter(&server, &pem), Secure::enter(&server, &pem));
+            let join = |client: &mut Secure, name: &str| {
+                let (mut join, name) = (Vec::new(), name.to_owned());
+                Ask::Join { version: 1, role: Role::Player, name }.put(&mut join);
+                client.ask(Opcode::Binary, &join)
+            };
+            join(&mut one, "Ada");
+            join(&mut two, "Bob");
+            let told = one.hear();
+            assert!(told.windows(3).any(|it| it == b"Bob"), "{told:?}");
+            drop((one, two));
+            server.stop();
+        });
+    }
+    let refused = Plan::new(&EPOLL, "stock").with(&["--tls-cert", &key, "--tls-key", &key]).fail();
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.err.contains("expected a certificate as PEM, found none"), "{refused:?}");
 }

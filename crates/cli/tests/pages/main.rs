@@ -2,6 +2,7 @@
 //! server. The parts that need no browser are also tested without one.
 
 mod browser;
+mod demo;
 mod live;
 mod path;
 mod report;

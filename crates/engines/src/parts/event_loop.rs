@@ -309,10 +309,10 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
         self.context.carry_out_effects();
         let mut changed = Vec::new();
         for push in self.context.effects.take_pushes() {
-            let pushed = match self.table.lookup(push.to) {
-                Some(connection) => connection.conn.push(&push.bytes).is_ok(),
-                None => false,
-            };
+            let (service, cx) = (self.context.service, self.cx(push.to));
+            let connection = self.table.lookup(push.to);
+            let pushed =
+                connection.is_some_and(|it| it.conn.push(service, &cx, &push.bytes).is_ok());
             if pushed {
                 changed.push(push.to);
             } else {

@@ -17,6 +17,8 @@ const MS: Duration = Duration::from_millis(1);
 const DISTURBED: Duration = Duration::from_secs(3);
 /// More listings than all buffers between two programs hold (tcp(7): 4 MB and 6 MB).
 const TOO_MANY: usize = 10_000;
+/// Clients that list while another orders: of fewer, all are outside at one moment now and then.
+const LISTERS: usize = 16;
 
 /// As many clients as possible are connected before the first one asks. A server that serves some
 /// at a time reaches the others when those have left.
@@ -131,7 +133,7 @@ pub(super) fn starvation(stand: &mut Stand<'_>) -> Outcome {
         }
     };
     let told = thread::scope(|scope| {
-        (0..8).for_each(|_| drop(scope.spawn(list)));
+        (0..LISTERS).for_each(|_| drop(scope.spawn(list)));
         thread::sleep(100 * MS);
         let mut asks = [Ask::Buy(1, 1), Ask::Sell(1, 1)].into_iter().cycle().take(20);
         let told = asks.try_for_each(|ask| follow(&mut writer, &mut book, ask));
@@ -139,7 +141,7 @@ pub(super) fn starvation(stand: &mut Stand<'_>) -> Outcome {
         told
     });
     told.map_err(|why| match why.contains("no reply") {
-        true => format!("a writer starves while 8 clients list: {why}"),
-        false => format!("while 8 clients list: {why}"),
+        true => format!("a writer starves while 16 clients list: {why}"),
+        false => format!("while 16 clients list: {why}"),
     })
 }

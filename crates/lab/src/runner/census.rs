@@ -8,6 +8,8 @@ use super::words::Request;
 use super::{Runner, Up};
 use crate::block::Slot;
 use crate::census::{Calls, Census};
+use crate::load::Usage;
+use crate::plan::{Arm, LoadPoint};
 use crate::prices::faults;
 use crate::server::Process;
 use meter::TreeCost;
@@ -18,6 +20,9 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The duration of the load, milliseconds; counts need no precision.
 const WINDOW_MS: u64 = 500;
+
+/// The load before the tool attaches, milliseconds.
+const STEADY_MS: u64 = 200;
 
 /// The tool that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +52,7 @@ impl Runner {
             Err(reason) => return Some(missing(reason)),
         };
         up.hold(point.idle);
+        let steady = self.steady(&up, arm, point, dir)?;
         let traced = match tool.attach(&up, dir) {
             Ok(traced) => traced,
             Err(reason) => return Some(missing(reason)),
@@ -75,7 +81,29 @@ impl Runner {
             format!("expected a table of {}, found `{last}`", tool.name())
         });
         let tool = tool.name().to_string();
-        Some(Census { tool, requests, calls, faults_per_request, missing: why, ..empty })
+        Some(Census {
+            tool,
+            requests,
+            calls,
+            faults_per_request,
+            switches_per_request: steady.switches_per_request,
+            delay_ns_per_request: steady.delay_ns_per_request,
+            missing: why,
+            ..empty
+        })
+    }
+
+    /// The server's usage on connections that stay: the switches and delays of a thread or process
+    /// that ends with its connection cannot be read any more. Empty where it cannot be read.
+    fn steady(&self, up: &Up, arm: &Arm, point: &LoadPoint, dir: &Path) -> Option<Usage> {
+        let stays = LoadPoint { requests_per_connection: 0, ..point.clone() };
+        let request = Request {
+            warmup_ms: 50,
+            window_ms: STEADY_MS,
+            ..Request::of(&self.plan, arm, &stays, 1, None)
+        };
+        let asked = self.ask(up, &request, dir)?;
+        Some(asked.ok().and_then(|load| load.server).unwrap_or_default())
     }
 }
 

@@ -56,7 +56,7 @@ struct Credentials {
 
 /// An event that a client reports.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum ClientEvent<'a> {
     /// A track is set up, with the transport of its packets.
     SetUp {
         /// The track.
@@ -147,7 +147,7 @@ impl Client {
     pub fn receive(
         &mut self,
         bytes: &[u8],
-        emit: &mut dyn FnMut(Event<'_>),
+        emit: &mut dyn FnMut(ClientEvent<'_>),
     ) -> Result<usize, String> {
         let mut used = 0;
         while let Some((item, len)) = rtsp::next(&bytes[used..])
@@ -155,7 +155,7 @@ impl Client {
         {
             used += len;
             match item {
-                Item::Data { channel, packet } => emit(Event::Data(channel, packet)),
+                Item::Data { channel, packet } => emit(ClientEvent::Data(channel, packet)),
                 Item::Response(response) => self.answered(&response, emit)?,
                 Item::Request(request) => {
                     let cseq = request.field("CSeq").unwrap_or("0");
@@ -170,7 +170,7 @@ impl Client {
     fn answered(
         &mut self,
         response: &Response<'_>,
-        emit: &mut dyn FnMut(Event<'_>),
+        emit: &mut dyn FnMut(ClientEvent<'_>),
     ) -> Result<(), String> {
         if response.code == 401 && self.take_challenge(response) {
             let (method, target) = self.asked.clone();
@@ -186,14 +186,14 @@ impl Client {
             Stage::Setting(_) => self.set_up(response, emit)?,
             Stage::Starting => {
                 self.stage = Stage::Playing;
-                emit(Event::Playing(response.field("RTP-Info")));
+                emit(ClientEvent::Playing(response.field("RTP-Info")));
                 return Ok(());
             }
             Stage::Playing => return Ok(()),
             Stage::Leaving => {
                 // The response to an earlier keep-alive may arrive first.
                 if method == "TEARDOWN" {
-                    emit(Event::Over);
+                    emit(ClientEvent::Over);
                 }
                 return Ok(());
             }
@@ -231,7 +231,7 @@ impl Client {
     fn set_up(
         &mut self,
         response: &Response<'_>,
-        emit: &mut dyn FnMut(Event<'_>),
+        emit: &mut dyn FnMut(ClientEvent<'_>),
     ) -> Result<(), String> {
         let Stage::Setting(index) = self.stage else { return Ok(()) };
         let value = response.field("Transport").unwrap_or_default();
@@ -244,7 +244,7 @@ impl Client {
             let timeout = rest.split(';').find_map(|it| it.trim().strip_prefix("timeout="));
             self.timeout_s = timeout.and_then(|it| it.parse().ok()).unwrap_or(60);
         }
-        emit(Event::SetUp { track: &self.tracks[index], index, transport });
+        emit(ClientEvent::SetUp { track: &self.tracks[index], index, transport });
         self.stage = Stage::Setting(index + 1);
         Ok(())
     }
@@ -343,7 +343,7 @@ mod tests {
         let mut client = Client::new("rtsp://h/a", Delivery::Udp((5000, 5001)), 1.5, None);
         let mut events = Vec::new();
         let mut exchange = |client: &mut Client, bytes: Vec<u8>| {
-            let mut emit = |event: Event<'_>| events.push(format!("{event:?}"));
+            let mut emit = |event: ClientEvent<'_>| events.push(format!("{event:?}"));
             assert_eq!(client.receive(&bytes, &mut emit), Ok(bytes.len()));
             String::from_utf8(client.take_out()).expect("text")
         };

@@ -12,7 +12,7 @@ use sys::ready::Interest;
 use sys::socket;
 use sys::udp::{Mail, Udp};
 
-use super::client::{Client, Delivery, Event};
+use super::client::{Client, ClientEvent, Delivery};
 use super::report::{ListenPlan, MediaReport, Percentiles, Transport};
 use super::senders::{REQUESTED, Sender, Senders};
 use super::sockets::{Pair, dropped, member, pairs, watch};
@@ -321,7 +321,7 @@ impl Receiver {
         let Session { client, inbox, over, began_ns, first_ns, server, own, .. } =
             &mut listeners[index];
         let used = client.receive(inbox, &mut |event| match event {
-            Event::SetUp { track, transport, .. } => {
+            ClientEvent::SetUp { track, transport, .. } => {
                 let group = transport.destination.as_ref().and_then(|it| it.parse().ok());
                 if let (true, Some(group), Some(ports)) =
                     (transport.multicast, group, transport.port)
@@ -349,18 +349,18 @@ impl Receiver {
                 own.push(ssrc);
                 senders.all.insert((REQUESTED, ssrc), sender);
             }
-            Event::Playing(info) => {
+            ClientEvent::Playing(info) => {
                 senders.announce(report, own, info.unwrap_or_default());
             }
-            Event::Data(channel, packet) if channel % 2 == 0 => {
+            ClientEvent::Data(channel, packet) if channel % 2 == 0 => {
                 if senders.packet(report, packet, (REQUESTED, now)).is_some() && first_ns.is_none()
                 {
                     *first_ns = Some(now);
                     first.record(now - *began_ns, 1);
                 }
             }
-            Event::Data(_, packet) => senders.control(report, packet, (REQUESTED, now)),
-            Event::Over => *over = true,
+            ClientEvent::Data(_, packet) => senders.control(report, packet, (REQUESTED, now)),
+            ClientEvent::Over => *over = true,
         })?;
         inbox.drain(..used);
         if client.is_playing() && listeners[index].alive_ns == 0 {

@@ -16,7 +16,7 @@ impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
         self.lines(&mut text)?;
-        writeln!(f, "{}", folded(&text, WIDTH, NAMES))
+        writeln!(f, "{}", folded(&language::tr(&text), WIDTH, NAMES))
     }
 }
 

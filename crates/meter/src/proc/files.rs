@@ -79,8 +79,11 @@ impl Stat {
 fn thread(pid: u32, tid: u32) -> Result<ThreadCost, ProcError> {
     let status = read(pid, &format!("/proc/{pid}/task/{tid}/status"))?;
     let count = |key| value_of(&status, key).and_then(|n| n.parse().ok()).unwrap_or(0);
+    // Time on a core, time waiting for one, turns (Documentation/scheduler/sched-stats.rst).
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).unwrap_or_default();
     Ok(ThreadCost {
         tid,
+        delay_ns: stat.split_ascii_whitespace().nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0),
         voluntary: count("voluntary_ctxt_switches"),
         involuntary: count("nonvoluntary_ctxt_switches"),
     })

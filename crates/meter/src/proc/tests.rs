@@ -102,7 +102,7 @@ fn a_tree_that_is_gone_is_an_error() {
 
 /// One process with its time (ns), the ticks of the children that it waited for, and its threads.
 fn process(pid: u32, cpu_ns: u64, reaped: u64, threads: &[u32]) -> ProcessCost {
-    let thread = |&tid: &u32| ThreadCost { tid, voluntary: 1, involuntary: 1 };
+    let thread = |&tid: &u32| ThreadCost { tid, voluntary: 1, involuntary: 1, delay_ns: 2 };
     let threads = threads.iter().map(thread).collect();
     ProcessCost { pid, started: 1, cpu_ns, reaped_ns: reaped * TICK_NS, threads }
 }

@@ -67,7 +67,7 @@ pub(super) fn table(plan: &Plan, summary: &Summary, answer: &RaceAnswer) -> Answ
             .iter()
             .map(|cost| {
                 let here = answer.reasons.iter().filter(|reason| reason.point == cost.point);
-                let texts = here.map(|reason| reason.text.replace('`', ""));
+                let texts = here.map(|reason| language::tr(&reason.text).replace('`', ""));
                 (cost.point.clone(), texts.collect::<Vec<_>>())
             })
             .filter(|(_, texts)| !texts.is_empty())

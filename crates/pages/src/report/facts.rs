@@ -143,10 +143,15 @@ const COLUMNS: &[Column] = &[
     ("capacity/s", Some("capacity"), |it| it.capacity_rps.map(words::grouped)),
     ("kept", Some("overload"), |it| it.kept_share.map(words::percent)),
     ("recovery", Some("overload"), |it| it.recovered_ms.map(|ms| words::time(ms * 1e6))),
-    ("mean", Some("little"), |it| Some(words::time(it.in_flight? / it.throughput_rps? * 1e9))),
+    ("mean", Some("percentile"), |it| {
+        // Races of earlier versions have no mean of their own; by Little's law.
+        let mean = it.mean_ns.or_else(|| Some(it.in_flight? / it.throughput_rps? * 1e9));
+        mean.map(words::time)
+    }),
     ("p50", Some("percentile"), |it| it.p50_ns.map(words::time)),
     ("p99", Some("percentile"), p99),
     ("p99.9", Some("percentile"), |it| it.p999_ns.map(words::time)),
+    ("max", Some("percentile"), |it| it.max_ns.map(words::time)),
     ("in flight", Some("little"), |it| it.in_flight.map(|it| format!("{it:.1}"))),
     ("CPU/request", Some("cpu"), |it| it.cpu_ns.map(words::time)),
     ("switches/request", Some("switches"), |it| it.switches.map(words::rate)),

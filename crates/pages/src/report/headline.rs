@@ -13,7 +13,7 @@ const NAMES_MAX: usize = 4;
 /// largest loss. An unsettled difference is never ranked.
 pub(super) fn headline(run: &Run, summary: &Summary) -> String {
     // A number and its sign stay on one line.
-    found(run, summary).replace(" %", "\u{a0}%")
+    language::tr(&found(run, summary)).replace('`', "").replace(" %", "\u{a0}%")
 }
 
 fn found(run: &Run, summary: &Summary) -> String {
@@ -27,7 +27,7 @@ fn found(run: &Run, summary: &Summary) -> String {
         return "Nothing could be measured.".to_string();
     }
     if summary.answer.is_some() {
-        return summary.sentence.replace('`', "");
+        return summary.sentence.clone();
     }
     if plan.arms.len() == 1 {
         return format!("Only {base} ran: there is nothing to compare it with.");
@@ -124,10 +124,10 @@ fn claim(base: &str, lead: Lead<'_>) -> String {
     let (verb, more, less) = match metric {
         Metric::Throughput => ("answers", "more requests per second", "fewer requests per second"),
         Metric::Capacity => ("can take", "more load within the promise", "less load within it"),
-        Metric::P50 | Metric::P99 | Metric::P999 => ("takes", "longer", "less time"),
         Metric::Recovery => ("needs", "longer to recover", "less time to recover"),
         Metric::Cpu => ("needs", "more CPU per request", "less CPU per request"),
         Metric::Memory | Metric::ConnectionMemory => ("needs", "more memory", "less memory"),
+        _ if metric.is_latency() => ("takes", "longer", "less time"),
         _ => ("needs", "more", "less"),
     };
     let tail = if metric.is_latency() { format!(" ({})", metric.name()) } else { String::new() };

@@ -31,7 +31,7 @@ fn the_page_says_what_was_found_and_how_sure_it_is() {
             "1.00× is ",
             " requests&#x2f;s, median latency ",
             ", CPU per request ",
-            "popovertarget=\"t-little\">mean</button>",
+            "popovertarget=\"t-percentile\">mean</button>",
             "in the program",
             "epoll (twin)",
             "Smoke size: 6 blocks",

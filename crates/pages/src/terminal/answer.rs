@@ -21,7 +21,7 @@ pub fn answer(summary: &Summary, answer: &RaceAnswer, baseline: &str, colour: bo
     if has_rooms {
         heads.push("silent".to_string());
     }
-    table.set_header(heads);
+    table.set_header(heads.iter().map(|head| language::tr(head)));
     for arm in arms_by_cost(summary, answer) {
         let mut cells = vec![Cell::new(arm)];
         for cost in &answer.costs {
@@ -30,7 +30,8 @@ pub fn answer(summary: &Summary, answer: &RaceAnswer, baseline: &str, colour: bo
         }
         if has_rooms {
             let room = answer.rooms.iter().find(|room| room.arm == arm);
-            cells.push(Cell::new(room.map_or_else(|| words::NONE.to_string(), words::room)));
+            let room = room.map_or_else(|| words::NONE.to_string(), words::room);
+            cells.push(Cell::new(language::tr(&room)));
         }
         table.add_row(cells);
     }
@@ -54,7 +55,7 @@ pub fn answer(summary: &Summary, answer: &RaceAnswer, baseline: &str, colour: bo
     if has_rooms {
         text.push_str("\nsilent: memory for each silent connection, or how many were answered");
     }
-    text + "\n"
+    language::tr(&(text + "\n")).into_owned()
 }
 
 /// Why the dearer arms are dearer, in lines of 80 columns.
@@ -68,7 +69,7 @@ pub fn reasons(answer: &RaceAnswer) -> String {
         }
         text += &format!("  {}\n", reason.text);
     }
-    words::folded(&text, 80, 4)
+    words::folded(&language::tr(&text), 80, 4)
 }
 
 /// The arms with a cost, by their cost at the first load point that has it.

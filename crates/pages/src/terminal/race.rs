@@ -6,6 +6,7 @@ use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangeme
 use lab::census::Census;
 use lab::record::Run;
 use lab::verdict::{ArmSummary, Light, Metric, Place, PointSummary, Summary, Sweep, Verdict};
+use language::tr;
 use std::fmt::Write;
 
 /// Column widths, padding included, with which no cell wraps: `≥ 0.99× [0.87, 1.61]`.
@@ -19,7 +20,7 @@ pub fn tables(summary: &Summary, baseline: &str, colour: bool) -> String {
         let _ = writeln!(text, "{}\n{}", point.point, table(point, baseline, colour));
         for arm in &point.arms {
             if let Some(reason) = &arm.absent {
-                let _ = writeln!(text, "{}: not measured: {reason}", arm.arm);
+                let _ = writeln!(text, "{}", tr(&format!("{}: not measured: {reason}", arm.arm)));
             }
         }
         text.push('\n');
@@ -47,7 +48,7 @@ fn table(point: &PointSummary, baseline: &str, colour: bool) -> Table {
     let speed = format!("{lead} vs {baseline}");
     let cost = format!("CPU vs {baseline}");
     let heads = ["arm", "requests/s", "p50", "p99", "CPU/req", "switches", "memory", &speed, &cost];
-    table.set_header(heads.iter().copied().chain(["check"]).map(Cell::new));
+    table.set_header(heads.iter().copied().chain(["check"]).map(cell));
     for arm in &point.arms {
         table.add_row(row(arm, point.lead, colour));
     }
@@ -68,7 +69,7 @@ fn row(arm: &ArmSummary, lead: Metric, colour: bool) -> Vec<Cell> {
     if arm.absent.is_some() {
         let mut cells = vec![Cell::new(&arm.arm)];
         cells.extend((0..8).map(|_| Cell::new(words::NONE)));
-        cells.push(Cell::new("not measured"));
+        cells.push(cell("not measured"));
         return cells;
     }
     let mut cells = vec![
@@ -82,24 +83,20 @@ fn row(arm: &ArmSummary, lead: Metric, colour: bool) -> Vec<Cell> {
     ];
     cells.extend([words::first(lead), Metric::Cpu].map(|metric| verdict(arm, metric, colour)));
     let worst = arm.light();
-    let lamps: Vec<&str> = arm
-        .lamps
-        .iter()
-        .filter(|lamp| lamp.light == worst)
-        .map(|lamp| lamp.text.as_str())
-        .collect();
+    let worst_lamps = arm.lamps.iter().filter(|lamp| lamp.light == worst);
+    let lamps: Vec<_> = worst_lamps.map(|lamp| tr(&lamp.text)).collect();
     let (sign, shade) = match worst {
         Light::Green => ("ok:", Color::Green),
         Light::Amber => ("!", Color::Yellow),
         Light::Red => ("WRONG:", Color::Red),
     };
-    cells.push(shaded(Cell::new(format!("{sign} {}", lamps.join("; "))), shade, colour));
+    cells.push(shaded(Cell::new(format!("{} {}", tr(sign), lamps.join("; "))), shade, colour));
     cells
 }
 
 fn verdict(arm: &ArmSummary, metric: Metric, colour: bool) -> Cell {
     let Some(judged) = arm.judged(metric) else {
-        return Cell::new(if arm.baseline { "baseline" } else { words::NONE });
+        return cell(if arm.baseline { "baseline" } else { words::NONE });
     };
     let mut text = format!("{}\n{}", words::ratio_with_interval(judged), words::verdict(judged));
     if !judged.registered && !arm.twin {
@@ -111,7 +108,12 @@ fn verdict(arm: &ArmSummary, metric: Metric, colour: bool) -> Cell {
         Verdict::Equivalent => Color::Blue,
         Verdict::Unresolved | Verdict::GeneratorLimited => Color::Reset,
     };
-    shaded(Cell::new(text), shade, colour)
+    shaded(cell(&text), shade, colour)
+}
+
+/// A cell in the chosen language.
+fn cell(text: &str) -> Cell {
+    Cell::new(tr(text))
 }
 
 fn shaded(cell: Cell, shade: Color, colour: bool) -> Cell {
@@ -125,7 +127,7 @@ pub fn further(run: &Run, summary: &Summary, colour: bool) -> String {
     for sweep in &summary.sweeps {
         let _ = writeln!(text, "{}\n{}", sweep.series, curves(sweep, colour));
         for curve in sweep.curves.iter().filter(|curve| !curve.words.is_empty()) {
-            let _ = writeln!(text, "{}: {}", curve.arm, curve.words);
+            let _ = writeln!(text, "{}: {}", curve.arm, tr(&curve.words));
         }
         text.push('\n');
     }
@@ -134,12 +136,18 @@ pub fn further(run: &Run, summary: &Summary, colour: bool) -> String {
         let heads = ["load point", "arm", "CPU/req, whole tree", "in the kernel", "peak memory"];
         let more = ["forks", "threads", "killed", "page faults", "queue full"];
         let heads: Vec<&str> = heads.into_iter().chain(more).collect();
-        let _ = writeln!(text, "cost beside the speed\n{}\n", plain(&heads, costs, colour));
+        let _ =
+            writeln!(text, "{}\n{}\n", tr("cost beside the speed"), plain(&heads, costs, colour));
     }
     if !run.census.is_empty() {
         let rows = run.census.iter().map(census_row).collect();
         let heads = ["load point", "arm", "calls/req", "which"];
-        let _ = writeln!(text, "system calls, counted apart\n{}\n", plain(&heads, rows, colour));
+        let _ = writeln!(
+            text,
+            "{}\n{}\n",
+            tr("system calls, counted apart"),
+            plain(&heads, rows, colour)
+        );
     }
     text
 }
@@ -158,7 +166,7 @@ fn curves(sweep: &Sweep, colour: bool) -> Table {
     let rows = names.iter().map(|(_, name)| {
         let cells = sweep.curves.iter().map(|curve| {
             let place = curve.places.iter().find(|place| place.point == *name);
-            place.map_or_else(|| words::NONE.to_string(), |place| cell(sweep.open, place))
+            place.map_or_else(|| words::NONE.to_string(), |place| at(sweep.open, place))
         });
         std::iter::once(name.to_string()).chain(cells).collect()
     });
@@ -166,7 +174,7 @@ fn curves(sweep: &Sweep, colour: bool) -> Table {
 }
 
 /// A closed sweep shows its speed, an open curve the latency at its rate.
-fn cell(open: bool, place: &Place) -> String {
+fn at(open: bool, place: &Place) -> String {
     let speed = words::or_none(place.throughput_rps, words::grouped);
     match open {
         false => format!("{speed}/s\n{}", words::or_none(place.p50_ns, words::time)),
@@ -220,7 +228,7 @@ fn plain(heads: &[&str], rows: Vec<Vec<String>>, colour: bool) -> Table {
     if !colour {
         table.force_no_tty();
     }
-    table.set_header(heads.iter().copied().map(Cell::new));
+    table.set_header(heads.iter().copied().map(cell));
     for row in rows {
         table.add_row(row);
     }

@@ -4,16 +4,18 @@ use std::fmt::Display;
 use std::io::{IsTerminal, stdin};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::thread;
 
 use anyhow::Result;
 use engines::{Refused, Shape, StateStore};
 use rustix::termios::tcgetpgrp;
 use seam::Service;
+use wire::websocket::MessageKind;
 
 use super::ServerArgs;
 use crate::console::Console;
-use crate::run::ServiceInstance;
+use crate::run::{Beside, ServiceInstance};
 
 /// The options.
 #[derive(clap::Args)]
@@ -85,12 +87,12 @@ impl LibraryArgs {
     /// Serves until the server is stopped; an operator's key ends the session that `dismiss` picks.
     ///
     /// # Errors
-    /// As [`ServerArgs::run`].
-    pub fn run<S: Service, N: Display>(
+    /// As [`ServerArgs::run_layered`]; messages over WebSocket are binary.
+    pub fn run<S: Service + Send + 'static, N: Display>(
         &self,
         server: &ServerArgs,
         shape: &Shape,
-        instance: &ServiceInstance<'_, S>,
+        instance: &ServiceInstance<'_, Arc<S>>,
         dismiss: impl Fn() -> Option<N> + Sync,
         store: &mut dyn StateStore<S::State>,
     ) -> Result<ExitCode> {
@@ -100,7 +102,8 @@ impl LibraryArgs {
         };
         thread::scope(|scope| {
             let _console = self.is_operated(shape).then(|| Console::open(scope, &dismiss));
-            server.run(shape, instance, store)
+            let websocket = server.websocket(MessageKind::Binary);
+            server.run_layered(shape, instance, websocket, Beside::default(), store)
         })
     }
 }

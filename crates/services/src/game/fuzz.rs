@@ -139,7 +139,7 @@ fn settle(
     for push in effects.take_pushes() {
         let to = visitors.iter_mut().find(|visitor| visitor.id == push.to);
         if let Some(Visitor { conn: Some(conn), .. }) = to {
-            let _ = conn.push(&push.bytes);
+            let _ = conn.push(game, &cx(push.to), &push.bytes);
         }
     }
     visitors.iter_mut().for_each(|visitor| judge(game, visitor, at));

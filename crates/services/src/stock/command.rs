@@ -191,9 +191,9 @@ struct Quoted<'a>(&'a [u8]);
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN_MAX: usize = 24;
-        let shown = &self.0[..self.0.len().min(SHOWN_MAX)];
+        let shown = stats::words::visible(self.0, SHOWN_MAX);
         let more = if self.0.len() > SHOWN_MAX { "..." } else { "" };
-        write!(f, "`{}{more}`", shown.escape_ascii())
+        write!(f, "`{}{more}`", shown)
     }
 }
 

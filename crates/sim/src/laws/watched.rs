@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Law, Violation};
 use seam::{
-    Closed, Cx, Event, Instant, Limits, Out, Peer, Service, SessionId, Step, Then, WorkerId,
+    Closed, Cx, Event, Instant, Limits, Out, Peer, PushRefused, Service, SessionId, Step, Then,
+    WorkerId,
 };
 
 /// The maximum number of bytes of one session that an engine may feed in one turn unless
@@ -374,6 +375,17 @@ impl<S: Service> Service for Watched<S> {
         let limits = self.inner.limits();
         self.report(cx.me, session.record.after(&step, offered, out, &limits, self.turn_max));
         step
+    }
+
+    fn push(
+        &self,
+        cx: &Cx<'_, S::State>,
+        session: &mut Seen<S::Session>,
+        bytes: &[u8],
+        out: &mut Out,
+    ) -> Result<(), PushRefused> {
+        let inner = session.inner.as_mut().ok_or(PushRefused)?;
+        self.inner.push(cx, inner, bytes, out)
     }
 
     fn work(&self, state: &S::State, job: S::Job) -> S::Outcome {

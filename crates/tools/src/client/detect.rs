@@ -100,12 +100,12 @@ fn text(framing: Framing, heard: &[u8]) -> Vec<u8> {
 }
 
 fn unknown(heard: &[u8]) -> String {
-    let shown = &heard[..heard.len().min(80)];
+    let shown = stats::words::visible(heard, 80);
     format!(
         "cannot tell how this server's replies end: `show` gave {} bytes, `{}`; name it with \
          --framing line, fixed:8192, eof or length",
         heard.len(),
-        shown.escape_ascii()
+        shown
     )
 }
 

@@ -13,6 +13,7 @@ use lab::runner::Runner;
 use lab::service::Service;
 use lab::trial::Trial;
 use lab::verdict::paired;
+use language::eprintln;
 use serde::Serialize;
 use stats::{blocks_needed, spread};
 use std::path::Path;

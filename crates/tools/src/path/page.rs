@@ -19,11 +19,6 @@ use grid::{Cell, Corners, Event, Grid};
 
 /// The longest side of a grid; it fits a screen, with cells large enough to click.
 pub const SIDE_MAX: usize = 256;
-/// The page may use its own style and script, and send requests to its own server.
-pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
-    script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; \
-    form-action 'none'; frame-ancestors 'none'";
-
 const HTML: &str = include_str!("page.html");
 const SCRIPT: &str = include_str!("page.js");
 /// Start and goal of the portfolio's longer experiments.
@@ -130,7 +125,7 @@ fn html(given: &Given, recorded: bool) -> Result<String> {
     let data = json!({"live": !recorded, "rule": given.corners.name(), "maps": maps});
     // Only `</` could end a script early.
     let data = data.to_string().replace('<', "\\u003c");
-    Ok(HTML.replace("{{DATA}}", &data).replace("{{SCRIPT}}", SCRIPT))
+    Ok(crate::page::page("two searches side by side", &HTML.replace("{{DATA}}", &data), SCRIPT))
 }
 
 /// The rows of a grid, as in a map file.

@@ -14,6 +14,7 @@ use roundhouse::{Http, HttpRequest, HttpResponse, http_offload};
 use wire::http::host;
 
 use super::page::{self, Query};
+use crate::page::POLICY;
 
 /// How long a client may take to send a request, or be idle between two requests.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -37,7 +38,8 @@ fn answer(page: &[u8], request: &HttpRequest<'_>, response: &mut HttpResponse) {
     match (request.method, request.path) {
         ("GET", "/") => {
             response.field("Content-Type", "text/html; charset=utf-8");
-            response.field("Content-Security-Policy", page::POLICY);
+            let policy = format!("{POLICY}; frame-ancestors 'none'");
+            response.field("Content-Security-Policy", &policy);
             response.field("Referrer-Policy", "no-referrer").body.extend_from_slice(page);
         }
         ("POST", "/search") => match Query::read(request.body).and_then(|query| query.answer()) {

@@ -3,6 +3,7 @@
 use lab::block::Slot;
 use lab::race::Observer;
 use lab::trial::{Ending, Trial};
+use language::eprintln;
 
 /// Writes to stderr.
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! Fragments H.264 pictures into payloads (RFC 6184, packetization mode 1): units that fit are sent
 //! whole, longer ones as fragments (FU-A), and each key picture is preceded by the parameter sets
-//! in one payload (STAP-A).
+//! in one payload (STAP-A). A receiver joins them again.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -12,6 +12,10 @@ use super::{PAYLOAD_MAX, Unplayable, fill};
 const STAP_A: u8 = 24;
 const FU_A: u8 = 28;
 const KIND: u8 = 0x1f;
+/// The type of a unit of a key picture.
+const KEY: u8 = 5;
+/// The bytes before each unit in the byte stream format of H.264.
+const START: [u8; 4] = [0, 0, 0, 1];
 /// The importance of a unit (NRI), copied to its carrier.
 const IMPORTANCE: u8 = 0x60;
 /// The fragment starts, or ends, a unit.
@@ -87,4 +91,53 @@ fn unit(first: u8, unit: Range<u64>, cuts: &mut Vec<Cut>) {
         cuts.push(Cut { prefix, range: from..to });
         (from, edge) = (to, 0);
     }
+}
+
+/// Appends the units in the payloads of a picture to `out`, each after a start code, and returns
+/// whether one belongs to a key picture. The payloads come with their sequence numbers, in order; a
+/// unit that lacks a fragment is left out.
+pub fn join<'a>(payloads: impl IntoIterator<Item = (u16, &'a [u8])>, out: &mut Vec<u8>) -> bool {
+    let mut is_key = false;
+    let mut put = |unit: &[&[u8]], out: &mut Vec<u8>| {
+        let first = unit.concat().first().map(|first| first & KIND);
+        is_key |= first == Some(KEY);
+        out.extend_from_slice(&START);
+        unit.iter().for_each(|bytes| out.extend_from_slice(bytes));
+    };
+    // The unit that fragments have begun: its place in `out`, and the next sequence number.
+    let mut begun: Option<(usize, u16)> = None;
+    for (sequence, payload) in payloads {
+        let (first, mut rest) =
+            payload.split_first().map_or((0, payload), |(it, rest)| (*it, rest));
+        let fragment = rest.split_first().filter(|_| first & KIND == FU_A);
+        let edge = fragment.map_or(BEGINS, |(edge, _)| *edge);
+        let mut start = begun.take();
+        // Another unit begins, or a fragment is missing.
+        if start.is_some_and(|(_, next)| edge & BEGINS != 0 || next != sequence) {
+            out.truncate(start.take().map_or(out.len(), |(start, _)| start));
+        }
+        match (first & KIND, fragment) {
+            (FU_A, Some((edge, bytes))) => {
+                let place = start.map_or(out.len(), |(start, _)| start);
+                match (edge & BEGINS != 0, start) {
+                    (true, _) => put(&[&[first & !KIND | edge & KIND], bytes], out),
+                    (false, Some(_)) => out.extend_from_slice(bytes),
+                    (false, None) => continue,
+                }
+                begun = (edge & ENDS == 0).then_some((place, sequence.wrapping_add(1)));
+            }
+            (STAP_A, _) => {
+                while let Some((len, after)) = rest.split_first_chunk() {
+                    let len = usize::from(u16::from_be_bytes(*len));
+                    let Some((set, after)) = after.split_at_checked(len) else { break };
+                    put(&[set], out);
+                    rest = after;
+                }
+            }
+            (1..STAP_A, _) => put(&[payload], out),
+            _ => {}
+        }
+    }
+    out.truncate(begun.map_or(out.len(), |(start, _)| start));
+    is_key
 }

@@ -271,28 +271,30 @@ fn a_picture_is_cut_and_can_be_put_together_again() {
     let mut cuts = Vec::new();
     let range = 4..file.len() as u64;
     avc::cut(&mut Cursor::new(&file), range.clone(), 4, &mut cuts).expect("two units");
-    let mut units: Vec<Vec<u8>> = Vec::new();
-    for cut in &cuts {
-        let bytes = &file[cut.range.start as usize..cut.range.end as usize];
-        match cut.prefix.bytes() {
-            [] => units.push(bytes.to_vec()),
-            [indicator, header] => {
-                assert_eq!(indicator & 0x1f, 28, "FU-A");
-                if header & 0x80 != 0 {
-                    units.push(vec![indicator & 0xe0 | header & 0x1f]);
-                }
-                units.last_mut().expect("a beginning").extend_from_slice(bytes);
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    assert_eq!(units, [&[0x06, 1, 2][..], &long]);
+    let payload = |cut: &avc::Cut| {
+        [cut.prefix.bytes(), &file[cut.range.start as usize..cut.range.end as usize]].concat()
+    };
+    let payloads: Vec<Vec<u8>> = cuts.iter().map(payload).collect();
+    let join = |lost: Option<usize>| {
+        let numbered = (65_534..=u16::MAX).chain(0..).zip(&payloads).enumerate();
+        let came = numbered.filter(|(at, _)| Some(*at) != lost);
+        let mut out = Vec::new();
+        (avc::join(came.map(|(_, (number, it))| (number, it.as_slice())), &mut out), out)
+    };
+    let short = [0, 0, 0, 1, 6, 1, 2];
+    let second = [&[0, 0, 0, 1][..], &long].concat();
+    assert_eq!(join(None), (true, [&short[..], &second].concat()));
+    assert_eq!(join(Some(0)), (true, second));
+    assert!((2..5).all(|lost| join(Some(lost)).1 == short), "a unit without a fragment");
     assert_eq!((cuts[1].prefix.bytes()[1], cuts[4].prefix.bytes()[1]), (0x85, 0x45));
     let mut broken = file.clone();
     broken[5] = 200;
     avc::cut(&mut Cursor::new(&broken), range, 4, &mut cuts).expect_err("longer than the sample");
     let sets = avc::together(&[&[0x67, 1, 2], &[0x28, 3]]).expect("short sets");
     assert_eq!(sets, [0x78, 0, 3, 0x67, 1, 2, 0, 2, 0x28, 3]);
+    let mut out = Vec::new();
+    assert!(!avc::join([(1, &sets[..]), (2, &[]), (3, &[0x7c])], &mut out));
+    assert_eq!(out, [0, 0, 0, 1, 0x67, 1, 2, 0, 0, 0, 1, 0x28, 3]);
 }
 
 /// A WAVE file of 16-bit samples with these bytes.

@@ -1,5 +1,6 @@
 //! Request heads: the grammar by httparse, the framing by RFC 9112 section 6.
 
+use core::mem::MaybeUninit;
 use core::net::Ipv6Addr;
 
 use super::Bad;
@@ -8,10 +9,6 @@ use memchr::memchr_iter;
 
 /// The most fields of a head; HAProxy and Envoy stop at about as many.
 pub const FIELDS_MAX: usize = 100;
-
-/// Fields stored inline: as many as browsers send. Filling and moving a hundred for every request
-/// would cost more than parsing.
-const FEW: usize = 16;
 
 /// Limits on the length of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,29 +61,21 @@ pub struct Head<'a> {
     pub keep_alive: bool,
     /// The client waits for `100 Continue` before sending the body.
     pub expects: bool,
-    fields: Fields<'a>,
-}
-
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "the common case is to stay off the heap")]
-enum Fields<'a> {
-    Few([httparse::Header<'a>; FEW], usize),
-    Many(Vec<httparse::Header<'a>>),
-}
-
-impl<'a> Fields<'a> {
-    fn as_slice(&self) -> &[httparse::Header<'a>] {
-        match self {
-            Fields::Few(fields, count) => &fields[..*count],
-            Fields::Many(fields) => fields,
-        }
-    }
+    /// The lines of the fields, which are valid.
+    lines: &'a [u8],
 }
 
 impl<'a> Head<'a> {
     /// The fields in their order: name and trimmed value.
     pub fn fields(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
-        self.fields.as_slice().iter().map(|it| (it.name, it.value))
+        let mut rest = self.lines;
+        std::iter::from_fn(move || {
+            let colon = memchr::memchr(b':', rest)?;
+            let end = colon + memchr::memchr(b'\n', &rest[colon..])?;
+            let (name, value) = (&rest[..colon], &rest[colon + 1..end]);
+            rest = &rest[end + 1..];
+            Some((str::from_utf8(name).unwrap_or_default(), value.trim_ascii()))
+        })
     }
 
     /// The value of the first field of that name, whatever its case.
@@ -94,6 +83,9 @@ impl<'a> Head<'a> {
         self.fields().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 }
+
+/// Room for the fields of a head, which costs nothing until it is filled.
+type Room<'a> = [MaybeUninit<httparse::Header<'a>>; FIELDS_MAX];
 
 /// Parses the request head at the front of `bytes`; `None` if it is incomplete. One empty line
 /// before it is skipped (RFC 9112 section 2.2). The result does not depend on how the bytes
@@ -103,53 +95,54 @@ impl<'a> Head<'a> {
 /// [`Bad`]; nothing after it may be read.
 pub fn next<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<Head<'a>>, Bad> {
     let skipped = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
-    let Some(end) = end(&bytes[skipped..], limits)? else { return Ok(None) };
-    let used = skipped + end;
-    let ((method, target, minor), fields) = parse(&bytes[skipped..used])?;
+    let text = &bytes[skipped..];
+    let mut room: Room<'a> = [const { MaybeUninit::uninit() }; FIELDS_MAX];
+    let mut request = httparse::Request::new(&mut []);
+    if let Ok(httparse::Status::Complete(len)) = request.parse_with_uninit_headers(text, &mut room)
+        && let (Some(method), Some(target), Some(minor)) =
+            (request.method, request.path, request.version)
+        && let Some(line) = strict_line(&text[..len], method, request.headers, limits)
+    {
+        let line = (method, target, minor, line);
+        return finish(line, skipped, &text[..len], request.headers).map(Some);
+    }
+    // Most often it is not whole; else httparse is laxer, or there is a fault to name.
+    let Some(end) = end(text, limits)? else { return Ok(None) };
+    other_version(skipped, &text[..end]).map(Some)
+}
+
+/// The length of the request line, if every line of a head that httparse has read ends with CR LF,
+/// and the limits hold.
+fn strict_line(
+    head: &[u8],
+    method: &str,
+    fields: &[httparse::Header<'_>],
+    limits: &Limits,
+) -> Option<usize> {
+    let place = |part: &str| part.as_ptr().addr() - head.as_ptr().addr();
+    let is_strict = |field: &httparse::Header<'_>| head[..place(field.name)].ends_with(b"\r\n");
+    let line = fields.first().map_or(head.len() - 2, |first| place(first.name));
+    let holds = line <= limits.line_max && head.len() <= limits.head_max && place(method) == 0;
+    (holds && head.ends_with(b"\r\n\r\n") && fields.iter().all(is_strict)).then_some(line)
+}
+
+/// Method, target, minor version, and the length of the line.
+type Line<'a> = (&'a str, &'a str, u8, usize);
+
+/// The meaning of a head of good syntax.
+fn finish<'a>(
+    (method, target, minor, line): Line<'a>,
+    skipped: usize,
+    head: &'a [u8],
+    fields: &[httparse::Header<'_>],
+) -> Result<Head<'a>, Bad> {
     if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Bad::Syntax);
     }
     let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
-    let (body, keep_alive, expects) = meant(version, fields.as_slice())?;
-    Ok(Some(Head { len: used, method, target, version, body, keep_alive, expects, fields }))
-}
-
-/// Method, target and minor version.
-type Line<'a> = (&'a str, &'a str, u8);
-
-fn parse(head: &[u8]) -> Result<(Line<'_>, Fields<'_>), Bad> {
-    let mut few = [httparse::EMPTY_HEADER; FEW];
-    match parse_into(head, &mut few) {
-        // More than [`FEW`], perhaps too many.
-        Err(Bad::HeadTooLong) => {
-            let mut many = vec![httparse::EMPTY_HEADER; FIELDS_MAX];
-            let (line, count) = parse_into(head, &mut many)?;
-            many.truncate(count);
-            Ok((line, Fields::Many(many)))
-        }
-        found => found.map(|(line, count)| (line, Fields::Few(few, count))),
-    }
-}
-
-/// Fills `fields` and returns their number.
-fn parse_into<'a>(
-    head: &'a [u8],
-    fields: &mut [httparse::Header<'a>],
-) -> Result<(Line<'a>, usize), Bad> {
-    let mut request = httparse::Request::new(&mut *fields);
-    match request.parse(head) {
-        Ok(httparse::Status::Complete(parsed)) if parsed == head.len() => {}
-        Ok(_) => return Err(Bad::Syntax),
-        Err(httparse::Error::TooManyHeaders) => return Err(Bad::HeadTooLong),
-        Err(httparse::Error::Version) => return other_version(head, fields),
-        Err(_) => return Err(Bad::Syntax),
-    }
-    match (request.method, request.path, request.version) {
-        (Some(method), Some(target), Some(minor)) => {
-            Ok(((method, target, minor), request.headers.len()))
-        }
-        _ => Err(Bad::Syntax),
-    }
+    let (body, keep_alive, expects) = meant(version, fields)?;
+    let (len, lines) = (skipped + head.len(), &head[line..head.len() - 2]);
+    Ok(Head { len, method, target, version, body, keep_alive, expects, lines })
 }
 
 /// The end of the head, after its empty line. Every line must end with CR LF.
@@ -180,13 +173,10 @@ fn end(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Bad> {
     Ok(None)
 }
 
-/// A head whose request line has a version that httparse does not know. A later minor version means
-/// what 1.1 means (RFC 9110 section 2.5).
+/// A whole head that httparse does not read: only one whose request line has a version that it does
+/// not know can be good. A later minor version means what 1.1 means (RFC 9110 section 2.5).
 #[cold]
-fn other_version<'a>(
-    head: &'a [u8],
-    fields: &mut [httparse::Header<'a>],
-) -> Result<(Line<'a>, usize), Bad> {
+fn other_version(skipped: usize, head: &[u8]) -> Result<Head<'_>, Bad> {
     let end = memchr::memchr(b'\r', head).ok_or(Bad::Syntax)?;
     let line = std::str::from_utf8(&head[..end]).map_err(|_| Bad::Syntax)?;
     let mut words = line.split(' ');
@@ -196,22 +186,20 @@ fn other_version<'a>(
         return Err(Bad::Syntax);
     };
     let is_method = !method.is_empty() && method.as_bytes().iter().all(is_token_byte);
-    match version.as_bytes() {
-        _ if !is_method || target.is_empty() => Err(Bad::Syntax),
-        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => {
-            let rest = &head[end + 2..];
-            match httparse::parse_headers(rest, fields) {
-                Ok(httparse::Status::Complete((len, found))) if len == rest.len() => {
-                    Ok(((method, target, 1), found.len()))
-                }
-                Err(httparse::Error::TooManyHeaders) => Err(Bad::HeadTooLong),
-                _ => Err(Bad::Syntax),
-            }
-        }
-        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
-            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+    let [b'H', b'T', b'T', b'P', b'/', major, b'.', minor] = version.as_bytes() else {
+        return Err(Bad::Syntax);
+    };
+    if !is_method || target.is_empty() || !major.is_ascii_digit() || !minor.is_ascii_digit() {
+        return Err(Bad::Syntax);
+    }
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    match httparse::parse_headers(&head[end + 2..], &mut fields) {
+        _ if *major != b'1' => Err(Bad::Version),
+        Err(httparse::Error::TooManyHeaders) => Err(Bad::HeadTooLong),
+        Ok(httparse::Status::Complete((len, found)))
+            if end + 2 + len == head.len() && *minor > b'1' =>
         {
-            Err(Bad::Version)
+            finish((method, target, 1, end + 2), skipped, head, found)
         }
         _ => Err(Bad::Syntax),
     }
@@ -295,9 +283,22 @@ fn digits(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
+/// The bytes of a host's name (RFC 3986 section 3.2.2) but `%`, which begins an escape.
+const NAME: [bool; 256] = {
+    let (mut is_name, mut byte) = ([false; 256], 0);
+    while byte < 256 {
+        is_name[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let mut others: &[u8] = b"-._~!$&'()*+,;=";
+    while let [byte, rest @ ..] = others {
+        (is_name[*byte as usize], others) = (true, rest);
+    }
+    is_name
+};
+
 /// `uri-host [ ":" port ]` (RFC 3986 section 3.2), or nothing, which RFC 9112 section 3.2 allows.
 pub fn is_host(value: &[u8]) -> bool {
-    let name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(byte);
     let rest = match value {
         [b'[', rest @ ..] => {
             let Some(end) = memchr::memchr(b']', rest) else { return false };
@@ -308,13 +309,16 @@ pub fn is_host(value: &[u8]) -> bool {
             &rest[end + 1..]
         }
         _ => {
-            let (host, rest) = value.split_at(value.iter().take_while(|byte| name(byte)).count());
-            let is_escape =
-                |two: &[u8]| two.get(..2).is_some_and(|it| it.iter().all(u8::is_ascii_hexdigit));
-            if !host.split(|byte| *byte == b'%').skip(1).all(is_escape) {
-                return false;
+            let mut rest = value;
+            loop {
+                rest = &rest[rest.iter().take_while(|byte| NAME[usize::from(**byte)]).count()..];
+                match rest {
+                    [b'%', one, two, ..] if [one, two].iter().all(|it| it.is_ascii_hexdigit()) => {
+                        rest = &rest[3..];
+                    }
+                    _ => break rest,
+                }
             }
-            rest
         }
     };
     matches!(rest, [] | [b':', ..]) && rest.iter().skip(1).all(u8::is_ascii_digit)

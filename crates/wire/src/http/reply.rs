@@ -64,6 +64,19 @@ impl Status {
     pub fn is_bodiless(self) -> bool {
         matches!(self.0, 100..200 | 204 | 304)
     }
+
+    /// Appends the status line.
+    pub fn put(self, out: &mut Vec<u8>) {
+        let Status(code, reason) = self;
+        if self == Status::OK {
+            return out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+        }
+        out.extend_from_slice(b"HTTP/1.1 ");
+        decimal::push(out, code.into());
+        out.push(b' ');
+        out.extend_from_slice(reason.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
 }
 
 /// Tells a client to send the body that it holds back (RFC 9110 section 10.1.1).
@@ -104,12 +117,7 @@ impl Reply<'_> {
     /// # Panics
     /// If a field contains a line break: fields come from this program, never from a peer.
     pub fn put(&self, asked: Version, out: &mut Vec<u8>) {
-        let Status(code, reason) = self.status;
-        out.extend_from_slice(b"HTTP/1.1 ");
-        decimal::push(out, code.into());
-        out.push(b' ');
-        out.extend_from_slice(reason.as_bytes());
-        out.extend_from_slice(b"\r\n");
+        self.status.put(out);
         for (name, value) in self.fields {
             debug_assert!(!name.contains(['\r', '\n', ':']), "names are this program's own");
             assert!(memchr::memchr2(b'\r', b'\n', value.as_bytes()).is_none());
@@ -118,6 +126,11 @@ impl Reply<'_> {
             out.extend_from_slice(value.as_bytes());
             out.extend_from_slice(b"\r\n");
         }
+        self.end(asked, out);
+    }
+
+    /// Appends what follows the fields: the framing, the wish for the connection, an empty line.
+    pub fn end(&self, asked: Version, out: &mut Vec<u8>) {
         match self.framing {
             Framing::Length(_) if self.status.is_bodiless() => {}
             Framing::Length(len) => {

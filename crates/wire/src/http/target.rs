@@ -52,8 +52,13 @@ impl<'a> Target<'a> {
     /// # Errors
     /// See [`BadTarget`].
     pub fn read(target: &'a str) -> Result<Target<'a>, BadTarget> {
-        let (host, local) = match behind_scheme(target) {
-            Some(rest) => {
+        if let Some((path, query)) = plain(target) {
+            return Ok(Target { path: Cow::Borrowed(path.as_bytes()), host: None, query });
+        }
+        let (host, local) = match target.starts_with('/') {
+            true => (None, target),
+            false => {
+                let rest = behind_scheme(target).ok_or(BadTarget::Form)?;
                 let end = rest.find(['/', '?']).unwrap_or(rest.len());
                 let (authority, local) = rest.split_at(end);
                 // No host at all is an error here (RFC 9110 section 4.2.1), as is a user name.
@@ -63,8 +68,6 @@ impl<'a> Target<'a> {
                 }
                 (Some(authority), local)
             }
-            None if target.starts_with('/') => (None, target),
-            None => return Err(BadTarget::Form),
         };
         if local.contains('#') {
             return Err(BadTarget::Form);
@@ -72,6 +75,22 @@ impl<'a> Target<'a> {
         let (path, query) = local.split_once('?').unwrap_or((local, ""));
         Ok(Target { path: normal(path)?, host, query })
     }
+}
+
+/// Path and query of a target that needs neither decoding nor normalizing, as nearly all.
+fn plain(target: &str) -> Option<(&str, &str)> {
+    let (mut last, mut mark) = (0, None);
+    for (at, byte) in target.bytes().enumerate() {
+        match (byte, mark) {
+            (b'#', _) | (b'%' | b'\\', None) => return None,
+            // Only a segment that begins with a dot can be `.` or `..`.
+            (b'.', None) if last == b'/' => return None,
+            (b'?', None) => mark = Some(at),
+            _ => last = byte,
+        }
+    }
+    let (path, query) = mark.map_or((target, ""), |at| (&target[..at], &target[at + 1..]));
+    path.starts_with('/').then_some((path, query))
 }
 
 /// The text after `http://`, whatever its case (RFC 3986 section 3.1).
@@ -85,10 +104,6 @@ fn behind_scheme(target: &str) -> Option<&str> {
 fn normal(path: &str) -> Result<Cow<'_, [u8]>, BadTarget> {
     if path.is_empty() {
         return Ok(Cow::Borrowed(b"/"));
-    }
-    let plain = !path.contains('%') && !path.contains('\\');
-    if plain && !path.split('/').any(|segment| segment == "." || segment == "..") {
-        return Ok(Cow::Borrowed(path.as_bytes()));
     }
     let mut kept: Vec<Vec<u8>> = Vec::new();
     // A trailing slash or dot segment names a directory and keeps its slash.

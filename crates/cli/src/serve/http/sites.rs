@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::de::{Deserialize, Deserializer, Error};
+use server::certificate::KeyFiles;
 use services::web::{FieldRule, LifetimeRule, Origin, Redirect, Rules};
-use tools::serve::certificate::KeyFiles;
 
 /// A site: `NAME[,NAME]=ROOT`, or an object with these members, which a table becomes.
 #[derive(Clone, Debug, Default, serde::Deserialize)]

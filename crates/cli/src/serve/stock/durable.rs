@@ -2,6 +2,7 @@
 //! machine, which writes and syncs the batches of all workers.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::thread::ScopedJoinHandle;
@@ -9,7 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use engines::{ExtraFault, ExtraWorker, ExtraWorkerEntry, say};
-use ledger::{Folder, LedgerState, Log, LogOptions, OrderRecord, SEGMENT_BYTES};
+use ledger::{
+    Folder, LedgerFault, LedgerState, Log, LogOptions, OrderRecord, OrderSink, SEGMENT_BYTES,
+    TableStore,
+};
 use memory::{FileWords, Phase, SlotState};
 use services::stock::queue::{ORDERS_WAITING, OrderQueue, WORDS, order_in_file};
 use services::stock::{Durability, Market};
@@ -21,8 +25,66 @@ const QUIET: Duration = Duration::from_millis(100);
 /// Orders that did not reach the log before the server was killed ([`Durability::Os`]).
 const WAITING: &str = "waiting";
 
+/// How durable orders are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Store {
+    /// An append-only log of every order, with snapshots
+    #[default]
+    Log,
+    /// The present state in the tables of the library redb: to compare
+    Redb,
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Store::Log { "log" } else { "redb" })
+    }
+}
+
+impl Store {
+    /// The store's folder, beside the book at `book`.
+    pub fn folder_of(self, book: &Path) -> PathBuf {
+        let path = fs::canonicalize(book).unwrap_or_else(|_| book.to_owned());
+        let mut path = path.into_os_string();
+        path.push(format!(".{self}"));
+        path.into()
+    }
+
+    /// The state of the store, if there is one, and whether a crash tore its end.
+    fn recover(self, path: &Path, folder: &Folder) -> Result<Option<(LedgerState, bool)>> {
+        if self == Store::Redb {
+            return Ok(TableStore::open(path)?.state()?.map(|state| (state, false)));
+        }
+        if !ledger::exists(folder)? {
+            return Ok(None);
+        }
+        let (state, tail) = ledger::recover(folder)?;
+        Ok(Some((state, tail.is_torn)))
+    }
+
+    fn found(self, path: &Path, folder: &Folder, state: &LedgerState) -> Result<(), LedgerFault> {
+        match self {
+            Store::Log => ledger::found(folder, state),
+            Store::Redb => TableStore::open(path)?.found(state),
+        }
+    }
+
+    fn open(
+        self,
+        path: &Path,
+        folder: &Folder,
+        sync: bool,
+    ) -> Result<Box<dyn OrderSink>, LedgerFault> {
+        Ok(match self {
+            Store::Log => Box::new(Log::open(folder.clone(), options(sync))?),
+            Store::Redb => Box::new(TableStore::open(path)?),
+        })
+    }
+}
+
 /// The log of one book.
 pub struct OrderLog<'a> {
+    store: Store,
     path: PathBuf,
     folder: Folder,
     orders: &'a OrderQueue,
@@ -35,13 +97,6 @@ fn options(sync: bool) -> LogOptions {
     LogOptions { sync, segment_bytes: SEGMENT_BYTES }
 }
 
-/// The folder of the log of the book at `book`.
-pub fn folder_of(book: &Path) -> PathBuf {
-    let mut path = fs::canonicalize(book).unwrap_or_else(|_| book.to_owned()).into_os_string();
-    path.push(".log");
-    path.into()
-}
-
 impl<'a> OrderLog<'a> {
     /// Brings `market`, which holds the book at `book`, to the state of the log in the folder
     /// beside it, which is founded if it is not there.
@@ -51,35 +106,40 @@ impl<'a> OrderLog<'a> {
     pub fn open(
         book: &Path,
         market: &'a Market,
+        store: Store,
         durability: Durability,
         keep: usize,
     ) -> Result<OrderLog<'a>> {
-        let path = folder_of(book);
+        let path = store.folder_of(book);
         let folder = Folder::make(&path)
             .with_context(|| format!("cannot make the folder of the log, {}", path.display()))?;
-        let log = OrderLog { path, folder, orders: market.orders(), durability, keep };
+        let log = OrderLog { store, path, folder, orders: market.orders(), durability, keep };
         log.recover(market)
             .with_context(|| format!("cannot recover the log in {}", log.path.display()))?;
         Ok(log)
     }
 
     fn recover(&self, market: &Market) -> Result<()> {
-        let folder = &self.folder;
+        let OrderLog { store, path, folder, .. } = self;
         let rows = (0..market.len() as u32).map(|row| (market.entry(row).id, row));
         let rows: BTreeMap<u32, u32> = rows.collect();
         let book = || rows.iter().map(|(id, row)| (*id, market.entry(*row).left));
-        if !ledger::exists(folder)? {
-            ledger::found(folder, &LedgerState::new(book().collect()))?;
-        }
-        let (mut state, tail) = ledger::recover(folder)?;
-        if tail.is_torn {
+        let (mut state, is_torn) = match store.recover(path, folder)? {
+            Some(found) => found,
+            None => {
+                let state = LedgerState::new(book().collect());
+                store.found(path, folder, &state)?;
+                (state, false)
+            }
+        };
+        if is_torn {
             say!("the log was cut after order {}: a crash tore what follows", state.last);
         }
         let waiting = self.waiting(state.last)?;
         let is_same = rows.keys().eq(state.lefts.keys());
         if !waiting.is_empty() || !is_same {
             // These orders must be on the disk before anything is built on them.
-            Log::open(folder.clone(), options(true))?.commit(&waiting)?;
+            store.open(path, folder, true)?.commit(&waiting)?;
             for order in &waiting {
                 state.apply(order).map_err(anyhow::Error::msg)?;
             }
@@ -89,7 +149,7 @@ impl<'a> OrderLog<'a> {
             let before = state.lefts.len();
             state.lefts.retain(|id, _| rows.contains_key(id));
             book().for_each(|(id, left)| _ = state.lefts.entry(id).or_insert(left));
-            ledger::found(folder, &state)?;
+            store.found(path, folder, &state)?;
             let new = state.lefts.len() + gone - before;
             say!("the book has {new} new stocks, and lacks {gone} that the log had");
         }
@@ -138,7 +198,7 @@ impl<'a> OrderLog<'a> {
     }
 
     /// Commits batches until the server ends.
-    fn serve(&self, log: &mut Log<Folder>, entry: &ExtraWorkerEntry<'_>) {
+    fn serve(&self, log: &mut dyn OrderSink, entry: &ExtraWorkerEntry<'_>) {
         let mut last = log.last();
         self.orders.committed(last);
         let mut batch = Vec::new();
@@ -157,8 +217,10 @@ impl<'a> OrderLog<'a> {
                     if phase >= Phase::Forced || busy.elapsed() >= QUIET {
                         return;
                     }
-                    // A quiet moment. If this fails, so does the next rotation, and says so.
-                    let _ = ledger::prepare_spare(&self.folder, options(!is_lazy));
+                    if self.store == Store::Log {
+                        // A quiet moment. If this fails, so does the next rotation, and says so.
+                        let _ = ledger::prepare_spare(&self.folder, options(!is_lazy));
+                    }
                     continue;
                 }
                 if let Err(fault) = log.commit(&batch) {
@@ -168,7 +230,7 @@ impl<'a> OrderLog<'a> {
                 }
                 last = log.last();
                 self.orders.committed(last);
-                if last - folded > SEGMENT_BYTES / 48 {
+                if self.store == Store::Log && last - folded > SEGMENT_BYTES / 48 {
                     folded = last;
                     if folding.as_ref().is_none_or(ScopedJoinHandle::is_finished) {
                         folding = Some(threads.spawn(|| {
@@ -190,7 +252,8 @@ impl ExtraWorker for OrderLog<'_> {
 
     fn run(&self, entry: &ExtraWorkerEntry<'_>) -> Result<(), ExtraFault> {
         let is_first = entry.board.phase() == Phase::Starting;
-        let opened = Log::open(self.folder.clone(), options(self.durability == Durability::Sync));
+        let sync = self.durability == Durability::Sync;
+        let opened = self.store.open(&self.path, &self.folder, sync);
         let mut log = match opened {
             Ok(log) => Some(log),
             Err(fault) if is_first => return Err(fault.into()),
@@ -205,7 +268,7 @@ impl ExtraWorker for OrderLog<'_> {
         }
         entry.bell.ring();
         if let Some(log) = log.as_mut().filter(|_| !self.orders.commits().1) {
-            self.serve(log, entry);
+            self.serve(&mut **log, entry);
         }
         while entry.board.phase() <= Phase::Ready {
             std::thread::sleep(LOOK);

@@ -33,7 +33,7 @@ impl<S: Service> PortThread<'_, '_, S> {
             }
             Message::Outcome(None) => connection.conn.abort(Closed::Reset),
             Message::Push(bytes) => {
-                if connection.conn.push(&bytes).is_err() {
+                if connection.conn.push(service, &cx, &bytes).is_err() {
                     self.context.slot().pushes_dropped.add(1);
                 }
             }

@@ -1,23 +1,32 @@
-//! The certificates and keys of a web server, for TLS.
+//! The certificates and keys of a server, for TLS.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result};
+use engines::Refused;
 use services::tls::{KeyPair, Keys};
 
-/// The protocols that the server offers (ALPN, RFC 7301).
-const PROTOCOLS: &[&str] = &["http/1.1"];
+/// The protocols that an HTTP server offers, WebSocket included (ALPN, RFC 7301).
+pub const HTTP: &[&str] = &["http/1.1"];
 
 /// The flags of a certificate.
 #[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "TLS")]
 pub struct CertificateArgs {
-    /// Serve HTTPS with this certificate chain (PEM, the server's own first); a reload reads it
-    /// again
+    /// Speak TLS with this certificate chain (PEM, the server's own first), so https:// or with
+    /// --websocket wss://; a reload reads it again
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The private key of the server's certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+}
+
+impl CertificateArgs {
+    pub(crate) fn is_set(&self) -> bool {
+        self.tls_cert.is_some()
+    }
 }
 
 /// The files of a certificate chain and its private key.
@@ -43,19 +52,27 @@ impl Certificates {
         Certificates(own.into_iter().chain(sites).collect())
     }
 
-    /// The keys from the files; `None` without certificates.
+    /// The keys from the files, for a server that offers `protocols`; `None` without certificates.
     ///
     /// # Errors
     /// A file cannot be read, or holds something else.
-    pub fn keys(&self) -> Result<Option<Keys>> {
-        if self.0.is_empty() {
-            return Ok(None);
+    pub fn keys(&self, protocols: &[&str]) -> Result<Option<Keys>, Refused> {
+        let make = || Ok(Keys::new(self.read()?, protocols)?);
+        let keys = (!self.0.is_empty()).then(make).transpose();
+        keys.map_err(|error: anyhow::Error| Refused(format!("{error:#}")))
+    }
+
+    /// The function that a worker calls at a reload: it replaces `keys`. Threads share them, so
+    /// only the first of them reads the files.
+    pub fn renewal(&self, keys: &Keys) -> impl Fn(u32) -> Option<String> + Sync {
+        let latest = AtomicU32::new(0);
+        move |edition| {
+            (latest.swap(edition, Ordering::Relaxed) != edition).then(|| self.renew(keys))
         }
-        Ok(Some(Keys::new(self.read()?, PROTOCOLS)?))
     }
 
     /// Reads the files again and replaces the keys; returns a report.
-    pub fn renew(&self, keys: &Keys) -> String {
+    fn renew(&self, keys: &Keys) -> String {
         match self.read().and_then(|pairs| Ok(keys.replace(pairs)?)) {
             Ok(()) => "the certificates were reloaded".to_owned(),
             Err(error) => format!("the certificates are unchanged: {error:#}"),

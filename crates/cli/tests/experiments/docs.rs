@@ -1,0 +1,86 @@
+//! The shell blocks of the README and of the tutorials, run as a reader types them: in an empty
+//! folder, on a network of their own, so that their fixed ports are free. Lines for cargo are left
+//! to CI itself.
+
+use super::{BINARY, Room};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use testkit::{Process, has, skip};
+
+/// Enters a user, a network and a process namespace; their end takes the servers with it.
+const APART: [&str; 5] = ["--user", "--map-root-user", "--net", "--pid", "--fork"];
+
+/// Commands that end with 98 if they measured nothing that holds.
+const FIGURES: [&str; 3] = ["roundhouse load ", "roundhouse race ", "roundhouse report "];
+
+/// The lines of all blocks, with the time that a reader takes after starting a server.
+fn script(page: &str) -> String {
+    let mut script = String::from("set -euo pipefail\nip link set lo up\n");
+    let blocks = page.split("\n```sh\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+    for line in blocks.flat_map(str::lines) {
+        let command = line.split(" #").next().unwrap_or_default().trim_end();
+        if !command.starts_with("cargo ") && !command.starts_with("alias ") {
+            // A machine that runs other tests may be too busy for a figure that holds.
+            let is_figure = FIGURES.iter().any(|words| command.starts_with(words));
+            let busy = if is_figure && !command.ends_with('\\') { " || [ $? = 98 ]" } else { "" };
+            _ = writeln!(script, "{command}{busy}");
+        }
+        if command.ends_with(" &") {
+            script.push_str("sleep 0.7\n");
+        }
+    }
+    script
+}
+
+/// Runs the blocks of a page with this binary as `roundhouse`.
+#[track_caller]
+fn follow(page: &str) {
+    for program in ["unshare", "ffmpeg", "curl", "python3", "strace"] {
+        if !has(program) {
+            return;
+        }
+    }
+    let probe = Command::new("unshare").args(APART).arg("true").status();
+    if !probe.is_ok_and(|status| status.success()) {
+        return skip("a network of its own");
+    }
+    let room = Room::shared();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join(page)).expect("the page");
+    let script = script(&text);
+    let folder = Path::new(BINARY).parent().expect("a folder").display();
+    let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
+    let mut shell = Command::new("unshare");
+    shell.args(APART).args(["--kill-child", "--mount-proc", "bash", "-c", &script]);
+    shell.current_dir(room.path()).env("PATH", path);
+    Process::start(&mut shell).end(Duration::from_secs(180)).success();
+}
+
+macro_rules! pages {
+    ($($name:ident: $path:literal;)+) => {
+        $(#[test]
+        fn $name() {
+            follow($path);
+        })+
+    };
+}
+
+pages! {
+    readme: "README.md";
+    first_race: "docs/tutorials/first-race.md";
+    streaming: "docs/tutorials/streaming.md";
+    game_world: "docs/tutorials/game-world.md";
+    web_server: "docs/tutorials/web-server.md";
+    course: "docs/tutorials/course.md";
+}
+
+#[test]
+fn a_script_has_every_line_but_those_for_cargo() {
+    let page =
+        "a\n```sh\ncargo build\nx serve &   # starts\nroundhouse load a:b\n```\n```text\nz\n```\n";
+    let expected = "set -euo pipefail\nip link set lo up\nx serve &\nsleep 0.7\n\
+                    roundhouse load a:b || [ $? = 98 ]\n";
+    assert_eq!(script(page), expected);
+}

@@ -1,0 +1,146 @@
+//! The demonstrations: the menu, the race's answer, and the pages of the film and the game in
+//! Chromium.
+
+use crate::browser::Browser;
+use serde_json::json;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use sys::process::Pid;
+use sys::signal::Signal;
+use testkit::procfs::{children, is_alive};
+use testkit::{Folder, PATIENCE, Process, Server, Terminal, eventually, run};
+
+fn demo(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roundhouse"));
+    command.arg("demo").args(args);
+    command
+}
+
+/// A number that the page publishes.
+fn number(browser: &mut Browser, key: &str) -> f64 {
+    let value = browser.eval(&format!("Number(document.documentElement.dataset.{key})"));
+    value.as_f64().unwrap_or(-1.0)
+}
+
+/// The page fits windows of both widths in both schemes, asks nobody else and complains of nothing.
+fn inspect(browser: &mut Browser, name: &str) {
+    for (width, scheme) in [(1600, "light"), (1600, "dark"), (500, "light"), (500, "dark")] {
+        browser.look(width, 1000, scheme);
+        browser.eval("new Promise(good => setTimeout(good, 500))");
+        browser.shot(&format!("{name}-{width}-{scheme}"));
+        let over = browser.eval("document.documentElement.scrollWidth - innerWidth");
+        assert_eq!(over, json!(0), "the page is wider than {width}");
+    }
+    let asked = browser.requests();
+    let is_own = |it: &String| it.starts_with("http://127.0.0.1:") || it.starts_with("data:");
+    assert!(asked.iter().all(is_own), "{asked:?}");
+    assert!(browser.complaints().is_empty(), "{:#?}", browser.complaints());
+}
+
+/// Ctrl-C ends the demonstration and all of its processes, and the page says so.
+fn interrupt(browser: &mut Browser, server: Server) {
+    let family: Vec<Pid> = children(server.pid);
+    server.signal(Signal::INT);
+    server.ended(PATIENCE).success();
+    eventually("its processes are gone", PATIENCE, || !family.iter().any(|pid| is_alive(*pid)));
+    browser.wait("document.documentElement.dataset.state === 'lost'");
+}
+
+#[test]
+fn the_menu_lists_all_and_obeys_a_key() {
+    let listed = run(&mut demo(&[])).success().out;
+    for name in ["race", "media", "game"] {
+        assert!(listed.contains(&format!("roundhouse demo {name} ")), "{listed}");
+    }
+    let mut terminal = Terminal::start(&mut demo(&[]));
+    let seen = terminal.shows(0, "q ends");
+    terminal.press(b"3");
+    terminal.shows(seen, "Ctrl-C ends it");
+    terminal.signal(Signal::INT);
+    assert!(terminal.ended().success());
+}
+
+#[test]
+fn a_race_ends_with_its_answer() {
+    let room = Folder::new();
+    let mut command = demo(&["race", "--for", "1s"]);
+    let ended = run(command.env("TMPDIR", room.path())).success();
+    assert!(ended.err.contains("watch it at http://127.0.0.1:"), "{ended:?}");
+    let answer = ended.out.lines().next().unwrap_or_default();
+    assert!(answer.contains("epoll") && answer.ends_with('.'), "{ended:?}");
+}
+
+#[test]
+fn a_film_shows_what_the_network_does_to_it() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = Server::start(&mut demo(&["media"]));
+    browser.look(1280, 900, "light");
+    browser.go(&format!("http://{}/", server.address));
+    browser.wait("document.documentElement.dataset.decoded > 40");
+    assert_eq!(number(&mut browser, "lost"), 0.0);
+    assert!(number(&mut browser, "packets") > 100.0);
+    let mut slide = |name: &str, value: u32| {
+        browser.eval(&format!("{name}.value = {value}; {name}.dispatchEvent(new Event('input'))"));
+    };
+    slide("loss", 20);
+    // More than the buffer, so that a third of what arrives is too late.
+    slide("delay", 180);
+    browser.eval("new Promise(good => setTimeout(good, 6000))");
+    let (lost, late) = (number(&mut browser, "share"), number(&mut browser, "lateShare"));
+    assert!((0.1..0.3).contains(&lost) && late > 0.1, "{lost} lost, {late} late");
+    assert!(number(&mut browser, "damaged") > 10.0);
+    let decoded = number(&mut browser, "decoded");
+    browser.wait(&format!("document.documentElement.dataset.decoded > {decoded} + 10"));
+    inspect(&mut browser, "demo-media");
+    interrupt(&mut browser, server);
+}
+
+#[test]
+fn a_film_without_pictures_of_h264_is_refused() {
+    let room = Folder::new();
+    let film = room.file("talk.wav", testkit::wave(testkit::Law::Mu, &[0; 8000]));
+    let ended = run(demo(&["media", "--film"]).arg(film));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("expected a film with pictures of H.264, found PCMU"), "{ended:?}");
+}
+
+#[test]
+fn a_player_walks_in_the_game_among_others() {
+    let Some(mut browser) = Browser::open() else { return };
+    let server = Server::start(&mut demo(&["game", "--bots", "3"]));
+    browser.look(1280, 900, "light");
+    browser.go(&format!("http://{}/", server.address));
+    browser.wait("document.documentElement.dataset.others === '3'");
+    // A key that is tapped is a step; one of the four directions is free.
+    let place = "document.documentElement.dataset.x + ',' + document.documentElement.dataset.y";
+    let before = browser.eval(place);
+    let keys = ["ArrowRight", "ArrowDown", "ArrowLeft", "ArrowUp"];
+    let moved = keys.iter().any(|key| {
+        browser.press(key);
+        browser.eval("new Promise(good => setTimeout(good, 1000))");
+        browser.eval(place) != before
+    });
+    assert!(moved, "a key moves the player away from {before}");
+    // A click on the other half of the map.
+    let at = browser.eval(
+        "(() => { const box = world.getBoundingClientRect(), left = document.documentElement\
+         .dataset.x > 40 ? .1 : .9; return [box.left + box.width * left, box.top + 40]; })()",
+    );
+    for kind in ["mousePressed", "mouseReleased"] {
+        let event =
+            json!({"type": kind, "x": at[0], "y": at[1], "button": "left", "clickCount": 1});
+        browser.call("Input.dispatchMouseEvent", event);
+    }
+    browser.wait("document.documentElement.dataset.way > 20");
+    let (before, place) = (browser.eval(place), place);
+    browser.wait(&format!("{place} !== {before}"));
+    // Another client, on a terminal.
+    let mut walk = Command::new(env!("CARGO_BIN_EXE_roundhouse"));
+    walk.arg("walk").arg(format!("ws://{}", server.address)).args(["--script", "-"]);
+    let mut walk = Process::start_with(&mut walk, Stdio::piped());
+    walk.stdin().expect("it is piped").write_all(b"who\n").expect("it reads");
+    let here = walk.end(PATIENCE).success().out;
+    assert!(here.contains("Rocket") && here.contains("visitor"), "{here}");
+    inspect(&mut browser, "demo-game");
+    interrupt(&mut browser, server);
+}

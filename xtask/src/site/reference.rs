@@ -1,0 +1,210 @@
+//! The pages that the program writes about itself.
+
+use super::Site;
+use crate::package::output;
+use anyhow::Context;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// The engines with a recording under `--quick`.
+const QUICK: &[&str] = &["epoll", "thread"];
+
+/// The services whose metrics are listed, as words of `roundhouse serve`.
+const SERVICES: &[&[&str]] =
+    &[&["stock", "--engine", "worker"], &["http", "--demo"], &["game"], &["media", "."]];
+
+/// Writes all generated pages; returns their part of the table of contents.
+pub(super) fn write(site: &mut Site, binary: &Path, all_engines: bool) -> anyhow::Result<String> {
+    let mut summary = String::from("\n# Generated reference\n\n");
+    summary.push_str(&commands(site, binary)?);
+    schemas(site, binary)?;
+    metrics(site, binary)?;
+    moves(site, binary, all_engines)?;
+    summary.push_str(
+        "- [Every metric](reference/metrics.md)\n- [Every JSON key](reference/json.md)\n",
+    );
+    summary.push_str("- [Engines, recorded](reference/moves.md)\n");
+    summary.push_str(&results(site)?);
+    Ok(summary)
+}
+
+fn said(binary: &Path, words: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new(binary);
+    command.args(words).env("COLUMNS", "80").stdin(Stdio::null());
+    Ok(String::from_utf8_lossy(&output(&mut command)?).into_owned())
+}
+
+/// A page for each command: its help.
+fn commands(site: &Site, binary: &Path) -> anyhow::Result<String> {
+    let scratch = tempfile::tempdir().context("a temporary directory")?;
+    said(binary, &["man", &scratch.path().display().to_string()])?;
+    let mut pages = Vec::new();
+    for entry in fs::read_dir(scratch.path())?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let words = name.trim_start_matches("roundhouse").trim_end_matches(".1").replace('-', " ");
+        pages.push(words.trim().to_owned());
+    }
+    pages.sort();
+    let mut summary = String::new();
+    for words in &pages {
+        let mut all: Vec<&str> = words.split_whitespace().collect();
+        all.push("--help");
+        let title = format!("roundhouse {words}");
+        let path = format!("reference/{}.md", title.trim().replace(' ', "-"));
+        site.write(&path, &format!("# {title}\n\n```text\n{}```\n", said(binary, &all)?))?;
+        let indent = if words.is_empty() { "" } else { "  " };
+        _ = writeln!(summary, "{indent}- [{}]({path})", title.trim());
+    }
+    Ok(summary)
+}
+
+/// Each key of each JSON document.
+fn schemas(site: &Site, binary: &Path) -> anyhow::Result<()> {
+    let mut page = String::from("# Every JSON key\n\nFrom the schemas that the commands print.\n");
+    for words in [["load", "--schema"], ["plan", "--schema"]] {
+        let schema: Value = serde_json::from_str(&said(binary, &words)?)?;
+        _ = writeln!(page, "\n## `roundhouse {}`\n", words.join(" "));
+        keys(&mut page, &schema);
+        for (name, part) in schema["$defs"].as_object().into_iter().flatten() {
+            _ = writeln!(page, "\n### {name}\n");
+            keys(&mut page, part);
+        }
+    }
+    site.write("reference/json.md", &page)
+}
+
+/// A table of the properties of one object, or the values of a choice.
+fn keys(page: &mut String, schema: &Value) {
+    let text = |value: &Value| {
+        let text = value["description"].as_str().unwrap_or_default();
+        text.replace('\n', " ").replace('|', "\\|").replace('<', "&lt;")
+    };
+    _ = writeln!(page, "{}\n", text(schema));
+    let Some(properties) = schema["properties"].as_object() else {
+        return;
+    };
+    page.push_str("| key | type | meaning |\n|---|---|---|\n");
+    for (key, value) in properties {
+        _ = writeln!(page, "| `{key}` | {} | {} |", kind(value), text(value));
+    }
+}
+
+/// The type of a value in words.
+fn kind(value: &Value) -> String {
+    if let Some(name) = value["$ref"].as_str() {
+        let name = name.rsplit('/').next().unwrap_or(name);
+        return name.to_owned();
+    }
+    for choice in ["anyOf", "oneOf"] {
+        if let Some(of) = value[choice].as_array() {
+            return of.iter().map(kind).collect::<Vec<_>>().join(" or ");
+        }
+    }
+    match &value["type"] {
+        Value::String(name) if name == "array" => format!("array of {}", kind(&value["items"])),
+        Value::String(name) => name.clone(),
+        Value::Array(all) => all.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
+        _ => value["const"].as_str().map_or("any".to_owned(), |it| format!("`{it}`")),
+    }
+}
+
+/// A server, killed when it is dropped.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+/// Each metric of each service, as a running server describes it.
+fn metrics(site: &Site, binary: &Path) -> anyhow::Result<()> {
+    let mut page = String::from("# Every metric\n\nFrom the `/metrics` of running servers.\n");
+    let scratch = tempfile::tempdir().context("a temporary directory")?;
+    for service in SERVICES {
+        let door = scratch.path().join(service[0]);
+        let mut serve = Command::new(binary);
+        serve.arg("serve").args(*service).args(["--port", "0", "--json", "--admin"]).arg(&door);
+        serve.current_dir(&scratch).stdin(Stdio::null());
+        serve.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut server = Server(serve.spawn().context("start a server")?);
+        let mut ready = String::new();
+        BufReader::new(server.0.stdout.take().context("its output")?).read_line(&mut ready)?;
+        let mut client = UnixStream::connect(&door).with_context(|| format!("reach {ready}"))?;
+        client.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        client.read_to_string(&mut text)?;
+        _ = writeln!(page, "\n## `serve {}`\n\n| metric | type | meaning |", service.join(" "));
+        page.push_str("|---|---|---|\n");
+        let mut meaning = "";
+        for line in text.lines() {
+            if let Some(help) = line.strip_prefix("# HELP ") {
+                meaning = help.split_once(' ').map_or("", |(_, meaning)| meaning);
+            } else if let Some((name, kind)) =
+                line.strip_prefix("# TYPE ").and_then(|line| line.split_once(' '))
+            {
+                _ = writeln!(page, "| `{name}` | {kind} | {meaning} |");
+            }
+        }
+    }
+    site.write("reference/metrics.md", &page)
+}
+
+/// A recording of each engine.
+fn moves(site: &Site, binary: &Path, all_engines: bool) -> anyhow::Result<()> {
+    let mut page = String::from(
+        "# Engines, recorded\n\nThree clients trade at a real server under strace. The page plays \
+         clients, the kernel's queues, workers and system calls step by step.\n\n",
+    );
+    let table = said(binary, &["engines"])?;
+    let names = table.lines().filter_map(|line| line.split_whitespace().next());
+    let known = |name: &&str| crate::root().join(format!("docs/engines/{name}.svg")).exists();
+    for name in names.filter(known).filter(|name| all_engines || QUICK.contains(name)) {
+        let path = site.source.join(format!("reference/moves/{name}.html"));
+        fs::create_dir_all(path.parent().context("a folder")?)?;
+        said(binary, &["explain", name, "--page", &path.display().to_string()])?;
+        _ = writeln!(page, "- [`{name}`](moves/{name}.html)");
+    }
+    site.write("reference/moves.md", &page)
+}
+
+/// The results that were kept, with machine, date and commit as their pages state them.
+fn results(site: &mut Site) -> anyhow::Result<String> {
+    let mut pages = Vec::new();
+    find(&crate::root().join("runs"), &mut pages)?;
+    let mut list = String::new();
+    let mut text =
+        String::from("# Results\n\nMeasurements that were kept, each with its command.\n\n");
+    for path in pages.iter().filter_map(|it| it.strip_prefix(crate::root()).ok()) {
+        let path = path.display().to_string();
+        site.page(&path)?;
+        let kept = fs::read_to_string(crate::root().join(&path))?;
+        let heading = kept.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(&path);
+        let day = path.trim_start_matches("runs/").get(..10).unwrap_or_default();
+        let name = format!("{heading} ({day})");
+        let page = super::as_page(&path);
+        _ = writeln!(list, "  - [{name}]({page})");
+        _ = writeln!(text, "- [{name}](../{page})");
+    }
+    site.write("reference/results.md", &text)?;
+    Ok(format!("- [Results](reference/results.md)\n{list}"))
+}
+
+fn find(folder: &Path, pages: &mut Vec<std::path::PathBuf>) -> anyhow::Result<()> {
+    let mut entries: Vec<_> = fs::read_dir(folder)?.flatten().map(|it| it.path()).collect();
+    entries.sort();
+    for path in entries {
+        match path.is_dir() {
+            true => find(&path, pages)?,
+            false if path.extension().is_some_and(|it| it == "md") => pages.push(path),
+            false => {}
+        }
+    }
+    Ok(())
+}
