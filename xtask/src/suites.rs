@@ -5,6 +5,9 @@
 //! failed tests get a second try, alone. This hides no failure: the first one stays in the output,
 //! and the last lines name each test that needed a second try. The unit tests of the pure crates
 //! do not depend on the machine and get no second try.
+//!
+//! Suites that compare times or costs run alone. Then the longest, whose tests mostly wait, runs
+//! beside all others.
 
 use crate::steps::{self, PROFILE};
 use crate::times::{Suite as Timed, Times};
@@ -22,6 +25,12 @@ const SECOND_TRIES: usize = 3;
 /// Suites that mostly wait for servers and players. With one test a core they keep the cores busy
 /// for less than a third of the time, so they run two.
 const WAITING: &[&str] = &["cli::course", "cli::it", "cli::stream", "cli::swarm"];
+
+/// Suites that compare times or costs: beside another one they would measure it.
+const CALM: &[&str] = &["cli::experiments", "load::models", "pacing::it"];
+
+/// The longest suite; all others but the calm ones run beside it.
+const LONGEST: &str = "cli::it";
 
 /// Crates whose unit tests compute and do nothing else.
 const PURE: &[&str] =
@@ -47,7 +56,7 @@ struct Suite {
 }
 
 /// The outcome of a suite.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Outcome {
     ok: bool,
     /// The number of passed tests.
@@ -62,20 +71,22 @@ struct Outcome {
 /// # Errors
 /// Names the suites and tests that failed.
 pub fn run(times: &mut Times) -> anyhow::Result<()> {
-    let (mut failed, mut shaky) = (Vec::new(), Vec::new());
     let folder = steps::target_dir()?.join("ci-output");
     std::fs::create_dir_all(&folder).context("a directory for the output of tests")?;
-    for suite in suites()? {
-        let start = Instant::now();
-        eprint!("   {:<28}", suite.name);
-        let path = folder.join(format!("{}.txt", suite.name.replace("::", "-")));
-        let outcome = once(&suite, &path)?;
-        let seconds = start.elapsed().as_secs_f64();
-        let mark = if outcome.ok { "ok" } else { "FAILED" };
-        eprintln!(" {mark:<6} {:>5} tests {:>12}", outcome.passed, steps::elapsed(start.elapsed()));
-        if !outcome.ok {
-            eprintln!("{}\nci: all of it is in {}", outcome.excerpt, path.display());
-        }
+    let (calm, others): (Vec<Suite>, _) =
+        suites()?.into_iter().partition(|suite| CALM.contains(&suite.name.as_str()));
+    let (longest, others): (Vec<Suite>, _) =
+        others.into_iter().partition(|suite| suite.name == LONGEST);
+    let mut ran = stream(calm, &folder)?;
+    ran.extend(std::thread::scope(|scope| {
+        let beside = scope.spawn(|| stream(longest, &folder));
+        let others = stream(others, &folder)?;
+        let longest =
+            beside.join().unwrap_or_else(|_| bail!("the stream of {LONGEST} panicked"))?;
+        anyhow::Ok([longest, others].concat())
+    })?);
+    let (mut failed, mut shaky) = (Vec::new(), Vec::new());
+    for (suite, outcome, seconds) in ran {
         judge(&suite, &outcome, &mut failed, &mut shaky)?;
         times.suites.push(Timed { name: suite.name, seconds, tests: outcome.passed });
     }
@@ -93,6 +104,24 @@ pub fn run(times: &mut Times) -> anyhow::Result<()> {
         bail!("these failed:\n  {}", failed.join("\n  "));
     }
     Ok(())
+}
+
+/// Runs suites one after the other, each with its output in `folder`. Returns each with its outcome
+/// and its time (s).
+fn stream(suites: Vec<Suite>, folder: &Path) -> anyhow::Result<Vec<(Suite, Outcome, f64)>> {
+    let run = |suite: Suite| {
+        let start = Instant::now();
+        let path = folder.join(format!("{}.txt", suite.name.replace("::", "-")));
+        let outcome = once(&suite, &path)?;
+        let mark = if outcome.ok { "ok" } else { "FAILED" };
+        let took = steps::elapsed(start.elapsed());
+        eprintln!("   {:<28} {mark:<6} {:>5} tests {took:>12}", suite.name, outcome.passed);
+        if !outcome.ok {
+            eprintln!("{}\nci: all of it is in {}", outcome.excerpt, path.display());
+        }
+        Ok((suite, outcome, start.elapsed().as_secs_f64()))
+    };
+    suites.into_iter().map(run).collect()
 }
 
 /// Runs the second try of failed tests, where they have one, and sorts them.

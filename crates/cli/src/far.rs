@@ -102,6 +102,23 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 impl Machines {
+    /// Whether the servers run on another machine.
+    pub fn has_servers(&self) -> bool {
+        self.servers_on.is_some()
+    }
+
+    /// The flags that name the generator's machine again; none for a socket, which is gone then.
+    pub fn words(&self) -> String {
+        let from = match &self.load_from {
+            Some(LoadFrom::Ssh(SshHost { destination, program })) => {
+                format!(" --load-from {destination}{}", program.as_deref().unwrap_or_default())
+            }
+            _ => return String::new(),
+        };
+        let at = self.server_address.iter().map(|at| format!(" --server-address {at}"));
+        at.fold(from, |words, at| words + &at)
+    }
+
     /// The generator on another machine, if there is one; the floor between the two is measured
     /// and shown.
     ///
@@ -131,11 +148,11 @@ impl Machines {
     }
 
     /// Runs this very command on the machine of --servers-on, and brings its results into `out`, if
-    /// that is given. `None` without that flag.
+    /// that is given. `flag` names their folder. `None` without --servers-on.
     ///
     /// # Errors
     /// The machine cannot be reached.
-    pub fn elsewhere(&self, out: Option<&Path>) -> Result<Option<ExitCode>> {
+    pub fn elsewhere(&self, flag: &str, out: Option<&Path>) -> Result<Option<ExitCode>> {
         let Some(host) = &self.servers_on else { return Ok(None) };
         let ssh = Ssh::open(host)?;
         let from = match &self.load_from {
@@ -158,7 +175,7 @@ impl Machines {
             }
         });
         let folder = ssh.output("mktemp -d", Stdio::null())?;
-        let status = ssh.race(&folder, &socket, address);
+        let status = ssh.repeat(flag, &folder, &socket, address);
         // Results that cannot be fetched stay there, and the error names the folder.
         out.map_or(Ok(()), |out| ssh.fetch(&folder, out))?;
         ssh.output(&format!("rm -rf {folder}"), Stdio::null())?;
@@ -267,8 +284,9 @@ impl Ssh {
     }
 
     /// Runs this process's command there, in `folder`, with its load from `socket` of this machine.
-    fn race(&self, folder: &str, socket: &Path, address: IpAddr) -> Result<ExitCode> {
-        let (words, files) = handed_on(std::env::args().skip(1), |word| Path::new(word).is_file());
+    fn repeat(&self, flag: &str, folder: &str, socket: &Path, address: IpAddr) -> Result<ExitCode> {
+        let words = std::env::args().skip(1);
+        let (words, files) = handed_on(words, flag, |word| Path::new(word).is_file());
         if !files.is_empty() {
             let mut tar = Command::new("tar");
             tar.arg("-cf").arg("-");
@@ -330,10 +348,11 @@ impl Drop for Ssh {
     }
 }
 
-/// The words for the other machine, where results go to `out`, and the files to send along: each is
+/// The words for the other machine, where results go to `out` by `flag`, and the files to send along: each is
 /// named without its folder there.
 fn handed_on(
     words: impl Iterator<Item = String>,
+    flag: &str,
     is_file: impl Fn(&str) -> bool,
 ) -> (Vec<String>, Vec<String>) {
     let own = ["--servers-on", "--load-from", "--server-address"];
@@ -341,7 +360,7 @@ fn handed_on(
     let mut words = words.peekable();
     while let Some(word) = words.next() {
         let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
-        let takes = own.contains(&name) || name == "--out";
+        let takes = own.contains(&name) || name == flag;
         if takes {
             if name == word {
                 words.next();
@@ -354,7 +373,7 @@ fn handed_on(
             there.push(word);
         }
     }
-    there.extend(["--out".to_string(), "out".to_string()]);
+    there.extend([flag.to_string(), "out".to_string()]);
     (there, files)
 }
 
@@ -377,7 +396,8 @@ mod tests {
     fn files_go_along_and_own_flags_stay() {
         let line = "race plans/a.toml --servers-on ssh://b --out=x --data d.txt --json";
         let words = line.split(' ').map(String::from);
-        let (there, files) = handed_on(words, |word| word.ends_with(".toml") || word == "d.txt");
+        let (there, files) =
+            handed_on(words, "--out", |word| word.ends_with(".toml") || word == "d.txt");
         assert_eq!(there.join(" "), "race ./a.toml --data ./d.txt --json --out out");
         assert_eq!(files, ["plans/a.toml", "d.txt"]);
     }

@@ -2,8 +2,9 @@
 
 mod progress;
 
+use crate::far::Machines;
 use crate::race::INTERRUPTED;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use document::Document;
 use museum::law::Scale;
 use museum::{EXHIBITS, Exhibit, Settings};
@@ -47,21 +48,13 @@ pub struct Args {
     /// Print one JSON document for each exhibit instead of tables
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    machines: Machines,
 }
 
 /// Lists the exhibits or runs some. Exit code 1 if one could not be shown, 130 after Ctrl-C.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let exe = std::env::current_exe().context("cannot find this program's own file")?;
-    let settings = Settings {
-        exe,
-        version: env!("CARGO_PKG_VERSION").to_string(),
-        commit: option_env!("ROUNDHOUSE_COMMIT").map(String::from),
-        scale: args.scale,
-        clients: args.clients.clone(),
-        blocks: args.blocks,
-        seed: args.seed,
-        quick: args.quick,
-    };
+    let settings = settings(args)?;
     if args.exhibits.is_empty() {
         list(&settings, args.json);
         return Ok(ExitCode::SUCCESS);
@@ -73,6 +66,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
+    let out = args.report.as_deref().unwrap_or(Path::new("."));
+    if args.machines.has_servers() && (args.md.is_some() || !out.is_dir()) {
+        bail!("expected --report DIRECTORY and no --md beside --servers-on");
+    }
+    if let Some(code) = args.machines.elsewhere("--report", Some(out))? {
+        return Ok(code);
+    }
+    let settings = Settings { far: args.machines.far()?, ..settings };
     // A tour gives each flag to the exhibits that know it.
     let is_tour = args.exhibits.iter().any(|name| name == "all");
     for exhibit in chosen.iter().filter(|_| !is_tour) {
@@ -92,6 +93,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let room = room("roundhouse-museum")?;
         let effort = exhibit.effort(&settings);
         let mut progress = Progress::new(&exhibit.text().title, effort);
+        let far = settings.far.clone().filter(|_| exhibit.has_visitors());
+        let settings = Settings { far, ..settings.clone() };
         let document =
             museum::visit(exhibit, &settings, room.path(), &raw, stop.clone(), &mut progress)
                 .with_context(|| format!("exhibit {}", exhibit.name()))?;
@@ -113,6 +116,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn settings(args: &Args) -> Result<Settings> {
+    Ok(Settings {
+        exe: std::env::current_exe().context("cannot find this program's own file")?,
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        commit: option_env!("ROUNDHOUSE_COMMIT").map(String::from),
+        scale: args.scale,
+        clients: args.clients.clone(),
+        blocks: args.blocks,
+        seed: args.seed,
+        quick: args.quick,
+        far: None,
+    })
 }
 
 /// Prints an exhibit and writes its page.
@@ -194,7 +211,7 @@ fn command(args: &Args, name: &str) -> String {
     if args.quick {
         words.push_str(" --quick");
     }
-    words
+    words + &args.machines.words()
 }
 
 fn list(settings: &Settings, json: bool) {

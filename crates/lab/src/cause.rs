@@ -2,7 +2,7 @@
 //!
 //! A cause is something that a server does more often for a request (system calls, context
 //! switches, page faults), times its price on this machine ([`Prices`]), or the time in its own
-//! code. Only what amounts to a tenth of the difference or more is named; a rest without a cause is
+//! code, or the time that requests take less on connections that stay. Only what amounts to a tenth of the difference or more is named; a rest without a cause is
 //! said to have none. A price is that of the usual case, so a share is an estimate.
 
 use crate::census::Census;
@@ -18,6 +18,8 @@ use std::collections::BTreeSet;
 
 /// A cause is named from this share of the difference on.
 const SHARE_MIN: f64 = 0.1;
+/// Connections are a cause from this share of a server's time on; two short runs differ by less.
+const CONNECTIONS_MIN: f64 = 0.15;
 /// Waits and memory are told apart from this factor on.
 const BESIDE: f64 = 2.0;
 /// A rest of at least this share is said to have no cause.
@@ -53,7 +55,8 @@ pub struct Reason {
 /// One cause.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
-    /// The thing that was counted: `system calls`, `context switches`, `page faults` or `own code`.
+    /// The thing that was counted: `connections`, `system calls`, `context switches`, `page faults`
+    /// or `own code`.
     pub name: String,
     /// The finding in words.
     pub text: String,
@@ -68,6 +71,8 @@ struct Counts<'a> {
     switches: Option<f64>,
     /// Time in its own code, nanoseconds.
     user_ns: Option<f64>,
+    /// Time to open and end connections, nanoseconds; 0 where it cannot be told from noise.
+    connections_ns: f64,
 }
 
 impl<'a> Counts<'a> {
@@ -84,8 +89,12 @@ impl<'a> Counts<'a> {
             lives.fold((0, 0), |sum, life| (sum.0 + life.user_ns, sum.1 + life.system_ns));
         let share = user as f64 / (user + system).max(1) as f64;
         let census = run.census.iter().find(counted);
+        let steady_ns = census.and_then(|it| it.steady_cpu_ns);
+        let connections_ns = steady_ns.map_or(0.0, |ns| rank.cpu_ns - ns);
+        let is_clear = connections_ns >= CONNECTIONS_MIN * rank.cpu_ns;
         Counts {
             census,
+            connections_ns: if is_clear { connections_ns } else { 0.0 },
             switches: census.and_then(|it| it.switches_per_request).or_else(|| median(&switches)),
             user_ns: (user + system >= SAMPLED_MIN_NS).then_some(rank.cpu_ns * share),
         }
@@ -98,6 +107,17 @@ impl<'a> Counts<'a> {
 
     fn has_ring(&self) -> bool {
         self.calls("io_uring_enter") > 0.01
+    }
+
+    /// More time for opening and ending connections, a new worker for each among it.
+    fn connections(&self, other: &Counts<'_>) -> Option<Cause> {
+        let (mine, theirs) = (self.connections_ns, other.connections_ns);
+        let text = format!(
+            "{} a request to open and end its connections, not {}",
+            time(mine),
+            time(theirs)
+        );
+        (mine > 0.0).then(|| Cause { name: "connections".to_string(), text, ns: mine - theirs })
     }
 
     /// More system calls than `other` makes.
@@ -172,6 +192,7 @@ pub(crate) fn reasons(run: &Run, answer: &RaceAnswer) -> Vec<Reason> {
             let counts = Counts::of(run, rank, &cost.point);
             if counts.census.is_some() && base.census.is_some() {
                 let causes = [
+                    counts.connections(&base),
                     counts.system_calls(&base, prices),
                     counts.context_switches(&base, prices),
                     counts.page_faults(&base, prices),

@@ -27,6 +27,10 @@ pub struct Census {
     /// the switches.
     #[serde(default)]
     pub delay_ns_per_request: Option<f64>,
+    /// CPU time for each request on connections that stay, nanoseconds. If it is known, calls and
+    /// faults were counted on such connections too.
+    #[serde(default)]
+    pub steady_cpu_ns: Option<f64>,
     /// The reason why there is no count.
     pub missing: Option<String>,
 }

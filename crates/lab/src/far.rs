@@ -10,6 +10,7 @@ use meter::counters::{CounterPlace, CounterServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
+use std::fmt;
 use std::io::{self, BufRead, Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
@@ -74,9 +75,8 @@ impl Network {
 enum Task {
     /// Measure the floor.
     Floor(String),
-    /// Run `roundhouse load` with these arguments; a `{turns}` among them stands for a file with
-    /// the text.
-    Load { args: Vec<String>, turns: String },
+    /// Run these words; `{exe}` stands for the program there, `{turns}` for a file with the text.
+    Run { words: Vec<String>, turns: String },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -128,16 +128,19 @@ impl Far {
         ["--watch-at".to_string(), self.counters.place().to_string()]
     }
 
-    /// Starts a generator with the words of a local one, `PROGRAM load …`. Its processor is chosen
-    /// there, and the file of turns goes along.
-    pub(crate) fn generate(
-        &self,
-        words: &[String],
-        dir: &Path,
-        name: &str,
-    ) -> Result<Process, String> {
-        let (mut args, mut turns) = (Vec::new(), String::new());
-        let mut words = words.iter().skip(2);
+    /// The address of this machine at which the servers have to listen.
+    pub fn host(&self) -> IpAddr {
+        self.host
+    }
+
+    /// Starts clients with the words of local ones, `PROGRAM load …` or `PROGRAM multiclient …`.
+    /// The processor of a generator is chosen there, and the file of turns goes along.
+    ///
+    /// # Errors
+    /// A file that goes along cannot be read, or the command to the other machine not be started.
+    pub fn generate(&self, words: &[String], dir: &Path, name: &str) -> Result<Process, String> {
+        let (mut there, mut turns) = (vec!["{exe}".to_string()], String::new());
+        let mut words = words.iter().skip(1);
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--cpu" => _ = words.next(),
@@ -145,17 +148,23 @@ impl Far {
                     let file = words.next().ok_or("expected a file after --turns")?;
                     turns = fs::read_to_string(file)
                         .map_err(|why| format!("cannot read {file}: {why}"))?;
-                    args.extend(["--turns".to_string(), "{turns}".to_string()]);
+                    there.extend(["--turns".to_string(), "{turns}".to_string()]);
                 }
-                _ => args.push(word.clone()),
+                _ => there.push(word.clone()),
             }
         }
-        self.start(&Task::Load { args, turns }, dir, name)
+        self.start(&Task::Run { words: there, turns }, dir, name)
     }
 
     fn start(&self, task: &Task, dir: &Path, name: &str) -> Result<Process, String> {
         let line = serde_json::to_string(task).map_err(|why| why.to_string())?;
         Process::start_with(&self.command, Some(line + "\n"), dir, name)
+    }
+}
+
+impl fmt::Debug for Far {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Far").field(&self.network).finish()
     }
 }
 
@@ -167,7 +176,7 @@ impl Far {
 pub fn serve(exe: &Path) -> anyhow::Result<ExitCode> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
-    let (args, turns) = match serde_json::from_str(&line)? {
+    let (words, turns) = match serde_json::from_str(&line)? {
         Task::Floor(place) => {
             let place: CounterPlace = place.parse().map_err(anyhow::Error::msg)?;
             let ns = place.round_trips(ROUND_TRIPS)?;
@@ -176,14 +185,20 @@ pub fn serve(exe: &Path) -> anyhow::Result<ExitCode> {
             println!("{}", serde_json::to_string(&Floor { machine, ns })?);
             return Ok(ExitCode::SUCCESS);
         }
-        Task::Load { args, turns } => (args, turns),
+        Task::Run { words, turns } => (words, turns),
     };
     let mut file = tempfile::NamedTempFile::new()?;
     file.write_all(turns.as_bytes())?;
-    let path = file.path().display().to_string();
-    let mut command = Command::new(exe);
-    command.arg("load").args(args.iter().map(|word| word.replace("{turns}", &path)));
-    if let Some(placement) = crate::machine::Placement::choose() {
+    let (path, exe) = (file.path().display().to_string(), exe.display().to_string());
+    let filled = words.iter().map(|word| word.replace("{turns}", &path).replace("{exe}", &exe));
+    let filled: Vec<String> = filled.collect();
+    let [program, args @ ..] = &filled[..] else {
+        anyhow::bail!("expected a command from the laboratory, found none");
+    };
+    let mut command = Command::new(program);
+    command.args(args);
+    let is_generator = args.first().is_some_and(|word| word == "load");
+    if let Some(placement) = crate::machine::Placement::choose().filter(|_| is_generator) {
         command.args(["--cpu", &placement.second.to_string()]);
     }
     sys::process::end_with_parent(&mut command, sys::signal::Signal::TERM);

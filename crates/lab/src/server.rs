@@ -257,7 +257,7 @@ impl Server {
     ///
     /// # Errors
     /// As [`Server::boot`], or it listens at a loopback address only.
-    pub(crate) fn boot_at(
+    pub fn boot_at(
         host: IpAddr,
         prefix: &[String],
         arm: &Arm,

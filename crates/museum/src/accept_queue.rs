@@ -68,6 +68,10 @@ impl Exhibit for AcceptQueue {
         Effort::new(crowds, settings.scale.of(PAUSE) * ORDERS + OVERHEAD)
     }
 
+    fn has_visitors(&self) -> bool {
+        true
+    }
+
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let mut design = Design::of(stage.settings());
         let mut storms = Vec::new();

@@ -27,6 +27,11 @@ pub trait Exhibit: Sync {
         self.effort(&crowds) != self.effort(&Settings::default())
     }
 
+    /// Whether its clients can come from another machine.
+    fn has_visitors(&self) -> bool {
+        false
+    }
+
     /// Runs it. A stopped stage returns the measurements so far.
     ///
     /// # Errors
@@ -53,6 +58,9 @@ pub fn ignored(exhibit: &dyn Exhibit, settings: &Settings) -> Vec<&'static str> 
     }
     if settings.clients.is_some() && !exhibit.has_clients() {
         ignored.push("--clients");
+    }
+    if settings.far.is_some() && !exhibit.has_visitors() {
+        ignored.push("--load-from (or --servers-on)");
     }
     ignored
 }

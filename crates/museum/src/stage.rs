@@ -19,14 +19,16 @@ pub use web::{Clients, First, SimulatorRun, Spread, Stretch, Up, Web, WebRun};
 
 use crate::exhibit::Fault;
 use crate::law::Scale;
+use lab::far::Far;
 use lab::machine::{Host, Placement, date_now};
 use lab::plan::{Arm, Provision};
-use lab::server::Server;
+use lab::server::{Process, Server};
 use lab::service::Service;
 use serde::Serialize;
 use serde_json::json;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,6 +64,8 @@ pub struct Settings {
     /// The smallest sizes: enough to see that an exhibit works, too few for a claim. Exhibits that
     /// wait for clients go by the scale instead.
     pub quick: bool,
+    /// The clients' machine, if it is another.
+    pub far: Option<Arc<Far>>,
 }
 
 impl Settings {
@@ -114,6 +118,7 @@ impl Default for Settings {
             blocks: None,
             seed: 1,
             quick: false,
+            far: None,
         }
     }
 }
@@ -189,7 +194,7 @@ impl<'a> Stage<'a> {
             "row": "museum", "schema": SCHEMA, "exhibit": name, "date": stage.date,
             "version": version, "commit": commit, "scale": scale.factor(), "seed": seed,
             "clients": settings.clients, "blocks": settings.blocks, "quick": settings.quick,
-            "host": stage.host,
+            "host": stage.host, "network": settings.far.as_ref().map(|far| &far.network),
         }))?;
         Ok(stage)
     }
@@ -238,6 +243,8 @@ impl<'a> Stage<'a> {
             ("Kernel".to_string(), machine.kernel.clone()),
             ("Program".to_string(), format!("{}, commit {commit}", self.settings.version)),
         ];
+        let far = self.settings.far.iter();
+        facts.extend(far.map(|far| ("Network".to_string(), far.network.words())));
         facts.extend(self.quiet.fact());
         facts.extend(self.host.settings.iter().cloned());
         facts
@@ -264,7 +271,18 @@ impl<'a> Stage<'a> {
         let book = self.book();
         fs::write(dir.join(&book.name), &book.text).map_err(cannot)?;
         let arm = self.arm("server", flags);
-        Server::boot(&[], &arm, &dir, "server", PATIENCE).map_err(Fault::Server)
+        let far = self.settings.far.as_ref();
+        let host = far.map_or(IpAddr::V4(Ipv4Addr::LOCALHOST), |far| far.host());
+        Server::boot_at(host, &[], &arm, &dir, "server", PATIENCE).map_err(Fault::Server)
+    }
+
+    /// Starts clients by the words of a program of this machine, on the clients' machine.
+    fn send(&self, words: &[String], dir: &Path) -> Result<Process, Fault> {
+        let started = match &self.settings.far {
+            Some(far) => far.generate(words, dir, "clients"),
+            None => Process::start(words, dir, "clients"),
+        };
+        started.map_err(Fault::Clients)
     }
 
     /// Reports that something begins that may take long.

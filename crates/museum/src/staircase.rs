@@ -44,6 +44,10 @@ impl Exhibit for Staircase {
         Effort { steps, time: session * sessions + OVERHEAD * steps }
     }
 
+    fn has_visitors(&self) -> bool {
+        true
+    }
+
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let mut found = Vec::new();
         for clients in stage.settings().clients(&CLIENTS) {

@@ -49,6 +49,10 @@ impl Exhibit for StockLock {
         asleep.and(race_duration(&plan(settings)))
     }
 
+    fn has_visitors(&self) -> bool {
+        true
+    }
+
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let asleep = asleep(stage)?;
         let mut plan = plan(stage.settings());

@@ -53,6 +53,10 @@ impl Exhibit for ThinkTime {
         Effort::new(crowds, asleep + CROWD_OVERHEAD).and(race_duration(&awake_plan(settings)))
     }
 
+    fn has_visitors(&self) -> bool {
+        true
+    }
+
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let asleep = asleep(stage)?;
         let settings = stage.settings().clone();

@@ -50,6 +50,10 @@ impl Exhibit for Workload {
         Effort::new(crowds, asleep).and(race_duration(&plan(settings)))
     }
 
+    fn has_visitors(&self) -> bool {
+        true
+    }
+
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let asleep = asleep(stage)?;
         let mut plan = plan(stage.settings());

@@ -128,10 +128,7 @@ fn compare(
 
 /// An unlinked file.
 fn scratch(bytes: &[u8]) -> io::Result<File> {
-    let name = format!("roundhouse-probe-{}-{}", std::process::id(), sys::clock::now_ns());
-    let path = std::env::temp_dir().join(name);
-    let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
-    std::fs::remove_file(&path)?;
+    let mut file = tempfile::tempfile()?;
     file.write_all(bytes)?;
     Ok(file)
 }

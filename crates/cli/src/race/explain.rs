@@ -20,8 +20,8 @@ use tools::race::{Lines, room};
 #[derive(clap::Args)]
 pub struct Args {
     /// The raw data of a race; its last run is explained, and the counts are appended to it. With
-    /// --page: one engine or two
-    #[arg(default_value = "report.jsonl", value_name = "FILE|ENGINE", num_args = 1..=2)]
+    /// --page: one engine or two [default: report.jsonl]
+    #[arg(value_name = "FILE|ENGINE", num_args = 0..=2)]
     what: Vec<PathBuf>,
     /// Record each engine call by call under strace, and write a page that plays it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["html", "json"])]
@@ -40,9 +40,14 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(page) = &args.page {
         return play(&args.what, page);
     }
-    let [file] = &args.what[..] else {
-        let why = "expected one file of a race; two engines need --page FILE".to_owned();
-        return Err(Refused(why).into());
+    let last = PathBuf::from("report.jsonl");
+    let file = match &args.what[..] {
+        [] => &last,
+        [file] => file,
+        _ => {
+            let why = "expected one file of a race; two engines need --page FILE".to_owned();
+            return Err(Refused(why).into());
+        }
     };
     let mut run = report::pick(file, None)?;
     let Some(answer) = analyse(&run).answer else {
@@ -77,6 +82,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Records engines and writes the page that plays them side by side.
 fn play(engines: &[PathBuf], page: &Path) -> Result<ExitCode> {
+    if engines.is_empty() {
+        let why = "expected one engine or two beside --page, found none; `roundhouse engines` \
+                   lists them";
+        return Err(Refused(why.to_owned()).into());
+    }
     let exe = std::env::current_exe().context("cannot find this program's own file")?;
     let room = room("roundhouse-motion")?;
     let record = |name: &PathBuf| record(&name.to_string_lossy(), &exe, room.path());

@@ -128,6 +128,24 @@ fn generators_and_servers_run_on_another_machine() {
         assert!(costs.iter().all(|ns| *ns > 50.0), "{flag}: {costs:?}");
         assert!(room.text(&format!("{out}/report.html")).contains("an empty exchange over TCP"));
     }
+    // The course's clients come from the other machine too.
+    for (flag, address) in [("--load-from", ADDRESSES[0]), ("--servers-on", ADDRESSES[1])] {
+        let out = format!("museum{flag}");
+        std::fs::create_dir(room.path().join(&out)).expect("a fresh folder");
+        let words = ["museum", "staircase", "--scale", "0.001", "--clients", "3", flag, &there];
+        let words = [&words[..], &["--report", &out]].concat();
+        let ended = run(&mut pair.command(&room, &words));
+        assert!(ended.code == Some(0), "{flag}: {}", ended.err);
+        let raw = room.text(&format!("{out}/museum-staircase.jsonl"));
+        let (network, _) = recorded(&raw);
+        assert_eq!(network["address"], address, "{flag}");
+        assert!(raw.contains("\"replies\":30"), "three clients, ten orders each: {raw}");
+        assert!(room.path().join(&out).join("museum-staircase.html").exists());
+    }
+    let words = ["museum", "pool-heap", "--load-from", &there];
+    let ended = run(&mut pair.command(&room, &words));
+    assert_eq!(ended.code, Some(2), "{}", ended.err);
+    assert!(ended.err.contains("--load-from"), "{}", ended.err);
     let installed = room.path().join("home/.cache/roundhouse");
     assert_eq!(std::fs::read_dir(installed).expect("it was copied").count(), 1, "copied once");
     let absent = ["race", "--arms", "epoll", "--load-from", "ssh://root@10.99.7.2:9"];

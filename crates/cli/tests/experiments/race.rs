@@ -109,7 +109,8 @@ fn servers_in_turn_are_answered_in_one_sentence() {
     assert!(page.contains("What a request costs"));
 }
 
-/// Three servers that each waste something else are told apart from one that wastes nothing.
+/// Three servers that each waste something else, and one that forks, are told apart from one that
+/// wastes nothing.
 #[test]
 fn planted_causes_are_found() {
     let examples = Path::new(BINARY).with_file_name("examples");
@@ -121,11 +122,17 @@ fn planted_causes_are_found() {
         return skip("examples beside the tests");
     }
     let room = Room::alone();
-    let wastes =
-        [("calls", "system calls"), ("switches", "context switches"), ("code", "own code")];
+    let wastes = [
+        ("calls", "system calls"),
+        ("switches", "context switches"),
+        ("code", "own code"),
+        ("fork", "connections"),
+    ];
     let arm = |name: &str| {
+        let engine = if name == "fork" { "fork" } else { "epoll" };
         format!(
-            "[[arm]]\nname = \"{name}\"\ncommand = \"env WASTE={name} {} --port 0\"\n\
+            "[[arm]]\nname = \"{name}\"\n\
+             command = \"env WASTE={name} {} --port 0 --engine {engine}\"\n\
              target = \"line://{{address}}\"\nload = [\"--request\", \"x\", \"--expect-prefix\", \
              \"done\"]\n",
             server.display()
@@ -134,7 +141,8 @@ fn planted_causes_are_found() {
     let arms: Vec<String> =
         ["nothing"].into_iter().chain(wastes.iter().map(|it| it.0)).map(arm).collect();
     let head = "baseline = \"nothing\"\nblocks = 6\nwindows = 8\nwindow = \"40ms\"\n";
-    let point = "[[point]]\nname = \"depth 1\"\nconnections = 4\ndepth = 1\n";
+    let point = "[[point]]\nname = \"depth 1\"\nconnections = 4\ndepth = 1\n\
+        requests_per_connection = 20\n";
     std::fs::write(room.path().join("plan.toml"), format!("{head}{}{point}", arms.concat()))
         .expect("a folder");
     room.run(&["race", "plan.toml"]).success();

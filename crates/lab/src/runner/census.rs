@@ -52,7 +52,10 @@ impl Runner {
             Err(reason) => return Some(missing(reason)),
         };
         up.hold(point.idle);
-        let steady = self.steady(&up, arm, point, dir)?;
+        let stays = LoadPoint { requests_per_connection: 0, ..point.clone() };
+        let steady = self.steady(&up, arm, &stays, dir)?;
+        // A traced server answers fewer requests, so the connections of a window would weigh more.
+        let counted = if steady.cpu_ns_per_request.is_some() { &stays } else { point };
         let traced = match tool.attach(&up, dir) {
             Ok(traced) => traced,
             Err(reason) => return Some(missing(reason)),
@@ -62,7 +65,7 @@ impl Runner {
             warmup_ms: 0,
             window_ms: WINDOW_MS,
             watch: false,
-            ..Request::of(&self.plan, arm, point, slot.seed, None)
+            ..Request::of(&self.plan, arm, counted, slot.seed, None)
         };
         let before = faults_of_tree(&up);
         let asked = self.ask(&up, &request, dir)?;
@@ -88,6 +91,7 @@ impl Runner {
             faults_per_request,
             switches_per_request: steady.switches_per_request,
             delay_ns_per_request: steady.delay_ns_per_request,
+            steady_cpu_ns: steady.cpu_ns_per_request,
             missing: why,
             ..empty
         })
@@ -95,12 +99,11 @@ impl Runner {
 
     /// The server's usage on connections that stay: the switches and delays of a thread or process
     /// that ends with its connection cannot be read any more. Empty where it cannot be read.
-    fn steady(&self, up: &Up, arm: &Arm, point: &LoadPoint, dir: &Path) -> Option<Usage> {
-        let stays = LoadPoint { requests_per_connection: 0, ..point.clone() };
+    fn steady(&self, up: &Up, arm: &Arm, stays: &LoadPoint, dir: &Path) -> Option<Usage> {
         let request = Request {
             warmup_ms: 50,
             window_ms: STEADY_MS,
-            ..Request::of(&self.plan, arm, &stays, 1, None)
+            ..Request::of(&self.plan, arm, stays, 1, None)
         };
         let asked = self.ask(up, &request, dir)?;
         Some(asked.ok().and_then(|load| load.server).unwrap_or_default())

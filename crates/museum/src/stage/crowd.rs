@@ -115,7 +115,8 @@ impl Stage<'_> {
         self.listener.begin(&what);
         let mut server = self.serve(&crowd.server)?;
         let before = Counters::read();
-        let held = crowd.hold.map(|hold| Held::begin(&server, hold)).transpose()?;
+        let is_far = self.settings.far.is_some();
+        let held = crowd.hold.map(|hold| Held::begin(&server, hold, is_far)).transpose()?;
         let mut clients = self.gather(crowd, &server)?;
         let Some(held_s) = self.attend(crowd, &mut clients, held)? else { return Ok(None) };
         let counted = Counters::read().since(&before);
@@ -160,7 +161,7 @@ impl Stage<'_> {
         ];
         let more = ["--pause", &pause, "--mix", crowd.mix, "--seed", &seed];
         let command: Vec<String> = words.into_iter().chain(more).map(String::from).collect();
-        Process::start(&command, server.process.folder(), "clients").map_err(Fault::Clients)
+        self.send(&command, server.process.folder())
     }
 
     /// Waits for the clients and continues the server after its hold. Returns the time for which it
@@ -211,16 +212,18 @@ impl Stage<'_> {
 struct Held {
     group: Option<Pid>,
     port: u16,
+    /// The clients' sockets are on another machine, where they cannot be counted.
+    is_far: bool,
     since: Instant,
     hold: Hold,
 }
 
 impl Held {
-    fn begin(server: &Server, Hold(time): Hold) -> Result<Held, Fault> {
+    fn begin(server: &Server, Hold(time): Hold, is_far: bool) -> Result<Held, Fault> {
         let group = i32::try_from(server.process.id()).ok().and_then(Pid::from_raw);
         let port = server.address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
         let port = port.unwrap_or(0);
-        let held = Held { group, port, since: Instant::now(), hold: Hold(time) };
+        let held = Held { group, port, is_far, since: Instant::now(), hold: Hold(time) };
         held.signal(Signal::STOP)
             .map_err(|why| Fault::Server(format!("it cannot be held: {why}")))?;
         Ok(held)
@@ -230,8 +233,8 @@ impl Held {
     fn is_over(&self, clients: u32) -> bool {
         let since = self.since.elapsed();
         let late = since >= self.hold.0 * HOLD_MAX;
-        let here = knocking(self.port).is_none_or(|count| count >= clients as usize);
-        since >= self.hold.0 && (late || here)
+        let here = || knocking(self.port).is_none_or(|count| count >= clients as usize);
+        since >= self.hold.0 && (late || self.is_far || here())
     }
 
     /// Continues the server; returns the time for which it was held, seconds.

@@ -100,7 +100,8 @@ impl Stage<'_> {
             .map_err(|why| failed(&why))?;
         let raw = room.join("race.jsonl");
         let mut recorder = Recorder::begin(&raw, &manifest).map_err(|why| failed(&why))?;
-        let mut runner = Runner::new(plan, &settings.exe, room, *placement, stop.clone());
+        let runner = Runner::new(plan, &settings.exe, room, *placement, stop.clone());
+        let mut runner = runner.far(settings.far.clone());
         let mut ear = Ear(*listener);
         let outcome = lab::race::run(&manifest, &mut runner, &mut recorder, &mut ear, stop)
             .map_err(|why| failed(&why))?;
