@@ -3,7 +3,7 @@
 use seam::{Cx, Share};
 use wire::line::{self, Next};
 
-use crate::messages::{After, Messages, ReplyBuffer};
+use crate::messages::{After, Handler, Messages, Prompt, ReplyBuffer, Slow};
 
 /// The front of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub trait Frames: Sized + Sync {
     fn reply<R: Into<After>>(
         self,
         answer: impl Fn(&[u8], &mut ReplyBuffer<'_>) -> R + Send + Sync + 'static,
-    ) -> Messages<Self, ()> {
+    ) -> Messages<Self, (), impl Handler<()>> {
         self.reply_with(move |_: &Cx<'_, ()>, message: &[u8], reply: &mut ReplyBuffer<'_>| {
             answer(message, reply)
         })
@@ -43,11 +43,8 @@ pub trait Frames: Sized + Sync {
     fn reply_with<T: Share, R: Into<After>>(
         self,
         answer: impl Fn(&Cx<'_, T>, &[u8], &mut ReplyBuffer<'_>) -> R + Send + Sync + 'static,
-    ) -> Messages<Self, T> {
-        let now = move |cx: &Cx<'_, T>, message: &[u8], reply: &mut ReplyBuffer<'_>| {
-            answer(cx, message, reply).into()
-        };
-        Messages::new(self, Some(Box::new(now)), None)
+    ) -> Messages<Self, T, impl Handler<T>> {
+        Messages::new(self, Prompt(answer))
     }
 
     /// Answers each message by a function that may block: it runs on a helper thread of the
@@ -55,11 +52,8 @@ pub trait Frames: Sized + Sync {
     fn offload<T: Share, R: Into<After>>(
         self,
         answer: impl Fn(&T, &[u8], &mut ReplyBuffer<'_>) -> R + Send + Sync + 'static,
-    ) -> Messages<Self, T> {
-        let slow = move |state: &T, message: &[u8], reply: &mut ReplyBuffer<'_>| {
-            answer(state, message, reply).into()
-        };
-        Messages::new(self, None, Some(Box::new(slow)))
+    ) -> Messages<Self, T, impl Handler<T>> {
+        Messages::new(self, Slow(answer))
     }
 }
 
@@ -74,6 +68,7 @@ impl Frames for Lines {
         self.0
     }
 
+    #[inline]
     fn cut<'a>(&self, input: &'a [u8]) -> Cut<'a> {
         match line::next(input, self.0) {
             Next::Line { text, used } => Cut::Message(text, used),
@@ -82,6 +77,7 @@ impl Frames for Lines {
         }
     }
 
+    #[inline]
     fn finish(&self, out: &mut Vec<u8>, _start: usize) -> bool {
         out.push(b'\n');
         true

@@ -42,7 +42,7 @@ pub use frames::{Cut, FixedFrames, Frames, Lines, PrefixedFrames};
 pub use http::{
     Http, HttpRequest, HttpResponse, HttpSession, SlowRequest, http, http_offload, http_with,
 };
-pub use messages::{After, Messages, ReplyBuffer, lines};
+pub use messages::{After, Handler, Messages, ReplyBuffer, lines};
 pub use seam::{Datagrams, Service, share};
 pub use serve::{Server, ServerHandle, main};
 pub use udp::{Answers, datagrams, udp};

@@ -1,5 +1,6 @@
 //! Services from plain functions: one call a message.
 
+use core::convert::Infallible;
 use core::fmt;
 use core::time::Duration;
 use std::io::Write;
@@ -22,7 +23,7 @@ use crate::frames::{Cut, Frames, Lines};
 /// ```
 pub fn lines<R: Into<After>>(
     answer: impl Fn(&[u8], &mut ReplyBuffer<'_>) -> R + Send + Sync + 'static,
-) -> Messages<Lines, ()> {
+) -> Messages<Lines, (), impl Handler<()>> {
     Lines(8 * 1024).reply(answer)
 }
 
@@ -59,6 +60,7 @@ impl ReplyBuffer<'_> {
     }
 
     /// Appends the digits of a number.
+    #[inline]
     pub fn number(&mut self, number: u64) -> &mut Self {
         wire::decimal::push(self.out, number);
         self
@@ -87,16 +89,75 @@ impl ReplyBuffer<'_> {
     }
 }
 
-type Now<T> = Box<dyn Fn(&Cx<'_, T>, &[u8], &mut ReplyBuffer<'_>) -> After + Send + Sync>;
-type Slow<T> = Box<dyn Fn(&T, &[u8], &mut ReplyBuffer<'_>) -> After + Send + Sync>;
+/// The function of a service of messages. The service is compiled for it, without a pointer.
+pub trait Handler<T>: Send + Sync + 'static {
+    /// A message on its way to a helper thread; a type without values if none goes there.
+    type Job: Send + 'static;
+
+    /// Answers a message, or makes a job of it.
+    ///
+    /// # Errors
+    /// The job, for a helper thread.
+    fn call(
+        &self,
+        cx: &Cx<'_, T>,
+        message: &[u8],
+        reply: &mut ReplyBuffer<'_>,
+    ) -> Result<After, Self::Job>;
+
+    /// Answers a message on a helper thread.
+    fn work(&self, state: &T, job: Self::Job, reply: &mut ReplyBuffer<'_>) -> After;
+}
+
+/// Answers at once.
+pub(crate) struct Prompt<F>(pub F);
+
+impl<T, F, R: Into<After>> Handler<T> for Prompt<F>
+where
+    F: Fn(&Cx<'_, T>, &[u8], &mut ReplyBuffer<'_>) -> R + Send + Sync + 'static,
+{
+    type Job = Infallible;
+
+    #[inline]
+    fn call(
+        &self,
+        cx: &Cx<'_, T>,
+        message: &[u8],
+        reply: &mut ReplyBuffer<'_>,
+    ) -> Result<After, Infallible> {
+        Ok((self.0)(cx, message, reply).into())
+    }
+
+    fn work(&self, _: &T, job: Infallible, _: &mut ReplyBuffer<'_>) -> After {
+        match job {}
+    }
+}
+
+/// Answers on a helper thread.
+pub(crate) struct Slow<F>(pub F);
+
+impl<T, F, R: Into<After>> Handler<T> for Slow<F>
+where
+    F: Fn(&T, &[u8], &mut ReplyBuffer<'_>) -> R + Send + Sync + 'static,
+{
+    type Job = Vec<u8>;
+
+    fn call(&self, _: &Cx<'_, T>, job: &[u8], _: &mut ReplyBuffer<'_>) -> Result<After, Vec<u8>> {
+        Err(job.to_vec())
+    }
+
+    fn work(&self, state: &T, job: Vec<u8>, reply: &mut ReplyBuffer<'_>) -> After {
+        (self.0)(state, &job, reply).into()
+    }
+}
+
 /// A function that is called for a connection, without a message.
 type Hook<T> = fn(&Cx<'_, T>, &mut ReplyBuffer<'_>) -> After;
 
 /// A service of messages, one call each; [`Frames`] makes it.
-pub struct Messages<C, T> {
+pub struct Messages<C, T, H> {
     frames: C,
-    now: Option<Now<T>>,
-    slow: Option<Slow<T>>,
+    handler: H,
     /// The limits of a connection; `input_max` must exceed the longest message.
     pub limits: Limits,
     /// Greets each connection with a message.
@@ -108,16 +169,17 @@ pub struct Messages<C, T> {
     pub on_close: Option<fn(&Cx<'_, T>)>,
 }
 
-impl<C: Frames, T: Share> Messages<C, T> {
-    pub(crate) fn new(frames: C, now: Option<Now<T>>, slow: Option<Slow<T>>) -> Messages<C, T> {
+impl<C: Frames, T: Share, H: Handler<T>> Messages<C, T, H> {
+    pub(crate) fn new(frames: C, handler: H) -> Messages<C, T, H> {
         // A whole message, and what comes with it in one receive.
         let input_max = 2 * (frames.longest() + 1);
         assert!(input_max > 2, "expected frames of at least one byte");
         let limits = Limits { input_max, ..Limits::default() };
-        Messages { frames, now, slow, limits, on_open: None, on_timer: None, on_close: None }
+        Messages { frames, handler, limits, on_open: None, on_timer: None, on_close: None }
     }
 
     /// Lets `write` append one message; false if the connection must close.
+    #[inline]
     fn append(
         &self,
         out: &mut Vec<u8>,
@@ -133,13 +195,14 @@ impl<C: Frames, T: Share> Messages<C, T> {
         after == After::Silence || (fits && after == After::Send)
     }
 
+    #[inline]
     fn answer(
         &self,
         cx: &Cx<'_, T>,
         wake: &mut Instant,
         input: &[u8],
         out: &mut Out,
-    ) -> Step<Vec<u8>> {
+    ) -> Step<H::Job> {
         let mut used = 0;
         while used < input.len() && !out.is_full() {
             let (message, len) = match self.frames.cut(&input[used..]) {
@@ -153,8 +216,18 @@ impl<C: Frames, T: Share> Messages<C, T> {
             assert!(len > 0, "expected `Frames::cut` to use input for a message");
             used += len;
             cx.answered(1);
-            let Some(now) = &self.now else { return Step::offload(used, message.to_vec()) };
-            if !self.append(out.bytes(), wake, |reply| now(cx, message, reply)) {
+            let mut job = None;
+            let goes_on = self.append(out.bytes(), wake, |reply| {
+                let called = self.handler.call(cx, message, reply);
+                called.unwrap_or_else(|slow| {
+                    job = Some(slow);
+                    After::Silence
+                })
+            });
+            if let Some(job) = job {
+                return Step::offload(used, job);
+            }
+            if !goes_on {
                 return Step::close(used);
             }
         }
@@ -162,11 +235,11 @@ impl<C: Frames, T: Share> Messages<C, T> {
     }
 }
 
-impl<C: Frames, T: Share> Service for Messages<C, T> {
+impl<C: Frames, T: Share, H: Handler<T>> Service for Messages<C, T, H> {
     type State = T;
     /// The moment of the timer.
     type Session = Instant;
-    type Job = Vec<u8>;
+    type Job = H::Job;
     /// A framed reply, whether the connection stays open, and the moment of the timer if it is set.
     type Outcome = (Vec<u8>, bool, Option<Instant>);
 
@@ -193,7 +266,7 @@ impl<C: Frames, T: Share> Service for Messages<C, T> {
         wake: &mut Instant,
         event: Event<'_, Self::Outcome>,
         out: &mut Out,
-    ) -> Step<Vec<u8>> {
+    ) -> Step<H::Job> {
         let mut step = match event {
             Event::Bytes(input) => self.answer(cx, wake, input, out),
             Event::Room | Event::Deadline => Step::read(0),
@@ -207,7 +280,7 @@ impl<C: Frames, T: Share> Service for Messages<C, T> {
         let Some(timer) = self.on_timer.filter(|_| *wake != Instant::NEVER) else { return step };
         // With a full output the timer waits for `Event::Room`.
         if !out.is_full() {
-            if *wake <= cx.now && step.then == Then::Read {
+            if *wake <= cx.now && matches!(step.then, Then::Read) {
                 *wake = Instant::NEVER;
                 if !self.append(out.bytes(), wake, |reply| timer(cx, reply)) {
                     step.then = Then::Close;
@@ -218,13 +291,10 @@ impl<C: Frames, T: Share> Service for Messages<C, T> {
         step
     }
 
-    fn work(&self, state: &T, message: Vec<u8>) -> Self::Outcome {
+    fn work(&self, state: &T, job: H::Job) -> Self::Outcome {
         let (mut out, unset) = (Vec::new(), Instant::from_ns(0));
         let mut wake = unset;
-        let work = |reply: &mut ReplyBuffer<'_>| match &self.slow {
-            Some(slow) => slow(state, &message, reply),
-            None => After::Silence,
-        };
+        let work = |reply: &mut ReplyBuffer<'_>| self.handler.work(state, job, reply);
         let goes_on = self.append(&mut out, &mut wake, work);
         (out, goes_on, Some(wake).filter(|wake| *wake != unset))
     }

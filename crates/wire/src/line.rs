@@ -24,6 +24,7 @@ pub enum Next<'a> {
 
 /// Looks for one line at the front of `bytes`; `line_max` is its greatest length, terminator
 /// included.
+#[inline]
 pub fn next(bytes: &[u8], line_max: usize) -> Next<'_> {
     let seen = &bytes[..bytes.len().min(line_max)];
     match memchr(b'\n', seen) {
