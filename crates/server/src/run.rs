@@ -84,20 +84,28 @@ impl ServerArgs {
         if instance.service.datagrams().is_some() {
             self.refuse_layers(true, "this service has datagrams and no connections")?;
         }
-        let certificates = Certificates::new(&self.certificate, std::iter::empty());
-        let keys = certificates.keys(if websocket.is_some() { certificate::HTTP } else { &[] })?;
         let inner = Arc::clone(instance.service);
-        let Some(options) = websocket else {
-            let Some(keys) = keys else {
-                return self.run(shape, &instance.around(&*inner), beside, store);
-            };
-            let tls = Tls::new(inner, keys);
-            let renew = certificates.renewal(tls.keys());
-            let beside = Beside { renew: Some(&renew), ..beside };
-            return self.run(shape, &instance.around(&tls), beside, store);
-        };
-        let inner = WebSocket::new(inner, options);
-        let Some(keys) = keys else {
+        match websocket {
+            None => self.run_sealed(shape, instance, inner, &[], beside, store),
+            Some(options) => {
+                let inner = WebSocket::new(inner, options);
+                self.run_sealed(shape, instance, inner, certificate::HTTP, beside, store)
+            }
+        }
+    }
+
+    /// Serves `inner`, in TLS that offers `protocols` if the flags name a certificate.
+    fn run_sealed<S: Service, T: Service<State = S::State> + 'static>(
+        &self,
+        shape: &Shape,
+        instance: &ServiceInstance<'_, S>,
+        inner: T,
+        protocols: &[&str],
+        beside: Beside<'_>,
+        store: &mut dyn StateStore<S::State>,
+    ) -> Result<ExitCode> {
+        let certificates = Certificates::new(&self.certificate, std::iter::empty());
+        let Some(keys) = certificates.keys(protocols)? else {
             return self.run(shape, &instance.around(&inner), beside, store);
         };
         let tls = Tls::new(inner, keys);
