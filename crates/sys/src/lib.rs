@@ -35,7 +35,6 @@ pub mod sendfile;
 pub mod signal;
 pub mod socket;
 pub mod splice;
-pub mod stamp;
 pub mod thread;
 pub mod timerfd;
 pub mod udp;
