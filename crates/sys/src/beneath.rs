@@ -4,15 +4,16 @@
 //! The kernel checks while it resolves the path, so swapping a link between a check and an open
 //! gains an attacker nothing.
 
-use std::ffi::CString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::call::{check_count, check_long, uninterrupted};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::retry_on_intr;
+
+use crate::call::{check_count, uninterrupted};
 
 /// A directory; everything is opened below it.
 #[derive(Debug)]
@@ -80,35 +81,15 @@ impl RootDir {
     }
 
     fn open_beneath(&self, path: &Path, wait: Wait) -> io::Result<File> {
-        let path = CString::new(path.as_os_str().as_bytes())?;
-        // SAFETY: all-zero bytes are an open_how without flags.
-        let mut how: libc::open_how = unsafe { std::mem::zeroed() };
-        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
-        how.flags = flags as u64;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         // Links in /proc lead to places without a path.
-        how.resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
-        if wait == Wait::Not {
-            how.resolve |= RESOLVE_CACHED;
-        }
-        let fd = uninterrupted(|| {
-            // SAFETY: the path ends with NUL, and `how` has the announced size.
-            check_long(unsafe {
-                libc::syscall(
-                    libc::SYS_openat2,
-                    self.fd.as_raw_fd(),
-                    path.as_ptr(),
-                    &raw const how,
-                    size_of::<libc::open_how>(),
-                )
-            })
-        })?;
-        // SAFETY: the call made this descriptor and nothing else owns it.
-        Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd as RawFd) }))
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        // Fails with `EAGAIN` unless all names are in the kernel's memory (Linux 5.12).
+        resolve.set(ResolveFlags::CACHED, wait == Wait::Not);
+        let opened = retry_on_intr(|| openat2(&self.fd, path, flags, Mode::empty(), resolve));
+        Ok(File::from(opened?))
     }
 }
-
-/// openat2(2): fail with `EAGAIN` unless all names are in the kernel's memory (Linux 5.12).
-const RESOLVE_CACHED: u64 = 0x20;
 
 /// Reads at most `len` bytes of `file` from `offset` on and appends them to `into`; 0 at its end.
 ///

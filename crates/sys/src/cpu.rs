@@ -4,20 +4,15 @@
 
 use std::io;
 
-use crate::call::check;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// The processors of the calling thread, ascending.
 ///
 /// # Errors
 /// `EINVAL` on a machine with more than 1024 processors, the size of glibc's set.
 pub fn affinity() -> io::Result<Vec<usize>> {
-    // SAFETY: a cpu_set_t is an array of integers, for which zero is a value.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` is writable and has the size that is passed; 0 means the calling thread.
-    check(unsafe { libc::sched_getaffinity(0, size_of_val(&set), &mut set) })?;
-    let all = 0..libc::CPU_SETSIZE as usize;
-    // SAFETY: every index is below CPU_SETSIZE, hence inside the set.
-    Ok(all.filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect())
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
 /// Pins the calling thread to `cpus`.
@@ -25,21 +20,18 @@ pub fn affinity() -> io::Result<Vec<usize>> {
 /// # Errors
 /// `InvalidInput` for a number above 1023; `EINVAL` where none of them is usable.
 pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
-    // SAFETY: a cpu_set_t is an array of integers, for which zero is a value.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let mut set = CpuSet::new();
     for &cpu in cpus {
-        if cpu >= libc::CPU_SETSIZE as usize {
-            let limit = libc::CPU_SETSIZE;
+        let limit = CpuSet::MAX_CPU;
+        if cpu >= limit {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!("expected processors below {limit}, found {cpu}; name one from `nproc`"),
             ));
         }
-        // SAFETY: `cpu` is below CPU_SETSIZE, hence inside the set.
-        unsafe { libc::CPU_SET(cpu, &mut set) };
+        set.set(cpu);
     }
-    // SAFETY: `set` is readable and has the size that is passed; 0 means the calling thread.
-    check(unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) }).map(|_| ())
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// The number of processors that the calling thread may use; at least one.
@@ -60,8 +52,7 @@ mod tests {
             set_affinity(&[cpu]).unwrap();
             assert_eq!(affinity().unwrap(), [cpu]);
             assert_eq!(count(), 1);
-            // SAFETY: no argument, no memory.
-            assert_eq!(unsafe { libc::sched_getcpu() }, i32::try_from(cpu).unwrap());
+            assert_eq!(rustix::thread::sched_getcpu(), cpu);
         }
         set_affinity(&before).unwrap();
         assert_eq!(affinity().unwrap(), before);

@@ -1,9 +1,10 @@
 //! A bell that wakes a loop from another thread or process (eventfd(2)).
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::call::{check, check_count, uninterrupted};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{Errno, read, retry_on_intr, write};
 
 /// A counter that a loop can wait for: readable while not zero. Several rings before a read merge
 /// into one wake-up.
@@ -15,22 +16,14 @@ impl EventFd {
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOMEM`.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: no memory is passed.
-        let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
-        // SAFETY: the call made `fd` and nothing else owns it.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        Ok(Self(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
     }
 
     /// Adds one to the counter and wakes waiters. A full counter stays as it is, and is readable.
     pub fn ring(&self) {
-        let one = 1_u64.to_ne_bytes();
-        let result = uninterrupted(|| {
-            // SAFETY: `one` is readable for the announced eight bytes.
-            check_count(unsafe { libc::write(self.0.as_raw_fd(), one.as_ptr().cast(), 8) })
-        });
+        let result = retry_on_intr(|| write(&self.0, &1_u64.to_ne_bytes()));
         debug_assert!(
-            result.as_ref().is_ok_and(|&sent| sent == 8)
-                || result.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock),
+            matches!(result, Ok(8) | Err(Errno::AGAIN)),
             "an open eventfd takes 8 bytes or is full, found {result:?}"
         );
     }
@@ -50,10 +43,7 @@ impl AsFd for EventFd {
 /// Reads the eight-byte counter of a non-blocking eventfd or timerfd; 0 while it is empty.
 pub(crate) fn read_counter(fd: BorrowedFd<'_>) -> u64 {
     let mut count = [0_u8; 8];
-    let result = uninterrupted(|| {
-        // SAFETY: `count` is writable for the announced eight bytes.
-        check_count(unsafe { libc::read(fd.as_raw_fd(), count.as_mut_ptr().cast(), 8) })
-    });
+    let result = retry_on_intr(|| read(fd, &mut count));
     if result.is_ok() { u64::from_ne_bytes(count) } else { 0 }
 }
 
@@ -90,9 +80,7 @@ mod tests {
     #[test]
     fn a_full_bell_still_rings() {
         let bell = EventFd::new().unwrap();
-        let most = (u64::MAX - 1).to_ne_bytes();
-        // SAFETY: `most` is readable for eight bytes.
-        assert_eq!(unsafe { libc::write(bell.0.as_raw_fd(), most.as_ptr().cast(), 8) }, 8);
+        assert_eq!(write(&bell.0, &(u64::MAX - 1).to_ne_bytes()), Ok(8));
         bell.ring();
         assert_eq!(bell.clear(), u64::MAX - 1);
     }

@@ -4,7 +4,9 @@
 //! (listeners, the shared mapping) are made inheritable one by one.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
+use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 
 use crate::call::check;
 
@@ -13,9 +15,7 @@ use crate::call::check;
 /// # Errors
 /// None for an open descriptor.
 pub fn is_inheritable(fd: impl AsFd) -> io::Result<bool> {
-    // SAFETY: the descriptor is open while borrowed; no memory is passed.
-    let flags = check(unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_GETFD) })?;
-    Ok(flags & libc::FD_CLOEXEC == 0)
+    Ok(!fcntl_getfd(fd)?.contains(FdFlags::CLOEXEC))
 }
 
 /// Sets whether `fd` stays open across exec.
@@ -23,10 +23,8 @@ pub fn is_inheritable(fd: impl AsFd) -> io::Result<bool> {
 /// # Errors
 /// None for an open descriptor.
 pub fn set_inheritable(fd: impl AsFd, inheritable: bool) -> io::Result<()> {
-    let flags = if inheritable { 0 } else { libc::FD_CLOEXEC };
-    // SAFETY: the descriptor is open while borrowed; no memory is passed. FD_CLOEXEC is the only
-    // descriptor flag that exists.
-    check(unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_SETFD, flags) }).map(|_| ())
+    // There is no other flag of a descriptor.
+    Ok(fcntl_setfd(fd, if inheritable { FdFlags::empty() } else { FdFlags::CLOEXEC })?)
 }
 
 /// Takes over a descriptor that this program was started with, and makes it close-on-exec.
@@ -48,11 +46,11 @@ pub fn adopt(number: i32) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::{AsRawFd, IntoRawFd};
     use std::process::Command;
 
     #[test]
     fn only_a_descriptor_that_is_there_can_be_adopted() {
-        use std::os::fd::IntoRawFd;
         assert!(adopt(1).is_err() && adopt(-1).is_err() && adopt(1_000_000).is_err());
         let number = std::fs::File::open("/dev/null").unwrap().into_raw_fd();
         let adopted = adopt(number).unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::call::check;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// A limit: its current value, and how far the process may raise it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,10 +20,9 @@ pub struct Limit {
 /// # Errors
 /// None in practice.
 pub fn open_files() -> io::Result<Limit> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is writable.
-    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
-    Ok(Limit { soft: limit.rlim_cur, hard: limit.rlim_max })
+    let limit = getrlimit(Resource::Nofile);
+    let [soft, hard] = [limit.current, limit.maximum].map(|it| it.unwrap_or(u64::MAX));
+    Ok(Limit { soft, hard })
 }
 
 /// Sets the soft limit of open descriptors. Descriptors above a lowered limit stay open.
@@ -31,9 +30,8 @@ pub fn open_files() -> io::Result<Limit> {
 /// # Errors
 /// `EINVAL` above the hard limit.
 pub fn set_open_files(soft: u64) -> io::Result<()> {
-    let limit = libc::rlimit { rlim_cur: soft, rlim_max: open_files()?.hard };
-    // SAFETY: `limit` is readable.
-    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) }).map(|_| ())
+    let limit = Rlimit { current: Some(soft), ..getrlimit(Resource::Nofile) };
+    Ok(setrlimit(Resource::Nofile, limit)?)
 }
 
 /// Raises the soft limit to `wanted`, or as far as the hard limit allows, and returns the new

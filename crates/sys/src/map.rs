@@ -7,10 +7,14 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
-use crate::call::{check, uninterrupted};
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+};
+use rustix::io::retry_on_intr;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 /// A memory mapping. It is unmapped when dropped; the bytes of a shared one persist while another
 /// process maps or holds them.
@@ -33,15 +37,18 @@ impl Mapping {
     /// # Errors
     /// `EINVAL` for length zero, `ENOMEM`.
     pub fn private(len: usize) -> io::Result<Self> {
-        let start = map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)?;
-        Ok(Self { start, len, fd: None })
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a null address lets the kernel choose a free range, so no memory in use is
+        // touched.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), len, ACCESS, flags) }?;
+        Ok(Self { start: mapped(start)?, len, fd: None })
     }
 
     /// Asks for huge pages, where the kernel has them for this kind of memory (madvise(2),
     /// `MADV_HUGEPAGE`). It is a wish: nothing else changes if it is refused.
     pub fn wish_huge_pages(&self) {
         // SAFETY: the range is this mapping; the advice changes no byte.
-        let _ = unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, libc::MADV_HUGEPAGE) };
+        let _ = unsafe { madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxHugepage) };
     }
 
     /// `len` bytes that other processes can share. `name` appears in `/proc/PID/maps`.
@@ -49,17 +56,9 @@ impl Mapping {
     /// # Errors
     /// `EINVAL` for length zero, `EMFILE`, `ENFILE`, `ENOMEM`.
     pub fn shared(len: usize, name: &CStr) -> io::Result<Self> {
-        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        // SAFETY: the name ends with a NUL and outlives the call.
-        let fd = check(unsafe { libc::memfd_create(name.as_ptr(), flags) })?;
-        // SAFETY: the call made `fd` and nothing else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        let size = libc::off_t::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: the descriptor is open; no memory is passed.
-        uninterrupted(|| check(unsafe { libc::ftruncate(fd.as_raw_fd(), size) }))?;
-        let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-        // SAFETY: the descriptor is open; no memory is passed.
-        check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
+        let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        retry_on_intr(|| ftruncate(&fd, len as u64))?;
+        fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Self::of_file(fd, len)
     }
 
@@ -68,9 +67,7 @@ impl Mapping {
     /// # Errors
     /// `InvalidData` if the descriptor is no sealed memory, or memory of another length; `ENOMEM`.
     pub fn adopt(fd: OwnedFd, len: usize) -> io::Result<Self> {
-        // SAFETY: the descriptor is open; no memory is passed.
-        let seals = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS) };
-        if seals == -1 || seals & libc::F_SEAL_SHRINK == 0 {
+        if !fcntl_get_seals(&fd).is_ok_and(|seals| seals.contains(SealFlags::SHRINK)) {
             return Err(invalid(
                 "expected shared memory of sealed size, found another kind of descriptor; \
                  pass the one that the running server gave",
@@ -99,8 +96,10 @@ impl Mapping {
     }
 
     fn of_file(fd: OwnedFd, len: usize) -> io::Result<Self> {
-        let start = map(len, libc::MAP_SHARED, fd.as_raw_fd())?;
-        Ok(Self { start, len, fd: Some(fd) })
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        // SAFETY: as in `private`.
+        let start = unsafe { mmap(ptr::null_mut(), len, ACCESS, flags, &fd, 0) }?;
+        Ok(Self { start: mapped(start)?, len, fd: Some(fd) })
     }
 
     /// The first byte, on a page boundary. Initially zeroed, readable and writable for
@@ -132,28 +131,19 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: exactly this range was mapped at creation and is unmapped nowhere else.
-        let result = unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
-        debug_assert_eq!(result, 0, "a mapping could not be unmapped");
+        let result = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        debug_assert!(result.is_ok(), "a mapping could not be unmapped");
     }
 }
 
-fn map(len: usize, flags: libc::c_int, fd: libc::c_int) -> io::Result<NonNull<u8>> {
-    let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a null address lets the kernel choose a free range, so no memory in use is touched.
-    let start =
-        unsafe { libc::mmap(ptr::null_mut(), len, access, flags | libc::MAP_NORESERVE, fd, 0) };
-    if start == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
+const ACCESS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+
+fn mapped(start: *mut std::ffi::c_void) -> io::Result<NonNull<u8>> {
     NonNull::new(start.cast()).ok_or_else(|| invalid("the kernel mapped address zero"))
 }
 
 fn size(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    // SAFETY: a stat is made of integers, for which zero is a value.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open while borrowed and `stat` is writable.
-    check(unsafe { libc::fstat(fd.as_raw_fd(), &mut stat) })?;
-    Ok(stat.st_size.cast_unsigned())
+    Ok(fstat(fd)?.st_size.cast_unsigned())
 }
 
 fn invalid(message: &str) -> io::Error {
@@ -203,8 +193,7 @@ mod tests {
     fn other_lengths_and_other_files_are_refused() {
         let mapping = Mapping::shared(8192, c"test").unwrap();
         let fd = mapping.fd().unwrap().try_clone_to_owned().unwrap();
-        // SAFETY: the descriptor is open; no memory is passed.
-        assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), 0) }, -1, "the size must be sealed");
+        assert!(ftruncate(&fd, 0).is_err(), "the size must be sealed");
         for len in [4096, 16384] {
             let error = Mapping::adopt(fd.try_clone().unwrap(), len).unwrap_err();
             assert!(error.to_string().contains(&format!("{len} bytes, found 8192")), "{error}");

@@ -4,18 +4,20 @@
 //! A descriptor in flight is owned by the channel. The sender may close its own copy at once; if
 //! the message is never received, the kernel closes the passed descriptor with the channel.
 
-use std::io;
-use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::call::{check, check_count, uninterrupted};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
+    sendmsg, socketpair,
+};
 
-/// Space for the control message that carries one descriptor, aligned as its header requires.
-#[repr(C, align(8))]
-struct Control([u8; CONTROL_LEN]);
-
-// SAFETY: CMSG_SPACE only computes with its argument.
-const CONTROL_LEN: usize = unsafe { libc::CMSG_SPACE(size_of::<RawFd>() as u32) } as usize;
+/// Space for the control message that carries one descriptor.
+const CONTROL: [MaybeUninit<u8>; rustix::cmsg_space!(ScmRights(1))] =
+    [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
 
 /// The two ends of a channel; both send and receive. They block, up to a receive timeout if one is
 /// set ([`crate::socket::set_receive_timeout`]).
@@ -23,12 +25,8 @@ const CONTROL_LEN: usize = unsafe { libc::CMSG_SPACE(size_of::<RawFd>() as u32) 
 /// # Errors
 /// `EMFILE`, `ENFILE`.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [0; 2];
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    // SAFETY: the array is writable for the two descriptors.
-    check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) })?;
-    // SAFETY: the call made both and nothing else owns them.
-    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    Ok(socketpair(family, kind, SocketFlags::CLOEXEC, None)?)
 }
 
 /// Sends a copy of `passed` with a message of at least one byte; never blocks.
@@ -37,26 +35,13 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 /// `WouldBlock` if the channel is full, `BrokenPipe` if the other end is closed, `ETOOMANYREFS` if
 /// more descriptors are in flight than may be open.
 pub fn send(channel: impl AsFd, passed: BorrowedFd<'_>, words: &[u8]) -> io::Result<()> {
-    let mut control = Control([0; CONTROL_LEN]);
-    // The kernel only reads from it.
-    let (start, len) = (words.as_ptr().cast_mut().cast(), words.len());
-    let mut slice = libc::iovec { iov_base: start, iov_len: len };
-    let message = message(&mut slice, &mut control);
-    // SAFETY: the control buffer is aligned and has room for a header and one descriptor, so the
-    // first header lies in it, and so does its data.
-    unsafe {
-        let header = libc::CMSG_FIRSTHDR(&message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
-        libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(passed.as_raw_fd());
-    }
-    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-    uninterrupted(|| {
-        // SAFETY: the message names buffers that outlive the call, and `passed` is open.
-        check_count(unsafe { libc::sendmsg(channel.as_fd().as_raw_fd(), &message, flags) })
-    })
-    .map(|_| ())
+    let (mut space, passed) = (CONTROL, [passed]);
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let has_room = control.push(SendAncillaryMessage::ScmRights(&passed));
+    debug_assert!(has_room, "the space is made for one descriptor");
+    let (words, flags) = ([IoSlice::new(words)], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    retry_on_intr(|| sendmsg(&channel, &words, &mut control, flags))?;
+    Ok(())
 }
 
 /// Receives a descriptor, close-on-exec, and its message into `words`; returns also the length of
@@ -71,39 +56,20 @@ pub fn receive(
     wait: bool,
     words: &mut [u8],
 ) -> io::Result<Option<(OwnedFd, usize)>> {
-    let mut control = Control([0; CONTROL_LEN]);
-    let mut slice = libc::iovec { iov_base: words.as_mut_ptr().cast(), iov_len: words.len() };
-    let mut message = message(&mut slice, &mut control);
-    let flags = libc::MSG_CMSG_CLOEXEC | if wait { 0 } else { libc::MSG_DONTWAIT };
-    let len = uninterrupted(|| {
-        // SAFETY: the message names buffers that are writable for their lengths and outlive the
-        // call.
-        check_count(unsafe { libc::recvmsg(channel.as_fd().as_raw_fd(), &mut message, flags) })
-    })?;
-    if message.msg_flags & libc::MSG_CTRUNC != 0 {
-        return Err(io::Error::from_raw_os_error(libc::EMFILE));
+    let mut space = CONTROL;
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut flags = RecvFlags::CMSG_CLOEXEC;
+    flags.set(RecvFlags::DONTWAIT, !wait);
+    let mut words = [IoSliceMut::new(words)];
+    let message = retry_on_intr(|| recvmsg(&channel, &mut words, &mut control, flags))?;
+    if message.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(Errno::MFILE.into());
     }
-    // SAFETY: recvmsg filled the control buffer up to the length in the message, so a header that
-    // is found lies in it; one of this kind carries a descriptor that we now own.
-    unsafe {
-        let header = libc::CMSG_FIRSTHDR(&message);
-        if header.is_null() || (*header).cmsg_type != libc::SCM_RIGHTS {
-            return Ok(None);
-        }
-        let number = libc::CMSG_DATA(header).cast::<RawFd>().read_unaligned();
-        Ok(Some((OwnedFd::from_raw_fd(number), len)))
-    }
-}
-
-/// A message of one slice with all of `control`.
-fn message(slice: &mut libc::iovec, control: &mut Control) -> libc::msghdr {
-    // SAFETY: a msghdr is made of integers and pointers, for which zero is a value.
-    let mut message: libc::msghdr = unsafe { mem::zeroed() };
-    message.msg_iov = slice;
-    message.msg_iovlen = 1;
-    message.msg_control = control.0.as_mut_ptr().cast();
-    message.msg_controllen = CONTROL_LEN as _;
-    message
+    let passed = control.drain().find_map(|it| match it {
+        RecvAncillaryMessage::ScmRights(mut passed) => passed.next(),
+        _ => None,
+    });
+    Ok(passed.map(|passed| (passed, message.bytes)))
 }
 
 #[cfg(test)]

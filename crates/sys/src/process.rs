@@ -7,14 +7,16 @@
 use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::panic::resume_unwind;
 use std::process::Command;
 use std::thread;
 
-use crate::call::{check, check_count, uninterrupted};
+use rustix::process::PidfdFlags;
+
+use crate::call::{check, uninterrupted};
 use crate::signal::Signal;
 
 /// A process id; always positive, because zero and negative numbers mean groups of processes to
@@ -153,11 +155,8 @@ pub fn apart<T: Send>(spare: BorrowedFd<'_>, work: impl FnOnce() -> T + Send) ->
 /// # Errors
 /// `ESRCH` if there is no such process, `EMFILE`, `ENFILE`.
 pub fn pidfd_open(pid: Pid) -> io::Result<OwnedFd> {
-    // SAFETY: no memory is passed.
-    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) };
-    let fd = check_count(result as isize)? as libc::c_int;
-    // SAFETY: the call made `fd` and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let pid = rustix::process::Pid::from_raw(pid.0).expect("a process id is positive");
+    Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?)
 }
 
 /// Reaps the child `pid` if it has ended; `None` while it runs. The kernel may reuse a reaped id.
@@ -262,15 +261,13 @@ pub fn exit_now(code: i32) -> ! {
 /// This process.
 #[must_use]
 pub fn this() -> Pid {
-    // SAFETY: no memory is passed, and the call cannot fail.
-    Pid(unsafe { libc::getpid() })
+    Pid(rustix::process::getpid().as_raw_pid())
 }
 
 /// The parent of this process; `None` if it is in another process namespace.
 #[must_use]
 pub fn parent() -> Option<Pid> {
-    // SAFETY: no memory is passed, and the call cannot fail.
-    Pid::of(unsafe { libc::getppid() })
+    rustix::process::getppid().map(|pid| Pid(pid.as_raw_pid()))
 }
 
 #[cfg(test)]

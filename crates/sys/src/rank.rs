@@ -8,6 +8,8 @@
 use std::io;
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
+
 use crate::call::{check, check_long};
 use crate::process::Pid;
 
@@ -103,13 +105,8 @@ pub fn set_nice(thread: Option<Pid>, value: i32) -> io::Result<()> {
 /// # Errors
 /// None in practice.
 pub fn bounds() -> io::Result<(i32, u32)> {
-    let soft = |resource| -> io::Result<u64> {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: `limit` is writable.
-        check(unsafe { libc::getrlimit(resource, &mut limit) })?;
-        Ok(limit.rlim_cur)
-    };
-    let (nice, priority) = (soft(libc::RLIMIT_NICE)?, soft(libc::RLIMIT_RTPRIO)?);
+    let soft = |resource| getrlimit(resource).current.unwrap_or(u64::MAX);
+    let (nice, priority) = (soft(Resource::Nice), soft(Resource::Rtprio));
     // A limit of 40 is a nice value of -20; 0 is below the worst one.
     Ok((20 - nice.clamp(1, 40) as i32, priority.min(99) as u32))
 }
@@ -124,8 +121,7 @@ const BEGIN_MAX: Duration = Duration::from_secs(5);
 /// # Errors
 /// `NotFound` if there is none, or it did not start within five seconds.
 pub fn ring_thread() -> io::Result<Pid> {
-    // SAFETY: no memory is passed, and the call cannot fail.
-    let me = unsafe { libc::syscall(libc::SYS_gettid) };
+    let me = rustix::thread::gettid();
     // The thread sets its name when it starts (io_uring/sqpoll.c), which may be after the ring
     // exists.
     let wanted = format!("iou-sqp-{me}");

@@ -6,9 +6,12 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 
-use crate::call::{check, check_count, check_long, uninterrupted};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::retry_on_intr;
+
+use crate::call::check_long;
 
 /// Sends at most `len` bytes of `file` from `offset` on; returns how many were accepted, 0 at its
 /// end. Waits for the peer if the socket does, up to its send timeout.
@@ -17,12 +20,8 @@ use crate::call::{check, check_count, check_long, uninterrupted};
 /// `WouldBlock` if nothing was accepted in time; `BrokenPipe`, `ConnectionReset`; `EINVAL` for a
 /// file that cannot be mapped.
 pub fn send_file(socket: impl AsFd, file: impl AsFd, offset: u64, len: usize) -> io::Result<usize> {
-    let mut offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let (socket, file) = (socket.as_fd().as_raw_fd(), file.as_fd().as_raw_fd());
-    uninterrupted(|| {
-        // SAFETY: both descriptors are open while borrowed; the offset is ours.
-        check_count(unsafe { libc::sendfile(socket, file, &raw mut offset, len) })
-    })
+    let mut at = offset;
+    Ok(retry_on_intr(|| rustix::fs::sendfile(&socket, &file, Some(&mut at), len))?)
 }
 
 /// Like [`send_file`], but never waits for the peer: a blocking socket is made non-blocking for
@@ -37,24 +36,14 @@ pub fn send_file_nowait(
     len: usize,
 ) -> io::Result<usize> {
     let socket = socket.as_fd();
-    let mode = flags(socket)?;
-    if mode & libc::O_NONBLOCK != 0 {
+    let mode = fcntl_getfl(socket)?;
+    if mode.contains(OFlags::NONBLOCK) {
         return send_file(socket, file, offset, len);
     }
-    set_flags(socket, mode | libc::O_NONBLOCK)?;
+    fcntl_setfl(socket, mode | OFlags::NONBLOCK)?;
     let sent = send_file(socket, file, offset, len);
-    set_flags(socket, mode)?;
+    fcntl_setfl(socket, mode)?;
     sent
-}
-
-fn flags(fd: BorrowedFd<'_>) -> io::Result<libc::c_int> {
-    // SAFETY: F_GETFL takes no argument; the descriptor is open while borrowed.
-    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETFL) })
-}
-
-fn set_flags(fd: BorrowedFd<'_>, flags: libc::c_int) -> io::Result<()> {
-    // SAFETY: F_SETFL takes an int; the descriptor is open while borrowed.
-    check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, flags) }).map(drop)
 }
 
 /// Whether the page cache has all of `range` of a file, so that sending it does not wait for a disk
@@ -63,8 +52,7 @@ fn set_flags(fd: BorrowedFd<'_>, flags: libc::c_int) -> io::Result<()> {
 /// # Errors
 /// `Unsupported` where the kernel is older (`ENOSYS`) or a filter forbids the call (`EPERM`).
 pub fn is_resident(file: impl AsFd, range: Range<u64>) -> io::Result<bool> {
-    // SAFETY: sysconf only returns a value.
-    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    let page = rustix::param::page_size() as u64;
     if range.is_empty() {
         return Ok(true);
     }
@@ -134,7 +122,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(flags(near.as_fd()).unwrap() & libc::O_NONBLOCK, 0);
+        assert!(!fcntl_getfl(&near).unwrap().contains(OFlags::NONBLOCK));
         let mut came = vec![0; total];
         far.read_exact(&mut came).unwrap();
         assert_eq!(came, content[5..5 + total]);

@@ -9,17 +9,16 @@
 //! datagrams; the caller sends them by two calls, or as a copy.
 
 use std::io::{self, PipeReader, PipeWriter};
-use std::os::fd::{AsFd, AsRawFd};
-use std::ptr;
+use std::os::fd::AsFd;
 
-use crate::call::{check, check_count, uninterrupted};
+use rustix::io::retry_on_intr;
+use rustix::pipe::{IoSliceRaw, SpliceFlags, fcntl_setpipe_size, splice, vmsplice};
 
 /// The number of bytes of a range in its first page, if it is odd and not all of them: in one call
 /// the kernel would compute a wrong checksum.
 #[must_use]
 pub fn odd_part(offset: u64, len: usize) -> Option<usize> {
-    // SAFETY: sysconf only answers.
-    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    let page = rustix::param::page_size();
     let first = page - offset as usize % page;
     (first < len && !first.is_multiple_of(2)).then_some(first)
 }
@@ -31,20 +30,18 @@ pub fn odd_part(offset: u64, len: usize) -> Option<usize> {
 /// `WouldBlock` while the send buffer is full; `UnexpectedEof` for a shorter file, part of which
 /// may have been sent; those of the datagram.
 pub fn sendfile(socket: impl AsFd, file: impl AsFd, offset: u64, len: usize) -> io::Result<()> {
-    let mut at = offset.cast_signed();
+    let (mut at, socket, file) = (offset, socket.as_fd(), file.as_fd());
+    all(len, |left| rustix::fs::sendfile(socket, file, Some(&mut at), left))
+}
+
+/// Repeats a call that moves a part of what is left, until `len` bytes are moved.
+fn all(len: usize, mut call: impl FnMut(usize) -> rustix::io::Result<usize>) -> io::Result<()> {
     let mut left = len;
     while left > 0 {
-        let sent = uninterrupted(|| {
-            // SAFETY: both descriptors are open while borrowed, and `at` is writable.
-            check_count(unsafe {
-                let (to, from) = (socket.as_fd().as_raw_fd(), file.as_fd().as_raw_fd());
-                libc::sendfile(to, from, &mut at, left)
-            })
-        })?;
-        if sent == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+        match retry_on_intr(|| call(left))? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            moved => left -= moved,
         }
-        left -= sent;
     }
     Ok(())
 }
@@ -70,9 +67,8 @@ impl Pipe {
     /// # Errors
     /// `EPERM` at the user's limit of pipe memory (pipe(7)).
     pub(crate) fn hold(&self, pieces: usize) -> io::Result<()> {
-        let bytes = libc::c_int::try_from(pieces * 4096).unwrap_or(libc::c_int::MAX);
-        // SAFETY: F_SETPIPE_SZ takes an int; the descriptor is open.
-        check(unsafe { libc::fcntl(self.writer.as_raw_fd(), libc::F_SETPIPE_SZ, bytes) }).map(drop)
+        fcntl_setpipe_size(&self.writer, pieces * 4096)?;
+        Ok(())
     }
 
     /// The writing end.
@@ -86,14 +82,10 @@ impl Pipe {
     /// # Errors
     /// `WouldBlock` for a full pipe.
     pub fn put(&self, bytes: &[u8]) -> io::Result<()> {
-        let piece =
-            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        let put = uninterrupted(|| {
-            // SAFETY: the piece is readable for its length; the kernel holds the pages.
-            check_count(unsafe {
-                libc::vmsplice(self.writer.as_raw_fd(), &piece, 1, libc::SPLICE_F_NONBLOCK)
-            })
-        })?;
+        let piece = [IoSliceRaw::from_slice(bytes)];
+        // SAFETY: the piece is readable for its length; the kernel holds the pages.
+        let put =
+            retry_on_intr(|| unsafe { vmsplice(&self.writer, &piece, SpliceFlags::NONBLOCK) })?;
         if put == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
     }
 
@@ -102,23 +94,9 @@ impl Pipe {
     /// # Errors
     /// `WouldBlock` for a full pipe, `UnexpectedEof` for a shorter file.
     pub fn put_file(&self, file: impl AsFd, offset: u64, len: usize) -> io::Result<()> {
-        let mut at = offset.cast_signed();
-        let mut left = len;
-        while left > 0 {
-            let put = uninterrupted(|| {
-                // SAFETY: the descriptors are open while borrowed, and `at` is writable.
-                check_count(unsafe {
-                    let (from, to) = (file.as_fd().as_raw_fd(), self.writer.as_raw_fd());
-                    let flags = libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MOVE;
-                    libc::splice(from, &mut at, to, ptr::null_mut(), left, flags)
-                })
-            })?;
-            if put == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            left -= put;
-        }
-        Ok(())
+        let (mut at, file) = (offset, file.as_fd());
+        let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
+        all(len, |left| splice(file, Some(&mut at), &self.writer, None, left, flags))
     }
 
     /// Sends `len` bytes of the pipe to `socket`, as one datagram on UDP.
@@ -126,7 +104,7 @@ impl Pipe {
     /// # Errors
     /// `WouldBlock` while the send buffer is full; those of the datagram.
     pub fn drain(&self, socket: impl AsFd, len: usize) -> io::Result<()> {
-        self.push(socket, len, 0)
+        self.push(socket, len, SpliceFlags::NONBLOCK)
     }
 
     /// [`Pipe::drain`] for the front of a datagram whose rest follows.
@@ -134,26 +112,12 @@ impl Pipe {
     /// # Errors
     /// As [`Pipe::drain`].
     pub fn drain_front(&self, socket: impl AsFd, len: usize) -> io::Result<()> {
-        self.push(socket, len, libc::SPLICE_F_MORE)
+        self.push(socket, len, SpliceFlags::NONBLOCK | SpliceFlags::MORE)
     }
 
-    fn push(&self, socket: impl AsFd, len: usize, flag: libc::c_uint) -> io::Result<()> {
-        let mut left = len;
-        while left > 0 {
-            let sent = uninterrupted(|| {
-                // SAFETY: the descriptors are open while borrowed; no offset is passed.
-                check_count(unsafe {
-                    let (from, to) = (self.reader.as_raw_fd(), socket.as_fd().as_raw_fd());
-                    let flags = libc::SPLICE_F_NONBLOCK | flag;
-                    libc::splice(from, ptr::null_mut(), to, ptr::null_mut(), left, flags)
-                })
-            })?;
-            if sent == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            left -= sent;
-        }
-        Ok(())
+    fn push(&self, socket: impl AsFd, len: usize, flags: SpliceFlags) -> io::Result<()> {
+        let socket = socket.as_fd();
+        all(len, |left| splice(&self.reader, None, socket, None, left, flags))
     }
 }
 

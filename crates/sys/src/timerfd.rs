@@ -1,10 +1,13 @@
 //! A timer that a loop can wait for (timerfd_create(2)), on the monotonic clock.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::call::check;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
 use crate::eventfd::read_counter;
 
 /// A timer that becomes readable at a set time and stays so until it is cleared or set again.
@@ -16,11 +19,8 @@ impl TimerFd {
     /// # Errors
     /// `EMFILE`, `ENFILE`, `ENOMEM`.
     pub fn new() -> io::Result<Self> {
-        let flags = libc::TFD_NONBLOCK | libc::TFD_CLOEXEC;
-        // SAFETY: no memory is passed.
-        let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
-        // SAFETY: the call made `fd` and nothing else owns it.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        Ok(Self(timerfd_create(TimerfdClockId::Monotonic, flags)?))
     }
 
     /// Fires once at `at_ns` on [`crate::clock::now_ns`]'s clock, at once if that is past; `None`
@@ -31,22 +31,13 @@ impl TimerFd {
     pub fn set(&self, at_ns: Option<u64>) -> io::Result<()> {
         // The kernel reads zero as "disarm", so time zero becomes one nanosecond.
         let at_ns = at_ns.map_or(0, |at_ns| at_ns.max(1));
-        let value = libc::timespec {
+        let it_value = Timespec {
             tv_sec: (at_ns / 1_000_000_000).cast_signed(),
             tv_nsec: (at_ns % 1_000_000_000).cast_signed(),
         };
-        let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let setting = libc::itimerspec { it_interval: never, it_value: value };
-        // SAFETY: the setting outlives the call, and the old one is not requested.
-        check(unsafe {
-            libc::timerfd_settime(
-                self.0.as_raw_fd(),
-                libc::TFD_TIMER_ABSTIME,
-                &setting,
-                ptr::null_mut(),
-            )
-        })
-        .map(|_| ())
+        let setting = Itimerspec { it_interval: Timespec::default(), it_value };
+        timerfd_settime(&self.0, TimerfdTimerFlags::ABSTIME, &setting)?;
+        Ok(())
     }
 
     /// Clears the timer; returns whether it had fired.
