@@ -1,6 +1,5 @@
 //! The address that a server listens on.
 
-use std::fmt;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -8,11 +7,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The address that a server listens on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display, derive_more::From)]
 pub enum Address {
     /// An Internet address and port; port 0 picks a free one.
+    #[from]
     Net(SocketAddr),
     /// A socket in the file system (unix(7)) and its permissions; without them the umask decides.
+    #[display("unix:{}", _0.display())]
     Unix(PathBuf, Option<u32>),
 }
 
@@ -22,21 +23,6 @@ impl Address {
         match self {
             Address::Net(address) => Some(*address),
             Address::Unix(..) => None,
-        }
-    }
-}
-
-impl From<SocketAddr> for Address {
-    fn from(address: SocketAddr) -> Address {
-        Address::Net(address)
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Address::Net(address) => address.fmt(f),
-            Address::Unix(path, _) => write!(f, "unix:{}", path.display()),
         }
     }
 }

@@ -1,8 +1,6 @@
 //! The space of architectures: the parts of a point, and the reasons why some are refused. The
 //! named points are in [`PRESETS`](crate::PRESETS).
 
-use std::fmt;
-
 use memory::Placement;
 use seam::SHARDS_MAX;
 
@@ -21,7 +19,8 @@ pub const WORKERS_MAX: usize = SLOTS - 2;
 const HYBRID_WORKERS: usize = 400;
 
 /// A point of the space with its settings.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, derive_more::Display)]
+#[display("{container} x {accept} x {wait}")]
 pub struct Shape {
     /// The container of the workers.
     pub container: Container,
@@ -36,14 +35,8 @@ pub struct Shape {
 }
 
 /// The reason why a point is refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub struct Refused(pub String);
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 impl std::error::Error for Refused {}
 
@@ -199,12 +192,6 @@ impl Shape {
     /// is to hand its state over to the next binary needs it there in any case.
     pub fn placement(&self) -> Placement {
         if self.container.is_processes() { Placement::Shared } else { Placement::Private }
-    }
-}
-
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} x {} x {}", self.container, self.accept, self.wait)
     }
 }
 

@@ -13,7 +13,6 @@
 mod apache;
 mod damped;
 
-use std::fmt;
 use std::str::FromStr;
 
 use seam::Instant;
@@ -24,7 +23,8 @@ use self::apache::Apache;
 use self::damped::Damped;
 
 /// The policy that decides the number of processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display(rename_all = "lowercase")]
 pub enum Policy {
     /// As many as at the start, always.
     Static,
@@ -39,16 +39,6 @@ pub enum Policy {
 impl Policy {
     /// All of them.
     pub const ALL: &[Policy] = &[Policy::Static, Policy::Apache, Policy::Damped];
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Policy::Static => "static",
-            Policy::Apache => "apache",
-            Policy::Damped => "damped",
-        })
-    }
 }
 
 impl FromStr for Policy {

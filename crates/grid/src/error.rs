@@ -5,15 +5,11 @@ use crate::grid::SIDE_MAX;
 
 /// Why a request has no answer. "There is no path" is an answer, so it is not listed here.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum GridError {
     /// The grid has no cell, or a side longer than [`SIDE_MAX`].
     #[display("expected a grid of 1 to {SIDE_MAX} columns and rows, found {width} by {height}")]
-    Size {
-        /// The requested columns.
-        width: usize,
-        /// The requested rows.
-        height: usize,
-    },
+    Size { width: usize, height: usize },
     /// The cell is not on the grid.
     #[display("expected a cell of the grid, found {_0}, which is outside")]
     Outside(Cell),
@@ -43,14 +39,7 @@ pub enum GridError {
     NotBegun,
     /// A file has the wrong format.
     #[display("line {line}: expected {expected}, found {found}")]
-    Parse {
-        /// The line number, from 1.
-        line: usize,
-        /// The expected text.
-        expected: &'static str,
-        /// The text found, shortened.
-        found: String,
-    },
+    Parse { line: usize, expected: &'static str, found: String },
 }
 
 impl std::error::Error for GridError {}

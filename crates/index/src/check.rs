@@ -6,7 +6,6 @@
 
 use crate::arena::{LEFT, NIL, Node, RIGHT, Stem};
 use crate::links::outermost;
-use std::fmt;
 
 /// The shape of a sound tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,75 +22,46 @@ pub struct Shape {
 }
 
 /// A broken invariant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum Broken {
     /// A link leads to an element that was never a node.
-    Astray {
-        /// The node that has the link.
-        from: u32,
-        /// The link's target.
-        to: u32,
-    },
+    #[display("expected a node below node {from}, found the unused element {to}")]
+    Astray { from: u32, to: u32 },
     /// Two links lead to one node, or one leads back up.
-    Shared {
-        /// The node.
-        node: u32,
-    },
+    #[display("expected one way to each node, found a second one to node {node}")]
+    Shared { node: u32 },
     /// A node names a wrong parent.
-    Parent {
-        /// The node.
-        node: u32,
-        /// The node whose child it is.
-        expected: u32,
-        /// The node that it names.
-        found: u32,
-    },
+    #[display("expected node {node} to name {expected} above it, found {found}")]
+    Parent { node: u32, expected: u32, found: u32 },
     /// A key lies outside the bounds of its place.
-    Order {
-        /// The key's node.
-        node: u32,
-    },
+    #[display("expected keys in order, found the key of node {node} out of place")]
+    Order { node: u32 },
     /// The root is red.
+    #[display("expected a black root, found a red one")]
     RedRoot,
     /// A red node has a red child.
-    RedRed {
-        /// The child.
-        node: u32,
-    },
+    #[display("expected a black node below a red one, found node {node} red")]
+    RedRed { node: u32 },
     /// Two paths down have different numbers of black nodes.
-    BlackHeight {
-        /// The node at the end of the second path.
-        node: u32,
-        /// Black nodes on the first path.
-        expected: u32,
-        /// Black nodes on the second path.
-        found: u32,
-    },
+    #[display("expected {expected} black nodes on every way down, found {found} to node {node}")]
+    BlackHeight { node: u32, expected: u32, found: u32 },
     /// The tree names a wrong first or last node.
-    Ends {
-        /// The correct nodes.
-        expected: [u32; 2],
-        /// The nodes that it names.
-        found: [u32; 2],
-    },
+    #[display(
+        "expected the tree to begin and to end at {expected:?}, found that it names {found:?}"
+    )]
+    Ends { expected: [u32; 2], found: [u32; 2] },
     /// The tree's count of its keys is wrong.
-    Len {
-        /// The number of reachable nodes.
-        expected: u32,
-        /// The tree's own count.
-        found: u32,
-    },
+    #[display("expected the tree to count {expected} keys, found that it says {found}")]
+    Len { expected: u32, found: u32 },
     /// The list of free nodes leads out of the array, in a cycle, or to a node in the tree.
-    Free {
-        /// The link's target.
-        node: u32,
-    },
+    #[display("expected a list of free nodes, found that it leads to {node}")]
+    Free { node: u32 },
     /// Elements are neither in the tree nor free.
-    Lost {
-        /// The number of lost elements.
-        nodes: u32,
-    },
+    #[display("expected each element in the tree or free, found {nodes} that are neither")]
+    Lost { nodes: u32 },
     /// The element that stands for no node was written.
+    #[display("expected element 0 to be zero, found it written")]
     NilWritten,
 }
 
@@ -232,51 +202,6 @@ impl Survey {
         match stem.used - self.shape.len - self.shape.free {
             0 => Ok(self.shape),
             nodes => Err(Broken::Lost { nodes }),
-        }
-    }
-}
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Broken::Astray { from, to } => {
-                write!(f, "expected a node below node {from}, found the unused element {to}")
-            }
-            Broken::Shared { node } => {
-                write!(f, "expected one way to each node, found a second one to node {node}")
-            }
-            Broken::Parent { node, expected, found } => {
-                write!(f, "expected node {node} to name {expected} above it, found {found}")
-            }
-            Broken::Order { node } => {
-                write!(f, "expected keys in order, found the key of node {node} out of place")
-            }
-            Broken::RedRoot => f.write_str("expected a black root, found a red one"),
-            Broken::RedRed { node } => {
-                write!(f, "expected a black node below a red one, found node {node} red")
-            }
-            Broken::BlackHeight { node, expected, found } => write!(
-                f,
-                "expected {expected} black nodes on every way down, found {found} to node {node}"
-            ),
-            Broken::Ends { expected: [first, last], found } => write!(
-                f,
-                "expected the tree to begin at node {first} and to end at {last}, found that it \
-                 names {found:?}"
-            ),
-            Broken::Len { expected, found } => {
-                write!(f, "expected the tree to count {expected} keys, found that it says {found}")
-            }
-            Broken::Free { node } => {
-                write!(f, "expected a list of free nodes, found that it leads to {node}")
-            }
-            Broken::Lost { nodes } => {
-                write!(
-                    f,
-                    "expected each element in the tree or free, found {nodes} that are neither"
-                )
-            }
-            Broken::NilWritten => f.write_str("expected element 0 to be zero, found it written"),
         }
     }
 }

@@ -51,25 +51,14 @@ pub trait OrderSink {
 
 /// Why a ledger cannot be read or written.
 #[derive(Debug, derive_more::Display)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum LedgerFault {
     /// The disk refused.
     #[display("cannot {act} {name}: {error}; mend the disk, then restart")]
-    Disk {
-        /// The refused act, an infinitive.
-        act: &'static str,
-        /// The file.
-        name: String,
-        /// The reason.
-        error: io::Error,
-    },
+    Disk { act: &'static str, name: String, error: io::Error },
     /// The files contradict themselves, and no crash explains it.
     #[display("{name} is damaged: {found}; restore the folder from a copy")]
-    Damaged {
-        /// The file.
-        name: String,
-        /// The contradiction: expected and found.
-        found: String,
-    },
+    Damaged { name: String, found: String },
     /// An earlier fault has ended this log.
     #[display("the log has stopped: {_0}")]
     Stopped(String),

@@ -4,12 +4,11 @@ mod target;
 
 pub use target::{SCHEMES, Scheme, Target};
 
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 /// An invalid value, with a message that says what was expected and what was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub struct Usage(pub String);
 
 /// The weights of the market's commands.
@@ -137,12 +136,6 @@ pub fn bytes(text: &str) -> Result<Vec<u8>, Usage> {
     }
     out.extend_from_slice(rest.as_bytes());
     Ok(out)
-}
-
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 impl std::error::Error for Usage {}

@@ -40,7 +40,8 @@ pub enum CounterSource {
 }
 
 /// The address of a [`CounterServer`] and the token that it expects: `HOST:PORT/TOKEN`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{address}/{token}")]
 pub struct CounterPlace {
     address: SocketAddr,
     token: String,
@@ -66,12 +67,6 @@ impl std::str::FromStr for CounterPlace {
             format!("expected ADDRESS:PORT/TOKEN of a counter server, found `{text}`")
         })?;
         Ok(CounterPlace { address, token: token.to_string() })
-    }
-}
-
-impl std::fmt::Display for CounterPlace {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.address, self.token)
     }
 }
 

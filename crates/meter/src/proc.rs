@@ -12,21 +12,14 @@ use serde::{Deserialize, Serialize};
 
 /// The reason why a tree cannot be read.
 #[derive(Debug, derive_more::Display)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum ProcError {
     /// There is no such process, or it has ended.
     #[display("expected a running process {pid}, found none: has the server ended?")]
-    Gone {
-        /// The pid that was asked for.
-        pid: u32,
-    },
+    Gone { pid: u32 },
     /// A file under `/proc` is there but has unexpected contents.
     #[display("{path}: {why}")]
-    Unreadable {
-        /// The file.
-        path: String,
-        /// The expected and the actual value.
-        why: String,
-    },
+    Unreadable { path: String, why: String },
 }
 
 /// CPU time and context switches of a tree from its start up to one moment.

@@ -30,7 +30,6 @@ mod wheel_mmap;
 pub(crate) mod wheel_sendto;
 mod xdp_run;
 
-use std::fmt;
 use std::io;
 use std::str::FromStr;
 
@@ -218,15 +217,12 @@ impl Sender {
 }
 
 /// No sender has that name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display(
+    "expected a sender ({}), found `{_0}`",
+    ROWS.iter().map(|row| row.name).collect::<Vec<_>>().join(", ")
+)]
 pub struct UnknownSender(String);
-
-impl fmt::Display for UnknownSender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
-        write!(f, "expected a sender ({}), found `{}`", names.join(", "), self.0)
-    }
-}
 
 impl std::error::Error for UnknownSender {}
 

@@ -25,24 +25,17 @@ pub const CAPACITY_MAX: usize = 1 << 31;
 
 /// A request that the ring cannot serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum RingError {
     /// The storage's length is not a power of two up to [`CAPACITY_MAX`].
     #[display("expected a ring of 1 to 2^31 bytes, a power of two, found {found}; round it up")]
-    Capacity {
-        /// Its length.
-        found: usize,
-    },
+    Capacity { found: usize },
     /// More bytes are committed than were free, or consumed than were filled.
     #[display(
         "expected to move at most the {there} bytes that are there, found {asked}; count what was \
          really moved"
     )]
-    TooMany {
-        /// The number requested.
-        asked: usize,
-        /// The number available.
-        there: usize,
-    },
+    TooMany { asked: usize, there: usize },
 }
 
 impl std::error::Error for RingError {}

@@ -39,7 +39,8 @@ pub use target::{BadTarget, Target};
 
 /// Why a request is malformed. The connection must be closed, because the bytes that follow have no
 /// certain meaning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
+#[display("{}", self.why())]
 pub enum Bad {
     /// The head is longer than [`Limits::head_max`], or has too many fields.
     HeadTooLong,
@@ -92,12 +93,6 @@ impl Bad {
             Bad::Coding => "expected the transfer coding chunked alone, found others before it",
             Bad::Expectation => "expected the expectation 100-continue, found another",
         }
-    }
-}
-
-impl std::fmt::Display for Bad {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.why())
     }
 }
 

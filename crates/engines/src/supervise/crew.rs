@@ -1,6 +1,5 @@
 //! The interface between supervisor and container: commands to workers, and reports of their ends.
 
-use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -28,31 +27,18 @@ pub(crate) struct Ended {
 }
 
 /// A worker's end, as seen by the thread or process that waited for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub(crate) enum End {
-    /// It left by itself.
+    #[display("left without being told to")]
     Left,
-    /// Its process exited with this code.
+    #[display("exited with code {_0}")]
     Code(i32),
-    /// This signal ended its process.
+    #[display("was killed by signal {_0}")]
     Signal(Signal),
-    /// Its thread panicked, with this message.
+    #[display("panicked: {_0}")]
     Panicked(String),
     /// It could not continue, for this reason.
     Failed(String),
-    /// The cause is unknown.
+    #[display("was lost: {_0}")]
     Lost(String),
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            End::Left => f.write_str("left without being told to"),
-            End::Code(code) => write!(f, "exited with code {code}"),
-            End::Signal(signal) => write!(f, "was killed by signal {signal}"),
-            End::Panicked(words) => write!(f, "panicked: {words}"),
-            End::Failed(words) => f.write_str(words),
-            End::Lost(words) => write!(f, "was lost: {words}"),
-        }
-    }
 }

@@ -2,7 +2,6 @@
 //! as text.
 
 use std::collections::VecDeque;
-use std::fmt;
 
 use seam::Instant;
 use sys::process::Pid;
@@ -14,7 +13,8 @@ use crate::status::Happening;
 const EVENTS_MAX: usize = 200;
 
 /// Why a worker was started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
+#[display(rename_all = "lowercase")]
 pub(super) enum Birth {
     /// The server started.
     Start,
@@ -28,20 +28,9 @@ pub(super) enum Birth {
     Visit,
 }
 
-impl fmt::Display for Birth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Birth::Start => "start",
-            Birth::Demand => "demand",
-            Birth::Respawn => "respawn",
-            Birth::Recycle => "recycle",
-            Birth::Visit => "visit",
-        })
-    }
-}
-
 /// Why a worker is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
+#[display(rename_all = "lowercase")]
 pub(super) enum Death {
     /// Its connection has ended.
     Visit,
@@ -55,9 +44,9 @@ pub(super) enum Death {
     Forced,
     /// It left without being told to.
     Unbidden,
-    /// Its process exited with this code.
+    #[display("code_{_0}")]
     Code(i32),
-    /// This signal ended its process.
+    #[display("signal_{_0}")]
     Signal(i32),
     /// Its thread panicked.
     Panic,
@@ -82,24 +71,6 @@ impl Death {
 
     fn is_fault(self) -> bool {
         !matches!(self, Death::Visit | Death::Spare | Death::Recycle | Death::Shutdown)
-    }
-}
-
-impl fmt::Display for Death {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Death::Visit => "visit",
-            Death::Spare => "spare",
-            Death::Recycle => "recycle",
-            Death::Shutdown => "shutdown",
-            Death::Forced => "forced",
-            Death::Unbidden => "unbidden",
-            Death::Code(code) => return write!(f, "code_{code}"),
-            Death::Signal(number) => return write!(f, "signal_{number}"),
-            Death::Panic => "panic",
-            Death::Failed => "failed",
-            Death::Lost => "lost",
-        })
     }
 }
 

@@ -7,7 +7,6 @@
 //! keeps the text around the numbers for a save.
 
 use super::sheet::Sheet;
-use std::fmt;
 use std::ops::Range;
 use wire::decimal::{self, Bad};
 use wire::text;
@@ -33,7 +32,8 @@ pub struct Entry {
 
 /// Why a book was refused. `Display` begins with `LINE:COLUMN: `, so a caller that knows the file
 /// puts its name and a colon in front.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[display("{line}:{column}: {fault}")]
 pub struct BadBook {
     /// The line, from 1.
     pub line: usize,
@@ -44,37 +44,34 @@ pub struct BadBook {
 }
 
 /// A fault in a book.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum Fault {
-    /// The bytes are not text.
     NotText(text::Undecodable),
-    /// The line ends before this field.
+    #[display("expected {_0}, found the end of the line; a line is `ID LEFT PRICE`")]
     Missing(Field),
-    /// There is a fourth field.
+    #[display("expected the end of the line after PRICE, found `{found}`; put comments after `#`")]
     Extra {
-        /// The field, shortened.
         found: String,
     },
-    /// The field is not a number, is negative, or is out of range.
+    #[display(
+        "expected {field}, a whole number from {} to {}, found `{found}`; correct it or remove the \
+         line", field.range().0, field.range().1
+    )]
     NotInRange {
-        /// Which field.
         field: Field,
-        /// The field's text, shortened.
         found: String,
     },
-    /// An id that occurs twice.
+    #[display("expected each ID once, found {id} again after line {first}; remove one of them")]
     Duplicate {
-        /// The id.
         id: u32,
-        /// The line of its first occurrence.
         first: usize,
     },
-    /// More stocks than the market holds.
+    #[display("expected at most {capacity} stocks, found one more; divide the book")]
     TooMany {
-        /// The capacity.
         capacity: usize,
     },
-    /// No stock at all.
+    #[display("expected a line `ID LEFT PRICE`, found none; add a stock")]
     Empty,
 }
 
@@ -215,38 +212,6 @@ fn shortened(text: &str) -> String {
         shown.push_str("...");
     }
     shown
-}
-
-impl fmt::Display for BadBook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: ", self.line, self.column)?;
-        match &self.fault {
-            Fault::NotText(undecodable) => undecodable.fmt(f),
-            Fault::Missing(field) => {
-                write!(f, "expected {field}, found the end of the line; a line is `ID LEFT PRICE`")
-            }
-            Fault::Extra { found } => write!(
-                f,
-                "expected the end of the line after PRICE, found `{found}`; put comments after `#`"
-            ),
-            Fault::NotInRange { field, found } => {
-                let (least, greatest) = field.range();
-                write!(
-                    f,
-                    "expected {field}, a whole number from {least} to {greatest}, found `{found}`; \
-                     correct it or remove the line"
-                )
-            }
-            Fault::Duplicate { id, first } => write!(
-                f,
-                "expected each ID once, found {id} again after line {first}; remove one of them"
-            ),
-            Fault::TooMany { capacity } => {
-                write!(f, "expected at most {capacity} stocks, found one more; divide the book")
-            }
-            Fault::Empty => f.write_str("expected a line `ID LEFT PRICE`, found none; add a stock"),
-        }
-    }
 }
 
 impl std::error::Error for BadBook {}

@@ -96,27 +96,16 @@ pub const COMMANDS: &[Command] = &[
 
 /// Why a line is not a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum BadRequest<'a> {
     /// Nothing but blanks.
     Empty,
     /// The first word is not a command.
     UnknownCommand(&'a [u8]),
     /// Too few or too many words.
-    WrongArity {
-        /// The command.
-        command: &'static str,
-        /// Its parameters.
-        params: &'static [&'static str],
-        /// How many words followed.
-        found: usize,
-    },
+    WrongArity { command: &'static str, params: &'static [&'static str], found: usize },
     /// A word is not a number, zero, negative, or greater than [`INT_MAX`].
-    NotInRange {
-        /// Which parameter.
-        param: &'static str,
-        /// The word.
-        found: &'a [u8],
-    },
+    NotInRange { param: &'static str, found: &'a [u8] },
 }
 
 /// The shape of the reply to `line`; clients need it to find the end of the reply.

@@ -18,46 +18,32 @@ pub struct BadConf {
 
 /// A fault. Quoted text is shortened and its control characters are escaped.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
+#[expect(missing_docs, reason = "the messages name the fields")]
 pub enum Fault {
     /// The bytes are not text.
     #[display("{}", _0)]
     NotText(Undecodable),
     /// The file is longer than [`FILE_MAX`].
     #[display("expected at most {FILE_MAX} bytes, found {len}; is this the right file?")]
-    TooLarge {
-        /// Its length in bytes.
-        len: usize,
-    },
+    TooLarge { len: usize },
     /// Something else where a name is expected.
     #[display(
         "expected a name of letters, digits, `_`, `-` and `.`, found `{found}`; a line is `name = \
          value`, and comments begin with `//`"
     )]
-    NoName {
-        /// The text found there.
-        found: String,
-    },
+    NoName { found: String },
     /// A name of more than [`NAME_MAX`] characters.
     #[display("expected a name of at most {NAME_MAX} characters, found {len}; shorten it")]
-    NameTooLong {
-        /// Its length in characters.
-        len: usize,
-    },
+    NameTooLong { len: usize },
     /// No `=` after the name.
     #[display("expected `=` after `{name}`, found none; write `{name} = value`")]
-    NoEquals {
-        /// The name.
-        name: String,
-    },
+    NoEquals { name: String },
     /// Nothing after the `=` on its line.
     #[display(
         "expected a value on the line of `{name}`, found its end; write `{name} = \"\"` for an \
          empty one"
     )]
-    NoValue {
-        /// The name.
-        name: String,
-    },
+    NoValue { name: String },
     /// Quotes that do not end on their line.
     #[display("expected `\"` before the end of the line, found none; close the quotes")]
     QuoteOpen,
@@ -66,16 +52,10 @@ pub enum Fault {
         "expected the end of the line after the value, found `{found}`; quote a value that has \
          blanks, put comments after `//`"
     )]
-    Extra {
-        /// The extra text.
-        found: String,
-    },
+    Extra { found: String },
     /// A value that `//` after a colon cuts off.
     #[display("expected a value that no comment cuts off, found `{found}//`; put it in quotes")]
-    Address {
-        /// The value up to the cut.
-        found: String,
-    },
+    Address { found: String },
     /// A comment without `*/`.
     #[display("expected `*/`, found the end of the file; close it")]
     CommentOpen,
@@ -84,22 +64,10 @@ pub enum Fault {
     LoneSlash,
     /// A name that occurs twice.
     #[display("expected each name once, found `{name}` again after line {first}; remove one")]
-    Twice {
-        /// The name.
-        name: String,
-        /// The line of its first occurrence.
-        first: usize,
-    },
+    Twice { name: String, first: usize },
     /// A value of the wrong kind.
     #[display("expected `{name}` to be {kind}, found `{found}`; correct it")]
-    NotA {
-        /// The setting.
-        name: String,
-        /// The kind that was expected.
-        kind: Kind,
-        /// The value.
-        found: String,
-    },
+    NotA { name: String, kind: Kind, found: String },
 }
 
 /// The expected kind of a value.

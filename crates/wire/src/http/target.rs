@@ -19,29 +19,20 @@ pub struct Target<'a> {
 }
 
 /// Why a target is refused. The answer is 400.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
 pub enum BadTarget {
     /// Neither `/path` nor `http://host/path`.
+    #[display("expected a target such as /path, found another form")]
     Form,
     /// A `%` without two hexadecimal digits.
+    #[display("expected %XX escapes with two hexadecimal digits, found another encoding")]
     Encoding,
     /// An encoded `/`, `\` or NUL: two readers would see two different paths.
+    #[display("expected no encoded slash, backslash or NUL in the path")]
     Hidden,
     /// `..` above the root.
+    #[display("expected a path below the root, found one that climbs above it")]
     Climbs,
-}
-
-impl std::fmt::Display for BadTarget {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            BadTarget::Form => "expected a target such as /path, found another form",
-            BadTarget::Encoding => {
-                "expected %XX escapes with two hexadecimal digits, found another encoding"
-            }
-            BadTarget::Hidden => "expected no encoded slash, backslash or NUL in the path",
-            BadTarget::Climbs => "expected a path below the root, found one that climbs above it",
-        })
-    }
 }
 
 impl std::error::Error for BadTarget {}
