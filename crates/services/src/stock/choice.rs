@@ -71,57 +71,48 @@ pub enum Durability {
 
 /// An unknown value of an option.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
-#[display("{} expects {}, found `{}`", self.flag, self.expected, self.found)]
+#[display("{flag} expects one of {}, found `{found}`", names.join(", "))]
 pub struct BadChoice {
     flag: &'static str,
-    expected: &'static str,
+    names: &'static [&'static str],
     found: String,
 }
 
-impl Order {
-    /// Every order, the default first.
-    pub const ALL: [Order; 3] = [Order::File, Order::Sorted, Order::PreOrder];
+/// Lists the values of each option, the default first, with their names in flags; reads them.
+macro_rules! choices {
+    ($($type:ident $flag:literal: $($value:ident = $name:literal),+;)+) => {$(
+        impl $type {
+            /// Every value, the default first.
+            pub const ALL: [$type; [$($name),+].len()] = [$($type::$value),+];
 
-    /// Its name in flags.
-    pub fn name(self) -> &'static str {
-        match self {
-            Order::File => "file",
-            Order::Sorted => "sorted",
-            Order::PreOrder => "pre-order",
+            /// Its name in flags.
+            pub fn name(self) -> &'static str {
+                match self { $($type::$value => $name),+ }
+            }
         }
-    }
+
+        impl FromStr for $type {
+            type Err = BadChoice;
+
+            fn from_str(name: &str) -> Result<$type, BadChoice> {
+                match name {
+                    $($name => Ok($type::$value),)+
+                    _ => Err(BadChoice { flag: $flag, names: &[$($name),+], found: name.into() }),
+                }
+            }
+        }
+    )+};
 }
 
-impl Index {
-    /// Every kind, the default first.
-    pub const ALL: [Index; 5] =
-        [Index::Hash, Index::LevelOrder, Index::Bst, Index::RedBlack, Index::Sorted];
-
-    /// Its name in flags.
-    pub fn name(self) -> &'static str {
-        match self {
-            Index::Hash => "hash",
-            Index::LevelOrder => "level-order",
-            Index::Bst => "bst",
-            Index::RedBlack => "red-black",
-            Index::Sorted => "sorted",
-        }
-    }
+choices! {
+    Order "--order": File = "file", Sorted = "sorted", PreOrder = "pre-order";
+    Index "--index": Hash = "hash", LevelOrder = "level-order", Bst = "bst",
+        RedBlack = "red-black", Sorted = "sorted";
+    Lock "--lock": Snapshot = "snapshot", PerStock = "per-stock", Global = "global";
+    Durability "--durability": None = "none", Os = "os", Sync = "sync";
 }
 
 impl Lock {
-    /// Every kind, the default first.
-    pub const ALL: [Lock; 3] = [Lock::Snapshot, Lock::PerStock, Lock::Global];
-
-    /// Its name in flags.
-    pub fn name(self) -> &'static str {
-        match self {
-            Lock::Snapshot => "snapshot",
-            Lock::PerStock => "per-stock",
-            Lock::Global => "global",
-        }
-    }
-
     /// A note for the operator at start.
     pub fn note(self) -> Option<&'static str> {
         match self {
@@ -146,90 +137,26 @@ impl Lock {
     }
 }
 
-impl Durability {
-    /// Every kind, the default first.
-    pub const ALL: [Durability; 3] = [Durability::None, Durability::Os, Durability::Sync];
-
-    /// Its name in flags.
-    pub fn name(self) -> &'static str {
-        match self {
-            Durability::None => "none",
-            Durability::Os => "os",
-            Durability::Sync => "sync",
-        }
-    }
-}
-
-impl FromStr for Durability {
-    type Err = BadChoice;
-
-    fn from_str(name: &str) -> Result<Durability, BadChoice> {
-        Durability::ALL.into_iter().find(|it| it.name() == name).ok_or_else(|| BadChoice {
-            flag: "--durability",
-            expected: "none, os or sync",
-            found: name.to_owned(),
-        })
-    }
-}
-
-impl FromStr for Order {
-    type Err = BadChoice;
-
-    fn from_str(name: &str) -> Result<Order, BadChoice> {
-        Order::ALL.into_iter().find(|order| order.name() == name).ok_or_else(|| BadChoice {
-            flag: "--order",
-            expected: "file, sorted or pre-order",
-            found: name.to_owned(),
-        })
-    }
-}
-
-impl FromStr for Index {
-    type Err = BadChoice;
-
-    fn from_str(name: &str) -> Result<Index, BadChoice> {
-        Index::ALL.into_iter().find(|book| book.name() == name).ok_or_else(|| BadChoice {
-            flag: "--index",
-            expected: "hash, level-order, bst, red-black or sorted",
-            found: name.to_owned(),
-        })
-    }
-}
-
-impl FromStr for Lock {
-    type Err = BadChoice;
-
-    fn from_str(name: &str) -> Result<Lock, BadChoice> {
-        Lock::ALL.into_iter().find(|lock| lock.name() == name).ok_or_else(|| BadChoice {
-            flag: "--lock",
-            expected: "snapshot, per-stock or global",
-            found: name.to_owned(),
-        })
-    }
-}
-
 impl std::error::Error for BadChoice {}
 
 #[cfg(test)]
 mod tests {
-    use super::{Durability, Index, Lock, Order};
+    use super::*;
 
     #[test]
     fn names_are_read_back() {
-        for order in Order::ALL {
-            assert_eq!(order.name().parse(), Ok(order));
+        fn check<T: FromStr<Err = BadChoice> + Copy + PartialEq>(
+            all: &[T],
+            name: fn(T) -> &'static str,
+        ) {
+            assert!(all.iter().all(|it| name(*it).parse() == Ok(*it)));
         }
-        for book in Index::ALL {
-            assert_eq!(book.name().parse(), Ok(book));
-        }
-        for lock in Lock::ALL {
-            assert_eq!(lock.name().parse(), Ok(lock));
-        }
-        for durability in Durability::ALL {
-            assert_eq!(durability.name().parse(), Ok(durability));
-        }
+        check(&Order::ALL, Order::name);
+        check(&Index::ALL, Index::name);
+        check(&Lock::ALL, Lock::name);
+        check(&Durability::ALL, Durability::name);
         let message = "preorder".parse::<Order>().expect_err("refused").to_string();
-        assert_eq!(message, "--order expects file, sorted or pre-order, found `preorder`");
+        assert_eq!(message, "--order expects one of file, sorted, pre-order, found `preorder`");
         assert!("".parse::<Lock>().is_err());
     }
 }
