@@ -39,14 +39,8 @@ pub enum Phase {
 
 impl Phase {
     fn of(number: u32) -> Self {
-        match number {
-            0 => Self::Starting,
-            1 => Self::Ready,
-            2 => Self::Leaving,
-            3 => Self::Draining,
-            4 => Self::Forced,
-            _ => Self::Done,
-        }
+        let all = [Self::Starting, Self::Ready, Self::Leaving, Self::Draining, Self::Forced];
+        all.get(number as usize).copied().unwrap_or(Self::Done)
     }
 }
 
@@ -441,14 +435,7 @@ mod tests {
     #[test]
     fn phases_only_go_forward() {
         let board = board();
-        let all = [
-            Phase::Starting,
-            Phase::Ready,
-            Phase::Leaving,
-            Phase::Draining,
-            Phase::Forced,
-            Phase::Done,
-        ];
+        let all = [0, 1, 2, 3, 4, 5].map(Phase::of);
         for (index, phase) in all.into_iter().enumerate() {
             assert_eq!(board.advance(phase), phase);
             for earlier in &all[..index] {

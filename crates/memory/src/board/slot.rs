@@ -23,13 +23,8 @@ pub enum SlotState {
 
 impl SlotState {
     fn of(number: u32) -> Self {
-        match number {
-            0 => Self::Empty,
-            1 => Self::Starting,
-            2 => Self::Ready,
-            3 => Self::Draining,
-            _ => Self::Gone,
-        }
+        let all = [Self::Empty, Self::Starting, Self::Ready, Self::Draining];
+        all.get(number as usize).copied().unwrap_or(Self::Gone)
     }
 }
 
@@ -84,13 +79,8 @@ pub enum Doing {
 
 impl Doing {
     fn of(number: u32) -> Self {
-        match number {
-            0 => Self::Waiting,
-            1 => Self::Reading,
-            2 => Self::Working,
-            3 => Self::Writing,
-            _ => Self::Closing,
-        }
+        let all = [Self::Waiting, Self::Reading, Self::Working, Self::Writing];
+        all.get(number as usize).copied().unwrap_or(Self::Closing)
     }
 }
 
@@ -116,12 +106,7 @@ impl Refusal {
     /// Its name in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Gone => "gone",
-            Self::Exhausted => "fd_limit",
-            Self::Unwatchable => "unwatchable",
-            Self::NoWorker => "no_worker",
-        }
+        ["gone", "fd_limit", "unwatchable", "no_worker"][self as usize]
     }
 }
 
@@ -146,12 +131,7 @@ impl Loss {
     /// Its name in metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Buffer => "receive_buffer",
-            Self::TooLong => "too_long",
-            Self::Queue => "send_queue",
-            Self::Unsent => "send_error",
-        }
+        ["receive_buffer", "too_long", "send_queue", "send_error"][self as usize]
     }
 }
 
