@@ -21,28 +21,9 @@ use crate::status::Gauge;
 pub(crate) type Value = Box<dyn Any + Send>;
 
 /// A service with its state, behind one table of functions.
-pub(crate) trait Object: Sync {
-    fn limits(&self) -> Limits;
-    fn patience(&self) -> Option<Duration>;
-    fn datagrams(&self) -> Option<&dyn Datagrams<State = ()>>;
-    fn open(&self, cx: &Cx<'_, ()>, peer: Peer, out: &mut Out) -> Value;
-    fn step(
-        &self,
-        cx: &Cx<'_, ()>,
-        session: &mut Value,
-        event: Event<'_, Value>,
-        out: &mut Out,
-    ) -> Step<Value>;
-    fn push(
-        &self,
-        cx: &Cx<'_, ()>,
-        session: &mut Value,
-        bytes: &[u8],
-        out: &mut Out,
-    ) -> Result<(), PushRefused>;
-    fn work(&self, job: Value) -> Value;
-    fn close(&self, cx: &Cx<'_, ()>, session: Value, why: Closed);
-    fn tick(&self, cx: &Cx<'_, ()>) -> Option<Instant>;
+pub(crate) trait Object:
+    Service<State = (), Session = Value, Job = Value, Outcome = Value>
+{
     /// As [`Share::heal`] of the state.
     fn heal(&self, dead: Dead);
 }
@@ -53,10 +34,21 @@ pub(crate) struct Bound<'a, S: Service> {
     pub state: &'a S::State,
 }
 
+impl<S: Service> Object for Bound<'_, S> {
+    fn heal(&self, dead: Dead) {
+        self.state.heal(dead);
+    }
+}
+
 /// An engine returns only values that [`Bound`] itself has boxed.
 const OWN: &str = "an engine returns a service's own values to it";
 
-impl<S: Service> Object for Bound<'_, S> {
+impl<S: Service> Service for Bound<'_, S> {
+    type State = ();
+    type Session = Value;
+    type Job = Value;
+    type Outcome = Value;
+
     fn limits(&self) -> Limits {
         self.service.limits()
     }
@@ -110,7 +102,7 @@ impl<S: Service> Object for Bound<'_, S> {
         self.service.push(&cx.on(self.state), session, bytes, out)
     }
 
-    fn work(&self, job: Value) -> Value {
+    fn work(&self, _state: &(), job: Value) -> Value {
         Box::new(self.service.work(self.state, *job.downcast().expect(OWN)))
     }
 
@@ -120,10 +112,6 @@ impl<S: Service> Object for Bound<'_, S> {
 
     fn tick(&self, cx: &Cx<'_, ()>) -> Option<Instant> {
         self.service.tick(&cx.on(self.state))
-    }
-
-    fn heal(&self, dead: Dead) {
-        self.state.heal(dead);
     }
 }
 
@@ -198,8 +186,8 @@ impl Service for Erased<'_> {
         self.0.push(cx, session, bytes, out)
     }
 
-    fn work(&self, _state: &(), job: Value) -> Value {
-        self.0.work(job)
+    fn work(&self, state: &(), job: Value) -> Value {
+        self.0.work(state, job)
     }
 
     fn close(&self, cx: &Cx<'_, ()>, session: Value, why: Closed) {
