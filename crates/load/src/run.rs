@@ -20,7 +20,7 @@ use crate::parse::{Target, Usage};
 use crate::report::Report;
 use crate::slo::Slo;
 use crate::snapshot::Board;
-use crate::stop::{ByCount, ByPrecision, ByTime, Precision, Stop};
+use crate::stop::{ByPrecision, Most, Precision, Stop, Until};
 use crate::watch::Watch;
 pub use crate::watch::Watched;
 use crate::work::Think;
@@ -272,10 +272,10 @@ impl Window {
     /// The rule for a thread that has the `part`-th of `parts` shares.
     fn rule(self, start: Instant, part: usize, parts: usize) -> Box<dyn Stop> {
         match self {
-            Self::For(span) => Box::new(ByTime { end: start + span }),
-            Self::Count(count) => Box::new(ByCount {
-                count: share(count as usize, part, parts) as u64,
+            Self::For(span) => Box::new(Until { end: start + span, most: Most::Any }),
+            Self::Count(count) => Box::new(Until {
                 end: start + COUNT_PATIENCE,
+                most: Most::Count(share(count as usize, part, parts) as u64),
             }),
             Self::Precise(precision, most) => Box::new(ByPrecision::new(precision, start + most)),
         }

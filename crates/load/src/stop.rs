@@ -57,27 +57,25 @@ pub trait Stop {
     fn look(&self, _tally: &Tally, _span: Duration) {}
 }
 
-/// Ends at a moment.
+/// A phase that ends at a moment at the latest, even if some replies are missing.
 #[derive(Clone, Copy, Debug)]
-pub struct ByTime {
+pub struct Until {
     /// The moment.
     pub end: Instant,
+    /// What may be sent until then.
+    pub most: Most,
 }
 
-/// Ends when a number of requests has been sent and none is outstanding; never sends more.
+/// The requests of a phase.
 #[derive(Clone, Copy, Debug)]
-pub struct ByCount {
-    /// The number.
-    pub count: u64,
-    /// The time to end even if some replies are missing.
-    pub end: Instant,
-}
-
-/// Sends nothing more; ends when every reply has arrived.
-#[derive(Clone, Copy, Debug)]
-pub struct Drain {
-    /// The time to end even if some replies are missing.
-    pub end: Instant,
+pub enum Most {
+    /// Any number. Arrivals due before the end belong to the phase, even if the loop notices them
+    /// after it.
+    Any,
+    /// This many; the phase is over when none of them is outstanding.
+    Count(u64),
+    /// None; the phase is over when every reply has arrived.
+    Drain,
 }
 
 /// Another rule that can be interrupted.
@@ -118,51 +116,30 @@ impl Stop for Interruptible<'_> {
     }
 }
 
-impl Stop for ByTime {
-    fn room(&self, _asked: u64) -> u64 {
-        u64::MAX
-    }
-
-    // Arrivals due before the end belong to the phase, even if the loop notices them after it.
-    fn admits(&self, due: Instant) -> bool {
-        due < self.end
-    }
-
-    fn over(&self, progress: Progress) -> bool {
-        progress.now >= self.end
-    }
-
-    fn wake(&self) -> Option<Instant> {
-        Some(self.end)
-    }
-}
-
-impl Stop for ByCount {
+impl Stop for Until {
     fn room(&self, asked: u64) -> u64 {
-        self.count.saturating_sub(asked)
+        match self.most {
+            Most::Any => u64::MAX,
+            Most::Count(count) => count.saturating_sub(asked),
+            Most::Drain => 0,
+        }
+    }
+
+    fn admits(&self, due: Instant) -> bool {
+        match self.most {
+            Most::Any => due < self.end,
+            Most::Count(_) => true,
+            Most::Drain => false,
+        }
     }
 
     fn over(&self, progress: Progress) -> bool {
-        let finished = progress.asked >= self.count && progress.outstanding == 0;
+        let finished = match self.most {
+            Most::Any => false,
+            Most::Count(count) => progress.asked >= count && progress.outstanding == 0,
+            Most::Drain => progress.outstanding == 0,
+        };
         finished || progress.now >= self.end
-    }
-
-    fn wake(&self) -> Option<Instant> {
-        Some(self.end)
-    }
-}
-
-impl Stop for Drain {
-    fn room(&self, _asked: u64) -> u64 {
-        0
-    }
-
-    fn admits(&self, _due: Instant) -> bool {
-        false
-    }
-
-    fn over(&self, progress: Progress) -> bool {
-        progress.outstanding == 0 || progress.now >= self.end
     }
 
     fn wake(&self) -> Option<Instant> {
@@ -184,21 +161,21 @@ mod tests {
 
     #[test]
     fn rules() {
-        let by_time = ByTime { end: END };
+        let by_time = Until { end: END, most: Most::Any };
         check(&by_time, 99, 5, 5, u64::MAX, false);
         check(&by_time, 100, 5, 0, u64::MAX, true);
-        let by_count = ByCount { count: 10, end: END };
+        let by_count = Until { end: END, most: Most::Count(10) };
         check(&by_count, 0, 7, 5, 3, false);
         check(&by_count, 0, 10, 9, 0, false);
         check(&by_count, 0, 10, 10, 0, true);
         check(&by_count, 100, 10, 9, 0, true);
-        let drained = Drain { end: END };
+        let drained = Until { end: END, most: Most::Drain };
         check(&drained, 0, 3, 2, 0, false);
         check(&drained, 0, 3, 3, 0, true);
         check(&drained, 100, 3, 2, 0, true);
         assert!(by_time.admits(Instant::from_ns(99)) && !by_time.admits(END));
         assert!(by_count.admits(END) && !drained.admits(Instant::ZERO));
-        for rule in [&by_time as &dyn Stop, &by_count, &drained] {
+        for rule in [by_time, by_count, drained] {
             assert_eq!(rule.wake(), Some(END));
         }
     }

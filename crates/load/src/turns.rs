@@ -15,7 +15,7 @@ use crate::drive::{Driver, Settings};
 use crate::parse::Usage;
 use crate::report::{Report, TURNS_SCHEMA, TurnReport, TurnsReport};
 use crate::run::{self, Failure, Plan, Sums, now, phase};
-use crate::stop::{ByTime, Drain};
+use crate::stop::{Most, Until};
 use crate::tally::Tally;
 use crate::watch::Watch;
 use meter::{Cost, CounterSample};
@@ -166,10 +166,10 @@ impl<'a> Player<'a> {
         let settings = self.drive.settings();
         let start = now();
         self.drive.part(false);
-        phase(&mut self.drive, &ByTime { end: start + span })?;
+        phase(&mut self.drive, &Until { end: start + span, most: Most::Any })?;
         // Where connections come and go anyway, closing idle ones lets the others be served.
         self.drive.part(settings.requests_per_connection.is_some());
-        phase(&mut self.drive, &Drain { end: now() + settings.drain })?;
+        phase(&mut self.drive, &Until { end: now() + settings.drain, most: Most::Drain })?;
         let elapsed = now().since(start);
         match self.drive.outstanding() {
             0 => {

@@ -19,7 +19,7 @@ use crate::faults::Faults;
 use crate::parse::Target;
 use crate::report::Check;
 use crate::run::{self, Failure, Workload};
-use crate::stop::{Drain, Progress, Stop};
+use crate::stop::{Most, Progress, Stop, Until};
 use crate::tally::{KindTally, Tally};
 use crate::tls::TlsClient;
 use crate::watch;
@@ -406,7 +406,7 @@ impl PoolThread {
         self.drive.part(true);
         let patience: Duration = self.plan.settings.drain;
         // If the epoll fails here, unanswered requests are censored as after a timeout.
-        let _ = self.drive.phase(&Drain { end: run::now() + patience });
+        let _ = self.drive.phase(&Until { end: run::now() + patience, most: Most::Drain });
         let harvest = self.harvest();
         let censored = self.drive.close();
         let check = run::audit(&self.plan.target, self.drive.script(), &[]);

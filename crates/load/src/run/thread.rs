@@ -6,7 +6,7 @@ use crate::drive::{Delays, Driver, Parts, Settings};
 use crate::parse::Usage;
 use crate::report::Server;
 use crate::snapshot::{Board, Phase};
-use crate::stop::{ByTime, Drain, Interruptible, Stop};
+use crate::stop::{Interruptible, Most, Stop, Until};
 use crate::tally::Tally;
 use crate::timeline::Timeline;
 use crate::watch::{self, Watch};
@@ -132,7 +132,7 @@ impl RunThread {
         }
         let start = start + self.warmup;
         if !self.warmup.is_zero() {
-            self.phase(&ByTime { end: start })?;
+            self.phase(&Until { end: start, most: Most::Any })?;
         }
         self.warm = self.drive.take_tally();
         let before = self.watch.as_ref().map(Watch::sample).transpose().map_err(Failure::Watch)?;
@@ -158,7 +158,7 @@ impl RunThread {
         let stopped = self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
         let most = if stopped { DRAIN_STOPPED } else { Duration::MAX };
         let drain = self.drive.settings().drain.min(most);
-        phase(&mut self.drive, &Drain { end: now() + drain })?;
+        phase(&mut self.drive, &Until { end: now() + drain, most: Most::Drain })?;
         self.late = self.drive.take_tally();
         self.drive.enter(Phase::Drain, now());
         self.censored = self.drive.censored();
