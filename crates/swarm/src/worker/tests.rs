@@ -89,6 +89,31 @@ impl Rig {
         self.drain();
     }
 
+    /// One thing that happens: a message of the master, news of the crew, or time that passes; under
+    /// `echo` a master answers every heartbeat. Orders come at seconds after [`UNIX`].
+    fn act(&mut self, act: &str) {
+        let (name, rest) = act.split_once(' ').unwrap_or((act, ""));
+        let numbers: Vec<f64> = rest.split(' ').filter_map(|it| it.parse().ok()).collect();
+        let count = || *numbers.last().expect("a number") as u64;
+        match name {
+            "ack" => self.hear("ack", map(&[("index", 3.into())])),
+            "unnumbered" => self.hear("ack", Value::Nil),
+            "spawn" => self.spawn(UNIX + numbers[0], count()),
+            "settle" => self.settle(count()),
+            "done" => self.done(count()),
+            "halted" => self.news(CrewEvent::Halted),
+            "trouble" => {
+                let (what, place) = (rest.to_owned(), "mix".to_owned());
+                self.news(CrewEvent::Problem(Problem { what, place }));
+            }
+            "pass" | "echo" => self.pass_echoing(numbers[0], name == "echo"),
+            "lost" => self.lost(),
+            "connected" => self.connected(),
+            "interrupt" => self.worker.interrupt(self.now),
+            message => self.hear(message, Value::Nil),
+        }
+    }
+
     /// Lets time pass, stopping at each wake.
     fn pass(&mut self, seconds: f64) {
         self.pass_echoing(seconds, false);
@@ -184,64 +209,60 @@ fn sent(bytes: &[u8]) -> String {
     }
 }
 
+/// Rows of what happens to a worker, and of all that it does then. Before a bar stand the beginnings
+/// of the lines that count.
+fn play(mut rig: Rig, rows: &[(&str, &str)]) -> Rig {
+    for (happens, expected) in rows {
+        happens.split("; ").for_each(|act| rig.act(act));
+        let (kept, lines) = expected.split_once(" | ").unwrap_or(("", expected));
+        rig.only(&kept.split(", ").collect::<Vec<_>>());
+        let lines: Vec<&str> = lines.split(", ").filter(|line| !line.is_empty()).collect();
+        let found = std::mem::take(&mut rig.lines);
+        assert_eq!(found, lines, "after {happens}");
+    }
+    rig
+}
+
 #[test]
 fn a_test_from_its_order_to_the_next_one() {
-    let mut rig = Rig::running(UNIX);
-    rig.pass_echoing(2.5, true);
-    rig.check(&["heartbeat running", "heartbeat running"]);
-    rig.done(7);
-    rig.pass_echoing(1.0, true);
-    rig.check(&["stats 7 users 5", "heartbeat running"]);
-    rig.hear("stop", Value::Nil);
-    rig.check(&["halt 2s"]);
-    rig.done(2);
-    rig.news(CrewEvent::Halted);
-    let last = ["account 1 9", "stats 2 users 0", "heartbeat running", "client_stopped nil"];
-    rig.check(&last);
-    rig.pass(1.9);
-    rig.check(&[]);
-    rig.pass(0.2);
-    rig.check(&["client_ready -1"]);
-    rig.hear("ack", map(&[("index", 3.into())]));
-    rig.pass(0.0);
-    rig.check(&["stats 0 users 0", "heartbeat ready"]);
-    rig.spawn(UNIX + 20.0, 4);
-    rig.check(&["spawning nil", "targets 4 fresh"]);
-    rig.settle(4);
-    rig.done(1);
-    rig.hear("stop", Value::Nil);
-    rig.news(CrewEvent::Halted);
-    rig.only(&["account"]);
-    rig.check(&["account 2 1"]);
+    play(
+        Rig::running(UNIX),
+        &[
+            ("echo 2.5", "heartbeat running, heartbeat running"),
+            ("done 7; echo 1", "stats 7 users 5, heartbeat running"),
+            ("stop", "halt 2s"),
+            (
+                "done 2; halted",
+                "account 1 9, stats 2 users 0, heartbeat running, client_stopped nil",
+            ),
+            ("pass 1.9", ""),
+            ("pass 0.2", "client_ready -1"),
+            ("ack; pass 0", "stats 0 users 0, heartbeat ready"),
+            ("spawn 20 4", "spawning nil, targets 4 fresh"),
+            ("settle 4; done 1; stop; halted", "account | account 2 1"),
+        ],
+    );
 }
 
 #[test]
 fn users_go_up_and_down_and_old_orders_are_void() {
-    let mut rig = Rig::running(UNIX + 5.0);
-    rig.spawn(UNIX + 6.0, 9);
-    rig.spawn(UNIX + 7.0, 2);
-    rig.check(&["spawning nil", "targets 9", "spawning nil", "targets 2"]);
-    rig.settle(9);
-    rig.pass(0.0);
-    rig.check(&["spawning_complete 9"]);
-    rig.settle(2);
-    rig.check(&["spawning_complete 2"]);
-    rig.spawn(UNIX + 7.0, 50);
-    rig.check(&["spawning nil"]);
-    rig.pass_echoing(1.0, true);
-    rig.check(&["heartbeat running"]);
+    play(
+        Rig::running(UNIX + 5.0),
+        &[
+            ("spawn 6 9; spawn 7 2", "spawning nil, targets 9, spawning nil, targets 2"),
+            ("settle 9; pass 0", "spawning_complete 9"),
+            ("settle 2", "spawning_complete 2"),
+            ("spawn 7 50", "spawning nil"),
+            ("echo 1", "heartbeat running"),
+        ],
+    );
 }
 
 #[test]
 fn an_introduction_is_repeated_on_the_same_connection_first() {
-    let mut rig = Rig::new();
-    rig.pass(0.0);
-    rig.connected();
-    rig.pass(10.5);
-    rig.check(&["dial w", "client_ready -1", "client_ready -1", "client_ready -1"]);
-    rig.hear("ack", Value::Nil);
-    rig.only(&["known"]);
-    rig.check(&["known 0"]);
+    let thrice = "dial w, client_ready -1, client_ready -1, client_ready -1";
+    let rows = [("pass 0; connected; pass 10.5", thrice), ("unnumbered", "known | known 0")];
+    play(Rig::new(), &rows);
 }
 
 #[test]
@@ -258,211 +279,121 @@ fn a_master_that_is_not_there_is_dialled_until_patience_ends() {
 
 #[test]
 fn silence_breaks_the_connection_and_users_go_on() {
-    let mut rig = Rig::running(UNIX);
-    rig.pass(14.9);
-    rig.only(&["hangup"]);
-    rig.check(&[]);
-    rig.pass(1.0);
-    rig.only(&["hangup", "dial", "halt"]);
-    rig.check(&["hangup", "dial w"]);
-    rig.done(11);
-    rig.connected();
-    rig.hear("ack", map(&[("index", 3.into())]));
-    rig.pass(0.0);
-    rig.check(&["client_ready -1", "known 3", "stats 11 users 5", "heartbeat running"]);
-    // The clock of a restarted master may be behind.
-    rig.spawn(UNIX - 100.0, 6);
-    rig.check(&["spawning nil", "targets 6"]);
-    rig.pass_echoing(30.0, true);
-    rig.only(&["halt"]);
-    rig.check(&[]);
+    play(
+        Rig::running(UNIX),
+        &[
+            ("pass 14.9", "hangup | "),
+            ("pass 1", "hangup, dial, halt | hangup, dial w"),
+            (
+                "done 11; connected; ack; pass 0",
+                "client_ready -1, known 3, stats 11 users 5, heartbeat running",
+            ),
+            // The clock of a restarted master may be behind.
+            ("spawn -100 6", "spawning nil, targets 6"),
+            ("echo 30", "halt | "),
+        ],
+    );
 }
 
 #[test]
 fn what_was_told_in_vain_is_told_again_and_nothing_else() {
-    let mut rig = Rig::running(UNIX);
-    rig.done(7);
-    rig.pass_echoing(4.0, true);
-    rig.only(&["stats"]);
-    rig.check(&["stats 7 users 5"]);
-    for done in [1, 2] {
-        rig.done(done);
-        rig.pass(3.0);
-    }
-    rig.only(&["stats"]);
-    rig.check(&["stats 1 users 5", "stats 2 users 5"]);
-    rig.done(4);
-    rig.lost();
-    rig.pass(1.0);
-    rig.connected();
-    rig.hear("ack", map(&[("index", 3.into())]));
-    rig.pass(0.0);
-    rig.only(&["stats"]);
-    rig.check(&["stats 7 users 5"]);
-    rig.hear("heartbeat", Value::Nil);
-    rig.lost();
-    rig.pass(1.0);
-    rig.connected();
-    rig.hear("ack", map(&[("index", 3.into())]));
-    rig.pass(0.0);
-    rig.only(&["stats"]);
-    rig.check(&["stats 0 users 5"]);
+    play(
+        Rig::running(UNIX),
+        &[
+            ("done 7; echo 4", "stats | stats 7 users 5"),
+            ("done 1; pass 3; done 2; pass 3", "stats | stats 1 users 5, stats 2 users 5"),
+            ("done 4; lost; pass 1; connected; ack; pass 0", "stats | stats 7 users 5"),
+            ("heartbeat; lost; pass 1; connected; ack; pass 0", "stats | stats 0 users 5"),
+        ],
+    );
 }
 
 #[test]
 fn who_is_not_answered_comes_back_under_a_new_name() {
-    let mut rig = Rig::known();
-    rig.lost();
-    for _ in 0..4 {
-        rig.pass(0.5);
-        rig.connected();
-        rig.pass(5.0);
-    }
-    rig.check(&[
-        "dial w",
-        "client_ready -1",
-        "hangup",
-        "dial w",
-        "client_ready -1",
-        "hangup",
-        "dial w",
-        "client_ready -1",
-        "hangup",
-        "dial w",
-        "client_ready -1",
-        "hangup",
-    ]);
-    rig.pass(0.5);
-    rig.check(&["dial w.1"]);
-    rig.connected();
-    rig.pass(12.0);
-    rig.check(&["client_ready -1", "client_ready -1", "client_ready -1"]);
+    let again = ("pass 0.5; connected; pass 5", "dial w, client_ready -1, hangup");
+    let rows = [
+        ("lost", ""),
+        again,
+        again,
+        again,
+        again,
+        ("pass 0.5", "dial w.1"),
+        ("connected; pass 12", "client_ready -1, client_ready -1, client_ready -1"),
+    ];
+    play(Rig::known(), &rows);
 }
 
 #[test]
 fn users_whom_no_master_wants_are_let_go() {
-    let mut alone = Rig::running(UNIX);
-    alone.lost();
-    alone.pass(59.0);
-    alone.only(&["halt"]);
-    alone.check(&[]);
-    alone.pass(1.5);
-    alone.only(&["halt"]);
-    alone.check(&["halt 250ms"]);
-    alone.news(CrewEvent::Halted);
-    alone.check(&["account 1 0"]);
-
-    let mut unwanted = Rig::running(UNIX);
-    unwanted.lost();
-    unwanted.pass(1.0);
-    unwanted.connected();
-    unwanted.hear("ack", map(&[("index", 3.into())]));
-    unwanted.pass_echoing(10.5, true);
-    unwanted.only(&["halt"]);
-    unwanted.check(&["halt 250ms"]);
-    unwanted.news(CrewEvent::Halted);
-    unwanted.only(&["client", "account"]);
-    unwanted.check(&["account 1 0"]);
-    unwanted.spawn(UNIX + 90.0, 1);
-    unwanted.check(&["spawning nil", "targets 1 fresh"]);
+    let alone = [
+        ("lost; pass 59", "halt | "),
+        ("pass 1.5", "halt | halt 250ms"),
+        ("halted", "account 1 0"),
+    ];
+    play(Rig::running(UNIX), &alone);
+    let unwanted = [
+        ("lost; pass 1; connected; ack; echo 10.5", "halt | halt 250ms"),
+        ("halted", "client, account | account 1 0"),
+        ("spawn 90 1", "spawning nil, targets 1 fresh"),
+    ];
+    play(Rig::running(UNIX), &unwanted);
 }
 
 #[test]
 fn orders_that_cross_a_stop_wait_for_its_end() {
-    let mut rig = Rig::running(UNIX);
-    rig.hear("stop", Value::Nil);
-    rig.spawn(UNIX + 1.0, 8);
-    rig.news(CrewEvent::Halted);
-    rig.only(&["halt", "account", "client"]);
-    rig.check(&["halt 2s", "account 1 0", "client_stopped nil"]);
-    rig.pass_echoing(2.0, true);
-    rig.only(&["client", "spawn", "targets"]);
-    rig.check(&["client_ready -1", "spawning nil", "targets 8 fresh"]);
+    let stopped = "halt, account, client | halt 2s, account 1 0, client_stopped nil";
+    let ready = "client, spawn, targets | client_ready -1, spawning nil, targets 8 fresh";
+    play(Rig::running(UNIX), &[("stop; spawn 1 8; halted", stopped), ("echo 2", ready)]);
 }
 
 #[test]
 fn a_crew_that_hangs_holds_up_nothing() {
-    let mut rig = Rig::running(UNIX);
-    rig.hear("stop", Value::Nil);
-    rig.pass_echoing(7.0, true);
-    rig.only(&["client"]);
-    rig.check(&["client_stopped nil"]);
-    rig.pass_echoing(2.0, true);
-    rig.only(&["client"]);
-    rig.check(&["client_ready -1"]);
+    let rows =
+        [("stop; echo 7", "client | client_stopped nil"), ("echo 2", "client | client_ready -1")];
+    play(Rig::running(UNIX), &rows);
 }
 
 #[test]
 fn quit_reports_at_once_and_once_more() {
-    let mut rig = Rig::running(UNIX);
-    rig.done(4);
-    rig.hear("quit", Value::Nil);
-    rig.check(&["stats 4 users 5", "heartbeat running", "halt 0ns"]);
-    rig.done(1);
-    rig.news(CrewEvent::Halted);
-    rig.check(&["account 1 5", "stats 1 users 0", "heartbeat running", "exit ByMaster"]);
-
-    let mut idle = Rig::known();
-    idle.hear("quit", Value::Nil);
-    idle.check(&["exit ByMaster"]);
-
-    let mut hung = Rig::running(UNIX);
-    hung.hear("quit", Value::Nil);
-    hung.pass(0.4);
-    hung.only(&["exit"]);
-    hung.check(&["exit ByMaster"]);
+    let rows = [
+        ("done 4; quit", "stats 4 users 5, heartbeat running, halt 0ns"),
+        ("done 1; halted", "account 1 5, stats 1 users 0, heartbeat running, exit ByMaster"),
+    ];
+    play(Rig::running(UNIX), &rows);
+    play(Rig::known(), &[("quit", "exit ByMaster")]);
+    play(Rig::running(UNIX), &[("quit; pass 0.4", "exit | exit ByMaster")]);
 }
 
 #[test]
 fn an_interrupt_ends_users_and_tells_the_master() {
-    let mut rig = Rig::running(UNIX);
-    rig.worker.interrupt(rig.now);
-    rig.only(&["halt"]);
-    rig.check(&["halt 250ms"]);
-    rig.news(CrewEvent::Halted);
-    rig.only(&["account", "stats", "quit", "exit"]);
-    rig.check(&["account 1 0", "stats 0 users 0", "quit nil", "exit Interrupted"]);
+    let last = "account 1 0, stats 0 users 0, quit nil, exit Interrupted";
+    let kept = format!("account, stats, quit, exit | {last}");
+    play(Rig::running(UNIX), &[("interrupt", "halt | halt 250ms"), ("halted", &kept)]);
 }
 
 #[test]
 fn a_corrupt_frame_leads_to_a_new_connection() {
-    let mut rig = Rig::running(UNIX);
-    rig.hear("reconnect", Value::Nil);
-    rig.check(&["hangup"]);
-    rig.pass(0.3);
-    rig.check(&["dial w"]);
-    rig.connected();
-    rig.hear("ack", map(&[("index", 3.into())]));
-    rig.check(&["client_ready -1", "known 3"]);
+    let back = ("connected; ack", "client_ready -1, known 3");
+    play(Rig::running(UNIX), &[("reconnect", "hangup"), ("pass 0.3", "dial w"), back]);
 }
 
 #[test]
 fn troubles_are_told_once_a_test_and_kept_while_nobody_listens() {
-    let mut rig = Rig::running(UNIX);
-    let problem =
-        |what: &str| CrewEvent::Problem(Problem { what: what.to_owned(), place: "mix".to_owned() });
-    rig.news(problem("bad mix"));
-    rig.news(problem("bad mix"));
-    rig.check(&["exception \"bad mix\""]);
-    rig.lost();
-    rig.news(problem("no ports left"));
-    rig.pass(1.0);
-    rig.check(&["dial w"]);
-    rig.connected();
-    rig.hear("ack", map(&[("index", 3.into())]));
-    rig.check(&["client_ready -1", "known 3", "exception \"no ports left\""]);
+    play(
+        Rig::running(UNIX),
+        &[
+            ("trouble bad mix; trouble bad mix", "exception \"bad mix\""),
+            ("lost; trouble no ports left; pass 1", "dial w"),
+            ("connected; ack", "client_ready -1, known 3, exception \"no ports left\""),
+        ],
+    );
 }
 
 #[test]
 fn logs_are_told_when_there_are_new_ones() {
-    let mut rig = Rig::known();
-    rig.pass_echoing(30.0, true);
-    rig.only(&["logs"]);
-    rig.check(&["logs 1"]);
+    let mut rig = play(Rig::known(), &[("echo 30", "logs | logs 1")]);
     rig.news(CrewEvent::Log(Level::Warning, "the generator is the limit".to_owned()));
-    rig.pass_echoing(10.0, true);
-    rig.only(&["logs"]);
-    rig.check(&["logs 2"]);
+    play(rig, &[("echo 10", "logs | logs 2")]);
 }
 
 #[test]
