@@ -56,83 +56,43 @@ fn at_reuse(scene: &mut Scene) -> Option<Fault> {
 /// Commits a fault and returns the fault that the pool found.
 type Planted = fn(&mut Scene) -> Option<Fault>;
 
+/// Writes `bytes` at `offset` of the victim, which is then taken.
+fn overwritten(it: &mut Scene, offset: isize, bytes: &[u8]) -> Option<Fault> {
+    it.write(offset, bytes);
+    at_its_end(it)
+}
+
+const fn over(distance: usize) -> Fault {
+    Fault::Overrun { index: 0, distance }
+}
+
+const fn under(distance: usize) -> Fault {
+    Fault::Underrun { index: 0, distance }
+}
+
+const fn late(offset: usize) -> Fault {
+    Fault::WriteAfterFree { index: 0, offset }
+}
+
+const TWICE: Fault = Fault::DoubleFree { index: 0 };
+const STALE: Fault = Fault::Stale { index: 0 };
+const WRONG: Fault = Fault::WrongPool { index: 0 };
+const FOREIGN: Fault = Fault::Foreign { address: 0 };
+
 /// The name, the function, the expected fault (of slot 0), and whether finding it needs canaries.
 const FAULTS: &[(&str, Planted, Fault, bool)] = &[
-    (
-        "1 byte behind",
-        |it| (it.write(24, &[1]), at_its_end(it)).1,
-        Fault::Overrun { index: 0, distance: 0 },
-        true,
-    ),
-    (
-        "8 bytes behind",
-        |it| (it.write(24, &[0; 8]), at_its_end(it)).1,
-        Fault::Overrun { index: 0, distance: 0 },
-        true,
-    ),
-    (
-        "32 bytes behind, into the neighbour",
-        |it| (it.write(24, &[0xff; 32]), at_its_end(it)).1,
-        Fault::Overrun { index: 0, distance: 0 },
-        true,
-    ),
-    (
-        "1 byte, 15 behind",
-        |it| (it.write(39, &[0xff]), at_its_end(it)).1,
-        Fault::Overrun { index: 0, distance: 15 },
-        true,
-    ),
-    (
-        "a string's NUL",
-        |it| (it.write(20, b"abcd\0"), at_its_end(it)).1,
-        Fault::Overrun { index: 0, distance: 0 },
-        true,
-    ),
-    (
-        "1 byte in front",
-        |it| (it.write(-1, &[0]), at_its_end(it)).1,
-        Fault::Underrun { index: 0, distance: 1 },
-        true,
-    ),
-    (
-        "8 bytes in front",
-        |it| (it.write(-8, &[0xff; 8]), at_its_end(it)).1,
-        Fault::Underrun { index: 0, distance: 1 },
-        true,
-    ),
-    (
-        "16 bytes in front",
-        |it| (it.write(-16, &[0; 16]), at_its_end(it)).1,
-        Fault::Underrun { index: 0, distance: 1 },
-        true,
-    ),
-    (
-        "1 byte, 16 in front",
-        |it| (it.write(-16, &[0]), at_its_end(it)).1,
-        Fault::Underrun { index: 0, distance: 16 },
-        true,
-    ),
-    (
-        "both sides",
-        |it| (it.write(-4, &[0; 32]), at_its_end(it)).1,
-        Fault::Overrun { index: 0, distance: 0 },
-        true,
-    ),
-    (
-        "found on patrol, while it lives",
-        |it| {
-            it.write(24, &[0]);
-            (it.pool.patrol() == 1).then(|| it.pool.faults()[0].fault)
-        },
-        Fault::Overrun { index: 0, distance: 0 },
-        true,
-    ),
-    (
-        "double free, at once",
-        |it| (it.take(), at_its_end(it)).1,
-        Fault::DoubleFree { index: 0 },
-        false,
-    ),
+    ("1 byte behind", |it| overwritten(it, 24, &[1]), over(0), true),
+    ("8 bytes behind", |it| overwritten(it, 24, &[0; 8]), over(0), true),
+    ("32 bytes behind, into the neighbour", |it| overwritten(it, 24, &[0xff; 32]), over(0), true),
+    ("1 byte, 15 behind", |it| overwritten(it, 39, &[0xff]), over(15), true),
+    ("a string's NUL", |it| overwritten(it, 20, b"abcd\0"), over(0), true),
+    ("1 byte in front", |it| overwritten(it, -1, &[0]), under(1), true),
+    ("8 bytes in front", |it| overwritten(it, -8, &[0xff; 8]), under(1), true),
+    ("16 bytes in front", |it| overwritten(it, -16, &[0; 16]), under(1), true),
+    ("1 byte, 16 in front", |it| overwritten(it, -16, &[0]), under(16), true),
+    ("both sides", |it| overwritten(it, -4, &[0; 32]), over(0), true),
+    ("found on patrol, while it lives", |it| (it.write(24, &[0]), patrolled(it)).1, over(0), true),
+    ("double free, at once", |it| (it.take(), at_its_end(it)).1, TWICE, false),
     (
         "double free, others between",
         |it| {
@@ -141,13 +101,13 @@ const FAULTS: &[(&str, Planted, Fault, bool)] = &[
             it.pool.take(other).unwrap();
             at_its_end(it)
         },
-        Fault::DoubleFree { index: 0 },
+        TWICE,
         true,
     ),
     (
         "double free, after the slot's next use",
         |it| (it.take(), reuse(it), at_its_end(it)).2,
-        Fault::Stale { index: 0 },
+        STALE,
         false,
     ),
     (
@@ -157,7 +117,7 @@ const FAULTS: &[(&str, Planted, Fault, bool)] = &[
             it.take();
             it.pool.take_at(address).err()
         },
-        Fault::DoubleFree { index: 0 },
+        TWICE,
         false,
     ),
     (
@@ -168,74 +128,39 @@ const FAULTS: &[(&str, Planted, Fault, bool)] = &[
             assert_eq!(it.pool.get(it.victim), None);
             at_its_end(it)
         },
-        Fault::Stale { index: 0 },
+        STALE,
         false,
     ),
-    (
-        "written after its end, first byte",
-        |it| written_late(it, 0),
-        Fault::WriteAfterFree { index: 0, offset: 0 },
-        true,
-    ),
-    (
-        "written after its end, last byte",
-        |it| written_late(it, 23),
-        Fault::WriteAfterFree { index: 0, offset: 23 },
-        true,
-    ),
-    (
-        "behind it after its end",
-        |it| written_late(it, 24),
-        Fault::Overrun { index: 0, distance: 0 },
-        true,
-    ),
+    ("written after its end, first byte", |it| written_late(it, 0), late(0), true),
+    ("written after its end, last byte", |it| written_late(it, 23), late(23), true),
+    ("behind it after its end", |it| written_late(it, 24), over(0), true),
     (
         "written after its end, found on patrol",
         |it| {
             let address = it.pool.pointer(it.victim).unwrap().as_ptr();
             it.take();
             write(address, 9, &[0]);
-            (it.pool.patrol() == 1).then(|| it.pool.faults()[0].fault)
+            patrolled(it)
         },
-        Fault::WriteAfterFree { index: 0, offset: 9 },
+        late(9),
         true,
     ),
-    ("the wrong pool", |it| it.other.take(it.victim).err(), Fault::WrongPool { index: 0 }, false),
+    ("the wrong pool", |it| it.other.take(it.victim).err(), WRONG, false),
     (
         "the wrong pool, where the slot lives too",
-        |it| {
-            it.other.put(OBJECT).unwrap();
-            it.other.take(it.victim).err()
-        },
-        Fault::WrongPool { index: 0 },
+        |it| (it.other.put(OBJECT).unwrap(), it.other.take(it.victim).err()).1,
+        WRONG,
         false,
     ),
-    (
-        "an address of the stack",
-        |it| {
-            let stranger = OBJECT;
-            match it.pool.take_at(&stranger) {
-                Err(Fault::Foreign { address }) => {
-                    assert_eq!(address, (&raw const stranger).addr());
-                    Some(Fault::Foreign { address: 0 })
-                }
-                other => panic!("{other:?}"),
-            }
-        },
-        Fault::Foreign { address: 0 },
-        false,
-    ),
+    ("an address of the stack", |it| stranger(it, &OBJECT), FOREIGN, false),
     (
         "an address of another pool",
         |it| {
             let theirs = it.other.put(OBJECT).unwrap();
             let address = it.other.pointer(theirs).unwrap().as_ptr();
-            match it.pool.take_at(address) {
-                Err(Fault::Foreign { .. }) => Some(Fault::Foreign { address: 0 }),
-                other => panic!("{other:?}"),
-            }
+            stranger(it, address)
         },
-        Fault::Foreign { address: 0 },
+        FOREIGN,
         false,
     ),
     (
@@ -254,6 +179,18 @@ const FAULTS: &[(&str, Planted, Fault, bool)] = &[
         false,
     ),
 ];
+
+/// The only fault that a patrol has found.
+fn patrolled(it: &mut Scene) -> Option<Fault> {
+    (it.pool.patrol() == 1).then(|| it.pool.faults()[0].fault)
+}
+
+/// Gives back an object at an address that is not the pool's; the fault names it.
+fn stranger(it: &mut Scene, object: *const Object) -> Option<Fault> {
+    let found = it.pool.take_at(object).err();
+    assert_eq!(found, Some(Fault::Foreign { address: object.addr() }));
+    Some(FOREIGN)
+}
 
 /// Uses the victim's slot again, under any order.
 fn reuse(it: &mut Scene) {
