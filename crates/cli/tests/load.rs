@@ -122,8 +122,7 @@ fn check_generator_held(model: &str) {
     let mut generator = start(&null.target(), &flags);
     sleep(Duration::from_millis(1500));
     let held = hold(&generator).as_nanos() as f64;
-    let output = generator.end(PATIENCE);
-    assert_eq!(output.code, Some(98), "{output:?}");
+    let output = generator.end(PATIENCE).exits(98);
     let report = report(&output);
     assert!(is_invalid(&report), "{report}");
     let stalled = report["health"]["stall_ns_max"].as_f64().expect("a time");

@@ -57,7 +57,26 @@ impl Ended {
     /// If it is another, with everything that the program wrote.
     #[track_caller]
     pub fn success(self) -> Ended {
-        assert_eq!(self.code, Some(0), "expected success, found {self:?}");
+        self.exits(0)
+    }
+
+    /// Expects this exit code.
+    ///
+    /// # Panics
+    /// As [`Ended::success`].
+    #[track_caller]
+    pub fn exits(self, code: i32) -> Ended {
+        assert_eq!(self.code, Some(code), "expected exit code {code}, found {self:?}");
+        self
+    }
+
+    /// Expects `words` on stderr.
+    ///
+    /// # Panics
+    /// If they are not there, with everything that the program wrote.
+    #[track_caller]
+    pub fn says(self, words: &str) -> Ended {
+        assert!(self.err.contains(words), "expected {words:?}, found {self:?}");
         self
     }
 }

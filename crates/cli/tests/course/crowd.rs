@@ -30,8 +30,8 @@ fn child(port: u16, pid: u32) -> String {
 fn exact(preset: &Preset) {
     let mut book = book();
     let server = Server::on(preset, &file(&book));
-    let ran = run(server.command("multiclient").args([&CHILDREN.to_string(), "--no-pause"]), "");
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let ran = run(server.command("multiclient").args([&CHILDREN.to_string(), "--no-pause"]), "")
+        .success();
     assert_eq!(settle(&ran.out, CHILDREN, &mut book), Ok(()));
     server.keeps(&file(&book));
     let printed: String = std::thread::scope(|scope| {
@@ -56,8 +56,7 @@ fn a_hundred_children_leave_an_exact_file() {
 fn more_than_a_hundred_are_no_trouble() {
     let mut book = book();
     let server = Server::open(&file(&book), &["--quiet"]);
-    let ran = run(server.command("multiclient").args(["400", "--no-pause"]), "");
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let ran = run(server.command("multiclient").args(["400", "--no-pause"]), "").success();
     assert_eq!(settle(&ran.out, 400, &mut book), Ok(()));
     assert!(ran.err.contains("connected: 400 of 400 clients"), "{}", ran.err);
     assert!(ran.err.contains("replies: 4000 of 4000"), "{}", ran.err);
@@ -73,8 +72,7 @@ fn a_seed_in_place_of_process_ids_can_be_repeated() {
     let server = Server::open(&file(&book), &["--quiet"]);
     let args = ["3", "--no-pause", "--seed", "77"];
     for _ in 0..2 {
-        let ran = run(server.command("multiclient").args(args), "");
-        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        let ran = run(server.command("multiclient").args(args), "").success();
         // The same orders, whatever the process ids were.
         let replies: String = ran
             .out
@@ -93,8 +91,7 @@ fn a_seed_in_place_of_process_ids_can_be_repeated() {
 fn numbers_mix_and_pause_are_options() {
     let server = Server::open("1 5 10\n2 5 10\n", &["--quiet"]);
     let json = |args: &[&str]| -> serde_json::Value {
-        let ran = run(server.command("multiclient").args(args), "");
-        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        let ran = run(server.command("multiclient").args(args), "").success();
         serde_json::from_str(&ran.out).expect("one line of JSON and nothing else")
     };
     let shows = json(&["4", "--no-pause", "--json", "--mix", "show", "--orders", "25"]);
@@ -147,10 +144,7 @@ fn a_pause_shows_each_reply_at_once() {
     });
     assert!(crowd.out().starts_with("child "), "{}", crowd.out());
     process::kill(crowd.pid(), Signal::INT).expect("it runs");
-    let ended = crowd.end(PATIENCE);
-    assert_eq!(ended.code, Some(1));
-    assert!(ended.err.contains("stopped by SIGINT"), "{}", ended.err);
-    assert!(ended.err.contains("replies: 1 of 10 (0 show, 1 buy"), "{}", ended.err);
+    crowd.end(PATIENCE).exits(1).says("stopped by SIGINT").says("replies: 1 of 10 (0 show, 1 buy");
     server.close();
 }
 
@@ -175,14 +169,13 @@ fn children_end_with_their_parent() {
 #[test]
 fn clients_without_a_server_say_so_and_fail() {
     // No program listens on port 1 (tcpmux).
-    let ran = run(called("multiclient").args(["127.0.0.1", "1", "20", "--no-pause"]), "");
-    assert_eq!(ran.code, Some(1));
-    assert!(ran.err.contains("cannot connect to 127.0.0.1:1"), "{}", ran.err);
-    assert!(ran.err.contains("20 of 20 clients could not finish"), "{}", ran.err);
+    let ran = run(called("multiclient").args(["127.0.0.1", "1", "20", "--no-pause"]), "")
+        .exits(1)
+        .says("cannot connect to 127.0.0.1:1")
+        .says("20 of 20 clients could not finish");
     assert!(ran.err.matches("cannot connect").count() <= 4, "a word is enough: {}", ran.err);
     assert!(ran.err.contains("check: no verdict: cannot connect"), "{}", ran.err);
-    let ran = run(called("multiclient").args(["no host", "6000", "1"]), "");
-    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    run(called("multiclient").args(["no host", "6000", "1"]), "").exits(2);
     assert_eq!(run(called("multiclient").args(["127.0.0.1", "6000", "0"]), "").code, Some(2));
 }
 
@@ -218,8 +211,7 @@ fn a_book_that_does_not_follow_its_replies_fails_the_run() {
     let ran = |mix: &str, flags: &[&str]| {
         run(called("multiclient").args(words).args(more).arg(mix).args(flags), "")
     };
-    let sold = ran("sell", &[]);
-    assert_eq!(sold.code, Some(1), "{}", sold.err);
+    let sold = ran("sell", &[]).exits(1);
     let want = "check: WRONG: stock 1: 100 before, +6 by the replies, so 106 expected, 100 found";
     assert!(sold.err.contains(want), "{}", sold.err);
     assert_eq!(ran("sell", &["--no-check"]).code, Some(0));

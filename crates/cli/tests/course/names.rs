@@ -9,26 +9,21 @@ use testkit::Folder;
 fn links_behave_as_their_names() {
     let folder = Folder::new();
     let dir = folder.path().to_str().expect("a temporary path is text");
-    let ran = run(Command::new(BINARY).args(["names", dir]), "");
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let ran = run(Command::new(BINARY).args(["names", dir]), "").success();
     assert_eq!(ran.out.lines().filter(|line| line.ends_with(": made")).count(), 3, "{}", ran.out);
     for name in ["stockserver", "stockclient", "multiclient"] {
-        let ran = run(Command::new(folder.path().join(name)).arg("--help"), "");
-        assert_eq!(ran.code, Some(0));
+        let ran = run(Command::new(folder.path().join(name)).arg("--help"), "").success();
         assert!(ran.out.contains(&format!("Usage: {name} ")), "{}", ran.out);
-        let ran = run(&mut Command::new(folder.path().join(name)), "");
-        assert_eq!(ran.code, Some(2), "a command line that lacks words is a usage error");
-        assert!(ran.err.contains(&format!("Usage: {name} ")), "{}", ran.err);
-        let ran = run(Command::new(BINARY).args([name, "--help"]), "");
-        assert_eq!(ran.code, Some(0));
+        run(&mut Command::new(folder.path().join(name)), "")
+            .exits(2)
+            .says(&format!("Usage: {name} "));
+        let ran = run(Command::new(BINARY).args([name, "--help"]), "").success();
         assert!(ran.out.contains(&format!("Usage: roundhouse {name} ")), "{}", ran.out);
     }
     let again = run(Command::new(BINARY).args(["names", dir]), "");
     assert_eq!(again.out.matches("was there already").count(), 3, "{}", again.out);
     std::fs::remove_file(folder.path().join("multiclient")).expect("our own link");
     std::fs::write(folder.path().join("multiclient"), "mine").expect("a file");
-    let refused = run(Command::new(BINARY).args(["names", dir]), "");
-    assert_eq!(refused.code, Some(1));
-    assert!(refused.err.contains("move it away first"), "{}", refused.err);
+    run(Command::new(BINARY).args(["names", dir]), "").exits(1).says("move it away first");
     assert_eq!(folder.text("multiclient"), "mine");
 }

@@ -102,8 +102,7 @@ fn scenarios_are_checked_and_a_wrong_length_is_found_out() {
     let (folder, wrong) = Folder::with("wrong.scen", scen);
     let wrong = wrong.display().to_string();
     let map = data("portfolio-open.map");
-    let output = path(&["check", "--scen", &wrong, "--map", &map, "--json"]);
-    assert_eq!(output.code, Some(1));
+    let output = path(&["check", "--scen", &wrong, "--map", &map, "--json"]).exits(1);
     let told: Value = serde_json::from_str(&output.out).expect("one line of JSON");
     assert_eq!((&told["wrong_length"], &told["searches"]), (&json!(2), &json!(2)));
     let other = folder.file("other.scen", scen.replace("80", "81")).display().to_string();

@@ -90,14 +90,13 @@ fn a_book_that_the_blocks_cannot_hold_is_refused() {
     let rows: String = (1..=700).map(|id| format!("{id} 100 1000\n")).collect();
     let folder = Folder::new();
     std::fs::write(folder.path().join("stock.txt"), &rows).expect("a temporary file");
-    let ran = run(called("stockserver").arg("0").current_dir(folder.path()), "");
-    assert_eq!(ran.code, Some(2));
+    let ran = run(called("stockserver").arg("0").current_dir(folder.path()), "").exits(2);
     assert!(ran.err.contains("fixed:8192") && ran.err.contains("700 stocks"), "{}", ran.err);
     assert_eq!(folder.text("stock.txt"), rows);
     let empty = Folder::new();
-    let ran = run(called("stockserver").arg("0").current_dir(empty.path()), "");
-    assert_eq!(ran.code, Some(1));
-    assert!(ran.err.contains("cannot read stock.txt"), "{}", ran.err);
+    run(called("stockserver").arg("0").current_dir(empty.path()), "")
+        .exits(1)
+        .says("cannot read stock.txt");
 }
 
 /// A server that accepts one client and runs `act` with it.
@@ -202,11 +201,9 @@ fn lines_of_any_kind() {
     check("show\r\n", BOOK);
     check("exit", "exit\n");
     check(&format!("show{}\n", " ".repeat(8186)), BOOK);
-    let ran = server.stockclient(&format!("show{}\n", " ".repeat(8187)));
-    assert_eq!(ran.code, Some(1));
-    assert!(ran.err.contains("at most 8191 bytes"), "{}", ran.err);
+    server.stockclient(&format!("show{}\n", " ".repeat(8187))).exits(1).says("at most 8191 bytes");
     server.close();
-    let ran = run(called("stockclient").args(["127.0.0.1", "1"]), "show\n");
-    assert_eq!(ran.code, Some(1));
-    assert!(ran.err.contains("cannot connect to 127.0.0.1:1"), "{}", ran.err);
+    run(called("stockclient").args(["127.0.0.1", "1"]), "show\n")
+        .exits(1)
+        .says("cannot connect to 127.0.0.1:1");
 }

@@ -24,8 +24,7 @@ fn every_framing_is_told_from_the_first_reply() {
             assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{framing}");
             assert_eq!(ran.out, expected[..expected.len() - BOOK.len()], "{framing}");
             assert!(!ran.out.contains('\x1b'), "no escape codes in a pipe");
-            let ran = client(&server, args, "sell 1 7\nexit\nbuy 1 1\n");
-            assert_eq!(ran.code, Some(0), "{framing}: {}", ran.err);
+            let ran = client(&server, args, "sell 1 7\nexit\nbuy 1 1\n").success();
             // In line framing the server just closes.
             let bye = if framing == "line" { "" } else { "exit\n" };
             assert_eq!(ran.out, format!("[sell] success\n{bye}"), "{framing}");
@@ -46,17 +45,13 @@ fn lines_can_be_arguments() {
 
 #[test]
 fn errors_say_what_to_do() {
-    let ran = run(Command::new(BINARY).args(["client", "127.0.0.1:1"]), "show\n");
-    assert_eq!(ran.code, Some(1));
+    let ran = run(Command::new(BINARY).args(["client", "127.0.0.1:1"]), "show\n").exits(1);
     assert!(ran.err.contains("cannot connect") && ran.err.contains("serve stock"), "{}", ran.err);
-    let ran = run(Command::new(BINARY).args(["client", "a:b:c"]), "");
-    assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("expected HOST:PORT"), "{}", ran.err);
-    let ran = run(Command::new(BINARY).args(["client", "--framing", "lines"]), "");
-    assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("fixed:8192"), "{}", ran.err);
+    run(Command::new(BINARY).args(["client", "a:b:c"]), "").exits(2).says("expected HOST:PORT");
+    run(Command::new(BINARY).args(["client", "--framing", "lines"]), "")
+        .exits(2)
+        .says("fixed:8192");
     let server = Server::open(BOOK, &["--framing", "line"]);
-    let ran = client(&server, &["--framing", "fixed:8192"], "exit\n");
-    assert_eq!(ran.code, Some(0), "exit closes in any framing: {}", ran.err);
+    client(&server, &["--framing", "fixed:8192"], "exit\n").success();
     server.close();
 }

@@ -15,9 +15,7 @@ fn a_dearer_command_fails_the_gate_and_its_protocol_is_found_out() {
     let [old, new] =
         ["epoll", "event"].map(|engine| serve("stock", engine) + " --data {dir}/stock.txt");
     let words = ["ab", &old, &new, "--budget", "4s", "--fail-if", "new cpu > 1.2x old", "--json"];
-    let ended = run(&mut room.command(&words));
-    assert_eq!(ended.code, Some(99), "{}{}", ended.out, ended.err);
-    assert!(ended.err.contains("old speaks the stock market"), "{}", ended.err);
+    let ended = run(&mut room.command(&words)).exits(99).says("old speaks the stock market");
     let found: Summary = serde_json::from_str(&ended.out).expect("one JSON document");
     assert!(found.sentence.starts_with("`old` is cheapest: "), "{}", found.sentence);
     assert!(room.text("report.html").contains("old"));
@@ -38,9 +36,7 @@ fn servers_over_tls_are_compared_without_their_names() {
         .map(|engine| serve("http", engine).replacen("http", &format!("http {tls}"), 1));
     let fail = "cpu > 9x old";
     let ended = run(&mut room.command(&["ab", &old, &new, "--budget", "3s", "--fail-if", fail]));
-    let ended = ended.success();
-    assert!(ended.err.contains("new speaks TLS, taken for HTTPS"), "{}", ended.err);
-    assert!(ended.err.contains("at depth 1: new: "), "{}", ended.err);
+    ended.success().says("new speaks TLS, taken for HTTPS").says("at depth 1: new: ");
 }
 
 #[test]
@@ -55,11 +51,9 @@ fn servers_that_run_already_are_compared_where_they_are() {
     let (old, new) = (start("epoll"), start("prefork"));
     let [left, right] = [&old, &new].map(|server| server.address.to_string());
     let words = ["ab", &left, &right, "/a.txt", "--budget", "3s", "--out", "kept"];
-    let ended = run(&mut room.command(&words)).success();
-    assert!(ended.err.contains("new speaks HTTP"), "{}", ended.err);
+    let ended = run(&mut room.command(&words)).success().says("new speaks HTTP");
     assert!(ended.out.contains("CPU per request"), "{}", ended.out);
-    let wrong = run(&mut room.command(&["ab", &left, &right, "--explain"]));
-    assert_eq!(wrong.code, Some(2), "{}", wrong.err);
+    run(&mut room.command(&["ab", &left, &right, "--explain"])).exits(2);
     // The race leaves them alone.
     assert!(std::net::TcpStream::connect(new.address).is_ok());
 }

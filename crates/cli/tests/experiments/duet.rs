@@ -16,8 +16,7 @@ fn a_stopped_duet_shows_what_is_known() {
     let mut duet = Process::start(&mut room.command(&words));
     duet.says("pair 1: ");
     duet.signal(Signal::INT);
-    let stopped = duet.end(PATIENCE);
-    assert_eq!(stopped.code, Some(130), "{}", stopped.err);
+    let stopped = duet.end(PATIENCE).exits(130);
     assert!(stopped.out.contains("CPU per request"), "{}", stopped.out);
 }
 
@@ -97,9 +96,7 @@ fn a_plan_that_is_none_says_what_to_do() {
                     [[duet]]\nleft = 'a'\nright = 'b'\n";
         std::fs::write(room.path().join("duets.toml"), text).expect("the folder is writable");
         std::fs::write(room.path().join("race.toml"), "arms.a = 'a'").expect("as above");
-        let output = room.run(words);
-        assert_eq!(output.code, Some(2), "{words:?}");
-        assert!(output.err.contains(want), "{words:?}: expected `{want}` in\n{}", output.err);
+        room.run(words).exits(2).says(want);
     }
     check(&["duet"], "PLAN");
     check(&["duet", "no.toml"], "cannot read no.toml");

@@ -83,9 +83,7 @@ fn exhibits_are_listed_with_how_long_they_take() {
     let json = room.museum("--json --scale 0.1").success().out;
     let rows: Vec<Value> = serde_json::from_str(&json).expect("a JSON list");
     assert!(rows.len() >= 5 && rows.iter().all(|row| row["seconds"].as_f64() > Some(1.0)));
-    let unknown = room.museum("mona-lisa");
-    assert_eq!(unknown.code, Some(2));
-    assert!(unknown.err.contains("expected one of think-time"), "{}", unknown.err);
+    room.museum("mona-lisa").exits(2).says("expected one of think-time");
     assert_eq!(room.museum("staircase --scale 2").code, Some(2));
 }
 

@@ -208,10 +208,11 @@ fn a_server_of_the_course_is_reached_by_its_framing() {
     let output = room.run(&framed).success();
     assert!(!output.out.contains("not measured"), "{}", output.out);
     let other = Room::shared();
-    let output = other.run(&[&words[..], &SMALL[..]].concat());
-    assert_eq!(output.code, Some(2), "{}", output.err);
-    assert!(output.err.contains("mine cannot be raced"), "{}", output.err);
-    assert!(output.err.contains("--framing mine=fixed:8192"), "{}", output.err);
+    other
+        .run(&[&words[..], &SMALL[..]].concat())
+        .exits(2)
+        .says("mine cannot be raced")
+        .says("--framing mine=fixed:8192");
 }
 
 /// A plan of every kind of load point, as small as they get.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::harness::Plan;
+use crate::harness::{Folder, Plan};
 
 /// One architecture: its command line, and its properties that tests need.
 pub struct Arm {
@@ -195,9 +195,15 @@ impl Arm {
         Plan::new(self, "probe")
     }
 
-    /// A server of the stock market, with this book.
+    /// A server of the stock market, with the book in this file.
     pub fn stock(&self, data: &Path) -> Plan<'_> {
         Plan::new(self, "stock").data(data)
+    }
+
+    /// A server of the stock market, with a book of its own.
+    pub fn book(&self, text: impl AsRef<[u8]>) -> Plan<'_> {
+        let (folder, data) = Folder::with("stock.txt", text);
+        self.stock(&data).keeping(folder)
     }
 
     /// Whether sessions get edge-triggered events.

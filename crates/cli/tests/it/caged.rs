@@ -4,7 +4,7 @@
 use rustix::process::{Resource, Rlimit};
 
 use crate::arms::Arm;
-use crate::harness::{Cage, Client, Folder, Plan, Server, data_bytes, skip};
+use crate::harness::{Cage, Client, Plan, Server, data_bytes, skip};
 use crate::market::book;
 
 /// The most memory that a server may use for all of them, in bytes.
@@ -18,9 +18,8 @@ const DEAF: usize = 500;
 const STOCKS: u32 = 2000;
 const REPLIES: usize = 100;
 
-fn serve<'a>(arm: &'a Arm, folder: &Folder) -> Plan<'a> {
-    let plan = arm.stock(&folder.file("stock.txt", book(STOCKS, 1_000_000)));
-    let plan = plan.with(&["--write-stall", "60s"]);
+fn serve(arm: &Arm) -> Plan<'_> {
+    let plan = arm.book(book(STOCKS, 1_000_000)).with(&["--write-stall", "60s"]);
     // One for each core would be too many on a large machine.
     if arm.workers.is_none() && arm.is_uring() { plan.workers(2) } else { plan }
 }
@@ -45,15 +44,13 @@ fn check(mut server: Server) {
     drop(deaf);
     drop(other);
     server.settles();
-    let ended = server.stop();
-    assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
+    server.stop().says("0 workers replaced");
 }
 
 /// The server's own memory is bounded: an allocation beyond that would end it (`RLIMIT_DATA`,
 /// getrlimit(2)).
 pub fn a_deaf_crowd_in_little_memory(arm: &Arm) {
-    let folder = Folder::new();
-    let server = serve(arm, &folder).start();
+    let server = serve(arm).start();
     for pid in server.family().0 {
         let most = data_bytes(pid).expect("the server runs") + MEMORY_MAX;
         let limit = Rlimit { current: Some(most), maximum: Some(most) };
@@ -69,7 +66,6 @@ pub fn a_deaf_crowd_in_a_cage(arm: &Arm) {
         skip("a control group");
         return;
     };
-    let folder = Folder::new();
     let before: Vec<&str> = cage.before.iter().map(String::as_str).collect();
-    check(serve(arm, &folder).behind(&before).start());
+    check(serve(arm).behind(&before).start());
 }

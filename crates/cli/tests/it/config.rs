@@ -42,15 +42,17 @@ fn a_name_that_is_none_is_refused_with_the_nearest() {
     let (folder, data) = Folder::with("stock.txt", BOOK);
     let config = folder.file("server.txt", "port = 0\nordre = file\n");
     let config = config.to_str().expect("a path of ours");
-    let ended = EPOLL.stock(&data).with(&["--config", config]).fail();
-    assert_eq!(ended.code, Some(2), "{}", ended.err);
+    let ended = EPOLL.stock(&data).with(&["--config", config]).fail().exits(2);
     for word in ["server.txt:2:1: expected", "`ordre`", "did you mean `order`?"] {
         assert!(ended.err.contains(word), "expected {word:?} in {}", ended.err);
     }
     let config = folder.file("server.txt", "workers = many\n");
     let config = config.to_str().expect("a path of ours");
-    let ended = EPOLL.stock(&data).with(&["--config", config]).fail();
-    assert_eq!(ended.code, Some(2), "{}", ended.err);
-    assert!(ended.err.contains("with the options of "), "{}", ended.err);
-    assert!(ended.err.contains("'many' for '--workers"), "{}", ended.err);
+    EPOLL
+        .stock(&data)
+        .with(&["--config", config])
+        .fail()
+        .exits(2)
+        .says("with the options of ")
+        .says("'many' for '--workers");
 }

@@ -100,9 +100,8 @@ fn show(server: &Server) -> String {
 #[track_caller]
 fn check_kills(arm: &Arm, lock: &str, seed: u64) {
     println!("seed {seed}");
-    let folder = Folder::new();
     let text = book(STOCKS, LEFT);
-    let data = folder.file("stock.txt", &text);
+    let (_folder, data) = Folder::with("stock.txt", &text);
     let server = arm.stock(&data).with(&["--lock", lock, "--save-every", "50ms"]).start();
     let over = AtomicBool::new(false);
     let mut account = Account::default();
@@ -130,8 +129,7 @@ fn check_kills(arm: &Arm, lock: &str, seed: u64) {
     eventually("all workers are back", Duration::from_secs(5), || {
         server.children().len() == server.posts
     });
-    let ended = server.stop();
-    assert!(ended.err.contains("was killed by"), "{}", ended.err);
+    server.stop().says("was killed by");
     assert_eq!(std::fs::read_to_string(&data).expect("the file"), shown);
 }
 
@@ -146,8 +144,7 @@ pub fn workers_killed_under_a_global_lock(arm: &Arm) {
 /// One worker is killed in a quiet server: the supervisor replaces it within a second, and the
 /// other workers continue.
 pub fn a_killed_worker_is_replaced(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", book(3, 100));
-    let server = arm.stock(&data).start();
+    let server = arm.book(book(3, 100)).start();
     // A worker that lived for a second did not fail at its start, so it is replaced at once.
     std::thread::sleep(ms(1100));
     let before = server.children();
@@ -164,8 +161,7 @@ pub fn a_killed_worker_is_replaced(arm: &Arm) {
     for _ in 0..20 {
         assert_eq!(server.ask("buy 1 1"), "[buy] success");
     }
-    let ended = server.stop();
-    assert!(ended.err.contains("1 workers replaced"), "{}", ended.err);
+    server.stop().says("1 workers replaced");
 }
 
 /// The last clients are cut off with their worker: acknowledged orders are saved nevertheless.
@@ -185,8 +181,7 @@ pub fn saved_after_a_worker_died_with_its_clients(arm: &Arm) {
 
 /// If each client has its own process, the end of a process ends one conversation.
 pub fn a_killed_child_takes_one_client_along(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", book(STOCKS, LEFT));
-    let server = arm.stock(&data).start();
+    let server = arm.book(book(STOCKS, LEFT)).start();
     let mut clients: Vec<Client> = (0..arm.crowd(6)).map(|_| server.client()).collect();
     for (at, client) in clients.iter_mut().enumerate() {
         assert_eq!(client.ask(&format!("buy {} 1", at + 1)), "[buy] success");
@@ -216,8 +211,7 @@ pub fn a_killed_child_takes_one_client_along(arm: &Arm) {
 
 /// All at once, so that the victims include each worker that holds a lock or waits for one.
 pub fn all_workers_killed_at_once(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", book(STOCKS, LEFT));
-    let server = arm.stock(&data).start();
+    let server = arm.book(book(STOCKS, LEFT)).start();
     for round in 0..soak(3, 50) {
         let workers = server.children();
         for &pid in &workers {
@@ -256,8 +250,7 @@ fn acceptor(server: &Server) -> Pid {
 /// The acceptor is killed while clients are in the backlog: they wait for the next acceptor, and
 /// accepted clients notice nothing.
 pub fn the_acceptor_killed(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", book(3, LEFT));
-    let server = arm.stock(&data).start();
+    let server = arm.book(book(3, LEFT)).start();
     let mut inside: Vec<Client> = (0..arm.crowd(4)).map(|_| server.client()).collect();
     for client in &mut inside {
         assert_eq!(client.ask("sell 1 1"), "[sell] success");
@@ -280,8 +273,7 @@ pub fn the_acceptor_killed(arm: &Arm) {
 
 /// Workers ignore the signals that a terminal sends to the whole group.
 pub fn workers_ignore_interrupts(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", "1 100 10\n");
-    let server = arm.stock(&data).start();
+    let server = arm.book("1 100 10\n").start();
     let workers = server.children();
     for &pid in &workers {
         process::kill(pid, Signal::INT).expect("our grandchild runs");
@@ -294,9 +286,8 @@ pub fn workers_ignore_interrupts(arm: &Arm) {
 
 /// The supervisor is killed: no process survives, the port is free, and the file is intact.
 pub fn supervisor_killed(arm: &Arm) {
-    let folder = Folder::new();
     let text = book(10, 100);
-    let data = folder.file("stock.txt", &text);
+    let (_folder, data) = Folder::with("stock.txt", &text);
     let server = arm.stock(&data).start();
     let mut client = server.client();
     assert_eq!(client.ask("buy 1 1"), "[buy] success");
@@ -315,8 +306,7 @@ pub fn supervisor_killed(arm: &Arm) {
 
 /// One worker is frozen, as by a debugger or a failing disk: the others take the new connections.
 pub fn a_frozen_worker_delays_nobody_else(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", book(3, 100));
-    let server = arm.stock(&data).start();
+    let server = arm.book(book(3, 100)).start();
     let frozen = server.children()[0];
     process::kill(frozen, Signal::STOP).expect("our grandchild runs");
     // Until then it may still accept a connection.

@@ -229,5 +229,5 @@ pub fn durability_is_told(arm: &Arm) {
     let server = plan(arm, &data, "sync").start();
     let shown = server.show();
     assert!(shown.contains(&format!("1 {} 1\n7 7 7", LEFT + 3)), "not the log's: {shown}");
-    assert!(server.stop().err.contains("1 new stocks, and lacks 4"));
+    server.stop().says("1 new stocks, and lacks 4");
 }

@@ -97,8 +97,7 @@ fn an_operator_disconnects_the_first() {
     clients[1].send(packet(5));
     assert_eq!(clients[1].exact(10), packet(5));
     keys.write_all(b"q").expect("the server reads keys");
-    let ended = server.ended(PATIENCE);
-    assert_eq!(ended.code, Some(0));
+    let ended = server.ended(PATIENCE).success();
     let said = ended.err;
     assert!(said.contains("1 connection disconnected by the operator"), "{said}");
 }
@@ -125,7 +124,9 @@ fn the_options_of_the_library() {
     assert_eq!(heard[10..], packet(1));
     drop(second);
     server.stop();
-    let refused = Plan::new(&crate::arms::PREFORK, "echo").with(&["--console", "on"]).fail();
-    assert_eq!(refused.code, Some(2));
-    assert!(refused.err.contains("must have one thread"), "{}", refused.err);
+    Plan::new(&crate::arms::PREFORK, "echo")
+        .with(&["--console", "on"])
+        .fail()
+        .exits(2)
+        .says("must have one thread");
 }

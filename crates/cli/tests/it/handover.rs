@@ -38,9 +38,8 @@ fn trade(address: SocketAddr, seed: u64, over: &AtomicBool) -> Account {
 
 /// Repeated hand-overs under load; the last server has the orders that all of them acknowledged.
 pub fn no_request_fails(arm: &Arm) {
-    let folder = Folder::new();
     let text = book(STOCKS, 10_000);
-    let data = folder.file("stock.txt", &text);
+    let (_folder, data) = Folder::with("stock.txt", &text);
     let mut server = arm.stock(&data).with(&["--upgradable"]).start();
     let (address, first) = (server.address, server.pid);
     let (over, times) = (AtomicBool::new(false), soak(2, 20));
@@ -105,8 +104,7 @@ fn check_stays(server: &mut Server, reason: &str) {
 
 /// A hand-over is refused without a state that can be handed over.
 pub fn refused_with_private_state(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", "1 100 10\n");
-    let mut server = arm.stock(&data).start();
+    let mut server = arm.book("1 100 10\n").start();
     check_stays(&mut server, "cannot hand over: the state lies in private memory");
 }
 

@@ -83,9 +83,7 @@ impl Deceived {
     fn stop(self) -> Ended {
         let Deceived { server, log, folder } = self;
         server.signal(Signal::TERM);
-        let ended = server.ended(PATIENCE);
-        assert_eq!(ended.code, Some(0), "{}", ended.err);
-        assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
+        let ended = server.ended(PATIENCE).success().says("0 workers replaced");
         let text = std::fs::read_to_string(&log).expect("what strace has written");
         assert!(text.contains("INJECTED"), "nothing was injected into {text:.2000}");
         drop(folder);
@@ -165,16 +163,14 @@ fn a_mask_that_is_refused_costs_no_order() {
         let port = crate::unheard::free_port();
         let mut server = EPOLL.stock(&data).behind(&before).launch(port);
         if server.next_line(PATIENCE).is_none() {
-            let ended = server.end(PATIENCE);
-            assert_eq!(ended.code, Some(1), "call {first}: {ended:?}");
+            server.end(PATIENCE).exits(1);
             continue;
         }
         let mut client = Client::new(SocketAddr::from(([127, 0, 0, 1], port)));
         assert_eq!(client.ask("sell 1 1"), "[sell] success");
         drop(client);
         server.signal(Signal::TERM);
-        let ended = server.end(PATIENCE);
-        assert_eq!(ended.code, Some(0), "call {first}: {ended:?}");
+        server.end(PATIENCE).success();
         let saved = std::fs::read_to_string(&data).expect("the file");
         assert_eq!(saved, book(1, 101), "call {first}");
     }
@@ -191,8 +187,7 @@ pub fn accepts_that_fail(arm: &Arm) {
 
 /// No process or thread is left for every other client: the server closes those, serves the rest.
 pub fn no_worker_for_a_visitor(arm: &Arm) {
-    let folder = Folder::new();
-    let plan = arm.stock(&folder.file("stock.txt", book(3, 100)));
+    let plan = arm.book(book(3, 100));
     let lie = Lie { calls: "clone,?clone3", error: "EAGAIN", first: 2, step: 2 };
     let Some(deceived) = deceive(plan, &[lie]) else { return };
     let answers: Vec<Option<String>> =
@@ -200,7 +195,5 @@ pub fn no_worker_for_a_visitor(arm: &Arm) {
     let served = answers.iter().flatten().inspect(|line| assert_eq!(*line, "[sell] success"));
     let served = served.count();
     assert!((1..8).contains(&served), "{served} of 8 were served");
-    let ended = deceived.stop();
-    assert!(ended.err.contains("no worker can be started"), "{}", ended.err);
-    assert!(ended.err.contains(&format!("{} refused", 8 - served)), "{}", ended.err);
+    deceived.stop().says("no worker can be started").says(&format!("{} refused", 8 - served));
 }

@@ -57,8 +57,7 @@ pub fn a_lent_listener(arm: &Arm) {
         hears(&manager, &["READY=1", &is_main(server.pid)]);
         hears(&manager, &["WATCHDOG=1"]);
         assert_eq!(server.ask("buy 1 1"), "[buy] success");
-        let ended = server.stop();
-        assert!(ended.err.contains("stopped after"), "{}", ended.err);
+        server.stop().says("stopped after");
         waiting = Client::new(address);
     }
 }

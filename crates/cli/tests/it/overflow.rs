@@ -7,7 +7,7 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use crate::arms::Arm;
-use crate::harness::{Client, Folder, PATIENCE, eventually, ms, soak};
+use crate::harness::{Client, PATIENCE, eventually, ms, soak};
 use crate::market::{book, parse};
 
 /// Clients that connect at once.
@@ -49,15 +49,13 @@ fn order(address: SocketAddr, limit: Duration) -> Option<()> {
 
 /// Two hundred clients meet a frozen server with room for four.
 pub fn the_queue_overflows(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", book(3, 1000));
-    let server = arm.stock(&data).with(&["--backlog", BACKLOG]).start();
+    let server = arm.book(book(3, 1000)).with(&["--backlog", BACKLOG]).start();
     for _ in 0..soak(1, 10) {
         check_overflow(arm, &server);
     }
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
     server.settles();
-    let ended = server.stop();
-    assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
+    server.stop().says("0 workers replaced");
 }
 
 #[track_caller]

@@ -24,8 +24,7 @@ fn check(ended: Ended, code: i32, words: &[&str]) {
 
 #[track_caller]
 fn check_refused(flags: &'static str, words: &[&str]) {
-    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
-    check(arm(flags).stock(&data).fail(), 2, words);
+    check(arm(flags).book("1 10 100\n").fail(), 2, words);
 }
 
 #[test]
@@ -83,17 +82,15 @@ fn locks_that_name_no_reader_between_processes() {
     check_refused("--engine fork --lock per-stock", &words);
     let flags = "--container processes --wait epoll --lock per-stock";
     check_refused(flags, &words);
-    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
-    let server = THREADS_BLOCKING.stock(&data).with(&["--lock", "per-stock"]).start();
+    let server = THREADS_BLOCKING.book("1 10 100\n").with(&["--lock", "per-stock"]).start();
     server.says("no snapshot");
     assert_eq!(server.show(), "1 10 100\n");
 }
 
 #[test]
 fn a_book_that_the_framing_cannot_hold() {
-    let (_folder, data) = Folder::with("stock.txt", book(1000, 1));
     let words = ["fixed:8192", "1000 stocks", "--framing line"];
-    check(EPOLL.stock(&data).with(&["--framing", "fixed:8192"]).fail(), 2, &words);
+    check(EPOLL.book(book(1000, 1)).with(&["--framing", "fixed:8192"]).fail(), 2, &words);
 }
 
 #[test]
@@ -105,8 +102,7 @@ fn books_that_are_none() {
         ("1 10 99999999999\n", ":1:6:"),
         ("", ":1:1:"),
     ] {
-        let (_folder, data) = Folder::with("stock.txt", text);
-        check(EPOLL.stock(&data).fail(), 1, &["stock.txt", place]);
+        check(EPOLL.book(text).fail(), 1, &["stock.txt", place]);
     }
     let folder = Folder::new();
     let words = ["absent.txt", "ID LEFT PRICE"];

@@ -10,7 +10,7 @@ use sys::signal::Signal;
 use sys::uring::Call;
 
 use crate::arms::{Arm, PROCESSES_URING, PROCESSES_URING_ONCE, URING};
-use crate::harness::{BINARY, Client, Folder, Server, ms, numbers, skip};
+use crate::harness::{BINARY, Client, Server, ms, numbers, skip};
 
 /// errno(3).
 const EPERM: u16 = 1;
@@ -32,8 +32,7 @@ fn filtered(test: impl FnOnce()) {
 /// filter.
 #[track_caller]
 fn told(args: &[&str], rules: &[Rule]) -> (Value, String) {
-    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
-    let (server, ready) = URING.stock(&data).with(args).confined(rules).announce();
+    let (server, ready) = URING.book("1 10 100\n").with(args).confined(rules).announce();
     assert_eq!(server.ask("buy 1 1"), "[buy] success", "{args:?}");
     (ready["rings"].clone(), server.stop().err)
 }
@@ -88,11 +87,9 @@ fn a_flag_that_is_refused_is_left_out() {
 /// A server under this filter ends at once, with the reason and the remedy.
 #[track_caller]
 fn check_refused(call: Call, errno: u16, words: &[&str]) {
-    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
     for arm in [&URING, &PROCESSES_URING] {
         let rule = Rule { call, second: None, errno };
-        let ended = arm.stock(&data).confined(&[rule]).fail();
-        assert_eq!(ended.code, Some(1), "{}", ended.err);
+        let ended = arm.book("1 10 100\n").confined(&[rule]).fail().exits(1);
         for word in words {
             assert!(ended.err.contains(word), "expected {word:?} in {:?}", ended.err);
         }
@@ -157,8 +154,7 @@ fn descriptors(workers: &[Pid]) -> Vec<usize> {
 
 #[track_caller]
 fn check_spread(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
-    let server = arm.stock(&data).start();
+    let server = arm.book("1 10 100\n").start();
     let workers = server.children();
     let before = descriptors(&workers);
     let mut clients = Vec::new();
@@ -185,8 +181,7 @@ fn rings_on_one_listener_share_its_connections() {
 #[test]
 fn a_frozen_ring_delays_one_connection_at_most() {
     PROCESSES_URING_ONCE.run(|arm| {
-        let (_folder, data) = Folder::with("stock.txt", "1 10 1000\n");
-        let server = arm.stock(&data).start();
+        let server = arm.book("1 10 1000\n").start();
         drop(crowd(&server, 4));
         let frozen = server.children()[0];
         process::kill(frozen, Signal::STOP).expect("our grandchild runs");

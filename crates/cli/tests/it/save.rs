@@ -82,9 +82,8 @@ pub fn saved_at_the_end(arm: &Arm) {
 
 /// A reader of the file during a save finds the old book or the new one.
 pub fn never_torn(arm: &Arm) {
-    let folder = Folder::new();
     let text = book(500, 1_000_000);
-    let data = folder.file("stock.txt", &text);
+    let (_folder, data) = Folder::with("stock.txt", &text);
     let server = arm.stock(&data).with(&["--save-every", "10ms"]).start();
     let (over, changes) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {

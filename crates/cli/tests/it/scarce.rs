@@ -20,8 +20,8 @@ const DESCRIPTORS_MAX: usize = 20;
 /// two ends of a child's channel.
 const DESCRIPTORS_EACH: usize = 3;
 
-fn serve<'a>(arm: &'a Arm, folder: &Folder) -> Plan<'a> {
-    arm.stock(&folder.file("stock.txt", book(3, 1_000_000)))
+fn serve(arm: &Arm) -> Plan<'_> {
+    arm.book(book(3, 1_000_000))
 }
 
 /// Fails if the server's processes are busy for the next second.
@@ -40,9 +40,8 @@ fn check_serves(client: &mut Client) {
 
 /// A loop with 40 descriptors meets 200 clients.
 pub fn descriptors_run_out(arm: &Arm) {
-    let folder = Folder::new();
     let shell = ["sh", "-c", "ulimit -n 40; exec \"$0\" \"$@\""];
-    let mut server = serve(arm, &folder).behind(&shell).start();
+    let mut server = serve(arm).behind(&shell).start();
     let mut early: Vec<Client> = (0..3).map(|_| server.client()).collect();
     early.iter_mut().for_each(check_serves);
     let crowd: Vec<Client> = (0..200).map(|_| server.client()).collect();
@@ -55,7 +54,7 @@ pub fn descriptors_run_out(arm: &Arm) {
     check_serves(&mut server.client());
     drop(early);
     server.settles();
-    assert!(server.stop().err.contains("0 workers replaced"));
+    server.stop().says("0 workers replaced");
 }
 
 /// Silent connections take what descriptors they can; files are served beside them all the same.
@@ -100,8 +99,7 @@ fn lowest_free(pid: Pid) -> Option<u64> {
 
 /// The runtime itself needs few descriptors, so that nearly all belong to clients.
 pub fn few_descriptors_at_rest(arm: &Arm) {
-    let folder = Folder::new();
-    let server = serve(arm, &folder).start();
+    let server = serve(arm).start();
     let each = if server.posts > 1 { DESCRIPTORS_EACH * server.posts } else { 0 };
     let most = DESCRIPTORS_MAX + each;
     for pid in server.family().0 {
@@ -112,8 +110,7 @@ pub fn few_descriptors_at_rest(arm: &Arm) {
 
 /// Workers with one connection each never need many descriptors, so the test removes theirs.
 pub fn descriptors_are_taken_away(arm: &Arm) {
-    let folder = Folder::new();
-    let mut server = serve(arm, &folder).start();
+    let mut server = serve(arm).start();
     let family = server.family();
     let mut inside: Vec<Client> = (1..arm.crowd(3)).map(|_| server.client()).collect();
     inside.iter_mut().for_each(check_serves);
@@ -134,13 +131,12 @@ pub fn descriptors_are_taken_away(arm: &Arm) {
         assert_eq!(client.line(), "[buy] success");
     }
     server.settles();
-    assert!(server.stop().err.contains("0 workers replaced"));
+    server.stop().says("0 workers replaced");
 }
 
 /// A limit of sixteen: the seventeenth waits until an eighth of the room is free.
 pub fn the_limit_opens_an_eighth_below(arm: &Arm) {
-    let folder = Folder::new();
-    let server = serve(arm, &folder).with(&["--max-connections", "16"]).workers(1).start();
+    let server = serve(arm).with(&["--max-connections", "16"]).workers(1).start();
     let mut inside: Vec<Client> = (0..16).map(|_| server.client()).collect();
     inside.iter_mut().for_each(check_serves);
     let mut outside = server.client();
@@ -156,8 +152,7 @@ pub fn the_limit_opens_an_eighth_below(arm: &Arm) {
 /// Any number of workers shares one limit on clients at one time, and all clients are served.
 pub fn the_limit_holds_for_all_workers(arm: &Arm) {
     const LIMIT: usize = 7;
-    let folder = Folder::new();
-    let mut plan = serve(arm, &folder).with(&["--max-connections", &LIMIT.to_string()]);
+    let mut plan = serve(arm).with(&["--max-connections", &LIMIT.to_string()]);
     if arm.is_uring() {
         // One for each core would be too many on a large machine.
         plan = plan.workers(2);
@@ -213,8 +208,7 @@ pub fn saved_without_descriptors(arm: &Arm) {
 /// A supervisor without a free descriptor lets clients wait in the backlog until there is one. A
 /// child costs it none: after the fork the connection belongs to the child alone.
 pub fn visitors_wait_for_descriptors(arm: &Arm) {
-    let folder = Folder::new();
-    let server = serve(arm, &folder).start();
+    let server = serve(arm).start();
     let mut inside = server.client();
     check_serves(&mut inside);
     let supervisor = Family(vec![server.pid]);

@@ -3,7 +3,7 @@
 //! nothing.
 
 use crate::arms::Arm;
-use crate::harness::{Client, Folder, PATIENCE, eventually, skip};
+use crate::harness::{Client, PATIENCE, eventually, skip};
 use crate::market::book;
 
 /// `FD_SETSIZE` (select(2)).
@@ -37,8 +37,7 @@ pub fn a_thousand_fit_and_the_rest_are_sent_away(arm: &Arm) {
         skip("descriptors by the thousand");
         return;
     }
-    let folder = Folder::new();
-    let mut server = arm.stock(&folder.file("stock.txt", book(3, 100))).start();
+    let mut server = arm.book(book(3, 100)).start();
     let mut inside: Vec<Client> = (0..FIT).map(|_| server.client()).collect();
     inside.iter_mut().for_each(check_serves);
     let late: Vec<Client> = (0..LATE)

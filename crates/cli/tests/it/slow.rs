@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::arms::Arm;
-use crate::harness::{Client, Folder, PATIENCE, Raise, Server, ms};
+use crate::harness::{Client, PATIENCE, Raise, Server, ms};
 use crate::market::book;
 
 /// More than a socket's buffers hold in a few replies: 20,000 stocks are some 400 kB of text.
@@ -16,8 +16,7 @@ const GROWTH_MAX: u64 = 48 << 20;
 
 /// A thousand replies wait for a client that reads none of them.
 pub fn a_reader_that_never_reads(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", book(STOCKS, 1_000_000));
-    let server = arm.stock(&data).with(&["--write-stall", "1s"]).start();
+    let server = arm.book(book(STOCKS, 1_000_000)).with(&["--write-stall", "1s"]).start();
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
     let family = server.family();
     let memory = family.memory();
@@ -42,17 +41,14 @@ pub fn a_reader_that_never_reads(arm: &Arm) {
     assert!(grown < GROWTH_MAX, "memory grew by {grown} bytes");
     server.settles();
     drop(deaf);
-    let ended = server.stop();
-    assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
+    server.stop().says("0 workers replaced");
 }
 
 /// A client that reads slowly and steadily gets every byte, even if it empties only a small part of
 /// the kernel's buffers within the time of a stall.
 pub fn a_slow_reader_gets_every_byte(arm: &Arm) {
-    let folder = Folder::new();
     let text = book(STOCKS, 1_000_000);
-    let data = folder.file("stock.txt", &text);
-    let server = arm.stock(&data).with(&["--write-stall", "400ms"]).start();
+    let server = arm.book(&text).with(&["--write-stall", "400ms"]).start();
     let mut slow = server.client();
     slow.narrow(64 * 1024);
     slow.send("show\n".repeat(8) + "sell 1 1\nexit\n");
@@ -76,10 +72,8 @@ pub fn a_slow_reader_gets_every_byte(arm: &Arm) {
 /// The server disconnects a client that reads steadily but below the minimum rate, before the
 /// client has everything.
 pub fn who_takes_too_little_is_cut_off(arm: &Arm) {
-    let folder = Folder::new();
     let text = book(STOCKS, 1_000_000);
-    let data = folder.file("stock.txt", &text);
-    let server = arm.stock(&data).with(&["--write-stall", "1s", "--write-rate", "1000000"]).start();
+    let server = arm.book(&text).with(&["--write-stall", "1s", "--write-rate", "1000000"]).start();
     let mut slow = server.client();
     slow.narrow(16 * 1024);
     slow.send("show\n".repeat(100));
@@ -97,8 +91,7 @@ pub fn who_takes_too_little_is_cut_off(arm: &Arm) {
 
 /// Clients that send orders endlessly at full speed do not starve others.
 pub fn the_greedy_do_not_starve_the_rest(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", book(3, 1_000_000));
-    let server = arm.stock(&data).start();
+    let server = arm.book(book(3, 1_000_000)).start();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let _over = Raise(&over);
@@ -152,8 +145,7 @@ const IDLE: Duration = Duration::from_millis(500);
 
 /// A client that sends nothing for long is closed; one that keeps sending stays.
 pub fn the_idle_are_sent_home(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", book(3, 100));
-    let server = arm.stock(&data).with(&["--idle", "500ms"]).start();
+    let server = arm.book(book(3, 100)).with(&["--idle", "500ms"]).start();
     let mut talker = (0..20).find_map(|_| talk(&server)).expect("a machine that lets us talk");
     let begin = Instant::now();
     assert_eq!(talker.rest(), b"", "the end comes by itself");
@@ -170,8 +162,7 @@ pub fn the_idle_are_sent_home(arm: &Arm) {
 /// A client that never completes its request is disconnected although its bytes trickle; one that
 /// sends each request in two pieces stays.
 pub fn a_request_that_never_ends(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", book(3, 100));
-    let server = arm.stock(&data).with(&["--request-time", "1s"]).start();
+    let server = arm.book(book(3, 100)).with(&["--request-time", "1s"]).start();
     let mut slow = server.client();
     for _ in 0..4 {
         slow.send("bu");

@@ -1,11 +1,11 @@
 //! Processes start and end with the load, unnoticed by clients.
 
 use crate::arms::Arm;
-use crate::harness::{Client, Folder, PATIENCE, Plan, eventually};
+use crate::harness::{Client, PATIENCE, Plan, eventually};
 use crate::market::book;
 
-fn plan<'a>(arm: &'a Arm, folder: &Folder) -> Plan<'a> {
-    arm.stock(&folder.file("stock.txt", book(3, 1000)))
+fn plan(arm: &Arm) -> Plan<'_> {
+    arm.book(book(3, 1000))
 }
 
 #[track_caller]
@@ -16,8 +16,7 @@ fn check_serves(client: &mut Client) {
 /// Eight clients need more processes than there are. When all but one have left, processes end too,
 /// and the remaining client notices nothing.
 pub fn processes_follow_the_load(arm: &Arm) {
-    let folder = Folder::new();
-    let server = plan(arm, &folder).start();
+    let server = plan(arm).start();
     let before = server.children().len();
     assert!(before < server.posts, "{before} of {} at the start", server.posts);
     let mut inside: Vec<Client> = (0..arm.crowd(8)).map(|_| server.client()).collect();
@@ -28,15 +27,12 @@ pub fn processes_follow_the_load(arm: &Arm) {
     drop(inside);
     eventually("processes leave", PATIENCE, || server.children().len() < grown);
     check_serves(&mut last);
-    let ended = server.stop();
-    assert!(ended.err.contains(" retired, 0 recycled"), "{}", ended.err);
-    assert!(ended.err.contains(" 0 workers replaced"), "{}", ended.err);
+    server.stop().says(" retired, 0 recycled").says(" 0 workers replaced");
 }
 
 /// A process ends after a set number of connections; no connection is lost by that.
 pub fn who_has_served_enough_is_replaced(arm: &Arm) {
-    let folder = Folder::new();
-    let server = plan(arm, &folder).with(&["--max-connections-per-child", "5"]).start();
+    let server = plan(arm).with(&["--max-connections-per-child", "5"]).start();
     let mut staying = server.client();
     for _ in 0..40 {
         check_serves(&mut server.client());

@@ -14,6 +14,7 @@ use sys::signal::Signal;
 use crate::arms::Arm;
 use crate::harness::{Client, Folder, PATIENCE, Plan, Raise, Server, eventually, ms};
 use crate::market::book;
+use crate::web::body;
 
 /// A server with an administration socket.
 struct Told {
@@ -70,8 +71,7 @@ fn counted(pairs: &Value, reason: &str) -> u64 {
 
 /// Few clients, few orders: every count is exact, in the status and in the metrics.
 pub fn counts_agree_with_what_was_served(arm: &Arm) {
-    let folder = Folder::new();
-    let told = Told::start(arm.stock(&folder.file("stock.txt", book(3, 1000))));
+    let told = Told::start(arm.book(book(3, 1000)));
     let (mut sent, mut received, clients, orders) = (0, 0, 3, 4);
     for _ in 0..clients {
         let mut client = told.server.client();
@@ -151,8 +151,7 @@ fn check_series(series: &str, name: &str, kind: &str) {
 
 /// A worker is killed: the status lists the exit with its signal, and its successor as a respawn.
 pub fn a_death_is_told_with_its_reason(arm: &Arm) {
-    let folder = Folder::new();
-    let told = Told::start(arm.stock(&folder.file("stock.txt", book(3, 1000))));
+    let told = Told::start(arm.book(book(3, 1000)));
     let victim = told.server.children()[0];
     process::kill(victim, Signal::KILL).expect("it lives");
     let mut status = Value::Null;
@@ -174,8 +173,7 @@ pub fn a_death_is_told_with_its_reason(arm: &Arm) {
 /// reaped and replaced, and clients served. When the time of those clients is over, others get
 /// replies.
 pub fn a_stuck_visitor_hinders_nobody(arm: &Arm) {
-    let folder = Folder::new();
-    let told = Told::start(arm.stock(&folder.file("stock.txt", book(3, 1000))));
+    let told = Told::start(arm.book(book(3, 1000)));
     let visitor = |words: &str| {
         let mut stream = UnixStream::connect(&told.path).expect("the door's own queue takes him");
         stream.write_all(words.as_bytes()).expect("a small request");
@@ -211,9 +209,7 @@ pub fn orders_are_obeyed(arm: &Arm) {
     let mut inside = told.server.client();
     assert_eq!(inside.ask("sell 1 1"), "[sell] success");
     assert!(told.ask("POST", "/quit").contains("the server is forced"));
-    let ended = told.server.ended(PATIENCE);
-    assert_eq!(ended.code, Some(1), "{}", ended.err);
-    assert!(ended.err.contains("by force, as ordered"), "{}", ended.err);
+    told.server.ended(PATIENCE).exits(1).says("by force, as ordered");
 }
 
 /// The log is moved away and the server notified, repeatedly and under load. Each request has its
@@ -233,7 +229,7 @@ pub fn a_log_that_is_moved_loses_no_line(arm: &Arm) {
                 let mut client = told.server.client();
                 while !over.load(Ordering::Relaxed) {
                     client.send("GET /plaintext HTTP/1.1\r\nHost: a\r\n\r\n");
-                    answered(&mut client);
+                    body(&mut client);
                     asked.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -255,22 +251,6 @@ pub fn a_log_that_is_moved_loses_no_line(arm: &Arm) {
     };
     let all: usize = (0..4).map(|round| lines(&moved(round))).sum::<usize>() + lines(&log);
     assert_eq!(all, asked.load(Ordering::Relaxed));
-}
-
-/// Reads one answer of `/plaintext`.
-fn answered(client: &mut Client) {
-    let mut len = 0;
-    loop {
-        let line = client.line();
-        match line.trim_end() {
-            "" => break,
-            line => {
-                let value = line.strip_prefix("Content-Length: ");
-                len = value.map_or(len, |value| value.parse().expect("digits"));
-            }
-        }
-    }
-    client.exact(len);
 }
 
 /// The settings file changes: reloadable settings apply to open connections too, the server names
@@ -306,8 +286,7 @@ pub fn settings_are_reloaded(arm: &Arm) {
 /// A client of the administration reads the end of its reply at once, even if workers that were
 /// forked in the meantime have a copy of its connection.
 pub fn the_end_is_heard_behind_a_fork(arm: &Arm) {
-    let folder = Folder::new();
-    let told = Told::start(arm.stock(&folder.file("stock.txt", book(3, 1000))));
+    let told = Told::start(arm.book(book(3, 1000)));
     let mut early = UnixStream::connect(&told.path).expect("the administration listens");
     early.write_all(b"GET /status.js").expect("he listens");
     early.set_read_timeout(Some(ms(4000))).expect("our own socket");

@@ -16,9 +16,8 @@ const FIXED: &[&str] = &["--framing", "fixed:8192"];
 #[track_caller]
 fn check_golden(arm: &Arm, path: &Path, piece: usize) {
     let transcript = transcript::read(path);
-    let (_folder, data) = Folder::with("stock.txt", &transcript.book);
     let flags: Vec<&str> = transcript.flags.iter().map(String::as_str).collect();
-    let server = arm.stock(&data).with(&flags).start();
+    let server = arm.book(&transcript.book).with(&flags).start();
     let mut client = server.client();
     for piece in transcript.sent.chunks(piece) {
         client.send(piece);
@@ -55,8 +54,7 @@ fn ask_block(client: &mut Client, line: &str) -> String {
 
 /// One client of the course: it writes a line, reads a block, and closes in one of several ways.
 pub fn course_clients(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", "1 7 1000\n5 3 3700\n");
-    let server = arm.stock(&data).with(FIXED).start();
+    let server = arm.book("1 7 1000\n5 3 3700\n").with(FIXED).start();
     let mut plain = server.client();
     assert_eq!(ask_block(&mut plain, "show"), "1 7 1000\n5 3 3700\n");
     assert_eq!(ask_block(&mut plain, "buy 1 2"), "[buy] success\n");
@@ -80,15 +78,14 @@ pub fn course_clients(arm: &Arm) {
     assert_eq!(ask_block(&mut next, "show"), "1 5 1000\n5 4 3700\n");
     drop(next);
     server.settles();
-    assert!(server.stop().err.contains("0 workers replaced"));
+    server.stop().says("0 workers replaced");
 }
 
 /// The course's crowd: each child sends ten requests, reads each block, and closes without `exit`.
 /// The file equals the model exactly as soon as all have closed.
 pub fn course_crowd(arm: &Arm) {
-    let folder = Folder::new();
     let text = book(10, 1000);
-    let data = folder.file("stock.txt", &text);
+    let (_folder, data) = Folder::with("stock.txt", &text);
     let server = arm.stock(&data).with(FIXED).start();
     let mut account = Account::default();
     std::thread::scope(|scope| {
@@ -135,8 +132,7 @@ fn child(server: &Server, seed: u64) -> Account {
 /// The server answers an endless line and closes. The answer is not lost although the client
 /// continues to send, and the book is unchanged.
 pub fn an_overlong_line(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
-    let server = arm.stock(&data).start();
+    let server = arm.book("1 10 100\n").start();
     for len in [8191, 8192, 20_000, 400_000] {
         let mut client = server.client();
         let _ = client.try_send(vec![b'7'; len]);
@@ -157,10 +153,8 @@ pub fn an_overlong_line(arm: &Arm) {
 
 /// Twenty thousand stocks in one reply, byte for byte, again and again.
 pub fn a_big_book(arm: &Arm) {
-    let folder = Folder::new();
     let text = book(20_000, 1_000_000);
-    let data = folder.file("stock.txt", &text);
-    let server = arm.stock(&data).start();
+    let server = arm.book(&text).start();
     let mut client = server.client();
     client.send("show\n".repeat(20) + "buy 20000 1\nshow\nexit\n");
     for round in 0..20 {

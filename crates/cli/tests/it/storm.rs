@@ -1,14 +1,13 @@
 //! Resets in every state of a connection: nothing leaks, no worker dies, the server continues.
 
 use crate::arms::Arm;
-use crate::harness::{Client, Folder, PATIENCE, eventually, rounds};
+use crate::harness::{Client, PATIENCE, eventually, rounds};
 use crate::market::book;
 
 /// Connections that vanish before they are accepted, after a request, in the middle of a line, in
 /// the middle of replies.
 pub fn reset_storm(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", book(5000, 1_000_000));
-    let server = arm.stock(&data).start();
+    let server = arm.book(book(5000, 1_000_000)).start();
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
     // If each client has a child, no child is permanent.
     let children = if server.posts > 0 { server.children() } else { Vec::new() };
@@ -37,15 +36,13 @@ pub fn reset_storm(arm: &Arm) {
     server.settles();
     let same = || server.is_elastic() || server.children() == children;
     eventually("the same workers as before", PATIENCE, same);
-    let ended = server.stop();
-    assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
+    server.stop().says("0 workers replaced");
 }
 
 /// Clients that stay after the server's last reply, or disappear in the middle of it: the server
 /// frees them in bounded time.
 pub fn who_never_closes_is_cut(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", book(3, 100));
-    let server = arm.stock(&data).start();
+    let server = arm.book(book(3, 100)).start();
     let mut stubborn: Vec<Client> = (0..arm.crowd(8)).map(|_| server.client()).collect();
     for client in &mut stubborn {
         client.send("exit\n");
@@ -58,8 +55,7 @@ pub fn who_never_closes_is_cut(arm: &Arm) {
 
 /// Thousands of short connections, in sequence and some at a time.
 pub fn churn(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", book(3, 1_000_000));
-    let server = arm.stock(&data).start();
+    let server = arm.book(book(3, 1_000_000)).start();
     std::thread::scope(|scope| {
         for _ in 0..4 {
             let server = &server;

@@ -47,9 +47,8 @@ fn trade(mut client: Client, seed: u64) -> Account {
 #[track_caller]
 fn check_stop_under_load(arm: &Arm, signal: Signal, seed: u64) {
     println!("seed {seed}");
-    let folder = Folder::new();
     let text = book(STOCKS, 10_000);
-    let data = folder.file("stock.txt", &text);
+    let (_folder, data) = Folder::with("stock.txt", &text);
     let server = arm.stock(&data).start();
     let mut account = Account::default();
     let pid = server.pid;
@@ -67,8 +66,7 @@ fn check_stop_under_load(arm: &Arm, signal: Signal, seed: u64) {
             account.add(&trader.join().expect("a trader whose replies were whole"));
         }
     });
-    let ended = server.ended(PATIENCE);
-    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    server.ended(PATIENCE).success();
     assert!(!account.is_empty(), "nothing was traded");
     let saved = std::fs::read_to_string(&data).expect("the file");
     account.check(&parse(&text).expect("our own book"), &parse(&saved).expect("a whole file"));

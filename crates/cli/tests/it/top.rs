@@ -28,8 +28,7 @@ fn top(args: &[&str]) -> Output {
 
 #[test]
 fn it_shows_a_server_and_drains_it_by_a_key() {
-    let folder = Folder::new();
-    let server = PREFORK.stock(&folder.file("stock.txt", book(3, 1000))).workers(2).start();
+    let server = PREFORK.book(book(3, 1000)).workers(2).start();
     let mut terminal = terminal(&[&server.pid.to_string(), "--interval", "100ms"]);
     await_words(&terminal, &["\x1b[?1049h", "stock", "prefork", "ready", "accepted", "reload"]);
     assert_eq!(server.ask("sell 1 1"), "[sell] success");
@@ -52,8 +51,7 @@ fn it_shows_a_server_and_drains_it_by_a_key() {
 
 #[test]
 fn it_leaves_a_server_alone_when_it_leaves() {
-    let folder = Folder::new();
-    let mut server = EPOLL.stock(&folder.file("stock.txt", book(3, 1000))).start();
+    let mut server = EPOLL.book(book(3, 1000)).start();
     let mut terminal = terminal(&[&server.pid.to_string()]);
     await_words(&terminal, &["epoll", "leave"]);
     terminal.press(b"q");
@@ -64,8 +62,7 @@ fn it_leaves_a_server_alone_when_it_leaves() {
 
 #[test]
 fn one_sample_as_json() {
-    let folder = Folder::new();
-    let server = EPOLL.stock(&folder.file("stock.txt", book(3, 1000))).start();
+    let server = EPOLL.book(book(3, 1000)).start();
     let pid = server.pid.to_string();
     let output = top(&[&pid, "--once", "--json", "--interval", "100ms"]);
     let text = String::from_utf8(output.stdout).expect("text");
@@ -85,8 +82,7 @@ fn one_sample_as_json() {
 
 #[test]
 fn without_a_terminal_it_says_what_to_say() {
-    let folder = Folder::new();
-    let server = EPOLL.stock(&folder.file("stock.txt", book(3, 1000))).start();
+    let server = EPOLL.book(book(3, 1000)).start();
     let output = top(&[&server.pid.to_string()]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(1) && said.contains("--once"), "{said}");
@@ -108,9 +104,7 @@ fn an_address_or_a_path_of_ones_own() {
     let told = String::from_utf8(top(&[path, "--once"]).stdout).expect("text");
     assert!(told.contains("stock on epoll"), "{told}");
     let other = folder.file("other.txt", book(3, 1000));
-    let second = EPOLL.stock(&other).with(&["--admin", path]).fail();
-    assert_eq!(second.code, Some(2), "{}", second.err);
-    assert!(second.err.contains("another server answers"), "{}", second.err);
+    EPOLL.stock(&other).with(&["--admin", path]).fail().exits(2).says("another server answers");
     server.stop();
     let (server, ready) = EPOLL.stock(&data).with(&["--admin", "none"]).announce();
     assert_eq!(ready["admin"], Value::Null);

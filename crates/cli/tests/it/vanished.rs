@@ -3,7 +3,7 @@
 //! frees the connection.
 
 use crate::arms::Arm;
-use crate::harness::{Client, Folder, Server, skip};
+use crate::harness::{Client, Server, skip};
 use crate::market::book;
 
 /// Clients that were served and disappear without a segment; false if the machine forbids that.
@@ -24,15 +24,13 @@ fn haunt(server: &Server, count: usize, last_words: &str) -> bool {
 /// The server frees vanished clients, and then serves others.
 #[track_caller]
 fn check(arm: &Arm, args: &[&str], last_words: &str) {
-    let folder = Folder::new();
-    let server = arm.stock(&folder.file("stock.txt", book(2000, 100))).with(args).start();
+    let server = arm.book(book(2000, 100)).with(args).start();
     if !haunt(&server, arm.crowd(4), last_words) {
         return;
     }
     server.settles();
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
-    let ended = server.stop();
-    assert!(ended.err.contains("0 workers replaced"), "{}", ended.err);
+    server.stop().says("0 workers replaced");
 }
 
 /// Keepalive probes detect them.

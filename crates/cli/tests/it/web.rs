@@ -250,8 +250,7 @@ pub fn a_socket_in_the_file_system(arm: &Arm) {
     assert_eq!(ready["listening"], host.as_str());
     let mode = std::fs::metadata(&path).expect("the socket").permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
-    let ended = plan().fail();
-    assert!(ended.err.contains("another server listens there"), "{}", ended.err);
+    plan().fail().says("another server listens there");
     for _ in 0..3 {
         let mut client = UnixStream::connect(&path).expect("a server");
         client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
@@ -306,7 +305,7 @@ pub fn rules(arm: &Arm) {
 }
 
 /// The body of the next answer, found by its length.
-fn body(client: &mut Client) -> Vec<u8> {
+pub fn body(client: &mut Client) -> Vec<u8> {
     let mut len = None;
     loop {
         let line = client.line();

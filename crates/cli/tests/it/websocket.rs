@@ -74,9 +74,7 @@ pub fn requests_in_messages(arm: &Arm) {
 
 /// Lines as a page sends them, whole and byte by byte; a ping, a violation, a stop.
 pub fn lines_of_pages(arm: &Arm) {
-    let folder = Folder::new();
-    let data = folder.file("stock.txt", book(3, 10));
-    let server = arm.stock(&data).with(&["--websocket"]).start();
+    let server = arm.book(book(3, 10)).with(&["--websocket"]).start();
     let mut client = enter(&server);
     let text = |text: &str| (Opcode::Text, text.as_bytes().to_vec());
     client.send(frame(Opcode::Text, b"buy 1 4"));
@@ -181,7 +179,9 @@ fn flags_put_tls_around_websocket() {
             server.stop();
         });
     }
-    let refused = Plan::new(&EPOLL, "stock").with(&["--tls-cert", &key, "--tls-key", &key]).fail();
-    assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.err.contains("expected a certificate as PEM, found none"), "{refused:?}");
+    Plan::new(&EPOLL, "stock")
+        .with(&["--tls-cert", &key, "--tls-key", &key])
+        .fail()
+        .exits(2)
+        .says("expected a certificate as PEM, found none");
 }

@@ -1,12 +1,11 @@
 //! Messages of a server while it works: `--verbose`, `--timer`, the line on stdout.
 
 use crate::arms::Arm;
-use crate::harness::{Folder, ms};
+use crate::harness::ms;
 
 /// Each connection and each request, in the words of the course.
 pub fn verbose(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
-    let server = arm.stock(&data).with(&["--verbose"]).start();
+    let server = arm.book("1 10 100\n").with(&["--verbose"]).start();
     let mut client = server.client();
     client.send("show\n");
     client.block();
@@ -24,8 +23,7 @@ pub fn verbose(arm: &Arm) {
 
 /// Without `--verbose` the server prints nothing about connections.
 pub fn silent_by_default(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
-    let server = arm.stock(&data).start();
+    let server = arm.book("1 10 100\n").start();
     assert_eq!(server.ask("buy 1 1"), "[buy] success");
     let ended = server.stop();
     let words = ["Connected", "received", "elapsed"];
@@ -35,8 +33,7 @@ pub fn silent_by_default(arm: &Arm) {
 
 /// The seconds from the first connection to the last disconnect, once each time.
 pub fn timer(arm: &Arm) {
-    let (_folder, data) = Folder::with("stock.txt", "1 10 100\n");
-    let server = arm.stock(&data).with(&["--timer"]).start();
+    let server = arm.book("1 10 100\n").with(&["--timer"]).start();
     let seconds = |said: &str| -> Vec<f64> {
         // An incomplete line is read again later.
         let lines = said.split_inclusive('\n').filter_map(|line| line.strip_suffix(" s\n"));

@@ -64,8 +64,8 @@ fn the_menu_lists_all_and_obeys_a_key() {
 fn a_race_ends_with_its_answer() {
     let room = Folder::new();
     let mut command = demo(&["race", "--for", "1s"]);
-    let ended = run(command.env("TMPDIR", room.path())).success();
-    assert!(ended.err.contains("watch it at http://127.0.0.1:"), "{ended:?}");
+    let ended =
+        run(command.env("TMPDIR", room.path())).success().says("watch it at http://127.0.0.1:");
     let answer = ended.out.lines().next().unwrap_or_default();
     assert!(answer.contains("epoll") && answer.ends_with('.'), "{ended:?}");
 }
@@ -99,9 +99,9 @@ fn a_film_shows_what_the_network_does_to_it() {
 fn a_film_without_pictures_of_h264_is_refused() {
     let room = Folder::new();
     let film = room.file("talk.wav", testkit::wave(testkit::Law::Mu, &[0; 8000]));
-    let ended = run(demo(&["media", "--film"]).arg(film));
-    assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.err.contains("expected a film with pictures of H.264, found PCMU"), "{ended:?}");
+    run(demo(&["media", "--film"]).arg(film))
+        .exits(1)
+        .says("expected a film with pictures of H.264, found PCMU");
 }
 
 #[test]

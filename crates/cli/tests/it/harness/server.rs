@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sys::process::Pid;
 use sys::seccomp::{self, Rule};
 use testkit::procfs::{self, Family};
-use testkit::{Ended, PATIENCE, Process, ms};
+use testkit::{Ended, Folder, PATIENCE, Process, ms};
 
 use super::Client;
 use crate::arms::Arm;
@@ -26,13 +26,16 @@ pub struct Plan<'a> {
     binary: PathBuf,
     /// Calls that a filter refuses.
     rules: Vec<Rule>,
+    /// The folder of the book, which lasts as long as the server.
+    folder: Option<Folder>,
 }
 
 impl<'a> Plan<'a> {
     /// The service on the arm.
     pub fn new(arm: &'a Arm, service: &'static str) -> Plan<'a> {
-        let (args, before, rules) = (Vec::new(), Vec::new(), Vec::new());
-        Plan { arm, service, workers: arm.workers, args, before, binary: BINARY.into(), rules }
+        let (args, before, rules, folder) = (Vec::new(), Vec::new(), Vec::new(), None);
+        let (workers, binary) = (arm.workers, BINARY.into());
+        Plan { arm, service, workers, args, before, binary, rules, folder }
     }
 
     /// Further arguments.
@@ -44,6 +47,11 @@ impl<'a> Plan<'a> {
     /// The book.
     pub fn data(self, file: &Path) -> Plan<'a> {
         self.with(&["--data", file.to_str().expect("a temporary path is text")])
+    }
+
+    /// Keeps this folder for as long as the server lives.
+    pub fn keeping(self, folder: Folder) -> Plan<'a> {
+        Plan { folder: Some(folder), ..self }
     }
 
     /// Overrides the arm's number of workers.
@@ -115,7 +123,8 @@ impl<'a> Plan<'a> {
         let is_elastic = ready["processes"]["policy"].as_str().is_some_and(|it| it != "static");
         let child = procfs::children(server.pid).first().copied().filter(|_| is_elastic);
         let elastic = child.map(|it| [server.pid, it].map(|pid| procfs::numbers(pid).len()));
-        (Server { server, workers, posts: entries, descriptors, elastic }, ready)
+        let _folder = self.folder;
+        (Server { server, workers, posts: entries, descriptors, elastic, _folder }, ready)
     }
 
     /// Starts it without waiting, on this port.
@@ -145,6 +154,7 @@ pub struct Server {
     descriptors: usize,
     /// Those of the supervisor and of a worker process, if processes follow the load.
     elastic: Option<[usize; 2]>,
+    _folder: Option<Folder>,
 }
 
 impl Server {
