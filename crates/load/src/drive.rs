@@ -545,7 +545,7 @@ impl Driver {
 }
 
 /// Raises the descriptor limit for this many connections.
-fn enough_files(connections: usize) -> std::io::Result<()> {
+pub(crate) fn enough_files(connections: usize) -> std::io::Result<()> {
     let wanted = connections as u64 + SPARE_FILES;
     let limit = limits::raise_open_files(wanted)?;
     if limit >= wanted {

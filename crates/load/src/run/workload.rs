@@ -2,7 +2,7 @@
 
 use super::{Failure, PROBE};
 use crate::arrive::Ramp;
-use crate::drive::{Driver, Parts, Settings};
+use crate::drive::{Driver, Parts, Settings, enough_files};
 use crate::parse::Target;
 use crate::probe;
 use crate::report::Check;
@@ -60,6 +60,9 @@ impl Prepared {
         connections: usize,
         part: usize,
     ) -> Result<Box<dyn Script>, Failure> {
+        // A script keeps memory for each connection, so an impossible number must not reach it.
+        enough_files(connections)
+            .map_err(|error| Failure::Machinery { doing: "making a generator", error })?;
         let seed = |seed: u64| seed.wrapping_add((part as u64) << 40);
         Ok(match workload {
             Workload::Line(options) => Box::new(Line::new(options.clone(), connections)),
