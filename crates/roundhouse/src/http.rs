@@ -105,15 +105,16 @@ pub struct HttpResponse {
     status: Status,
     /// The lines of the fields.
     fields: Vec<u8>,
+    /// The media type; empty without one.
+    kind: &'static str,
     /// The body.
     pub body: Vec<u8>,
 }
 
 impl HttpResponse {
     fn of(status: Status) -> HttpResponse {
-        // Small answers grow neither.
-        let (fields, body) = (Vec::with_capacity(128), Vec::with_capacity(128));
-        HttpResponse { status, fields, body }
+        // A small body does not grow.
+        HttpResponse { status, fields: Vec::new(), kind: "", body: Vec::with_capacity(128) }
     }
 
     /// Sets the status; one that is not from 200 to 599 becomes 500.
@@ -159,9 +160,7 @@ impl HttpResponse {
     /// If `kind` has a line break.
     pub fn content(&mut self, kind: &'static str) -> ReplyBuffer<'_> {
         debug_assert!(!kind.contains(['\r', '\n']), "expected a media type, found `{kind}`");
-        self.fields.extend_from_slice(b"Content-Type: ");
-        self.fields.extend_from_slice(kind.as_bytes());
-        self.fields.extend_from_slice(b"\r\n");
+        self.kind = kind;
         ReplyBuffer { out: &mut self.body, wake: None }
     }
 }
@@ -244,6 +243,7 @@ impl<T: Share> Http<T> {
     }
 
     /// One request, or a part of it.
+    #[inline]
     fn next(
         &self,
         cx: &Cx<'_, T>,
@@ -291,6 +291,7 @@ impl<T: Share> Http<T> {
     }
 
     /// Answers a whole request, or gives it to a helper.
+    #[inline]
     fn call(
         &self,
         cx: &Cx<'_, T>,
@@ -309,6 +310,7 @@ impl<T: Share> Http<T> {
         };
         response.status = Status::OK;
         response.fields.clear();
+        response.kind = "";
         response.body.clear();
         with_request(head, body, |request| answer(cx, request, response))?;
         cx.note(|note| *note = format!("{} {} {}", head.method, head.target, response.status.0));
@@ -316,6 +318,7 @@ impl<T: Share> Http<T> {
         Ok(if mode.1 { Next::Go(used) } else { Next::Close })
     }
 
+    #[inline]
     fn put(
         &self,
         cx: &Cx<'_, T>,
@@ -335,7 +338,14 @@ impl<T: Share> Http<T> {
             }
             bytes.extend_from_slice(&session.date.1);
         }
-        bytes.extend_from_slice(&response.fields);
+        if !response.fields.is_empty() {
+            bytes.extend_from_slice(&response.fields);
+        }
+        if !response.kind.is_empty() {
+            bytes.extend_from_slice(b"Content-Type: ");
+            bytes.extend_from_slice(response.kind.as_bytes());
+            bytes.extend_from_slice(b"\r\n");
+        }
         Reply { status, fields: &[], framing, keep_alive }.end(version, bytes);
         if !session.is_head && !status.is_bodiless() {
             bytes.extend_from_slice(&response.body);
@@ -345,6 +355,7 @@ impl<T: Share> Http<T> {
     }
 
     /// Says why a request is refused, and closes.
+    #[cold]
     fn refuse(
         &self,
         cx: &Cx<'_, T>,

@@ -126,7 +126,7 @@ fn strict_line(
     (holds && head.ends_with(b"\r\n\r\n") && fields.iter().all(is_strict)).then_some(line)
 }
 
-/// Method, target, minor version, and the length of the line.
+/// Method, target without blanks and controls, minor version, and the length of the line.
 type Line<'a> = (&'a str, &'a str, u8, usize);
 
 /// The meaning of a head of good syntax.
@@ -136,7 +136,8 @@ fn finish<'a>(
     head: &'a [u8],
     fields: &[httparse::Header<'_>],
 ) -> Result<Head<'a>, Bad> {
-    if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
+    // httparse has refused blanks and controls.
+    if !target.is_ascii() {
         return Err(Bad::Syntax);
     }
     let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
@@ -189,7 +190,8 @@ fn other_version(skipped: usize, head: &[u8]) -> Result<Head<'_>, Bad> {
     let [b'H', b'T', b'T', b'P', b'/', major, b'.', minor] = version.as_bytes() else {
         return Err(Bad::Syntax);
     };
-    if !is_method || target.is_empty() || !major.is_ascii_digit() || !minor.is_ascii_digit() {
+    let is_target = !target.is_empty() && target.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_method || !is_target || !major.is_ascii_digit() || !minor.is_ascii_digit() {
         return Err(Bad::Syntax);
     }
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
@@ -311,7 +313,8 @@ pub fn is_host(value: &[u8]) -> bool {
         _ => {
             let mut rest = value;
             loop {
-                rest = &rest[rest.iter().take_while(|byte| NAME[usize::from(**byte)]).count()..];
+                let end = rest.iter().position(|byte| !NAME[usize::from(*byte)]);
+                rest = &rest[end.unwrap_or(rest.len())..];
                 match rest {
                     [b'%', one, two, ..] if [one, two].iter().all(|it| it.is_ascii_hexdigit()) => {
                         rest = &rest[3..];

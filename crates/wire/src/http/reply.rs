@@ -66,6 +66,7 @@ impl Status {
     }
 
     /// Appends the status line.
+    #[inline]
     pub fn put(self, out: &mut Vec<u8>) {
         let Status(code, reason) = self;
         if self == Status::OK {
@@ -130,6 +131,7 @@ impl Reply<'_> {
     }
 
     /// Appends what follows the fields: the framing, the wish for the connection, an empty line.
+    #[inline]
     pub fn end(&self, asked: Version, out: &mut Vec<u8>) {
         match self.framing {
             Framing::Length(_) if self.status.is_bodiless() => {}

@@ -42,7 +42,17 @@ impl<'a> Target<'a> {
     ///
     /// # Errors
     /// See [`BadTarget`].
+    #[inline]
     pub fn read(target: &'a str) -> Result<Target<'a>, BadTarget> {
+        // Nearly all targets have no byte that could mean anything but itself.
+        let is_special = |byte: &u8| matches!(byte, b'#' | b'%' | b'.' | b'?' | b'\\');
+        if target.starts_with('/') && !target.as_bytes().iter().any(is_special) {
+            return Ok(Target { path: Cow::Borrowed(target.as_bytes()), host: None, query: "" });
+        }
+        Target::read_any(target)
+    }
+
+    fn read_any(target: &'a str) -> Result<Target<'a>, BadTarget> {
         if let Some((path, query)) = plain(target) {
             return Ok(Target { path: Cow::Borrowed(path.as_bytes()), host: None, query });
         }
@@ -68,7 +78,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Path and query of a target that needs neither decoding nor normalizing, as nearly all.
+/// Path and query of a target that needs neither decoding nor normalizing.
 fn plain(target: &str) -> Option<(&str, &str)> {
     let (mut last, mut mark) = (0, None);
     for (at, byte) in target.bytes().enumerate() {
