@@ -54,7 +54,6 @@ pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
 /// Serves one connection that the supervisor has accepted.
 pub fn serve_one<S: Service>(context: &WorkerContext<'_, S>, kept: &mut Kept, (fd, peer): Arrival) {
     context.slot().set_state(SlotState::Ready);
-    context.turn(context.now());
     kept.served = context.id.generation();
     Turn::new(context, kept, fd, peer).run();
 }
@@ -106,6 +105,7 @@ struct Turn<'a, 'd, S: Service> {
 impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
     fn new(context: &'a WorkerContext<'d, S>, kept: &'a mut Kept, fd: OwnedFd, peer: Peer) -> Self {
         let now = context.now();
+        context.turn(now); // A reload may have come while it waited.
         kept.served = kept.served % SessionId::GENERATION_MAX + 1;
         let id = SessionId::new(context.id.slot(), 0, kept.served);
         let conn = Conn::open(context.service, &context.cx(now, id), peer, &mut kept.buffers);
