@@ -127,7 +127,7 @@ fn subject(path: &Path, options: &GradeOptions) -> Result<Subject, String> {
     if options.framing.is_none() {
         let time = options.limit.min(Duration::from_secs(15));
         let mut stand = Stand::start(&subject, Rows::of(10, 100), time)?;
-        let found = detect::framing(&mut stand.connect()?.stream);
+        let found = detect::framing(&mut stand.connect()?.stream.into());
         let told = |why| {
             within(NOTICED, || !stand.server.is_running());
             let end = stand.server.obituary().map(|end| format!("the server {end}: "));

@@ -16,6 +16,7 @@ use rustls::{
 };
 use seam::Instant;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -106,6 +107,57 @@ impl TlsClient {
     pub(crate) fn begin(&self, fd: OwnedFd) -> io::Result<TlsLink> {
         let tls = self.session()?;
         Ok(TlsLink { fd, tls, connected: None, is_noted: false, end: None })
+    }
+}
+
+/// A connection that blocks: plain, or over TLS, whose handshake comes with the first bytes.
+#[derive(Debug)]
+pub struct Stream {
+    /// The connection, for its timeouts.
+    pub socket: TcpStream,
+    tls: Option<ClientConnection>,
+}
+
+impl Stream {
+    /// Speaks with `target` over `socket`.
+    ///
+    /// # Errors
+    /// As [`TlsClient::of`].
+    pub fn new(socket: TcpStream, target: &Target) -> Result<Self, Usage> {
+        let session = |client: TlsClient| client.session();
+        let tls = TlsClient::of(target)?.map(session).transpose();
+        Ok(Self { socket, tls: tls.map_err(|why| Usage(why.to_string()))? })
+    }
+}
+
+impl From<TcpStream> for Stream {
+    fn from(socket: TcpStream) -> Self {
+        Self { socket, tls: None }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            Some(tls) => rustls::Stream::new(tls, &mut self.socket).read(bytes),
+            None => self.socket.read(bytes),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            Some(tls) => rustls::Stream::new(tls, &mut self.socket).write(bytes),
+            None => self.socket.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.tls {
+            Some(tls) => rustls::Stream::new(tls, &mut self.socket).flush(),
+            None => Ok(()),
+        }
     }
 }
 

@@ -12,22 +12,26 @@ mod prompt;
 mod terminal;
 
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use engines::Refused;
+use load::Target;
+use load::tls::Stream;
 use services::stock::command;
 use wire::framing::Framing;
 
-use self::link::{Link, Lost};
+use self::link::{Link, Lost, TrustArgs};
 use self::paint::Paint;
 
 /// The arguments of `client`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The server; the default port is 6000
-    #[arg(value_name = "HOST:PORT", default_value = "127.0.0.1")]
+    /// The server; the default port is 6000; stock+tls:// before it speaks TLS
+    #[arg(value_name = "[stock+tls://]HOST[:PORT]", default_value = "127.0.0.1")]
     at: String,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// How replies end: line, fixed:8192, eof, length [default: detected from the reply to `show`]
     #[arg(long)]
     framing: Option<Framing>,
@@ -42,8 +46,8 @@ pub struct Args {
 /// # Errors
 /// There is no server, or it closes while a script runs.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let at = match link::address(&args.at) {
-        Ok(at) => at,
+    let at = match link::target(&args.at).and_then(|target| args.trust.apply(target)) {
+        Ok(target) => target,
         Err(usage) => {
             eprintln!("roundhouse client: {usage}");
             return Ok(ExitCode::from(2));
@@ -51,19 +55,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let stdin = io::stdin();
     if !args.lines.is_empty() {
-        answer(at, args.framing, &mut args.lines.join("\n").as_bytes())?;
+        answer(&at, args.framing, &mut args.lines.join("\n").as_bytes())?;
     } else if stdin.is_terminal() && io::stdout().is_terminal() {
         terminal::run(at, args.framing)?;
     } else {
-        answer(at, args.framing, &mut stdin.lock())?;
+        answer(&at, args.framing, &mut stdin.lock())?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Connects, and detects the framing if none is given. The text is the reply to `show`, if one was
 /// requested for that.
-fn open(at: SocketAddr, framing: Option<Framing>) -> Result<(Link, Option<Vec<u8>>)> {
-    let mut stream = link::connect(at)?;
+fn open(at: &Target, framing: Option<Framing>) -> Result<(Link, Option<Vec<u8>>)> {
+    let stream = Stream::new(link::connect(at.address)?, at);
+    let mut stream = stream.map_err(|usage| Refused(usage.0))?;
     match framing {
         Some(framing) => Ok((Link::new(stream, framing), None)),
         None => {
@@ -74,7 +79,7 @@ fn open(at: SocketAddr, framing: Option<Framing>) -> Result<(Link, Option<Vec<u8
 }
 
 /// Answers the lines of a script.
-fn answer(at: SocketAddr, framing: Option<Framing>, lines: &mut dyn BufRead) -> Result<()> {
+fn answer(at: &Target, framing: Option<Framing>, lines: &mut dyn BufRead) -> Result<()> {
     let (mut link, _) = open(at, framing)?;
     let mut stdout = io::stdout().lock();
     let paint = stdout.is_terminal().then(Paint::for_terminal);

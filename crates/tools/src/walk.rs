@@ -14,12 +14,15 @@ mod scene;
 mod script;
 mod stage;
 
+use crate::client::link::TrustArgs;
 use anyhow::{Context, Result, bail};
+use engines::Refused;
 pub(crate) use link::Link;
+use load::{Target, Usage};
 pub(crate) use scene::Scene;
 use services::game::packet::{Ask, Role, VERSION};
 use std::io::{IsTerminal, stdin, stdout};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -35,9 +38,11 @@ stops, t sends a message to all, q quits.
 Commands of a script, one a line: go X,Y | arrive | stop | say TEXT | tell ID TEXT | who | watch \
 TIME | map | ping. Results and events are printed as lines.")]
 pub struct Args {
-    /// The server; the default port is 6002; ws:// before it speaks WebSocket
-    #[arg(default_value = "127.0.0.1", value_name = "[ws://]HOST[:PORT]")]
+    /// The server; the default port is 6002; ws:// or wss:// before it speaks WebSocket
+    #[arg(default_value = "127.0.0.1", value_name = "[ws[s]://]HOST[:PORT]")]
     place: String,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// The name that the others see
     #[arg(long, default_value = "walker", value_name = "NAME")]
     name: String,
@@ -52,10 +57,20 @@ pub struct Args {
 /// Walks until the user quits.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let place = args.place.trim_end_matches('/');
-    let bare = place.strip_prefix("ws://").unwrap_or(place);
-    let address = address(bare)?;
+    let (scheme, bare) = place.split_once("://").unwrap_or(("", place));
+    if !["", "ws", "wss"].contains(&scheme) {
+        let why = format!("expected ws:// or wss:// or none before the host, found `{scheme}://`");
+        return Err(Refused(why).into());
+    }
+    let ports = [bare.to_owned(), format!("{bare}:{PORT}"), format!("[{bare}]:{PORT}")];
+    let place = ports.into_iter().find(|place| place.to_socket_addrs().is_ok());
+    let place = place.with_context(|| format!("expected HOST or HOST:PORT, found `{bare}`"))?;
+    // A WebSocket begins as HTTP.
+    let server = format!("{}://{place}", if scheme == "wss" { "https" } else { "http" });
+    let server = server.parse().map_err(|usage: Usage| Refused(usage.0))?;
+    let server = args.trust.apply(server).map_err(Refused)?;
     let role = if args.watch { Role::Spectator } else { Role::Player };
-    let (mut link, mut scene) = join(address, bare != place, role, &args.name)?;
+    let (mut link, mut scene) = join(&server, !scheme.is_empty(), role, &args.name)?;
     match &args.script {
         Some(file) => script::run(&mut link, &mut scene, file),
         None if stdin().is_terminal() && stdout().is_terminal() => {
@@ -67,24 +82,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// Connects and joins; returns when the whole map has come.
 pub(crate) fn join(
-    address: SocketAddr,
+    server: &Target,
     is_websocket: bool,
     role: Role,
     name: &str,
 ) -> Result<(Link, Scene)> {
-    let mut link = Link::open(address, is_websocket).with_context(|| {
+    let mut link = Link::open(server, is_websocket).with_context(|| {
+        let address = server.address;
         format!("cannot connect to {address}: start a server with `roundhouse serve game`")
     })?;
     let mut scene = Scene::default();
     link.ask(&Ask::Join { version: VERSION, role, name: name.to_owned() })?;
     scene.meet(&mut link).context("cannot join")?;
     Ok((link, scene))
-}
-
-fn address(place: &str) -> Result<SocketAddr> {
-    let named = match place.to_socket_addrs() {
-        Ok(mut found) => found.next(),
-        Err(_) => (place, PORT).to_socket_addrs().ok().and_then(|mut found| found.next()),
-    };
-    named.with_context(|| format!("expected HOST or HOST:PORT, found `{place}`"))
 }

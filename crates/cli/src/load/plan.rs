@@ -104,19 +104,8 @@ impl Args {
         };
         let mut target: Target = target.parse()?;
         let LinkArgs { cacert, insecure, no_resume, .. } = &self.links;
-        match &mut target.tls {
-            Some(tls) => {
-                let (roots, is_insecure, no_resume) = (cacert.clone(), *insecure, *no_resume);
-                *tls = TlsOptions { roots, is_insecure, no_resume };
-            }
-            None if cacert.is_some() || *insecure || *no_resume => {
-                return Err(Usage(format!(
-                    "expected --cacert, --insecure and --no-resume with https:// or another target \
-                     over TLS, found {target}"
-                )));
-            }
-            None => {}
-        }
+        let (roots, is_insecure, no_resume) = (cacert.clone(), *insecure, *no_resume);
+        target.trust(TlsOptions { roots, is_insecure, no_resume })?;
         Ok((target, file))
     }
 

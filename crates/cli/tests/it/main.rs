@@ -140,6 +140,7 @@ groups! { $
         unheard: an_unwritable_output_costs_nothing;
         status: orders_are_obeyed, a_log_that_is_moved_loses_no_line, settings_are_reloaded,
             the_end_is_heard_behind_a_fork;
+        websocket: certificates_are_renewed;
     }
 
     /// Tests of the administration where workers are processes.

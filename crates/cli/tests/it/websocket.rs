@@ -2,17 +2,18 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
+use std::process::Command;
 
-use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use load::Target;
+use load::tls::{Stream, TlsOptions};
 use services::game::packet::{Ask, Role};
 use sim::laws::probe::{Menu, expected, plain, requests};
 use sys::signal::Signal;
+use testkit::{eventually, run};
 use wire::websocket::{EXAMPLE_REQUEST, FrameHead, Opcode, put_masked};
 
 use crate::arms::{Arm, EPOLL, URING};
-use crate::harness::{Client, Folder, PATIENCE, Plan, Server};
+use crate::harness::{BINARY, Client, Folder, PATIENCE, Plan, Server};
 use crate::market::book;
 
 /// A client that has shaken hands.
@@ -97,25 +98,31 @@ pub fn lines_of_pages(arm: &Arm) {
     assert_eq!(server.ended(PATIENCE).code, Some(0));
 }
 
-/// A page's connection over TLS, after its handshake.
-struct Secure(StreamOwned<ClientConnection, TcpStream>);
+/// Makes a certificate and its key in the files `cert` and `key`; returns the flags for them.
+fn certify(folder: &Folder) -> [String; 4] {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a good name");
+    let file = |name: &str, text: &str| folder.file(name, text).display().to_string();
+    let (cert, key) =
+        (file("cert", &made.cert.pem()), file("key", &made.signing_key.serialize_pem()));
+    ["--tls-cert".to_owned(), cert, "--tls-key".to_owned(), key]
+}
+
+/// A connection over TLS to a server that is believed to have this certificate.
+struct Secure(Stream);
 
 impl Secure {
-    fn enter(server: &Server, pem: &str) -> Secure {
-        let mut roots = RootCertStore::empty();
-        let own = CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
-        roots.add(own).expect("a certificate");
-        let ring = Arc::new(rustls::crypto::ring::default_provider());
-        let config =
-            ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions();
-        let mut config =
-            config.expect("usual versions").with_root_certificates(roots).with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let name = ServerName::try_from("localhost").expect("a name");
-        let tls = ClientConnection::new(Arc::new(config), name).expect("a client");
+    fn new(server: &Server, cert: &str) -> Secure {
+        let target = format!("https://localhost:{}", server.address.port()).parse();
+        let mut target: Target = target.expect("an address");
+        let roots = Some(cert.into());
+        target.trust(TlsOptions { roots, ..TlsOptions::default() }).expect("a target over TLS");
         let stream = TcpStream::connect(server.address).expect("a server");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let mut secure = Secure(StreamOwned::new(tls, stream));
+        Secure(Stream::new(stream, &target).expect("a client"))
+    }
+
+    fn enter(server: &Server, cert: &str) -> Secure {
+        let mut secure = Secure::new(server, cert);
         secure.0.write_all(EXAMPLE_REQUEST.as_bytes()).expect("a server that reads");
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -147,41 +154,66 @@ impl Secure {
     }
 }
 
-/// Lines over TLS with and without WebSocket, and the bytes that one session pushes to another.
+/// Lines and packets over WebSocket over TLS, and the bytes that one session pushes to another: to
+/// pages and to our own clients.
 #[test]
 fn flags_put_tls_around_websocket() {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a good name");
-    let (folder, pem) = (Folder::new(), made.cert.pem());
-    let file = |name: &str, text: &str| folder.file(name, text).display().to_string();
-    let (cert, key) = (file("cert", &pem), file("key", &made.signing_key.serialize_pem()));
-    let flags = ["--websocket", "--tls-cert", &cert, "--tls-key", &key];
+    let folder = Folder::new();
+    let [cert_flag, cert, key_flag, key] = &certify(&folder);
+    let flags = ["--websocket", cert_flag, cert, key_flag, key];
     for arm in [&EPOLL, &URING] {
         arm.run(|arm| {
             let data = folder.file("stock.txt", book(3, 10));
             let server = arm.stock(&data).with(&flags).start();
-            let mut client = Secure::enter(&server, &pem);
+            let mut client = Secure::enter(&server, cert);
             assert_eq!(client.ask(Opcode::Text, b"buy 1 4"), b"[buy] success\n");
             assert_eq!(client.ask(Opcode::Ping, b"?"), b"?");
             drop(client);
             server.stop();
             let server = Plan::new(arm, "game").workers(1).with(&flags).start();
-            let (mut one, mut two) = (Secure::enter(&server, &pem), Secure::enter(&server, &pem));
-            let join = |client: &mut Secure, name: &str| {
-                let (mut join, name) = (Vec::new(), name.to_owned());
-                Ask::Join { version: 1, role: Role::Player, name }.put(&mut join);
-                client.ask(Opcode::Binary, &join)
-            };
-            join(&mut one, "Ada");
-            join(&mut two, "Bob");
-            let told = one.hear();
+            let mut page = Secure::enter(&server, cert);
+            let (mut join, name) = (Vec::new(), "Ada".to_owned());
+            Ask::Join { version: 1, role: Role::Player, name }.put(&mut join);
+            page.ask(Opcode::Binary, &join);
+            let place = format!("wss://localhost:{}", server.address.port());
+            let mut walk = Command::new(BINARY);
+            walk.args(["walk", &place, "--cacert", cert, "--name", "Bob", "--script", "-"]);
+            let walked = run(&mut walk).success();
+            assert!(walked.out.starts_with("joined "), "{walked:?}");
+            let told = page.hear();
             assert!(told.windows(3).any(|it| it == b"Bob"), "{told:?}");
-            drop((one, two));
+            drop(page);
             server.stop();
         });
     }
     Plan::new(&EPOLL, "stock")
-        .with(&["--tls-cert", &key, "--tls-key", &key])
+        .with(&["--tls-cert", key, "--tls-key", key])
         .fail()
         .exits(2)
         .says("expected a certificate as PEM, found none");
+}
+
+/// Bad files change nothing at a reload; after one of good files the next client is shown the new
+/// certificate.
+pub fn certificates_are_renewed(arm: &Arm) {
+    let folder = Folder::new();
+    let flags = certify(&folder);
+    let first = folder.path().join("first").display().to_string();
+    std::fs::copy(&flags[1], &first).expect("a temporary directory");
+    let data = folder.file("stock.txt", book(3, 90));
+    let server = arm.stock(&data).with(&flags.each_ref().map(String::as_str)).start();
+    let place = format!("stock+tls://localhost:{}", server.address.port());
+    let client = |cert: &str| {
+        run(Command::new(BINARY).args(["client", &place, "--cacert", cert, "-e", "buy 1 1"]))
+    };
+    let serves = |cert: &str| client(cert).out == "[buy] success\n";
+    folder.file("cert", "none");
+    server.signal(Signal::HUP);
+    server.says("the certificates are unchanged");
+    assert!(serves(&first), "{:?}", client(&first));
+    certify(&folder);
+    server.signal(Signal::HUP);
+    server.says("the certificates were reloaded");
+    eventually("the new one is shown", PATIENCE, || serves(&flags[1]) && !serves(&first));
+    server.stop();
 }

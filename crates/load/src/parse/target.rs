@@ -109,6 +109,24 @@ impl Target {
         origin(&self.authority).0
     }
 
+    /// Checks certificates by `options`.
+    ///
+    /// # Errors
+    /// Options for a target without TLS.
+    pub fn trust(&mut self, options: TlsOptions) -> Result<(), Usage> {
+        match &mut self.tls {
+            Some(tls) => *tls = options,
+            None if options != TlsOptions::default() => {
+                return Err(Usage(format!(
+                    "expected --cacert, --insecure and --no-resume with https:// or another target \
+                     over TLS, found {self}"
+                )));
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
     /// The path of a URL of this server, or of a path; `None` for a URL of another origin: scheme,
     /// host or port differ (RFC 6454 section 4).
     pub fn path_of(&self, url: &str) -> Option<String> {

@@ -8,9 +8,11 @@ use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use load::Target;
+use load::tls::{Stream, TlsOptions};
+use load::{Target, Usage};
 use services::stock::{LINE_MAX, command};
 use wire::framing::{Decoder, Framing};
 
@@ -27,11 +29,35 @@ const PIECE: usize = 64 * 1024;
 
 /// A connection with known framing.
 pub struct Link {
-    stream: TcpStream,
+    stream: Stream,
     framing: Framing,
     decoder: Decoder,
     /// Received bytes that are not part of a reply yet.
     ahead: Vec<u8>,
+}
+
+/// The certificates that a client believes.
+#[derive(clap::Args)]
+pub struct TrustArgs {
+    /// Believe the certificates in this file (PEM) in place of the system's, for TLS
+    #[arg(long, value_name = "FILE")]
+    cacert: Option<PathBuf>,
+    /// Believe every certificate, for TLS
+    #[arg(long, conflicts_with = "cacert")]
+    insecure: bool,
+}
+
+impl TrustArgs {
+    /// Checks the certificates of `target` by these flags.
+    ///
+    /// # Errors
+    /// There are flags, and the target has no TLS.
+    pub fn apply(&self, mut target: Target) -> Result<Target, String> {
+        let (roots, is_insecure) = (self.cacert.clone(), self.insecure);
+        let options = TlsOptions { roots, is_insecure, no_resume: false };
+        target.trust(options).map_err(|usage| usage.to_string())?;
+        Ok(target)
+    }
 }
 
 /// Why there is no reply.
@@ -47,20 +73,35 @@ pub enum Lost {
     Endless,
 }
 
-/// Reads HOST:PORT, with or without `stock://` before it; a port that is left out is 6000.
+/// Reads HOST:PORT, with or without `stock://` or `stock+tls://` before it; a port that is left out
+/// is 6000.
 ///
 /// # Errors
 /// A sentence with the expected form.
-pub fn address(at: &str) -> Result<SocketAddr, String> {
-    let place = at.strip_prefix("stock://").unwrap_or(at);
+pub fn target(at: &str) -> Result<Target, String> {
+    let (scheme, place) = match at.strip_prefix("stock+tls://") {
+        Some(place) => ("stock+tls", place),
+        None => ("stock", at.strip_prefix("stock://").unwrap_or(at)),
+    };
     // A bare IPv6 address has colons, so its port needs brackets.
     let inner = place.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(place);
     let place = match inner.parse::<std::net::Ipv6Addr>() {
         Ok(bare) => format!("[{bare}]:{PORT}"),
         Err(_) => place.to_owned(),
     };
-    let target: Target = format!("stock://{place}").parse().map_err(|usage| format!("{usage}"))?;
-    Ok(target.address)
+    format!("{scheme}://{place}").parse().map_err(|usage: Usage| usage.to_string())
+}
+
+/// The address of a [`target`] without TLS.
+///
+/// # Errors
+/// A sentence with the expected form.
+pub fn address(at: &str) -> Result<SocketAddr, String> {
+    let target = target(at)?;
+    match target.tls {
+        None => Ok(target.address),
+        Some(_) => Err(format!("expected stock://HOST:PORT, found {target}")),
+    }
 }
 
 /// As [`address`], from the host and the port.
@@ -96,8 +137,8 @@ pub fn connect(at: SocketAddr) -> anyhow::Result<TcpStream> {
 
 impl Link {
     /// A conversation over `stream`, on which no replies are outstanding.
-    pub fn new(stream: TcpStream, framing: Framing) -> Link {
-        Link { stream, framing, decoder: Decoder::new(framing), ahead: Vec::new() }
+    pub fn new(stream: impl Into<Stream>, framing: Framing) -> Link {
+        Link { stream: stream.into(), framing, decoder: Decoder::new(framing), ahead: Vec::new() }
     }
 
     /// How replies end.
@@ -132,11 +173,16 @@ impl Link {
     }
 
     /// Whether the server has closed the connection between requests.
-    pub fn is_over(&self) -> bool {
-        let peeked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0; 1]));
-        let restored = self.stream.set_nonblocking(false);
-        match peeked {
-            Ok(len) => len == 0 || restored.is_err(),
+    pub fn is_over(&mut self) -> bool {
+        let mut byte = [0];
+        let quiet = self.stream.socket.set_nonblocking(true);
+        let heard = quiet.and_then(|()| self.stream.read(&mut byte));
+        let restored = self.stream.socket.set_nonblocking(false);
+        match heard {
+            Ok(len) => {
+                self.ahead.extend_from_slice(&byte[..len]);
+                len == 0 || restored.is_err()
+            }
             Err(error) => error.kind() != ErrorKind::WouldBlock,
         }
     }
@@ -145,7 +191,7 @@ impl Link {
         let mut scratch = vec![0; PIECE];
         let mut patience = Some(SLOW);
         loop {
-            self.stream.set_read_timeout(patience).map_err(Lost::Broken)?;
+            self.stream.socket.set_read_timeout(patience).map_err(Lost::Broken)?;
             match self.stream.read(&mut scratch) {
                 Ok(0) => return Err(Lost::Closed(self.ahead.len())),
                 Ok(len) => {
@@ -181,7 +227,7 @@ fn waiting(found: usize, framing: Framing) -> String {
 
 impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+        self.stream.socket.as_fd()
     }
 }
 
@@ -225,6 +271,8 @@ mod tests {
         check("127.0.0.1:7", "127.0.0.1:7");
         check("127.0.0.1", "127.0.0.1:6000");
         check("stock://127.0.0.1:8", "127.0.0.1:8");
+        assert_eq!(target("stock+tls://localhost").expect("a host").address.port(), 6000);
+        assert!(address("stock+tls://localhost").expect_err("refused").contains("stock://HOST"));
         check("::1", "[::1]:6000");
         check("[::1]", "[::1]:6000");
         check("[::1]:9", "[::1]:9");

@@ -4,10 +4,10 @@
 //! repeats a request by itself, because it cannot know whether the server executed the first one.
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use load::Target;
 use rustyline::config::Config;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -31,7 +31,7 @@ Ctrl-D     leave
 ///
 /// # Errors
 /// If there is no server in the beginning, or the terminal cannot be read.
-pub fn run(at: SocketAddr, framing: Option<Framing>) -> Result<()> {
+pub fn run(at: Target, framing: Option<Framing>) -> Result<()> {
     let paint = Paint::for_terminal();
     let mut talk = Talk { at, framing, link: None, paint, editor: editor(paint)?, history: None };
     talk.connect(true)?;
@@ -67,7 +67,7 @@ fn editor(paint: Paint) -> Result<Editor<Prompter, FileHistory>> {
 }
 
 struct Talk {
-    at: SocketAddr,
+    at: Target,
     framing: Option<Framing>,
     /// `None` after the server has closed.
     link: Option<Link>,
@@ -80,7 +80,7 @@ struct Talk {
 impl Talk {
     /// Connects, learns the stocks and reports that.
     fn connect(&mut self, is_first: bool) -> Result<()> {
-        let (mut link, book) = super::open(self.at, self.framing)?;
+        let (mut link, book) = super::open(&self.at, self.framing)?;
         let book = match book {
             Some(book) => book,
             None => link.ask(b"show", &mut |waiting| say(&self.paint, Tone::Dim, &waiting))?,
@@ -90,8 +90,11 @@ impl Talk {
         let book = harmless(&book);
         let stocks = rows(&book).map_or(0, |rows| rows.len());
         let again = if is_first { "" } else { " again" };
-        let mut words =
-            format!("connected{again} to {}: {stocks} stocks, framing {}", self.at, link.framing());
+        let mut words = format!(
+            "connected{again} to {}: {stocks} stocks, framing {}",
+            self.at.address,
+            link.framing()
+        );
         if is_first {
             words += "; `help` lists commands, Ctrl-D leaves";
         }
@@ -151,7 +154,7 @@ impl Talk {
             "exit" if self.link.is_none() => return Ok(false),
             _ => {}
         }
-        if self.link.as_ref().is_none_or(Link::is_over) {
+        if self.link.as_mut().is_none_or(Link::is_over) {
             self.link = None;
             if let Err(error) = self.connect(false) {
                 say(&self.paint, Tone::Red, &format!("{error:#}"));

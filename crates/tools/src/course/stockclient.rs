@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let watches = stdin.is_terminal();
     let mut lines = Lines { stdin: stdin.lock(), watches };
     let mut stdout = io::stdout().lock();
-    while let Some(line) = lines.next(&link)? {
+    while let Some(line) = lines.next(&mut link)? {
         let is_exit = line.trim_ascii() == b"exit";
         match link.ask(&line, &mut |waiting| eprintln!("stockclient: {waiting}")) {
             Ok(text) => stdout.write_all(&text).context("cannot print a reply")?,
@@ -76,7 +76,7 @@ struct Lines {
 
 impl Lines {
     /// The next line, its newline included if it has one; `None` at the end.
-    fn next(&mut self, link: &Link) -> Result<Option<Vec<u8>>> {
+    fn next(&mut self, link: &mut Link) -> Result<Option<Vec<u8>>> {
         if self.watches {
             let mut list = [
                 PollFd::new(self.stdin.as_fd(), true, false),

@@ -1,14 +1,14 @@
 //! `demo game`: the world of `serve game`, a page that walks in it, and players of our own that
 //! walk on the paths that the server finds for them.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use grid::movingai::Map;
+use load::{Target, Usage};
 use roundhouse::{MessageKind, Server, WebSocketOptions};
 use services::game::packet::{Ask, Role};
 use services::game::{Game, Options, Terrain};
@@ -61,11 +61,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let address = args.serving.address();
     let server = super::cannot_serve(game.websocket(page).listen(address).spawn(), address)?;
     let listening = server.address();
+    let place = format!("http://{listening}").parse();
+    let place: Target = place.map_err(|usage: Usage| anyhow!(usage.0))?;
     let over = AtomicBool::new(false);
     std::thread::scope(|threads| {
         let walk = |number| {
-            let over = &over;
-            threads.spawn(move || bot(listening, number, over))
+            let (place, over) = (&place, &over);
+            threads.spawn(move || bot(place, number, over))
         };
         let mut bots: Vec<_> = (0..args.bots).map(walk).collect();
         let waited = args.serving.wait("demo-game", listening, &stop, || {
@@ -82,13 +84,13 @@ const HTML: &str = include_str!("game.html");
 const SCRIPT: &str = include_str!("game.js");
 
 /// Walks from place to place until the demonstration is over.
-fn bot(address: SocketAddr, number: u16, over: &AtomicBool) -> Result<()> {
+fn bot(server: &Target, number: u16, over: &AtomicBool) -> Result<()> {
     let known = NAMES[usize::from(number) % NAMES.len()];
     let name = match usize::from(number) / NAMES.len() {
         0 => known.to_owned(),
         more => format!("{known} {}", more + 1),
     };
-    let (mut link, mut scene) = walk::join(address, true, Role::Player, &name)?;
+    let (mut link, mut scene) = walk::join(server, true, Role::Player, &name)?;
     let mut rng = Rng::new(u64::from(number) + 1);
     let mut rested = Instant::now();
     while !over.load(Ordering::Relaxed) {

@@ -2,9 +2,12 @@
 //! packets travel in messages of a WebSocket if the server expects that.
 
 use anyhow::{Context, Result, anyhow, bail};
+use engines::Refused;
+use load::Target;
+use load::tls::Stream;
 use services::game::packet::{Ask, TELL_MAX, Tell, front};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use wire::websocket::{EXAMPLE_REQUEST, FrameHead, Opcode, put_masked};
 
@@ -13,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A connection.
 pub struct Link {
-    stream: TcpStream,
+    stream: Stream,
     /// Received bytes that are no whole packet yet.
     held: Vec<u8>,
     /// Received bytes that are no whole frame yet, on a WebSocket.
@@ -24,10 +27,12 @@ pub struct Link {
 
 impl Link {
     /// Connects, by WebSocket if the server expects that.
-    pub fn open(address: SocketAddr, is_websocket: bool) -> Result<Link> {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+    pub fn open(server: &Target, is_websocket: bool) -> Result<Link> {
+        let socket = TcpStream::connect_timeout(&server.address, PATIENCE)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_write_timeout(Some(PATIENCE))?;
+        let stream = Stream::new(socket, server).map_err(|usage| Refused(usage.0))?;
         let mut link = Link { stream, held: Vec::new(), frames: None, is_over: false };
         if !is_websocket {
             return Ok(link);
@@ -110,7 +115,7 @@ impl Link {
     fn receive(&mut self, patience: Duration) -> Result<()> {
         let mut bytes = [0; 64 * 1024];
         // Zero would mean no timeout.
-        self.stream.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
+        self.stream.socket.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
         match self.stream.read(&mut bytes) {
             Ok(0) => self.is_over = true,
             Ok(count) => self.take(&bytes[..count])?,
