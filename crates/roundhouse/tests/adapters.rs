@@ -106,41 +106,24 @@ fn frames_keep_the_laws() {
 /// Takes what one receive brings for a whole line, as a beginner's server does.
 struct OneReadOneLine;
 
-impl Service for OneReadOneLine {
-    type State = ();
-    type Session = ();
-    type Job = Infallible;
-    type Outcome = Infallible;
-
-    fn open(&self, _: &Cx<'_, ()>, _: Peer, _: &mut Out) {}
-
-    fn step(
-        &self,
-        _: &Cx<'_, ()>,
-        _: &mut (),
-        event: Event<'_, Infallible>,
-        out: &mut Out,
-    ) -> Step<Infallible> {
-        match event {
-            Event::Bytes(input) => {
-                let lines = input.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-                lines.for_each(|line| out.bytes().extend([b"got ", line, b"\n"].concat()));
-                Step::read(input.len())
-            }
-            Event::Eof | Event::Drain => Step::close(0),
-            Event::Room | Event::Deadline => Step::read(0),
-            Event::Outcome(never) => match never {},
-        }
+impl Frames for OneReadOneLine {
+    fn longest(&self) -> usize {
+        80
     }
 
-    fn work(&self, _: &(), job: Infallible) -> Infallible {
-        match job {}
+    fn cut<'a>(&self, input: &'a [u8]) -> Cut<'a> {
+        Cut::Message(input.trim_ascii_end(), input.len())
+    }
+
+    fn finish(&self, out: &mut Vec<u8>, _start: usize) -> bool {
+        out.push(b'\n');
+        true
     }
 }
 
 #[test]
 fn the_simulator_catches_a_service_that_trusts_one_receive() {
-    let panic = catch_unwind(|| sim::check(&OneReadOneLine, "> ab\n< got ab\n", SEEDS));
+    let panic = catch_unwind(|| sim::check(&OneReadOneLine.reply(echo), "> ab\n< ab\n", SEEDS));
     let panic = panic.expect_err("a mutant that is caught");
     let story = panic.downcast_ref::<String>().expect("a story");
     assert!(story.contains("replay: ROUNDHOUSE_SEED="), "{story}");
