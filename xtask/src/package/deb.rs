@@ -69,7 +69,7 @@ fn control(parts: &Parts, arch: &str, files: &Files) -> anyhow::Result<String> {
     };
     Ok(format!(
         "Package: roundhouse\nVersion: {}\nArchitecture: {arch}\nSection: net\n\
-         Priority: optional\nMaintainer: Roundhouse <packages@roundhouse.invalid>\n\
+         Priority: optional\nMaintainer: the Roundhouse developers\n\
          Installed-Size: {kibibytes}\n{depends}\
          Description: servers of every architecture, and races between them\n \
          A service is written once and runs on every architecture: one process or\n \
