@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::Subcommand;
 use tools::course::{multiclient, names, stockclient};
 
 use server::config;
@@ -39,9 +39,9 @@ impl Command {
     pub fn called() -> Option<Command> {
         let program = std::env::args_os().next()?;
         Some(match name_of(&program)? {
-            "stockserver" => Command::Stockserver(Box::new(config::parse::<stockserver::Args>())),
-            "stockclient" => Command::Stockclient(stockclient::Args::parse()),
-            _ => Command::Multiclient(multiclient::Args::parse()),
+            "stockserver" => Command::Stockserver(Box::new(config::parse())),
+            "stockclient" => Command::Stockclient(config::parse()),
+            _ => Command::Multiclient(config::parse()),
         })
     }
 
@@ -77,6 +77,7 @@ fn name_of(program: &OsStr) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
 
     #[test]
     fn the_last_part_of_the_path_is_the_name() {

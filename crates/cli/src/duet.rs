@@ -10,6 +10,7 @@ use lab::far::Far;
 use lab::machine::Placement;
 use lab::runner::Runner;
 use lab::trial::Trial;
+use language::{eprintln, info};
 use load::parse::span;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -132,13 +133,13 @@ fn prepared(args: &Args, exe: &Path) -> Result<DuetTable> {
 fn played(table: &DuetTable, exe: &Path, far: Option<Arc<Far>>) -> Result<Findings> {
     let (stop, room, placement) = (watch()?, room("roundhouse-duet")?, Placement::choose());
     if placement.is_none() {
-        eprintln!("doubt: only one core may be used, so nothing is pinned");
+        info!("doubt: only one core may be used, so nothing is pinned");
     }
     let mut findings = Findings::new(table).context("cannot identify this machine")?;
     findings.note.extend(far.iter().map(|far| format!(" {}", far.network.words())));
     let all = table.rows.len();
     for (row, number) in table.rows.iter().zip(1..) {
-        eprintln!("row {number} of {all}: {}, {}", row.name(), row.point());
+        info!("row {number} of {all}: {}, {}", row.name(), row.point());
         if let Some(why) = row.skip() {
             findings.skip(row, &why);
             continue;
@@ -149,7 +150,7 @@ fn played(table: &DuetTable, exe: &Path, far: Option<Arc<Far>>) -> Result<Findin
         findings.take(row, &trials);
         if interrupted {
             findings.interrupted = true;
-            eprintln!("stopped; here is what is known");
+            info!("stopped; here is what is known");
             break;
         }
     }
@@ -162,7 +163,7 @@ fn heard(row: &Row, trials: &[Trial]) {
     let number = trials.first().map_or(0, |trial| trial.block + 1);
     for it in row.figures(trials) {
         let found = it.absent.clone().unwrap_or_else(|| show::found(&it));
-        eprintln!("pair {number}: {}, {}: {found}", it.name(), it.metric().name());
+        info!("pair {number}: {}, {}: {found}", it.name(), it.metric().name());
     }
 }
 
@@ -172,7 +173,7 @@ fn write(findings: &Findings, folder: &Path, name: &str) -> Result<()> {
     for (ending, text) in [("md", show::markdown(findings)), ("json", json)] {
         let path = folder.join(name).with_extension(ending);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        eprintln!("wrote {}", path.display());
+        info!("wrote {}", path.display());
     }
     Ok(())
 }

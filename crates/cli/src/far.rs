@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use lab::command::{joined, split};
 use lab::far::{Far, KeepAlive, installed};
 use lab::plan::fnv1a;
+use language::{eprintln, info};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -143,7 +144,7 @@ impl Machines {
         let address = self.server_address.or(address);
         let address = address.context("expected --server-address beside a socket")?;
         let far = Far::reach(command, link, address, room.path()).map_err(anyhow::Error::msg)?;
-        eprintln!("{}", far.network.words());
+        info!("{}", far.network.words());
         Ok(Some(Arc::new(far)))
     }
 

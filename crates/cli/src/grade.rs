@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use grade::{Grade, GradeOptions, GradedTrial, Weights, summary};
+use language::{eprintln, info};
 use sys::signal::Signal;
 
 /// Exit code if a server has fewer points than `--fail-under`.
@@ -56,7 +57,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let is_class = args.servers.len() > 1;
     let mut grades: Vec<Grade> = Vec::new();
     for server in &args.servers {
-        let mut told = |row: &GradedTrial| eprintln!("{}: {}", row.name, row.verdict);
+        let mut told = |row: &GradedTrial| info!("{}: {}", row.name, row.verdict);
         let graded = grade::grade(server, &options, &mut told);
         match is_class || args.json {
             true => println!("{}", serde_json::to_string(&graded)?),

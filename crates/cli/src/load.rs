@@ -24,7 +24,7 @@ use ::load::snapshot::Board;
 use ::load::{Failure, Report, Slo, Usage, turns};
 use anyhow::{Context, Result};
 use files::Files;
-use language::{eprintln, println};
+use language::{debug, eprintln, info, println};
 use serde::Serialize;
 use stats::Objective;
 use std::fmt::Display;
@@ -62,7 +62,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     }
     for hint in args.goal.slo.iter().flat_map(|slo| &slo.0).filter_map(Objective::hint) {
-        eprintln!("{hint}");
+        info!("{hint}");
     }
     let outcome = match (&args.turns.turns, &args.goal.slo) {
         _ if args.goal.calibrate => calibrate(&args),
@@ -100,6 +100,10 @@ fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
         ))));
     }
     plan.baseline = calibration::baseline(&plan);
+    debug!(
+        "load of {}: {} connections, {} threads, seed {}",
+        plan.target.address, plan.settings.connections, plan.threads, plan.seed
+    );
     // Without the handler Ctrl-C ends the process, and only the report is lost.
     let stop = watch().ok();
     let files = Files::create(&args.output, &plan)?;
@@ -129,7 +133,7 @@ fn capacity(args: &Args, slo: &Slo) -> Result<Result<ExitCode>, Failure> {
     let mut plan = args.plan()?;
     media::check_flags(&plan.target)?;
     plan.baseline = calibration::baseline(&plan);
-    let found = search::capacity(&plan, slo, |probe| eprintln!("{probe}"))?;
+    let found = search::capacity(&plan, slo, |probe| info!("{probe}"))?;
     let Capacity { confirmed, capacity_rps, .. } = found;
     let code = match confirmed {
         true => ExitCode::SUCCESS,

@@ -90,6 +90,7 @@ impl Args {
         from: u64,
         mut print: impl FnMut(&OrderRecord) -> io::Result<()>,
     ) -> Result<(LedgerState, Tail)> {
+        language::debug!("reading {}", self.folder.display());
         let mut printed = Ok(());
         let read = ledger::replay(&Folder::at(&self.folder), self.to, |_, order| {
             if order.seq >= from && printed.is_ok() {

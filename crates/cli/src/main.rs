@@ -52,6 +52,12 @@ struct Cli {
         hide_possible_values = true
     )]
     _lang: Option<String>,
+    /// Print errors and results only: no progress, doubts or hints; wins over --verbose
+    #[arg(id = "quiet", long, global = true)]
+    _quiet: bool,
+    /// Also print each step: programs started, addresses, files, choices
+    #[arg(id = "verbose", long, global = true)]
+    _verbose: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -151,6 +157,8 @@ fn main() -> ExitCode {
             cli.command
         }
     };
+    let (version, pid) = (env!("CARGO_PKG_VERSION"), std::process::id());
+    language::debug!("roundhouse {version}, process {pid}, language {}", language::code());
     let is_server = match &command {
         Command::Serve(_) | Command::Path(path::Command::Edit(_)) => true,
         Command::Course(command) => command.is_server(),
@@ -198,7 +206,7 @@ fn main() -> ExitCode {
     outcome.unwrap_or_else(|error| {
         let causes: Vec<_> =
             error.chain().map(|why| language::tr(&why.to_string()).into_owned()).collect();
-        engines::say!("roundhouse: {}", causes.join(": "));
+        language::eprintln!("roundhouse: {}", causes.join(": "));
         if error.is::<engines::Refused>() { ExitCode::from(2) } else { ExitCode::FAILURE }
     })
 }

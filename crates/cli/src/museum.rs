@@ -6,6 +6,7 @@ use crate::far::Machines;
 use crate::race::INTERRUPTED;
 use anyhow::{Context, Result, bail};
 use document::Document;
+use language::{eprintln, info, tr};
 use museum::law::Scale;
 use museum::{EXHIBITS, Exhibit, Settings};
 use pages::terminal::ruled;
@@ -105,7 +106,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             std::fs::write(&path, pages::export::exhibit(&document, &command))
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
-        eprintln!(
+        info!(
             "{:.0} s; the page is {}, the raw data {}",
             document.took_s,
             page.display(),
@@ -135,7 +136,7 @@ fn settings(args: &Args) -> Result<Settings> {
 /// Prints an exhibit and writes its page.
 fn show(document: &Document, command: &str, path: &Path, json: bool) -> Result<()> {
     if document.interrupted {
-        eprintln!("stopped; these are the results so far");
+        info!("stopped; these are the results so far");
     }
     std::fs::write(path, pages::exhibit(document, command)?)
         .with_context(|| format!("cannot write {}", path.display()))?;
@@ -145,7 +146,7 @@ fn show(document: &Document, command: &str, path: &Path, json: bool) -> Result<(
         print!("{}", pages::terminal::exhibit(document));
     }
     for doubt in &document.doubts {
-        eprintln!("doubt: {doubt}");
+        info!("doubt: {doubt}");
     }
     Ok(())
 }
@@ -236,17 +237,19 @@ fn list(settings: &Settings, json: bool) {
 /// The exhibits and their durations.
 fn listed(settings: &Settings) -> String {
     let mut table = ruled();
-    table.set_header(["exhibit", "shows that", "takes about"]);
+    table.set_header(["exhibit", "shows that", "takes about"].map(tr));
     let mut total = Duration::ZERO;
     for exhibit in EXHIBITS {
         let time = exhibit.effort(settings).time;
         total += time;
-        table.add_row([exhibit.name(), &exhibit.text().about, &stats::words::span(time)]);
+        let about = exhibit.text().about;
+        table.add_row([exhibit.name(), &tr(&about), &tr(&stats::words::span(time))]);
     }
-    table.add_row(["all", "", &stats::words::span(total)]);
+    table.add_row(["all", "", &tr(&stats::words::span(total))]);
     let scale = settings.scale.words();
     let scale = if scale.is_empty() { scale } else { format!(" ({scale})") };
-    format!("{table}\n\nroundhouse museum EXHIBIT runs one{scale}; --scale 0.1 shortens waits\n")
+    let hint = format!("roundhouse museum EXHIBIT runs one{scale}; --scale 0.1 shortens waits");
+    format!("{table}\n\n{}\n", tr(&hint))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use lab::plan::{Arm, Plan};
 use lab::race::{Observer, Outcome};
 use lab::record::{Manifest, Recorder, Run, Sitting};
 use lab::runner::Runner;
-use language::eprintln;
+use language::{eprintln, info};
 use load::parse::span;
 use preflight::Preflight;
 use std::collections::BTreeSet;
@@ -169,7 +169,7 @@ fn conduct(plan: &Plan, args: &Conduct, exe: &Path, foreign: Foreign) -> Result<
     let outcome = race(args, plan, exe, foreign, &stop)?;
     if outcome.interrupted {
         let done = outcome.run.trials.iter().filter(|trial| trial.counted).count();
-        eprintln!(
+        info!(
             "stopped after {done} of {} trials; here is what is known. The same command goes on.",
             plan.trials()
         );
@@ -177,7 +177,7 @@ fn conduct(plan: &Plan, args: &Conduct, exe: &Path, foreign: Foreign) -> Result<
     let page = args.out.join("report.html");
     let shown = show::conclude(&outcome.run, Some(&page), args.json)?;
     let raw = args.out.join("report.jsonl");
-    eprintln!(
+    info!(
         "{:.0} s; the report is {}, the raw data {}",
         begun.elapsed().as_secs_f64(),
         page.display(),
@@ -267,19 +267,19 @@ fn announce(known: &Run, placement: Option<Placement>) {
     let twin = if plan.twin { " and a twin" } else { "" };
     let (arms, points) = (plan.arms.len(), plan.points.len());
     match plan.turns {
-        Some(_) => eprintln!(
-            "{arms} servers{twin} take turns at {points} load points, in at most {seconds} s"
-        ),
-        None => eprintln!(
+        Some(_) => {
+            info!("{arms} servers{twin} take turns at {points} load points, in at most {seconds} s")
+        }
+        None => info!(
             "{} race: {arms} arms{twin}, {points} load points, {} blocks: {all} trials, about \
              {seconds} s",
             plan.label, plan.blocks
         ),
     }
     if !known.resumed.is_empty() {
-        eprintln!("going on with the race of {}: {done} trials are there", known.manifest.date);
+        info!("going on with the race of {}: {done} trials are there", known.manifest.date);
     }
     if placement.is_none() {
-        eprintln!("doubt: only one core may be used, so nothing is pinned");
+        info!("doubt: only one core may be used, so nothing is pinned");
     }
 }

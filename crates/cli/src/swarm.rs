@@ -13,6 +13,7 @@ use ::swarm::load_crew::LoadCrew;
 use ::swarm::run::{Notice, run as work};
 use ::swarm::worker::Settings;
 use anyhow::{Context, Result, bail};
+use language::info;
 use serde_json::json;
 
 /// The default port of a Locust master.
@@ -55,16 +56,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let settings = Settings { name, silence: args.silence, patience: args.patience };
     let master = args.master.clone();
-    eprintln!("roundhouse swarm: looking for the Locust master at {master}");
+    info!("roundhouse swarm: looking for the Locust master at {master}");
     let notify = |notify| match notify {
         Notice::Known(name, index) => {
             println!("{}", json!({ "master": master, "name": name, "worker": index }));
         }
         Notice::TestSummary(account) => match serde_json::to_string(&account) {
             Ok(line) => println!("{line}"),
-            Err(error) => eprintln!("roundhouse swarm: an account that is no JSON: {error}"),
+            Err(error) => info!("roundhouse swarm: an account that is no JSON: {error}"),
         },
-        Notice::Line(line) => eprintln!("{line}"),
+        Notice::Line(line) => info!("{line}"),
     };
     work(&args.master, settings, LoadCrew::new, notify)?;
     Ok(ExitCode::SUCCESS)

@@ -17,6 +17,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use language::info;
 use memory::Board;
 use seam::{Peer, WorkerId};
 use sys::ready::Interest;
@@ -29,7 +30,6 @@ use crate::datagrams;
 use crate::fault::Fault;
 use crate::handover::Handover;
 use crate::limits::WAIT;
-use crate::say::say;
 use crate::shape::Shape;
 
 /// A connection that no worker serves yet, and its peer.
@@ -284,7 +284,7 @@ fn listen(address: &Address, shape: &Shape) -> Result<(Vec<OwnedFd>, Address), F
         listeners.push(listener);
     }
     if is_shared {
-        say!(
+        info!(
             "another server listens on {address} too: the kernel divides new connections between \
              both, until one of them stops"
         );

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use language::eprintln;
 use memory::{Board, Doing, Phase, Slot, SlotState};
 use seam::{Cx, Effects, Instant, Service, SessionId, WorkerId};
 use sys::eventfd::EventFd;
@@ -14,7 +15,6 @@ use crate::accept::AcceptSource;
 use crate::knobs::Knobs;
 use crate::limits::{HELD_LOOK, WAIT_RETRY};
 use crate::parts::assets::Assets;
-use crate::say::say;
 use crate::server::Renew;
 
 /// One worker's place in the server. Made by the container, used by a loop of `wait/`.
@@ -254,7 +254,7 @@ impl<S: Service> WorkerContext<'_, S> {
     pub fn carry_out_effects(&self) {
         self.ring_orders();
         for note in self.effects.take_notes() {
-            say!("{note}");
+            eprintln!("{note}");
         }
     }
 }

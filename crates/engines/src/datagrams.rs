@@ -15,6 +15,7 @@ mod uring;
 
 use std::os::fd::OwnedFd;
 
+use language::info;
 use seam::Service;
 use sys::udp::{Udp, UdpOptions};
 
@@ -24,7 +25,6 @@ use crate::conflict::datagram_conflict;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::limits::RECEIVE_BUFFER;
-use crate::say::say;
 use crate::shape::{Refused, Shape};
 use crate::wait::uring::tactics::Tactics;
 
@@ -84,7 +84,7 @@ pub(crate) fn bind(address: &Address, shape: &Shape) -> Result<(Vec<OwnedFd>, Ad
         sockets.push(socket.into());
     }
     if is_taken {
-        say!(
+        info!(
             "another server receives on {local} too: the kernel divides peers between both, until \
              one of them stops"
         );

@@ -35,7 +35,6 @@ mod limits;
 mod parts;
 mod presets;
 mod run;
-mod say;
 mod server;
 mod shape;
 pub mod spare;
@@ -53,7 +52,7 @@ pub use fault::Fault;
 pub use handover::Handover;
 pub use knobs::Knobs;
 #[doc(hidden)]
-pub use language::tr;
+pub use language::eprintln;
 pub use parts::assets::Assets;
 pub use presets::{Crowd, PRESETS, Preset};
 pub use run::{run, run_with, run_with_extra};

@@ -21,6 +21,7 @@ use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
+use language::eprintln;
 use memory::{Phase, SlotState};
 use seam::{Instant, Service};
 use sys::poll::{PollFd, poll};
@@ -37,7 +38,6 @@ use crate::admin::{Admin, AdminQueue};
 use crate::fault::Fault;
 use crate::handover::Successor;
 use crate::limits::WAIT_RETRY;
-use crate::say::say;
 use crate::server::{Common, Report, StateStore};
 use crate::spare::Spare;
 
@@ -217,7 +217,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         list.extend(self.watched_clients());
         if let Err(error) = poll(&mut list, timeout) {
             // Without memory for the call it is only late: everything is looked at after a pause.
-            say!("the supervisor cannot wait: {error}; trying again");
+            eprintln!("the supervisor cannot wait: {error}; trying again");
             std::thread::sleep(WAIT_RETRY);
             let (bell, control, signals, ends) = (true, true, true, true);
             return Readiness { bell, control, signals, ends, successor: false, admin: false };
@@ -285,7 +285,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         if let Some(busy) = board.take_busy()
             && self.common.server.timer
         {
-            say!("elapsed time: {:.3} s", busy.as_secs_f64());
+            eprintln!("elapsed time: {:.3} s", busy.as_secs_f64());
         }
         if self.save_at.is_none() && self.store.is_changed(self.common.server.state) {
             self.save_at = Some(now + SAVE_DELAY);

@@ -67,6 +67,7 @@ impl Confined {
             command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
             sys::process::end_with_parent(&mut command, sys::signal::Signal::KILL);
             let child = command.spawn()?;
+            language::debug!("process {}: {}", child.id(), line.join(" "));
             for (resource, most) in LIMITS {
                 let limit = Rlimit { current: Some(most), maximum: Some(most) };
                 // A lower limit of ours stays.

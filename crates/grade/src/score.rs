@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
+use language::tr;
 use serde::Serialize;
 
 use crate::trials::{TRIALS, Trial};
@@ -89,24 +90,29 @@ impl Grade {
         table.load_style(NOTHING);
         table.set_content_arrangement(ContentArrangement::Dynamic);
         table.set_width(80);
-        table.set_header(["trial", "points", "verdict", "reason"]);
+        table.set_header(["trial", "points", "verdict", "reason"].map(tr));
         for row in &self.trials {
             let why = if row.reason.is_empty() { row.about } else { &row.reason };
-            table.add_row([row.name, &format!("{}/{}", row.points, row.of), row.verdict, why]);
+            let points = format!("{}/{}", row.points, row.of);
+            table.add_row([row.name, &points, &tr(row.verdict), &tr(why)]);
         }
-        let mut text = match self.obstacle.as_str() {
-            "" => format!("{}\n{table}\n", self.server),
-            why => format!("{}\nno trial was possible: {why}\n", self.server),
-        };
+        let mut notes = String::new();
         // Writing into a String cannot fail.
         for row in self.trials.iter().filter(|row| row.points < row.of) {
-            let _ = writeln!(text, "again: {}", row.repeat);
+            let _ = writeln!(notes, "again: {}", row.repeat);
         }
         if !self.not_isolated.is_empty() {
-            let _ = writeln!(text, "not isolated: {}", self.not_isolated);
+            let _ = writeln!(notes, "not isolated: {}", self.not_isolated);
         }
         let Grade { points, of, seconds, framing, .. } = self;
-        text + &format!("{points} of {of} points in {seconds:.0} s, framing {framing}\n")
+        let _ = writeln!(notes, "{points} of {of} points in {seconds:.0} s, framing {framing}");
+        match self.obstacle.as_str() {
+            "" => format!("{}\n{table}\n{}", self.server, tr(&notes)),
+            why => {
+                let why = format!("no trial was possible: {why}\n{notes}");
+                format!("{}\n{}", self.server, tr(&why))
+            }
+        }
     }
 }
 

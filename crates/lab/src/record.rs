@@ -288,6 +288,7 @@ const BYTES_MAX: u64 = 1 << 30;
 /// schema. A last line that a crash cut off is left out.
 pub fn read(path: &Path) -> anyhow::Result<Vec<Run>> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    language::debug!("reading {}", path.display());
     let packed = path.extension().is_some_and(|ending| ending == "gz");
     let text: Box<dyn Read> =
         if packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };

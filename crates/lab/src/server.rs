@@ -62,6 +62,7 @@ impl Process {
         let file = |path: &Path| {
             File::create(path).map_err(|why| format!("cannot write {}: {why}", path.display()))
         };
+        let said = command.join(" ");
         let mut command = Command::new(program);
         // A server or generator must not outlive a laboratory that is killed.
         sys::process::end_with_parent(&mut command, sys::signal::Signal::TERM);
@@ -73,6 +74,7 @@ impl Process {
             .process_group(0)
             .spawn()
             .map_err(|why| format!("cannot start `{program}`: {why}"))?;
+        language::debug!("process {}: {said}", child.id());
         let mut pipe = child.stdin.take();
         if let (Some(pipe), Some(text)) = (&mut pipe, input) {
             // A process that has ended already says why on its standard error.

@@ -1,4 +1,4 @@
-//! The language of the texts that people read.
+//! The texts that people read: their language, and which of them are printed ([`level`]).
 //!
 //! Every text is written in English where it arises; records, JSON and logs stay English. Where a
 //! text meets a person, [`tr`] translates it by a catalogue, `lang/ko.po`, in the format of
@@ -18,9 +18,11 @@
 //! In English nothing is unpacked, and [`tr`] returns its argument.
 
 mod catalogue;
+pub mod level;
 mod particle;
 
 pub use catalogue::{Catalogue, Translation};
+pub use level::Level;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -98,12 +100,6 @@ pub fn template(source: &str) -> Cow<'_, str> {
 macro_rules! println {
     () => { ::std::println!() };
     ($($words:tt)*) => { ::std::println!("{}", $crate::tr(&::std::format!($($words)*))) };
-}
-
-/// Prints a line on stderr in the chosen language.
-#[macro_export]
-macro_rules! eprintln {
-    ($($words:tt)*) => { ::std::eprintln!("{}", $crate::tr(&::std::format!($($words)*))) };
 }
 
 #[cfg(test)]

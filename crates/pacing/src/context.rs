@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use engines::ExtraWorkerEntry;
+use engines::eprintln;
 use memory::{Phase, SlotState};
 use seam::{AtShutdown, Burst, Channel, Effects, Instant, PacedCx, PacedLimits, PacedSource};
 use sys::poll::{PollFd, poll};
@@ -17,7 +18,6 @@ use super::stats::StreamStats;
 use crate::runner::PacedRunner;
 use crate::senders::Transmit;
 use crate::senders::outlet::{Count, Files, Outlet};
-use engines::say;
 
 /// The maximum number of packets in a burst: the limit of one sendmmsg(2).
 pub const BURST_MAX: usize = 1024;
@@ -84,7 +84,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
     /// Prints the notes.
     pub fn print_notes(&self, effects: &Effects) {
         for note in effects.take_notes() {
-            say!("{note}");
+            eprintln!("{note}");
         }
     }
 
@@ -169,7 +169,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
             let interface = self.sockets().of(Channel::Rtcp).multicast_interface();
             let opened = interface.and_then(|interface| self.groups.open(at, interface));
             if let Err(error) = opened {
-                say!("reports to {at} are not received: {error}");
+                eprintln!("reports to {at} are not received: {error}");
             }
         }
         Some(started)

@@ -11,13 +11,13 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
+use engines::eprintln;
 use memory::Phase;
 use seam::{AtShutdown, Burst, Channel, Effects, Instant, Next, PacedSource};
 use sys::poll::{PollFd, poll};
 
 use super::context::StreamContext;
 use crate::senders::wheel_sendto::WheelSendto;
-use engines::say;
 
 /// The longest sleep between two checks of the bell, and so the longest delay of a pause.
 const NAP: Duration = Duration::from_millis(250);
@@ -124,7 +124,7 @@ fn take_orders<'scope, 'env, P: PacedSource>(
             // The worker itself got the rank, so only a changed limit can refuse it here. The
             // stream continues, and the reason is printed.
             if let Err(refused) = context.rank.take() {
-                say!("a thread for a transmission: {refused}");
+                eprintln!("a thread for a transmission: {refused}");
             }
             Life { context, rings, absolute, effects: context.effects() }.play(stream, next);
             running.fetch_sub(1, Ordering::AcqRel);
@@ -133,7 +133,7 @@ fn take_orders<'scope, 'env, P: PacedSource>(
         };
         if let Err(error) = builder.spawn_scoped(scope, life) {
             // The stream is lost with its thread; the supervisor restarts the worker.
-            say!("a thread for a transmission cannot be started: {error}");
+            eprintln!("a thread for a transmission cannot be started: {error}");
             running.fetch_sub(1, Ordering::AcqRel);
         }
     }

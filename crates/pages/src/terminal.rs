@@ -9,14 +9,38 @@ pub use exhibit::exhibit;
 pub use race::{further, tables};
 
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
+use stats::words;
 
-/// A table with a line under its head and none between its rows, folded to the terminal's width.
-pub fn ruled() -> Table {
+/// The columns of text that no terminal shows.
+const WIDTH: u16 = 80;
+
+/// The columns of text on stdout: those of the terminal, or [`WIDTH`].
+pub fn width() -> u16 {
+    Table::new().width().unwrap_or(WIDTH)
+}
+
+/// `text` with its lines broken at blanks to [`width`]; what follows a break is indented.
+pub fn folded(text: &str, indent: usize) -> String {
+    words::folded(text, width().into(), indent)
+}
+
+/// An empty table whose cells are folded to [`width`].
+pub fn table(style: TableStyle, colour: bool) -> Table {
     let mut table = Table::new();
-    let line = LineStyle::none().fill('─').junction('─');
-    table.load_style(TableStyle::new().header_separator(line));
-    table.set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(style).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(width());
+    if colour {
+        table.enforce_styling();
+    } else {
+        table.force_no_tty();
+    }
     table
+}
+
+/// A table with a line under its head and none between its rows.
+pub fn ruled() -> Table {
+    let line = LineStyle::none().fill('─').junction('─');
+    table(TableStyle::new().header_separator(line), false)
 }
 
 /// A table whose rows have a line of prose each, below the row: a column of prose would be squeezed
@@ -35,6 +59,37 @@ pub fn annotated<const N: usize>(
     let table = table.to_string();
     let mut lines = table.lines().map(str::trim_end);
     let mut text: String = lines.by_ref().take(2).map(|line| format!("{line}\n")).collect();
-    lines.zip(notes).for_each(|(line, note)| text += &format!("{line}\n     {note}\n"));
+    for (line, note) in lines.zip(notes) {
+        text += &format!("{line}\n{}\n", folded(&format!("     {note}"), 5));
+    }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use lab::verdict::analyse;
+
+    #[test]
+    fn a_race_fits_where_no_terminal_is() {
+        let mut run = sample::whole();
+        // Many arms, one of a long name.
+        let long = "a-server-of-ones-own-with-a-name-that-is-longer-than-a-column";
+        for (at, more) in ["redis", "nginx", "haproxy", "tokio", long].iter().enumerate() {
+            let trials: Vec<_> =
+                run.trials.iter().filter(|it| it.arm == "uring").cloned().collect();
+            run.trials.extend(
+                trials.into_iter().map(|it| lab::trial::Trial { arm: (*more).to_string(), ..it }),
+            );
+            let arm = run.manifest.plan.arms[at % 2].clone();
+            run.manifest.plan.arms.push(lab::plan::Arm { name: (*more).to_string(), ..arm });
+        }
+        let summary = analyse(&run);
+        let text = tables(&summary, "epoll", false) + &further(&run, &summary, false);
+        assert!(text.contains("haproxy") && text.contains("system calls") && text.len() > 10_000);
+        for line in text.lines() {
+            assert!(words::columns(line) <= usize::from(WIDTH), "{line}");
+        }
+    }
 }

@@ -172,7 +172,7 @@ impl<S: Service + Send + 'static> Server<S> {
         }
         let flags: Flags = config::parse();
         self.serve_by(&flags.server).unwrap_or_else(|(code, why)| {
-            engines::say!("{}: {why}", program());
+            engines::eprintln!("{}: {why}", program());
             ExitCode::from(code)
         })
     }
@@ -333,7 +333,7 @@ fn race(flags: impl Iterator<Item = OsString>) -> ExitCode {
     }
     let mut race = Command::new("roundhouse");
     let why = race.args(["race", "--service", &own]).args(flags).exec();
-    engines::say!(
+    engines::eprintln!(
         "{}: expected the program `roundhouse` in a folder of PATH, which races this one: {why}",
         program()
     );

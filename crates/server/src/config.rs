@@ -16,6 +16,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::builder::Resettable;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
+use language::Level;
 use wire::conf::{self, Settings};
 
 /// The id of the flag.
@@ -45,8 +46,8 @@ const ALIASES: &[(&str, &str)] = &[
 /// How similar a name must be to be suggested, from 0 to 1.
 const ALIKE_MIN: f64 = 0.7;
 
-/// Parses the command line of this process with the options of its file; on an error it prints a
-/// message and exits, as clap does.
+/// Parses the command line of this process with the options of its file, and chooses the level of
+/// messages; on an error it prints a message and exits, as clap does.
 pub fn parse<P: CommandFactory + FromArgMatches>() -> P {
     parse_by(P::command())
 }
@@ -58,11 +59,18 @@ pub fn parse_by<P: FromArgMatches>(mut command: Command) -> P {
         Err(error) => exit(&command.error(ErrorKind::ValueValidation, format!("{error:#}"))),
     };
     let parsed = command.try_get_matches_from_mut(words);
+    let parsed = parsed.inspect(|matches| {
+        let is_set = |id| matches.try_get_one(id).ok().flatten().is_some_and(|it: &bool| *it);
+        Level::of(is_set("quiet"), is_set("verbose")).choose();
+    });
+    if let Some(file) = &file {
+        language::debug!("options of {}", file.display());
+    }
     match parsed.and_then(|matches| P::from_arg_matches(&matches)) {
         Ok(parsed) => parsed,
         Err(error) => {
             if let Some(file) = file.filter(|_| error.use_stderr()) {
-                engines::say!("with the options of {}:", file.display());
+                language::eprintln!("with the options of {}:", file.display());
             }
             exit(&error)
         }

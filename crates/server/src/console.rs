@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Scope;
 use std::time::Duration;
 
-use engines::say;
+use language::info;
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
@@ -45,7 +45,7 @@ impl Console {
     ) -> Console {
         let console = Console { over: Arc::default(), keys: Keys::take(true) };
         if console.keys.is_some() {
-            say!("{KEYS}");
+            info!("{KEYS}");
         }
         // A new thread inherits the mask, so signals reach the supervisor.
         let _ = signal::block(&[Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2]);
@@ -119,10 +119,10 @@ fn listen(over: &AtomicBool, dismiss: &(dyn Fn() -> String + Sync)) {
 
 fn obey(key: u8, dismiss: &(dyn Fn() -> String + Sync)) {
     match key {
-        b'd' | b'D' => say!("{}", dismiss()),
+        b'd' | b'D' => info!("{}", dismiss()),
         b'q' | b'Q' => stop(),
         b'\n' | b'\r' => {}
-        _ => say!("{KEYS}"),
+        _ => info!("{KEYS}"),
     }
 }
 

@@ -177,7 +177,10 @@ pub struct WatchArgs {
     /// Say in JSON that the server is ready, also on a terminal
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print each connection and request (stderr)
+    /// Print only errors (stderr); wins over --verbose
+    #[arg(long)]
+    pub quiet: bool,
+    /// Print each connection, request and step (stderr)
     #[arg(long)]
     pub verbose: bool,
     /// Print the seconds from the first connection to the last disconnect (stderr)
@@ -279,7 +282,7 @@ impl ServerArgs {
         let cores = sys::cpu::affinity().map_or(1, |cpus| cpus.len());
         let engine = match self.engine.as_str() {
             "auto" => {
-                engines::say!(
+                language::info!(
                     "engine auto: epoll, which serves every workload and needs no privilege"
                 );
                 "epoll"
@@ -313,7 +316,7 @@ impl ServerArgs {
         knobs.drain = limits.drain;
         shape.check()?;
         if let Some(words) = self.staff.corrections(&shape) {
-            engines::say!("{words}");
+            language::info!("{words}");
         }
         Ok(shape)
     }

@@ -132,7 +132,7 @@ impl ServerArgs {
             state: instance.state,
             assets: instance.assets,
             address: self.address(instance.port),
-            verbose: watch.verbose,
+            verbose: watch.verbose && !watch.quiet,
             timer: watch.timer,
             signals: true,
             control: &control,
@@ -141,9 +141,12 @@ impl ServerArgs {
             handover: instance.handover,
         };
         if shape.name() == Some("reactor") && shape.workers == 1 {
-            engines::say!("reactor with one worker equals epoll: one loop, one listener");
+            language::info!("reactor with one worker equals epoll: one loop, one listener");
         }
         let place = door.as_ref().map(Place::of);
+        let engine = shape.name().unwrap_or("none");
+        language::debug!("engine {engine}: {shape}, {} workers", shape.workers);
+        language::debug!("administration at {}", place.as_deref().unwrap_or("no place"));
         let about = (instance.name, instance.durability);
         let manager = Manager::of_environment();
         let mut announce = |ready: &Ready| {
@@ -152,7 +155,7 @@ impl ServerArgs {
                 false => announcement(about, shape, place.as_deref(), ready),
             };
             if let Err(error) = stdout().write_all(line.as_bytes()) {
-                engines::say!("expected a stdout for the address: {error}; serving without");
+                language::eprintln!("expected a stdout for the address: {error}; serving without");
             }
             if let Some(manager) = &manager {
                 manager.ready(&format!("{} on {}", instance.name, ready.listening));
@@ -223,9 +226,9 @@ fn leave(report: &Report) -> ExitCode {
     let Report { forced, replaced, accepted, refused, unsaved, .. } = report;
     let (spawned, retired, recycled) = (report.spawned, report.retired, report.recycled);
     if retired + recycled > 0 {
-        engines::say!("{spawned} processes started, {retired} retired, {recycled} recycled");
+        language::info!("{spawned} processes started, {retired} retired, {recycled} recycled");
     }
     let refused = if *refused > 0 { format!("{refused} refused, ") } else { String::new() };
-    engines::say!("stopped after {accepted} connections, {refused}{replaced} workers replaced");
+    language::info!("stopped after {accepted} connections, {refused}{replaced} workers replaced");
     if *forced || unsaved.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use engines::{Address, Ready, Shape};
+use language::level::is_quiet;
 
 /// The lines for a server that is ready. In `tries`, what to try, `{at}` stands for the address.
 pub(crate) fn welcome(service: &str, tries: &[&str], shape: &Shape, ready: &Ready) -> String {
@@ -11,6 +12,9 @@ pub(crate) fn welcome(service: &str, tries: &[&str], shape: &Shape, ready: &Read
         if shape.workers == 1 { "1 worker" } else { &format!("{} workers", shape.workers) };
     let pid = std::process::id();
     let mut text = format!("{service} on {}: {engine}, {workers}, pid {pid}\n", ready.listening);
+    if is_quiet() {
+        return language::tr(&text).into_owned();
+    }
     if let Address::Net(mut at) = ready.listening.clone() {
         if at.ip().is_unspecified() {
             at.set_ip(if at.is_ipv6() {

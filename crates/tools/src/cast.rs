@@ -11,6 +11,8 @@ use std::time::{Duration, Instant as Clock};
 
 use anyhow::{Context, Result, anyhow};
 use engines::Assets;
+use language::info;
+use language::level::is_quiet;
 use memory::{Placement, Region};
 use pacing::{PacedRunner, Sender, StreamSockets, StreamStats, probe, run_alone};
 use seam::{Instant, WorkerId};
@@ -159,9 +161,9 @@ fn describe(args: &Args, pushed: &Push) -> Result<()> {
     let length = pushed
         .duration
         .map_or("until it ends".to_owned(), |it| format!("for {:.1} s", it.as_secs_f64()));
-    eprintln!("sending {file} ({tracks}) to {to} {length}, by {}", args.sender);
+    info!("sending {file} ({tracks}) to {to} {length}, by {}", args.sender);
     if !pushed.left_out.is_empty() {
-        eprintln!("left out, because it cannot be sent: {}", pushed.left_out.join(", "));
+        info!("left out, because it cannot be sent: {}", pushed.left_out.join(", "));
     }
     Ok(())
 }
@@ -177,7 +179,7 @@ impl Watcher<'_> {
     /// Shows progress until everything has been sent, the time is over, or `stop` is set.
     fn follow(&self, time: Option<Duration>, stop: &AtomicBool, ring: &dyn Fn()) {
         let began = Clock::now();
-        let (mut told, is_watched) = (began, stderr().is_terminal());
+        let (mut told, is_watched) = (began, stderr().is_terminal() && !is_quiet());
         let slots = &self.pushed.slots;
         let mut is_leaving = false;
         while slots.iter().any(|slot| self.orders.is_underway(*slot)) {
@@ -217,7 +219,7 @@ impl Watcher<'_> {
 fn finish(stats: &StreamStats) {
     report(stats);
     if let Some(drift) = stats.drift_ns() {
-        eprintln!("drift from the first packet to the last: {:+.3} ms", drift as f64 / 1e6);
+        info!("drift from the first packet to the last: {:+.3} ms", drift as f64 / 1e6);
     }
 }
 

@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use engines::Refused;
+use language::{eprintln, info};
 use load::Target;
 use load::tls::Stream;
 use services::stock::command;
@@ -96,7 +97,7 @@ fn answer(at: &Target, framing: Option<Framing>, lines: &mut dyn BufRead) -> Res
         let is_exit = words == b"exit";
         let text = match words {
             b"help" => help(),
-            _ => match link.ask(&line, &mut |waiting| eprintln!("roundhouse client: {waiting}")) {
+            _ => match link.ask(&line, &mut |waiting| info!("roundhouse client: {waiting}")) {
                 Ok(text) => text,
                 // Some servers answer `exit` by closing, ours too in line framing.
                 Err(Lost::Closed(0)) if is_exit => return Ok(()),

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser};
+use language::{eprintln, info};
 use load::parse::span;
 use serde_json::json;
 use server::Keys;
@@ -120,7 +121,7 @@ fn choose() -> Option<Demo> {
         return None;
     }
     let keys = Keys::take(true)?;
-    eprintln!("press 1 to {}, or the first letter; q ends", names.len());
+    info!("press 1 to {}, or the first letter; q ends", names.len());
     loop {
         for key in keys.pressed() {
             let is_chosen = |(at, name): &(usize, &&str)| {

@@ -12,8 +12,9 @@ mod spread;
 use anyhow::Result;
 use checks::{Check, Mark};
 use comfy_table::presets::NOTHING;
-use comfy_table::{Cell, Color, ContentArrangement, Table};
+use comfy_table::{Cell, Color};
 use language::{println, tr};
+use pages::terminal;
 use serde::Serialize;
 use spread::Spread;
 use std::process::ExitCode;
@@ -77,9 +78,7 @@ fn advice(checks: &[Check], spread: &[Spread]) -> Vec<String> {
 
 fn print_checks(checks: &[Check], colour: bool) {
     let mut part = "";
-    let mut table = Table::new();
-    table.load_style(NOTHING);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
+    let mut table = terminal::table(NOTHING, colour);
     for check in checks {
         if check.part != part {
             part = check.part;
@@ -94,7 +93,7 @@ fn print_checks(checks: &[Check], colour: bool) {
         let sign = if colour { sign.fg(shade) } else { sign };
         table.add_row([sign, Cell::new(tr(check.what)), Cell::new(tr(&check.found))]);
     }
-    std::println!("{table}");
+    table.lines().for_each(|line| std::println!("{}", line.trim_end()));
 }
 
 fn print_spread(spread: &[Spread]) {
@@ -114,6 +113,6 @@ fn print_advice(advice: &[String]) {
     }
     println!("\nwhat to change");
     for text in advice {
-        println!("  - {text}");
+        std::println!("{}", terminal::folded(&tr(&format!("  - {text}")), 4));
     }
 }

@@ -25,6 +25,7 @@ use lab::block::Slot;
 use lab::live::{Live, Snapshot};
 use lab::race::Observer;
 use lab::trial::Trial;
+use language::eprintln;
 use pages::live::{POLICY, Watch};
 use roundhouse::{Server, ServerHandle};
 use services::pages::{Bulletin, Page, Pages};

@@ -180,6 +180,7 @@ impl Server {
         sys::process::end_with_parent(&mut command, Signal::KILL);
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut strace = command.spawn().context("cannot start strace")?;
+        language::debug!("process {}: {command:?}", strace.id());
         let mut line = String::new();
         let out = strace.stdout.take().expect("it is a pipe");
         BufReader::new(out).read_line(&mut line).context("read the server's ready line")?;

@@ -6,10 +6,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use comfy_table::CellAlignment;
+use comfy_table::{CellAlignment, Table};
+use language::eprintln;
 use load::listen::{ListenPlan, MediaReport, Percentiles, ReceivePlan, Transport, listen, receive};
 use load::parse::span;
-use pages::terminal::ruled;
+use pages::terminal::{folded, ruled};
 use serde_json::{Value, json};
 use stats::words::time;
 
@@ -160,46 +161,54 @@ fn document(args: &Args, report: &MediaReport) -> Result<Value> {
 
 fn print(args: &Args, report: &MediaReport) {
     let MediaReport { sums, .. } = report;
-    println!("{} · {:.1} s", args.url, report.seconds);
+    let line = |text: &str| println!("{}", folded(text, 16));
+    line(&format!("{} · {:.1} s", args.url, report.seconds));
     if report.receivers > 1 {
-        println!("  receivers     {}", report.receivers);
+        line(&format!("  receivers     {}", report.receivers));
     }
     if report.sessions > 0 {
-        println!(
+        line(&format!(
             "  sessions      {} begun, {} with media, {} ended by the sender",
             report.sessions, report.played, report.ended
-        );
-        println!("  first packet  {}", shares(&report.first_packet_ms));
+        ));
+        line(&format!("  first packet  {}", shares(&report.first_packet_ms)));
     }
     for (why, count) in &report.failed {
-        println!("  failed        {count}: {why}");
+        line(&format!("  failed        {count}: {why}"));
     }
     if report.failed.iter().any(|(why, _)| why.contains(" 453 ")) {
-        println!("                it bounds what one address gets: ours by --per-address");
+        line("                it bounds what one address gets: ours by --per-address");
     }
-    println!(
+    line(&format!(
         "  packets       {} ({} bytes), {} lost, {} twice, {} out of order, {} of strangers",
         sums.packets, sums.bytes, sums.lost, sums.duplicates, sums.reordered, report.strangers
-    );
+    ));
     if report.dropped > 0 {
-        println!(
+        line(&format!(
             "  our own fault {} found no room in our receive buffers: fewer sessions, more \
              generators, or more of net.core.rmem_max",
             report.dropped
-        );
+        ));
     }
-    println!(
+    line(&format!(
         "  late          {} · jitter at most {}",
         shares(&report.late_ms),
         time(sums.jitter_ms * 1e6)
-    );
-    println!("  reports       {} of senders", report.reports);
+    ));
+    line(&format!("  reports       {} of senders", report.reports));
     if report.misannounced > 0 {
-        println!("  {} first packets were not those that RTP-Info announced", report.misannounced);
+        line(&format!(
+            "  {} first packets were not those that RTP-Info announced",
+            report.misannounced
+        ));
     }
-    if report.tracks.is_empty() {
-        return;
+    if !report.tracks.is_empty() {
+        println!("{}", tracks(report));
     }
+}
+
+/// A row for each stream.
+fn tracks(report: &MediaReport) -> Table {
     let mut table = ruled();
     table.set_header([
         "sender",
@@ -224,7 +233,7 @@ fn print(args: &Args, report: &MediaReport) {
         ]);
     }
     table.column_iter_mut().skip(2).for_each(|it| it.set_cell_alignment(CellAlignment::Right));
-    println!("{table}");
+    table
 }
 
 fn shares(it: &Percentiles) -> String {

@@ -15,6 +15,8 @@ mod draw;
 mod view;
 
 use crate::screen::{self, Screen};
+use language::info;
+use language::level::{is_quiet, is_verbose};
 use load::Plan;
 use load::snapshot::Board;
 use std::io::{IsTerminal, stderr};
@@ -54,11 +56,12 @@ pub enum Manner {
 }
 
 impl Manner {
-    /// A screen where one can be drawn, otherwise lines. With JSON there are no lines, unless
-    /// `plain` asks for them.
+    /// A screen where one can be drawn, otherwise lines; lines also between the steps of
+    /// `--verbose`. With JSON there are no lines, unless `plain` asks for them.
     pub fn of(plain: bool, json: bool) -> Self {
         let (seen, able) = (stderr().is_terminal(), screen::is_able());
-        match (plain, seen) {
+        match (plain || is_verbose(), seen) {
+            _ if is_quiet() => Self::Nothing,
             (true, _) => Self::Lines(LINE),
             (false, true) if able => Self::Screen,
             (false, true) => Self::Lines(LINE),
@@ -221,7 +224,7 @@ impl Show {
             self.view.add(self.board.take());
             if Instant::now() >= next && self.view.has_begun() {
                 next += period;
-                eprintln!("{}", self.view.line());
+                info!("{}", self.view.line());
             }
         }
     }

@@ -21,8 +21,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::screen::{self, Screen};
+use language::tr;
 use link::Link;
 use load::parse::span;
+use pages::terminal::folded;
 use view::View;
 
 /// The arguments of `top`.
@@ -81,9 +83,13 @@ fn once(link: &Link, interval: Duration, json: bool) -> Result<ExitCode> {
     view.add(link.sample()?);
     match json {
         true => println!("{}", view.json()),
-        false => view.lines().iter().for_each(|line| println!("{line}")),
+        false => print(&view),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn print(view: &View) {
+    view.lines().iter().for_each(|line| println!("{}", folded(&tr(line), 13)));
 }
 
 fn watch(link: Link, interval: Duration) -> Result<ExitCode> {
@@ -121,7 +127,7 @@ fn watch(link: Link, interval: Duration) -> Result<ExitCode> {
                 Ok(status) => view.add(status),
                 Err(_) if !link.is_there() => {
                     drop(screen);
-                    view.lines().iter().for_each(|line| println!("{line}"));
+                    print(&view);
                     println!("the server has ended");
                     return Ok(ExitCode::SUCCESS);
                 }

@@ -24,7 +24,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("sim", &["seam", "stats"], &[]),
     ("load", &["language", "seam", "wire", "sys", "meter", "stats"], &["testkit"]),
     ("swarm", &["load", "meter"], &["stats"]),
-    ("lab", &["meter", "stats", "sys"], &[]),
+    ("lab", &["language", "meter", "stats", "sys"], &[]),
     ("document", &[], &[]),
     ("ledger", &[], &["stats"]),
     (

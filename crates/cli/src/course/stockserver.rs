@@ -24,6 +24,7 @@ use crate::serve::stock;
     }),
     mut_arg("framing", |arg| arg.default_value("fixed:8192")),
     mut_arg("port", |arg| arg.hide(true).conflicts_with("course_port")),
+    mut_arg("quiet", |arg| arg.help("Print neither connections nor requests nor times")),
     mut_arg("verbose", |arg| arg.hide(true)),
     mut_arg("timer", |arg| arg.hide(true)),
 )]
@@ -33,9 +34,6 @@ pub struct Args {
     /// The port to listen on; 0 picks one
     #[arg(id = "course_port", value_name = "PORT")]
     port: u16,
-    /// Print neither connections nor requests nor times
-    #[arg(long)]
-    quiet: bool,
     #[command(flatten)]
     stock: stock::Args,
 }
@@ -44,8 +42,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode> {
     let mut stock = args.stock;
     stock.server.port = Some(args.port);
-    stock.server.watch.verbose |= !args.quiet;
-    stock.server.watch.timer |= !args.quiet;
-    stock.is_quiet = args.quiet;
+    stock.server.watch.verbose = true;
+    stock.server.watch.timer |= !stock.server.watch.quiet;
     stock::run(stock)
 }

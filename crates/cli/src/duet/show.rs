@@ -1,14 +1,12 @@
 //! The findings of a duet table as text for a terminal and as Markdown.
 
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, Table};
 use lab::duet::{DuetFigure, Findings};
 use lab::verdict::Metric;
+use pages::terminal;
 use stats::words;
 use std::fmt::Write;
-
-/// Columns of a terminal.
-const WIDTH: u16 = 80;
 
 /// A table for each load point and metric, then rows without a figure, doubts, and the meaning of
 /// the words.
@@ -49,10 +47,7 @@ pub fn text(findings: &Findings) -> String {
 
 /// Where no figure has a goal, the values of both servers take its place.
 fn table(figures: &[&DuetFigure]) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(WIDTH);
+    let mut table = terminal::table(UTF8_HORIZONTAL_ONLY, false);
     if figures.iter().any(|it| it.goal.is_some()) {
         table.set_header(["left / right", "found", "interval", "goal", "verdict"]);
         for it in figures {
@@ -189,7 +184,7 @@ mod tests {
     fn a_table_fits_a_terminal() {
         let text = text(&findings());
         for line in text.lines().filter(|line| !line.starts_with("skipped")) {
-            assert!(line.chars().count() <= usize::from(WIDTH), "{line}");
+            assert!(line.chars().count() <= 80, "{line}");
         }
         for want in [
             "1 a connection · CPU per request",

@@ -3,7 +3,7 @@
 use ::load::calibrate::{Baseline, Calibration, calibrate};
 use ::load::{Failure, Plan};
 use anyhow::{Context, Result};
-use language::println;
+use language::{println, tr};
 use stats::words::time;
 use std::fs;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub fn measure(window: Duration, json: bool) -> Result<Calibration, Failure> {
         if json {
             return;
         }
-        println!(
+        let line = format!(
             "{:<6} depth {:<3} {:>9.0}/s reached · {} CPU per request, so {:.0}/s a core · \
              an arrival noticed within {} (p99){}",
             entry.scheme,
@@ -43,6 +43,7 @@ pub fn measure(window: Duration, json: bool) -> Result<Calibration, Failure> {
             time(entry.tardiness_p99_ns as f64),
             if entry.counts_agree { "" } else { " · THE COUNTS DISAGREE" }
         );
+        std::println!("{}", pages::terminal::folded(&tr(&line), 17));
     })
 }
 

@@ -9,7 +9,7 @@ use ::load::script::{self, Expectation, HttpOptions, LineOptions, StockOptions, 
 use ::load::tls::TlsOptions;
 use ::load::{Mix, Plan, Target, TurnsPlan, Usage};
 use clap::Parser;
-use language::eprintln;
+use language::info;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -260,7 +260,7 @@ impl HttpArgs {
                     let skipped: usize = others.values().sum();
                     let origin = |(origin, count): (&String, &usize)| format!("{origin} ({count})");
                     let others = others.iter().map(origin).collect::<Vec<_>>().join(", ");
-                    eprintln!(
+                    info!(
                         "{file}: {kept} requests; {skipped} to other origins are left out: {others}"
                     );
                 }

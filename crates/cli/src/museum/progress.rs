@@ -1,6 +1,7 @@
 //! The progress of an exhibit: a bar on a terminal, a line for each step elsewhere.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use language::{Level, debug, info};
 use museum::{Effort, Listener};
 use stats::words;
 use std::io::IsTerminal;
@@ -17,9 +18,9 @@ impl Progress {
     /// A bar if stderr is a terminal, lines otherwise.
     pub fn new(title: &str, effort: Effort) -> Progress {
         let Effort { steps, time } = effort;
-        eprintln!("{title}: {steps} steps, about {}", words::span(time));
-        let bar =
-            std::io::stderr().is_terminal().then(|| ProgressBar::new(u64::from(effort.steps)));
+        info!("{title}: {steps} steps, about {}", words::span(time));
+        let is_drawn = std::io::stderr().is_terminal() && Level::chosen() == Level::Plain;
+        let bar = is_drawn.then(|| ProgressBar::new(u64::from(effort.steps)));
         if let (Some(bar), Ok(style)) =
             (&bar, ProgressStyle::with_template("{bar:30} {pos}/{len} · {elapsed} · {wide_msg}"))
         {
@@ -32,8 +33,9 @@ impl Progress {
 
 impl Listener for Progress {
     fn begin(&mut self, what: &str) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(what.to_string());
+        match &self.bar {
+            Some(bar) => bar.set_message(what.to_string()),
+            None => debug!("begin: {what}"),
         }
     }
 
@@ -44,7 +46,7 @@ impl Listener for Progress {
                 bar.inc(1);
                 bar.set_message(result.to_string());
             }
-            None => eprintln!("{}/{} · {result}", self.done, self.steps),
+            None => info!("{}/{} · {result}", self.done, self.steps),
         }
     }
 }

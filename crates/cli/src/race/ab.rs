@@ -11,7 +11,7 @@ use lab::plan::{Arm, LoadPoint, Plan, Provision, Turns};
 use lab::probe::{self, Protocol};
 use lab::server::Server;
 use lab::service::Service;
-use language::eprintln;
+use language::info;
 use load::parse::span;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
@@ -140,7 +140,7 @@ fn arm(args: &Args, exe: &Path, files: &[Provision], name: &str, text: &str) -> 
         Some(url) if !url.starts_with('/') => arm.target = target(url)?,
         path => {
             let Protocol { name: spoken, target, load } = asked(&arm, files)?;
-            eprintln!("{name} speaks {spoken}");
+            info!("{name} speaks {spoken}");
             if !args.load.iter().any(|flags| flags.contains("--cacert")) {
                 arm.load.extend(load.iter().map(ToString::to_string));
             }

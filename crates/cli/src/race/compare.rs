@@ -3,11 +3,10 @@
 use super::report::pick;
 use anyhow::Result;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{ContentArrangement, Table};
 use lab::verdict::Metric;
 use lab::versus::{Agreement, Row, Versus, versus};
 use language::println;
-use pages::words;
+use pages::{terminal, words};
 use stats::Interval;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -65,9 +64,7 @@ fn print(found: &Versus, shown: &[&Row]) {
     for difference in &found.differences {
         println!("differs: {difference}");
     }
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
+    let mut table = terminal::table(UTF8_HORIZONTAL_ONLY, false);
     table.set_header([
         "load point",
         "arm",

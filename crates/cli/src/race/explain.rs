@@ -8,7 +8,7 @@ use lab::machine::date_now;
 use lab::record::{Recorder, Sitting};
 use lab::runner::Runner;
 use lab::verdict::analyse;
-use language::{eprintln, println};
+use language::{eprintln, info, println};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut lines = Lines::default();
     lab::race::explain(&mut run, &mut runner, &mut recorder, &mut lines, &stop)?;
     let shown = show::conclude(&run, Some(&page), args.json)?;
-    eprintln!("the report is {}", page.display());
+    info!("the report is {}", page.display());
     Ok(if shown.right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -97,6 +97,6 @@ fn play(engines: &[PathBuf], page: &Path) -> Result<ExitCode> {
         let (calls, tasks) = (it.calls.len(), it.tasks.len());
         println!("{}: {calls} system calls of {tasks} processes and threads", it.engine);
     }
-    eprintln!("the page is {}", page.display());
+    info!("the page is {}", page.display());
     Ok(ExitCode::SUCCESS)
 }

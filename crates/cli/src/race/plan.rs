@@ -8,6 +8,7 @@ use lab::file::{ArmSpec, Many, PlanFile, PointSpec, either};
 use lab::metric::Metric;
 use lab::plan::{Arm, Model, Plan, Provision, Turns};
 use lab::service::{CONNECTIONS, ROUND_TRIPS, Service};
+use language::info;
 use stats::words;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -379,7 +380,7 @@ fn from_record(path: &Path) -> Result<Plan> {
         let now = run.manifest.plan.arms.iter().find(|arm| arm.name == program.arm);
         let now = now.map(lab::record::Program::of);
         if now.is_none_or(|now| now.hash != program.hash) {
-            eprintln!("doubt: the program of {} is not the one of that run", program.arm);
+            info!("doubt: the program of {} is not the one of that run", program.arm);
         }
     }
     Ok(run.manifest.plan)

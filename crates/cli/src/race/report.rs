@@ -7,7 +7,7 @@ use lab::condition::Condition;
 use lab::doubts::doubts;
 use lab::record::{Run, read};
 use lab::verdict::analyse;
-use language::eprintln;
+use language::info;
 use pages::export;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -95,7 +95,7 @@ impl Files {
             let Some(path) = path else { return Ok(()) };
             std::fs::write(path, text()?)
                 .with_context(|| format!("cannot write {}", path.display()))?;
-            eprintln!("wrote {}", path.display());
+            info!("wrote {}", path.display());
             Ok(())
         };
         put(&self.html, &|| Ok(pages::report(run, &summary, &doubts)?))?;

@@ -6,7 +6,7 @@ use lab::doubts::{Doubt, Weight, doubts};
 use lab::plan::Plan;
 use lab::record::Run;
 use lab::verdict::{Summary, analyse};
-use language::{eprintln, println};
+use language::{eprintln, info, println};
 use pages::terminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -99,15 +99,17 @@ pub fn plan(plan: &Plan, expected_ms: u64) {
 /// Says beforehand if no block of the plan can lead to a verdict.
 pub fn warn(plan: &Plan) {
     if let Some(why) = plan.hopeless() {
-        eprintln!("doubt: {why}");
+        info!("doubt: {why}");
     }
 }
 
 /// Says every doubt but those that are true of every race.
 fn tell(doubts: &[Doubt]) {
     for doubt in doubts.iter().filter(|doubt| doubt.weight != Weight::Limit) {
-        let mark = if doubt.weight == Weight::Grave { "WRONG" } else { "doubt" };
-        eprintln!("{mark}: {}", doubt.text);
+        match doubt.weight {
+            Weight::Grave => eprintln!("WRONG: {}", doubt.text),
+            _ => info!("doubt: {}", doubt.text),
+        }
     }
 }
 
@@ -122,7 +124,7 @@ const NO_RESULT: u8 = 98;
 /// If a condition is about an arm or a point that the run does not have.
 pub fn conditions(run: &Run, asked: &[Condition]) -> Result<Option<ExitCode>> {
     let (mut met, mut missing) = (false, false);
-    asked.iter().filter_map(Condition::hint).for_each(|hint| eprintln!("{hint}"));
+    asked.iter().filter_map(Condition::hint).for_each(|hint| info!("{hint}"));
     for condition in asked {
         for finding in condition.ask(run).map_err(|why| anyhow!(why))? {
             let word = match finding.answer {

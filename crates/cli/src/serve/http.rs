@@ -8,7 +8,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Assets, Container, Handover, Refused, Renew, Shape, WORKERS_MAX, say};
+use engines::{Assets, Container, Handover, Refused, Renew, Shape, WORKERS_MAX};
+use language::info;
 use memory::Region;
 use seam::Service;
 use services::SiteNames;
@@ -175,7 +176,7 @@ fn keep_descriptors(shape: &mut Shape) {
     let most = if shape.container.is_per_connection() { WORKERS_MAX } else { usize::MAX };
     let wanted = shape.knobs.sessions_max.unwrap_or(usual).min(most);
     if all < wanted {
-        say!(
+        info!(
             "at most {all} connections at one time, because a quarter of {} descriptors is kept \
              for files: raise the limit (ulimit -n) for {wanted}",
             limit.hard

@@ -59,9 +59,6 @@ pub struct Args {
     /// Full segments of the log, of 170,000 orders each, that stay when older ones are compacted
     #[arg(long, default_value_t = 64, value_name = "N")]
     log_keep: usize,
-    /// Do not say at the start what a crash would lose.
-    #[arg(skip)]
-    pub(crate) is_quiet: bool,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 }
@@ -75,7 +72,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Err(Refused(reason.to_owned()).into());
     }
     if let Some(note) = args.lock.note() {
-        engines::say!("{note}");
+        language::info!("{note}");
     }
     let handover = Handover::receive()?;
     refuse_log(&args, handover.is_some())?;
@@ -95,9 +92,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Err(Refused(narrow.to_string()).into());
     }
     let every = args.save_every.filter(|every| !every.is_zero());
-    let risk = (!args.is_quiet).then(|| risk(args.durability, file.is_some(), every));
-    let said = [note(&market, args.index), service.outgrown(&market), risk];
-    said.into_iter().flatten().for_each(|note| engines::say!("{note}"));
+    let risk = risk(args.durability, file.is_some(), every);
+    let said = [note(&market, args.index), service.outgrown(&market), Some(risk)];
+    said.into_iter().flatten().for_each(|note| language::info!("{note}"));
     // It is unknown what the predecessor saved, and a log may be newer than the file.
     let saved = (handover.is_none() && log.is_none()).then(|| market.version());
     let lock = file.as_ref().and_then(BookFile::lock).map(|fd| fd.try_clone_to_owned());

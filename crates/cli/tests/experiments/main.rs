@@ -7,6 +7,7 @@ mod duet;
 mod far;
 mod museum;
 mod museum_parts;
+mod output;
 mod race;
 
 use std::path::Path;

@@ -13,6 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use language::eprintln;
 use seam::{Service, WorkerId};
 use sys::process::{self, Exit, Fork, Pid};
 use sys::signal::{self, Signal, SignalFd};
@@ -22,7 +23,6 @@ use crate::accept::Arrival;
 use crate::admin::Admin;
 use crate::axes::Container;
 use crate::fault::Fault;
-use crate::say::say;
 use crate::server::{Common, Report, StateStore};
 use crate::supervise::{Crew, End, Ended, supervise};
 use crate::wait::blocking::Kept;
@@ -144,7 +144,7 @@ impl<S: Service> Processes<'_, S> {
         match catch_unwind(AssertUnwindSafe(|| bound.and_then(|()| live()))) {
             Ok(Ok(())) => process::exit_now(0),
             Ok(Err(fault)) => {
-                say!("worker {}: {fault}", id.slot());
+                eprintln!("worker {}: {fault}", id.slot());
                 process::exit_now(1)
             }
             Err(_) => process::exit_now(PANICKED),

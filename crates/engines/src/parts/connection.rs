@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use language::eprintln;
 use memory::Phase;
 use seam::{Closed, Conn, Cx, Instant, Service};
 use sys::socket;
@@ -11,7 +12,6 @@ use sys::socket;
 use super::pace::{Pace, Taking};
 use crate::context::WorkerContext;
 use crate::limits::{HELD_FREE, LINGER, LINGER_DRAINED, RECEIVE_BYTES};
-use crate::say::say;
 
 /// A session and its socket; `X` is the additional record that one kind of loop needs.
 pub struct Connection<S: Service, X> {
@@ -124,7 +124,7 @@ impl<S: Service, X> Connection<S, X> {
         }
         let slot = context.slot();
         if slot.shed.read() == 0 {
-            say!(
+            eprintln!(
                 "memory is short: connections hold {} of {} bytes (--memory-max); closing those of \
                  least use, first one of {} bytes that was still for {still_ms} ms",
                 context.board.held_total(),

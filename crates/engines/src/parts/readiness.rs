@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use language::eprintln;
 use memory::{Doing, Phase, Refusal, SlotState};
 use seam::{Closed, Peer, Service, SessionId};
 use sys::ready::{Interest, Ready};
@@ -22,7 +23,6 @@ use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::helpers::{self, Helpers};
 use crate::limits::{ACCEPTS, DRAIN_LOOK, RECEIVE_BYTES};
-use crate::say::say;
 
 /// A system call that reports readiness.
 pub trait Poller: Sized {
@@ -281,7 +281,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     fn turn_away(&mut self, fd: &OwnedFd) {
         self.event_loop.context.slot().refuse(Refusal::Unwatchable);
         if !std::mem::replace(&mut self.turned_away, true) {
-            say!(
+            eprintln!(
                 "a connection was closed, as others will be, because this engine cannot watch its \
                  descriptor {}: say --wait poll or --wait epoll, or lower --max-connections",
                 fd.as_raw_fd()

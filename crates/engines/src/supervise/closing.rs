@@ -11,12 +11,12 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use language::eprintln;
 use memory::Phase;
 use seam::{Instant, Service};
 use sys::socket;
 
 use super::{Crew, GRACE, Supervisor, clock};
-use crate::say::say;
 
 /// The time after which a handshake that the kernel reports nowhere has completed.
 const AT_LEAST: Duration = Duration::from_millis(20);
@@ -70,7 +70,10 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     }
 
     pub(super) fn force(&mut self, why: &str) {
-        say!("stopping by force, {why}: {} connections are cut", self.common.board.open_total());
+        eprintln!(
+            "stopping by force, {why}: {} connections are cut",
+            self.common.board.open_total()
+        );
         self.report.forced = true;
         self.enter(Phase::Forced, GRACE);
     }
@@ -86,7 +89,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             Phase::Draining => self.force("the time to drain is over"),
             _ if self.crew.kill() => {}
             _ => {
-                say!("a worker does not end: ending the process");
+                eprintln!("a worker does not end: ending the process");
                 self.save_at_last();
                 self.close_handler();
                 sys::process::exit_now(1);

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use language::eprintln;
 use memory::{Phase, SlotState};
 use seam::{Instant, Service, WorkerId};
 use sys::signal::Signal;
@@ -11,7 +12,6 @@ use super::event_log::{Birth, Death};
 use super::{Crew, End, Ended, GRACE, Supervisor, clock};
 use crate::accept::Arrival;
 use crate::fault::Fault;
-use crate::say::say;
 
 /// The first delay before a worker that did not live for a second is replaced; it doubles.
 const RESPAWN_FIRST: Duration = Duration::from_millis(10);
@@ -118,7 +118,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             {
                 reception.vacant.push(index);
                 if end != End::Left {
-                    say!("worker {index} {end}");
+                    eprintln!("worker {index} {end}");
                 }
                 continue;
             }
@@ -146,7 +146,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             // A worker that served, or that another program killed, did not fail to start.
             let is_killed = matches!(end, End::Signal(_)) && entry.failures < KILLS_AT_START;
             if phase == Phase::Starting && !was_ready && !is_killed {
-                say!("worker {index} {end}");
+                eprintln!("worker {index} {end}");
                 return Err(Fault::DiedAtStartup(index));
             }
             let young = now.since(entry.born) < LIFE_MIN;
@@ -155,7 +155,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 0 => Duration::ZERO,
                 times => (RESPAWN_FIRST * (1 << (times - 1).min(10))).min(RESPAWN_MAX),
             };
-            say!("worker {index} {end}; a new one starts in {} ms", delay.as_millis());
+            eprintln!("worker {index} {end}; a new one starts in {} ms", delay.as_millis());
             entry.respawn_at = Some(now + delay);
             self.report.replaced += 1;
         }
@@ -183,7 +183,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             if self.entries[index].respawn_at.is_some_and(|moment| moment <= now)
                 && let Err(error) = self.start(index, why, None)
             {
-                say!("worker {index} cannot be replaced: {error}; trying again");
+                eprintln!("worker {index} cannot be replaced: {error}; trying again");
                 self.entries[index].respawn_at = Some(now + RESPAWN_MAX);
             }
         }

@@ -5,11 +5,11 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use language::{eprintln, info};
 use seam::{Instant, Service};
 use sys::process;
 
 use super::{Crew, Supervisor};
-use crate::say::say;
 
 /// The time before a failed save is tried again.
 const SAVE_RETRY: Duration = Duration::from_secs(1);
@@ -91,12 +91,12 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             saved = self.save_by_reserve();
         }
         match saved {
-            Ok(()) if before.is_some() => say!("the last save has succeeded"),
+            Ok(()) if before.is_some() => info!("the last save has succeeded"),
             Ok(()) => {}
             Err(reason) => {
                 // A fault that lasts is one line, not one for each try.
                 if before.as_ref() != Some(&reason) {
-                    say!("{reason}");
+                    eprintln!("{reason}");
                 }
                 self.report.unsaved = Some(reason);
             }

@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use language::eprintln;
 use memory::{Phase, Refusal, SlotState};
 use seam::{Cx, Effects, Instant, Service, SessionId, WorkerId};
 use sys::process;
@@ -13,7 +14,6 @@ use super::{Crew, Supervisor};
 use crate::accept::accept;
 use crate::limits::ACCEPTS;
 use crate::parts::admission::{Admission, Attempt};
-use crate::say::say;
 use crate::server::Common;
 use crate::shape::SLOTS;
 
@@ -71,7 +71,7 @@ impl<'a, S: Service> Reception<'a, S> {
                 extra.orders.ring();
             }
             for note in self.effects.take_notes() {
-                say!("{note}");
+                eprintln!("{note}");
             }
         }
     }
@@ -124,7 +124,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     /// Closes a connection for which no worker could be started, and pauses accepting.
     fn turn_away(&mut self, index: usize, error: &io::Error, now: Instant) {
-        say!("a connection was closed because no worker can be started: {error}");
+        eprintln!("a connection was closed because no worker can be started: {error}");
         if let Some(reception) = &mut self.reception {
             reception.vacant.push(index);
             reception.admission.back_off(now);

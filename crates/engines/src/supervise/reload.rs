@@ -1,10 +1,10 @@
 //! `SIGHUP`: rereads the settings, applies those that can change while workers serve, and reopens
 //! logs. Data stays as it is.
 
+use language::info;
 use seam::Service;
 
 use super::{Crew, Supervisor, clock};
-use crate::say::say;
 use crate::spare::Terms;
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
@@ -38,7 +38,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             words.push("there is nothing to reload".to_owned());
         }
         for line in &words {
-            say!("reload: {line}");
+            info!("reload: {line}");
         }
         self.event_log.note(clock(), "reload", None, words.join("; "), false);
         words

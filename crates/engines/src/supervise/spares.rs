@@ -5,13 +5,13 @@
 //! its last one. The supervisor chooses the process with the fewest connections, and among equals
 //! the last in the table.
 
+use language::eprintln;
 use seam::{Instant, Service};
 
 use memory::{Phase, SlotState};
 
 use super::event_log::Birth;
 use super::{Crew, Supervisor};
-use crate::say::say;
 use crate::shape::Shape;
 use crate::spare::{Act, Census, Policy, Spare};
 
@@ -89,7 +89,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             |at: &usize| !self.entries[*at].alive && self.entries[*at].respawn_at.is_none();
         let Some(index) = (0..self.common.shape.entries()).find(vacant) else { return };
         if let Err(error) = self.start(index, Birth::Demand, None) {
-            say!("worker {index} cannot be started: {error}; trying again");
+            eprintln!("worker {index} cannot be started: {error}; trying again");
             self.entries[index].respawn_at = Some(now + super::entries::RESPAWN_MAX);
         }
     }

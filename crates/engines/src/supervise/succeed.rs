@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use language::{eprintln, info};
 use memory::Phase;
 use seam::Service;
 
 use super::{Crew, Supervisor, clock};
 use crate::handover::{Handover, Outcome, Successor};
-use crate::say::say;
 
 /// The interval of looks whether a hand-over can begin.
 const LOOK: Duration = Duration::from_millis(50);
@@ -31,7 +31,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             || common.server.handover.is_some_and(Handover::is_predecessor_here);
         if refused.is_ok() && is_early {
             if self.hand_over_at.is_none() {
-                say!("the server before has not left yet; handing over when it has");
+                info!("the server before has not left yet; handing over when it has");
             }
             self.hand_over_at = Some(clock() + LOOK);
             return;
@@ -48,10 +48,10 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         });
         match started {
             Ok(successor) => {
-                say!("handing over to process {}", successor.pid());
+                info!("handing over to process {}", successor.pid());
                 self.successor = Some(successor);
             }
-            Err(reason) => say!("cannot hand over: {reason}"),
+            Err(reason) => eprintln!("cannot hand over: {reason}"),
         }
     }
 
@@ -72,7 +72,9 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                     self.enter(Phase::Leaving, self.drain);
                 }
             }
-            Outcome::Failed => say!("the successor did not become ready; this server continues"),
+            Outcome::Failed => {
+                eprintln!("the successor did not become ready; this server continues")
+            }
         }
         self.successor = None;
     }
@@ -82,7 +84,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         if let Some(handover) = self.common.server.handover
             && let Err(error) = handover.say_ready()
         {
-            say!("the predecessor has ended already: {error}");
+            eprintln!("the predecessor has ended already: {error}");
         }
     }
 }

@@ -2,17 +2,13 @@
 
 use crate::words;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{Cell, CellAlignment, Color, Table};
+use comfy_table::{Cell, CellAlignment, Color};
 use lab::verdict::{ArmSummary, RaceAnswer, Rank, Summary};
 
 /// CPU per request at each load point, with its ratio to the baseline, and the memory of a silent
 /// connection. The cheapest arms of a load point carry `=`. Two load points fit 80 columns.
 pub fn answer(summary: &Summary, answer: &RaceAnswer, baseline: &str, colour: bool) -> String {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY);
-    if !colour {
-        table.force_no_tty();
-    }
+    let mut table = super::table(UTF8_HORIZONTAL_ONLY, colour);
     let mut heads = vec!["arm".to_string()];
     for cost in &answer.costs {
         heads.extend([cost.point.clone(), format!("× {baseline}")]);
@@ -55,10 +51,10 @@ pub fn answer(summary: &Summary, answer: &RaceAnswer, baseline: &str, colour: bo
     if has_rooms {
         text.push_str("\nsilent: memory for each silent connection, or how many were answered");
     }
-    language::tr(&(text + "\n")).into_owned()
+    super::folded(&language::tr(&text), 2) + "\n"
 }
 
-/// Why the dearer arms are dearer, in lines of 80 columns.
+/// Why the dearer arms are dearer.
 pub fn reasons(answer: &RaceAnswer) -> String {
     let mut text = String::new();
     let mut point = "";
@@ -69,7 +65,7 @@ pub fn reasons(answer: &RaceAnswer) -> String {
         }
         text += &format!("  {}\n", reason.text);
     }
-    words::folded(&language::tr(&text), 80, 4)
+    super::folded(&language::tr(&text), 4)
 }
 
 /// The arms with a cost, by their cost at the first load point that has it.

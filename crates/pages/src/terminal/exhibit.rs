@@ -1,20 +1,24 @@
 //! An exhibit on the terminal: the published claim, both runs, the findings.
 
-use super::ruled;
+use super::{folded, ruled};
 use document::{Document, Finding, Section, Table};
+use language::tr;
 use stats::words;
 use std::fmt::Write as _;
 
-/// The whole document as text.
+/// The whole document as text: its prose folded to the width, its tables and names translated.
 pub fn exhibit(it: &Document) -> String {
     let mut text = String::new();
     let scale = match it.scale_words.as_str() {
         "" => String::new(),
-        words => format!(" · {words}"),
+        words => format!(" · {}", tr(words)),
     };
+    let prose = |text: &str| folded(&tr(text), 0);
     // Writing into a String cannot fail.
-    let _ = writeln!(text, "{}{scale}\n{}\n", it.title, it.headline);
-    let _ = writeln!(text, "Published: {}\n({})", it.published.claim, it.published.source);
+    let _ = writeln!(text, "{}{scale}\n{}\n", tr(&it.title), prose(&it.headline));
+    let published = format!("{}: {}", tr("Published"), it.published.claim);
+    let source = format!("({})", it.published.source);
+    let _ = writeln!(text, "{}\n{}", prose(&published), prose(&source));
     grid(&mut text, &it.published.numbers);
     side(&mut text, "Repeated as it was", &it.flawed, &scale);
     side(&mut text, "Without the flaw", &it.corrected, &scale);
@@ -22,28 +26,29 @@ pub fn exhibit(it: &Document) -> String {
         side(&mut text, &room.title, room, &scale);
     }
     if !it.findings.is_empty() {
-        let _ = writeln!(text, "Expected beforehand{scale}");
+        let _ = writeln!(text, "{}{scale}", tr("Expected beforehand"));
         for finding in &it.findings {
-            let _ = writeln!(text, "  {}", expected(finding));
+            let _ = writeln!(text, "{}", folded(&expected(finding), 4));
         }
     }
-    let _ = writeln!(text, "\nHow it was run{scale}");
+    let _ = writeln!(text, "\n{}{scale}", tr("How it was run"));
     for (name, value) in &it.facts {
-        let _ = writeln!(text, "  {name}: {value}");
+        let _ = writeln!(text, "{}", folded(&format!("  {}: {}", tr(name), tr(value)), 4));
     }
-    let _ = writeln!(text, "\n{}", it.lesson);
+    let _ = writeln!(text, "\n{}", prose(&it.lesson));
     text
 }
 
 fn expected(it: &Finding) -> String {
     let came = if it.holds { "yes" } else { "NO" };
-    format!("{came}: {} (found {})", it.expected, words::number(it.value))
+    let found = tr("found").into_owned();
+    format!("  {}: {} ({found} {})", tr(came), tr(&it.expected), words::number(it.value))
 }
 
 fn side(text: &mut String, name: &str, it: &Section, scale: &str) {
-    let _ = writeln!(text, "{name}{scale}\n{}", it.setup);
+    let _ = writeln!(text, "{}{scale}\n{}", tr(name), folded(&tr(&it.setup), 0));
     grid(text, &it.numbers);
-    let _ = writeln!(text, "{}\n", it.finding);
+    let _ = writeln!(text, "{}\n", folded(&tr(&it.finding), 0));
 }
 
 fn grid(text: &mut String, it: &Table) {
@@ -52,9 +57,7 @@ fn grid(text: &mut String, it: &Table) {
         return;
     }
     let mut table = ruled();
-    table.set_header(&it.head);
-    for row in &it.rows {
-        table.add_row(row);
-    }
+    table.set_header(it.head.iter().map(|head| tr(head)));
+    table.add_rows(it.rows.iter().map(|row| row.iter().map(|cell| tr(cell))));
     let _ = writeln!(text, "{table}\n");
 }

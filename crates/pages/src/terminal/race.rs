@@ -2,7 +2,7 @@
 
 use crate::words;
 use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, ContentArrangement, Table, Width};
+use comfy_table::{Cell, CellAlignment, Color, ColumnConstraint, Table, Width};
 use lab::census::Census;
 use lab::record::Run;
 use lab::verdict::{ArmSummary, Light, Metric, Place, PointSummary, Summary, Sweep, Verdict};
@@ -20,7 +20,8 @@ pub fn tables(summary: &Summary, baseline: &str, colour: bool) -> String {
         let _ = writeln!(text, "{}\n{}", point.point, table(point, baseline, colour));
         for arm in &point.arms {
             if let Some(reason) = &arm.absent {
-                let _ = writeln!(text, "{}", tr(&format!("{}: not measured: {reason}", arm.arm)));
+                let line = format!("{}: not measured: {reason}", arm.arm);
+                let _ = writeln!(text, "{}", super::folded(&tr(&line), 2));
             }
         }
         text.push('\n');
@@ -28,18 +29,8 @@ pub fn tables(summary: &Summary, baseline: &str, colour: bool) -> String {
     text
 }
 
-fn table(point: &PointSummary, baseline: &str, colour: bool) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    let whole: u16 = WIDTHS.iter().sum();
-    let roomy = table.width().is_none_or(|width| width >= whole);
-    if roomy {
-        table.set_width(whole);
-    }
-    if !colour {
-        table.force_no_tty();
-    }
+/// All columns beside each other, or on a narrow terminal the figures above the verdicts.
+fn table(point: &PointSummary, baseline: &str, colour: bool) -> String {
     let lead = match words::first(point.lead) {
         Metric::Throughput => "speed",
         Metric::P99 => "p99",
@@ -48,21 +39,30 @@ fn table(point: &PointSummary, baseline: &str, colour: bool) -> Table {
     let speed = format!("{lead} vs {baseline}");
     let cost = format!("CPU vs {baseline}");
     let heads = ["arm", "requests/s", "p50", "p99", "CPU/req", "switches", "memory", &speed, &cost];
-    table.set_header(heads.iter().copied().chain(["check"]).map(cell));
-    for arm in &point.arms {
-        table.add_row(row(arm, point.lead, colour));
-    }
-    for at in 1..=6 {
-        if let Some(column) = table.column_mut(at) {
-            column.set_cell_alignment(CellAlignment::Right);
+    let heads: Vec<Cell> = heads.iter().copied().chain(["check"]).map(cell).collect();
+    let rows: Vec<Vec<Cell>> = point.arms.iter().map(|arm| row(arm, point.lead, colour)).collect();
+    let is_wide = super::width() >= WIDTHS.iter().sum();
+    let parts: &[&[usize]] = match is_wide {
+        true => &[&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]],
+        false => &[&[0, 1, 2, 3, 4, 5, 6], &[0, 7, 8, 9]],
+    };
+    let part = |columns: &&[usize]| {
+        let some = |cells: &Vec<Cell>| columns.iter().map(|at| cells[*at].clone()).collect();
+        let mut table = super::table(UTF8_HORIZONTAL_ONLY, colour);
+        let (heads, rows): (Vec<Cell>, Vec<Vec<Cell>>) =
+            (some(&heads), rows.iter().map(some).collect());
+        table.set_header(heads).add_rows(rows);
+        for (at, column) in columns.iter().zip(table.column_iter_mut()) {
+            if (1..=6).contains(at) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+            if is_wide {
+                column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(WIDTHS[*at])));
+            }
         }
-    }
-    for (at, width) in WIDTHS.into_iter().enumerate().filter(|_| roomy) {
-        if let Some(column) = table.column_mut(at) {
-            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
-        }
-    }
-    table
+        table.to_string()
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join("\n")
 }
 
 fn row(arm: &ArmSummary, lead: Metric, colour: bool) -> Vec<Cell> {
@@ -127,7 +127,8 @@ pub fn further(run: &Run, summary: &Summary, colour: bool) -> String {
     for sweep in &summary.sweeps {
         let _ = writeln!(text, "{}\n{}", sweep.series, curves(sweep, colour));
         for curve in sweep.curves.iter().filter(|curve| !curve.words.is_empty()) {
-            let _ = writeln!(text, "{}: {}", curve.arm, tr(&curve.words));
+            let line = format!("{}: {}", curve.arm, tr(&curve.words));
+            let _ = writeln!(text, "{}", super::folded(&line, 2));
         }
         text.push('\n');
     }
@@ -152,10 +153,11 @@ pub fn further(run: &Run, summary: &Summary, colour: bool) -> String {
     text
 }
 
-/// One row for each point of a series, one column for each arm.
-fn curves(sweep: &Sweep, colour: bool) -> Table {
-    let mut heads = vec!["at"];
-    heads.extend(sweep.curves.iter().map(|curve| curve.arm.as_str()));
+/// The columns of a cell of [`curves`]: `p99 12.3 ms`, and its padding.
+const CURVE: u16 = 13;
+
+/// One row for each point of a series, one column for each arm; as many tables as the width needs.
+fn curves(sweep: &Sweep, colour: bool) -> String {
     let mut names: Vec<(f64, &str)> = Vec::new();
     for place in sweep.curves.iter().flat_map(|curve| &curve.places) {
         if !names.iter().any(|known| known.1 == place.point) {
@@ -163,14 +165,20 @@ fn curves(sweep: &Sweep, colour: bool) -> Table {
         }
     }
     names.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let rows = names.iter().map(|(_, name)| {
-        let cells = sweep.curves.iter().map(|curve| {
-            let place = curve.places.iter().find(|place| place.point == *name);
-            place.map_or_else(|| words::NONE.to_string(), |place| at(sweep.open, place))
+    let most = usize::from((super::width() / CURVE).saturating_sub(1).max(1));
+    let tables = sweep.curves.chunks(most).map(|curves| {
+        let heads: Vec<&str> =
+            std::iter::once("at").chain(curves.iter().map(|curve| curve.arm.as_str())).collect();
+        let rows = names.iter().map(|(_, name)| {
+            let cells = curves.iter().map(|curve| {
+                let place = curve.places.iter().find(|place| place.point == *name);
+                place.map_or_else(|| words::NONE.to_string(), |place| at(sweep.open, place))
+            });
+            std::iter::once(name.to_string()).chain(cells).collect()
         });
-        std::iter::once(name.to_string()).chain(cells).collect()
+        plain(&heads, rows.collect(), colour).to_string()
     });
-    plain(&heads, rows.collect(), colour)
+    tables.collect::<Vec<_>>().join("\n")
 }
 
 /// A closed sweep shows its speed, an open curve the latency at its rate.
@@ -222,15 +230,7 @@ fn census_row(census: &Census) -> Vec<String> {
 }
 
 fn plain(heads: &[&str], rows: Vec<Vec<String>>, colour: bool) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    if !colour {
-        table.force_no_tty();
-    }
-    table.set_header(heads.iter().copied().map(cell));
-    for row in rows {
-        table.add_row(row);
-    }
+    let mut table = super::table(UTF8_HORIZONTAL_ONLY, colour);
+    table.set_header(heads.iter().copied().map(cell)).add_rows(rows);
     table
 }

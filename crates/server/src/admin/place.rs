@@ -77,7 +77,7 @@ pub fn open(
         None => match usual() {
             Ok(door) => Ok(Some(door)),
             Err(reason) => {
-                engines::say!(
+                language::eprintln!(
                     "serving without administration: {reason}; use --admin PATH, or --admin none"
                 );
                 Ok(None)
@@ -100,7 +100,7 @@ fn at_address(
     match Door::at_address(address) {
         Ok(door) => Ok(Some(door)),
         Err(error) if is_successor && error.kind() == io::ErrorKind::AddrInUse => {
-            engines::say!(
+            language::info!(
                 "serving without administration: the predecessor has {address} until it leaves"
             );
             Ok(None)

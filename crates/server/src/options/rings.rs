@@ -76,7 +76,7 @@ fn power_of_two(text: &str) -> Result<u16, String> {
 pub fn report(rings: &Rings) -> Value {
     let Rings { tactics: Tactics { recv, send, accept, close }, flags, refused } = rings;
     if !refused.is_empty() {
-        engines::say!("this kernel's io_uring lacks {}: serving without", refused.join(", "));
+        language::info!("this kernel's io_uring lacks {}: serving without", refused.join(", "));
     }
     json!({
         "flags": flags,

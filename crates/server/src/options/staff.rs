@@ -54,7 +54,7 @@ impl StaffArgs {
             Some(file) => apache::read(file, shape)?,
             None => apache::Directives::default(),
         };
-        conf.notes.iter().for_each(|words| engines::say!("{words}"));
+        conf.notes.iter().for_each(|words| language::info!("{words}"));
         shape.workers = self.workers.or(conf.workers).unwrap_or(shape.workers);
         let policy = match (self.policy, &self.apache_conf, shape.container) {
             // Apache's processes come and go.
@@ -64,7 +64,7 @@ impl StaffArgs {
         let is_static = policy == Some(Policy::Static);
         let moving = |value: Option<usize>| value.filter(|_| !is_static);
         if is_static && conf.start.or(conf.spare_min).or(conf.spare_max).is_some() {
-            engines::say!(
+            language::info!(
                 "--policy static: start and spare workers of the configuration are left out"
             );
         }

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use language::debug;
 use load::tls::{Stream, TlsOptions};
 use load::{Target, Usage};
 use services::stock::{LINE_MAX, command};
@@ -122,6 +123,7 @@ pub fn address_of(host: &str, port: u16) -> Result<SocketAddr, String> {
 /// # Errors
 /// The reason and a remedy.
 pub fn connect(at: SocketAddr) -> anyhow::Result<TcpStream> {
+    debug!("connecting to {at}");
     let stream = TcpStream::connect_timeout(&at, CONNECT).map_err(|error| {
         let port = at.port();
         anyhow::anyhow!(

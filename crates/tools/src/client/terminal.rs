@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use language::eprintln;
 use load::Target;
 use rustyline::config::Config;
 use rustyline::error::ReadlineError;
@@ -186,7 +187,7 @@ impl Talk {
 
 /// Prints a message (stderr).
 fn say(paint: &Paint, tone: Tone, words: &str) {
-    eprintln!("{}", paint.tone(tone, words));
+    eprintln!("{}", paint.tone(tone, &language::tr(words)));
 }
 
 fn print(text: &str) -> Result<()> {

@@ -13,7 +13,7 @@ use lab::runner::Runner;
 use lab::service::Service;
 use lab::trial::Trial;
 use lab::verdict::paired;
-use language::eprintln;
+use language::info;
 use serde::Serialize;
 use stats::{blocks_needed, spread};
 use std::path::Path;
@@ -51,7 +51,7 @@ pub fn measure(blocks: u32) -> Result<Vec<Spread>> {
     let manifest = Manifest::describe(&plan, &exe, env!("CARGO_PKG_VERSION"), None, placement)?;
     let mut recorder = Recorder::begin(&room.path().join("doctor.jsonl"), &manifest)?;
     let mut runner = Runner::new(&plan, &exe, room.path(), placement, stop.clone());
-    eprintln!("\n{} trials of one engine against itself …", plan.trials());
+    info!("\n{} trials of one engine against itself …", plan.trials());
     let outcome = lab::race::run(&manifest, &mut runner, &mut recorder, &mut Silent, &stop)?;
     let mut found = Vec::new();
     for point in &plan.points {

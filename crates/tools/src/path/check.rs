@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use language::level::is_quiet;
+use language::{eprintln, info};
 use serde_json::json;
 
 use super::{Algorithm, Task, corners, read_map, under};
@@ -136,7 +138,7 @@ fn fits(grid: &Grid, queries: &[Query], map: &Path) -> Result<()> {
 }
 
 fn bar(args: &Args, queries: usize) -> ProgressBar {
-    if args.json || !std::io::stderr().is_terminal() {
+    if args.json || is_quiet() || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(queries as u64);
@@ -262,7 +264,7 @@ fn say(args: &Args, grid: &Grid, queries: &[Query], tally: &Tally) -> Result<()>
         eprintln!("{name}: {line}");
     }
     if let Some(fitting) = fitting {
-        eprintln!("{name}: the lengths are those of the rule {fitting}: try --rule {fitting}");
+        info!("{name}: the lengths are those of the rule {fitting}: try --rule {fitting}");
     }
     writeln!(
         out,

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use grid::{Cell, Corners};
+use language::eprintln;
 use roundhouse::Server;
 use serde_json::json;
 

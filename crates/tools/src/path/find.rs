@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use language::{eprintln, info};
 use serde_json::json;
 
 use super::draw::{Style, draw};
@@ -97,7 +98,7 @@ fn goal(args: &Args, grid: &Grid) -> Result<Cell> {
         // The search itself will report the bad start.
         return Ok(args.to);
     };
-    eprintln!("{} cannot be reached; {near} is the nearest cell that can", args.to);
+    info!("{} cannot be reached; {near} is the nearest cell that can", args.to);
     Ok(near)
 }
 

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use language::info;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -49,7 +50,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let html = html(&given, true)?;
     std::fs::write(&args.file, html)
         .with_context(|| format!("cannot write {}", args.file.display()))?;
-    eprintln!("wrote {}", args.file.display());
+    info!("wrote {}", args.file.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,7 +3,7 @@
 use lab::block::Slot;
 use lab::race::Observer;
 use lab::trial::{Ending, Trial};
-use language::eprintln;
+use language::{eprintln, info};
 
 /// Writes to stderr.
 #[derive(Default)]
@@ -23,12 +23,12 @@ impl Observer for Lines {
     }
 
     fn news(&mut self, text: &str) {
-        eprintln!("{text}");
+        info!("{text}");
     }
 
     fn begin(&mut self, slot: &Slot, _arm: &str, _point: &str) {
         if self.block != Some(slot.block) {
-            eprintln!("block {} · {} of {} trials", slot.block + 1, self.done, self.total);
+            info!("block {} · {} of {} trials", slot.block + 1, self.done, self.total);
         }
         self.block = Some(slot.block);
     }

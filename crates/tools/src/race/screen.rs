@@ -6,6 +6,7 @@
 
 use lab::live::{Estimate, Live, Noise, Snapshot};
 use lab::race::Observer;
+use language::Level;
 use pages::words;
 use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -39,10 +40,11 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Begins to draw the state of `live`; `None` if stderr is no terminal, or cannot be drawn on.
+    /// Begins to draw the state of `live`; `None` if stderr is no terminal, or cannot be drawn on,
+    /// or if the level of messages asks for less or for more.
     pub fn open(live: &Live) -> Option<Screen> {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        if !stderr().is_terminal() || dumb {
+        if !stderr().is_terminal() || dumb || Level::chosen() != Level::Plain {
             return None;
         }
         let height = FRAME + rows_expected(&live.snapshot()).min(ROWS_MAX);

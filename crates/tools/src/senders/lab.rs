@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use comfy_table::Table;
 use lab::pace::{Around, Company, Knee, Rank, Reading, Sink, Trial, Work, knee};
+use language::info;
 use pacing::{Sender, probe};
 use pages::terminal::ruled;
 use serde_json::json;
@@ -87,7 +88,7 @@ pub fn run(args: &Args, exe: &Path, stop: &Arc<AtomicBool>) -> Result<()> {
     for sender in chosen {
         match probe(sender) {
             Ok(_) => senders.push(sender),
-            Err(why) => eprintln!("left out: {sender} ({why})"),
+            Err(why) => info!("left out: {sender} ({why})"),
         }
     }
     if senders.is_empty() {
@@ -115,7 +116,7 @@ impl Lab<'_> {
         let work = Work { streams: 1, packets: 2, gap_us: 1000, ..Work::audio(Duration::ZERO) };
         let found = self.trial(Sender::PlainAbs, work, self.around()).run(self.stop);
         if let Err(why) = found {
-            eprintln!("the loopback device in place of one that frees packets: {why}");
+            info!("the loopback device in place of one that frees packets: {why}");
             self.sink = Sink::Heard;
         }
     }

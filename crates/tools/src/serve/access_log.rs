@@ -97,7 +97,7 @@ impl StateStore<Journal> for AccessLog {
             let dropped = journal.take(&mut self.lines);
             self.dropped += dropped;
             if dropped > 0 {
-                engines::say!(
+                language::eprintln!(
                     "the access log has a gap of {dropped} lines: requests came too fast"
                 );
             }

@@ -79,6 +79,7 @@ impl Site {
     /// # Errors
     /// The folder cannot be opened.
     pub fn open(dir: &Path, lends: bool) -> io::Result<Site> {
+        language::debug!("serving the files of {}", dir.display());
         Ok(Site { root: Some(Root::open(dir)?), lends })
     }
 

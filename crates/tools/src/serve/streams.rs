@@ -25,7 +25,7 @@ pub fn report(stats: &StreamStats) {
         ),
         _ => "the kernel sent them and does not report when".to_owned(),
     };
-    engines::say!("{packets} packets in {} calls, {failed} not sent; {late}", stats.calls.read());
+    language::info!("{packets} packets in {} calls, {failed} not sent; {late}", stats.calls.read());
 }
 
 /// A store of a media server's state that keeps nothing, and reports on its streams.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use engines::{StateStore, say};
+use engines::StateStore;
+use language::info;
 
 /// Prints the counts of `N` reasons that the state `S` holds, and keeps nothing.
 pub struct CloseTally<S, const N: usize> {
@@ -38,7 +39,7 @@ impl<S, const N: usize> StateStore<S> for CloseTally<S, N> {
     }
 
     fn save(&mut self, state: &S) -> Result<(), String> {
-        self.news(state).iter().for_each(|sentence| say!("{sentence}"));
+        self.news(state).iter().for_each(|sentence| info!("{sentence}"));
         Ok(())
     }
 

@@ -127,6 +127,7 @@ impl Link {
         };
         let request =
             format!("{method} /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n");
+        language::debug!("{method} /{path} to {}", self.name());
         let answer = match &self.place {
             Place::None => bail!("expected a place, found none"),
             Place::Path(path) => {

@@ -14,6 +14,8 @@ use server::admin::ServerStatus;
 
 /// The number of rates kept for the chart.
 const POINTS_MAX: usize = 120;
+/// The workers that the board shows without a blank.
+const BOARD: usize = 64;
 
 /// How the table of workers is sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,7 +232,10 @@ impl View {
         let (sample, totals) = (&self.status.sample, &self.status.sample.totals);
         let shape = &sample.shape;
         let engine = shape.engine.as_deref().unwrap_or(&shape.container);
-        let board: String = sample.workers.iter().map(|worker| worker.letter).collect();
+        let board: Vec<char> = sample.workers.iter().map(|worker| worker.letter).collect();
+        // A line is folded at its blanks.
+        let board: Vec<String> = board.chunks(BOARD).map(String::from_iter).collect();
+        let board = board.join(" ");
         let pairs = |list: &[(String, u64)]| {
             let found: Vec<String> = list
                 .iter()

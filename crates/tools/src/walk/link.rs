@@ -28,6 +28,7 @@ pub struct Link {
 impl Link {
     /// Connects, by WebSocket if the server expects that.
     pub fn open(server: &Target, is_websocket: bool) -> Result<Link> {
+        language::debug!("connecting to {}", server.address);
         let socket = TcpStream::connect_timeout(&server.address, PATIENCE)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(PATIENCE))?;

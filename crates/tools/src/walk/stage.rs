@@ -4,6 +4,7 @@ use super::draw;
 use super::link::Link;
 use super::scene::{Scene, goodbye};
 use anyhow::{Context, Result};
+use language::eprintln;
 use ratatui::crossterm::event::{
     self, DisableMouseCapture, EnableMouseCapture, Event, KeyCode, KeyEventKind, KeyModifiers,
     MouseButton, MouseEventKind,

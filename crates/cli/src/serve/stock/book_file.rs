@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Handover, Refused, say};
+use engines::{Handover, Refused};
+use language::{eprintln, info};
 use seam::{SHARDS_MAX, WorkerId};
 use services::stock::{CAPACITY, Market, Sheet};
 use sys::claim::{self, Claim};
@@ -87,13 +88,14 @@ impl BookFile {
             None => claim(&path)?,
         };
         if let Err(error) = sys::file::probe(&path) {
-            say!(
+            eprintln!(
                 "cannot save {name}: {error}; orders stay in memory, and are lost at the end \
                  unless this is mended"
             );
         } else if claim.is_some() && handover.is_none() {
             recover(&path)?;
         }
+        language::debug!("reading {}", path.display());
         let (stamp, bytes) = read(&path).with_context(|| format!("cannot read {name}"))?;
         let sheet = Sheet::parse(&bytes, CAPACITY).map_err(|bad| anyhow!("{name}:{bad}"))?;
         let (rows, lefts) = (Vec::new(), Vec::new());
@@ -117,7 +119,7 @@ impl BookFile {
         if handover.is_none() {
             market.note_file(digest);
         } else if !market.is_noted(digest) {
-            say!(
+            info!(
                 "{} was changed by hand before this server took over: comments, prices and new \
                  stocks stay, the amounts left are those of the market",
                 self.path.display()
@@ -147,7 +149,7 @@ impl BookFile {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                say!("{name} was removed while it was served; it is written again");
+                info!("{name} was removed while it was served; it is written again");
                 self.stamp = None;
             }
             Err(error) => return Err(format!("cannot save {name}: {error}; check its directory")),
@@ -240,14 +242,14 @@ impl BookFile {
 /// Says what was taken over.
 fn report(path: &Path, amounts: &[String]) {
     const SHOWN_MAX: usize = 8;
-    say!(
+    info!(
         "{} was changed by hand while it was served: new comments, prices and stocks stay in the \
          file, and prices and stocks count after a restart",
         path.display()
     );
-    amounts.iter().take(SHOWN_MAX).for_each(|amount| say!("{amount}"));
+    amounts.iter().take(SHOWN_MAX).for_each(|amount| info!("{amount}"));
     if amounts.len() > SHOWN_MAX {
-        say!("and {} more amounts", amounts.len() - SHOWN_MAX);
+        info!("and {} more amounts", amounts.len() - SHOWN_MAX);
     }
 }
 
@@ -262,7 +264,7 @@ fn claim(path: &Path) -> Result<Option<Claim>> {
         ))
         .into()),
         Err(claim::Unclaimed::Failed(error)) => {
-            say!(
+            eprintln!(
                 "{} cannot be locked ({error}): make sure that no other server saves it",
                 path.display()
             );
@@ -279,11 +281,11 @@ fn lock(path: &Path) -> io::Result<PathBuf> {
 fn recover(path: &Path) -> io::Result<()> {
     let done = sys::file::recover(path)?;
     if done.completed {
-        say!("{}: completed a save that was interrupted", path.display());
+        info!("{}: completed a save that was interrupted", path.display());
     }
     if done.removed > 0 {
         let count = done.removed;
-        say!("{}: removed {count} unfinished files of a killed server", path.display());
+        info!("{}: removed {count} unfinished files of a killed server", path.display());
     }
     Ok(())
 }

@@ -9,7 +9,8 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use engines::{ExtraFault, ExtraWorker, ExtraWorkerEntry, say};
+use engines::{ExtraFault, ExtraWorker, ExtraWorkerEntry};
+use language::{eprintln, info};
 use ledger::{
     Folder, LedgerFault, LedgerState, Log, LogOptions, OrderRecord, OrderSink, SEGMENT_BYTES,
     TableStore,
@@ -133,7 +134,7 @@ impl<'a> OrderLog<'a> {
             }
         };
         if is_torn {
-            say!("the log was cut after order {}: a crash tore what follows", state.last);
+            eprintln!("the log was cut after order {}: a crash tore what follows", state.last);
         }
         let waiting = self.waiting(state.last)?;
         let is_same = rows.keys().eq(state.lefts.keys());
@@ -151,11 +152,11 @@ impl<'a> OrderLog<'a> {
             book().for_each(|(id, left)| _ = state.lefts.entry(id).or_insert(left));
             store.found(path, folder, &state)?;
             let new = state.lefts.len() + gone - before;
-            say!("the book has {new} new stocks, and lacks {gone} that the log had");
+            info!("the book has {new} new stocks, and lacks {gone} that the log had");
         }
         let differ = book().filter(|(id, left)| state.lefts[id] != *left).count();
         if differ > 0 {
-            say!("{differ} amounts come from the log, which is newer than the book");
+            info!("{differ} amounts come from the log, which is newer than the book");
         }
         for (id, row) in &rows {
             market.set_left(*row, state.lefts[id]);
@@ -225,7 +226,7 @@ impl<'a> OrderLog<'a> {
                 }
                 if let Err(fault) = log.commit(&batch) {
                     self.orders.stop();
-                    say!("{fault}; orders are refused from now on, `show` goes on");
+                    eprintln!("{fault}; orders are refused from now on, `show` goes on");
                     return;
                 }
                 last = log.last();
@@ -235,7 +236,9 @@ impl<'a> OrderLog<'a> {
                     if folding.as_ref().is_none_or(ScopedJoinHandle::is_finished) {
                         folding = Some(threads.spawn(|| {
                             if let Err(fault) = ledger::fold(&self.folder, self.keep) {
-                                say!("the log cannot be compacted: {fault}; it goes on growing");
+                                eprintln!(
+                                    "the log cannot be compacted: {fault}; it goes on growing"
+                                );
                             }
                         }));
                     }
@@ -258,7 +261,7 @@ impl ExtraWorker for OrderLog<'_> {
             Ok(log) => Some(log),
             Err(fault) if is_first => return Err(fault.into()),
             Err(fault) => {
-                say!("{fault}; orders are refused from now on, `show` goes on");
+                eprintln!("{fault}; orders are refused from now on, `show` goes on");
                 self.orders.stop();
                 None
             }

@@ -1,0 +1,124 @@
+//! How much a command prints, and how wide: `--quiet`, `--verbose`, and tables where no terminal
+//! is.
+
+use std::path::Path;
+use std::process::Command;
+
+use sys::signal::Signal;
+use testkit::{Ended, Server, Terminal, run};
+
+use crate::{BINARY, Room};
+
+/// A short race, an exhibit, and the checks of the machine.
+const RACE: [&str; 11] = [
+    "race",
+    "--full",
+    "--arms",
+    "epoll",
+    "--blocks",
+    "1",
+    "--depths",
+    "1",
+    "--window",
+    "50ms",
+    "--warmup=20ms",
+];
+const EXHIBIT: [&str; 7] =
+    ["museum", "staircase", "--scale", "0.05", "--clients", "1,2", "--blocks=1"];
+
+/// A market, and a load for it.
+fn served(flag: &str) -> (Server, Vec<String>) {
+    let words = ["serve", "stock", "--engine", "epoll", "--port", "0", flag];
+    let server = Server::start(Command::new(BINARY).args(words.iter().filter(|it| !it.is_empty())));
+    let target = format!("stock://{}", server.address);
+    (server, ["load", &target, "--closed", "2", "--for", "100ms"].map(String::from).to_vec())
+}
+
+/// The output of a command with these flags.
+fn told(words: &[&str], flags: &[&str]) -> Ended {
+    let room = Room::alone();
+    let ended = room.run(&[words, flags].concat());
+    assert!(!ended.out.is_empty(), "{words:?} {flags:?}: {ended:?}");
+    ended
+}
+
+#[test]
+fn a_quiet_command_prints_results_only() {
+    let (server, load) = served("--quiet");
+    let load: Vec<&str> = load.iter().map(String::as_str).collect();
+    let doctor = ["doctor", "--blocks", "2"];
+    for words in [&RACE[..], &EXHIBIT[..], &load[..], &doctor[..]] {
+        assert_eq!(told(words, &["--quiet", "--verbose"]).err, "", "{words:?}");
+    }
+    let Ended { out, err, .. } = server.stop();
+    assert!(out.contains("listening") && err.is_empty(), "{out}{err}");
+}
+
+#[test]
+fn a_verbose_command_prints_its_steps() {
+    fn check(words: &[&str], steps: &[&str]) {
+        let err = told(words, &["--verbose"]).err;
+        for step in steps {
+            assert!(err.contains(step), "{words:?}: expected `{step}` in\n{err}");
+        }
+    }
+    let (server, load) = served("--verbose");
+    let load: Vec<&str> = load.iter().map(String::as_str).collect();
+    check(&RACE, &["language en", "/roundhouse serve stock", "block 1 · 0 of 2 trials"]);
+    check(&EXHIBIT, &["process ", "begin: ", "1/"]);
+    check(&load, &["language en", "load of 127.0.0.1:", ": 2 connections, 1 threads, seed "]);
+    let err = server.stop().err;
+    for step in ["engine epoll: solo x shared x epoll, 1 workers", "administration at unix:/"] {
+        assert!(err.contains(step), "expected `{step}` in\n{err}");
+    }
+}
+
+#[test]
+fn a_quiet_command_draws_nothing_on_a_terminal() {
+    let room = Room::alone();
+    let mut race = Terminal::start(room.command(&RACE).arg("--quiet").env("NO_COLOR", "1"));
+    assert!(race.ended().success());
+    let shown = race.shown();
+    assert!(shown.contains("What is the price") || shown.contains("epoll"), "{shown}");
+    assert!(!shown.contains('\x1b') && !shown.contains("report.html"), "{shown}");
+    let mut server =
+        Terminal::start(&mut room.command(&["serve", "stock", "--port", "0", "--quiet"]));
+    server.shows(0, "epoll");
+    server.signal(Signal::TERM);
+    assert!(server.ended().success());
+    assert!(!server.shown().contains("stopped") && !server.shown().contains("try"));
+}
+
+#[test]
+fn tables_fit_80_columns_where_no_terminal_is() {
+    /// A row of a table, and not a sentence.
+    fn is_row(line: &str) -> bool {
+        line.contains('─') || line.trim().contains("  ")
+    }
+    fn check(words: &[&str]) {
+        let text = run(Command::new(BINARY).args(words)).out;
+        assert!(text.lines().any(is_row), "{words:?}: {text}");
+        for line in text.lines().filter(|line| is_row(line)) {
+            assert!(stats::words::columns(line) <= 80, "{words:?}:\n{line}");
+        }
+    }
+    check(&["engines"]);
+    check(&["engines", "--all"]);
+    check(&["senders"]);
+    check(&["museum"]);
+    check(&["doctor", "--quick"]);
+    check(&["doctor", "--quick", "--lang", "ko"]);
+    check(&["museum", "--lang", "ko"]);
+    let (server, _) = served("");
+    let pid = server.pid.to_string();
+    check(&["top", &pid, "--once"]);
+    check(&["top", &pid, "--once", "--lang", "ko"]);
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs");
+    let races = runs.join("2026-11-22-2cpu-intel-xeon-processor/races");
+    for name in ["foreign", "web", "planted", "identical"] {
+        let file = races.join(format!("{name}.jsonl.gz")).display().to_string();
+        check(&["report", &file]);
+        check(&["report", &file, "--lang", "ko"]);
+        check(&["compare", &file, &file, "--all"]);
+    }
+}
