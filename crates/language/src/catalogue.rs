@@ -168,23 +168,50 @@ impl Catalogue {
         let mut rest = source;
         let mut tag = "";
         while !rest.is_empty() {
+            let close =
+                ["script", "style"].iter().find(|name| tag[1.min(tag.len())..].starts_with(**name));
             // A tag ends at `>` outside an expression of the template.
-            let (is_tag, end) = match rest.starts_with('<') {
-                true => (true, outside(rest, '>').map_or(rest.len(), |at| at + 1)),
-                false => (false, outside(rest, '<').unwrap_or(rest.len())),
+            let (is_tag, end) = match (close, rest.starts_with('<')) {
+                (Some(name), _) => (false, rest.find(&format!("</{name}"))),
+                (None, true) => (true, outside(rest, '>').map(|at| at + 1)),
+                (None, false) => (false, outside(rest, '<')),
             };
-            let (part, after) = rest.split_at(end);
-            if is_tag {
-                tag = part;
-                out += &self.labels(part, &mut missing);
-            } else if tag.starts_with("<script") || tag.starts_with("<style") {
-                out += part;
-            } else {
-                out += &self.segment(part, &mut missing);
-            }
+            let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+            out += &match (is_tag, close) {
+                (true, _) => self.labels(part, &mut missing),
+                (false, Some(_)) => self.script(part, &mut missing),
+                (false, None) => self.segment(part, &mut missing),
+            };
+            tag = if is_tag { part } else { "" };
             rest = after;
         }
         (out, missing)
+    }
+
+    /// A script whose texts, in calls of its function `T`, are translated.
+    pub fn script(&self, source: &str, missing: &mut Vec<String>) -> String {
+        let mut out = String::new();
+        let mut rest = source;
+        while let Some((before, after)) = rest.split_once("T(") {
+            out += before;
+            out += "T(";
+            rest = after;
+            let quote = after.chars().next().filter(|it| "\"'".contains(*it));
+            let found = quote.and_then(|it| after[1..].split_once(it));
+            let is_call = before.chars().last().is_none_or(|c| !c.is_alphanumeric());
+            if let Some((text, after)) = found.filter(|_| is_call) {
+                match self.exact(text) {
+                    // A string of JSON is one of the script too.
+                    Some(to) => out += &format!("\"{}\"", to.replace('"', "\\\"")),
+                    None => {
+                        missing.push(text.to_owned());
+                        out += &rest[..text.len() + 2];
+                    }
+                }
+                rest = after;
+            }
+        }
+        out + rest
     }
 
     /// The text between two tags.
@@ -280,6 +307,8 @@ fn takes(hole: &str, value: &str, known: &Catalogue) -> bool {
         Some(b'v') => !value.is_empty() && !value.contains("; ") && !value.contains(", "),
         Some(b'l') => !value.is_empty() && !value.contains("; "),
         Some(b't') => known.find(value).is_some(),
+        // The holes of a page's script are filled there.
+        Some(b'0'..=b'9') => false,
         _ => true,
     }
 }
@@ -381,5 +410,9 @@ mod tests {
             "<p title=\"방법\">\n  How{% if a > 1 %}<b>웹</b>{% endif %} <i>{{ How }}</i> x</p>";
         assert_eq!(out, want);
         assert_eq!(missing, ["How{% if a > 1 %}", "x"]);
+        let script = "<script>a < T('web') + T(\"How\") + GT('web') + T('no {n}', b)</script>How";
+        let (out, missing) = sample().template(script);
+        let want = "<script>a < T(\"웹\") + T(\"방법\") + GT('web') + T('no {n}', b)</script>방법";
+        assert_eq!((out.as_str(), &missing[..]), (want, &["no {n}".to_owned()][..]));
     }
 }

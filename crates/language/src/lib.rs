@@ -95,6 +95,12 @@ pub fn template(source: &str) -> Cow<'_, str> {
     chosen().map_or(Cow::Borrowed(source), |catalogue| Cow::Owned(catalogue.template(source).0))
 }
 
+/// A script whose texts, in calls of its function `T`, are in the chosen language.
+pub fn script(source: &str) -> Cow<'_, str> {
+    let put = |catalogue: &Catalogue| catalogue.script(source, &mut Vec::new());
+    chosen().map_or(Cow::Borrowed(source), |catalogue| Cow::Owned(put(catalogue)))
+}
+
 /// Prints a line on stdout in the chosen language.
 #[macro_export]
 macro_rules! println {

@@ -8,7 +8,9 @@ use crate::shell::{Charts, PageError, render};
 use crate::words;
 use lab::live::{Estimate, Snapshot};
 use lab::verdict::{Metric, Verdict};
+use language::tr;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The number of trials from which the noise is computed.
@@ -33,7 +35,7 @@ pub struct Row {
     point: String,
     arm: String,
     twin: bool,
-    metric: &'static str,
+    metric: Cow<'static, str>,
     class: &'static str,
     word: String,
     ratio: String,
@@ -104,11 +106,11 @@ impl Watch {
         };
         Document {
             schema: SCHEMA,
-            question: shot.question.clone(),
+            question: tr(&shot.question).into_owned(),
             label: shot.label.clone(),
             plan: shot.plan_hash.clone(),
             baseline: shot.baseline.clone(),
-            sentence: shot.sentence.clone(),
+            sentence: tr(&shot.sentence).into_owned(),
             phase,
             running: shot.running.clone(),
             done: shot.done,
@@ -128,7 +130,7 @@ impl Watch {
                     refused: it.refused,
                 })
                 .collect(),
-            news: shot.news.clone(),
+            news: shot.news.iter().map(|text| tr(text).into_owned()).collect(),
             report: report.map(String::from),
         }
     }
@@ -148,9 +150,9 @@ impl Watch {
             point: it.point.clone(),
             arm: it.arm.clone(),
             twin: it.twin,
-            metric: it.metric.name(),
+            metric: tr(it.metric.name()),
             class: class(it.verdict, it.twin),
-            word: if it.twin { "noise".to_string() } else { it.word.clone() },
+            word: tr(if it.twin { "noise" } else { &it.word }).into_owned(),
             ratio: words::ratio(it.ratio),
             interval: it.interval.as_ref().map(words::interval).unwrap_or_default(),
             medians: it.medians.map(|it| medians(metric, it)).unwrap_or_default(),
@@ -160,7 +162,8 @@ impl Watch {
 }
 
 fn medians(metric: Metric, (own, base): (f64, f64)) -> String {
-    format!("{} against {}", words::value(metric, own), words::value(metric, base))
+    tr(&format!("{} against {}", words::value(metric, own), words::value(metric, base)))
+        .into_owned()
 }
 
 fn round(value: f64) -> f64 {
@@ -185,10 +188,10 @@ fn class(verdict: Verdict, twin: bool) -> &'static str {
 pub fn page() -> Result<String, PageError> {
     #[derive(Serialize)]
     struct View {
-        live: &'static str,
+        live: Cow<'static, str>,
         schema: &'static str,
     }
-    let view = View { live: include_str!("assets/live.js"), schema: SCHEMA };
+    let view = View { live: language::script(include_str!("assets/live.js")), schema: SCHEMA };
     render("live.html", Charts::None, &view)
 }
 
@@ -232,7 +235,7 @@ mod tests {
             watch.document(&shot(blocks, ratio), None);
         }
         let document = watch.document(&shot(7, 1.12), Some("out/report.html"));
-        let names: Vec<&str> = document.rows.iter().map(|row| row.metric).collect();
+        let names: Vec<&str> = document.rows.iter().map(|row| &*row.metric).collect();
         assert_eq!(names, ["requests/s", "CPU per request"]);
         assert_eq!(document.rows[0].medians, "1,200 requests/s against 1,000 requests/s");
         assert_eq!(document.rows[1].medians, "1.20 µs against 1.00 µs");

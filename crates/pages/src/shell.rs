@@ -39,7 +39,7 @@ const TEMPLATES: &[(&str, &str)] = &[
 ];
 
 /// The pages that are drawn in the chosen language.
-const TRANSLATED: [&str; 1] = ["report.html"];
+const TRANSLATED: [&str; 3] = ["report.html", "exhibit.html", "live.html"];
 
 /// The page's own mark, so that no browser asks a server for one.
 const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' \
@@ -79,7 +79,6 @@ pub(crate) fn render(
     let mut environment = Environment::new();
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
     environment.set_syntax(syntax);
-    // A page whose contents are English stays English as a whole.
     let is_translated = TRANSLATED.contains(&name) && language::chosen().is_some();
     for (name, text) in TEMPLATES {
         match is_translated {

@@ -1,5 +1,5 @@
-//! A report in Korean has no English sentence. The language belongs to the process, so this test is
-//! alone in its own.
+//! A report in Korean has no English sentence. The language belongs to the process, so tests that
+//! choose it have one of their own.
 
 /// English words in a row that are a sentence rather than names.
 const ROW_MAX: usize = 3;
@@ -31,6 +31,17 @@ fn row(text: &str) -> usize {
     };
     let words: Vec<&str> = text.split(' ').collect();
     words.split(|word| !is_word(word)).map(<[&str]>::len).max().unwrap_or(0)
+}
+
+#[test]
+fn the_live_page_and_exhibits_have_no_english_heading() {
+    let korean = language::korean();
+    let missing = |page: &str| korean.template(page).1;
+    assert_eq!(missing(include_str!("../src/assets/exhibit.html")), ["Roundhouse"]);
+    assert_eq!(missing(include_str!("../src/assets/live.html")), ["Roundhouse", "state.json"]);
+    let mut missing = Vec::new();
+    korean.script(include_str!("../src/assets/live.js"), &mut missing);
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
   "use strict";
   const SVG = "http://www.w3.org/2000/svg";
   const at = (id) => document.getElementById(id);
+  // A text in the language of the page, with its values.
+  const T = (text, values = {}) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
   const say = (place, text) => {
     if (place.textContent !== text) place.textContent = text;
   };
@@ -76,8 +78,8 @@
           if (!row) return cell;
           const twin = mine.find((other) => other.twin && other.metric === row.metric);
           const blocks = row.steps[row.steps.length - 1].blocks;
-          const figure = make("span", { class: "figure" }, make("b", {}, row.ratio), " ", make("span", {}, row.interval || `${blocks} of 6 blocks for an interval`));
-          const early = it.phase === "running" ? "too early" : "no interval";
+          const figure = make("span", { class: "figure" }, make("b", {}, row.ratio), " ", make("span", {}, row.interval || T("{1} of 6 blocks for an interval", { 1: blocks })));
+          const early = it.phase === "running" ? T("too early") : T("no interval");
           const word = make("span", { class: `pill ${row.class}` }, row.interval || row.twin ? row.word : early);
           const words = make("div", { class: "said-so" }, word, figure, make("span", { class: "note" }, row.medians));
           const ends = [Math.exp(reach), 1, Math.exp(-reach)].map((end) => make("span", {}, `${end.toFixed(2)}×`));
@@ -99,7 +101,10 @@
     const box = draw("svg", { viewBox: `0 0 ${count * 6} ${high}`, class: "noise", preserveAspectRatio: "none", role: "img" });
     const last = it.noise[it.noise.length - 1];
     const refused = it.noise.filter((one) => one.refused).length;
-    const words = `Last trial: other processes ${last.others === null ? "unknown" : last.others.toFixed(1) + " %"}, stolen ${last.stolen === null ? "unknown" : last.stolen.toFixed(1) + " %"}. ${refused} of ${it.noise.length} trials broke a limit. The axis ends at ${most.toFixed(0)} %.`;
+    const share = (part) => part === null ? T("unknown") : `${part.toFixed(1)} %`;
+    const shares = { 1: share(last.others), 2: share(last.stolen) };
+    const counts = { 1: refused, 2: it.noise.length, 3: most.toFixed(0) };
+    const words = `${T("Last trial: other processes {1}, stolen {2}.", shares)} ${T("{1} of {2} trials broke a limit. The axis ends at {3} %.", counts)}`;
     box.setAttribute("aria-label", words);
     it.noise.forEach((one, index) => {
       const others = ((one.others || 0) / most) * high, stolen = ((one.stolen || 0) / most) * high;
@@ -113,18 +118,18 @@
   let latest = null, received = 0;
   const show = (it) => {
     latest = it;
-    document.title = `${it.done}/${it.total} · Roundhouse race`;
+    document.title = `${it.done}/${it.total} · ${T("Roundhouse race")}`;
     say(at("question"), it.question);
     say(at("label"), it.label);
     say(at("baseline"), it.baseline);
-    say(at("sentence"), it.sentence || "Nothing is known yet.");
+    say(at("sentence"), it.sentence || T("Nothing is known yet."));
     const over = it.phase === "over" || it.phase === "stopped";
-    say(at("when"), over ? "Result" : "So far");
+    say(at("when"), over ? T("Result") : T("So far"));
     at("bar").max = it.total || 1;
     at("bar").value = it.done;
     estimates(it);
     noise(it);
-    const news = it.news.length ? [...it.news].reverse() : ["none"];
+    const news = it.news.length ? [...it.news].reverse() : [T("none")];
     at("news").replaceChildren(...news.map((text) => make("li", { class: "limit" }, text)));
     document.documentElement.dataset.phase = it.phase;
     document.documentElement.dataset.done = it.done;
@@ -136,14 +141,14 @@
     if (!it) return;
     const over = it.phase === "over" || it.phase === "stopped";
     const since = over || !received ? 0 : Date.now() - received;
-    const parts = [`trial ${it.done} of ${it.total}`, `block ${it.block} of ${it.blocks}`];
-    if (it.repeated) parts.push(`${it.repeated} repeated`);
-    parts.push(`${span(it.elapsed_ms + since)} gone`);
-    if (!over && it.left_ms !== null) parts.push(`about ${span(Math.max(it.left_ms - since, 0))} left`);
-    if (it.running) parts.push(`now ${it.running}`);
-    if (it.phase === "over") parts.push("the race is over");
-    if (it.phase === "stopped") parts.push("the race was stopped");
-    if (it.report) parts.push(`the report is ${it.report}`);
+    const parts = [T("trial {1} of {2}", { 1: it.done, 2: it.total }), T("block {1} of {2}", { 1: it.block, 2: it.blocks })];
+    if (it.repeated) parts.push(T("{1} repeated", { 1: it.repeated }));
+    parts.push(T("{1} gone", { 1: span(it.elapsed_ms + since) }));
+    if (!over && it.left_ms !== null) parts.push(T("about {1} left", { 1: span(Math.max(it.left_ms - since, 0)) }));
+    if (it.running) parts.push(T("now {1}", { 1: it.running }));
+    if (it.phase === "over") parts.push(T("the race is over"));
+    if (it.phase === "stopped") parts.push(T("the race was stopped"));
+    if (it.report) parts.push(T("the report is {1}", { 1: it.report }));
     say(at("where"), parts.join(" · "));
   };
   setInterval(clock, 1000);
@@ -156,21 +161,21 @@
   let patience = 1000;
   const listen = () => {
     const stream = new EventSource("events");
-    stream.onopen = () => state("open", "connected");
+    stream.onopen = () => state("open", T("connected"));
     stream.onmessage = (event) => {
       patience = 1000;
       received = Date.now();
       const it = JSON.parse(event.data);
-      state("open", "connected");
+      state("open", T("connected"));
       show(it);
       if (it.phase === "over" || it.phase === "stopped") {
         // Nothing more will come, and the server is about to leave.
         stream.close();
-        state("over", it.phase === "over" ? "finished" : "stopped");
+        state("over", it.phase === "over" ? T("finished") : T("stopped"));
       }
     };
     stream.onerror = () => {
-      state("lost", "connection lost, trying again");
+      state("lost", T("connection lost, trying again"));
       if (stream.readyState === EventSource.CLOSED) {
         setTimeout(listen, patience);
         patience = Math.min(patience * 2, 15000);

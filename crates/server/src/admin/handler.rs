@@ -31,6 +31,12 @@ pub struct Front {
     pub address: Option<SocketAddr>,
 }
 
+/// The page in the chosen language.
+fn page() -> String {
+    let lang = format!("lang=\"{}\"", language::code());
+    language::template(PAGE).replacen("lang=\"en\"", &lang, 1)
+}
+
 /// A response.
 struct Response<'a> {
     status: Status,
@@ -130,7 +136,7 @@ impl AdminHandler for Front {
 impl Front {
     fn give(&self, path: &str, sample: &mut dyn FnMut() -> Sample) -> Response<'static> {
         match path {
-            "/" | "/status" => Response::ok(KINDS_HTML, PAGE.to_owned()),
+            "/" | "/status" => Response::ok(KINDS_HTML, page()),
             "/status.json" => {
                 let status = self.status(sample());
                 match serde_json::to_string(&status) {
@@ -208,6 +214,13 @@ mod tests {
     fn check(request: &str, status: u16, words: &str) {
         let (found, body) = ask(&mut front(None), request).expect("an answer");
         assert!(found == status && body.contains(words), "{request:?}: {found}, {body}");
+    }
+
+    #[test]
+    fn the_page_is_translated() {
+        let (page, missing) = language::korean().template(PAGE);
+        assert_eq!(missing, ["roundhouse"; 2]);
+        assert!(page.contains("T(\"초당 요청\")"), "{page}");
     }
 
     #[test]

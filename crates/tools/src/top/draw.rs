@@ -1,5 +1,6 @@
 //! The view as a screen.
 
+use language::tr;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -60,16 +61,17 @@ fn title(frame: &mut Frame<'_>, area: Rect, view: &View) {
 fn facts(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let lines = view.lines();
     let lines = lines[1..6].iter().map(|line| {
-        let (name, rest) = line.split_at(13.min(line.len()));
+        let line = tr(line);
+        let (name, rest) = line.split_at(line.find("  ").unwrap_or_default());
         Line::from(vec![Span::raw(format!(" {name}")).dim(), Span::raw(rest.to_owned())])
     });
-    let block = Block::bordered().title(" since the start, and now ");
+    let block = Block::bordered().title(tr(" since the start, and now "));
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
 }
 
 fn rate(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let heading = format!(" requests/s · now {} ", compact(view.rates.answered));
-    let block = Block::bordered().title(heading);
+    let block = Block::bordered().title(tr(&heading));
     let inner = block.inner(area);
     frame.render_widget(block, area);
     let fits = usize::from(inner.width).min(view.points.len());
@@ -98,7 +100,7 @@ fn board_rows(view: &View, width: u16) -> u16 {
 
 fn scoreboard(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let heading = " _ waits  R reads  B busy  W blocked  C closes  S starts  G leaves  ! died ";
-    let block = Block::bordered().title(heading);
+    let block = Block::bordered().title(tr(heading));
     let inner = block.inner(area);
     let letters = view.status.sample.workers.iter();
     let spans: Vec<Span<'_>> =
@@ -134,8 +136,8 @@ fn workers(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let widths = [10, 1, 7, 7, 6, 8, 8, 6, 8, 8].map(Constraint::Length);
     let heading = format!(" {} workers by {} ", all.len(), view.sort.name());
     let table = Table::new(rows, widths)
-        .header(Row::new(names).style(Style::new().dim()))
-        .block(Block::bordered().title(heading));
+        .header(Row::new(names.map(tr)).style(Style::new().dim()))
+        .block(Block::bordered().title(tr(&heading)));
     frame.render_widget(table, area);
 }
 
@@ -147,14 +149,14 @@ fn happened(frame: &mut Frame<'_>, area: Rect, view: &View) {
             let line = Line::from(text);
             if event.is_fault { line.red() } else { line }
         });
-    let block = Block::bordered().title(" last events ");
+    let block = Block::bordered().title(tr(" last events "));
     frame.render_widget(Paragraph::new(events.collect::<Vec<_>>()).block(block), area);
 }
 
 fn turnover(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let sample = &view.status.sample;
     let mut lines: Vec<Line<'_>> =
-        view.lines()[7..].iter().map(|it| format!(" {it}").into()).collect();
+        view.lines()[7..].iter().map(|it| format!(" {}", tr(it)).into()).collect();
     let limits = &sample.limits;
     let spare =
         limits.spare.map_or(String::new(), |(least, most)| format!(", spare {least} to {most}"));
@@ -164,7 +166,7 @@ fn turnover(frame: &mut Frame<'_>, area: Rect, view: &View) {
         let labels: Vec<&str> = gauge.labels.iter().map(|(_, value)| value.as_str()).collect();
         Line::from(format!(" {} {} {}", gauge.name, labels.join(" "), compact(gauge.value))).dim()
     }));
-    let block = Block::bordered().title(" came and went ");
+    let block = Block::bordered().title(tr(" came and went "));
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), area);
 }
 
@@ -176,7 +178,7 @@ fn keys(frame: &mut Frame<'_>, area: Rect, view: &View) {
         (None, Some((words, true))) => Line::from(format!(" {words}")).red(),
         (None, Some((words, false))) => Line::from(format!(" {words}")).green(),
         (None, None) => {
-            Line::from(" q quit · s sort · r reload · d drain · Q stop the server").dim()
+            Line::from(tr(" q quit · s sort · r reload · d drain · Q stop the server")).dim()
         }
     };
     frame.render_widget(line, area);
