@@ -132,7 +132,8 @@ fn workers(frame: &mut Frame<'_>, area: Rect, view: &View) {
         ])
         .style(if worker.letter == '!' { Style::new().red() } else { Style::new() })
     });
-    let names = ["worker", "", "process", "age", "open", "accepted", "requests", "/s", "in", "out"];
+    let names =
+        ["worker", "", "process", "age", "conns", "accepted", "requests", "/s", "in", "out"];
     let widths = [10, 1, 7, 7, 6, 8, 8, 6, 8, 8].map(Constraint::Length);
     let heading = format!(" {} workers by {} ", all.len(), view.sort.name());
     let table = Table::new(rows, widths)
