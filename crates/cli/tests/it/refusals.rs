@@ -43,7 +43,7 @@ fn unknown_words() {
     check_refused("--wait select2", &["select2", "select, poll, epoll, uring"]);
     check_refused("--container fork", &["fork", "solo, helped, thread-per", "threads, processes"]);
     check_refused("--framing fixed", &["fixed"]);
-    check_refused("--index tree", &["--index expects hash", "red-black", "`tree`"]);
+    check_refused("--index tree", &["--index expects one of hash", "red-black", "`tree`"]);
     check_refused("--no-such-flag", &["--no-such-flag"]);
     check_refused("--drain soon", &["soon"]);
 }
