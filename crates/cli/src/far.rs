@@ -349,8 +349,8 @@ impl Drop for Ssh {
     }
 }
 
-/// The words for the other machine, where results go to `out` by `flag`, and the files to send along: each is
-/// named without its folder there.
+/// The words for the other machine, where results go to `out` by `flag`, and the files to send
+/// along: each is named without its folder there.
 fn handed_on(
     words: impl Iterator<Item = String>,
     flag: &str,

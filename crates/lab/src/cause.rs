@@ -2,8 +2,9 @@
 //!
 //! A cause is something that a server does more often for a request (system calls, context
 //! switches, page faults), times its price on this machine ([`Prices`]), or the time in its own
-//! code, or the time that requests take less on connections that stay. Only what amounts to a tenth of the difference or more is named; a rest without a cause is
-//! said to have none. A price is that of the usual case, so a share is an estimate.
+//! code, or the time that requests take less on connections that stay. Only what amounts to a tenth
+//! of the difference or more is named; a rest without a cause is said to have none. A price is that
+//! of the usual case, so a share is an estimate.
 
 use crate::census::Census;
 use crate::metric::Metric;

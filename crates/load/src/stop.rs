@@ -62,7 +62,7 @@ pub trait Stop {
 pub struct Until {
     /// The moment.
     pub end: Instant,
-    /// What may be sent until then.
+    /// The requests that may be sent until then.
     pub most: Most,
 }
 

@@ -105,8 +105,8 @@ fn check(engine: &str, site: &Folder, connections: u32, lasts: u32) {
         let slow = u64::from(connections) * group.len() as u64;
         let grown = memory.saturating_sub(before);
         println!(
-            "{engine}, {slow} connections slow in {}: p99 {alone:?} alone, {:?} beside them; {} bytes \
-             of memory each",
+            "{engine}, {slow} connections slow in {}: p99 {alone:?} alone, {:?} beside them; {} \
+             bytes of memory each",
             names.join(", "),
             p99(beside),
             grown / slow

@@ -89,8 +89,8 @@ impl Rig {
         self.drain();
     }
 
-    /// One thing that happens: a message of the master, news of the crew, or time that passes; under
-    /// `echo` a master answers every heartbeat. Orders come at seconds after [`UNIX`].
+    /// One thing that happens: a message of the master, news of the crew, or time that passes;
+    /// under `echo` a master answers every heartbeat. Orders come at seconds after [`UNIX`].
     fn act(&mut self, act: &str) {
         let (name, rest) = act.split_once(' ').unwrap_or((act, ""));
         let numbers: Vec<f64> = rest.split(' ').filter_map(|it| it.parse().ok()).collect();
@@ -209,8 +209,8 @@ fn sent(bytes: &[u8]) -> String {
     }
 }
 
-/// Rows of what happens to a worker, and of all that it does then. Before a bar stand the beginnings
-/// of the lines that count.
+/// Rows of what happens to a worker, and of all that it does then. Before a bar stand the
+/// beginnings of the lines that count.
 fn play(mut rig: Rig, rows: &[(&str, &str)]) -> Rig {
     for (happens, expected) in rows {
         happens.split("; ").for_each(|act| rig.act(act));
