@@ -27,7 +27,7 @@ const SECOND_TRIES: usize = 3;
 const WAITING: &[&str] = &["cli::course", "cli::it", "cli::stream", "cli::swarm"];
 
 /// Suites that compare times or costs: beside another one they would measure it.
-const CALM: &[&str] = &["cli::experiments", "load::models", "pacing::it"];
+const CALM: &[&str] = &["cli::experiments", "cli::load", "cli::web", "load::models", "pacing::it"];
 
 /// The longest suite; all others but the calm ones run beside it.
 const LONGEST: &str = "cli::it";

@@ -194,5 +194,11 @@ pub(crate) fn wait_for(
         // The interval is long on purpose: the laboratory shares the cores that are being measured.
         std::thread::sleep(Duration::from_millis(5));
     }
-    WaitResult::Output { text: process.output(), complaint: process.complaint() }
+    let (text, mut complaint) = (process.output(), process.complaint());
+    if text.is_empty() && complaint.is_empty() {
+        complaint = process.ended().map_or_else(String::new, |ended| {
+            format!("expected a report from the generator, found {} without a word", ended.how)
+        });
+    }
+    WaitResult::Output { text, complaint }
 }

@@ -123,10 +123,10 @@ fn planted_causes_are_found() {
     }
     let room = Room::alone();
     let wastes = [
-        ("calls", "system calls"),
-        ("switches", "context switches"),
-        ("code", "own code"),
-        ("fork", "connections"),
+        ("calls", "stays", "system calls"),
+        ("switches", "stays", "context switches"),
+        ("code", "stays", "own code"),
+        ("fork", "comes and goes", "connections"),
     ];
     let arm = |name: &str| {
         let engine = if name == "fork" { "fork" } else { "epoll" };
@@ -141,7 +141,8 @@ fn planted_causes_are_found() {
     let arms: Vec<String> =
         ["nothing"].into_iter().chain(wastes.iter().map(|it| it.0)).map(arm).collect();
     let head = "baseline = \"nothing\"\nblocks = 6\nwindows = 8\nwindow = \"40ms\"\n";
-    let point = "[[point]]\nname = \"depth 1\"\nconnections = 4\ndepth = 1\n\
+    let point = "[[point]]\nname = \"stays\"\nconnections = 4\ndepth = 1\n\
+        [[point]]\nname = \"comes and goes\"\nconnections = 4\ndepth = 1\n\
         requests_per_connection = 20\n";
     std::fs::write(room.path().join("plan.toml"), format!("{head}{}{point}", arms.concat()))
         .expect("a folder");
@@ -149,12 +150,15 @@ fn planted_causes_are_found() {
     let Ended { out: said, .. } = room.run(&["explain"]).success();
     let run = lab::record::read(&room.path().join("report.jsonl")).expect("the raw data").remove(0);
     let answer = lab::verdict::analyse(&run).answer.expect("servers took turns");
-    for (arm, cause) in wastes {
-        let reason = answer.reasons.iter().find(|it| it.arm == arm).unwrap_or_else(|| {
+    for (arm, point, cause) in wastes {
+        let mut reasons = answer.reasons.iter();
+        let reason = reasons.find(|it| it.arm == arm && it.point == point).unwrap_or_else(|| {
             panic!("{arm} has no reason in\n{said}");
         });
         let first = reason.causes.first().map(|it| it.name.as_str());
-        assert_eq!((reason.than.as_str(), first), ("nothing", Some(cause)), "{said}");
+        assert_eq!(first, Some(cause), "{said}");
+        // Where connections come and go, 40 calls are too few to tell `calls` from `nothing`.
+        assert!(reason.than == "nothing" || arm == "fork", "{said}");
     }
     let page = std::fs::read_to_string(room.path().join("report.html")).expect("the report");
     assert!(said.contains("`code` takes") && page.contains("code takes"), "{said}");
