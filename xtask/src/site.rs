@@ -115,14 +115,12 @@ impl Site {
     /// Takes every page of the table of contents; returns the table with paths from the root.
     fn pages(&mut self) -> anyhow::Result<String> {
         let contents = fs::read_to_string(crate::root().join(CONTENTS))?;
-        let mut summary = String::new();
         let mut listed = Vec::new();
-        relink(&contents, |link| {
+        let summary = relink(&contents, |link| {
             let path = below("docs", link);
             listed.push(path.clone());
             Some(as_page(&path))
-        })
-        .clone_into(&mut summary);
+        });
         for path in listed {
             self.page(&path)?;
         }

@@ -1,7 +1,7 @@
 //! A service whose types the engines do not know, so that every loop is compiled once, here,
 //! instead of once for each service.
 //!
-//! [`Erased`] is itself a [`Service`]: its sessions and jobs are boxes, its state is empty, and
+//! An [`Object`] is itself a [`Service`]: its sessions and jobs are boxes, its state is empty, and
 //! each call goes through one table of functions to the actual service. A step costs one more
 //! indirect call and a connection one small allocation; a build is minutes shorter.
 
@@ -32,6 +32,8 @@ pub(crate) trait Object:
 pub(crate) struct Bound<'a, S: Service> {
     pub service: &'a S,
     pub state: &'a S::State,
+    /// The time that a request may take.
+    pub request_time: Duration,
 }
 
 impl<S: Service> Object for Bound<'_, S> {
@@ -55,6 +57,10 @@ impl<S: Service> Service for Bound<'_, S> {
 
     fn patience(&self) -> Option<Duration> {
         self.service.patience()
+    }
+
+    fn request_time(&self) -> Duration {
+        self.request_time
     }
 
     fn datagrams(&self) -> Option<&dyn Datagrams<State = ()>> {
@@ -133,69 +139,6 @@ impl<S: Service> Datagrams for Bound<'_, S> {
 
     fn tick(&self, cx: &Cx<'_, ()>, out: &mut Replies) -> Option<Instant> {
         self.service.datagrams().expect(DATAGRAMS).tick(&cx.on(self.state), out)
-    }
-}
-
-/// The one service that the engines are compiled for, and the time that a request may take.
-pub(crate) struct Erased<'a>(pub &'a dyn Object, pub Duration);
-
-impl Service for Erased<'_> {
-    type State = ();
-    type Session = Value;
-    type Job = Value;
-    type Outcome = Value;
-
-    fn limits(&self) -> Limits {
-        self.0.limits()
-    }
-
-    fn patience(&self) -> Option<Duration> {
-        self.0.patience()
-    }
-
-    fn datagrams(&self) -> Option<&dyn Datagrams<State = ()>> {
-        self.0.datagrams()
-    }
-
-    fn request_time(&self) -> Duration {
-        self.1
-    }
-
-    fn open(&self, cx: &Cx<'_, ()>, peer: Peer, out: &mut Out) -> Value {
-        self.0.open(cx, peer, out)
-    }
-
-    #[inline]
-    fn step(
-        &self,
-        cx: &Cx<'_, ()>,
-        session: &mut Value,
-        event: Event<'_, Value>,
-        out: &mut Out,
-    ) -> Step<Value> {
-        self.0.step(cx, session, event, out)
-    }
-
-    fn push(
-        &self,
-        cx: &Cx<'_, ()>,
-        session: &mut Value,
-        bytes: &[u8],
-        out: &mut Out,
-    ) -> Result<(), PushRefused> {
-        self.0.push(cx, session, bytes, out)
-    }
-
-    fn work(&self, state: &(), job: Value) -> Value {
-        self.0.work(state, job)
-    }
-
-    fn close(&self, cx: &Cx<'_, ()>, session: Value, why: Closed) {
-        self.0.close(cx, session, why);
-    }
-
-    fn tick(&self, cx: &Cx<'_, ()>) -> Option<Instant> {
-        self.0.tick(cx)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::admin::Admin;
 use crate::axes::Wait;
 use crate::container::{processes, threads};
 use crate::datagrams;
-use crate::erased::{Bound, BoundStore, Erased};
+use crate::erased::{Bound, BoundStore, Object};
 use crate::extra::{Extra, ExtraWorker};
 use crate::fault::Fault;
 use crate::handover::Epoch;
@@ -74,10 +74,10 @@ fn live<S: Service>(
     ready: &mut dyn FnMut(&Ready),
 ) -> Result<Report, Fault> {
     let (service, state) = (server.service, server.state);
-    let bound = Bound { service, state };
-    let erased = Erased(&bound, shape.knobs.request_time);
+    let bound = Bound { service, state, request_time: shape.knobs.request_time };
+    let object: &dyn Object = &bound;
     live_erased(
-        &server.with(&erased, &()),
+        &server.with(&object, &()),
         shape,
         extra,
         &mut BoundStore { store, state },
@@ -87,7 +87,7 @@ fn live<S: Service>(
 }
 
 fn live_erased(
-    server: &Server<'_, Erased<'_>>,
+    server: &Server<'_, &dyn Object>,
     shape: &Shape,
     extra: Option<&dyn ExtraWorker>,
     store: &mut dyn StateStore<()>,
@@ -132,7 +132,7 @@ fn live_erased(
     }
     let (board, listeners, stop, bell) = (&*board, &listeners, &stop, &bell);
     let (parts, renew) = (1, admin.renew);
-    let heal = |dead| server.service.0.heal(dead);
+    let heal = |dead| server.service.heal(dead);
     let common = Common {
         server,
         shape,

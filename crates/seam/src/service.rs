@@ -304,6 +304,10 @@ macro_rules! pass_on {
                 (**self).patience()
             }
 
+            fn request_time(&self) -> Duration {
+                (**self).request_time()
+            }
+
             fn datagrams(&self) -> Option<&dyn Datagrams<State = S::State>> {
                 (**self).datagrams()
             }
@@ -312,6 +316,7 @@ macro_rules! pass_on {
                 (**self).open(cx, peer, out)
             }
 
+            #[inline]
             fn step(
                 &self,
                 cx: &Cx<'_, S::State>,
@@ -347,5 +352,5 @@ macro_rules! pass_on {
     };
 }
 
-pass_on!(&S: Service);
+pass_on!(&S: Service + ?Sized);
 pass_on!(Arc<S>: Service + Send);

@@ -107,11 +107,10 @@ fn exit(error: &clap::Error) -> ! {
         let help = text.ansi().to_string();
         let put = |help: String, word: &&str| help.replace(*word, &language::tr(word));
         // The possible values of an option, `- name: help`, are not in reach of a grammar.
-        let value = |line: &str| match line.trim_start().starts_with("- ") {
-            true => {
-                line.split_once(": ").map(|(name, help)| format!("{name}: {}", language::tr(help)))
-            }
-            false => None,
+        let value = |line: &str| {
+            let (name, help) =
+                line.trim_start().starts_with("- ").then(|| line.split_once(": "))??;
+            Some(format!("{name}: {}", language::tr(help)))
         };
         let help = OWN_WORDS.iter().fold(help, put);
         for line in help.split_inclusive('\n') {
