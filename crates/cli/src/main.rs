@@ -22,6 +22,7 @@ mod pin;
 mod race;
 mod serve;
 mod swarm;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -83,6 +84,8 @@ enum Command {
     Race(Box<race::Args>),
     /// Compare an old and a new server: does a request cost more?
     Ab(Box<race::ab::Args>),
+    /// Choose an engine and its settings for a workload and an objective
+    Tune(tune::Args),
     /// Describe the plan files of races and duets
     Plan(race::plan::SchemaArgs),
     /// Say why the dearer servers of a race are dearer, after counting their system calls
@@ -178,6 +181,7 @@ fn main() -> ExitCode {
         Command::Swarm(args) => swarm::run(args),
         Command::Race(args) => race::run(&args),
         Command::Ab(args) => race::ab::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Plan(args) => race::plan::print_schema(&args),
         Command::Explain(args) => race::explain::run(&args),
         Command::Live(args) => live::run(args),

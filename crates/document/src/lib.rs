@@ -56,6 +56,23 @@ pub struct Document {
     pub rooms: Vec<Section>,
 }
 
+/// A result with the way to it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Account {
+    /// Its heading.
+    pub title: String,
+    /// The result, in one sentence.
+    pub headline: String,
+    /// Reasons for it, a paragraph each.
+    pub sentences: Vec<String>,
+    /// The steps that led to it.
+    pub sections: Vec<Section>,
+    /// Names and values that a reader needs to judge or repeat it.
+    pub facts: Vec<(String, String)>,
+    /// Reasons for distrust.
+    pub doubts: Vec<String>,
+}
+
 /// A published figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figure {

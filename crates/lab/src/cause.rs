@@ -183,7 +183,7 @@ impl<'a> Counts<'a> {
 
 /// The reasons for all arms that are dearer beyond doubt than the cheapest of their load point. An
 /// arm without counts has none.
-pub(crate) fn reasons(run: &Run, answer: &RaceAnswer) -> Vec<Reason> {
+pub fn reasons(run: &Run, answer: &RaceAnswer) -> Vec<Reason> {
     let Some(prices) = &run.prices else { return Vec::new() };
     let mut found = Vec::new();
     for cost in &answer.costs {

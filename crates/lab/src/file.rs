@@ -34,6 +34,8 @@ pub struct PlanFile {
     pub question: Option<String>,
     /// The explanation that a reader needs beside the rows (duets).
     pub note: Option<String>,
+    /// The objective of a workload (`roundhouse tune`), such as `p99 < 20ms`.
+    pub slo: Option<String>,
     /// The service under test: decides targets, mixes and files where the arms name none.
     pub service: Option<String>,
     /// Name of the arm that the others are divided by; the first one if absent.

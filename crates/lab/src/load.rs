@@ -67,6 +67,9 @@ pub struct Load {
     pub doubts: Vec<String>,
     /// Whether the server's books agree with the replies it gave.
     pub check: Option<Check>,
+    /// The goals of the run's objective, if it had one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slo: Vec<Goal>,
     /// The generator's verdict on itself.
     pub health: Option<Health>,
     /// The start of the window, milliseconds since 1970.
@@ -108,6 +111,15 @@ pub struct Fault {
     /// One of the mismatches in full.
     #[serde(default)]
     pub example: String,
+}
+
+/// The outcome of a goal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Goal {
+    /// The goal, such as `p99 < 5ms`.
+    pub goal: String,
+    /// The share of the due requests that were answered within it, 0 to 1.
+    pub found: f64,
 }
 
 /// A comparison of the server's state with the acknowledged replies.

@@ -6,7 +6,7 @@
 
 use crate::charts::{Chart, plot};
 use crate::shell::{Charts, PageError, render};
-use document::{Document, Finding, Plot, Section, Table};
+use document::{Account, Document, Finding, Plot, Section, Table};
 use serde::Serialize;
 use stats::words;
 
@@ -121,6 +121,30 @@ pub fn exhibit(it: &Document, command: &str) -> Result<String, PageError> {
     let drawn = shown.sides.iter().chain(&shown.rooms).any(|it| it.chart.is_some());
     let is_empty = !drawn && shown.together.is_none();
     render("exhibit.html", if is_empty { Charts::None } else { Charts::Packed }, &shown)
+}
+
+/// The values of an account's template.
+#[derive(Serialize)]
+struct AccountView<'a> {
+    it: &'a Account,
+    sections: Vec<SectionView<'a>>,
+}
+
+/// Makes the page of an account: one HTML file, offline.
+///
+/// # Errors
+/// Only for a fault of this crate; see [`PageError`].
+pub fn account(it: &Account) -> Result<String, PageError> {
+    let plots = it.sections.iter().filter_map(|it| it.plot.as_ref());
+    let names: Vec<&str> =
+        plots.flat_map(|plot| &plot.series).map(|series| series.name.as_str()).collect();
+    let mut sections = Vec::new();
+    for (at, section) in it.sections.iter().enumerate() {
+        sections.push(view(section, &format!("part-{at}"), &section.title, ("", &names)));
+    }
+    let drawn = sections.iter().any(|it| it.chart.is_some());
+    let charts = if drawn { Charts::Packed } else { Charts::None };
+    render("account.html", charts, &AccountView { it, sections })
 }
 
 #[cfg(test)]

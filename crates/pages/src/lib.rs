@@ -3,7 +3,7 @@
 //! ```text
 //!   report     a run and its conclusions -> one HTML file, offline
 //!   live       a race while it runs -> a page, and the document that it draws
-//!   exhibit    a document of the museum -> one HTML file
+//!   exhibit    a document of the museum, or an account of a search -> one HTML file
 //!   export     a run as Markdown, CSV, JSON, JUnit; an exhibit as Markdown
 //!   terminal   the tables of both on a terminal
 //!   charts     plotly.js figures with their tables      strip     an interval as a little SVG
@@ -31,6 +31,6 @@ mod strip;
 pub mod terminal;
 pub mod words;
 
-pub use exhibit::exhibit;
+pub use exhibit::{account, exhibit};
 pub use report::report;
 pub use shell::PageError;

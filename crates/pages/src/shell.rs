@@ -34,12 +34,13 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("macros.html", include_str!("assets/macros.html")),
     ("report.html", include_str!("assets/report.html")),
     ("exhibit.html", include_str!("assets/exhibit.html")),
+    ("account.html", include_str!("assets/account.html")),
     ("live.html", include_str!("assets/live.html")),
     ("motion.html", include_str!("assets/motion.html")),
 ];
 
 /// The pages that are drawn in the chosen language.
-const TRANSLATED: [&str; 3] = ["report.html", "exhibit.html", "live.html"];
+const TRANSLATED: [&str; 4] = ["report.html", "exhibit.html", "account.html", "live.html"];
 
 /// The page's own mark, so that no browser asks a server for one.
 const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' \

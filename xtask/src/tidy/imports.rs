@@ -61,6 +61,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ),
     ("grade", &["language", "stats", "sys", "tools", "wire"], &["testkit"]),
     ("peers", &["lab"], &["testkit"]),
+    ("tune", &["document", "lab", "stats"], &[]),
     ("pages", &["document", "lab", "language", "meter", "stats"], &[]),
     ("cli", &["*"], &[]),
     ("fuzz", &["*"], &[]),

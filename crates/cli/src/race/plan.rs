@@ -6,7 +6,7 @@ use engines::PRESETS;
 use lab::duet::DuetTable;
 use lab::file::{ArmSpec, Many, PlanFile, PointSpec, either};
 use lab::metric::Metric;
-use lab::plan::{Arm, Model, Plan, Provision, Turns};
+use lab::plan::{Arm, Arrivals, Model, Plan, Provision, Rate, Turns};
 use lab::service::{CONNECTIONS, ROUND_TRIPS, Service};
 use language::info;
 use stats::words;
@@ -329,14 +329,17 @@ struct Source {
 
 impl Source {
     fn read(path: &Path) -> Result<Source> {
-        let file = PlanFile::read(path)?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        Source::of(PlanFile::read(path)?, folder, &path.display().to_string())
+    }
+
+    fn of(file: PlanFile, folder: &Path, title: &str) -> Result<Source> {
         let name = file.service.clone().unwrap_or_else(|| "stock".to_string());
         let Some(service) = Service::by_name(&name) else {
             let names = Service::names().join("`, `");
-            bail!("{}: expected a service out of `{names}`, found `{name}`", path.display());
+            bail!("{title}: expected a service out of `{names}`, found `{name}`");
         };
-        let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
-        Ok(Source { file, service, folder })
+        Ok(Source { file, service, folder: folder.to_path_buf() })
     }
 
     /// Gives every arm that is named by its engine the arguments of all of them.
@@ -351,6 +354,49 @@ impl Source {
         let own = self.file.data.as_ref().map(|own| self.folder.join(own));
         files(self.service, data.or(own.as_deref()))
     }
+}
+
+/// A workload for the tuner.
+pub struct TunedLoad {
+    /// The plan without arms; it has one load point.
+    pub plan: Plan,
+    /// The service.
+    pub service: Service,
+    /// Arguments of every engine.
+    pub args: Vec<String>,
+    /// The objective, if the file has one.
+    pub slo: Option<String>,
+}
+
+/// The workload of a plan file. `folder` is that of the file.
+///
+/// # Errors
+/// A file that is no workload, described in one sentence.
+pub fn workload(file: PlanFile, folder: &Path, data: Option<&Path>) -> Result<TunedLoad> {
+    let mut source = Source::of(file, folder, "the workload")?;
+    let (service, args, slo) =
+        (source.service, std::mem::take(&mut source.file.args), source.file.slo.take());
+    if !source.file.arm.is_empty() {
+        bail!(
+            "expected a workload without arms, found {}; --servers names them",
+            source.file.arm.len()
+        );
+    }
+    let mut plan =
+        source.file.plan(folder, Vec::new(), |spec| resolved(service, Path::new(""), spec))?;
+    let [point] = &mut plan.points[..] else {
+        bail!("expected one [[point]], found {}", plan.points.len());
+    };
+    point.model = match point.model {
+        Model::Open { .. } => point.model,
+        Model::Closed => Model::Open { rate: Rate::Own(HALF), arrivals: Arrivals::default() },
+        _ => bail!("expected a load point with a `rate`, found an overload or a promise"),
+    };
+    if point.mix.is_empty() {
+        point.mix = service.mix().unwrap_or_default().to_string();
+    }
+    add_files(&mut plan, &source.files(data)?);
+    Ok(TunedLoad { plan, service, args, slo })
 }
 
 /// The duet table of a plan file; `data` is the service's own data in place of the file's.

@@ -9,6 +9,7 @@ mod museum;
 mod museum_parts;
 mod output;
 mod race;
+mod tune;
 
 use std::path::Path;
 use std::process::Command;

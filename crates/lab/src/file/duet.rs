@@ -201,6 +201,9 @@ impl PlanFile {
         if !self.duet.is_empty() {
             bail!("this plan has duets: expected `roundhouse duet FILE`, found a race");
         }
+        if self.slo.is_some() {
+            bail!("`slo` is the objective of a workload: expected `roundhouse tune FILE`");
+        }
         let duet = [
             ("note", self.note.is_some()),
             ("pairs", self.pairs.is_some()),

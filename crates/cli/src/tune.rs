@@ -1,0 +1,419 @@
+//! `roundhouse tune`: chooses an engine and its settings for a workload and an objective.
+//!
+//! Each heat is a line of `tune.jsonl` before the next begins, so Ctrl-C loses nothing and the same
+//! command goes on. The choice is `tuned.toml`, with which every server starts; `tune.html` shows
+//! the way to it.
+
+mod replay;
+mod workload;
+
+use crate::race::plan::TunedLoad;
+use ::tune::account::{self, About};
+use ::tune::{
+    Candidate, Facts, Found, Grid, Heats, Machine, Recipe, Record, SearchTerms, Space, search,
+};
+use anyhow::{Context, Result, anyhow};
+use engines::Refused;
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::file::ArmSpec;
+use lab::machine::{Host, Placement, date_now};
+use lab::plan::{Arm, fnv1a};
+use language::{debug, info, println};
+use load::Slo;
+use load::parse::span;
+use pages::terminal;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tools::interrupt::watch;
+use tools::race::room;
+
+/// The usual time of a search.
+const BUDGET: Duration = Duration::from_secs(600);
+/// The time of a quick one.
+const QUICK: Duration = Duration::from_secs(165);
+/// Load before the window of a heat, and the window, milliseconds; the same of a quick search.
+const SPANS: (u64, u64) = (300, 1_000);
+const QUICK_SPANS: (u64, u64) = (150, 500);
+/// Above this noise of a heat's cost, as a log-ratio, and where other activity disturbs more than
+/// this share of the last heats, the machine is too busy for an answer.
+const NOISE_MAX: f64 = 0.15;
+const DISTURBED_MAX: f64 = 0.75;
+
+/// The arguments of `tune`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The workload: cpu, page, stock, downstream, idle or media; a plan with one load point
+    /// (FILE.toml); a browser's recording (FILE.har); or a URL, whose path is asked for
+    #[arg(default_value = "page", value_name = "WORKLOAD")]
+    what: String,
+    /// The objective, such as 'p99 < 20ms' [default: the workload's]
+    #[arg(long, value_name = "OBJECTIVE")]
+    slo: Option<Slo>,
+    /// Requests a second [default: the workload's, which may be a share of the default server's
+    /// capacity]
+    #[arg(long, value_name = "PER-SECOND")]
+    rate: Option<f64>,
+    /// The time of the search [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = span, conflicts_with = "quick")]
+    budget: Option<Duration>,
+    /// An answer within three minutes, from shorter heats and fewer blocks
+    #[arg(long)]
+    quick: bool,
+    /// Length of the measured load of a heat [default: 1s; --quick: 500ms]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    window: Option<Duration>,
+    /// Engines to choose from [default: all that fit the load]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…", conflicts_with = "preset")]
+    servers: Vec<String>,
+    /// Tune the directives of a foreign server: nginx, apache-worker, apache-event, apache-prefork,
+    /// redis
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    /// Further flags of every server, such as '--compress'
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    args: Option<String>,
+    /// The folder that the web servers serve, for a recording or a URL
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Where tuned.toml, tune.html and tune.jsonl are written
+    #[arg(long, default_value = ".", value_name = "DIR")]
+    out: PathBuf,
+    /// Start over, even if tune.jsonl holds this search
+    #[arg(long)]
+    fresh: bool,
+    /// Say what would be tried and how long it would take, and try nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// Measure every candidate of the grid instead, and write the heats to FILE (JSON, gzip)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["budget", "json"])]
+    grid: Option<PathBuf>,
+    /// Compare tuners on recorded grids instead: ours, random search, hill climbing and others
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["grid", "what"])]
+    replay: Vec<PathBuf>,
+}
+
+/// Everything that decides a heat.
+struct Task {
+    workload: TunedLoad,
+    slo: Slo,
+    share: f64,
+    terms: SearchTerms,
+    budget: Duration,
+    placement: Option<Placement>,
+    exe: PathBuf,
+    args: Vec<String>,
+    root: Option<PathBuf>,
+}
+
+/// Searches, and writes the choice. Exit code 99 if no server keeps the objective, 98 if the
+/// machine was too busy, 130 if it was stopped.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    if !args.replay.is_empty() {
+        return replay::run(&args.replay);
+    }
+    let room = room("roundhouse-tune")?;
+    let task = task(args, room.path()).map_err(|why| Refused(format!("{why:#}")))?;
+    let facts = task.facts();
+    if args.dry_run {
+        return dry_run(&task, &task.space(args, &facts)?, &facts);
+    }
+    let stop = watch()?;
+    std::fs::create_dir_all(&args.out)
+        .with_context(|| format!("cannot make {}", args.out.display()))?;
+    let raw = args.out.join("tune.jsonl");
+    let record = Record::open(&raw, &task.key(args)?, args.fresh)?;
+    if record.known() > 0 {
+        info!("going on: {} heats are there", record.known());
+    }
+    let bar = bar();
+    let mut show = |text: &str, spent: f64| {
+        bar.set_position((1_000.0 * spent.min(1.0)) as u64);
+        bar.set_message(text.to_string());
+        bar.suspend(|| debug!("{text}"));
+    };
+    let arm = |candidate: &Candidate| task.arm(candidate);
+    let default = task.space(args, &facts)?.default;
+    let is_foreign = args.preset.is_some();
+    // A thread for each connection: no request waits for another.
+    let calm = if is_foreign { default.clone() } else { Candidate::usual("thread") };
+    let recipe = Recipe { plan: task.workload.plan.clone(), arm: &arm, default, calm };
+    let (budget, placement) = (task.budget, task.placement);
+    let mut live = Machine::new(
+        recipe,
+        &task.exe,
+        room.path(),
+        placement,
+        Arc::clone(&stop),
+        record,
+        budget,
+        &mut show,
+    );
+    info!("{}: {}", task.workload.plan.question, task.slo);
+    let Some(load) = live.calibrate() else { return Ok(stopped()) };
+    let (rate, in_flight) = load.map_err(|why| anyhow!(why))?;
+    info!("{rate:.0} requests a second, {in_flight:.1} in flight; the record is {}", raw.display());
+    let facts = Facts { in_flight, ..facts };
+    let space = task.space(args, &facts)?;
+    let mut about = About {
+        workload: task.workload.plan.question.clone(),
+        objective: task.slo.to_string(),
+        rate,
+        in_flight,
+        facts: provenance()?,
+        reasons: Vec::new(),
+        space: space.size(),
+    };
+    if let Some(file) = &args.grid {
+        return record_grid(args, &task, &facts, &space, &mut live, &about, file);
+    }
+    let Some(found) = search(&space, &facts, &task.terms, &mut live) else { return Ok(stopped()) };
+    about.reasons = reasons(&live, &space, &found, in_flight);
+    let fault = live.fault.take();
+    drop(live);
+    bar.finish_and_clear();
+    if let Some(why) = fault {
+        info!("doubt: {why}");
+    }
+    written(args, &found, &about, is_foreign)?;
+    concluded(args, &found, &about)
+}
+
+/// Prints the candidates of a search.
+fn dry_run(task: &Task, space: &Space, facts: &Facts) -> Result<ExitCode> {
+    let (seeds, all) = (space.seeds(facts).len(), space.size());
+    println!("{}: {}", task.workload.plan.question, task.slo);
+    println!(
+        "{seeds} candidates of {all} to begin with, at most {} of search",
+        stats::words::span(task.budget)
+    );
+    space.seeds(facts).iter().for_each(|it| println!("  {it}"));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn stopped() -> ExitCode {
+    info!("stopped; the same command goes on");
+    ExitCode::from(crate::race::INTERRUPTED)
+}
+
+/// Why choice and default differ: the room for requests, and the causes of more CPU time where that
+/// differs beyond doubt.
+fn reasons(live: &Machine<'_>, space: &Space, found: &Found, in_flight: f64) -> Vec<String> {
+    let mut all = Vec::new();
+    if found.choice == found.default {
+        return all;
+    }
+    let [mine, theirs] = [&found.choice, &found.default].map(|it| space.crowd(it));
+    if let Some(theirs) = theirs.filter(|it| (*it as f64) < in_flight) {
+        let mine = mine.map_or("any number".to_string(), |it| it.to_string());
+        all.push(format!(
+            "{in_flight:.1} requests are in the server at one time (their rate times the time of \
+             one that waits for no other): {} works on {theirs}, {} on {mine}.",
+            found.default, found.choice
+        ));
+    }
+    let of = |candidate: &Candidate| found.finalists.iter().find(|it| it.candidate == *candidate);
+    let (Some(mine), Some(theirs)) = (of(&found.choice), of(&found.default)) else { return all };
+    let differs = mine.over_default.is_some_and(|(_, low, high)| high < 1.0 || low > 1.0);
+    if let (Some(mine_ns), Some(theirs_ns), true) = (mine.cpu_ns, theirs.cpu_ns, differs) {
+        let costs = [(&mine.candidate, mine_ns), (&theirs.candidate, theirs_ns)];
+        all.extend(live.reasons(costs, in_flight.ceil() as u32));
+    }
+    all
+}
+
+/// Writes the settings and the page.
+fn written(args: &Args, found: &Found, about: &About, is_foreign: bool) -> Result<()> {
+    let write = |name: &str, text: String| {
+        let path = args.out.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    let text =
+        if is_foreign { account::plan(found, about) } else { account::settings(found, about) };
+    write("tuned.toml", text)?;
+    write("tune.html", pages::account(&account::page(found, about))?)
+}
+
+/// Prints the result.
+fn concluded(args: &Args, found: &Found, about: &About) -> Result<ExitCode> {
+    if args.json {
+        println!("{}", serde_json::to_string(found)?);
+    } else {
+        let (heads, rows) = account::rows(found);
+        println!("{}", terminal::annotated(heads.each_ref().map(String::as_str), rows));
+        println!("{}", terminal::folded(&found.sentence, 0));
+        about.reasons.iter().for_each(|it| println!("{}", terminal::folded(it, 0)));
+    }
+    let [settings, page] = ["tuned.toml", "tune.html"].map(|name| args.out.join(name));
+    let start = if args.preset.is_some() {
+        "an arm for a plan of `roundhouse race`".to_string()
+    } else {
+        format!("`roundhouse serve SERVICE --config {}` starts it", settings.display())
+    };
+    info!("the settings are {}: {start}; the page is {}", settings.display(), page.display());
+    if found.noise > NOISE_MAX || found.disturbed > DISTURBED_MAX {
+        info!(
+            "doubt: the machine is too busy for an answer: the cost of a heat varies by {:.0} %, \
+             and other activity disturbed {:.0} % of the last heats",
+            100.0 * found.noise,
+            100.0 * found.disturbed
+        );
+        return Ok(ExitCode::from(98));
+    }
+    Ok(if found.is_kept { ExitCode::SUCCESS } else { ExitCode::from(99) })
+}
+
+/// Measures the whole grid.
+fn record_grid(
+    args: &Args,
+    task: &Task,
+    facts: &Facts,
+    space: &Space,
+    heats: &mut dyn Heats,
+    about: &About,
+    file: &Path,
+) -> Result<ExitCode> {
+    let (terms, begun) = (&task.terms, std::time::Instant::now());
+    let blocks = terms.confirm_blocks;
+    let empty = Grid::new(&args.what, facts, terms.objective, &terms.loads);
+    let Some(mut grid) = empty.record(space, facts, blocks, heats) else { return Ok(stopped()) };
+    let count = grid.rows.len() * grid.blocks() * grid.loads.len();
+    grid.heat_s = begun.elapsed().as_secs_f64() / count.max(1) as f64;
+    grid.facts.clone_from(&about.facts);
+    grid.facts.push(("Rate".to_string(), format!("{:.0} requests a second", about.rate)));
+    grid.write(file)?;
+    println!("{count} heats of {} candidates in {}", grid.rows.len(), file.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Machine, date, program and command.
+fn provenance() -> Result<Vec<(String, String)>> {
+    let machine = Host::identify().context("cannot identify this machine")?.machine;
+    let cores = "server and generator on a core each, if there are two";
+    let commit = option_env!("ROUNDHOUSE_COMMIT").map_or(String::new(), |it| format!(", {it}"));
+    let pairs = [
+        (
+            "Machine",
+            format!("{}, {} cores, Linux {}; {cores}", machine.cpu, machine.cores, machine.kernel),
+        ),
+        ("Date", date_now()),
+        ("Program", format!("roundhouse {}{commit}", env!("CARGO_PKG_VERSION"))),
+        (
+            "Command",
+            std::env::args().skip(1).fold("roundhouse".to_string(), |all, it| all + " " + &it),
+        ),
+    ];
+    Ok(pairs.map(|(name, value)| (name.to_string(), value)).to_vec())
+}
+
+/// A bar over the budget, on a terminal.
+fn bar() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:24} {elapsed} {wide_msg}");
+    ProgressBar::new(1_000).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn task(args: &Args, room: &Path) -> Result<Task> {
+    let exe = std::env::current_exe().context("cannot find this program's own file")?;
+    let mut workload = workload::read(&args.what, room)?;
+    if let Some(rate) = args.rate {
+        workload::set_rate(&mut workload.plan.points[0], rate)?;
+    }
+    let slo = match (&args.slo, &workload.slo) {
+        (Some(slo), _) => slo.clone(),
+        (None, Some(text)) => text.parse().map_err(|load::parse::Usage(why)| anyhow!(why))?,
+        (None, None) => anyhow::bail!("expected --slo, such as --slo 'p99 < 20ms'"),
+    };
+    let share = workload::share(&slo)?;
+    let spans = if args.quick { QUICK_SPANS } else { SPANS };
+    let window_ms = args.window.map_or(spans.1, |window| window.as_millis() as u64);
+    (workload.plan.warmup_ms, workload.plan.window_ms) = (spans.0, window_ms);
+    workload.plan.points[0].load.extend(["--slo".to_string(), slo.to_string()]);
+    let terms = if args.quick { SearchTerms::quick(share) } else { SearchTerms::usual(share) };
+    let budget = args.budget.unwrap_or(if args.quick { QUICK } else { BUDGET });
+    let mut all = workload.args.clone();
+    let more = lab::command::split(args.args.as_deref().unwrap_or_default());
+    all.extend(more.map_err(anyhow::Error::msg)?);
+    let root = args.root.as_ref().map(std::path::absolute).transpose()?;
+    let placement = Placement::choose();
+    Ok(Task { workload, slo, share, terms, budget, placement, exe, args: all, root })
+}
+
+impl Task {
+    /// The bounds that are known before anything is measured.
+    fn facts(&self) -> Facts {
+        let point = &self.workload.plan.points[0];
+        // Where server and generator have a core each, the server has one.
+        let cores = match self.placement {
+            Some(_) => 1,
+            None => sys::cpu::affinity().map_or(1, |cores| cores.len()),
+        };
+        Facts {
+            cores,
+            connections: point.connections as usize,
+            silent: point.idle as usize,
+            in_flight: 0.0,
+            churns: point.requests_per_connection > 0,
+        }
+    }
+
+    fn space(&self, args: &Args, facts: &Facts) -> Result<Space> {
+        let Some(preset) = &args.preset else {
+            let mut space = Space::engines(facts);
+            if !args.servers.is_empty() {
+                space.only(&args.servers).map_err(Refused)?;
+            }
+            return Ok(space);
+        };
+        let known = "nginx, apache-worker, apache-event, apache-prefork or redis";
+        let none = || Refused(format!("expected {known} as --preset, found `{preset}`"));
+        Ok(Space::foreign(preset, facts).ok_or_else(none)?)
+    }
+
+    /// The server of a candidate.
+    fn arm(&self, candidate: &Candidate) -> Result<Arm, String> {
+        let service = self.workload.service;
+        let is_foreign = peers::NAMES.contains(&candidate.server.as_str());
+        let mut arm = if is_foreign {
+            let preset = Some(candidate.server.clone());
+            let mut spec = ArmSpec { preset, ..ArmSpec::default() };
+            for (name, value) in &candidate.settings {
+                spec.directives.insert(name.clone(), value.clone().into());
+            }
+            peers::resolve(service, &self.exe, &spec).map_err(|why| format!("{why:#}"))?
+        } else {
+            let mut arm = service.engine(&self.exe, &candidate.server);
+            arm.command.extend(self.args.iter().cloned());
+            for (name, value) in &candidate.settings {
+                arm.command.push(format!("--{name}"));
+                if value != "true" {
+                    arm.command.push(value.clone());
+                }
+            }
+            arm
+        };
+        if let Some(root) = &self.root {
+            let root = root.display().to_string();
+            arm.command.iter_mut().for_each(|word| *word = word.replace("{dir}/www", &root));
+        }
+        arm.name = candidate.to_string();
+        Ok(arm)
+    }
+
+    /// Everything that the heats depend on, as a fingerprint.
+    fn key(&self, args: &Args) -> Result<String> {
+        let program = std::fs::read(&self.exe).context("cannot read this program")?;
+        let all = (&self.workload.plan, &self.args, &self.terms, &args.servers, &args.preset);
+        let mut bytes = serde_json::to_vec(&all)?;
+        bytes.extend(format!("{:?} {} {}", self.root, self.share, args.grid.is_some()).bytes());
+        bytes.extend(fnv1a(&program).to_le_bytes());
+        Ok(format!("{:016x}", fnv1a(&bytes)))
+    }
+}

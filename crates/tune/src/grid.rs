@@ -1,0 +1,209 @@
+//! A recorded grid: the heats of all candidates of a workload, and searches that replay them.
+//!
+//! A search on a machine takes minutes; thousands of them on a grid take seconds, and no timing is
+//! involved. Each block of a replay is a recorded block, drawn at random and the same for all
+//! candidates, so what they had in common stays in common.
+
+use crate::field::Heat;
+use crate::search::{Heats, Stage};
+use crate::space::{Candidate, Facts, Space};
+use anyhow::{Context, Result, ensure};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde::{Deserialize, Serialize};
+use stats::{Rng, median};
+use std::fs::File;
+use std::path::Path;
+
+/// The schema of a grid file.
+const SCHEMA: &str = "roundhouse.grid/1";
+
+/// One recorded candidate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordedHeats {
+    /// The candidate.
+    pub candidate: Candidate,
+    /// For each load its heats, one a block.
+    pub heats: Vec<Vec<Heat>>,
+}
+
+/// The heats of a workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Grid {
+    /// `roundhouse.grid/1`.
+    pub schema: String,
+    /// The workload.
+    pub workload: String,
+    /// Machine, date, commit and command.
+    pub facts: Vec<(String, String)>,
+    /// Numbers that bound the space: cores, connections, silent connections.
+    pub size: (usize, usize, usize),
+    /// Requests in flight.
+    pub in_flight: f64,
+    /// The share of requests that must be answered in time.
+    pub objective: f64,
+    /// The recorded loads, as multiples of the workload's rate.
+    pub loads: Vec<f64>,
+    /// The time of one heat, seconds.
+    pub heat_s: f64,
+    /// The candidates, the default first.
+    pub rows: Vec<RecordedHeats>,
+}
+
+impl Grid {
+    /// A grid without heats.
+    pub fn new(workload: &str, facts: &Facts, objective: f64, loads: &[f64]) -> Grid {
+        Grid {
+            schema: SCHEMA.to_string(),
+            workload: workload.to_string(),
+            facts: Vec::new(),
+            size: (facts.cores, facts.connections, facts.silent),
+            in_flight: facts.in_flight,
+            objective,
+            loads: loads.to_vec(),
+            heat_s: 0.0,
+            rows: Vec::new(),
+        }
+    }
+
+    /// Records every candidate of the grid of `space` in `blocks` blocks. `None` if it was stopped.
+    pub fn record(
+        mut self,
+        space: &Space,
+        facts: &Facts,
+        blocks: u32,
+        heats: &mut dyn Heats,
+    ) -> Option<Grid> {
+        let all = space.grid(facts);
+        let row = |candidate: &Candidate| RecordedHeats {
+            candidate: candidate.clone(),
+            heats: vec![Vec::new(); self.loads.len()],
+        };
+        self.rows = all.iter().map(row).collect();
+        for block in 0..blocks {
+            for (at, load) in self.loads.iter().enumerate() {
+                let found = heats.block(Stage::Screen, block, *load, &all)?;
+                self.rows.iter_mut().zip(found).for_each(|(row, heat)| row.heats[at].push(heat));
+            }
+        }
+        Some(self)
+    }
+
+    /// Reads a grid file.
+    ///
+    /// # Errors
+    /// The file cannot be read or is no grid.
+    pub fn read(path: &Path) -> Result<Grid> {
+        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let grid: Grid = serde_json::from_reader(GzDecoder::new(file))
+            .with_context(|| format!("{} is no recorded grid", path.display()))?;
+        ensure!(
+            grid.schema == SCHEMA,
+            "{}: expected schema `{SCHEMA}`, found `{}`",
+            path.display(),
+            grid.schema
+        );
+        let blocks = grid.blocks();
+        let is_whole = |row: &RecordedHeats| {
+            row.heats.len() == grid.loads.len() && row.heats.iter().all(|it| it.len() == blocks)
+        };
+        ensure!(
+            blocks > 0 && grid.rows.iter().all(is_whole),
+            "{}: expected as many heats of every candidate at every load",
+            path.display()
+        );
+        Ok(grid)
+    }
+
+    /// Writes a grid file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let file =
+            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let mut packed = GzEncoder::new(file, Compression::best());
+        serde_json::to_writer(&mut packed, self)?;
+        packed.finish().with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(())
+    }
+
+    /// Recorded blocks.
+    pub fn blocks(&self) -> usize {
+        self.rows.first().and_then(|row| row.heats.first()).map_or(0, Vec::len)
+    }
+
+    /// The numbers that bound the space.
+    pub fn bounds(&self) -> Facts {
+        let (cores, connections, silent) = self.size;
+        Facts { cores, connections, silent, in_flight: self.in_flight, churns: false }
+    }
+
+    /// A candidate's true value: its cost at the workload's rate, and more if it misses the
+    /// objective: ten times the missing share. `None` for one that never ran.
+    pub fn value(&self, candidate: &Candidate) -> Option<f64> {
+        let at = self.loads.iter().position(|load| *load == 1.0)?;
+        let heats = &self.rows.iter().find(|row| row.candidate == *candidate)?.heats[at];
+        let cost = median(&heats.iter().filter_map(|heat| heat.cpu_ns).collect::<Vec<f64>>())?;
+        let share = heats.iter().map(Heat::share).sum::<f64>() / heats.len() as f64;
+        Some(cost * (1.0 + 10.0 * (self.objective - share).max(0.0)))
+    }
+
+    /// The value of the best candidate.
+    pub fn best(&self) -> Option<f64> {
+        self.rows.iter().filter_map(|row| self.value(&row.candidate)).min_by(f64::total_cmp)
+    }
+
+    /// The same grid in which every candidate is the default under another name: each block's heats
+    /// are those of the default in blocks drawn at random. Whatever is found there is false.
+    pub fn alike(&self, seed: u64) -> Grid {
+        let mut rng = Rng::new(seed);
+        let (default, blocks) = (self.rows[0].heats.clone(), self.blocks());
+        let mut alike = self.clone();
+        for row in &mut alike.rows {
+            let drawn: Vec<usize> = (0..blocks).map(|_| rng.below(blocks)).collect();
+            row.heats = default
+                .iter()
+                .map(|heats| drawn.iter().map(|at| heats[*at].clone()).collect())
+                .collect();
+        }
+        alike
+    }
+
+    /// Replays the grid with a seed and a budget in heats.
+    pub fn replay(&self, seed: u64, budget: usize) -> Replay<'_> {
+        Replay { grid: self, rng: Rng::new(seed), budget, heats: 0 }
+    }
+}
+
+/// Heats drawn from a grid.
+pub struct Replay<'a> {
+    grid: &'a Grid,
+    rng: Rng,
+    budget: usize,
+    /// Heats so far.
+    pub heats: usize,
+}
+
+impl Heats for Replay<'_> {
+    fn block(&mut self, _: Stage, _: u32, load: f64, asked: &[Candidate]) -> Option<Vec<Heat>> {
+        let at = self.grid.loads.iter().position(|it| *it == load).unwrap_or(0);
+        let block = self.rng.below(self.grid.blocks());
+        self.heats += asked.len();
+        let heat = |candidate: &Candidate| {
+            let row = self.grid.rows.iter().find(|row| row.candidate == *candidate);
+            let missing = || Heat { failure: Some("not recorded".to_string()), ..Heat::default() };
+            row.map_or_else(missing, |row| row.heats[at][block].clone())
+        };
+        Some(asked.iter().map(heat).collect())
+    }
+
+    fn spent(&self) -> f64 {
+        self.heats as f64 / self.budget.max(1) as f64
+    }
+
+    fn has(&self, candidate: &Candidate) -> bool {
+        self.grid.rows.iter().any(|row| row.candidate == *candidate)
+    }
+}

@@ -1,0 +1,30 @@
+//! The tuner: chooses an architecture and its settings for a workload and an objective.
+//!
+//! A *candidate* is a server with settings. A *heat* is one short run of it: a fresh process, open
+//! arrivals at the workload's rate, the share of requests answered within the objective, CPU time
+//! for a request. Heats come in blocks: each candidate once, in random order, with the same
+//! arrivals, so that a disturbance of the machine affects all alike.
+//!
+//! ```text
+//! Space --seeds--> screen --leaders--> refine --finalists--> confirm --> Found --> tuned.toml
+//!                  dearer and failing    their neighbours      at .8, 1, 1.2 of the load,
+//!                  candidates leave                            beside the default
+//! ```
+//!
+//! The search is a pure function of its heats ([`Heats`]). So a stopped search continues from its
+//! record, and a recorded grid replays thousands of searches in seconds ([`Grid`]).
+
+pub mod account;
+mod field;
+mod grid;
+mod live;
+mod rivals;
+mod search;
+mod space;
+
+pub use field::Heat;
+pub use grid::{Grid, RecordedHeats};
+pub use live::{Machine, Recipe, Record};
+pub use rivals::{RIVALS, Scores, false_winners, judge};
+pub use search::{Advice, Finalist, Found, Heats, SearchStep, SearchTerms, Stage, search};
+pub use space::{Candidate, Facts, Family, Knob, Space};

@@ -1,0 +1,202 @@
+//! The tuner beside others, on a recorded grid: how far the chosen candidate is from the best.
+
+use crate::grid::Grid;
+use crate::search::{Advice, Heats, SearchTerms, Stage, search};
+use crate::space::{Candidate, Facts, Space};
+use stats::{Rng, median};
+
+/// The tuners that are compared; the first is ours.
+pub const RIVALS: [&str; 6] =
+    ["roundhouse", "default", "formula", "random", "hill climbing", "successive halving"];
+
+/// The result of a tuner over many replays.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scores {
+    /// The tuner.
+    pub name: &'static str,
+    /// Regret: the value of the choice over that of the best candidate, less 1. The median.
+    pub regret: f64,
+    /// Its 90th percentile.
+    pub regret_p90: f64,
+    /// The share of replays in which the choice was at most 2 % worse than the default.
+    pub never_worse: f64,
+    /// The share of pairs of replays whose choices are within 5 % of each other.
+    pub agreement: f64,
+    /// Heats of a replay: the median.
+    pub heats: f64,
+}
+
+/// Replays each tuner with `seeds` seeds and a budget of `heats` heats each.
+pub fn judge(grid: &Grid, terms: &SearchTerms, seeds: u64, heats: usize) -> Vec<Scores> {
+    let Some(best) = grid.best() else { return Vec::new() };
+    let default = grid.value(&grid.rows[0].candidate).unwrap_or(best);
+    let score = |name: &'static str| {
+        let runs: Vec<(f64, f64)> = (0..seeds)
+            .map(|seed| {
+                let (choice, used) = choose(name, grid, terms, seed, heats);
+                (grid.value(&choice).unwrap_or(f64::MAX), used as f64)
+            })
+            .collect();
+        let mut regrets: Vec<f64> = runs.iter().map(|run| run.0 / best - 1.0).collect();
+        regrets.sort_by(f64::total_cmp);
+        let share = |count: usize, of: usize| count as f64 / of.max(1) as f64;
+        let sound = runs.iter().filter(|run| run.0 <= 1.02 * default).count();
+        let pairs: Vec<&[(f64, f64)]> = runs.chunks_exact(2).collect();
+        let agree = pairs.iter().filter(|it| (it[0].0 / it[1].0).ln().abs() <= 0.05).count();
+        Scores {
+            name,
+            regret: median(&regrets).unwrap_or(0.0),
+            regret_p90: regrets.get(regrets.len() * 9 / 10).copied().unwrap_or(0.0),
+            never_worse: share(sound, runs.len()),
+            agreement: share(agree, pairs.len()),
+            heats: median(&runs.iter().map(|run| run.1).collect::<Vec<_>>()).unwrap_or(0.0),
+        }
+    };
+    RIVALS.into_iter().map(score).collect()
+}
+
+/// The choice of a tuner, and the heats that it took.
+fn choose(
+    name: &str,
+    grid: &Grid,
+    terms: &SearchTerms,
+    seed: u64,
+    budget: usize,
+) -> (Candidate, usize) {
+    let facts = grid.bounds();
+    let all: Vec<Candidate> = grid.rows.iter().map(|row| row.candidate.clone()).collect();
+    let mut replay = grid.replay(seed, budget);
+    let mut rng = Rng::new(seed);
+    let choice = match name {
+        "roundhouse" => {
+            let found = search(&Space::engines(&facts), &facts, terms, &mut replay);
+            found.map_or_else(|| all[0].clone(), |found| found.choice)
+        }
+        "formula" => formula(&facts, &all),
+        "random" => {
+            let some = rng.order(all.len()).into_iter().map(|at| all[at].clone());
+            best_of(&some.collect::<Vec<_>>(), terms, &mut replay, budget)
+        }
+        "hill climbing" => climb(grid, terms, &mut rng, &mut replay, budget),
+        "successive halving" => halve(&all, terms, &mut replay, budget),
+        _ => all[0].clone(),
+    };
+    (choice, replay.heats)
+}
+
+/// Workers by the rule of gunicorn's manual, 2 n + 1, for the architecture of its time.
+fn formula(facts: &Facts, all: &[Candidate]) -> Candidate {
+    let wanted = (2 * facts.cores + 1) as f64;
+    let workers = |it: &Candidate| -> Option<f64> {
+        it.settings.iter().find(|it| it.0 == "workers").and_then(|it| it.1.parse().ok())
+    };
+    let prefork = all.iter().filter(|it| it.server == "prefork" && workers(it).is_some());
+    let distance = |it: &&Candidate| workers(it).map_or(f64::MAX, |it| (it - wanted).abs());
+    let nearest = prefork.min_by(|a, b| distance(a).total_cmp(&distance(b)));
+    nearest.unwrap_or(&all[0]).clone()
+}
+
+/// The value of one heat; a miss counts as in [`Grid::value`].
+fn value(terms: &SearchTerms, replay: &mut impl Heats, block: u32, candidate: &Candidate) -> f64 {
+    let heats = replay.block(Stage::Screen, block, 1.0, std::slice::from_ref(candidate));
+    let Some(heat) = heats.and_then(|mut heats| heats.pop()) else { return f64::MAX };
+    let missed = (terms.objective - heat.share()).max(0.0);
+    heat.cpu_ns.map_or(f64::MAX, |ns| ns * (1.0 + 10.0 * missed))
+}
+
+/// One unpaired heat of each candidate until the budget is used up; the best value wins.
+fn best_of(
+    some: &[Candidate],
+    terms: &SearchTerms,
+    replay: &mut impl Heats,
+    budget: usize,
+) -> Candidate {
+    let tried = some.iter().take(budget);
+    let values: Vec<(f64, &Candidate)> =
+        tried.map(|candidate| (value(terms, replay, 0, candidate), candidate)).collect();
+    let best = values.iter().min_by(|a, b| a.0.total_cmp(&b.0));
+    best.map_or_else(|| some[0].clone(), |best| best.1.clone())
+}
+
+/// Steps to a better neighbour, with three unpaired heats each, and restarts at random (after Liu,
+/// Sha, Diao, Hellerstein, *Online response time optimization of Apache web server*, 2003).
+fn climb(
+    grid: &Grid,
+    terms: &SearchTerms,
+    rng: &mut Rng,
+    replay: &mut impl Heats,
+    budget: usize,
+) -> Candidate {
+    let facts = grid.bounds();
+    let space = Space::engines(&facts);
+    let three = |replay: &mut dyn FnMut(u32) -> f64| (0..3).map(replay).sum::<f64>() / 3.0;
+    let mut used = 0;
+    let mut best: Option<(f64, Candidate)> = None;
+    let mut here = grid.rows[0].candidate.clone();
+    while used + 3 <= budget {
+        let mut now = three(&mut |block| value(terms, replay, block, &here));
+        used += 3;
+        loop {
+            let mut near = space.neighbours(&here);
+            near.retain(|candidate| replay.has(candidate));
+            rng.shuffle(&mut near);
+            let mut moved = false;
+            for candidate in near {
+                if used + 3 > budget {
+                    break;
+                }
+                used += 3;
+                let there = three(&mut |block| value(terms, replay, block, &candidate));
+                if there < now {
+                    (here, now, moved) = (candidate, there, true);
+                    break;
+                }
+            }
+            if !moved {
+                break;
+            }
+        }
+        if best.as_ref().is_none_or(|best| now < best.0) {
+            best = Some((now, here.clone()));
+        }
+        here = grid.rows[rng.below(grid.rows.len())].candidate.clone();
+    }
+    best.map_or_else(|| grid.rows[0].candidate.clone(), |best| best.1)
+}
+
+/// Keeps the better third after each round, with unpaired heats (Jamieson, Talwalkar,
+/// *Non-stochastic best arm identification*, 2016).
+fn halve(
+    all: &[Candidate],
+    terms: &SearchTerms,
+    replay: &mut impl Heats,
+    budget: usize,
+) -> Candidate {
+    let mut alive = all.to_vec();
+    let rounds = (all.len() as f64).log(3.0).ceil().max(1.0) as usize;
+    for _ in 0..rounds {
+        let each = (budget / rounds / alive.len()).max(1) as u32;
+        let mut values: Vec<(f64, Candidate)> = alive
+            .iter()
+            .map(|candidate| {
+                let sum: f64 = (0..each).map(|at| value(terms, replay, at, candidate)).sum();
+                (sum, candidate.clone())
+            })
+            .collect();
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        values.truncate(alive.len().div_ceil(3));
+        alive = values.into_iter().map(|it| it.1).collect();
+    }
+    alive.swap_remove(0)
+}
+
+/// The share of replays on grids of equal candidates in which a winner is declared.
+pub fn false_winners(grid: &Grid, terms: &SearchTerms, seeds: u64, heats: usize) -> f64 {
+    let (facts, space) = (grid.bounds(), Space::engines(&grid.bounds()));
+    let wins = (0..seeds).filter(|seed| {
+        let alike = grid.alike(*seed);
+        let found = search(&space, &facts, terms, &mut alike.replay(*seed, heats));
+        found.is_some_and(|found| found.verdict != Advice::Keep)
+    });
+    wins.count() as f64 / seeds.max(1) as f64
+}
