@@ -180,7 +180,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(why) = fault {
         info!("doubt: {why}");
     }
-    written(args, &found, &about, is_foreign)?;
+    let is_busy = found.noise > NOISE_MAX || found.disturbed > DISTURBED_MAX;
+    written(args, &found, &about, is_busy)?;
+    if is_busy {
+        info!(
+            "the machine is too busy for an answer, so there is no tuned.toml: the cost of a heat \
+             varies by {:.0} %, and other activity disturbed {:.0} % of the last heats",
+            100.0 * found.noise,
+            100.0 * found.disturbed
+        );
+        return Ok(ExitCode::from(98));
+    }
     concluded(args, &found, &about)
 }
 
@@ -227,16 +237,18 @@ fn reasons(live: &Machine<'_>, space: &Space, found: &Found, in_flight: f64) -> 
     all
 }
 
-/// Writes the settings and the page.
-fn written(args: &Args, found: &Found, about: &About, is_foreign: bool) -> Result<()> {
+/// Writes the page, and the settings of an answer that counts.
+fn written(args: &Args, found: &Found, about: &About, is_busy: bool) -> Result<()> {
     let write = |name: &str, text: String| {
         let path = args.out.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     };
-    let text =
-        if is_foreign { account::plan(found, about) } else { account::settings(found, about) };
-    write("tuned.toml", text)?;
-    write("tune.html", pages::account(&account::page(found, about))?)
+    write("tune.html", pages::account(&account::page(found, about))?)?;
+    match args.preset {
+        _ if is_busy => Ok(()),
+        Some(_) => write("tuned.toml", account::plan(found, about)),
+        None => write("tuned.toml", account::settings(found, about)),
+    }
 }
 
 /// Prints the result.
@@ -256,15 +268,6 @@ fn concluded(args: &Args, found: &Found, about: &About) -> Result<ExitCode> {
         format!("`roundhouse serve SERVICE --config {}` starts it", settings.display())
     };
     info!("the settings are {}: {start}; the page is {}", settings.display(), page.display());
-    if found.noise > NOISE_MAX || found.disturbed > DISTURBED_MAX {
-        info!(
-            "doubt: the machine is too busy for an answer: the cost of a heat varies by {:.0} %, \
-             and other activity disturbed {:.0} % of the last heats",
-            100.0 * found.noise,
-            100.0 * found.disturbed
-        );
-        return Ok(ExitCode::from(98));
-    }
     Ok(if found.is_kept { ExitCode::SUCCESS } else { ExitCode::from(99) })
 }
 

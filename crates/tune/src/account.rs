@@ -164,14 +164,17 @@ fn costs(finalists: &[Finalist]) -> Plot {
 }
 
 fn shares(finalists: &[Finalist]) -> Plot {
+    let loads = finalists.iter().take(1).flat_map(|it| &it.shares);
+    let loads = loads.map(|share| share.0.to_string()).collect();
     let line = |it: &Finalist| {
-        let points = it.shares.iter().map(|(load, share)| (*load, 100.0 * share));
+        let points = it.shares.iter().zip(1..);
+        let points = points.map(|((_, share), at)| (f64::from(at), 100.0 * share));
         Series::measured(it.candidate.to_string(), points)
     };
     Plot {
         title: "Answered in time".to_string(),
         caption: "Load 1 is the rate of the workload.".to_string(),
-        x: Axis { title: "load".to_string(), ..Axis::default() },
+        x: Axis { title: "load".to_string(), names: loads, ..Axis::default() },
         y: Axis { title: "% of the requests".to_string(), ..Axis::default() },
         series: finalists.iter().map(line).collect(),
     }

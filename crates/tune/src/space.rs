@@ -55,8 +55,17 @@ pub struct Knob {
     pub values: Vec<String>,
     /// The value that the server takes by itself; one of the values.
     pub usual: String,
-    /// A number of workers of which each serves one client, or one slow request, at a time.
-    pub is_crowd: bool,
+    /// What its number bounds, if it is one of workers.
+    pub crowd: Option<Crowd>,
+}
+
+/// What a number of workers bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crowd {
+    /// Slow requests at one time.
+    Requests,
+    /// Clients at one time, because a worker serves one of them.
+    Clients,
 }
 
 /// A server and its axes.
@@ -100,18 +109,18 @@ const SELECT_MAX: usize = 1000;
 /// Workers for each request in flight, so that chance arrivals find an idle one.
 const RESERVE: f64 = 1.5;
 
-fn axis(name: &str, values: &[usize], usual: usize, is_crowd: bool) -> Knob {
+fn axis(name: &str, values: &[usize], usual: usize, crowd: Option<Crowd>) -> Knob {
     let mut values = values.to_vec();
     values.push(usual);
     values.sort_unstable();
     values.dedup();
     let values = values.iter().map(ToString::to_string).collect();
-    Knob { name: name.to_string(), values, usual: usual.to_string(), is_crowd }
+    Knob { name: name.to_string(), values, usual: usual.to_string(), crowd }
 }
 
 fn choice(name: &str, values: &[&str]) -> Knob {
     let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-    Knob { name: name.to_string(), usual: values[0].clone(), values, is_crowd: false }
+    Knob { name: name.to_string(), usual: values[0].clone(), values, crowd: None }
 }
 
 impl Space {
@@ -119,9 +128,11 @@ impl Space {
     pub fn engines(facts: &Facts) -> Space {
         let cores = facts.cores.max(1);
         let crowd = [4, 8, 16, 32, 64, 128, 256];
-        let helpers = |usual| axis("helpers", &[0, 4, 8, 16, 32, 64], usual, true);
-        let loops = |usual| axis("workers", &[1, cores, 2 * cores, 4 * cores], usual, false);
-        let threads = || axis("threads", &[8, 16, 25, 50], 25, false);
+        let requests = Some(Crowd::Requests);
+        let clients = Some(Crowd::Clients);
+        let helpers = |usual| axis("helpers", &[0, 4, 8, 16, 32, 64], usual, requests);
+        let loops = |usual| axis("workers", &[1, cores, 2 * cores, 4 * cores], usual, None);
+        let threads = || axis("threads", &[8, 16, 25, 50], 25, None);
         let policy = |usual| match usual {
             "static" => choice("policy", &["static", "damped", "apache"]),
             _ => choice("policy", &["damped", "apache", "static"]),
@@ -129,7 +140,7 @@ impl Space {
         let edge = || choice("edge", &["false", "true"]);
         let mut families: Vec<(&str, Vec<Knob>)> = vec![
             ("epoll", vec![helpers(4), edge()]),
-            ("amped", vec![axis("helpers", &[4, 8, 16, 32, 64], 16, true)]),
+            ("amped", vec![axis("helpers", &[4, 8, 16, 32, 64], 16, requests)]),
             (
                 "reactor",
                 vec![loops(cores), helpers(4), choice("container", &["threads", "processes"])],
@@ -143,13 +154,13 @@ impl Space {
                     choice("uring-send", &["ring", "call"]),
                 ],
             ),
-            ("port", vec![axis("threads", &[1, 2, 4, 8, 16, 32, 64], 2 * cores, true)]),
+            ("port", vec![axis("threads", &[1, 2, 4, 8, 16, 32, 64], 2 * cores, requests)]),
             ("poll", vec![helpers(4)]),
-            ("pool", vec![axis("workers", &crowd, 16, true)]),
+            ("pool", vec![axis("workers", &crowd, 16, clients)]),
             (
                 "prefork",
                 vec![
-                    axis("workers", &crowd, 16, true),
+                    axis("workers", &crowd, 16, clients),
                     policy("static"),
                     choice("accept", &["shared", "lock", "exclusive"]),
                 ],
@@ -169,7 +180,7 @@ impl Space {
         }
         let families = families.into_iter().map(|(server, mut axes)| {
             if facts.churns {
-                axes.push(axis("backlog", &[128, 1024], 4096, false));
+                axes.push(axis("backlog", &[128, 1024], 4096, None));
             }
             Family { server: server.to_string(), axes }
         });
@@ -182,23 +193,23 @@ impl Space {
         let processes = [1, 2, 4, 8];
         let axes = match server {
             "nginx" => vec![
-                axis("worker_processes", &processes, cores, false),
+                axis("worker_processes", &processes, cores, None),
                 choice("multi_accept", &["off", "on"]),
                 choice("accept_mutex", &["off", "on"]),
             ],
             // Defaults of Apache 2.4's documentation, mpm_common.
             "apache-worker" | "apache-event" => vec![
-                axis("ThreadsPerChild", &[5, 10, 25, 50, 64], 25, false),
-                axis("StartServers", &[1, 3, 8, 16], 3, false),
-                axis("MinSpareThreads", &[25, 75, 150], 75, false),
-                axis("MaxSpareThreads", &[75, 150, 250, 400], 250, false),
+                axis("ThreadsPerChild", &[5, 10, 25, 50, 64], 25, None),
+                axis("StartServers", &[1, 3, 8, 16], 3, None),
+                axis("MinSpareThreads", &[25, 75, 150], 75, None),
+                axis("MaxSpareThreads", &[75, 150, 250, 400], 250, None),
             ],
             "apache-prefork" => vec![
-                axis("StartServers", &[5, 16, 64, 128], 5, true),
-                axis("MinSpareServers", &[5, 16, 64], 5, false),
-                axis("MaxSpareServers", &[10, 32, 128, 256], 10, false),
+                axis("StartServers", &[5, 16, 64, 128], 5, Some(Crowd::Clients)),
+                axis("MinSpareServers", &[5, 16, 64], 5, None),
+                axis("MaxSpareServers", &[10, 32, 128, 256], 10, None),
             ],
-            "redis" => vec![axis("io-threads", &[1, 2, 4], 1, false)],
+            "redis" => vec![axis("io-threads", &[1, 2, 4], 1, None)],
             _ => return None,
         };
         let families = vec![Family { server: server.to_string(), axes }];
@@ -229,24 +240,27 @@ impl Space {
 
     /// The requests that a candidate works on at one time; `None` where nothing bounds them.
     pub fn crowd(&self, candidate: &Candidate) -> Option<usize> {
-        let axes = self.family(candidate)?.axes.iter().filter(|axis| axis.is_crowd);
+        let axes = self.family(candidate)?.axes.iter().filter(|axis| axis.crowd.is_some());
         let values = axes.map(|axis| candidate.value(&axis.name).unwrap_or(&axis.usual));
         values.filter_map(|value| value.parse().ok()).min()
     }
 
     /// The candidates that a search begins with: each server with its own settings, with enough
-    /// workers for the requests in flight, and with one for each connection.
+    /// workers for the requests in flight, or for each connection.
     pub fn seeds(&self, facts: &Facts) -> Vec<Candidate> {
         let mut found = vec![self.default.clone()];
         for family in &self.families {
             let usual = Candidate::usual(&family.server);
             found.push(usual.clone());
-            for axis in family.axes.iter().filter(|axis| axis.is_crowd) {
-                for wanted in [RESERVE * facts.in_flight, facts.connections as f64] {
-                    let fits = |value: &&String| value.parse().is_ok_and(|it: f64| it >= wanted);
-                    if let Some(value) = axis.values.iter().find(fits) {
-                        found.push(usual.with(axis, value));
-                    }
+            for axis in &family.axes {
+                let wanted = match axis.crowd {
+                    None => continue,
+                    Some(Crowd::Requests) => RESERVE * facts.in_flight,
+                    Some(Crowd::Clients) => facts.connections as f64,
+                };
+                let fits = |value: &&String| value.parse().is_ok_and(|it: f64| it >= wanted);
+                if let Some(value) = axis.values.iter().find(fits).filter(|_| !fits(&&axis.usual)) {
+                    found.push(usual.with(axis, value));
                 }
             }
         }
@@ -310,11 +324,11 @@ mod tests {
         let names: Vec<String> = seeds.iter().map(ToString::to_string).collect();
         assert_eq!(names[0], "epoll", "the default comes first, once: {names:?}");
         assert_eq!(names.iter().filter(|name| *name == "epoll").count(), 1);
-        for wanted in ["pool", "pool workers=64", "epoll helpers=16", "amped helpers=64", "fork"] {
+        for wanted in ["pool", "pool workers=64", "epoll helpers=16", "port threads=16", "fork"] {
             assert!(names.iter().any(|name| name == wanted), "{wanted}: {names:?}");
         }
-        // 1.5 times 8 requests in flight are 12, for which the usual 16 workers suffice.
-        assert!(!names.iter().any(|name| name == "pool workers=16"), "{names:?}");
+        // 1.5 times 8 requests in flight are 12, for which the usual 16 helpers suffice.
+        assert!(!names.iter().any(|name| name.starts_with("amped helpers")), "{names:?}");
     }
 
     #[test]
