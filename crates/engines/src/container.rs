@@ -15,6 +15,7 @@ use crate::accept::{AcceptSource, Arrival, acceptor};
 use crate::axes::{Container, Wait};
 use crate::context::{Helping, Share, WorkerContext};
 use crate::fault::Fault;
+use crate::governor::Mode;
 use crate::server::Common;
 use crate::shape::Shape;
 use crate::supervise::SIGNALS;
@@ -121,6 +122,7 @@ fn context<'a, S: Service>(
         },
         edition: Cell::new(board.edition()),
         grown: Cell::new(0),
+        is_governed: common.shape.knobs.governor != Mode::Off,
         renew: common.renew,
     }
 }

@@ -63,6 +63,10 @@ impl<S: Service> Service for Bound<'_, S> {
         self.request_time
     }
 
+    fn refuses(&self) -> bool {
+        self.service.refuses()
+    }
+
     fn datagrams(&self) -> Option<&dyn Datagrams<State = ()>> {
         self.service.datagrams().map(|_| self as &dyn Datagrams<State = ()>)
     }

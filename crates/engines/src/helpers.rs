@@ -27,8 +27,37 @@ pub trait Helpers<S: Service> {
     fn bell(&self) -> BorrowedFd<'_>;
     /// Hands over a job of session `id`.
     fn submit(&self, id: SessionId, job: S::Job);
-    /// The outcomes since the last call; `None` for a job that panicked.
-    fn collect(&self) -> Vec<(SessionId, Option<S::Outcome>)>;
+    /// The outcomes since the last call.
+    fn collect(&self) -> Vec<Done<S>>;
+}
+
+/// A job that is done.
+pub struct Done<S: Service> {
+    /// Its session.
+    pub id: SessionId,
+    /// Its outcome; `None`: it panicked.
+    pub outcome: Option<S::Outcome>,
+    /// The time that it waited for a helper, and the time that it took.
+    pub times: Times,
+}
+
+/// The times of a job, in ns; zero where no governor watches.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    pub wait_ns: u64,
+    pub work_ns: u64,
+}
+
+/// Runs a job that was given at `given_ns`; 0: its times do not matter.
+fn run<S: Service>(
+    (service, state): (&S, &S::State),
+    (id, job, given_ns): (SessionId, S::Job, u64),
+) -> Done<S> {
+    let clock = || if given_ns == 0 { 0 } else { sys::clock::now_ns() };
+    let begun_ns = clock();
+    let outcome = catch_unwind(AssertUnwindSafe(|| service.work(state, job))).ok();
+    let times = Times { wait_ns: begun_ns - given_ns, work_ns: clock() - begun_ns };
+    Done { id, outcome, times }
 }
 
 /// Runs `serve` with helpers; they end when it returns.
@@ -49,7 +78,7 @@ pub fn with<S: Service>(
     };
     thread::scope(|scope| {
         let crew =
-            Crew { shop: &shop, scope, service: context.service, state: context.state, max: most };
+            Crew { shop: &shop, scope, context, max: most };
         if is_beforehand {
             lock(&shop.jobs).hired = most;
             (0..most).for_each(|_| crew.hire());
@@ -66,27 +95,27 @@ struct Shop<S: Service> {
     bell: EventFd,
     jobs: Mutex<Jobs<S>>,
     given: Condvar,
-    outcomes: Mutex<Vec<(SessionId, Option<S::Outcome>)>>,
+    outcomes: Mutex<Vec<Done<S>>>,
 }
 
 struct Jobs<S: Service> {
-    queue: VecDeque<(SessionId, S::Job)>,
+    /// Jobs with the time when they were given.
+    queue: VecDeque<(SessionId, S::Job, u64)>,
     hired: usize,
     idle: usize,
     closed: bool,
 }
 
-struct Crew<'scope, 'env, S: Service> {
+struct Crew<'scope, 'env, 'd, S: Service> {
     shop: &'env Shop<S>,
     scope: &'scope Scope<'scope, 'env>,
-    service: &'env S,
-    state: &'env S::State,
+    context: &'env WorkerContext<'d, S>,
     max: usize,
 }
 
-impl<S: Service> Crew<'_, '_, S> {
+impl<S: Service> Crew<'_, '_, '_, S> {
     fn hire(&self) {
-        let (shop, service, state) = (self.shop, self.service, self.state);
+        let (shop, service, state) = (self.shop, self.context.service, self.context.state);
         self.scope.spawn(move || work(shop, service, state));
     }
 }
@@ -95,7 +124,7 @@ impl<S: Service> Crew<'_, '_, S> {
 struct InPlace<'a, 'd, S: Service> {
     bell: EventFd,
     context: &'a WorkerContext<'d, S>,
-    outcomes: Mutex<Vec<(SessionId, Option<S::Outcome>)>>,
+    outcomes: Mutex<Vec<Done<S>>>,
 }
 
 impl<S: Service> Helpers<S> for InPlace<'_, '_, S> {
@@ -104,26 +133,28 @@ impl<S: Service> Helpers<S> for InPlace<'_, '_, S> {
     }
 
     fn submit(&self, id: SessionId, job: S::Job) {
-        let (service, state) = (self.context.service, self.context.state);
-        let outcome = catch_unwind(AssertUnwindSafe(|| service.work(state, job))).ok();
-        lock(&self.outcomes).push((id, outcome));
+        let context = self.context;
+        let given_ns = context.job_begins();
+        let done = run((context.service, context.state), (id, job, given_ns));
+        lock(&self.outcomes).push(done);
         self.bell.ring();
     }
 
-    fn collect(&self) -> Vec<(SessionId, Option<S::Outcome>)> {
+    fn collect(&self) -> Vec<Done<S>> {
         self.bell.clear();
         std::mem::take(&mut lock(&self.outcomes))
     }
 }
 
-impl<S: Service> Helpers<S> for Crew<'_, '_, S> {
+impl<S: Service> Helpers<S> for Crew<'_, '_, '_, S> {
     fn bell(&self) -> BorrowedFd<'_> {
         self.shop.bell.as_fd()
     }
 
     fn submit(&self, id: SessionId, job: S::Job) {
+        let given_ns = self.context.job_begins();
         let mut jobs = lock(&self.shop.jobs);
-        jobs.queue.push_back((id, job));
+        jobs.queue.push_back((id, job, given_ns));
         if jobs.idle < jobs.queue.len() && jobs.hired < self.max {
             jobs.hired += 1;
             self.hire();
@@ -132,7 +163,7 @@ impl<S: Service> Helpers<S> for Crew<'_, '_, S> {
         self.shop.given.notify_one();
     }
 
-    fn collect(&self) -> Vec<(SessionId, Option<S::Outcome>)> {
+    fn collect(&self) -> Vec<Done<S>> {
         self.shop.bell.clear();
         std::mem::take(&mut lock(&self.shop.outcomes))
     }
@@ -142,10 +173,10 @@ impl<S: Service> Helpers<S> for Crew<'_, '_, S> {
 fn work<S: Service>(shop: &Shop<S>, service: &S, state: &S::State) {
     let mut jobs = lock(&shop.jobs);
     loop {
-        if let Some((id, job)) = jobs.queue.pop_front() {
+        if let Some(job) = jobs.queue.pop_front() {
             drop(jobs);
-            let outcome = catch_unwind(AssertUnwindSafe(|| service.work(state, job))).ok();
-            lock(&shop.outcomes).push((id, outcome));
+            let done = run((service, state), job);
+            lock(&shop.outcomes).push(done);
             shop.bell.ring();
             jobs = lock(&shop.jobs);
         } else if jobs.closed {

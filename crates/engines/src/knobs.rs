@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sys::uring::Setup;
 
+use crate::governor::Mode;
 use crate::staff::Staff;
 use crate::wait::uring::tactics::Tactics;
 
@@ -52,6 +53,10 @@ pub struct Knobs {
     pub staff: Staff,
     /// The number of threads of a port that run at one time; `None`: half of them.
     pub running: Option<usize>,
+    /// What the governor may do under overload.
+    pub governor: Mode,
+    /// The response time that the governor holds.
+    pub objective: Duration,
     /// Threads for offloaded jobs, for each worker of an event engine; 0: the worker runs them
     /// itself, while its other sessions wait. `None`: the container's default.
     pub helpers: Option<usize>,
@@ -78,6 +83,8 @@ impl Default for Knobs {
             handoff: None,
             staff: Staff::default(),
             running: None,
+            governor: Mode::Off,
+            objective: Duration::from_millis(100),
             helpers: None,
         }
     }

@@ -27,6 +27,7 @@ mod datagrams;
 mod erased;
 mod extra;
 mod fault;
+pub mod governor;
 mod handover;
 mod hands;
 mod helpers;

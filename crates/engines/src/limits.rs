@@ -102,6 +102,8 @@ pub const LINGER: Duration = Duration::from_secs(2);
 /// The same while the server drains, once the peer's kernel has the reply and the end: a round trip
 /// in which a request that was on its way is dropped without a reset.
 pub const LINGER_DRAINED: Duration = Duration::from_millis(250);
+/// The longest tick of the kernel's clock (`CONFIG_HZ=100`), by which times of `TCP_INFO` err.
+pub const KERNEL_TICK: Duration = Duration::from_millis(10);
 /// The pause after a wait for which the kernel had no memory.
 pub const WAIT_RETRY: Duration = Duration::from_millis(50);
 /// The pause in accepting after descriptors or memory ran out.

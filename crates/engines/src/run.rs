@@ -13,6 +13,7 @@ use crate::datagrams;
 use crate::erased::{Bound, BoundStore, Object};
 use crate::extra::{Extra, ExtraWorker};
 use crate::fault::Fault;
+use crate::governor::Mode;
 use crate::handover::Epoch;
 use crate::server::{Common, Ready, Report, Server, StateStore};
 use crate::shape::{Refused, SLOTS, Shape};
@@ -98,6 +99,16 @@ fn live_erased(
     let are_datagrams = server.service.datagrams().is_some();
     if are_datagrams {
         datagrams::check(shape, &server.address).map_err(Fault::Refused)?;
+    }
+    if shape.knobs.governor != Mode::Off {
+        let why = match shape.wait {
+            Wait::Port => "it does not see the requests of --wait port",
+            _ if server.service.refuses() => "",
+            _ => "this service's protocol has no answer for a refused request",
+        };
+        if !why.is_empty() {
+            return Err(Fault::Refused(Refused(format!("--governor is refused: {why}"))));
+        }
     }
     let mut shape = shape.clone();
     shape.knobs.tactics = Tactics::of(&shape);

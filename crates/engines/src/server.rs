@@ -14,6 +14,7 @@ use crate::accept::Listeners;
 use crate::address::Address;
 use crate::extra::{Extra, ExtraWorkerEntry};
 use crate::fault::Fault;
+use crate::governor::Mode;
 use crate::handover::{Epoch, Handover};
 use crate::knobs::Knobs;
 use crate::parts::assets::Assets;
@@ -264,6 +265,12 @@ impl<S: Service> Common<'_, S> {
         let settings = self.board.settings();
         settings.set_times(knobs.idle, knobs.write_stall);
         settings.set_memory_max(knobs.memory_max);
+        let throttle = self.board.throttle();
+        if throttle.limit() == 0 {
+            // Until the supervisor's first look.
+            throttle.set(u64::MAX, Duration::MAX);
+        }
+        throttle.begin(knobs.governor == Mode::On, sys::cpu::count());
         let wanted = knobs.sessions_max;
         let all = wanted.unwrap_or(self.server.service.limits().sessions_max);
         // If each connection has a worker, each also needs a slot.

@@ -51,6 +51,9 @@ pub struct Sample {
     pub events: Vec<Happening>,
     /// Figures of the service and its store: pools, sessions, logs.
     pub gauges: Vec<Gauge>,
+    /// The governor, if there is one.
+    #[serde(default)]
+    pub governor: Option<GovernorFacts>,
 }
 
 /// A point of the space of architectures, as text.
@@ -197,7 +200,7 @@ pub struct Worker {
 pub struct Happening {
     /// How long ago it happened.
     pub ago_ns: u64,
-    /// Its kind: spawned, exited, phase, reload, spare.
+    /// Its kind: spawned, exited, phase, reload, spare, governor.
     pub what: String,
     /// The number of the worker, or of its process, where it concerns one.
     pub worker: Option<usize>,
@@ -207,6 +210,42 @@ pub struct Happening {
     pub why: String,
     /// Whether it is a fault.
     pub is_fault: bool,
+}
+
+/// The governor at one instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GovernorFacts {
+    /// advise or on.
+    pub mode: String,
+    /// Requests that may be carried out at one time.
+    pub limit: u64,
+    /// The most that the limit can become.
+    pub ceiling: u64,
+    /// The mean wait of requests, as measured last.
+    pub wait_ns: u64,
+    /// The wait that the governor aims at.
+    pub target_ns: u64,
+    /// Requests refused since the start.
+    pub refused: u64,
+    /// The last changes of the limit, oldest first.
+    pub decisions: Vec<GovernorDecision>,
+}
+
+/// A change of the governor's limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GovernorDecision {
+    /// How long ago it was made.
+    pub ago_ns: u64,
+    /// shrink, grow or ceiling.
+    pub rule: String,
+    /// The limit before.
+    pub before: u64,
+    /// The limit after.
+    pub after: u64,
+    /// The mean wait of requests.
+    pub wait_ns: u64,
+    /// The reason as text.
+    pub why: String,
 }
 
 impl Gauge {

@@ -9,6 +9,7 @@ mod closing;
 mod crew;
 mod entries;
 mod event_log;
+mod govern;
 mod keep;
 mod receive;
 mod reload;
@@ -31,6 +32,7 @@ use self::closing::Closing;
 pub(crate) use self::crew::{Crew, End, Ended};
 use self::entries::WorkerEntry;
 use self::event_log::EventLog;
+use self::govern::Governing;
 use self::keep::Reserve;
 use self::receive::Reception;
 use self::sample::Windows;
@@ -71,6 +73,8 @@ struct Supervisor<'a, S: Service, C: Crew> {
     reception: Option<Reception<'a, S>>,
     /// Decides how many processes there are, where that changes.
     spare: Option<Spare>,
+    /// Decides how many requests are carried out at one time, where that is limited.
+    governing: Option<Governing>,
     save_at: Option<Instant>,
     save_next: Option<Instant>,
     reserve: Reserve,
@@ -121,6 +125,7 @@ pub(crate) fn supervise<S: Service, C: Crew>(
         entries: Vec::new(),
         reception: Reception::new(common),
         spare: spares::controller(common.shape, now),
+        governing: govern::governing(common.shape, now),
         save_at: None,
         save_next,
         reserve: Reserve::take(),
@@ -173,6 +178,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             self.administer(now, readiness.admin);
             self.respawn(now);
             self.follow_load(now);
+            self.govern(now);
             self.receive(now);
             self.look_at_board(now, ready);
             self.keep(now);
@@ -200,7 +206,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let (window, visitors) = (self.windows.wakes_at(), self.admin_queue.wakes_at());
         let closing = self.closing.as_ref().map(Closing::wakes_at);
         let pressing = [self.deadline, closing, connections, looks_at, self.hand_over_at];
-        let calm = [self.save_at, self.save_next, window, visitors, self.pulse_at];
+        let govern = self.governs_at();
+        let calm = [self.save_at, self.save_next, window, visitors, self.pulse_at, govern];
         let others = pressing.into_iter().chain(calm);
         let soonest = others.flatten().chain(respawns).min();
         let timeout = soonest.map(|moment| moment.since(clock()));

@@ -76,11 +76,15 @@ pub struct Report {
     pub window_ns: u64,
     /// Right replies in the window.
     pub requests: u64,
-    /// Replies in warm-up, window and drain, including wrong ones: comparable with the server's own
+    /// Replies in warm-up, window and drain, including wrong ones and refusals: comparable with the server's own
     /// counter.
     pub requests_total: u64,
     /// Wrong replies of the whole run.
     pub wrong: u64,
+    /// Requests of the whole run that the overloaded server refused in the words of its protocol,
+    /// such as 503 with Retry-After; they are no errors.
+    #[serde(default)]
+    pub refused: u64,
     /// Right replies a second in the window.
     #[schemars(range(min = 0.0))]
     pub throughput_rps: f64,
@@ -92,7 +96,7 @@ pub struct Report {
     pub arrived: u64,
     /// Arrivals in the window that were dropped because too many requests were outstanding.
     pub dropped: u64,
-    /// Measured requests without a time: dropped, wrong, or lost with their connection. With
+    /// Measured requests without a time: dropped, wrong, refused, or lost with their connection. With
     /// `response.count` and the measured part of `censored` they are all that was due.
     pub failed: u64,
     /// From sent to done: service times.
@@ -270,7 +274,7 @@ pub struct TurnReport {
 }
 
 /// The fields that came after the first published version: earlier documents lack them.
-const ADDED: [&str; 2] = ["stress", "delay_ns_per_request"];
+const ADDED: [&str; 3] = ["stress", "delay_ns_per_request", "refused"];
 
 /// Lets a document without the fields of [`ADDED`] fit.
 fn allow_older(schema: &mut Schema) {

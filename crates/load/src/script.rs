@@ -31,6 +31,9 @@ pub struct Replies {
     pub done: u32,
     /// The number of wrong answers among those; they also count as faults.
     pub wrong: u32,
+    /// The number of requests among those that the overloaded server refused, in the words of its
+    /// protocol; they are neither right nor wrong, and no faults.
+    pub refused: u32,
     /// The last of these replies announces that the server closes the connection.
     pub over: bool,
 }

@@ -26,11 +26,13 @@ pub struct Tally {
     pub done: u64,
     /// Wrong replies.
     pub wrong: u64,
+    /// Requests that the overloaded server refused.
+    pub refused: u64,
     /// Arrivals: users of a closed loop, requests of an open one, or sessions.
     pub arrived: u64,
     /// Arrivals dropped because too many requests were outstanding or queued.
     pub dropped: u64,
-    /// Measured requests that will never have a right reply: wrong, dropped, or lost with their
+    /// Measured requests that will never have a right reply: wrong, refused, dropped, or lost with their
     /// connection. In percentiles they sort after every number.
     pub failed: u64,
     /// Bytes received.
@@ -144,6 +146,7 @@ impl Tally {
     pub fn merge(&mut self, other: &Tally) {
         self.done += other.done;
         self.wrong += other.wrong;
+        self.refused += other.refused;
         self.arrived += other.arrived;
         self.dropped += other.dropped;
         self.failed += other.failed;

@@ -7,6 +7,7 @@
 mod settings;
 mod shortage;
 mod slot;
+mod throttle;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use crate::padded::Padded;
 
 pub use settings::Settings;
 pub use slot::{Doing, LATE_EDGES_NS, Loss, Refusal, Slot, SlotState, Tally};
+pub use throttle::Throttle;
 
 /// The phase of the whole server. It only advances; draining workers read it each turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +61,7 @@ pub struct Board {
     /// The groups of slots of which one was ever taken, a bit each.
     groups: Padded<AtomicU64>,
     busy: Padded<Busy>,
+    throttle: Padded<Throttle>,
     turnover: Padded<Turnover>,
     slots: [Padded<Slot>; SHARDS_MAX],
 }
@@ -112,6 +115,7 @@ impl Board {
         if slot.worker() == Some(dead) {
             slot.open.set(0);
             slot.held.set(0);
+            self.throttle.heal(slot);
             slot.set_state(SlotState::Gone);
         }
     }
@@ -149,6 +153,13 @@ impl Board {
     #[must_use]
     pub fn count(&self, state: SlotState) -> usize {
         self.slots().filter(|slot| slot.state() == state).count()
+    }
+
+    /// The limit of requests that are carried out at one time, and those that are.
+    #[inline]
+    #[must_use]
+    pub fn throttle(&self) -> &Throttle {
+        &self.throttle
     }
 
     /// The supervisor's counts of started and ended workers.

@@ -32,8 +32,8 @@ mod sync;
 
 #[cfg(not(loom))]
 pub use board::{
-    Board, Doing, LATE_EDGES_NS, Loss, Phase, Refusal, Settings, Slot, SlotState, Tally, Totals,
-    Turnover,
+    Board, Doing, LATE_EDGES_NS, Loss, Phase, Refusal, Settings, Slot, SlotState, Tally, Throttle,
+    Totals, Turnover,
 };
 pub use buffer::Buffer;
 #[cfg(not(loom))]

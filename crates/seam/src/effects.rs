@@ -39,6 +39,8 @@ pub struct Effects {
     pushes: RefCell<Vec<Push>>,
     notes: RefCell<Vec<String>>,
     answered: Cell<u64>,
+    overloaded: Cell<bool>,
+    refused: Cell<u64>,
 }
 
 impl Effects {
@@ -95,6 +97,27 @@ impl Effects {
     #[inline]
     pub(crate) fn answered(&self, count: u64) {
         self.answered.set(self.answered.get() + count);
+    }
+
+    /// Makes requests that begin from here on be refused, or carried out ([`crate::Cx::admit`]).
+    #[inline]
+    pub fn set_overloaded(&self, overloaded: bool) {
+        self.overloaded.set(overloaded);
+    }
+
+    /// The number of requests refused since the last call.
+    #[inline]
+    pub fn take_refused(&self) -> u64 {
+        self.refused.replace(0)
+    }
+
+    #[inline]
+    pub(crate) fn admit(&self) -> bool {
+        let overloaded = self.overloaded.get();
+        if overloaded {
+            self.refused.set(self.refused.get() + 1);
+        }
+        !overloaded
     }
 
     pub(crate) fn push(&self, to: SessionId, bytes: &[u8]) -> Result<(), NoPush> {

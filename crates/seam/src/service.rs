@@ -38,6 +38,12 @@ pub trait Service: Sync {
         Duration::MAX
     }
 
+    /// Whether the service asks before each request ([`Cx::admit`]) and can refuse it in the words
+    /// of its protocol.
+    fn refuses(&self) -> bool {
+        false
+    }
+
     /// The service's datagrams, if it is served on datagram sockets instead of connections
     /// ([`crate::DatagramService`]).
     fn datagrams(&self) -> Option<&dyn Datagrams<State = Self::State>> {
@@ -154,6 +160,15 @@ impl<'a, T> Cx<'a, T> {
     #[inline]
     pub fn answered(&self, count: u64) {
         self.effects.answered(count);
+    }
+
+    /// Whether the request that begins now may be carried out. If not, the server is overloaded,
+    /// the request is counted as refused, and the service answers it with its protocol's refusal,
+    /// which must cost much less than the request. A service that asks says so
+    /// ([`Service::refuses`]).
+    #[inline]
+    pub fn admit(&self) -> bool {
+        self.effects.admit()
     }
 
     /// Writes a line for `--verbose`; `write` runs only if that is on.
@@ -306,6 +321,10 @@ macro_rules! pass_on {
 
             fn request_time(&self) -> Duration {
                 (**self).request_time()
+            }
+
+            fn refuses(&self) -> bool {
+                (**self).refuses()
             }
 
             fn datagrams(&self) -> Option<&dyn Datagrams<State = S::State>> {

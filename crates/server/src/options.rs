@@ -11,6 +11,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use engines::governor::Mode;
 use engines::{Accept, Address, Container, Handover, Knobs, Refused, Shape, Staff, Wait};
 use memory::{Placement, Region};
 use seam::Share;
@@ -153,6 +154,13 @@ struct LimitArgs {
     /// 0: as many as its send buffer takes (TCP_NOTSENT_LOWAT)
     #[arg(long, default_value_t = Knobs::default().unsent_max, value_name = "BYTES")]
     unsent_max: u32,
+    /// Under overload, refuse requests that could not be answered in time: off, advise (decide and
+    /// report only) or on; for http, files, stock and media, on engines with no --wait port
+    #[arg(long, default_value = "off", value_name = "MODE")]
+    governor: Mode,
+    /// The response time that --governor holds
+    #[arg(long, default_value = "100ms", value_parser = span, value_name = "TIME")]
+    deadline: Duration,
     /// How long a stop may take before it is forced
     #[arg(long, default_value = "10s", value_parser = span, value_name = "TIME")]
     drain: Duration,
@@ -314,6 +322,7 @@ impl ServerArgs {
         knobs.memory_max = limits.memory_max.unwrap_or_else(|| sys::limits::memory() / 4);
         knobs.unsent_max = limits.unsent_max;
         knobs.drain = limits.drain;
+        (knobs.governor, knobs.objective) = (limits.governor, limits.deadline);
         shape.check()?;
         if let Some(words) = self.staff.corrections(&shape) {
             language::info!("{words}");

@@ -81,6 +81,10 @@ impl<S: Service> Service for Proxied<S> {
         Limits { input_max: limits.input_max.max(proxy::HEADER_MAX), ..limits }
     }
 
+    fn refuses(&self) -> bool {
+        self.inner.refuses()
+    }
+
     fn patience(&self) -> Option<Duration> {
         self.inner.patience()
     }

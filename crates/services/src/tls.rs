@@ -83,6 +83,10 @@ impl<S: Service + 'static> Service for Tls<S> {
         Limits { input_max: limits.input_max.max(INPUT_MIN), ..limits }
     }
 
+    fn refuses(&self) -> bool {
+        self.inner.refuses()
+    }
+
     fn patience(&self) -> Option<Duration> {
         Some(HANDSHAKE)
     }

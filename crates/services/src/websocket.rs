@@ -74,6 +74,10 @@ impl<S: Service + 'static> Service for WebSocket<S> {
         Limits { input_max: (limits.input_max + HEAD_MAX).max(head_max), ..limits }
     }
 
+    fn refuses(&self) -> bool {
+        self.inner.refuses()
+    }
+
     fn patience(&self) -> Option<Duration> {
         Some(self.options.patience)
     }

@@ -3,6 +3,9 @@
 //! The monotonic clock counts from an unspecified start, usually boot, and is the same for all
 //! processes of the machine: times in shared memory are comparable between processes.
 
+use std::fs::File;
+use std::io::Read;
+
 /// Nanoseconds on the monotonic clock. Costs a few tens of nanoseconds through the vDSO, without a
 /// system call.
 #[must_use]
@@ -14,6 +17,17 @@ pub fn now_ns() -> u64 {
 #[must_use]
 pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The time that the calling thread was ready to run and waited for a core, in nanoseconds (the
+/// second field of `/proc/thread-self/schedstat`); `None` where the kernel does not count it
+/// (`CONFIG_SCHED_INFO`). Costs three system calls, about 5 us.
+#[must_use]
+pub fn thread_wait_ns() -> Option<u64> {
+    let mut text = [0; 96];
+    let len = File::open("/proc/thread-self/schedstat").and_then(|mut it| it.read(&mut text));
+    let text = std::str::from_utf8(text.get(..len.ok()?)?).ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// CPU time of all threads of process `pid`, ended ones too, in nanoseconds

@@ -1,10 +1,10 @@
 //! The common part of every event loop: its sessions, their deadlines, the spare buffers, the time
 //! of the turn. Each loop watches descriptors in its own way; `X` is its record for each session.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use memory::Phase;
+use memory::{Doing, Phase};
 use seam::{Buffers, Closed, Conn, Cx, Instant, Peer, Service, SessionId};
 
 use super::admission::Admission;
@@ -12,7 +12,7 @@ use super::connection::{Connection, Overdue};
 use super::deadlines::Deadlines;
 use super::table::Table;
 use crate::context::WorkerContext;
-use crate::helpers::Helpers;
+use crate::helpers::{Done, Helpers};
 use crate::limits::{
     BUFFERS, CLOCK_LOOK, DRAIN_LOOK, LINGER, RECEIVE_BYTES, RECEIVE_BYTES_LONG, SEND_BYTES,
     SEND_BYTES_LONG, SHORT_LOOK, SWEEP_CLOSES, SWEEP_PAUSE, SWEEP_SESSIONS, TURN_BYTES, TURN_TIME,
@@ -45,6 +45,26 @@ impl<S: Service, X> At<'_, '_, S, X> {
     }
 }
 
+/// Decides about the input of a turn.
+#[derive(Clone, Copy)]
+pub struct Judge<'a, S: Service> {
+    context: &'a WorkerContext<'a, S>,
+    now: Instant,
+    turn_before: Duration,
+}
+
+impl<S: Service> Judge<'_, S> {
+    /// Decides whether requests in input that has come on `fd` are refused.
+    #[inline]
+    pub fn look(self, fd: impl AsFd) {
+        if self.context.is_governed {
+            let waited = self.context.now().since(self.now);
+            let may_wait = waited.max(self.turn_before) >= TURN_TIME;
+            self.context.judge(fd, waited, may_wait);
+        }
+    }
+}
+
 /// A worker's sessions and their shared data.
 pub struct EventLoop<'a, S: Service, X> {
     pub context: &'a WorkerContext<'a, S>,
@@ -62,6 +82,8 @@ pub struct EventLoop<'a, S: Service, X> {
     moved: usize,
     /// Receives in this turn.
     receives: u32,
+    /// The length of the last turn: input may have waited as long before this one.
+    turn_before: Duration,
     next_tick: Option<Instant>,
     drained: bool,
     /// Memory was short at the last look.
@@ -85,6 +107,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
             sweep_every,
             moved: 0,
             receives: 0,
+            turn_before: Duration::ZERO,
             // One worker of all calls the service's tick.
             next_tick: context.is_first.then_some(now),
             drained: false,
@@ -108,6 +131,21 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
             self.sweep_every = sweep_every(self.context);
             self.next_sweep = self.next_sweep.min(self.now + self.sweep_every);
         }
+    }
+
+    /// The turn is over, and the loop is about to wait; `doing` names its state.
+    #[inline]
+    pub fn end_turn(&mut self) {
+        if self.context.is_governed {
+            self.turn_before = self.context.now().since(self.now);
+        }
+        self.context.rest(Doing::Waiting);
+    }
+
+    /// The judge of the input of this turn.
+    #[inline]
+    pub fn judge(&self) -> Judge<'a, S> {
+        Judge { context: self.context, now: self.now, turn_before: self.turn_before }
     }
 
     /// The context of a call for session `me`.
@@ -213,8 +251,10 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
     /// ends its session.
     pub fn outcomes(&mut self, helpers: &dyn Helpers<S>) -> Vec<SessionId> {
         let mut changed = Vec::new();
-        for (id, outcome) in helpers.collect() {
-            let service = self.context.service;
+        for Done { id, outcome, times } in helpers.collect() {
+            let (context, service) = (self.context, self.context.service);
+            context.job_ended(times);
+            context.judge_carried();
             let Some(At { connection, cx, buffers, .. }) = self.at(id) else { continue };
             connection.conn.lend(buffers);
             match outcome {

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use language::eprintln;
-use memory::{Doing, Phase, Refusal, SlotState};
+use memory::{Phase, Refusal, SlotState};
 use seam::{Closed, Peer, Service, SessionId};
 use sys::ready::{Interest, Ready};
 use sys::socket;
@@ -127,7 +127,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
         let mut ready = Vec::new();
         loop {
             ready.clear();
-            context.rest(Doing::Waiting);
+            self.event_loop.end_turn();
             if let Err(error) = self.poller.wait(self.timeout(), &mut ready) {
                 context.endure(error)?;
             }
@@ -350,7 +350,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
     /// Receives once if that is wanted and possible, then settles.
     fn advance(&mut self, id: SessionId) {
         let context = self.event_loop.context;
-        let most = self.event_loop.receive_bytes();
+        let (most, judge) = (self.event_loop.receive_bytes(), self.event_loop.judge());
         let Some(At { connection, cx, buffers, moved, .. }) = self.event_loop.at(id) else {
             return;
         };
@@ -373,6 +373,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
                     connection.active = cx.now;
                     *moved += len;
                     context.slot().bytes_in.add(len as u64);
+                    judge.look(&connection.fd);
                     connection.conn.feed(context.service, &cx, &self.scratch[..len]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -120,6 +120,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             late_ns,
             events: self.event_log.events(now),
             gauges: self.gauges(),
+            governor: self.governor(now),
         }
     }
 

@@ -14,7 +14,7 @@ use seam::{Buffers, Closed, Conn, Instant, Peer, Service, SessionId};
 use sys::socket;
 
 use crate::accept::Arrival;
-use crate::context::WorkerContext;
+use crate::context::{Place, WorkerContext};
 use crate::fault::Fault;
 use crate::limits::{BLOCKING_BUFFERS, RECEIVE_BYTES, SHORT_LOOK, WAIT};
 use crate::parts::admission::{Admission, Attempt};
@@ -100,6 +100,10 @@ struct Turn<'a, 'd, S: Service> {
     /// The socket's receive timeout, if it is not [`WAIT`].
     timeout: Duration,
     crowd: Crowd,
+    /// Its place among the requests that are carried out.
+    place: Place,
+    /// No input has come yet.
+    is_fresh: bool,
 }
 
 impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
@@ -112,7 +116,9 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         context.opened(now);
         let connection = Connection::new(conn, fd, now, id);
         let crowd = Crowd::default();
-        Turn { context, kept, connection, now, look: now, timeout: WAIT, crowd }
+        let place = Place::default();
+        let (look, timeout, is_fresh) = (now, WAIT, true);
+        Turn { context, kept, connection, now, look, timeout, crowd, place, is_fresh }
     }
 
     fn run(mut self) {
@@ -143,6 +149,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
 
     /// Waits for input, or for the session's own deadline, at most [`WAIT`].
     fn wait(&mut self, read: bool, wake: Option<Instant>) {
+        self.context.end_request(&mut self.place);
         self.connection.conn.lend(&mut self.kept.buffers);
         let soonest = [wake, self.kept.next_tick].into_iter().flatten().min();
         let timeout = soonest.map_or(WAIT, |moment| moment.since(self.now).min(WAIT));
@@ -193,6 +200,8 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
             Ok(len) => {
                 self.connection.active = self.now;
                 self.context.slot().bytes_in.add(len as u64);
+                let is_first = std::mem::take(&mut self.is_fresh);
+                self.context.begin_request(&mut self.place, &self.connection.fd, is_first);
                 self.connection.conn.feed(self.context.service, &cx, &self.kept.scratch);
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -249,6 +258,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
     /// The peer does not take all output at once: waits, unless it takes too little or the server
     /// is forced.
     fn endure(&mut self) {
+        self.context.end_request(&mut self.place);
         self.now = self.context.now();
         if self.context.phase() >= Phase::Forced {
             self.connection.conn.abort(Closed::Forced);
@@ -268,6 +278,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
 
     /// Closes the connection, after lingering if that is due.
     fn finish(mut self) {
+        self.context.end_request(&mut self.place);
         self.now = self.context.now();
         if self.connection.lingers(self.now, self.context.phase()) {
             self.linger();

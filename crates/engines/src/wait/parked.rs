@@ -20,7 +20,7 @@ use sys::socket;
 
 use self::parking::{Connection, Parked, ParkedConnections, Ready};
 use crate::container::Member;
-use crate::context::WorkerContext;
+use crate::context::{Place, WorkerContext};
 use crate::fault::Fault;
 use crate::limits::{BLOCKING_BUFFERS, DRAIN_LOOK, LINGER_RECEIVES, RECEIVE_BYTES, SHORT_LOOK};
 use crate::parts::pace::Taking;
@@ -60,7 +60,16 @@ fn serve<S: Service>(
 ) -> Result<(), Fault> {
     let (scratch, buffers) = (vec![0; RECEIVE_BYTES], Buffers::new(BLOCKING_BUFFERS));
     let mut worker =
-        Worker { context, parking, shard, scratch, buffers, now: context.now(), serving: None };
+        Worker {
+        context,
+        parking,
+        shard,
+        scratch,
+        buffers,
+        now: context.now(),
+        serving: None,
+        place: Place::default(),
+    };
     context.ready();
     loop {
         let Some(ready) = parking.next_ready() else {
@@ -73,6 +82,7 @@ fn serve<S: Service>(
         context.turn(worker.now);
         context.slot().serving.set(1);
         let served = catch_unwind(AssertUnwindSafe(|| worker.take(ready)));
+        context.end_request(&mut worker.place);
         context.slot().serving.set(0);
         context.rest(Doing::Waiting);
         if let Err(panic) = served {
@@ -92,6 +102,8 @@ struct Worker<'a, 'd, S: Service> {
     now: Instant,
     /// The session that it serves.
     serving: Option<SessionId>,
+    /// Its place among the requests that are carried out.
+    place: Place,
 }
 
 impl<'a, S: Service> Worker<'a, '_, S> {
@@ -193,6 +205,8 @@ impl<'a, S: Service> Worker<'a, '_, S> {
             Ok(len) => {
                 connection.active = self.now;
                 self.context.slot().bytes_in.add(len as u64);
+                // It waited in two queues, of the listener and of the workers.
+                self.context.begin_request(&mut self.place, &connection.fd, true);
                 connection.conn.feed(self.context.service, &cx, &self.scratch[..len]);
                 len == RECEIVE_BYTES
             }

@@ -24,7 +24,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use memory::{Doing, Phase, SlotState};
+use memory::{Phase, SlotState};
 use seam::{Service, SessionId};
 use sys::socket;
 use sys::uring::{Completion, Raw, Receive, Uring};
@@ -107,7 +107,7 @@ impl<S: Service> Loop<'_, S> {
         context.ready();
         let mut batch: Vec<Raw> = Vec::new();
         loop {
-            context.rest(Doing::Waiting);
+            self.event_loop.end_turn();
             let is_idle = self.again.is_empty();
             let timeout = if is_idle { self.event_loop.timeout() } else { Some(Duration::ZERO) };
             self.ring.wait(timeout, &mut batch)?;

@@ -141,19 +141,23 @@ impl Driver {
             return;
         }
         let (mut left, mut wrong, mut noted) = (replies.done, replies.wrong, 0);
+        let mut refused = replies.refused;
         while left > 0 {
             let most = if detailed { 1 } else { left };
             let Some((run, count)) = link.answered(most) else { break };
             left -= count;
             // All replies arrived at the same moment, so it does not matter to the times which were
-            // wrong.
-            let bad = wrong.min(count);
-            wrong -= bad;
+            // wrong or refused.
+            let faulty = wrong.min(count);
+            let turned_away = refused.min(count - faulty);
+            let bad = faulty + turned_away;
+            (wrong, refused) = (wrong - faulty, refused - turned_away);
             let span = Span { due: run.due, sent: run.sent, done: now };
             let measured = run.due >= self.epoch;
             let good = u64::from(count - bad);
             self.tally.done += good;
-            self.tally.wrong += u64::from(bad);
+            self.tally.wrong += u64::from(faulty);
+            self.tally.refused += u64::from(turned_away);
             if measured {
                 self.tally.failed += u64::from(bad);
                 if good > 0 {

@@ -107,6 +107,9 @@ impl Report {
     }
 
     fn unanswered(&self, f: &mut String) -> fmt::Result {
+        if self.refused > 0 {
+            writeln!(f, "  refused       {} by the overloaded server", self.refused)?;
+        }
         if self.repeated > 0 {
             writeln!(f, "  sent again    {} whose connection the server ended", self.repeated)?;
         }

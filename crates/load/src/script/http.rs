@@ -77,6 +77,8 @@ struct Reply {
     head: usize,
     /// The server will close the connection after it.
     closes: bool,
+    /// It says when to try again.
+    retries: bool,
 }
 
 /// The contents of a head.
@@ -85,6 +87,7 @@ struct Head {
     status: u16,
     body: Body,
     closes: bool,
+    retries: bool,
 }
 
 impl Http {
@@ -147,6 +150,7 @@ impl Http {
             status: head.status,
             head: head.length,
             closes: head.closes,
+            retries: head.retries,
         };
         Ok(Some(head.length))
     }
@@ -177,7 +181,12 @@ impl Http {
         replies.done += 1;
         replies.over = reply.closes;
         // Status zero: the head equals one that was found right before.
+        // An overload, and no fault (RFC 9110, 15.6.4 and 10.2.3).
+        let is_refused =
+            reply.status == 503 && reply.retries && self.options.wanted.status != Some(503);
+        replies.refused += u32::from(is_refused);
         let judged = match reply.status {
+            _ if is_refused => Ok(()),
             0 => self.options.wanted.check_length(length),
             status => self.options.wanted.check(status, length),
         };
@@ -188,7 +197,7 @@ impl Http {
         }
         replies.wrong += u32::from(wrong);
         let whole = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(reply.head);
-        log.note(path, whole, wrong);
+        log.note(path, whole, wrong || is_refused);
     }
 
     /// The bytes are not HTTP: the reply is wrong, and the start of the next one is unknown.
@@ -261,7 +270,7 @@ impl Script for Http {
                 }
             }
         }
-        self.done += u64::from(replies.done);
+        self.done += u64::from(replies.done - replies.refused);
         self.wrong += u64::from(replies.wrong);
         if self.sessions[at].owed == 0 && !replies.over && replies.used < bytes.len() {
             replies.used += unasked(&bytes[replies.used..], log);
@@ -332,7 +341,7 @@ fn parse(bytes: &[u8], no_body: bool) -> Result<Option<Head>, String> {
     };
     let status = response.code.unwrap_or(0);
     let mut closes = response.version == Some(0);
-    let (mut sized, mut chunked, mut coded) = (None, false, false);
+    let (mut sized, mut chunked, mut coded, mut retries) = (None, false, false, false);
     for field in response.headers.iter() {
         let has = |word: &str| tokens(field.value).any(|it| it.eq_ignore_ascii_case(word));
         if field.name.eq_ignore_ascii_case("content-length") {
@@ -348,6 +357,7 @@ fn parse(bytes: &[u8], no_body: bool) -> Result<Option<Head>, String> {
         } else if field.name.eq_ignore_ascii_case("connection") {
             closes = has("close") || (closes && !has("keep-alive"));
         }
+        retries |= field.name.eq_ignore_ascii_case("retry-after");
     }
     // The order of RFC 9112 section 6.3.
     let body = match (status, sized) {
@@ -357,7 +367,7 @@ fn parse(bytes: &[u8], no_body: bool) -> Result<Option<Head>, String> {
         _ => Body::ToEnd { seen: 0 },
     };
     let closes = closes || matches!(body, Body::ToEnd { .. });
-    Ok(Some(Head { length, status, body, closes }))
+    Ok(Some(Head { length, status, body, closes, retries }))
 }
 
 /// The members of a list such as `gzip, chunked`.

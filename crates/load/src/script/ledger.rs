@@ -138,8 +138,14 @@ impl Ledger {
     /// The server refused the order, a buy.
     pub(super) fn refuse(&mut self, order: Order) {
         self.refused += 1;
-        self.stocks[order.stock as usize].asked[usize::from(BUY)] -= u64::from(order.amount);
-        self.move_bound(Order { side: SELL, ..order }, LOW);
+        self.withdraw(order);
+    }
+
+    /// The overloaded server refused the order before it looked at it.
+    pub(super) fn withdraw(&mut self, order: Order) {
+        let other = if order.side == BUY { SELL } else { BUY };
+        self.stocks[order.stock as usize].asked[usize::from(order.side)] -= u64::from(order.amount);
+        self.move_bound(Order { side: other, ..order }, if order.side == BUY { LOW } else { HIGH });
     }
 
     fn move_bound(&mut self, order: Order, bound: usize) {

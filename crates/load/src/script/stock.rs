@@ -21,6 +21,8 @@ use wire::framing::{Decoder, Framing, Shape};
 pub const SHOW: &[u8] = b"show\n";
 /// The kinds of requests: `show`, then orders by their side.
 const KINDS: [&str; 3] = ["show", "buy", "sell"];
+/// The reply of an overloaded server to any request.
+const BUSY: &[u8] = b"BUSY\n";
 const NOT_ENOUGH: &[u8] = b"Not enough left stocks\n";
 
 /// The stocks to trade, and the way to trade them.
@@ -100,6 +102,12 @@ impl Stock {
     fn judge(&mut self, asked: Request, text: &[u8]) -> Result<(), String> {
         let text = if self.options.is_lenient { &tidied(text) } else { text };
         let ledger = &mut self.ledger;
+        if text == BUSY {
+            if let Request::Order(order) = asked {
+                ledger.withdraw(order);
+            }
+            return Ok(());
+        }
         let order = match asked {
             Request::Show(number) => {
                 ledger.check_rows(text).map_err(|why| format!("asked `show`: {why}"))?;
@@ -186,6 +194,8 @@ impl Script for Stock {
             replies.used += reply.used;
             replies.done += 1;
             let (used, text) = (reply.used, reply.text);
+            let is_refused = text == BUSY;
+            replies.refused += u32::from(is_refused);
             let wrong = match self.judge(asked, text) {
                 Ok(()) => false,
                 Err(why) => {
@@ -195,7 +205,7 @@ impl Script for Stock {
             };
             self.wrong += u64::from(wrong);
             replies.wrong += u32::from(wrong);
-            log.note(asked.kind(), used, wrong);
+            log.note(asked.kind(), used, wrong || is_refused);
         }
         if self.sessions[at].asked.is_empty() && replies.used < bytes.len() {
             replies.used += unasked(&bytes[replies.used..], log);

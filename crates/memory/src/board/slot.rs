@@ -182,6 +182,22 @@ pub struct Slot {
     pub held: Tally,
     /// Connections that were closed because memory was short.
     pub shed: Tally,
+    /// Requests that the worker carries out now, where a governor watches.
+    pub running: Tally,
+    /// Requests that it has carried out there.
+    pub carried: Tally,
+    /// Requests refused because the server was overloaded.
+    pub requests_refused: Tally,
+    /// Waits of input for the worker that were measured.
+    pub inputs: Tally,
+    /// The sum of these waits.
+    pub input_wait_ns: Tally,
+    /// Requests of which the wait for a core or a helper and the service time were measured.
+    pub measured: Tally,
+    /// The sum of these waits.
+    pub wait_ns: Tally,
+    /// The sum of these service times.
+    pub service_ns: Tally,
     /// When the present worker took the slot, on `sys::clock`'s clock.
     pub since_ns: Tally,
     /// The sum of all recorded lateness.
@@ -215,6 +231,7 @@ impl Slot {
         self.open.set(0);
         self.serving.set(0);
         self.held.set(0);
+        self.running.set(0);
         self.beat_ns.set(0);
         self.since_ns.set(sys::clock::now_ns());
         self.dismissed.store(0, Ordering::Relaxed);

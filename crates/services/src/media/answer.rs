@@ -114,6 +114,11 @@ impl<B: Platform> Media<B> {
                 self.with_session(session, reply).finish(&[], out.bytes());
                 After::Next
             }
+            "DESCRIBE" | "SETUP" if !cx.admit() => {
+                let reply = asked.reply(Status::UNAVAILABLE).field("Retry-After", "1");
+                reply.finish(&[], out.bytes());
+                After::Next
+            }
             "DESCRIBE" => self.describe((cx, session), asked, out),
             "SETUP" => self.set_up((cx, session), asked, named.is_some(), out),
             method @ ("PLAY" | "PAUSE" | "TEARDOWN") => match (&session.presentation, named) {

@@ -348,6 +348,10 @@ impl<B: Platform> Service for Media<B> {
         self.options.limits
     }
 
+    fn refuses(&self) -> bool {
+        true
+    }
+
     fn patience(&self) -> Option<Duration> {
         Some(self.options.session_timeout)
     }

@@ -155,6 +155,10 @@ impl Stock {
         while used < input.len() && !out.is_full() {
             let rest = &input[used..];
             let (len, answered_as) = match trade::common(rest) {
+                Some((_, len)) if !cx.admit() => {
+                    turn.busy(Shape::Line, out);
+                    (len, Answered::GoesOn)
+                }
                 Some((trade, len)) => {
                     turn.trade(trade, out);
                     (len, Answered::GoesOn)
@@ -247,6 +251,11 @@ enum Answered {
 impl Turn<'_> {
     /// Answers one line.
     fn answer(&mut self, text: &[u8], out: &mut Out) -> Answered {
+        let costs = || !matches!(command::parse(text), Ok(Request::Exit) | Err(_));
+        if (numbered(text).is_some() || costs()) && !self.holds() && !self.cx.admit() {
+            self.busy(command::shape(text), out);
+            return Answered::GoesOn;
+        }
         if self.stock.options.durability != Durability::None
             && let Some((trade, request)) = numbered(text)
         {
@@ -388,6 +397,14 @@ impl Turn<'_> {
         }
     }
 
+    /// The server is overloaded: nothing is carried out.
+    #[cold]
+    fn busy(&self, shape: Shape, out: &mut Out) {
+        let start = out.bytes().len();
+        out.bytes().extend_from_slice(b"BUSY\n");
+        self.stock.frame(start, shape, out);
+    }
+
     #[cold]
     fn refuse(&self, why: impl fmt::Display, shape: Shape, out: &mut Out) {
         let start = out.bytes().len();
@@ -416,6 +433,10 @@ impl Service for Stock {
 
     fn limits(&self) -> Limits {
         self.options.limits
+    }
+
+    fn refuses(&self) -> bool {
+        true
     }
 
     fn open(&self, cx: &Cx<'_, Market>, peer: Peer, _out: &mut Out) {

@@ -72,6 +72,8 @@ pub enum Action {
     NotAllowed(&'static str),
     /// Refuse with a reason; the connection persists.
     Refuse(Status, &'static str),
+    /// Refuse because the server is overloaded.
+    Overloaded,
     /// Refuse with a reason and close the connection.
     Dismiss(Status, &'static str),
 }
@@ -83,6 +85,17 @@ pub enum Content {
     Fixed(&'static str),
     /// Built for this request.
     Made(Vec<u8>),
+}
+
+impl Action {
+    /// Whether it costs more than a refusal.
+    pub fn is_costly(&self) -> bool {
+        match self {
+            Action::Compute(_) | Action::Sleep(_) | Action::File(_) | Action::Echo => true,
+            Action::Say(_, content) => matches!(content, Content::Made(_)),
+            _ => false,
+        }
+    }
 }
 
 impl Content {

@@ -68,6 +68,10 @@ pub(super) enum Stage<F> {
 /// was processed.
 const LAST_CALL: Duration = Duration::from_millis(500);
 
+/// The time after which a refused client may try again, in seconds: an overload lasts longer than a
+/// round trip, and a second is the least that the field can say.
+const RETRY_AFTER: &str = "1";
+
 /// How long a browser may rely on the reply to a preflight, in seconds; browsers cap it at two
 /// hours or more.
 const PREFLIGHT_AGE: &str = "7200";
@@ -252,6 +256,9 @@ impl<B: Platform> Web<B> {
         });
         let mut dispatch = dispatch(&self.options, head, request_line);
         dispatch.context.mode.keep_alive &= !session.last;
+        if dispatch.act.is_costly() && !cx.admit() {
+            dispatch.act = Action::Overloaded;
+        }
         if head.body == Body::Length(0) {
             return self.act(cx, session, dispatch, &[], out);
         }
@@ -259,7 +266,11 @@ impl<B: Platform> Web<B> {
         let incoming = RequestBody::new(head.body, keep, self.options.body_max, cx.now);
         let refused = matches!(
             dispatch.act,
-            Action::Dismiss(..) | Action::Refuse(..) | Action::NotAllowed(_) | Action::Redirect(..)
+            Action::Dismiss(..)
+                | Action::Refuse(..)
+                | Action::Overloaded
+                | Action::NotAllowed(_)
+                | Action::Redirect(..)
         );
         if refused && (head.expects || incoming.is_none()) {
             // The client waits for an answer before it sends the body; or the body is too long to
@@ -372,6 +383,10 @@ impl<B: Platform> Web<B> {
             Action::NotAllowed(allow) => {
                 let why = "expected one of the methods in Allow";
                 responder.refuse(Status::METHOD, &[("Allow", allow)], why, out)
+            }
+            Action::Overloaded => {
+                let why = "the server is overloaded: try again later";
+                responder.refuse(Status::UNAVAILABLE, &[("Retry-After", RETRY_AFTER)], why, out)
             }
             Action::Refuse(status, why) | Action::Dismiss(status, why) => {
                 responder.refuse(status, &[], why, out)
@@ -517,6 +532,10 @@ impl<B: Platform> Service for Web<B> {
 
     fn patience(&self) -> Option<Duration> {
         Some(self.options.head_time)
+    }
+
+    fn refuses(&self) -> bool {
+        true
     }
 
     fn open(&self, cx: &At<'_>, peer: Peer, _out: &mut Out) -> Session<B::File> {

@@ -94,7 +94,7 @@ pub(in crate::wait) fn release<S: Service, X: HasFlight, R: DerefMut<Target = Ur
 impl<S: Service> Loop<'_, S> {
     pub(super) fn received(&mut self, id: SessionId, input: Received, more: bool, waiting: bool) {
         let cx = self.event_loop.cx(id);
-        let context = self.event_loop.context;
+        let (context, judge) = (self.event_loop.context, self.event_loop.judge());
         let Some(connection) = self.event_loop.table.lookup(id) else {
             debug_assert!(false, "a receive outlived its session");
             if let Received::Bytes(buffer) = input {
@@ -109,8 +109,13 @@ impl<S: Service> Loop<'_, S> {
                 connection.active = cx.now;
                 let bytes = self.ring.bytes(&buffer);
                 context.slot().bytes_in.add(bytes.len() as u64);
+                judge.look(&connection.fd);
                 connection.conn.feed(context.service, &cx, bytes);
                 self.ring.give_back(buffer);
+                // Now, not at the end of the turn: the next session is judged by it.
+                if let Some(job) = connection.conn.take_job() {
+                    self.helpers.submit(id, job);
+                }
             }
             Received::Eof => {
                 connection.ended = true;
