@@ -77,8 +77,7 @@ pub fn with<S: Service>(
         outcomes: Mutex::new(Vec::new()),
     };
     thread::scope(|scope| {
-        let crew =
-            Crew { shop: &shop, scope, context, max: most };
+        let crew = Crew { shop: &shop, scope, context, max: most };
         if is_beforehand {
             lock(&shop.jobs).hired = most;
             (0..most).for_each(|_| crew.hire());

@@ -192,7 +192,7 @@ fn shorter_sends(bytes: &[u8]) -> Vec<Vec<u8>> {
 /// `faults` with one of them set to its calm value.
 fn calmer(faults: &Faults) -> Vec<Faults> {
     let calm = Faults::calm();
-    let settings: [fn(&mut Faults, &Faults); 15] = [
+    let settings: [fn(&mut Faults, &Faults); 16] = [
         |faults, calm| faults.segment = calm.segment,
         |faults, calm| faults.delay = calm.delay,
         |faults, calm| faults.receive = calm.receive,
@@ -200,6 +200,7 @@ fn calmer(faults: &Faults) -> Vec<Faults> {
         |faults, calm| faults.window = calm.window,
         |faults, calm| faults.sip = calm.sip,
         |faults, calm| faults.later = calm.later,
+        |faults, calm| faults.overloads = calm.overloads,
         |faults, calm| faults.short = calm.short,
         |faults, calm| faults.late_feeds = calm.late_feeds,
         |faults, calm| faults.spurious = calm.spurious,

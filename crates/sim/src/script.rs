@@ -112,6 +112,8 @@ pub struct Faults {
     pub roam: bool,
     /// The engine can carry bytes between sessions.
     pub pushes: bool,
+    /// The chance in percent that the engine finds itself overloaded before it feeds input.
+    pub overloads: u8,
     /// The content of each asset, by number.
     pub assets: Vec<Vec<u8>>,
 }
@@ -142,6 +144,7 @@ impl Faults {
             workers: 1,
             roam: false,
             pushes: true,
+            overloads: 0,
             assets: Vec::new(),
         }
     }

@@ -345,6 +345,9 @@ impl<'a, S: Service> World<'a, S> {
         let client = connection.client;
         let mut buffers = self.lend(runner);
         let who = &self.workers[runner];
+        // Without the fault no number is drawn, so that seeds replay what they did before.
+        let overloaded = self.faults.overloads > 0 && self.rng.chance(self.faults.overloads);
+        who.effects.set_overloaded(overloaded);
         let cx = Cx::new(self.now, id, who.id, self.state, &who.effects);
         let mut context = Context {
             link: &mut self.callers[client].link,

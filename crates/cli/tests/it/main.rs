@@ -15,6 +15,7 @@ mod drained;
 mod durable;
 mod echo;
 mod game;
+mod governed;
 mod handover;
 mod harness;
 mod injected;
@@ -108,6 +109,9 @@ groups! { $
             compressed;
         sites: sites_by_name;
     }
+
+    /// Arms of which the governor is tested.
+    overload { governed: an_overload_is_refused; }
 
     /// Arms that serve several clients at one time.
     crowd { slow: the_greedy_do_not_starve_the_rest; }
@@ -241,7 +245,8 @@ macro_rules! mount {
 
 mount! {
     iterative = ITERATIVE: every, waits, blocking, calls, private;
-    epoll = EPOLL: every, waits, crowd, loops, calls, hoard, private, foreign, aided, office, disk;
+    epoll = EPOLL: every, waits, crowd, loops, calls, hoard, private, foreign, aided, office, disk,
+        overload;
     epoll_edge = EPOLL_EDGE: rare, moves, private | every, waits, crowd, loops, calls, hoard;
     epoll_alone = EPOLL_ALONE: rare, private, alone;
     amped = AMPED: rare, loops, private, aided;
@@ -261,7 +266,7 @@ mount! {
     processes_epoll = PROCESSES_EPOLL: every, waits, crowd, loops, calls, processes, sharing;
     threads_blocking = THREADS_BLOCKING: every, crowd, blocking, calls, private;
     fork = FORK: every, waits, crowd, blocking, calls, visit, kin, single, office;
-    thread = THREAD: every, waits, crowd, blocking, calls, hoard, visit, private, office;
+    thread = THREAD: every, waits, crowd, blocking, calls, hoard, visit, private, office, overload;
     pool = POOL: every, waits, crowd, blocking, calls, private;
     select = SELECT: every, waits, crowd, loops, bits, calls, hoard, private;
     poll = POLL: every, waits, crowd, loops, calls, hoard, private;

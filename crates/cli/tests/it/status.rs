@@ -17,24 +17,24 @@ use crate::market::book;
 use crate::web::body;
 
 /// A server with an administration socket.
-struct Told {
-    server: Server,
+pub struct Told {
+    pub server: Server,
     path: PathBuf,
 }
 
 impl Told {
-    fn start(plan: Plan<'_>) -> Told {
+    pub fn start(plan: Plan<'_>) -> Told {
         let (server, ready) = plan.announce();
         let place = ready["admin"].as_str().expect("the banner names the administration");
         let path = place.strip_prefix("unix:").expect("a socket by default").into();
         Told { server, path }
     }
 
-    fn ask(&self, method: &str, path: &str) -> String {
+    pub fn ask(&self, method: &str, path: &str) -> String {
         ask(&self.path, method, path)
     }
 
-    fn status(&self) -> Value {
+    pub fn status(&self) -> Value {
         serde_json::from_str(&self.ask("GET", "/status.json")).expect("JSON")
     }
 

@@ -80,7 +80,9 @@ const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "a stall downstream, after which it recovers within two seconds",
         load: &[(0.0, 0.8), (13.0, 0.8)],
-        service: |second, _| if second < 5.0 { 1.0 } else { (1.0 + (8.0 - second) * 500.0).max(1.0) },
+        service: |second, _| {
+            if second < 5.0 { 1.0 } else { (1.0 + (8.0 - second) * 500.0).max(1.0) }
+        },
         judged: (10.0, 13.0),
         oracle: (1.0, 0.99),
         limit: (2, 80),
@@ -201,7 +203,10 @@ fn judge(scenario: &Scenario, governor: Governor) -> Result<(), String> {
     if share && fast && found.limit.0 >= least && found.limit.1 <= most {
         return Ok(());
     }
-    Err(format!("{}: expected {:?} and {:?}, found {found:?}", scenario.name, scenario.oracle, scenario.limit))
+    Err(format!(
+        "{}: expected {:?} and {:?}, found {found:?}",
+        scenario.name, scenario.oracle, scenario.limit
+    ))
 }
 
 fn governor() -> Governor {
@@ -227,7 +232,8 @@ fn a_governor_without_a_target_or_a_ceiling_is_caught() {
 fn decisions_say_why_and_the_last_ones_are_kept() {
     let mut governor = governor();
     let ms = Duration::from_millis;
-    let busy = Measured { wait: Some(ms(30)), service: Some(ms(1)), peak: 99, ..Measured::default() };
+    let busy =
+        Measured { wait: Some(ms(30)), service: Some(ms(1)), peak: 99, ..Measured::default() };
     let idle = Measured { wait: Some(ms(0)), peak: 0, ..busy };
     let turned = governor.look(Instant::ZERO, &Measured { refused: 3, ..busy });
     assert!(turned.is_some_and(|words| words.contains("wait 30.0ms of a target of 20.0ms")));

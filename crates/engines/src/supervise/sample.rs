@@ -135,6 +135,20 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         gauges.push(Gauge::now("held_bytes_max", help, board.settings().memory_max() as f64));
         let help = "Connections closed because memory was short";
         gauges.push(Gauge::total("connections_shed", help, shed as f64));
+        if let Some(governor) = self.governor(clock()) {
+            let seconds = |ns: u64| ns as f64 / 1e9;
+            let help = "Requests that may be carried out at one time";
+            gauges.push(Gauge::now("governor_limit", help, governor.limit as f64));
+            let help = "The most that the governor's limit can become";
+            gauges.push(Gauge::now("governor_limit_ceiling", help, governor.ceiling as f64));
+            let help = "The mean wait of requests before they are carried out";
+            gauges.push(Gauge::now("governor_queue_seconds", help, seconds(governor.wait_ns)));
+            let help = "The wait that the governor aims at";
+            let target = seconds(governor.target_ns);
+            gauges.push(Gauge::now("governor_target_queue_seconds", help, target));
+            let help = "Requests refused because the server was overloaded";
+            gauges.push(Gauge::total("requests_shed", help, governor.refused as f64));
+        }
         gauges
     }
 

@@ -59,8 +59,7 @@ fn serve<S: Service>(
     shard: usize,
 ) -> Result<(), Fault> {
     let (scratch, buffers) = (vec![0; RECEIVE_BYTES], Buffers::new(BLOCKING_BUFFERS));
-    let mut worker =
-        Worker {
+    let mut worker = Worker {
         context,
         parking,
         shard,

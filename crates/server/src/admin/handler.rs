@@ -1,6 +1,6 @@
 //! The HTTP/1.1 handler of the administration, one request a connection.
 //!
-//! `GET /status`, `/status.json`, `/metrics`; `POST /drain`, `/quit`, `/reload`. At a TCP address
+//! `GET /status`, `/status.json`, `/governor`, `/metrics`; `POST /drain`, `/quit`, `/reload`. At a TCP address
 //! every page in a browser of this machine could post here. So a command from another origin is
 //! refused, and the `Host` must be a name of this machine, against DNS rebinding.
 
@@ -144,10 +144,11 @@ impl Front {
                     Err(error) => Response::of(Status::INTERNAL, &error.to_string()),
                 }
             }
+            "/governor" => Response::ok(KINDS_TEXT, governor(&sample())),
             "/metrics" => Response::ok(metrics::KIND, metrics::render(&self.status(sample()))),
             _ => Response::of(
                 Status::NOT_FOUND,
-                "expected /status, /status.json or /metrics, or POST to /drain, /quit or /reload",
+                "expected /status, /status.json, /governor or /metrics, or POST to /drain, /quit or /reload",
             ),
         }
     }
@@ -173,6 +174,35 @@ impl Front {
         (head.method == "POST" && origin == Some(false))
             .then_some("expected an order from no other origin")
     }
+}
+
+/// The governor's last decisions with their reasons, oldest first.
+fn governor(sample: &Sample) -> String {
+    let Some(governor) = &sample.governor else {
+        return "there is no governor: start the server with --governor on or advise\n".to_owned();
+    };
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let mut text = String::new();
+    for it in &governor.decisions {
+        text += &format!(
+            "{:.2} s ago  {:<8} {} -> {}  {}\n",
+            it.ago_ns as f64 / 1e9,
+            it.rule,
+            it.before,
+            it.after,
+            it.why
+        );
+    }
+    text + &format!(
+        "governor {}: the limit is {} of at most {}, requests wait {:.1} of {:.1} ms, {} were \
+         refused\n",
+        governor.mode,
+        governor.limit,
+        governor.ceiling,
+        ms(governor.wait_ns),
+        ms(governor.target_ns),
+        governor.refused
+    )
 }
 
 /// Whether `host` is a name of this machine or a numeric address, which cannot be rebound.
@@ -229,6 +259,7 @@ mod tests {
         check(&get("/"), 200, "<!doctype html>");
         check(&get("/status"), 200, "status.json");
         check(&get("/status.json?x"), 200, "\"answered\":21");
+        check(&get("/governor"), 200, "there is no governor");
         check(&get("/metrics"), 200, "roundhouse_requests_total");
         check(&get("/none"), 404, "expected /status");
         check(&get("/drain"), 405, "expected POST");

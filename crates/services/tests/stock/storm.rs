@@ -127,6 +127,34 @@ fn a_broken_connection_leaves_whole_orders() {
     }
 }
 
+/// An overloaded server answers every request, in order, and carries out those that it does not
+/// refuse.
+#[test]
+fn what_is_refused_is_not_carried_out() {
+    let five = |seed| case(seed, 5, Faults { overloads: 40, ..Faults::rough(seed) });
+    let refused = RefCell::new(0);
+    check(Lock::default(), five, |case, received, left| {
+        let mut owed = at_first();
+        for (client, heard) in case.script.clients.iter().zip(&received.clients) {
+            let (mut decoder, mut rest) = (Decoder::new(Framing::Line), &heard.bytes[..]);
+            for line in requests(client) {
+                let shape = match rest.starts_with(b"BUSY\n") {
+                    true => wire::framing::Shape::Line,
+                    false => command::shape(line.trim().as_bytes()),
+                };
+                let reply = decoder.next(rest, shape).ok_or(format!("no reply to {line}"))?;
+                rest = &rest[reply.used..];
+                match reply.text {
+                    b"BUSY\n" => *refused.borrow_mut() += 1,
+                    _ => carry_out(&line, &mut owed),
+                }
+            }
+        }
+        if owed == *left { Ok(()) } else { Err(format!("expected {owed:?}, found {left:?}")) }
+    });
+    assert!(refused.into_inner() > 100, "the fault does something");
+}
+
 /// How many of the requests have a whole reply in `bytes`.
 fn answered(requests: &[String], bytes: &[u8]) -> usize {
     let mut decoder = Decoder::new(Framing::Line);

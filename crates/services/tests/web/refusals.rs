@@ -26,6 +26,30 @@ fn goes_on(input: &str, status: u16) -> String {
     found
 }
 
+/// Under overload each request is refused where it begins, and the connection stays.
+#[test]
+fn an_overload_refuses_requests_and_keeps_the_connection() {
+    let journal = journal();
+    let web = Web::new(options(), MemoryFiles::new(&[("/a", "text")], true));
+    let mut talk = Talk::new(&web, &journal);
+    let check = |talk: &mut Talk<'_>, input: &str, statuses: &[&str]| {
+        let heard = talk.say(input.as_bytes());
+        let found: Vec<&str> = heard.split("HTTP/1.1 ").skip(1).map(|it| &it[..3]).collect();
+        assert_eq!(found, statuses, "{input:?}: {heard}");
+        let retries = heard.matches("\r\nRetry-After: 1\r\n").count();
+        assert_eq!(retries, found.iter().filter(|it| **it == "503").count(), "{heard}");
+        assert!(!talk.closes());
+    };
+    let work = request("GET", "/work?ms=1", "");
+    check(&mut talk, &work, &["200"]);
+    talk.overloaded(true);
+    let file = request("GET", "/a", "");
+    let many = format!("{work}{file}{}{NEXT}", post("Content-Length: 4\r\n", "body"));
+    check(&mut talk, &many, &["503", "503", "503", "200"]);
+    talk.overloaded(false);
+    check(&mut talk, &many, &["200", "200", "200", "200"]);
+}
+
 fn post(fields: &str, body: &str) -> String {
     format!("{}{body}", request("POST", "/", fields))
 }

@@ -41,6 +41,11 @@ impl<'a> Talk<'a> {
         Talk { web, journal, effects, conn, now }
     }
 
+    /// The engine finds itself overloaded, or not any more.
+    pub fn overloaded(&self, overloaded: bool) {
+        self.effects.set_overloaded(overloaded);
+    }
+
     /// Triggers an event, runs the jobs, and leaves the output in place.
     pub fn quietly(
         &mut self,

@@ -308,7 +308,13 @@ impl View {
             Some((length, fits)) => format!("; {length} of {fits} between acceptor and workers"),
             None => String::new(),
         };
-        format!("{} of {} wait to be accepted{handed}", queue.length, queue.limit)
+        let governor = self.status.sample.governor.as_ref();
+        let governed = governor.map_or(String::new(), |governor| {
+            let wait = stats::words::time(governor.wait_ns as f64);
+            let (limit, refused) = (governor.limit, compact(governor.refused as f64));
+            format!("; requests wait {wait}, at most {limit} at a time, {refused} refused")
+        });
+        format!("{} of {} wait to be accepted{handed}{governed}", queue.length, queue.limit)
     }
 }
 
