@@ -102,7 +102,6 @@ pub struct Args {
 struct Task {
     workload: TunedLoad,
     slo: Slo,
-    share: f64,
     terms: SearchTerms,
     budget: Duration,
     placement: Option<Placement>,
@@ -346,7 +345,7 @@ fn task(args: &Args, room: &Path) -> Result<Task> {
     all.extend(more.map_err(anyhow::Error::msg)?);
     let root = args.root.as_ref().map(std::path::absolute).transpose()?;
     let placement = Placement::choose();
-    Ok(Task { workload, slo, share, terms, budget, placement, exe, args: all, root })
+    Ok(Task { workload, slo, terms, budget, placement, exe, args: all, root })
 }
 
 impl Task {
@@ -415,7 +414,7 @@ impl Task {
         let program = std::fs::read(&self.exe).context("cannot read this program")?;
         let all = (&self.workload.plan, &self.args, &self.terms, &args.servers, &args.preset);
         let mut bytes = serde_json::to_vec(&all)?;
-        bytes.extend(format!("{:?} {} {}", self.root, self.share, args.grid.is_some()).bytes());
+        bytes.extend(format!("{:?} {}", self.root, args.grid.is_some()).bytes());
         bytes.extend(fnv1a(&program).to_le_bytes());
         Ok(format!("{:016x}", fnv1a(&bytes)))
     }
