@@ -46,7 +46,7 @@ impl Phase {
     }
 }
 
-/// The scoreboard. It is a state like any other: place it in a [`crate::Region`]. It takes 1 MiB
+/// The scoreboard. It is a state like any other: place it in a [`crate::Region`]. It takes 1.5 MiB
 /// of addresses and pages only for slots in use.
 ///
 /// All-zero bytes are a board with every slot empty, in [`Phase::Starting`].
@@ -469,7 +469,7 @@ mod tests {
 
     #[test]
     fn a_slot_keeps_to_its_own_lines() {
-        assert_eq!(size_of::<Padded<Slot>>(), 256);
-        assert_eq!(size_of::<Board>(), 256 * SHARDS_MAX + 128 * 6);
+        assert_eq!(size_of::<Padded<Slot>>(), 384);
+        assert_eq!(size_of::<Board>(), 384 * SHARDS_MAX + 128 * 7);
     }
 }

@@ -43,7 +43,7 @@ pub fn an_overload_is_refused(arm: &Arm) {
     let told = Told::start(Plan::new(arm, "http").with(&flags));
     let mut clients: Vec<Client> = (0..16 * cores + 8).map(|_| told.server.client()).collect();
     let counts: Vec<u64> = thread::scope(|scope| {
-        let ask = |client| (0..ASKED).filter(|_| is_served(client)).count() as u64;
+        let ask = |client: &mut Client| (0..ASKED).filter(|_| is_served(client)).count() as u64;
         let asking: Vec<_> = clients.iter_mut().map(|it| scope.spawn(move || ask(it))).collect();
         asking.into_iter().map(|it| it.join().expect("a client")).collect()
     });

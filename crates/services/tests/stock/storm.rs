@@ -138,10 +138,7 @@ fn what_is_refused_is_not_carried_out() {
         for (client, heard) in case.script.clients.iter().zip(&received.clients) {
             let (mut decoder, mut rest) = (Decoder::new(Framing::Line), &heard.bytes[..]);
             for line in requests(client) {
-                let shape = match rest.starts_with(b"BUSY\n") {
-                    true => wire::framing::Shape::Line,
-                    false => command::shape(line.trim().as_bytes()),
-                };
+                let shape = command::shape(line.trim().as_bytes());
                 let reply = decoder.next(rest, shape).ok_or(format!("no reply to {line}"))?;
                 rest = &rest[reply.used..];
                 match reply.text {

@@ -30,7 +30,7 @@ fn goes_on(input: &str, status: u16) -> String {
 #[test]
 fn an_overload_refuses_requests_and_keeps_the_connection() {
     let journal = journal();
-    let web = Web::new(options(), MemoryFiles::new(&[("/a", "text")], true));
+    let web = Web::new(options(), MemoryFiles::new(&[("a.txt", "text")], true));
     let mut talk = Talk::new(&web, &journal);
     let check = |talk: &mut Talk<'_>, input: &str, statuses: &[&str]| {
         let heard = talk.say(input.as_bytes());
@@ -43,7 +43,7 @@ fn an_overload_refuses_requests_and_keeps_the_connection() {
     let work = request("GET", "/work?ms=1", "");
     check(&mut talk, &work, &["200"]);
     talk.overloaded(true);
-    let file = request("GET", "/a", "");
+    let file = request("GET", "/a.txt", "");
     let many = format!("{work}{file}{}{NEXT}", post("Content-Length: 4\r\n", "body"));
     check(&mut talk, &many, &["503", "503", "503", "200"]);
     talk.overloaded(false);
