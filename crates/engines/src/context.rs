@@ -1,8 +1,10 @@
 //! A worker's context: the service, the state, its slot on the scoreboard, its listener.
 
+mod governed;
+
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use language::eprintln;
@@ -12,11 +14,12 @@ use sys::eventfd::EventFd;
 use sys::socket;
 
 use crate::accept::AcceptSource;
-use crate::helpers::Times;
 use crate::knobs::Knobs;
-use crate::limits::{HELD_LOOK, KERNEL_TICK, WAIT_RETRY};
+use crate::limits::{HELD_LOOK, WAIT_RETRY};
 use crate::parts::assets::Assets;
 use crate::server::Renew;
+
+pub use governed::Permit;
 
 /// One worker's place in the server. Made by the container, used by a loop of `wait/`.
 pub struct WorkerContext<'a, S: Service> {
@@ -54,15 +57,6 @@ pub struct WorkerContext<'a, S: Service> {
     pub is_governed: bool,
     /// The worker's step when there is a newer one.
     pub renew: Option<&'a Renew<'a>>,
-}
-
-/// A place among the requests that are carried out, held by the thread of a connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Place {
-    /// Since when; 0: it has none.
-    since_ns: u64,
-    /// The thread's wait for a core until then, if this request is measured.
-    waited_ns: Option<u64>,
 }
 
 /// Where a worker's jobs run.
@@ -191,113 +185,6 @@ impl<S: Service> WorkerContext<'_, S> {
             let _ = renew(edition);
         }
         true
-    }
-
-    // ---- the governor's measurements
-
-    /// Decides whether requests in the input that comes next are refused, in a loop: `waited` is
-    /// the time since the turn began, and the kernel is asked for more if the input `may_wait`.
-    pub fn judge(&self, fd: impl AsFd, waited: Duration, may_wait: bool) {
-        let throttle = self.board.throttle();
-        let age = waited.max(self.kernel_wait(fd, may_wait || throttle.is_loaded()));
-        self.note_input(age);
-        self.effects.set_overloaded(throttle.refuses() && self.is_too_much(age));
-    }
-
-    /// Decides the same for carried input, which waited for the answer before it.
-    #[inline]
-    pub fn judge_carried(&self) {
-        if self.is_governed {
-            let throttle = self.board.throttle();
-            self.effects.set_overloaded(throttle.refuses() && throttle.is_full());
-        }
-    }
-
-    fn is_too_much(&self, age: Duration) -> bool {
-        let throttle = self.board.throttle();
-        throttle.is_full() || throttle.is_old(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    /// The time that the newest input on `fd` waited in the kernel, known from below; asked for
-    /// only if the server is loaded.
-    fn kernel_wait(&self, fd: impl AsFd, may_wait: bool) -> Duration {
-        if !may_wait {
-            return Duration::ZERO;
-        }
-        socket::last_received(fd).unwrap_or_default().saturating_sub(KERNEL_TICK)
-    }
-
-    fn note_input(&self, age: Duration) {
-        let slot = self.slot();
-        slot.inputs.add(1);
-        slot.input_wait_ns.add(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
-    }
-
-    /// A loop gives a job to a helper; returns the time, or 0 where no governor watches.
-    pub fn job_begins(&self) -> u64 {
-        if !self.is_governed {
-            return 0;
-        }
-        self.board.throttle().enter(self.slot());
-        sys::clock::now_ns()
-    }
-
-    /// The job of a loop has ended.
-    pub fn job_ended(&self, times: Times) {
-        if self.is_governed {
-            self.board.throttle().leave(self.slot());
-            self.note_carried(Some(times));
-        }
-    }
-
-    /// Counts a request that was carried out, with its times if they were measured.
-    fn note_carried(&self, times: Option<Times>) {
-        let slot = self.slot();
-        slot.carried.add(1);
-        if let Some(Times { wait_ns, work_ns }) = times {
-            slot.measured.add(1);
-            slot.wait_ns.add(wait_ns);
-            slot.service_ns.add(work_ns);
-        }
-    }
-
-    /// The thread of a connection is about to feed input: takes a place, unless it has one, and
-    /// decides whether requests are refused. The first input of a connection may have waited to be
-    /// accepted.
-    pub fn begin_request(&self, place: &mut Place, fd: impl AsFd, is_first: bool) {
-        if !self.is_governed {
-            return;
-        }
-        let throttle = self.board.throttle();
-        let age = self.kernel_wait(fd, is_first || throttle.is_loaded());
-        self.note_input(age);
-        if place.since_ns == 0 && throttle.try_enter(self.slot()) {
-            let now_ns = sys::clock::now_ns();
-            let is_measured = throttle.is_loaded() && throttle.claim_measurement(now_ns);
-            let waited_ns = if is_measured { sys::clock::thread_wait_ns() } else { None };
-            *place = Place { since_ns: now_ns, waited_ns };
-        }
-        let has_none = place.since_ns == 0;
-        let is_old = throttle.is_old(u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
-        self.effects.set_overloaded(throttle.refuses() && (has_none || is_old));
-    }
-
-    /// The thread of a connection waits for its peer: gives the place back.
-    #[inline]
-    pub fn end_request(&self, place: &mut Place) {
-        if place.since_ns > 0 {
-            self.give_back(std::mem::take(place));
-        }
-    }
-
-    fn give_back(&self, Place { since_ns, waited_ns }: Place) {
-        self.board.throttle().leave(self.slot());
-        let times = waited_ns.zip(waited_ns.and_then(|_| sys::clock::thread_wait_ns()));
-        self.note_carried(times.map(|(before_ns, after_ns)| {
-            let wait_ns = after_ns.saturating_sub(before_ns);
-            let elapsed_ns = sys::clock::now_ns().saturating_sub(since_ns);
-            Times { wait_ns, work_ns: elapsed_ns.saturating_sub(wait_ns) }
-        }));
     }
 
     /// Connections that this worker may hold at one time, by the settings in force.

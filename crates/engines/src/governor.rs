@@ -43,7 +43,7 @@ const WINDOWS: usize = 10;
 /// Decisions kept.
 const DECISIONS_MAX: usize = 200;
 
-/// What the governor may do.
+/// The mode of a governor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, derive_more::Display)]
 #[display(rename_all = "lowercase")]
 pub enum Mode {
@@ -87,7 +87,7 @@ pub struct Measured {
 /// The rule that made a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
 #[display(rename_all = "lowercase")]
-pub enum Rule {
+pub enum GovernorRule {
     /// Requests wait longer than the target.
     Shrink,
     /// Requests wait less, and the limit binds.
@@ -102,7 +102,7 @@ pub struct Decision {
     /// When.
     pub at: Instant,
     /// By which rule.
-    pub rule: Rule,
+    pub rule: GovernorRule,
     /// The limit before and after.
     pub limit: (u64, u64),
     /// The wait that was measured.
@@ -229,19 +229,19 @@ impl Governor {
         })
     }
 
-    fn judge(&self, seen: &Measured) -> Option<(Rule, f64, String)> {
+    fn judge(&self, seen: &Measured) -> Option<(GovernorRule, f64, String)> {
         let (wait, target) = (self.wait.as_secs_f64(), self.target.as_secs_f64());
         let words = |what: &str| format!("requests wait {:.1?}, {what}", self.wait);
         if wait >= target {
             let factor = (1.0 - SHRINK * (wait - target) / target).max(SHRINK_MOST);
             let why = words(&format!("more than the target of {:.1?}", self.target));
-            return Some((Rule::Shrink, self.limit * factor, why));
+            return Some((GovernorRule::Shrink, self.limit * factor, why));
         }
         let ceiling = self.ceiling() as f64;
         if self.limit > ceiling {
             // Gently: the throughput falls for a moment with the load.
             let why = words(&format!("and {} a second need no more places", self.fastest()));
-            return Some((Rule::Ceiling, ceiling.max(self.limit * 0.9), why));
+            return Some((GovernorRule::Ceiling, ceiling.max(self.limit * 0.9), why));
         }
         // A limit that does not bind cannot be judged.
         if seen.peak < self.limit() {
@@ -251,7 +251,7 @@ impl Governor {
         let factor = if fast { GROW_FAST } else { GROW };
         let wanted = (self.limit * factor).max(self.limit + 1.0).min(ceiling);
         let why = words(&format!("less than the target of {:.1?}, and all places", self.target));
-        (wanted > self.limit).then(|| (Rule::Grow, wanted, why + " were taken"))
+        (wanted > self.limit).then(|| (GovernorRule::Grow, wanted, why + " were taken"))
     }
 
     fn fastest(&self) -> u64 {

@@ -38,12 +38,12 @@ pub struct Done<S: Service> {
     /// Its outcome; `None`: it panicked.
     pub outcome: Option<S::Outcome>,
     /// The time that it waited for a helper, and the time that it took.
-    pub times: Times,
+    pub times: JobTimes,
 }
 
 /// The times of a job, in ns; zero where no governor watches.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Times {
+pub struct JobTimes {
     pub wait_ns: u64,
     pub work_ns: u64,
 }
@@ -56,7 +56,7 @@ fn run<S: Service>(
     let clock = || if given_ns == 0 { 0 } else { sys::clock::now_ns() };
     let begun_ns = clock();
     let outcome = catch_unwind(AssertUnwindSafe(|| service.work(state, job))).ok();
-    let times = Times { wait_ns: begun_ns - given_ns, work_ns: clock() - begun_ns };
+    let times = JobTimes { wait_ns: begun_ns - given_ns, work_ns: clock() - begun_ns };
     Done { id, outcome, times }
 }
 

@@ -53,7 +53,7 @@ pub struct Knobs {
     pub staff: Staff,
     /// The number of threads of a port that run at one time; `None`: half of them.
     pub running: Option<usize>,
-    /// What the governor may do under overload.
+    /// The mode of the governor, which refuses requests under overload.
     pub governor: Mode,
     /// The response time that the governor holds.
     pub objective: Duration,

@@ -100,16 +100,7 @@ fn live_erased(
     if are_datagrams {
         datagrams::check(shape, &server.address).map_err(Fault::Refused)?;
     }
-    if shape.knobs.governor != Mode::Off {
-        let why = match shape.wait {
-            Wait::Port => "it does not see the requests of --wait port",
-            _ if server.service.refuses() => "",
-            _ => "this service's protocol has no answer for a refused request",
-        };
-        if !why.is_empty() {
-            return Err(Fault::Refused(Refused(format!("--governor is refused: {why}"))));
-        }
-    }
+    check_governor(server, shape)?;
     let mut shape = shape.clone();
     shape.knobs.tactics = Tactics::of(&shape);
     let shape = &shape;
@@ -165,6 +156,21 @@ fn live_erased(
     } else {
         threads::run(&common, store, admin, &mut announce)
     }
+}
+
+/// Checks whether a governor can see the requests, and the service can refuse them.
+fn check_governor(server: &Server<'_, &dyn Object>, shape: &Shape) -> Result<(), Fault> {
+    if shape.knobs.governor != Mode::Off {
+        let why = match shape.wait {
+            Wait::Port => "it does not see the requests of --wait port",
+            _ if server.service.refuses() => "",
+            _ => "this service's protocol has no answer for a refused request",
+        };
+        if !why.is_empty() {
+            return Err(Fault::Refused(Refused(format!("--governor is refused: {why}"))));
+        }
+    }
+    Ok(())
 }
 
 /// Checks before any worker starts whether the machine has the features that the shape needs.

@@ -32,7 +32,7 @@ use self::closing::Closing;
 pub(crate) use self::crew::{Crew, End, Ended};
 use self::entries::WorkerEntry;
 use self::event_log::EventLog;
-use self::govern::Governing;
+use self::govern::{Governing, clock};
 use self::keep::Reserve;
 use self::receive::Reception;
 use self::sample::Windows;
@@ -178,7 +178,6 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             self.administer(now, readiness.admin);
             self.respawn(now);
             self.follow_load(now);
-            self.govern(now);
             self.receive(now);
             self.look_at_board(now, ready);
             self.keep(now);
@@ -206,8 +205,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let (window, visitors) = (self.windows.wakes_at(), self.admin_queue.wakes_at());
         let closing = self.closing.as_ref().map(Closing::wakes_at);
         let pressing = [self.deadline, closing, connections, looks_at, self.hand_over_at];
-        let govern = self.governs_at();
-        let calm = [self.save_at, self.save_next, window, visitors, self.pulse_at, govern];
+        let calm =
+            [self.save_at, self.save_next, window, visitors, self.pulse_at, self.governs_at()];
         let others = pressing.into_iter().chain(calm);
         let soonest = others.flatten().chain(respawns).min();
         let timeout = soonest.map(|moment| moment.since(clock()));
@@ -298,8 +297,4 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             self.save_at = Some(now + SAVE_DELAY);
         }
     }
-}
-
-fn clock() -> Instant {
-    Instant::from_ns(sys::clock::now_ns())
 }

@@ -76,8 +76,8 @@ pub struct Report {
     pub window_ns: u64,
     /// Right replies in the window.
     pub requests: u64,
-    /// Replies in warm-up, window and drain, including wrong ones and refusals: comparable with the server's own
-    /// counter.
+    /// Replies in warm-up, window and drain, including wrong ones and refusals: comparable with the
+    /// server's own counter.
     pub requests_total: u64,
     /// Wrong replies of the whole run.
     pub wrong: u64,
@@ -96,8 +96,8 @@ pub struct Report {
     pub arrived: u64,
     /// Arrivals in the window that were dropped because too many requests were outstanding.
     pub dropped: u64,
-    /// Measured requests without a time: dropped, wrong, refused, or lost with their connection. With
-    /// `response.count` and the measured part of `censored` they are all that was due.
+    /// Measured requests without a time: dropped, wrong, refused, or lost with their connection.
+    /// With `response.count` and the measured part of `censored` they are all that was due.
     pub failed: u64,
     /// From sent to done: service times.
     pub service: Quantiles,

@@ -32,8 +32,8 @@ pub struct Tally {
     pub arrived: u64,
     /// Arrivals dropped because too many requests were outstanding or queued.
     pub dropped: u64,
-    /// Measured requests that will never have a right reply: wrong, refused, dropped, or lost with their
-    /// connection. In percentiles they sort after every number.
+    /// Measured requests that will never have a right reply: wrong, refused, dropped, or lost with
+    /// their connection. In percentiles they sort after every number.
     pub failed: u64,
     /// Bytes received.
     pub bytes_in: u64,

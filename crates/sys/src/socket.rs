@@ -4,6 +4,8 @@
 //! needs: options set on a listener before it listens and inherited by accepted sockets, reads and
 //! writes that never block whatever the mode of the descriptor, and no `SIGPIPE`.
 
+mod tcp_info;
+
 use std::io::{self, IoSlice};
 use std::mem;
 use std::net::{IpAddr, SocketAddr};
@@ -16,6 +18,8 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, TcpKeepalive, Type};
 
 use crate::call::{check, check_count, check_long, uninterrupted};
 use crate::poll::{PollFd, poll};
+
+pub use tcp_info::{accept_queue, last_received};
 
 /// Options of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -519,36 +523,6 @@ fn attach_filter<const N: usize>(
     let len = size_of::<libc::sock_fprog>() as libc::socklen_t;
     // SAFETY: the program and its instructions outlive the call, which copies them.
     check(unsafe { libc::setsockopt(fd, level, name, (&raw const program).cast(), len) }).map(drop)
-}
-
-/// The time since the newest input of a TCP connection arrived (`TCP_INFO`:
-/// `tcpi_last_data_recv`), to one tick of the kernel, which is 1 to 10 ms.
-///
-/// # Errors
-/// `EOPNOTSUPP` for another kind of socket.
-pub fn last_received(socket: impl AsFd) -> io::Result<Duration> {
-    let info = tcp_info(socket)?;
-    Ok(Duration::from_millis(u64::from(info.tcpi_last_data_recv)))
-}
-
-/// The length of a listener's accept queue, and its limit (`TCP_INFO`: `tcpi_unacked` and
-/// `tcpi_sacked`; tcp_get_info in the kernel's net/ipv4/tcp.c).
-///
-/// # Errors
-/// `EOPNOTSUPP` where it is no TCP socket.
-pub fn accept_queue(listener: impl AsFd) -> io::Result<(u32, u32)> {
-    let info = tcp_info(listener)?;
-    Ok((info.tcpi_unacked, info.tcpi_sacked))
-}
-
-fn tcp_info(socket: impl AsFd) -> io::Result<libc::tcp_info> {
-    let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
-    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
-    let (fd, level, name) = (socket.as_fd().as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO);
-    // SAFETY: the call writes at most `len` bytes to `info`, its exact size.
-    check(unsafe { libc::getsockopt(fd, level, name, info.as_mut_ptr().cast(), &mut len) })?;
-    // SAFETY: integers only, for which the zeros that the call left are values.
-    Ok(unsafe { info.assume_init() })
 }
 
 /// The number of handshakes in progress on a TCP port: the SYN has come, the ACK has not (state 3

@@ -22,8 +22,9 @@ pub(super) fn controller(shape: &Shape, now: Instant) -> Option<Spare> {
 }
 
 impl<S: Service, C: Crew> Supervisor<'_, S, C> {
-    /// Starts or retires processes, if a check is due.
+    /// Lets the governor decide, and starts or retires processes, if that is due.
     pub(super) fn follow_load(&mut self, now: Instant) {
+        self.govern(now);
         let due = |spare: &Spare| spare.wakes_at().is_some_and(|moment| moment <= now);
         if self.phase() != Phase::Ready || !self.spare.as_ref().is_some_and(due) {
             return;

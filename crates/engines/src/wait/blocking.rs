@@ -5,6 +5,8 @@
 //! timeouts that accepted sockets inherit from the listener, so that the worker sees drains and
 //! limits.
 
+mod ending;
+
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use seam::{Buffers, Closed, Conn, Instant, Peer, Service, SessionId};
 use sys::socket;
 
 use crate::accept::Arrival;
-use crate::context::{Place, WorkerContext};
+use crate::context::{Permit, WorkerContext};
 use crate::fault::Fault;
 use crate::limits::{BLOCKING_BUFFERS, RECEIVE_BYTES, SHORT_LOOK, WAIT};
 use crate::parts::admission::{Admission, Attempt};
@@ -101,7 +103,7 @@ struct Turn<'a, 'd, S: Service> {
     timeout: Duration,
     crowd: Crowd,
     /// Its place among the requests that are carried out.
-    place: Place,
+    place: Permit,
     /// No input has come yet.
     is_fresh: bool,
 }
@@ -116,7 +118,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         context.opened(now);
         let connection = Connection::new(conn, fd, now, id);
         let crowd = Crowd::default();
-        let place = Place::default();
+        let place = Permit::default();
         let (look, timeout, is_fresh) = (now, WAIT, true);
         Turn { context, kept, connection, now, look, timeout, crowd, place, is_fresh }
     }
@@ -273,39 +275,6 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
             Taking::Nothing
                 if self.now.since(self.connection.active) < self.context.write_stall() => {}
             Taking::Nothing | Taking::TooLittle => self.connection.conn.abort(Closed::Stalled),
-        }
-    }
-
-    /// Closes the connection, after lingering if that is due.
-    fn finish(mut self) {
-        self.context.end_request(&mut self.place);
-        self.now = self.context.now();
-        if self.connection.lingers(self.now, self.context.phase()) {
-            self.linger();
-        }
-        self.context.rest(Doing::Working);
-        self.connection.conn.reclaim(&mut self.kept.buffers);
-        let cx = self.cx();
-        // The socket stays open until the end is counted: a client that sees the close may look at
-        // the counts.
-        let fd = self.connection.close(self.context, &cx);
-        self.context.closed(self.now);
-        drop(fd);
-    }
-
-    /// Receives and drops input until the peer stops sending or its time is over.
-    fn linger(&mut self) {
-        self.context.rest(Doing::Closing);
-        let lingers = |phase| {
-            phase < Phase::Forced && !self.connection.has_lingered(self.context.now(), phase)
-        };
-        while lingers(self.context.phase()) {
-            match socket::recv_into(&self.connection.fd, &mut self.kept.scratch) {
-                Ok(0) => return,
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return,
-            }
         }
     }
 }

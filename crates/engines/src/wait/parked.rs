@@ -6,6 +6,7 @@
 //! until it would block, and parks it again. So a keep-alive connection costs no worker between two
 //! requests. The price is a change of threads for each request, which a loop does not have.
 
+mod ending;
 pub mod listener;
 pub mod parking;
 
@@ -20,9 +21,9 @@ use sys::socket;
 
 use self::parking::{Connection, Parked, ParkedConnections, Ready};
 use crate::container::Member;
-use crate::context::{Place, WorkerContext};
+use crate::context::{Permit, WorkerContext};
 use crate::fault::Fault;
-use crate::limits::{BLOCKING_BUFFERS, DRAIN_LOOK, LINGER_RECEIVES, RECEIVE_BYTES, SHORT_LOOK};
+use crate::limits::{BLOCKING_BUFFERS, DRAIN_LOOK, RECEIVE_BYTES, SHORT_LOOK};
 use crate::parts::pace::Taking;
 use crate::parts::transmit::{Wait, transmit};
 use crate::wait::Mechanism;
@@ -59,16 +60,8 @@ fn serve<S: Service>(
     shard: usize,
 ) -> Result<(), Fault> {
     let (scratch, buffers) = (vec![0; RECEIVE_BYTES], Buffers::new(BLOCKING_BUFFERS));
-    let mut worker = Worker {
-        context,
-        parking,
-        shard,
-        scratch,
-        buffers,
-        now: context.now(),
-        serving: None,
-        place: Place::default(),
-    };
+    let (now, serving, place) = (context.now(), None, Permit::default());
+    let mut worker = Worker { context, parking, shard, scratch, buffers, now, serving, place };
     context.ready();
     loop {
         let Some(ready) = parking.next_ready() else {
@@ -102,7 +95,7 @@ struct Worker<'a, 'd, S: Service> {
     /// The session that it serves.
     serving: Option<SessionId>,
     /// Its place among the requests that are carried out.
-    place: Place,
+    place: Permit,
 }
 
 impl<'a, S: Service> Worker<'a, '_, S> {
@@ -276,37 +269,5 @@ impl<'a, S: Service> Worker<'a, '_, S> {
             connection.conn.abort(Closed::Reset);
             self.finish(*connection);
         }
-    }
-
-    /// Ends a session: its connection lingers, or is closed.
-    fn part(&mut self, mut connection: Box<Connection<S>>) {
-        if connection.lingers(self.now, self.context.phase()) {
-            self.park(connection);
-        } else {
-            self.finish(*connection);
-        }
-    }
-
-    /// Receives and drops what a peer sends while its connection lingers.
-    fn drop_input(&mut self, connection: Box<Connection<S>>) {
-        let phase = self.context.phase();
-        if phase >= Phase::Forced || connection.has_lingered(self.now, phase) {
-            return self.finish(*connection);
-        }
-        for _ in 0..LINGER_RECEIVES {
-            match socket::recv_nowait(&connection.fd, &mut self.scratch) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Ok(0) | Err(_) => return self.finish(*connection),
-                Ok(_) => {}
-            }
-        }
-        self.park(connection);
-    }
-
-    fn finish(&mut self, mut connection: Connection<S>) {
-        connection.conn.reclaim(&mut self.buffers);
-        let id = connection.x.id;
-        drop(connection.close(self.context, &self.cx(id)));
-        self.parking.end(id);
     }
 }

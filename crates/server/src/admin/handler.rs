@@ -1,6 +1,7 @@
 //! The HTTP/1.1 handler of the administration, one request a connection.
 //!
-//! `GET /status`, `/status.json`, `/governor`, `/metrics`; `POST /drain`, `/quit`, `/reload`. At a TCP address
+//! `GET /status`, `/status.json`, `/governor`, `/metrics`;
+//! `POST /drain`, `/quit`, `/reload`. At a TCP address
 //! every page in a browser of this machine could post here. So a command from another origin is
 //! refused, and the `Host` must be a name of this machine, against DNS rebinding.
 
@@ -148,7 +149,8 @@ impl Front {
             "/metrics" => Response::ok(metrics::KIND, metrics::render(&self.status(sample()))),
             _ => Response::of(
                 Status::NOT_FOUND,
-                "expected /status, /status.json, /governor or /metrics, or POST to /drain, /quit or /reload",
+                "expected /status, /status.json, /governor or /metrics, or POST to /drain, /quit \
+                 or /reload",
             ),
         }
     }

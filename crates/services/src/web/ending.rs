@@ -5,15 +5,15 @@
 //! has taken the reply but for a rest that fits the kernel's buffer. So its bytes are those that
 //! were sent, and its time is the client's, not the time of appending.
 
-use seam::{Closed, Out};
-use wire::http::Version;
+use seam::{Closed, Out, Step};
+use wire::http::{Status, Version};
 
 use super::deliver::Transfer;
 use super::dispatch::{Action, Dispatch, ReplyContext, ReplyMode};
 use super::platform::Platform;
 use super::record::{self, RequestLine};
 use super::respond::Summary;
-use super::service::{At, Next, Session, Stage, Web};
+use super::service::{At, Job, Next, Session, Stage, Web};
 
 /// With at most this much output that is not sent yet, in bytes, a reply counts as sent: the socket
 /// buffer of the kernel takes as much.
@@ -22,6 +22,47 @@ const SENT_BUT_FOR: usize = 32 * 1024;
 const CLIENT_LEFT: u16 = 499;
 
 impl<B: Platform> Web<B> {
+    /// The deadline of a stage has passed.
+    pub(super) fn late(
+        &self,
+        cx: &At<'_>,
+        session: &mut Session<B::File>,
+        out: &mut Out,
+    ) -> Step<Job<B::File>> {
+        let is_late = match &session.stage {
+            Stage::Head => session.until <= cx.now,
+            Stage::Body(body) => body.1.due(&self.options) <= cx.now,
+            Stage::Away(_) | Stage::Sending(_) => false,
+        };
+        if !is_late {
+            return self.step(session, 0, Next::Request);
+        }
+        if out.is_full() {
+            // The client does not read its replies; the engine's own limit handles that.
+            session.until = cx.now + self.options.head_time;
+            return Step { wake: Some(session.until), ..Step::read(0) };
+        }
+        if matches!(session.stage, Stage::Body(_)) || session.begun {
+            let act = Action::Dismiss(Status::TIMEOUT, "expected the rest of the request in time");
+            self.cut_off(cx, session, act, out);
+        }
+        Step::close(0)
+    }
+
+    /// The client sends no more. A client that stops inside a request gets an error reply.
+    pub(super) fn end(
+        &self,
+        cx: &At<'_>,
+        session: &mut Session<B::File>,
+        out: &mut Out,
+    ) -> Step<Job<B::File>> {
+        if matches!(session.stage, Stage::Body(_)) || session.begun {
+            let act = Action::Dismiss(Status::BAD_REQUEST, "expected the rest of the request");
+            self.cut_off(cx, session, act, out);
+        }
+        Step::close(0)
+    }
+
     /// The reply is appended: the request is over as soon as it is sent.
     pub(super) fn finish(
         &self,

@@ -413,7 +413,7 @@ impl<B: Platform> Web<B> {
     }
 
     /// The step for `after`.
-    fn step(
+    pub(super) fn step(
         &self,
         session: &Session<B::File>,
         used: usize,
@@ -460,47 +460,6 @@ impl<B: Platform> Web<B> {
                 Next::Close
             }
         }
-    }
-
-    /// The deadline of a stage has passed.
-    fn late(
-        &self,
-        cx: &At<'_>,
-        session: &mut Session<B::File>,
-        out: &mut Out,
-    ) -> Step<Job<B::File>> {
-        let is_late = match &session.stage {
-            Stage::Head => session.until <= cx.now,
-            Stage::Body(body) => body.1.due(&self.options) <= cx.now,
-            Stage::Away(_) | Stage::Sending(_) => false,
-        };
-        if !is_late {
-            return self.step(session, 0, Next::Request);
-        }
-        if out.is_full() {
-            // The client does not read its replies; the engine's own limit handles that.
-            session.until = cx.now + self.options.head_time;
-            return Step { wake: Some(session.until), ..Step::read(0) };
-        }
-        if matches!(session.stage, Stage::Body(_)) || session.begun {
-            let act = Action::Dismiss(Status::TIMEOUT, "expected the rest of the request in time");
-            self.cut_off(cx, session, act, out);
-        }
-        Step::close(0)
-    }
-
-    /// The client sends no more. A client that stops inside a request gets an error reply.
-    fn end(
-        &self,
-        cx: &At<'_>,
-        session: &mut Session<B::File>,
-        out: &mut Out,
-    ) -> Step<Job<B::File>> {
-        if matches!(session.stage, Stage::Body(_)) || session.begun {
-            let act = Action::Dismiss(Status::BAD_REQUEST, "expected the rest of the request");
-            self.cut_off(cx, session, act, out);
-        }
-        Step::close(0)
     }
 }
 

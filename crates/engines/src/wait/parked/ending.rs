@@ -1,0 +1,45 @@
+//! The end of a parked connection: it lingers until the peer stops sending, and is closed.
+
+use std::io;
+
+use memory::Phase;
+use seam::Service;
+use sys::socket;
+
+use super::Worker;
+use super::parking::Connection;
+use crate::limits::LINGER_RECEIVES;
+
+impl<S: Service> Worker<'_, '_, S> {
+    /// Ends a session: its connection lingers, or is closed.
+    pub(super) fn part(&mut self, mut connection: Box<Connection<S>>) {
+        if connection.lingers(self.now, self.context.phase()) {
+            self.park(connection);
+        } else {
+            self.finish(*connection);
+        }
+    }
+
+    /// Receives and drops what a peer sends while its connection lingers.
+    pub(super) fn drop_input(&mut self, connection: Box<Connection<S>>) {
+        let phase = self.context.phase();
+        if phase >= Phase::Forced || connection.has_lingered(self.now, phase) {
+            return self.finish(*connection);
+        }
+        for _ in 0..LINGER_RECEIVES {
+            match socket::recv_nowait(&connection.fd, &mut self.scratch) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Ok(0) | Err(_) => return self.finish(*connection),
+                Ok(_) => {}
+            }
+        }
+        self.park(connection);
+    }
+
+    pub(super) fn finish(&mut self, mut connection: Connection<S>) {
+        connection.conn.reclaim(&mut self.buffers);
+        let id = connection.x.id;
+        drop(connection.close(self.context, &self.cx(id)));
+        self.parking.end(id);
+    }
+}
