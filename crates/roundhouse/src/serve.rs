@@ -4,17 +4,21 @@ use std::ffi::OsString;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::process::CommandExt;
 use std::panic::resume_unwind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use clap::CommandFactory;
-use engines::{Assets, Control, Fault, Handover, NoStateStore, Ready, Refused, Report, Shape, run};
+use engines::{
+    Admin, Assets, Control, Fault, Handover, NoStateStore, Ready, Refused, Renew, Report, Shape,
+};
 use memory::Region;
 use seam::{Service, Share};
+use server::certificate::{self, CertificateArgs, Certificates};
 use server::{Beside, ServerArgs, ServiceInstance, config};
+use services::tls::Tls;
 use services::websocket::WebSocket;
 use wire::websocket::WebSocketOptions;
 
@@ -57,6 +61,7 @@ struct Flags {
 pub struct Server<S> {
     service: Arc<S>,
     websocket: Option<WebSocketOptions>,
+    certificate: CertificateArgs,
     pushes: bool,
     engine: String,
     address: Result<SocketAddr, String>,
@@ -71,9 +76,20 @@ impl<S: Service + Send + 'static> Server<S> {
         let address = Ok(SocketAddr::from(([127, 0, 0, 1], 0)));
         let engine = "epoll".to_owned();
         let (service, websocket) = (Arc::new(service), None);
+        let certificate = CertificateArgs::default();
         let (seed, drain) = (Vec::new(), None);
         let on_ready = |_| {};
-        Server { service, websocket, pushes: false, engine, address, on_ready, seed, drain }
+        Server {
+            service,
+            websocket,
+            certificate,
+            pushes: false,
+            engine,
+            address,
+            on_ready,
+            seed,
+            drain,
+        }
     }
 
     /// Clients speak WebSocket (RFC 6455), such as pages of browsers; a program does so by
@@ -82,6 +98,25 @@ impl<S: Service + Send + 'static> Server<S> {
     #[must_use]
     pub fn websocket(self, options: WebSocketOptions) -> Self {
         Server { websocket: Some(options), ..self }
+    }
+
+    /// Clients speak TLS 1.2 or 1.3, with [`Server::websocket`] as `wss://`. `cert` is a file with
+    /// the certificate chain (PEM, the server's own first), `key` one with its private key (PEM).
+    /// They are read at the start, and again at the SIGHUP of a program or of [`Server::run`].
+    /// `--tls-cert` and `--tls-key` of a program take precedence.
+    ///
+    /// ```no_run
+    /// use roundhouse::prelude::*;
+    ///
+    /// let hello = lines(|name, reply| {
+    ///     reply.put("hello, ").put(name);
+    /// });
+    /// let server = Server::new(hello).tls("chain.pem", "key.pem").listen("0.0.0.0:7443");
+    /// println!("{}", server.spawn().unwrap().address());
+    /// ```
+    #[must_use]
+    pub fn tls(self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Server { certificate: CertificateArgs::new(cert.into(), key.into()), ..self }
     }
 
     /// The service pushes bytes from one session to another ([`seam::Cx::push`]): engines whose
@@ -170,7 +205,10 @@ impl<S: Service + Send + 'static> Server<S> {
         if arguments.next().is_some_and(|first| first == "race") {
             return race(arguments);
         }
-        let flags: Flags = config::parse();
+        let mut flags: Flags = config::parse();
+        if !flags.server.certificate.is_set() {
+            flags.server.certificate = self.certificate.clone();
+        }
         self.serve_by(&flags.server).unwrap_or_else(|(code, why)| {
             engines::eprintln!("{}: {why}", program());
             ExitCode::from(code)
@@ -217,16 +255,37 @@ impl<S: Service + Send + 'static> Server<S> {
         signals: bool,
         ready: &mut dyn FnMut(&Ready),
     ) -> Result<Report, Fault> {
+        let service = Arc::clone(&self.service);
         let Some(options) = self.websocket.clone() else {
-            return self.serve_as(&*self.service, shape, parts, signals, ready);
+            return self.serve_sealed(service, &[], shape, parts, signals, ready);
         };
-        let service = WebSocket::new(self.service.clone(), options);
-        self.serve_as(&service, shape, parts, signals, ready)
+        let service = WebSocket::new(service, options);
+        self.serve_sealed(service, certificate::HTTP, shape, parts, signals, ready)
+    }
+
+    /// Serves `inner`, in TLS that offers `protocols` if there is a certificate.
+    fn serve_sealed<T: Service<State = S::State> + 'static>(
+        &self,
+        inner: T,
+        protocols: &[&str],
+        shape: &Shape,
+        parts: (&Region<S::State>, &Control),
+        signals: bool,
+        ready: &mut dyn FnMut(&Ready),
+    ) -> Result<Report, Fault> {
+        let certificates = Certificates::new(&self.certificate, std::iter::empty());
+        let Some(keys) = certificates.keys(protocols).map_err(Fault::Refused)? else {
+            return self.serve_as(&inner, None, shape, parts, signals, ready);
+        };
+        let tls = Tls::new(inner, keys);
+        let renew = certificates.renewal(tls.keys());
+        self.serve_as(&tls, Some(&renew), shape, parts, signals, ready)
     }
 
     fn serve_as<T: Service<State = S::State>>(
         &self,
         service: &T,
+        renew: Option<&Renew<'_>>,
         shape: &Shape,
         (state, control): (&Region<S::State>, &Control),
         signals: bool,
@@ -249,7 +308,8 @@ impl<S: Service + Send + 'static> Server<S> {
             others: &[],
             handover: None,
         };
-        run(&server, shape, &mut NoStateStore, ready)
+        let admin = Admin { renew, ..Admin::default() };
+        engines::run_with(&server, shape, &mut NoStateStore, admin, ready)
     }
 
     fn state(&self, shape: &Shape) -> Result<Region<S::State>, Fault> {
@@ -267,6 +327,11 @@ impl<S: Service + Send + 'static> Server<S> {
     }
 
     fn check(&self, shape: &Shape) -> Result<(), Fault> {
+        let is_layered = self.websocket.is_some() || self.certificate.is_set();
+        if is_layered && self.service.datagrams().is_some() {
+            let why = "expected a service of connections for WebSocket or TLS, found datagrams";
+            return Err(refused(why.to_owned()));
+        }
         if !self.pushes || shape.carries() {
             return Ok(());
         }

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::Command;
 
-use roundhouse::{MessageKind, lines};
-use testkit::{PATIENCE, Server, example, has, has_uring, ms, program, run, talk};
+use roundhouse::{MessageKind, http, lines};
+use testkit::{Folder, PATIENCE, Server, example, has, has_uring, ms, program, run, talk};
 use wire::websocket::{EXAMPLE_REQUEST, Opcode, frames, put_masked};
 
 /// Engines of every container: one loop, threads, processes, a process for each connection.
@@ -62,6 +62,35 @@ fn a_flag_or_a_call_makes_any_service_speak_websocket() {
     let server = server.engine("reactor").spawn().expect("a server");
     assert_eq!(message(server.address(), "you\nand me"), b"YOU\nAND ME\n");
     server.stop().expect("a drain");
+}
+
+#[test]
+fn a_call_puts_tls_around_any_service() {
+    if !has("openssl") || !has("curl") {
+        return;
+    }
+    let folder = Folder::new();
+    let [cert, key] = ["cert", "key"].map(|name| folder.path().join(name).display().to_string());
+    let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost \
+                 -addext subjectAltName=DNS:localhost -addext basicConstraints=CA:FALSE";
+    let mut openssl = Command::new("openssl");
+    openssl.args(words.split_whitespace()).args(["-out", &cert, "-keyout", &key]);
+    run(&mut openssl).success();
+    let engines = ["iterative", "thread", "reactor", "epoll", "uring"];
+    for engine in engines.iter().filter(|engine| **engine != "uring" || has_uring()) {
+        let hello = http(|_, response| {
+            response.text("hello");
+        });
+        let server = roundhouse::Server::new(hello).engine(engine).tls(&cert, &key);
+        let server = server.spawn().expect(engine);
+        let url = format!("https://localhost:{}/", server.address().port());
+        let heard = run(Command::new("curl").args(["-sS4", "--cacert", &cert, &url])).success().out;
+        assert_eq!(heard, "hello", "{engine}");
+        server.stop().expect(engine);
+    }
+    let server = roundhouse::Server::new(lines(|_, _| ())).tls(&cert, "nowhere");
+    let why = server.spawn().err().expect("a refusal").to_string();
+    assert!(why.contains("cannot read nowhere"), "{why}");
 }
 
 #[test]

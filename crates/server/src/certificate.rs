@@ -24,7 +24,13 @@ pub struct CertificateArgs {
 }
 
 impl CertificateArgs {
-    pub(crate) fn is_set(&self) -> bool {
+    /// As the flags with these files say.
+    pub fn new(cert: PathBuf, key: PathBuf) -> CertificateArgs {
+        CertificateArgs { tls_cert: Some(cert), tls_key: Some(key) }
+    }
+
+    /// Whether there is a certificate.
+    pub fn is_set(&self) -> bool {
         self.tls_cert.is_some()
     }
 }
