@@ -60,18 +60,6 @@ impl CpuTimes {
             .ok_or_else(|| io::Error::other("/proc/stat: expected a first line `cpu` and numbers"))
     }
 
-    /// The times of one processor alone.
-    ///
-    /// # Errors
-    /// If `/proc/stat` cannot be read or has no such processor.
-    pub fn read_core(core: usize) -> io::Result<Self> {
-        let stat = fs::read_to_string("/proc/stat")?;
-        let name = format!("cpu{core} ");
-        stat.lines().find(|line| line.starts_with(&name)).and_then(Self::parse).ok_or_else(|| {
-            io::Error::other(format!("/proc/stat: expected a line `cpu{core}`, found none"))
-        })
-    }
-
     /// The difference from an `earlier` reading.
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -139,13 +127,10 @@ mod tests {
     #[test]
     fn time_goes_forward() {
         let before = CpuTimes::read().expect("/proc/stat");
-        let core = CpuTimes::read_core(0).expect("a first processor");
         let after = CpuTimes::read().expect("/proc/stat");
-        assert!(core.total <= after.total);
         let passed = after.since(before);
         assert!(passed.steal <= passed.total);
         assert!((0.0..=1.0).contains(&passed.steal_share()));
-        assert!(CpuTimes::read_core(99_999).is_err());
     }
 
     #[test]

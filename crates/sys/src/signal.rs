@@ -106,14 +106,6 @@ pub fn block(signals: &[Signal]) -> io::Result<SignalSet> {
     mask(libc::SIG_BLOCK, &SignalSet::of(signals)?)
 }
 
-/// Unblocks `signals` in the calling thread; pending ones are delivered now.
-///
-/// # Errors
-/// `EINVAL` for an invalid signal.
-pub fn unblock(signals: &[Signal]) -> io::Result<SignalSet> {
-    mask(libc::SIG_UNBLOCK, &SignalSet::of(signals)?)
-}
-
 /// Makes `set` the blocked signals of the calling thread.
 ///
 /// # Errors
@@ -151,20 +143,6 @@ fn dispose(signal: Signal, action: libc::sighandler_t) -> io::Result<()> {
     // SAFETY: the action is one of the two that run no code of ours.
     let former = unsafe { libc::signal(signal.0, action) };
     if former == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Raises `signal` with its default action, so that the parent sees what ended this process.
-/// Returns only if the default action does not end it.
-///
-/// # Errors
-/// `EINVAL` for an invalid signal.
-pub fn raise_default(signal: Signal) -> io::Result<()> {
-    if !matches!(signal, Signal::KILL | Signal::STOP) {
-        set_default(signal)?;
-    }
-    unblock(&[signal])?;
-    // SAFETY: no memory is passed.
-    check(unsafe { libc::raise(signal.0) }).map(|_| ())
 }
 
 /// A descriptor that is readable while one of its signals is pending. Equal signals between two
@@ -245,8 +223,6 @@ mod tests {
         assert!(!first.contains(Signal::HUP));
         let second = block(&[Signal::ALRM]).unwrap();
         assert!(second.contains(Signal::HUP) && !second.contains(Signal::ALRM));
-        let third = unblock(&[Signal::HUP]).unwrap();
-        assert!(third.contains(Signal::HUP) && third.contains(Signal::ALRM));
         restore(&first).unwrap();
         assert!(!block(&[]).unwrap().contains(Signal::ALRM));
     }
