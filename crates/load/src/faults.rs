@@ -176,8 +176,9 @@ impl FaultKind {
             }
             Self::NoDescriptors => "raise the limit (ulimit -n) or use fewer connections",
             Self::Certificate => {
-                "use the name that the certificate has, trust its issuer by --cacert, or do not \
-                 check it by --insecure"
+                "use the name that the certificate has, trust its issuer by --cacert, make one for \
+                 --cacert by openssl req -x509 -addext basicConstraints=CA:FALSE, or do not check \
+                 it by --insecure"
             }
             Self::Tls => "check that the server speaks TLS 1.2 or 1.3 at this port",
             Self::Socket => "see the error text of the kernel",
