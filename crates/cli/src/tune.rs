@@ -179,17 +179,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     if let Some(why) = fault {
         info!("doubt: {why}");
     }
-    let is_busy = found.noise > NOISE_MAX || found.disturbed > DISTURBED_MAX;
-    written(args, &found, &about, is_busy)?;
-    if is_busy {
-        info!(
-            "the machine is too busy for an answer, so there is no tuned.toml: the cost of a heat \
-             varies by {:.0} %, and other activity disturbed {:.0} % of the last heats",
-            100.0 * found.noise,
-            100.0 * found.disturbed
-        );
-        return Ok(ExitCode::from(98));
-    }
     concluded(args, &found, &about)
 }
 
@@ -250,8 +239,19 @@ fn written(args: &Args, found: &Found, about: &About, is_busy: bool) -> Result<(
     }
 }
 
-/// Prints the result.
+/// Writes and prints the result.
 fn concluded(args: &Args, found: &Found, about: &About) -> Result<ExitCode> {
+    let is_busy = found.noise > NOISE_MAX || found.disturbed > DISTURBED_MAX;
+    written(args, found, about, is_busy)?;
+    if is_busy {
+        info!(
+            "the machine is too busy for an answer, so there is no tuned.toml: the cost of a heat \
+             varies by {:.0} %, and other activity disturbed {:.0} % of the last heats",
+            100.0 * found.noise,
+            100.0 * found.disturbed
+        );
+        return Ok(ExitCode::from(98));
+    }
     if args.json {
         println!("{}", serde_json::to_string(found)?);
     } else {

@@ -27,4 +27,4 @@ pub use grid::{Grid, RecordedHeats};
 pub use live::{Machine, Recipe, Record};
 pub use rivals::{RIVALS, Scores, false_winners, judge};
 pub use search::{Advice, Finalist, Found, Heats, SearchStep, SearchTerms, Stage, search};
-pub use space::{Candidate, Crowd, Facts, Family, Knob, Space};
+pub use space::{Candidate, Facts, Family, Knob, PerWorker, Space};

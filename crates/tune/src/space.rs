@@ -55,17 +55,17 @@ pub struct Knob {
     pub values: Vec<String>,
     /// The value that the server takes by itself; one of the values.
     pub usual: String,
-    /// What its number bounds, if it is one of workers.
-    pub crowd: Option<Crowd>,
+    /// The thing of which a worker serves one at a time, if the setting is a number of workers.
+    pub each: Option<PerWorker>,
 }
 
-/// What a number of workers bounds.
+/// The thing of which a worker serves one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crowd {
-    /// Slow requests at one time.
-    Requests,
-    /// Clients at one time, because a worker serves one of them.
-    Clients,
+pub enum PerWorker {
+    /// A slow request.
+    Request,
+    /// A client, until it leaves.
+    Client,
 }
 
 /// A server and its axes.
@@ -109,18 +109,18 @@ const SELECT_MAX: usize = 1000;
 /// Workers for each request in flight, so that chance arrivals find an idle one.
 const RESERVE: f64 = 1.5;
 
-fn axis(name: &str, values: &[usize], usual: usize, crowd: Option<Crowd>) -> Knob {
+fn axis(name: &str, values: &[usize], usual: usize, each: Option<PerWorker>) -> Knob {
     let mut values = values.to_vec();
     values.push(usual);
     values.sort_unstable();
     values.dedup();
     let values = values.iter().map(ToString::to_string).collect();
-    Knob { name: name.to_string(), values, usual: usual.to_string(), crowd }
+    Knob { name: name.to_string(), values, usual: usual.to_string(), each }
 }
 
 fn choice(name: &str, values: &[&str]) -> Knob {
     let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-    Knob { name: name.to_string(), usual: values[0].clone(), values, crowd: None }
+    Knob { name: name.to_string(), usual: values[0].clone(), values, each: None }
 }
 
 impl Space {
@@ -128,8 +128,8 @@ impl Space {
     pub fn engines(facts: &Facts) -> Space {
         let cores = facts.cores.max(1);
         let crowd = [4, 8, 16, 32, 64, 128, 256];
-        let requests = Some(Crowd::Requests);
-        let clients = Some(Crowd::Clients);
+        let requests = Some(PerWorker::Request);
+        let clients = Some(PerWorker::Client);
         let helpers = |usual| axis("helpers", &[0, 4, 8, 16, 32, 64], usual, requests);
         let loops = |usual| axis("workers", &[1, cores, 2 * cores, 4 * cores], usual, None);
         let threads = || axis("threads", &[8, 16, 25, 50], 25, None);
@@ -205,7 +205,7 @@ impl Space {
                 axis("MaxSpareThreads", &[75, 150, 250, 400], 250, None),
             ],
             "apache-prefork" => vec![
-                axis("StartServers", &[5, 16, 64, 128], 5, Some(Crowd::Clients)),
+                axis("StartServers", &[5, 16, 64, 128], 5, Some(PerWorker::Client)),
                 axis("MinSpareServers", &[5, 16, 64], 5, None),
                 axis("MaxSpareServers", &[10, 32, 128, 256], 10, None),
             ],
@@ -240,7 +240,7 @@ impl Space {
 
     /// The requests that a candidate works on at one time; `None` where nothing bounds them.
     pub fn crowd(&self, candidate: &Candidate) -> Option<usize> {
-        let axes = self.family(candidate)?.axes.iter().filter(|axis| axis.crowd.is_some());
+        let axes = self.family(candidate)?.axes.iter().filter(|axis| axis.each.is_some());
         let values = axes.map(|axis| candidate.value(&axis.name).unwrap_or(&axis.usual));
         values.filter_map(|value| value.parse().ok()).min()
     }
@@ -253,10 +253,10 @@ impl Space {
             let usual = Candidate::usual(&family.server);
             found.push(usual.clone());
             for axis in &family.axes {
-                let wanted = match axis.crowd {
+                let wanted = match axis.each {
                     None => continue,
-                    Some(Crowd::Requests) => RESERVE * facts.in_flight,
-                    Some(Crowd::Clients) => facts.connections as f64,
+                    Some(PerWorker::Request) => RESERVE * facts.in_flight,
+                    Some(PerWorker::Client) => facts.connections as f64,
                 };
                 let fits = |value: &&String| value.parse().is_ok_and(|it: f64| it >= wanted);
                 if let Some(value) = axis.values.iter().find(fits).filter(|_| !fits(&&axis.usual)) {
