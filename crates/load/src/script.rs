@@ -113,6 +113,11 @@ pub trait Script: Send {
         true
     }
 
+    /// Whether `reply`, which is whole, says that the server is overloaded: the audit is repeated.
+    fn audit_is_refused(&self, _reply: &[u8]) -> bool {
+        false
+    }
+
     /// The counts of this script, so that another thread's script of the same kind can judge for
     /// both.
     fn totals(&self) -> Totals {

@@ -12,6 +12,7 @@ use crate::script::{
 use crate::tls::TlsClient;
 use crate::work::{Think, Work};
 use std::io;
+use std::time::Duration;
 
 /// The requests to send to the server.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,6 +111,11 @@ pub(crate) fn drive(
     .map_err(|error| Failure::Machinery { doing: "making a generator", error })
 }
 
+/// Audits that an overloaded server may refuse, and the pause before the next: it recovers within
+/// two seconds.
+const AUDITS_MAX: usize = 20;
+const AUDIT_PAUSE: Duration = Duration::from_millis(100);
+
 /// Sends the script's final request on a fresh connection and returns its verdict; `others` are the
 /// totals of further threads, for which `script` judges too.
 pub(crate) fn audit(target: &Target, script: &dyn Script, others: &[Totals]) -> Check {
@@ -117,11 +123,19 @@ pub(crate) fn audit(target: &Target, script: &dyn Script, others: &[Totals]) -> 
         return script.verdict(b"", others);
     }
     let whole = |reply: &[u8]| script.audit_is_whole(reply);
-    let tls = TlsClient::of(target).map_err(io::Error::other);
-    let ask = |tls: Option<TlsClient>| {
+    let ask = || {
+        let tls = TlsClient::of(target).map_err(io::Error::other)?;
         probe::ask(target.address, tls.as_ref(), script.audit(), whole, PROBE)
     };
-    match tls.and_then(ask) {
+    let mut found = ask();
+    for _ in 0..AUDITS_MAX {
+        if !found.as_ref().is_ok_and(|reply| script.audit_is_refused(reply)) {
+            break;
+        }
+        std::thread::sleep(AUDIT_PAUSE);
+        found = ask();
+    }
+    match found {
         Ok(reply) => script.verdict(&reply, others),
         Err(e) => Check {
             kind: "conservation".to_owned(),

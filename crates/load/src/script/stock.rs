@@ -229,6 +229,10 @@ impl Script for Stock {
         SHOW
     }
 
+    fn audit_is_refused(&self, reply: &[u8]) -> bool {
+        Self::show_text(self.options.framing, reply) == Some(BUSY)
+    }
+
     fn audit_is_whole(&self, reply: &[u8]) -> bool {
         Self::show_text(self.options.framing, reply).is_some()
     }
