@@ -85,6 +85,8 @@ pub struct Census {
     pub processes: usize,
     /// The number of retiring processes among these.
     pub retiring: usize,
+    /// Connections that wait to be accepted.
+    pub waiting: usize,
 }
 
 /// An action, and the reason for it.

@@ -301,18 +301,24 @@ impl<T: Share> Http<T> {
         (response, out): (&mut HttpResponse, &mut Out),
     ) -> Result<Next, Refusal> {
         let mode = (head.version, head.keep_alive && !session.is_last);
-        let answer = match &self.answer {
-            Answer::Now(answer) => answer,
-            Answer::Slow(_) => {
-                session.mode = mode;
-                return Ok(Next::Work(used, SlowRequest(bytes.to_vec(), body.to_vec())));
-            }
-        };
         response.status = Status::OK;
         response.fields.clear();
         response.kind = "";
         response.body.clear();
-        with_request(head, body, |request| answer(cx, request, response))?;
+        match &self.answer {
+            _ if !cx.admit() => {
+                let words =
+                    "expected less load, found more requests than can be answered in time\n";
+                response.status(503).field("Retry-After", "1").text(words);
+            }
+            Answer::Now(answer) => {
+                with_request(head, body, |request| answer(cx, request, response))?;
+            }
+            Answer::Slow(_) => {
+                session.mode = mode;
+                return Ok(Next::Work(used, SlowRequest(bytes.to_vec(), body.to_vec())));
+            }
+        }
         cx.note(|note| *note = format!("{} {} {}", head.method, head.target, response.status.0));
         self.put(cx, session, response, mode, out);
         Ok(if mode.1 { Next::Go(used) } else { Next::Close })
@@ -473,6 +479,10 @@ impl<T: Share> Service for Http<T> {
             }
         }
         Step::read(used).wake_at(session.until)
+    }
+
+    fn refuses(&self) -> bool {
+        true
     }
 
     fn work(&self, state: &T, SlowRequest(head, body): SlowRequest) -> HttpResponse {

@@ -75,6 +75,25 @@ fn timers_keep_the_laws() {
 }
 
 #[test]
+fn an_overload_refuses_requests_and_keeps_the_connection() {
+    let page = roundhouse::http(|_, response| {
+        response.text("made");
+    });
+    let effects = Effects::new(false, false);
+    let cx = Cx::new(Instant::ZERO, SessionId::NONE, WorkerId::new(0, 1), &(), &effects);
+    let mut conn = Conn::open(&page, &cx, Peer::Local, &mut Buffers::new(0));
+    for (is_overloaded, want) in [(true, "503"), (false, "200"), (true, "503")] {
+        effects.set_overloaded(is_overloaded);
+        conn.feed(&page, &cx, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let text = String::from_utf8(conn.out().bytes().clone()).expect("text");
+        assert_eq!(text.get(9..12), Some(want), "{text}");
+        assert_eq!(text.contains("\r\nRetry-After: 1\r\n"), is_overloaded, "{text}");
+        conn.sent(&page, &cx, text.len());
+    }
+    assert!(!conn.is_closing());
+}
+
+#[test]
 fn a_timer_waits_while_the_output_is_full() {
     let mut busy = lines(|_, _| After::Silence);
     (busy.limits.output_high, busy.limits.output_low) = (100, 10);

@@ -110,7 +110,9 @@ impl Damped {
         let growth = (load.slope * LEAD).max(0.0);
         // A forecast never asks for more than twice what the current load justifies.
         let coming = growth.min(busy.max(terms.size as f64)) as usize;
-        let missing = (terms.spare_min + coming).saturating_sub(census.idle);
+        // With idle workers a connection waits for a moment only.
+        let waiting = if census.idle == 0 { census.waiting } else { 0 };
+        let missing = (terms.spare_min + coming.max(waiting)).saturating_sub(census.idle);
         if missing > 0 {
             return self.grow(terms, census, missing, now);
         }
@@ -126,7 +128,11 @@ impl Damped {
         if self.retired_at.take().is_some_and(|moment| now.since(moment) < REGRET) {
             self.penalty = (self.penalty * 2).min(PENALTY_MAX);
         }
-        Verdict { act: Act::Spawn(count), why: "the forecast is short of the least spare" }
+        let why = match census.waiting {
+            0 => "the forecast is short of the least spare",
+            _ => "the forecast is short of the least spare, and connections wait to be accepted",
+        };
+        Verdict { act: Act::Spawn(count), why }
     }
 
     fn shrink(&mut self, terms: &Terms, census: &Census, now: Instant) -> Verdict {

@@ -44,6 +44,7 @@ impl Server {
             busy: load.min(ready),
             processes: self.serving + self.births.len() + self.retiring.len(),
             retiring: self.retiring.len(),
+            waiting: load.saturating_sub(ready),
         }
     }
 
@@ -132,7 +133,7 @@ fn apache_looks_once_a_second_whoever_calls() {
 fn a_full_server_grows_no_more_and_says_so() {
     for policy in [Policy::Apache, Policy::Damped] {
         let mut spare = Spare::new(policy, MOSTLY, Instant::from_ns(1));
-        let census = Census { idle: 0, busy: 150, processes: 3, retiring: 0 };
+        let census = Census { busy: 150, processes: 3, ..Census::default() };
         let verdict = spare.look(Instant::from_ns(2), &census);
         assert_eq!(verdict.act, Act::Hold, "{policy}");
         assert!(verdict.why.contains("no process may be added"), "{policy}: {}", verdict.why);
@@ -224,7 +225,7 @@ fn any_census_has_a_verdict_that_can_be_carried_out() {
             let processes = below(120);
             let retiring = below(processes + 1);
             let (idle, busy) = (below(5_000), below(5_000));
-            let census = Census { idle, busy, processes, retiring };
+            let census = Census { idle, busy, processes, retiring, waiting: 0 };
             let most = terms.processes_max.saturating_sub(processes);
             match spare.look(now, &census).act {
                 Act::Hold => {}
@@ -235,4 +236,21 @@ fn any_census_has_a_verdict_that_can_be_carried_out() {
             }
         }
     }
+}
+
+#[test]
+fn workers_for_all_waiting_connections_start_at_once() {
+    let terms = Terms { size: 25, spare_min: 25, spare_max: 75, processes_max: 32 };
+    let mut server = Server::new(Policy::Damped, terms, 2);
+    server.run(1, |_| 10);
+    let before = server.starved;
+    // A check, a start, and the next check.
+    for _ in 0..25 {
+        server.step(500);
+    }
+    assert!(server.serving * terms.size >= 500, "{} processes", server.serving);
+    let starved = server.starved;
+    assert!(starved > before, "the burst comes without a warning");
+    server.run(1, |_| 500);
+    assert_eq!(server.starved, starved);
 }

@@ -53,7 +53,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     /// Counts workers and processes.
     fn census(&self) -> Census {
-        let mut census = Census::default();
+        let waiting = usize::try_from(self.queue().length).unwrap_or(usize::MAX);
+        let mut census = Census { waiting, ..Census::default() };
         let processes = self.entries.iter().take(self.common.shape.entries());
         for (index, entry) in processes.enumerate().filter(|(_, entry)| entry.alive) {
             census.processes += 1;
