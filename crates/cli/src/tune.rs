@@ -140,17 +140,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let default = task.space(args, &facts)?.default;
     let is_foreign = args.preset.is_some();
     // A thread for each connection: no request waits for another.
-    let calm = if is_foreign { default.clone() } else { Candidate::usual("thread") };
+    let thread = Candidate::usual("thread");
+    let has_threads = !is_foreign && Space::engines(&facts).has(&thread);
+    let calm = if has_threads { thread } else { default.clone() };
     let recipe = Recipe { plan: task.workload.plan.clone(), arm: &arm, default, calm };
-    let (budget, placement) = (task.budget, task.placement);
     let mut live = Machine::new(
         recipe,
         &task.exe,
         room.path(),
-        placement,
+        task.placement,
         Arc::clone(&stop),
         record,
-        budget,
+        task.budget,
         &mut show,
     );
     info!("{}: {}", task.workload.plan.question, task.slo);

@@ -234,6 +234,11 @@ impl Space {
         Ok(())
     }
 
+    /// Whether the candidate's server fits the load.
+    pub fn has(&self, candidate: &Candidate) -> bool {
+        self.family(candidate).is_some()
+    }
+
     fn family(&self, candidate: &Candidate) -> Option<&Family> {
         self.families.iter().find(|it| it.server == candidate.server)
     }
@@ -339,6 +344,7 @@ mod tests {
         for gone in ["select", "thread", "fork", "iterative"] {
             assert!(!servers.iter().any(|it| it == gone), "{gone}");
         }
+        assert!(!Space::engines(&many).has(&Candidate::usual("thread")));
         let churn = Space::engines(&Facts { churns: true, ..facts() });
         assert!(churn.families.iter().all(|it| it.axes.iter().any(|it| it.name == "backlog")));
     }

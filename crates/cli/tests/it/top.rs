@@ -44,6 +44,8 @@ fn it_shows_a_server_and_drains_it_by_a_key() {
     terminal.press(b"dy");
     assert_eq!(server.ended(PATIENCE).code, Some(0), "drained");
     assert_eq!(terminal.ended().code(), Some(0));
+    // The last words may still be on their way from the terminal.
+    await_words(&terminal, &["\x1b[?1049l", "the server has ended"]);
     let shown = terminal.shown();
     let (_, after) = shown.rsplit_once("\x1b[?1049l").expect("the screen is given back");
     assert!(after.contains("the server has ended"), "{after}");
