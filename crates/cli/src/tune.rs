@@ -18,6 +18,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use lab::file::ArmSpec;
 use lab::machine::{Host, Placement, date_now};
 use lab::plan::{Arm, fnv1a};
+use lab::service::Service;
 use language::{debug, info, println};
 use load::Slo;
 use load::parse::span;
@@ -73,10 +74,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// Further flags of every server, such as '--compress'
-    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true)]
+    #[arg(long, value_name = "FLAGS", allow_hyphen_values = true, conflicts_with = "preset")]
     args: Option<String>,
     /// The folder that the web servers serve, for a recording or a URL
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "preset")]
     root: Option<PathBuf>,
     /// Where tuned.toml, tune.html and tune.jsonl are written
     #[arg(long, default_value = ".", value_name = "DIR")]
@@ -91,10 +92,13 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Measure every candidate of the grid instead, and write the heats to FILE (JSON, gzip)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["budget", "json"])]
+    #[arg(long, value_name = "FILE", 
+        conflicts_with_all = ["budget", "json", "preset", "servers"])]
     grid: Option<PathBuf>,
     /// Compare tuners on recorded grids instead: ours, random search, hill climbing and others
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["grid", "what"])]
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["what", "slo",
+        "rate", "budget", "quick", "window", "servers", "preset", "args", "root", "out", "fresh",
+        "dry_run", "json", "grid"])]
     replay: Vec<PathBuf>,
 }
 
@@ -143,17 +147,17 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let thread = Candidate::usual("thread");
     let has_threads = !is_foreign && Space::engines(&facts).has(&thread);
     let calm = if has_threads { thread } else { default.clone() };
-    let recipe = Recipe { plan: task.workload.plan.clone(), arm: &arm, default, calm };
-    let mut live = Machine::new(
-        recipe,
-        &task.exe,
-        room.path(),
-        task.placement,
-        Arc::clone(&stop),
-        record,
-        task.budget,
-        &mut show,
-    );
+    let recipe = Recipe {
+        plan: task.workload.plan.clone(),
+        arm: &arm,
+        default,
+        calm,
+        exe: &task.exe,
+        room: room.path(),
+        placement: task.placement,
+        stop: Arc::clone(&stop),
+    };
+    let mut live = Machine::new(recipe, record, task.budget, &mut show);
     info!("{}: {}", task.workload.plan.question, task.slo);
     let Some(load) = live.calibrate() else { return Ok(stopped()) };
     let (rate, in_flight) = load.map_err(|why| anyhow!(why))?;
@@ -345,6 +349,9 @@ fn task(args: &Args, room: &Path) -> Result<Task> {
     let more = lab::command::split(args.args.as_deref().unwrap_or_default());
     all.extend(more.map_err(anyhow::Error::msg)?);
     let root = args.root.as_ref().map(std::path::absolute).transpose()?;
+    if root.is_some() && workload.service != Service::Web {
+        anyhow::bail!("--root is the folder of web servers, and this workload is none of the web");
+    }
     let placement = Placement::choose();
     Ok(Task { workload, slo, terms, budget, placement, exe, args: all, root })
 }

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use stats::{Rng, median};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ const CALM: f64 = 0.1;
 /// Attempts at a heat that a disturbance of the machine spoils.
 const ATTEMPTS: u32 = 2;
 
-/// How candidates become servers, and what they are asked.
+/// How candidates become servers, what they are asked, and where they run.
 pub struct Recipe<'a> {
     /// The plan of every heat but for its arm: one load point with the generator's `--slo`.
     pub plan: Plan,
@@ -46,14 +46,22 @@ pub struct Recipe<'a> {
     pub default: Candidate,
     /// A server without a limit of requests at one time, which tells the time of a lone request.
     pub calm: Candidate,
+    /// The program that offers `load` and `pin`.
+    pub exe: &'a Path,
+    /// An empty directory for the files of heats.
+    pub room: &'a Path,
+    /// The cores of server and generator.
+    pub placement: Option<Placement>,
+    /// It ends the search when it becomes true.
+    pub stop: Arc<AtomicBool>,
 }
 
-/// One line of the record.
+/// One line of the record, which holds one search after another.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Line {
-    /// The first line.
-    Search { schema: String, key: String },
+    /// The first line of a search; a fresh one does not know the heats before it.
+    Search { schema: String, key: String, fresh: bool },
     /// The rate, requests a second, and the requests in flight at it.
     Load { rate: f64, in_flight: f64 },
     /// One heat and the seconds that it took.
@@ -76,45 +84,54 @@ pub struct Record {
 }
 
 impl Record {
-    /// Opens the record at `path`. It continues if its key is `key`, which stands for everything
-    /// that the heats depend on; else it begins again.
+    /// Opens the record at `path` for the search of this key, which stands for everything that the
+    /// heats depend on. Its heats are known, unless it is to be `fresh`; those of other searches
+    /// stay in the file.
     ///
     /// # Errors
     /// The file cannot be read or written.
     pub fn open(path: &Path, key: &str, fresh: bool) -> Result<Record> {
+        let text = match std::fs::read_to_string(path) {
+            Err(why) if why.kind() == ErrorKind::NotFound => String::new(),
+            read => read.with_context(|| format!("cannot read {}", path.display()))?,
+        };
         let fault = || format!("cannot write {}", path.display());
-        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let file = OpenOptions::new().append(true).create(true).open(path).with_context(fault)?;
+        let mut record = Record { file, heats: BTreeMap::new(), load: None, took_s: 0.0 };
+        let mut is_mine = false;
         // The last line of a killed search may be a part.
-        let mut lines = text.lines().map_while(|line| serde_json::from_str::<Line>(line).ok());
-        let is_same =
-            |line: Option<Line>| matches!(line, Some(Line::Search { key: old, .. }) if old == key);
-        let (mut heats, mut load, mut took_s) = (BTreeMap::new(), None, 0.0);
-        let goes_on = !fresh && is_same(lines.next());
-        if goes_on {
-            for line in lines {
-                match line {
-                    Line::Search { .. } => {}
-                    Line::Load { rate, in_flight } => load = Some((rate, in_flight)),
-                    Line::Heat { stage, block, load, candidate, heat, took_s: each } => {
-                        heats.insert(place(stage, block, load, &candidate), heat);
-                        took_s += each;
+        for line in text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()) {
+            match line {
+                Line::Search { key: other, fresh, .. } => {
+                    is_mine = other == key;
+                    if is_mine && fresh {
+                        record.forget();
                     }
                 }
-            }
-        }
-        // The kept lines are written again, so that a part of a line does not stay in the middle.
-        let mut file = File::create(path).with_context(fault)?;
-        let first = Line::Search { schema: SCHEMA.to_string(), key: key.to_string() };
-        writeln!(file, "{}", serde_json::to_string(&first)?).with_context(fault)?;
-        if goes_on {
-            for line in text.lines().skip(1) {
-                if serde_json::from_str::<Line>(line).is_ok() {
-                    writeln!(file, "{line}").with_context(fault)?;
+                _ if !is_mine => {}
+                Line::Load { rate, in_flight } => record.load = Some((rate, in_flight)),
+                Line::Heat { stage, block, load, candidate, heat, took_s } => {
+                    record.heats.insert(place(stage, block, load, &candidate), heat);
+                    record.took_s += took_s;
                 }
             }
         }
-        let file = OpenOptions::new().append(true).open(path).with_context(fault)?;
-        Ok(Record { file, heats, load, took_s })
+        if fresh {
+            record.forget();
+        }
+        if !text.is_empty() && !text.ends_with('\n') {
+            writeln!(record.file).with_context(fault)?;
+        }
+        if fresh || !is_mine {
+            let (schema, key) = (SCHEMA.to_string(), key.to_string());
+            record.write(&Line::Search { schema, key, fresh }).with_context(fault)?;
+        }
+        Ok(record)
+    }
+
+    fn forget(&mut self) {
+        self.heats.clear();
+        (self.load, self.took_s) = (None, 0.0);
     }
 
     /// Heats that are known.
@@ -130,10 +147,6 @@ impl Record {
 /// Processes on this machine.
 pub struct Machine<'a> {
     recipe: Recipe<'a>,
-    exe: &'a Path,
-    room: &'a Path,
-    placement: Option<Placement>,
-    stop: Arc<AtomicBool>,
     record: Record,
     budget: Duration,
     begun: Instant,
@@ -146,35 +159,15 @@ pub struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    /// Prepares heats in the directory `room`, with `exe` as the program that offers `load` and
-    /// `pin`.
-    #[expect(clippy::too_many_arguments, reason = "each is a thing of its own")]
+    /// Prepares heats that `record` does not hold.
     pub fn new(
         recipe: Recipe<'a>,
-        exe: &'a Path,
-        room: &'a Path,
-        placement: Option<Placement>,
-        stop: Arc<AtomicBool>,
         record: Record,
         budget: Duration,
         show: &'a mut dyn FnMut(&str, f64),
     ) -> Machine<'a> {
         let begun = Instant::now();
-        let (rate, order, fault) = (0.0, 0, None);
-        Machine {
-            recipe,
-            exe,
-            room,
-            placement,
-            stop,
-            record,
-            budget,
-            begun,
-            rate,
-            order,
-            show,
-            fault,
-        }
+        Machine { recipe, record, budget, begun, rate: 0.0, order: 0, show, fault: None }
     }
 
     /// Finds the workload's rate, requests a second, and the number of requests in flight at it.
@@ -245,7 +238,8 @@ impl<'a> Machine<'a> {
     }
 
     fn runner(&self, plan: &Plan) -> Runner {
-        Runner::new(plan, self.exe, self.room, self.placement, Arc::clone(&self.stop))
+        let Recipe { exe, room, placement, stop, .. } = &self.recipe;
+        Runner::new(plan, exe, room, *placement, Arc::clone(stop))
     }
 
     /// One heat, repeated once if the machine was disturbed, and the seconds that it took.
@@ -285,7 +279,7 @@ impl<'a> Machine<'a> {
     pub fn reasons(&self, costs: [(&Candidate, f64); 2], clients: u32) -> Vec<String> {
         let mut ranked = costs;
         ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let Ok(prices) = Prices::measure(self.placement.map(|it| it.cores(false).0)) else {
+        let Ok(prices) = Prices::measure(self.recipe.placement.map(|it| it.cores(false).0)) else {
             return Vec::new();
         };
         let mut run = Run { prices: Some(prices), ..Run::default() };
@@ -353,7 +347,7 @@ impl Heats for Machine<'_> {
                 found[at] = known.clone();
                 continue;
             }
-            if self.stop.load(Ordering::Relaxed) {
+            if self.recipe.stop.load(Ordering::Relaxed) {
                 return None;
             }
             let (heat, took_s) = self.heat(candidate, block, load)?;
@@ -421,6 +415,9 @@ mod tests {
         again.write(&line(&heat)).expect("written after the part");
         assert_eq!(open("a", false).took_s, 4.0);
         assert_eq!(open("b", false).known(), 0);
+        assert_eq!(open("a", false).known(), 1, "another search has taken nothing away");
+        assert_eq!(open("a", true).known(), 0);
+        assert_eq!(open("a", false).known(), 0, "a fresh search stays fresh");
         std::fs::remove_file(&path).expect("it is there");
     }
 }
