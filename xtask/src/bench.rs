@@ -2,11 +2,13 @@
 //!
 //! A bench of servers is a plan in `experiments/duets/`, and `roundhouse duet` plays it: the
 //! product's own intervals, goals and doubts. A plan cannot express benches of generators
-//! (`load`), of ways to send (`senders`) and of media servers (`media`), nor the packet rates of
-//! `echo`, whose server and generator share all cores; they stay here.
+//! (`load`), of ways to send (`senders`), of media servers (`media`) and of an overload that a
+//! governor holds (`governor`), nor the packet rates of `echo`, whose server and generator share
+//! all cores; they stay here.
 
 mod echo;
 mod goals;
+mod governor;
 mod load;
 mod media;
 mod record;
@@ -20,7 +22,7 @@ use std::path::PathBuf;
 /// The folder of the plans.
 const PLANS: &str = "experiments/duets";
 /// The benches that are no plan.
-const OWN: [&str; 3] = ["load", "media", "senders"];
+const OWN: [&str; 4] = ["governor", "load", "media", "senders"];
 
 /// A goal of at least this value.
 const fn at_least(bound: f64) -> Option<Goal> {
@@ -88,6 +90,7 @@ fn plans() -> anyhow::Result<Vec<String>> {
 /// If a build fails, the arguments are invalid, the bench fails, or the result cannot be saved.
 pub fn run(args: &[String]) -> anyhow::Result<()> {
     match args.split_first() {
+        Some((name, rest)) if name == "governor" => return governor::run(rest),
         Some((name, rest)) if name == "load" => return load::run(rest),
         Some((name, rest)) if name == "senders" => return senders::run(rest),
         Some((name, rest)) if name == "media" => return media::run(rest),
@@ -182,7 +185,10 @@ mod tests {
     #[test]
     fn what_is_not_understood_names_what_there_is() {
         let why = request(&["enjines"]).unwrap_err().to_string();
-        assert!(why.contains("churn, echo, engines, http-json, idle, uring, web, load"), "{why}");
+        assert!(
+            why.contains("churn, echo, engines, http-json, idle, uring, web, governor"),
+            "{why}"
+        );
         assert!(request(&[]).is_err());
     }
 }

@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use server::config;
-use tools::{architectures, cast, client, doctor, live, path, play, senders, top, walk};
+use tools::{architectures, cast, client, ctl, doctor, live, path, play, senders, top, walk};
 
 /// Write a service once, run it on every server architecture, and measure which is best, and why.
 #[derive(Parser)]
@@ -76,6 +76,8 @@ enum Command {
     Senders(senders::Args),
     /// Watch a running server: workers, rates, queue, events; drain or stop it with a key
     Top(top::Args),
+    /// Ask a running server why it decided as it did, or for its state; drain, stop or reload it
+    Ctl(ctl::Args),
     /// Load a server: send requests, time and check every reply
     Load(Box<load::Args>),
     /// Generate load as a worker of a Locust master
@@ -177,6 +179,7 @@ fn main() -> ExitCode {
         Command::Engines(args) => architectures::run(&args),
         Command::Senders(args) => senders::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Ctl(args) => ctl::run(&args),
         Command::Load(args) => load::run(*args),
         Command::Swarm(args) => swarm::run(args),
         Command::Race(args) => race::run(&args),

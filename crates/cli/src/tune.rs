@@ -27,7 +27,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tools::interrupt::watch;
 use tools::race::room;
 
@@ -91,9 +91,9 @@ pub struct Args {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Measure every candidate of the grid instead, and write the heats to FILE (JSON, gzip)
-    #[arg(long, value_name = "FILE", 
-        conflicts_with_all = ["budget", "json", "preset", "servers"])]
+    /// Measure every candidate of the grid instead, block after block while the budget lasts, and
+    /// add the heats to FILE (JSON, gzip)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "preset", "servers"])]
     grid: Option<PathBuf>,
     /// Compare tuners on recorded grids instead: ours, random search, hill climbing and others
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["what", "slo",
@@ -130,10 +130,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make {}", args.out.display()))?;
     let raw = args.out.join("tune.jsonl");
-    let record = Record::open(&raw, &task.key(args)?, args.fresh)?;
-    if record.known() > 0 {
-        info!("going on: {} heats are there", record.known());
-    }
+    let (record, before) = known(args, &task, &raw)?;
     let bar = bar();
     let mut show = |text: &str, spent: f64| {
         bar.set_position((1_000.0 * spent.min(1.0)) as u64);
@@ -174,7 +171,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         space: space.size(),
     };
     if let Some(file) = &args.grid {
-        return record_grid(args, &task, &facts, &space, &mut live, &about, file);
+        let terms = (task.terms.objective, rate);
+        let mut empty = Grid::new(&args.what, &space, &facts, terms, &[1.0]);
+        empty.facts = about.facts;
+        return record_grid(&task, empty, before, &mut live, file);
     }
     let Some(found) = search(&space, &facts, &task.terms, &mut live) else { return Ok(stopped()) };
     about.reasons = reasons(&live, &space, &found, in_flight);
@@ -185,6 +185,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         info!("doubt: {why}");
     }
     concluded(args, &found, &about)
+}
+
+/// The heats that are known: of this search, and those of a grid that goes on.
+fn known(args: &Args, task: &Task, raw: &Path) -> Result<(Record, Option<Grid>)> {
+    let mut record = Record::open(raw, &task.key(args)?, args.fresh)?;
+    let grid = args.grid.as_ref().filter(|file| file.exists());
+    let grid = grid.map(|file| Grid::read(file)).transpose()?;
+    if let Some(grid) = &grid {
+        record.set_load(grid.rate, grid.in_flight);
+    }
+    if record.known() > 0 {
+        info!("going on: {} heats are there", record.known());
+    }
+    Ok((record, grid))
 }
 
 /// Prints the candidates of a search.
@@ -275,26 +289,29 @@ fn concluded(args: &Args, found: &Found, about: &About) -> Result<ExitCode> {
     Ok(if found.is_kept { ExitCode::SUCCESS } else { ExitCode::from(99) })
 }
 
-/// Measures the whole grid.
+/// Measures blocks of the whole grid while the budget lasts, and at least one.
 fn record_grid(
-    args: &Args,
     task: &Task,
-    facts: &Facts,
-    space: &Space,
+    empty: Grid,
+    before: Option<Grid>,
     heats: &mut dyn Heats,
-    about: &About,
     file: &Path,
 ) -> Result<ExitCode> {
-    let (terms, begun) = (&task.terms, std::time::Instant::now());
-    let blocks = terms.confirm_blocks;
-    let empty = Grid::new(&args.what, facts, terms.objective, &terms.loads);
-    let Some(mut grid) = empty.record(space, facts, blocks, heats) else { return Ok(stopped()) };
-    let count = grid.rows.len() * grid.blocks() * grid.loads.len();
-    grid.heat_s = begun.elapsed().as_secs_f64() / count.max(1) as f64;
-    grid.facts.clone_from(&about.facts);
-    grid.facts.push(("Rate".to_string(), format!("{:.0} requests a second", about.rate)));
-    grid.write(file)?;
-    println!("{count} heats of {} candidates in {}", grid.rows.len(), file.display());
+    let mut grid = before.unwrap_or(Grid { rows: empty.rows.clone(), ..empty.clone() });
+    if !grid.is_like(&empty) {
+        anyhow::bail!("{} is another grid: expected {empty}, found {grid}", file.display());
+    }
+    let (begun, mut longest) = (Instant::now(), Duration::ZERO);
+    while longest.is_zero() || begun.elapsed() + longest <= task.budget {
+        let start = Instant::now();
+        if grid.add_block(heats).is_none() {
+            return Ok(stopped());
+        }
+        longest = longest.max(start.elapsed());
+        grid.write(file)?;
+        info!("{}: {grid}", file.display());
+    }
+    println!("{}: {grid}", file.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -339,7 +356,7 @@ fn task(args: &Args, room: &Path) -> Result<Task> {
         (None, None) => anyhow::bail!("expected --slo, such as --slo 'p99 < 20ms'"),
     };
     let share = workload::share(&slo)?;
-    let spans = if args.quick { QUICK_SPANS } else { SPANS };
+    let spans = if args.quick || args.grid.is_some() { QUICK_SPANS } else { SPANS };
     let window_ms = args.window.map_or(spans.1, |window| window.as_millis() as u64);
     (workload.plan.warmup_ms, workload.plan.window_ms) = (spans.0, window_ms);
     workload.plan.points[0].load.extend(["--slo".to_string(), slo.to_string()]);

@@ -8,6 +8,7 @@ use crate::axes::{Accept, Container, Wait};
 use crate::conflict::conflict;
 use crate::knobs::Knobs;
 use crate::presets::{Crowd, PRESETS};
+use crate::spare::Policy;
 use crate::wait::uring::tactics::AcceptBy;
 
 /// Slots that one binary may use: half of all, because during a hand-over two binaries serve.
@@ -90,7 +91,16 @@ impl Shape {
 
     /// The maximum number of threads or processes that the supervisor starts, acceptors included.
     pub fn entries(&self) -> usize {
-        self.workers / self.threads() + self.acceptors()
+        self.workers / self.threads() + self.reserve() + self.acceptors()
+    }
+
+    /// Entries for processes that take the place of draining ones, where processes come and go: as
+    /// many as there may be, and as the scoreboard has room for.
+    fn reserve(&self) -> usize {
+        let varies = self.staffing().is_some_and(|it| it.policy == Policy::Damped);
+        let most = self.workers / self.threads();
+        let room = (SLOTS - 2) / self.stride();
+        if varies { most.min(room.saturating_sub(most + self.acceptors())) } else { 0 }
     }
 
     /// Whether a session can push bytes to another ([`seam::Cx::push`]): only where one loop or
@@ -177,7 +187,9 @@ impl Shape {
         }
         match most {
             // Parked connections share the limit of their process.
-            Some(most) if self.wait == Wait::Parked && most >= self.entries() => Ok(()),
+            Some(most) if self.wait == Wait::Parked && most >= self.workers / self.threads() => {
+                Ok(())
+            }
             Some(most) if most < self.workers => refuse(format!(
                 "each of {} workers may have a connection, found --max-connections {most}: say \
                  --workers {}, or allow more",

@@ -192,9 +192,9 @@ impl Spare {
 }
 
 impl Terms {
-    /// The number of processes that may still be started.
+    /// The number of processes that may still be started: draining ones hold no place.
     fn vacant(&self, census: &Census) -> usize {
-        self.processes_max.saturating_sub(census.processes)
+        self.processes_max.saturating_sub(census.processes - census.retiring)
     }
 }
 

@@ -7,6 +7,7 @@
 //! | module | what |
 //! |---|---|
 //! | `top` | a client of a server's administration, as a screen |
+//! | `ctl` | the same in one line: why, status, orders |
 //! | `client`, `course` | clients of the stock market, for people and as the course has them |
 //! | `walk` | a client of the game |
 //! | `play`, `cast` | a receiver of media that measures it; a sender to any address |
@@ -25,6 +26,7 @@ pub mod architectures;
 pub mod cast;
 pub mod client;
 pub mod course;
+pub mod ctl;
 pub mod demo;
 pub mod doctor;
 pub mod interrupt;

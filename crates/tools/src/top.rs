@@ -22,7 +22,7 @@ use anyhow::{Result, bail};
 
 use crate::screen::{self, Screen};
 use language::tr;
-use link::Link;
+pub(crate) use link::Link;
 use load::parse::span;
 use pages::terminal::folded;
 use view::View;
@@ -51,21 +51,7 @@ const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// Shows the server until it ends or the user quits.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let link = match &args.server {
-        Some(word) => Link::named(word)?,
-        None => match link::running().as_slice() {
-            [only] => only.clone(),
-            [] => bail!(
-                "expected a running server in {}, found none: start one with \
-                 `roundhouse serve`, or name the socket of its administration",
-                server::admin::folder().display()
-            ),
-            many => {
-                let lines: Vec<String> = many.iter().map(Link::described).collect();
-                bail!("several servers run; choose one by its process id:\n{}", lines.join("\n"));
-            }
-        },
-    };
+    let link = link(args.server.as_deref())?;
     let interval = args.interval.max(INTERVAL_MIN);
     if args.once {
         return once(&link, interval, args.json);
@@ -74,6 +60,31 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         bail!("expected a terminal that can be drawn on, found none: use --once or --once --json");
     }
     watch(link, interval)
+}
+
+/// The server that `word` names, or the only one that runs.
+///
+/// # Errors
+/// There is none, or several run.
+pub(crate) fn link(word: Option<&str>) -> Result<Link> {
+    match (word, link::running().as_slice()) {
+        (Some(word), _) => Link::named(word),
+        (None, [only]) => Ok(only.clone()),
+        (None, []) => bail!(
+            "expected a running server in {}, found none: start one with \
+             `roundhouse serve`, or name the socket of its administration",
+            server::admin::folder().display()
+        ),
+        (None, many) => {
+            let lines: Vec<String> = many.iter().map(Link::described).collect();
+            bail!("several servers run; choose one by its process id:\n{}", lines.join("\n"));
+        }
+    }
+}
+
+/// Prints the server's state, with the rates of its own windows.
+pub(crate) fn show_once(link: &Link) -> Result<ExitCode> {
+    once(link, INTERVAL_MIN, false)
 }
 
 /// Prints two samples that are `interval` apart, and the rates between them.

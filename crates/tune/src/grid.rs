@@ -13,8 +13,10 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use stats::{Rng, median};
+use std::fmt;
 use std::fs::File;
 use std::path::Path;
+use std::time::Instant;
 
 /// The schema of a grid file.
 const SCHEMA: &str = "roundhouse.grid/1";
@@ -41,6 +43,8 @@ pub struct Grid {
     pub size: (usize, usize, usize),
     /// Requests in flight.
     pub in_flight: f64,
+    /// The workload's rate, requests a second.
+    pub rate: f64,
     /// The share of requests that must be answered in time.
     pub objective: f64,
     /// The recorded loads, as multiples of the workload's rate.
@@ -51,43 +55,60 @@ pub struct Grid {
     pub rows: Vec<RecordedHeats>,
 }
 
+impl fmt::Display for Grid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rows, blocks, objective) = (self.rows.len(), self.blocks(), 100.0 * self.objective);
+        write!(f, "{}, {rows} candidates, {blocks} blocks; ", self.workload)?;
+        write!(f, "{:.0} requests a second, {objective} % in time, ", self.rate)?;
+        write!(f, "{:.2} s a heat", self.heat_s)
+    }
+}
+
 impl Grid {
-    /// A grid without heats.
-    pub fn new(workload: &str, facts: &Facts, objective: f64, loads: &[f64]) -> Grid {
+    /// A grid without heats, of every candidate of the grid of `space`.
+    pub fn new(
+        workload: &str,
+        space: &Space,
+        facts: &Facts,
+        (objective, rate): (f64, f64),
+        loads: &[f64],
+    ) -> Grid {
+        let row = |candidate| RecordedHeats { candidate, heats: vec![Vec::new(); loads.len()] };
         Grid {
             schema: SCHEMA.to_string(),
             workload: workload.to_string(),
             facts: Vec::new(),
             size: (facts.cores, facts.connections, facts.silent),
             in_flight: facts.in_flight,
+            rate,
             objective,
             loads: loads.to_vec(),
             heat_s: 0.0,
-            rows: Vec::new(),
+            rows: space.grid(facts).into_iter().map(row).collect(),
         }
     }
 
-    /// Records every candidate of the grid of `space` in `blocks` blocks. `None` if it was stopped.
-    pub fn record(
-        mut self,
-        space: &Space,
-        facts: &Facts,
-        blocks: u32,
-        heats: &mut dyn Heats,
-    ) -> Option<Grid> {
-        let all = space.grid(facts);
-        let row = |candidate: &Candidate| RecordedHeats {
-            candidate: candidate.clone(),
-            heats: vec![Vec::new(); self.loads.len()],
+    /// Whether the heats of `other` belong into this grid.
+    pub fn is_like(&self, other: &Grid) -> bool {
+        let key = |it: &Grid| {
+            let rows = it.rows.iter().map(|row| row.candidate.clone());
+            (it.workload.clone(), it.size, it.rate.to_bits(), rows.collect::<Vec<_>>())
         };
-        self.rows = all.iter().map(row).collect();
-        for block in 0..blocks {
-            for (at, load) in self.loads.iter().enumerate() {
-                let found = heats.block(Stage::Screen, block, *load, &all)?;
-                self.rows.iter_mut().zip(found).for_each(|(row, heat)| row.heats[at].push(heat));
-            }
+        key(self) == key(other) && (self.objective, &self.loads) == (other.objective, &other.loads)
+    }
+
+    /// Records one block more: every candidate once at every load. `None` if it was stopped.
+    pub fn add_block(&mut self, heats: &mut dyn Heats) -> Option<()> {
+        let (block, begun) = (self.blocks(), Instant::now());
+        let all: Vec<Candidate> = self.rows.iter().map(|row| row.candidate.clone()).collect();
+        let loads = self.loads.iter();
+        let asked = loads.map(|load| heats.block(Stage::Screen, block as u32, *load, &all));
+        for (at, found) in asked.collect::<Option<Vec<_>>>()?.into_iter().enumerate() {
+            self.rows.iter_mut().zip(found).for_each(|(row, heat)| row.heats[at].push(heat));
         }
-        Some(self)
+        let took_s = begun.elapsed().as_secs_f64() / (all.len() * self.loads.len()).max(1) as f64;
+        self.heat_s += (took_s - self.heat_s) / (block + 1) as f64;
+        Some(())
     }
 
     /// Reads a grid file.

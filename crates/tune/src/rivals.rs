@@ -211,7 +211,8 @@ mod tests {
     /// the objective, and a heat varies by 4 %.
     fn grid() -> Grid {
         let facts = Facts { cores: 1, connections: 8, in_flight: 1.0, ..Facts::default() };
-        let mut grid = Grid::new("a page", &facts, 0.99, &[1.0]);
+        let space = Space::engines(&facts);
+        let mut grid = Grid::new("a page", &space, &facts, (0.99, 500.0), &[1.0]);
         let mut rng = Rng::new(11);
         let disturbances: Vec<f64> = (0..10).map(|_| 1.0 + 0.3 * rng.unit()).collect();
         let mut row = |candidate: Candidate| {
@@ -228,7 +229,7 @@ mod tests {
             let heats = vec![disturbances.iter().map(&mut heat).collect()];
             RecordedHeats { candidate, heats }
         };
-        grid.rows = Space::engines(&facts).grid(&facts).into_iter().map(&mut row).collect();
+        grid.rows = space.grid(&facts).into_iter().map(&mut row).collect();
         grid
     }
 
@@ -250,6 +251,13 @@ mod tests {
     fn a_grid_is_read_as_it_was_written_and_a_part_of_one_is_refused() {
         let path = std::env::temp_dir().join(format!("grid-{}.gz", std::process::id()));
         let mut grid = grid();
+        let mut empty = grid.clone();
+        empty.rows.iter_mut().for_each(|row| row.heats = vec![Vec::new()]);
+        assert!(empty.is_like(&grid) && !Grid { rate: 7.0, ..empty.clone() }.is_like(&grid));
+        for blocks in 1..=2 {
+            empty.add_block(&mut grid.replay(1, 1)).expect("not stopped");
+            assert_eq!(empty.blocks(), blocks);
+        }
         grid.write(&path).expect("written");
         assert_eq!(Grid::read(&path).expect("a grid"), grid);
         grid.rows[1].heats[0].pop();

@@ -21,12 +21,7 @@ pub fn run(files: &[PathBuf]) -> Result<ExitCode> {
         let whole = grid.rows.len() * grid.blocks() * grid.loads.len();
         let budget = (SHARE * whole as f64) as usize;
         let terms = SearchTerms { loads: grid.loads.clone(), ..SearchTerms::quick(grid.objective) };
-        println!(
-            "{}: {} candidates, {} blocks; replays of {budget} heats, a fifth of the grid",
-            grid.workload,
-            grid.rows.len(),
-            grid.blocks()
-        );
+        println!("{grid}; replays of {budget} heats, a fifth of the grid");
         let mut table = terminal::ruled();
         let heads = ["tuner", "regret", "p90", "never worse", "agreement", "heats"];
         table.set_header(heads);

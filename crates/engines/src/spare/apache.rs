@@ -36,7 +36,8 @@ impl Apache {
         if census.idle >= terms.spare_min {
             return hold("within the band");
         }
-        let count = terms.vacant(census).min(rate);
+        // Draining processes hold their places, as in Apache (AH00485, "scoreboard is full").
+        let count = terms.processes_max.saturating_sub(census.processes).min(rate);
         if count == 0 {
             return hold("fewer idle workers than --spare-min, and no process may be added");
         }

@@ -6,9 +6,11 @@
 //! is not urgent, because idle workers cost only memory. It waits for [`DWELL`], and longer each
 //! time it turns out to have been too early. The band's upper edge lies at least two processes and
 //! twice the standard deviation of the load above its lower edge, so that a wobbling load, and a
-//! process more or less, stay inside. The configured maximum itself applies only if the load has
-//! been still for as long as the controller remembers.
+//! process more or less, stay inside; if processes come and go nevertheless, it doubles.
+//! The configured maximum itself applies only if the load has been still for as long as the
+//! controller remembers.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use seam::Instant;
@@ -26,6 +28,14 @@ const REGRET: Duration = Duration::from_secs(60);
 /// The load's spread is that of this window and the one before. Earlier windows are forgotten, so
 /// that a load that has dropped once does not count as wobbling.
 const WINDOW: Duration = Duration::from_secs(10);
+/// More changes between growth and retirement than this, within this time, are churn: the band is
+/// doubled for a while. The dwell and its penalty allow about twice as many.
+const FLIPS_MAX: usize = 6;
+const CHURN: Duration = Duration::from_secs(300);
+const WIDENED: Duration = Duration::from_secs(900);
+/// A queue that was never empty for this long although workers are idle is an emergency: the idle
+/// workers do not serve it.
+const STUCK: Duration = Duration::from_secs(2);
 /// The time constant of the load's slope, in seconds.
 const SLOPE_MEMORY: f64 = 0.3;
 /// How far to look ahead, in seconds: a process's start-up time, and the time to the next check.
@@ -40,6 +50,12 @@ pub struct Damped {
     over_since: Option<Instant>,
     retired_at: Option<Instant>,
     penalty: u32,
+    /// Since when connections have been waiting at every check, and the fewest of them.
+    queue: Option<(Instant, usize)>,
+    /// Whether the last action was growth, and the last changes of that.
+    grew: bool,
+    flips: VecDeque<Instant>,
+    widened_until: Option<Instant>,
 }
 
 /// The busy workers: their spread, and their growth a second.
@@ -89,16 +105,43 @@ impl Load {
 
 impl Damped {
     pub fn new(now: Instant) -> Damped {
-        Damped { last: now, load: None, over_since: None, retired_at: None, penalty: 1 }
+        Damped {
+            last: now,
+            load: None,
+            over_since: None,
+            retired_at: None,
+            penalty: 1,
+            queue: None,
+            grew: true,
+            flips: VecDeque::new(),
+            widened_until: None,
+        }
     }
 
     /// The upper edge of the band, in idle workers.
     pub fn ceiling(&self, terms: &Terms) -> usize {
-        if self.load.is_some_and(|load| load.is_still()) {
+        if self.widened_until.is_none() && self.load.is_some_and(|load| load.is_still()) {
             return terms.spare_max;
         }
         let spread = self.load.map_or(0.0, |load| 2.0 * load.spread());
-        terms.spare_max.max(terms.spare_min + 2 * terms.size + spread.ceil() as usize)
+        let band = 2 * terms.size + spread.ceil() as usize;
+        let factor = if self.widened_until.is_some() { 2 } else { 1 };
+        terms.spare_max.max(terms.spare_min + factor * band)
+    }
+
+    /// Counts a change of direction; too many of them widen the band.
+    fn turn(&mut self, grows: bool, now: Instant) -> bool {
+        if std::mem::replace(&mut self.grew, grows) == grows {
+            return false;
+        }
+        self.flips.push_back(now);
+        self.flips.retain(|moment| now.since(*moment) < CHURN);
+        let is_churn = self.flips.len() > FLIPS_MAX;
+        if is_churn {
+            self.flips.clear();
+            self.widened_until = Some(now + WIDENED);
+        }
+        is_churn
     }
 
     pub fn judge(&mut self, terms: &Terms, census: &Census, now: Instant) -> Verdict {
@@ -110,7 +153,15 @@ impl Damped {
         let growth = (load.slope * LEAD).max(0.0);
         // A forecast never asks for more than twice what the current load justifies.
         let coming = growth.min(busy.max(terms.size as f64)) as usize;
+        self.widened_until = self.widened_until.filter(|moment| now < *moment);
         // With idle workers a connection waits for a moment only.
+        let (since, least) = self.queue.unwrap_or((now, usize::MAX));
+        let least = least.min(census.waiting);
+        self.queue = (least > 0).then_some((since, least));
+        if least > 0 && now.since(since) >= STUCK {
+            self.queue = None;
+            return self.grow(terms, census, least, now);
+        }
         let waiting = if census.idle == 0 { census.waiting } else { 0 };
         let missing = (terms.spare_min + coming.max(waiting)).saturating_sub(census.idle);
         if missing > 0 {
@@ -129,6 +180,9 @@ impl Damped {
             self.penalty = (self.penalty * 2).min(PENALTY_MAX);
         }
         let why = match census.waiting {
+            _ if self.turn(true, now) => {
+                "processes come and go, so the band is doubled for a while"
+            }
             0 => "the forecast is short of the least spare",
             _ => "the forecast is short of the least spare, and connections wait to be accepted",
         };
@@ -159,6 +213,7 @@ impl Damped {
             return hold("one process less would leave fewer idle workers than --spare-min");
         }
         (self.over_since, self.retired_at) = (None, Some(now));
+        self.turn(false, now);
         Verdict { act: Act::Retire(count), why: "more idle workers than --spare-max for a while" }
     }
 }

@@ -226,7 +226,7 @@ fn any_census_has_a_verdict_that_can_be_carried_out() {
             let retiring = below(processes + 1);
             let (idle, busy) = (below(5_000), below(5_000));
             let census = Census { idle, busy, processes, retiring, waiting: 0 };
-            let most = terms.processes_max.saturating_sub(processes);
+            let most = terms.processes_max.saturating_sub(processes - retiring);
             match spare.look(now, &census).act {
                 Act::Hold => {}
                 Act::Spawn(count) => assert!((1..=most).contains(&count), "round {round}"),
@@ -253,4 +253,41 @@ fn workers_for_all_waiting_connections_start_at_once() {
     assert!(starved > before, "the burst comes without a warning");
     server.run(1, |_| 500);
     assert_eq!(server.starved, starved);
+}
+
+#[test]
+fn draining_processes_hold_no_place_except_in_apache() {
+    let census = Census { busy: 50, processes: 3, retiring: 2, ..Census::default() };
+    let act = |policy| {
+        let mut spare = Spare::new(policy, MOSTLY, Instant::from_ns(1));
+        spare.look(Instant::from_ns(2), &census).act
+    };
+    assert_eq!((act(Policy::Damped), act(Policy::Apache)), (Act::Spawn(1), Act::Hold));
+}
+
+#[test]
+fn a_queue_that_idle_workers_do_not_serve_is_an_emergency() {
+    let mut spare = Spare::new(Policy::Damped, MOSTLY, Instant::from_ns(1));
+    let mut look = |ms: u64, waiting| {
+        let census = Census { idle: 40, busy: 10, processes: 1, waiting, ..Census::default() };
+        spare.look(Instant::from_ns(1) + Duration::from_millis(ms), &census).act
+    };
+    for check in 0..60 {
+        // A queue that is empty now and then is served.
+        assert_eq!(look(100 * check, usize::from(check % 10 != 0)), Act::Hold);
+    }
+    let acts: Vec<Act> = (60..85).map(|check| look(100 * check, 3)).collect();
+    assert_eq!(acts.iter().filter(|act| **act == Act::Spawn(1)).count(), 1, "{acts:?}");
+}
+
+#[test]
+fn churn_doubles_the_band() {
+    let terms = Terms { size: 10, spare_min: 10, spare_max: 20, processes_max: 50 };
+    let mut server = Server::new(Policy::Damped, terms, 2);
+    let burst = |at: f64| if at % 45.0 < 5.0 { 200 } else { 5 };
+    server.run(450, burst);
+    let before = server.churn();
+    server.run(450, burst);
+    let after = server.churn() - before;
+    assert!(before > 0 && after * 4 < before, "{before} workers before, {after} afterwards");
 }

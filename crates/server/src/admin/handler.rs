@@ -145,7 +145,7 @@ impl Front {
                     Err(error) => Response::of(Status::INTERNAL, &error.to_string()),
                 }
             }
-            "/governor" => Response::ok(KINDS_TEXT, governor(&sample())),
+            "/governor" => Response::ok(KINDS_TEXT, decisions(&sample())),
             "/metrics" => Response::ok(metrics::KIND, metrics::render(&self.status(sample()))),
             _ => Response::of(
                 Status::NOT_FOUND,
@@ -178,23 +178,25 @@ impl Front {
     }
 }
 
-/// The governor's last decisions with their reasons, oldest first.
-fn governor(sample: &Sample) -> String {
-    let Some(governor) = &sample.governor else {
-        return "there is no governor: start the server with --governor on or advise\n".to_owned();
-    };
+/// The last decisions about requests, spare workers and lanes with their reasons, oldest first.
+fn decisions(sample: &Sample) -> String {
     let ms = |ns: u64| ns as f64 / 1e6;
-    let mut text = String::new();
-    for it in &governor.decisions {
-        text += &format!(
-            "{:.2} s ago  {:<8} {} -> {}  {}\n",
-            it.ago_ns as f64 / 1e9,
-            it.rule,
-            it.before,
-            it.after,
-            it.why
-        );
-    }
+    let governed = sample.governor.iter().flat_map(|governor| &governor.decisions);
+    let limits = governed.map(|it| {
+        (it.ago_ns, it.rule.as_str(), format!("{} -> {}: {}", it.before, it.after, it.why))
+    });
+    let is_decision = |what: &str| ["spare", "governor", "reload"].contains(&what);
+    let others = sample.events.iter().filter(|it| is_decision(&it.what));
+    let others = others.map(|it| (it.ago_ns, it.what.as_str(), it.why.clone()));
+    let mut all: Vec<(u64, &str, String)> = limits.chain(others).collect();
+    all.sort_by_key(|it| std::cmp::Reverse(it.0));
+    let line = |(ago_ns, rule, why): (u64, &str, String)| {
+        format!("{:.2} s ago  {rule:<8} {why}\n", ago_ns as f64 / 1e9)
+    };
+    let text: String = all.into_iter().map(line).collect();
+    let Some(governor) = &sample.governor else {
+        return text + "there is no governor: start the server with --governor on or advise\n";
+    };
     text + &format!(
         "governor {}: the limit is {} of at most {}, requests wait {:.1} of {:.1} ms, {} were \
          refused\n",

@@ -120,6 +120,14 @@ impl Link {
         Ok(words.filter_map(|word| word.as_str()).collect::<Vec<_>>().join("; "))
     }
 
+    /// A page of the administration, as text.
+    ///
+    /// # Errors
+    /// No server answers, or there is no such page.
+    pub fn page(&self, name: &str) -> Result<String> {
+        Ok(String::from_utf8_lossy(&self.ask("GET", name)?).into_owned())
+    }
+
     fn ask(&self, method: &str, path: &str) -> Result<Vec<u8>> {
         let host = match &self.place {
             Place::Address(address) => address.to_string(),
@@ -128,22 +136,30 @@ impl Link {
         let request =
             format!("{method} /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n");
         language::debug!("{method} /{path} to {}", self.name());
+        body(&self.exchange(&request)?)
+    }
+
+    /// Sends a whole request; returns the whole answer.
+    ///
+    /// # Errors
+    /// No server answers.
+    pub fn exchange(&self, request: &str) -> Result<Vec<u8>> {
         let answer = match &self.place {
             Place::None => bail!("expected a place, found none"),
             Place::Path(path) => {
                 let stream = UnixStream::connect(path).with_context(|| self.name())?;
                 stream.set_read_timeout(Some(PATIENCE))?;
                 stream.set_write_timeout(Some(PATIENCE))?;
-                talk(stream, &request)
+                talk(stream, request)
             }
             Place::Address(address) => {
                 let stream = TcpStream::connect_timeout(address, PATIENCE)?;
                 stream.set_read_timeout(Some(PATIENCE))?;
                 stream.set_write_timeout(Some(PATIENCE))?;
-                talk(stream, &request)
+                talk(stream, request)
             }
         };
-        body(&answer.with_context(|| format!("no answer from {}", self.name()))?)
+        answer.with_context(|| format!("no answer from {}", self.name()))
     }
 }
 
