@@ -1,6 +1,7 @@
 //! `roundhouse museum`: published measurements, repeated with their flaw and without it.
 
 mod progress;
+mod verify;
 
 use crate::far::Machines;
 use crate::race::INTERRUPTED;
@@ -8,37 +9,28 @@ use anyhow::{Context, Result, bail};
 use document::Document;
 use language::{eprintln, info, tr};
 use museum::law::Scale;
-use museum::{EXHIBITS, Exhibit, Settings};
+use museum::{EXHIBITS, Exhibit, Kept, Settings};
 use pages::terminal::ruled;
 use progress::Progress;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tools::interrupt::watch;
 use tools::race::room;
 
 /// The arguments of `museum`.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Exhibits, or `all`; without one they are listed
     #[arg(value_name = "EXHIBIT")]
     exhibits: Vec<String>,
-    /// Multiply the clients' pauses by this factor, 0.001 to 1; every figure names the scale
-    #[arg(long, default_value = "1", value_name = "FACTOR", value_parser = scale)]
-    scale: Scale,
-    /// Sizes of the crowd in place of the published ones
-    #[arg(long, value_delimiter = ',', value_name = "N,…",
-          value_parser = clap::value_parser!(u32).range(1..=2000))]
-    clients: Option<Vec<u32>>,
-    /// Blocks, runs and fresh pairs in place of each exhibit's own; an interval needs 6
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    blocks: Option<u32>,
-    /// Seed of orders and requests
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    seed: u32,
-    /// The smallest sizes of the exhibits that measure parts of a server: a look, not a claim
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    sizes: Sizes,
     /// The page; the raw data goes beside it with `.jsonl`; with several exhibits a directory
     /// [default: museum-EXHIBIT.html]
     #[arg(long, value_name = "FILE")]
@@ -53,9 +45,46 @@ pub struct Args {
     machines: Machines,
 }
 
+/// What else can be done with exhibits.
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Judge each exhibit: reproduced, artefact explained, refuted, or unresolved
+    Verify(verify::Args),
+}
+
+/// The size of an exhibit.
+#[derive(clap::Args)]
+struct Sizes {
+    /// Multiply the clients' pauses by this factor, 0.001 to 1; every figure names the scale
+    #[arg(long, default_value = "1", value_name = "FACTOR", value_parser = scale)]
+    scale: Scale,
+    /// Sizes of the crowd in place of the published ones
+    #[arg(long, value_delimiter = ',', value_name = "N,…",
+          value_parser = clap::value_parser!(u32).range(1..=2000))]
+    clients: Option<Vec<u32>>,
+    /// Blocks, runs and fresh pairs in place of each exhibit's own; an interval needs 6
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    blocks: Option<u32>,
+    /// Seed of orders and requests
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u32,
+    /// The smallest sizes of the exhibits that measure parts of a server: a look, not a claim
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// The published sizes and lengths, which take hours; a stopped run goes on where it was
+    #[arg(long)]
+    full: bool,
+    /// Start over, even if the raw data holds a run of these sizes that was stopped
+    #[arg(long)]
+    fresh: bool,
+}
+
 /// Lists the exhibits or runs some. Exit code 1 if one could not be shown, 130 after Ctrl-C.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let settings = settings(args)?;
+    if let Some(Command::Verify(args)) = &args.command {
+        return verify::run(args);
+    }
+    let settings = args.sizes.settings()?;
     if args.exhibits.is_empty() {
         list(&settings, args.json);
         return Ok(ExitCode::SUCCESS);
@@ -77,12 +106,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let settings = Settings { far: args.machines.far()?, ..settings };
     // A tour gives each flag to the exhibits that know it.
     let is_tour = args.exhibits.iter().any(|name| name == "all");
-    for exhibit in chosen.iter().filter(|_| !is_tour) {
-        if let [flag, ..] = museum::exhibit::ignored(*exhibit, &settings)[..] {
-            let name = exhibit.name();
-            eprintln!("roundhouse museum: {flag} changes nothing in {name}; leave it out");
-            return Ok(ExitCode::from(2));
-        }
+    if let Some(refusal) = chosen.iter().filter(|_| !is_tour).find_map(|it| refused(*it, &settings))
+    {
+        eprintln!("roundhouse museum: {refusal}");
+        return Ok(ExitCode::from(2));
     }
     let stop = watch()?;
     let folder = chosen.len() > 1;
@@ -91,16 +118,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let md = args.md.as_deref();
         let md = md.map(|it| beside(Some(it), exhibit.name(), "md", folder)).transpose()?;
         let raw = page.with_extension("jsonl");
-        let room = room("roundhouse-museum")?;
-        let effort = exhibit.effort(&settings);
-        let mut progress = Progress::new(&exhibit.text().title, effort);
         let far = settings.far.clone().filter(|_| exhibit.has_visitors());
         let settings = Settings { far, ..settings.clone() };
-        let document =
-            museum::visit(exhibit, &settings, room.path(), &raw, stop.clone(), &mut progress)
-                .with_context(|| format!("exhibit {}", exhibit.name()))?;
-        drop(progress);
-        let command = command(args, exhibit.name());
+        let kept = visit(exhibit, &settings, &raw, &stop)?;
+        let document = kept.document()?;
+        let command = kept.command.clone() + &args.machines.words();
         show(&document, &command, &page, args.json)?;
         if let Some(path) = md {
             std::fs::write(&path, pages::export::exhibit(&document, &command))
@@ -119,18 +141,42 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn settings(args: &Args) -> Result<Settings> {
-    Ok(Settings {
-        exe: std::env::current_exe().context("cannot find this program's own file")?,
-        version: env!("CARGO_PKG_VERSION").to_string(),
-        commit: option_env!("ROUNDHOUSE_COMMIT").map(String::from),
-        scale: args.scale,
-        clients: args.clients.clone(),
-        blocks: args.blocks,
-        seed: args.seed,
-        quick: args.quick,
-        far: None,
-    })
+/// Runs an exhibit, with its progress on stderr.
+fn visit(
+    exhibit: &dyn Exhibit,
+    settings: &Settings,
+    raw: &Path,
+    stop: &Arc<AtomicBool>,
+) -> Result<Kept> {
+    let room = room("roundhouse-museum")?;
+    let mut progress = Progress::new(&exhibit.text().title, exhibit.effort(settings));
+    museum::visit(exhibit, settings, room.path(), raw, stop.clone(), &mut progress)
+        .with_context(|| format!("exhibit {}", exhibit.name()))
+}
+
+/// Why an exhibit cannot be run with these settings, if one of them changes nothing in it.
+fn refused(exhibit: &dyn Exhibit, settings: &Settings) -> Option<String> {
+    let (flag, why) = museum::exhibit::ignored(exhibit, settings).into_iter().next()?;
+    let name = exhibit.name();
+    Some(format!("{flag} changes nothing in {name}: {why}; leave it out"))
+}
+
+impl Sizes {
+    fn settings(&self) -> Result<Settings> {
+        Ok(Settings {
+            exe: std::env::current_exe().context("cannot find this program's own file")?,
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            commit: option_env!("ROUNDHOUSE_COMMIT").map(String::from),
+            scale: self.scale,
+            clients: self.clients.clone(),
+            blocks: self.blocks,
+            seed: self.seed,
+            quick: self.quick,
+            full: self.full,
+            fresh: self.fresh,
+            far: None,
+        })
+    }
 }
 
 /// Prints an exhibit and writes its page.
@@ -192,29 +238,6 @@ fn beside(chosen: Option<&Path>, name: &str, kind: &str, folder: bool) -> Result
     Ok(page)
 }
 
-/// The command that repeats a run.
-fn command(args: &Args, name: &str) -> String {
-    let mut words = format!("roundhouse museum {name}");
-    let mut flag = |name: &str, value: String| words.push_str(&format!(" --{name} {value}"));
-    if args.scale != Scale::WHOLE {
-        flag("scale", args.scale.factor().to_string());
-    }
-    if let Some(clients) = &args.clients {
-        let all: Vec<String> = clients.iter().map(ToString::to_string).collect();
-        flag("clients", all.join(","));
-    }
-    if let Some(blocks) = args.blocks {
-        flag("blocks", blocks.to_string());
-    }
-    if args.seed != 1 {
-        flag("seed", args.seed.to_string());
-    }
-    if args.quick {
-        words.push_str(" --quick");
-    }
-    words + &args.machines.words()
-}
-
 fn list(settings: &Settings, json: bool) {
     if json {
         let rows: Vec<serde_json::Value> = EXHIBITS
@@ -272,7 +295,8 @@ mod tests {
     fn the_command_that_repeats_a_visit_holds_what_was_chosen() {
         fn check(words: &[&str], want: &str) {
             let args = parse(words).expect("good words");
-            assert_eq!(command(&args, "staircase"), want);
+            let settings = args.sizes.settings().expect("this program has a file");
+            assert_eq!(settings.command("staircase"), want);
         }
         check(&["staircase"], "roundhouse museum staircase");
         check(

@@ -10,10 +10,11 @@ mod table;
 pub use plot::{Axis, Mark, Plot, Point, Series};
 pub use table::Table;
 
-use serde::Serialize;
+use derive_more::Display;
+use serde::{Deserialize, Serialize};
 
 /// A published measurement, repeated with its flaw and without it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Document {
     /// Name and version of this format.
     pub schema: String,
@@ -47,17 +48,21 @@ pub struct Document {
     pub together: Option<Plot>,
     /// The expectations written down beforehand, and whether each came out.
     pub findings: Vec<Finding>,
+    /// What they say together about the published result.
+    pub conclusion: Conclusion,
+    /// The reason for it, in a sentence.
+    pub concluded: String,
     /// Parameters that a reader needs to judge the runs.
     pub facts: Vec<(String, String)>,
     /// Reasons for distrust.
     pub doubts: Vec<String>,
     /// Further runs on the same subject.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rooms: Vec<Section>,
 }
 
 /// A result with the way to it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Account {
     /// Its heading.
     pub title: String,
@@ -74,18 +79,22 @@ pub struct Account {
 }
 
 /// A published figure.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
+    /// The name of the document that published it, by which exhibits are grouped.
+    pub document: String,
     /// The authors' conclusion, close to their words.
     pub claim: String,
     /// Author, title, year, table or figure.
     pub source: String,
+    /// The address of the source, if it has one.
+    pub address: String,
     /// Its numbers.
     pub numbers: Table,
 }
 
 /// One run of the experiment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Section {
     /// Its heading.
     pub title: String,
@@ -100,14 +109,70 @@ pub struct Section {
 }
 
 /// An expectation that was stated before the measurement.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// Its name, stable for programs.
     pub name: String,
     /// Whether it came out.
-    pub holds: bool,
+    pub came_out: CameOut,
     /// The number that decides.
     pub value: f64,
+    /// The ends of its interval, if it has one.
+    pub range: Option<(f64, f64)>,
     /// The expected value, in words.
     pub expected: String,
+}
+
+impl Finding {
+    /// The number that decides in the words of `form`, with its interval.
+    pub fn found(&self, form: impl Fn(f64) -> String) -> String {
+        let value = form(self.value);
+        match self.range.map(|(low, high)| (form(low), form(high))) {
+            Some((low, high)) => format!("{value} [{low}, {high}]"),
+            None => value,
+        }
+    }
+}
+
+/// Whether an expectation came out.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Display,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum CameOut {
+    /// The value lies outside the expectation, with its whole interval.
+    #[display("NO")]
+    No,
+    /// The interval reaches over a bound, or there is none where one is needed.
+    #[default]
+    #[display("open")]
+    Open,
+    /// The value lies within the expectation, with its whole interval.
+    #[display("yes")]
+    Yes,
+}
+
+impl From<bool> for CameOut {
+    fn from(holds: bool) -> CameOut {
+        if holds { CameOut::Yes } else { CameOut::No }
+    }
+}
+
+/// What a repetition says about a published result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Display)]
+#[serde(rename_all = "snake_case")]
+pub enum Conclusion {
+    /// The published conclusion holds here, also where the experiment is corrected.
+    #[display("reproduced")]
+    Reproduced,
+    /// The published figure returns with the flaw, and the flaw is shown to be its cause.
+    #[display("artefact explained")]
+    Explained,
+    /// The published figure or conclusion does not come out here.
+    #[display("refuted")]
+    Refuted,
+    /// The data cannot decide.
+    #[default]
+    #[display("unresolved")]
+    Unresolved,
 }

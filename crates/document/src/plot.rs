@@ -1,9 +1,9 @@
 //! Series of points over two axes.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A chart of series.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plot {
     /// The title of the plot.
     pub title: String,
@@ -18,19 +18,19 @@ pub struct Plot {
 }
 
 /// One axis.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
     /// The axis title, with its unit.
     pub title: String,
     /// The axis is logarithmic.
     pub log: bool,
     /// Names of the positions 1, 2, 3 and so on, where the axis has names instead of numbers.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
 
 /// The way to draw a series.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {
     /// Points joined by a line.
@@ -43,7 +43,7 @@ pub enum Mark {
 }
 
 /// Numbers that belong together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
     /// Its name in the legend.
     pub name: String,
@@ -56,7 +56,7 @@ pub struct Series {
 }
 
 /// One point of a series.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Horizontal.
     pub x: f64,

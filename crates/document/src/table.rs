@@ -1,9 +1,9 @@
 //! Numbers in rows.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A table of cells that are already text.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Table {
     /// Headings of the columns; the first column names the row.
     pub head: Vec<String>,

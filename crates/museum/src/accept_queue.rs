@@ -351,6 +351,7 @@ fn published(it: &mut Draft) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use document::CameOut;
 
     fn storm(backlog: u32, at_once: u32, later: u32) -> Storm {
         let mut connect_50ms = vec![0; 21];
@@ -376,9 +377,9 @@ mod tests {
     fn clients_that_wait_for_a_timer_are_counted_and_compared_with_arithmetic() {
         let draft = design().draft(&[storm(SHORT, 129, 371), storm(LONG, 500, 0)]);
         let document = draft.document(&AcceptQueue.text()).expect("it fits");
-        let holds: Vec<(&str, bool)> =
-            document.findings.iter().map(|it| (it.name.as_str(), it.holds)).collect();
-        assert_eq!(holds, [("turned-away", true), ("let-in", true)]);
+        let found: Vec<(&str, CameOut)> =
+            document.findings.iter().map(|it| (it.name.as_str(), it.came_out)).collect();
+        assert_eq!(found, [("turned-away", CameOut::Yes), ("let-in", CameOut::Yes)]);
         assert!(
             document.headline.starts_with("Of 500 clients, 371 waited"),
             "{}",
@@ -394,7 +395,11 @@ mod tests {
     fn a_queue_that_was_never_full_is_no_artefact() {
         let draft = design().draft(&[storm(SHORT, 500, 0), storm(LONG, 499, 1)]);
         let document = draft.document(&AcceptQueue.text()).expect("it fits");
-        assert!(document.findings.iter().all(|it| !it.holds), "{:?}", document.findings);
+        assert!(
+            document.findings.iter().all(|it| it.came_out == CameOut::No),
+            "{:?}",
+            document.findings
+        );
     }
 
     #[test]

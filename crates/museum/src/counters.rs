@@ -4,11 +4,11 @@
 //! the kernel's Documentation/networking/snmp_counter.rst). They cover the whole network namespace,
 //! other programs included. A counter that this kernel lacks is absent.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 
 /// A reading, or the difference of two.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// `TcpExtListenOverflows`: an accept queue was full.
     pub listen_overflows: Option<u64>,

@@ -1,16 +1,15 @@
 //! The measurements of an exhibit: values for its words, rows, series and findings.
 
+use crate::conclusion;
 use crate::exhibit::Fault;
 use crate::text::{FigureText, Filler, PlotText, SectionText, Text, Values};
-use document::{Axis, Document, Figure, Finding, Plot, Point, Section, Series, Table};
-use minijinja::Value;
-use minijinja::value::Serde;
-use serde::Serialize;
-use stats::Comparison;
+use document::{Axis, CameOut, Document, Figure, Finding, Plot, Point, Section, Series, Table};
+use serde::{Deserialize, Serialize};
 use stats::words;
+use stats::{Comparison, median, median_interval};
 
 /// The numbers of an exhibit, without a word; [`Text`] has those.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Draft {
     pub(crate) values: Values,
     /// The published table.
@@ -21,24 +20,24 @@ pub struct Draft {
     pub(crate) corrected: Part,
     /// Both in one plot.
     pub(crate) together: Part,
-    pub(crate) rooms: Vec<(&'static str, Part)>,
+    pub(crate) rooms: Vec<(String, Part)>,
     findings: Vec<Measured>,
     /// Facts beside those of the text.
     pub(crate) facts: Vec<(String, String)>,
 }
 
 /// A number that was expected to be something.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Measured {
-    name: &'static str,
+    name: String,
     value: f64,
     range: Option<(f64, f64)>,
     /// Decided by the exhibit, where a bound cannot say it.
-    holds: Option<bool>,
+    came_out: Option<CameOut>,
 }
 
 /// The numbers of one section.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Part {
     /// Columns after those of the text.
     pub(crate) head: Vec<String>,
@@ -54,8 +53,9 @@ impl Part {
         self.rows.push(cells.into());
     }
 
-    /// Appends a series, unless it is empty.
-    pub fn series(&mut self, series: Series) {
+    /// Appends a series, unless it is empty; a point without a value is left out.
+    pub fn series(&mut self, mut series: Series) {
+        series.points.retain(|it| it.y.is_finite());
         if !series.points.is_empty() {
             self.series.push(series);
         }
@@ -102,8 +102,10 @@ impl Part {
 
     fn figure(&self, filler: &Filler, text: &FigureText) -> Result<Figure, Fault> {
         Ok(Figure {
+            document: text.document.clone(),
             claim: filler.fill(&text.claim)?,
             source: filler.fill(&text.source)?,
+            address: text.address.clone(),
             numbers: self.table(filler, &text.head)?,
         })
     }
@@ -111,48 +113,72 @@ impl Part {
 
 impl Draft {
     /// Gives the templates a value; `None` is a value too, by which they choose a sentence.
-    pub fn set(&mut self, name: &'static str, value: impl Serialize) {
-        self.values.insert(name, Value::from(Serde(value)));
+    pub fn set(&mut self, name: &str, value: impl Serialize) {
+        let value = serde_json::to_value(value).expect("values are strings and numbers");
+        self.values.insert(name.to_string(), value);
     }
 
     /// Gives them a comparison in words.
-    pub fn compare(&mut self, name: &'static str, found: Option<&Comparison>) {
+    pub fn compare(&mut self, name: &str, found: Option<&Comparison>) {
         self.set(name, found.map(words::compared));
     }
 
     /// Appends a further section.
-    pub fn room(&mut self, name: &'static str, part: Part) {
-        self.rooms.push((name, part));
+    pub fn room(&mut self, name: &str, part: Part) {
+        self.rooms.push((name.to_string(), part));
     }
 
-    /// A number with an expectation in the text, if it was measured.
-    pub fn expect(&mut self, name: &'static str, value: impl Into<Option<f64>>) {
-        let value = value.into();
-        self.findings.extend(value.map(|value| Measured { name, value, range: None, holds: None }));
+    fn measured(
+        &mut self,
+        name: &str,
+        value: Option<f64>,
+        range: Option<(f64, f64)>,
+        came_out: Option<CameOut>,
+    ) {
+        if let Some(value) = value.filter(|it| it.is_finite()) {
+            self.findings.push(Measured { name: name.to_string(), value, range, came_out });
+        }
     }
 
-    /// The same of a ratio with its interval.
-    pub fn expect_ratio(&mut self, name: &'static str, found: Option<&Comparison>) {
-        let measured = |it: &Comparison| {
-            let range = it.interval.as_ref().map(|it| (it.low, it.high));
-            Measured { name, value: it.ratio, range, holds: None }
-        };
-        self.findings.extend(found.map(measured));
+    /// A number with an expectation in the text, if it was measured: a count, or a result of
+    /// arithmetic, which needs no interval.
+    pub fn expect(&mut self, name: &str, value: impl Into<Option<f64>>) {
+        self.measured(name, value.into(), None, None);
+    }
+
+    /// The median of a number over blocks; without an interval the expectation stays open.
+    pub fn expect_median(&mut self, name: &str, values: &[f64]) {
+        let range = median_interval(values).map(|it| (it.low, it.high));
+        let open = range.is_none().then_some(CameOut::Open);
+        self.measured(name, median(values), range, open);
+    }
+
+    /// The same of a ratio.
+    pub fn expect_ratio(&mut self, name: &str, found: Option<&Comparison>) {
+        let range = found.and_then(|it| it.interval.as_ref()).map(|it| (it.low, it.high));
+        let open = range.is_none().then_some(CameOut::Open);
+        self.measured(name, found.map(|it| it.ratio), range, open);
     }
 
     /// The same where the exhibit decides by itself.
-    pub fn claim(&mut self, name: &'static str, holds: bool, value: f64) {
-        self.findings.push(Measured { name, value, range: None, holds: Some(holds) });
+    pub fn claim(&mut self, name: &str, came_out: impl Into<CameOut>, value: f64) {
+        self.measured(name, Some(value), None, Some(came_out.into()));
+    }
+
+    /// The same of a ratio, which decides only with an interval.
+    pub fn claim_ratio(&mut self, name: &str, came_out: impl Into<CameOut>, found: &Comparison) {
+        let range = found.interval.as_ref().map(|it| (it.low, it.high));
+        let came_out = range.map_or(CameOut::Open, |_| came_out.into());
+        self.measured(name, Some(found.ratio), range, Some(came_out));
     }
 
     fn findings(&self, filler: &Filler, text: &Text) -> Result<Vec<Finding>, Fault> {
         let finding = |it: &Measured| {
-            let expected = text.findings.get(it.name);
-            let expected =
-                expected.ok_or_else(|| Fault::Text(format!("no finding `{}`", it.name)))?;
-            let holds = it.holds.unwrap_or_else(|| expected.is_met(it.value, it.range));
-            let (name, expected) = (it.name.to_string(), filler.fill(&expected.says)?);
-            Ok(Finding { name, holds, value: it.value, expected })
+            let unknown = || Fault::Text(format!("no finding `{}`", it.name));
+            let expected = text.findings.get(&it.name).ok_or_else(unknown)?;
+            let came_out = it.came_out.unwrap_or_else(|| expected.meets(it.value, it.range));
+            let (name, expected) = (it.name.clone(), filler.fill(&expected.says)?);
+            Ok(Finding { name, came_out, value: it.value, range: it.range, expected })
         };
         self.findings.iter().map(finding).collect()
     }
@@ -163,9 +189,9 @@ impl Draft {
     /// [`Fault::Text`] if they do not match.
     pub fn document(&self, text: &Text) -> Result<Document, Fault> {
         let findings = self.findings(&Filler::new(&self.values), text)?;
-        let met = findings.iter().filter(|it| it.holds).map(|it| it.name.as_str());
+        let met = findings.iter().filter(|it| it.came_out == CameOut::Yes);
         let mut values = self.values.clone();
-        values.insert("met", met.collect());
+        values.insert("met".to_string(), met.map(|it| it.name.as_str()).collect());
         let filler = Filler::new(&values);
         let mut facts = Vec::new();
         for [name, value] in &text.facts {
@@ -173,8 +199,9 @@ impl Draft {
         }
         facts.retain(|(_, value)| !value.is_empty());
         facts.extend(self.facts.iter().cloned());
-        let room = |(name, part): &(&'static str, Part)| {
-            let text = text.rooms.get(*name);
+        let (conclusion, concluded) = conclusion::of(&findings, text);
+        let room = |(name, part): &(String, Part)| {
+            let text = text.rooms.get(name);
             let text = text.ok_or_else(|| Fault::Text(format!("no room `{name}`")))?;
             part.section(&filler, text)
         };
@@ -185,7 +212,9 @@ impl Draft {
             flawed: self.flawed.section(&filler, &text.flawed)?,
             corrected: self.corrected.section(&filler, &text.corrected)?,
             rooms: self.rooms.iter().map(room).collect::<Result<_, _>>()?,
-            why: filler.fill_all(&text.why)?,
+            why: filler.fill_all(&conclusion::reasons(&findings, text))?,
+            conclusion,
+            concluded,
             about: text.about.clone(),
             lesson: filler.fill(&text.lesson)?,
             together: self.together.plot(&filler, text.together.as_ref())?,

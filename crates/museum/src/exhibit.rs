@@ -43,26 +43,46 @@ pub trait Exhibit: Sync {
     fn nothing(&self, settings: &Settings) -> Draft;
 }
 
-/// The flags among `settings` that would change nothing in this exhibit.
-pub fn ignored(exhibit: &dyn Exhibit, settings: &Settings) -> Vec<&'static str> {
+/// The flags among `settings` that would change nothing in this exhibit, each with the reason.
+pub fn ignored(exhibit: &dyn Exhibit, settings: &Settings) -> Vec<(&'static str, &'static str)> {
     let usual = Settings::default();
     let changes = |other: Settings| exhibit.effort(&other) != exhibit.effort(&usual);
-    let is_short = settings.scale != Scale::WHOLE;
     let shortest = Scale::new(Scale::LEAST).unwrap_or(Scale::WHOLE);
-    let mut ignored = Vec::new();
-    if settings.quick && !changes(Settings { quick: true, ..Settings::default() }) {
-        ignored.push("--quick");
-    }
-    if is_short && !changes(Settings { scale: shortest, ..Settings::default() }) {
-        ignored.push("--scale");
-    }
-    if settings.clients.is_some() && !exhibit.has_clients() {
-        ignored.push("--clients");
-    }
-    if settings.far.is_some() && !exhibit.has_visitors() {
-        ignored.push("--load-from (or --servers-on)");
-    }
-    ignored
+    let flags = [
+        (
+            "--quick",
+            settings.quick && !changes(Settings { quick: true, ..Settings::default() }),
+            "its clients sleep, and --scale shortens that",
+        ),
+        (
+            "--full",
+            settings.full && !changes(Settings { full: true, ..Settings::default() }),
+            "it has the published sizes already",
+        ),
+        (
+            "--scale",
+            settings.scale != Scale::WHOLE
+                && !changes(Settings { scale: shortest, ..Settings::default() }),
+            "it has no pause that could be shorter",
+        ),
+        (
+            "--blocks",
+            settings.blocks.is_some()
+                && !changes(Settings { blocks: Some(37), ..Settings::default() }),
+            "it repeats nothing",
+        ),
+        (
+            "--clients",
+            settings.clients.is_some() && !exhibit.has_clients(),
+            "the number of clients is none of its variables",
+        ),
+        (
+            "--load-from (or --servers-on)",
+            settings.far.is_some() && !exhibit.has_visitors(),
+            "it measures one machine",
+        ),
+    ];
+    flags.into_iter().filter(|it| it.1).map(|(flag, _, why)| (flag, why)).collect()
 }
 
 /// The effort of an exhibit.
@@ -118,7 +138,7 @@ mod tests {
         let (scale, clients) = (Scale::new(0.5).expect("a scale"), Some(vec![7]));
         let all = Settings { quick: true, scale, clients, ..Settings::default() };
         let found = |flag: &str| -> Vec<&str> {
-            let uses = |it: &&dyn Exhibit| !ignored(*it, &all).contains(&flag);
+            let uses = |it: &&dyn Exhibit| ignored(*it, &all).iter().all(|it| it.0 != flag);
             EXHIBITS.iter().copied().filter(|it| uses(it)).map(|it| it.name()).collect()
         };
         let crowds = ["think-time", "staircase", "accept-queue", "workload", "stock-lock"];

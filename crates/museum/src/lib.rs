@@ -35,6 +35,7 @@ mod visit;
 mod web;
 
 mod accept_queue;
+mod conclusion;
 mod rounded_sleep;
 mod staircase;
 mod stock_lock;
@@ -43,9 +44,9 @@ mod workload;
 
 pub use draft::Draft;
 pub use exhibit::{Effort, Exhibit, Fault};
-pub use stage::{Listener, Settings, Stage};
+pub use stage::{Listener, Settings, Stage, is_quiet};
 pub use text::Text;
-pub use visit::visit;
+pub use visit::{Kept, visit};
 
 /// Every exhibit, in the order of a tour.
 pub const EXHIBITS: &[&dyn Exhibit] = &[
@@ -69,6 +70,7 @@ pub const EXHIBITS: &[&dyn Exhibit] = &[
     &web::directives::DirectivesTable,
     &web::mixes::Mixes,
     &web::band::Band,
+    &web::adaptive::Adaptive,
 ];
 
 /// The exhibit of that name.

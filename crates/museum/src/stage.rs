@@ -1,10 +1,13 @@
 //! The stage of an exhibit: real processes, a place for their files, and a listener for progress.
 //!
 //! The stage offers several kinds of measurement and knows nothing of any exhibit. It appends every
-//! measurement to one file of JSON lines as it happens. After the visitor's request to stop, every
-//! further measurement returns nothing at once, and the exhibit ends with the results so far.
+//! measurement to one file of JSON lines as it happens; a run with the same settings as one that
+//! was stopped takes that run's rows in place of measuring again. After the visitor's request to
+//! stop, every further measurement returns nothing at once, and the exhibit ends with the results
+//! so far.
 
 mod crowd;
+mod earlier;
 mod pace;
 mod quiet;
 mod race;
@@ -13,6 +16,7 @@ mod web;
 
 pub use crowd::{Crowd, CrowdRun, Hold};
 pub use pace::Census;
+pub use quiet::is_quiet;
 pub use race::{Race, duration as race_duration};
 pub use tree::{Churn, Switches};
 pub use web::{Clients, First, SimulatorRun, Spread, Stretch, Up, Web, WebRun};
@@ -20,22 +24,24 @@ pub use web::{Clients, First, SimulatorRun, Spread, Stretch, Up, Web, WebRun};
 use crate::exhibit::Fault;
 use crate::law::Scale;
 use lab::far::Far;
-use lab::machine::{Host, Placement, date_now};
+use lab::machine::{Conditions, Host, Placement, date_now};
 use lab::plan::{Arm, Provision};
 use lab::server::{Process, Server};
 use lab::service::Service;
-use serde::Serialize;
-use serde_json::json;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// The schema of the raw file's first line and of the JSON that the command prints.
-pub const SCHEMA: &str = "roundhouse.museum/2";
+pub const SCHEMA: &str = "roundhouse.museum/3";
 
 /// The time limit for a server's start, and for its end. A pool of a thousand threads on a busy
 /// machine needs some of it.
@@ -64,6 +70,10 @@ pub struct Settings {
     /// The smallest sizes: enough to see that an exhibit works, too few for a claim. Exhibits that
     /// wait for clients go by the scale instead.
     pub quick: bool,
+    /// The published sizes and lengths.
+    pub full: bool,
+    /// Measure everything again, also what a stopped run has measured.
+    pub fresh: bool,
     /// The clients' machine, if it is another.
     pub far: Option<Arc<Far>>,
 }
@@ -99,6 +109,24 @@ impl Settings {
         self.scale.of(usual).max(Duration::from_millis(100)).min(usual)
     }
 
+    /// The command that repeats an exhibit.
+    pub fn command(&self, name: &str) -> String {
+        let mut words = format!("roundhouse museum {name}");
+        let mut flag = |name: &str, value: Option<String>| {
+            words.extend(value.map(|value| format!(" --{name} {value}")));
+        };
+        let factor = self.scale.factor();
+        flag("scale", (self.scale != Scale::WHOLE).then(|| factor.to_string()));
+        let clients = self.clients.as_ref();
+        let all = |all: &Vec<u32>| all.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        flag("clients", clients.map(all));
+        flag("blocks", self.blocks.map(|it| it.to_string()));
+        flag("seed", (self.seed != 1).then(|| self.seed.to_string()));
+        words.push_str(if self.quick { " --quick" } else { "" });
+        words.push_str(if self.full { " --full" } else { "" });
+        words
+    }
+
     /// Settings for tests.
     #[cfg(test)]
     pub(crate) fn sample(factor: f64) -> Settings {
@@ -118,6 +146,8 @@ impl Default for Settings {
             blocks: None,
             seed: 1,
             quick: false,
+            full: false,
+            fresh: false,
             far: None,
         }
     }
@@ -145,7 +175,8 @@ pub struct Stage<'a> {
     /// Servers started so far: each has a directory of its own.
     servers: u32,
     /// The number of runs on a machine that was not quiet.
-    quiet: quiet::Quiet,
+    pub(crate) quiet: quiet::Quiet,
+    earlier: earlier::Earlier,
 }
 
 impl<'a> Stage<'a> {
@@ -164,9 +195,20 @@ impl<'a> Stage<'a> {
         listener: &'a mut dyn Listener,
     ) -> Result<Stage<'a>, Fault> {
         let unwritable = |why| Fault::File(format!("cannot append to {}: {why}", raw.display()));
-        let file = OpenOptions::new().create(true).append(true).open(raw).map_err(unwritable)?;
         let host = Host::identify()
             .map_err(|why| Fault::File(format!("cannot identify this machine: {why}")))?;
+        let Settings { scale, version, commit, seed, .. } = settings;
+        let head = json!({
+            "row": "museum", "schema": SCHEMA, "exhibit": name, "version": version,
+            "commit": commit, "scale": scale.factor(), "seed": seed, "clients": settings.clients,
+            "blocks": settings.blocks, "quick": settings.quick, "full": settings.full,
+            "host": host, "network": settings.far.as_ref().map(|far| &far.network),
+        });
+        let earlier = match settings.fresh {
+            true => earlier::Earlier::default(),
+            false => earlier::Earlier::read(raw, &head).map_err(unwritable)?,
+        };
+        let file = OpenOptions::new().create(true).append(true).open(raw).map_err(unwritable)?;
         let mut stage = Stage {
             settings: settings.clone(),
             room: room.to_path_buf(),
@@ -175,10 +217,11 @@ impl<'a> Stage<'a> {
             listener,
             host,
             placement: Placement::choose(),
-            date: date_now(),
+            date: earlier.date().unwrap_or_else(date_now),
             doubts: Vec::new(),
             servers: 0,
             quiet: quiet::Quiet::default(),
+            earlier,
         };
         if stage.placement.is_none() {
             stage.doubt("Only one core may be used, so server and clients share it.");
@@ -189,13 +232,11 @@ impl<'a> Stage<'a> {
                  request here is not that of a release build.",
             );
         }
-        let Settings { scale, version, commit, seed, .. } = settings;
-        stage.record(&json!({
-            "row": "museum", "schema": SCHEMA, "exhibit": name, "date": stage.date,
-            "version": version, "commit": commit, "scale": scale.factor(), "seed": seed,
-            "clients": settings.clients, "blocks": settings.blocks, "quick": settings.quick,
-            "host": stage.host, "network": settings.far.as_ref().map(|far| &far.network),
-        }))?;
+        if stage.earlier.date().is_none() {
+            let mut head = head;
+            head["date"] = json!(stage.date);
+            stage.record(&head)?;
+        }
         Ok(stage)
     }
 
@@ -230,6 +271,28 @@ impl<'a> Stage<'a> {
     /// The reasons for distrust so far.
     pub fn doubts(&self) -> Vec<String> {
         self.quiet.doubt().into_iter().chain(self.doubts.iter().cloned()).collect()
+    }
+
+    /// When the run began.
+    pub fn date(&self) -> &str {
+        &self.date
+    }
+
+    /// The reason why the run supports no claim, if there is one.
+    pub fn excuse(&self) -> Option<String> {
+        let stopped = self.stopped().then(|| "It was stopped before its end.".to_string());
+        let quick = self.settings.quick.then(|| "A quick run supports no claim.".to_string());
+        stopped.or(quick).or_else(|| self.quiet.excuse())
+    }
+
+    /// The row that a stopped run with these settings has for `key`, if it has one.
+    pub(crate) fn known<T: DeserializeOwned>(&mut self, key: &Value) -> Option<T> {
+        let row = self.earlier.take(key)?;
+        if let Some(conditions) = row.get("conditions").or(row["run"].get("conditions")) {
+            let conditions = Conditions::deserialize(conditions).unwrap_or_default();
+            self.quiet.counts(&conditions);
+        }
+        T::deserialize(row).ok()
     }
 
     /// The time, machine and program of the run.
@@ -283,6 +346,34 @@ impl<'a> Stage<'a> {
             None => Process::start(words, dir, "clients"),
         };
         started.map_err(Fault::Clients)
+    }
+
+    /// Runs another command of this program, for whose words `{dir}` is a folder of its own, and
+    /// returns the text of the file that it leaves there, if it does.
+    ///
+    /// # Errors
+    /// If the program does not start.
+    pub(crate) fn helper(
+        &mut self,
+        words: &[&str],
+        limit: Duration,
+        file: &str,
+    ) -> Result<Option<String>, Fault> {
+        self.servers += 1;
+        let dir = self.room.join(format!("helper-{}", self.servers));
+        let cannot = |why| Fault::File(format!("cannot use {}: {why}", dir.display()));
+        fs::create_dir_all(&dir).map_err(cannot)?;
+        let folder = dir.display().to_string();
+        let words = words.iter().map(|word| word.replace("{dir}", &folder));
+        let exe = self.settings.exe.display().to_string();
+        let command: Vec<String> = [exe].into_iter().chain(words).collect();
+        let mut program = Process::start(&command, &dir, "helper").map_err(Fault::Lab)?;
+        let until = Instant::now() + limit;
+        while program.ended().is_none() && !self.stopped() && Instant::now() < until {
+            sleep(Duration::from_millis(100));
+        }
+        program.stop(PATIENCE);
+        Ok(fs::read_to_string(dir.join(file)).ok())
     }
 
     /// Reports that something begins that may take long.

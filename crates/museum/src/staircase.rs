@@ -157,7 +157,12 @@ mod tests {
             let found: Vec<Stair> =
                 [10, 11, 40].into_iter().zip(times).map(|(n, s)| stair(n, s)).collect();
             let document = draft(PAUSE, &found).document(&Staircase.text()).expect("it fits");
-            assert_eq!(document.findings[0].holds, want, "{times:?}: {:?}", document.findings);
+            assert_eq!(
+                document.findings[0].came_out,
+                want.into(),
+                "{times:?}: {:?}",
+                document.findings
+            );
             let prose = document.flawed.finding.contains("time rises by whole sessions");
             assert_eq!(prose, want, "the words agree with the numbers");
         };

@@ -9,15 +9,19 @@ use crate::course::{Mix, ORDERS, PAUSE, SOURCE};
 use crate::draft::{Draft, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::stage::{Crowd, CrowdRun, Race, Settings, Stage, race_duration};
+use crate::web::cases;
 use document::{Mark, Series};
 use lab::metric::Metric;
 use lab::plan::{Arm, LoadPoint, Plan, Turns};
-use stats::Comparison;
-use stats::words;
+use stats::{Comparison, median, words};
 use std::time::Duration;
 
-/// The disciplines of `serve stock --lock`; the others are compared with the first.
-const LOCKS: [&str; 3] = ["snapshot", "per-stock", "global"];
+/// The disciplines of `serve stock --lock`, and the report's own structure: its tree in level order
+/// with a lock at each node. The others are compared with the first.
+const LOCKS: [&str; 4] = ["snapshot", "per-stock", "global", TREE];
+const TREE: &str = "tree";
+/// Runs of each crowd; an interval needs six.
+const RUNS: u32 = stats::VALUES_MIN as u32;
 /// The crowd that sleeps.
 const CLIENTS: [u32; 1] = [100];
 /// Connections of the clients that do not sleep.
@@ -32,10 +36,12 @@ const OVERHEAD: Duration = Duration::from_millis(500);
 /// The exhibit.
 pub struct StockLock;
 
-/// One crowd at one discipline.
+/// The crowds of one size at one discipline.
 struct Locked {
     lock: &'static str,
-    run: CrowdRun,
+    clients: u32,
+    /// Run by run.
+    runs: Vec<CrowdRun>,
 }
 
 impl Exhibit for StockLock {
@@ -44,7 +50,8 @@ impl Exhibit for StockLock {
     }
 
     fn effort(&self, settings: &Settings) -> Effort {
-        let crowds = (settings.clients(&CLIENTS).len() * LOCKS.len()) as u32;
+        let crowds =
+            (settings.clients(&CLIENTS).len() * LOCKS.len()) as u32 * settings.blocks(RUNS);
         let asleep = Effort::new(crowds, settings.scale.of(PAUSE) * ORDERS + OVERHEAD);
         asleep.and(race_duration(&plan(settings)))
     }
@@ -58,7 +65,7 @@ impl Exhibit for StockLock {
         let mut plan = plan(stage.settings());
         plan.files = vec![stage.book()];
         for arm in &mut plan.arms {
-            *arm = stage.arm(&arm.name, &flags(&arm.name));
+            *arm = stage.arm(&arm.name, &flags(&arm.name, stage.settings()));
         }
         let awake = stage.race(&plan)?;
         Ok(draft(stage.wait(PAUSE), &asleep, awake.as_ref()))
@@ -70,22 +77,44 @@ impl Exhibit for StockLock {
     }
 }
 
-fn flags(lock: &str) -> String {
-    let workers = CONNECTIONS.max(CLIENTS[0]);
+/// A worker for each client, as in the report.
+fn flags(lock: &str, settings: &Settings) -> String {
+    let workers = settings.clients(&CLIENTS).into_iter().fold(CONNECTIONS, u32::max);
+    let lock = if lock == TREE { "per-stock --index level-order" } else { lock };
     format!("--engine pool --workers {workers} --lock {lock}")
 }
 
 fn asleep(stage: &mut Stage<'_>) -> Result<Vec<Locked>, Fault> {
-    let mut found = Vec::new();
-    for clients in stage.settings().clients(&CLIENTS) {
-        for lock in LOCKS {
-            let server = format!("{} --framing fixed:8192", flags(lock));
-            let crowd = Crowd::course(lock, server, clients, stage.wait(PAUSE), Mix::Mixed);
-            let Some((run, _)) = stage.crowd(&crowd)? else { return Ok(found) };
-            found.push(Locked { lock, run });
+    let mut found: Vec<Locked> = Vec::new();
+    let settings = stage.settings().clone();
+    for _ in 0..settings.blocks(RUNS) {
+        for clients in settings.clients(&CLIENTS) {
+            for lock in LOCKS {
+                let server = format!("{} --framing fixed:8192", flags(lock, &settings));
+                let crowd = Crowd::course(lock, server, clients, stage.wait(PAUSE), Mix::Mixed);
+                let Some((run, _)) = stage.crowd(&crowd)? else { return Ok(found) };
+                let same = |it: &&mut Locked| (it.lock, it.clients) == (lock, clients);
+                match found.iter_mut().find(same) {
+                    Some(it) => it.runs.push(run),
+                    None => found.push(Locked { lock, clients, runs: vec![run] }),
+                }
+            }
         }
     }
     Ok(found)
+}
+
+/// The distance between the quickest and the slowest discipline at the largest size, run by run.
+fn apart(asleep: &[Locked]) -> Vec<f64> {
+    let most = asleep.iter().map(|it| it.clients).max();
+    let same: Vec<&Locked> = asleep.iter().filter(|it| Some(it.clients) == most).collect();
+    let whole = same.iter().map(|it| it.runs.len()).min().unwrap_or(0);
+    let count = if same.len() == LOCKS.len() { whole } else { 0 };
+    let spread = |at: usize| {
+        let rates = || same.iter().map(|it| it.runs[at].orders_per_s);
+        rates().fold(0.0, f64::max) / rates().fold(f64::INFINITY, f64::min) - 1.0
+    };
+    (0..count).map(spread).collect()
 }
 
 /// The servers take turns at each mix; the stage adds commands and files.
@@ -163,22 +192,23 @@ fn draft(pause: Duration, asleep: &[Locked], awake: Option<&Race>) -> Draft {
             }
         }
     }
-    let rates = || asleep.iter().map(|it| it.run.orders_per_s);
-    let ends = rates().max_by(f64::total_cmp).zip(rates().min_by(f64::total_cmp));
-    let apart = ends.map(|(high, low)| high / low - 1.0);
-    it.set("apart", apart.map(words::percent));
-    it.expect("equal-asleep", apart.filter(|_| asleep.len() == LOCKS.len()));
+    let apart = apart(asleep);
+    it.set("apart", median(&apart).map(words::percent));
+    it.expect_median("equal-asleep", &apart);
     it.expect_ratio("lock-costs", per_stock(Mix::Show));
     it
 }
 
 fn rows(it: &mut Draft, asleep: &[Locked], all: &[Against<'_>]) {
     for locked in asleep {
+        let of = |figure: fn(&CrowdRun) -> f64| {
+            cases::said(&locked.runs.iter().map(figure).collect::<Vec<f64>>())
+        };
         it.flawed.row([
             locked.lock.to_string(),
-            words::count(locked.run.clients),
-            words::number(locked.run.orders_per_s),
-            words::seconds(locked.run.elapsed_s),
+            words::count(locked.clients),
+            of(|run| run.orders_per_s),
+            of(|run| run.elapsed_s),
         ]);
     }
     for against in all {

@@ -10,12 +10,13 @@ use crate::course::{self, CLIENTS, Mix, ORDERS, PAUSE, WORKERS};
 use crate::draft::{Draft, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::law::ceiling_rps;
-use crate::stage::{Crowd, CrowdRun, Race, Settings, Stage, race_duration};
-use document::Series;
+use crate::stage::{Crowd, Race, Settings, Stage, race_duration};
+use crate::web::cases;
+use document::{CameOut, Point, Series};
 use lab::metric::Metric;
 use lab::plan::{LoadPoint, Plan};
 use lab::verdict::Verdict;
-use stats::words;
+use stats::{Comparison, median, median_interval, words};
 use std::time::Duration;
 
 /// The two servers of the report: its event-based one calls `select`, its thread-based one has a
@@ -23,8 +24,12 @@ use std::time::Duration;
 const ENGINES: [&str; 2] = ["select", "pool"];
 /// A third one, which the report discusses without measuring it.
 const THIRD: &str = "epoll";
-/// Replies of the course's kit: a block of 8192 bytes.
+/// Replies of the course's kit, a block of 8192 bytes, from the report's tree of stocks.
+const KIT: &str = "--framing fixed:8192 --index level-order";
+/// The flags of the generator for them.
 const FRAMING: &str = "--framing fixed:8192";
+/// Runs of each crowd; the report has three, an interval needs six.
+const RUNS: u32 = stats::VALUES_MIN as u32;
 /// Start, forks and end of a crowd, beside its sleep.
 const CROWD_OVERHEAD: Duration = Duration::from_millis(1_500);
 
@@ -34,12 +39,13 @@ const NEAR: f64 = 0.9;
 /// The exhibit.
 pub struct ThinkTime;
 
-/// One crowd of sleepers at one server.
+/// Crowds of sleepers of one size at one server.
 struct Sleepers {
     clients: u32,
     /// Index into [`ENGINES`].
     side: usize,
-    run: CrowdRun,
+    /// Orders per second, run by run.
+    rates: Vec<f64>,
 }
 
 impl Exhibit for ThinkTime {
@@ -48,7 +54,7 @@ impl Exhibit for ThinkTime {
     }
 
     fn effort(&self, settings: &Settings) -> Effort {
-        let crowds = 2 * settings.clients(&CLIENTS).len() as u32;
+        let crowds = 2 * settings.clients(&CLIENTS).len() as u32 * settings.blocks(RUNS);
         let asleep = settings.scale.of(PAUSE) * ORDERS;
         Effort::new(crowds, asleep + CROWD_OVERHEAD).and(race_duration(&awake_plan(settings)))
     }
@@ -73,10 +79,11 @@ impl Exhibit for ThinkTime {
     }
 }
 
+/// The report's thread-based server has a lock at each node.
 fn flags(name: &str) -> String {
     match name {
-        "pool" => format!("--engine pool --workers {WORKERS} {FRAMING}"),
-        name => format!("--engine {name} {FRAMING}"),
+        "pool" => format!("--engine pool --workers {WORKERS} {KIT} --lock per-stock"),
+        name => format!("--engine {name} {KIT}"),
     }
 }
 
@@ -89,13 +96,19 @@ fn arm(stage: &Stage<'_>, name: &str) -> lab::plan::Arm {
 
 /// The course's clients as they are, at each server in turn.
 fn asleep(stage: &mut Stage<'_>) -> Result<Vec<Sleepers>, Fault> {
-    let mut found = Vec::new();
-    for clients in stage.settings().clients(&CLIENTS) {
-        for (side, name) in ENGINES.iter().enumerate() {
-            let pause = stage.wait(PAUSE);
-            let crowd = Crowd::course(name, flags(name), clients, pause, Mix::Mixed);
-            let Some((run, _)) = stage.crowd(&crowd)? else { return Ok(found) };
-            found.push(Sleepers { clients, side, run });
+    let mut found: Vec<Sleepers> = Vec::new();
+    for _ in 0..stage.settings().blocks(RUNS) {
+        for clients in stage.settings().clients(&CLIENTS) {
+            for (side, name) in ENGINES.iter().enumerate() {
+                let pause = stage.wait(PAUSE);
+                let crowd = Crowd::course(name, flags(name), clients, pause, Mix::Mixed);
+                let Some((run, _)) = stage.crowd(&crowd)? else { return Ok(found) };
+                let same = |it: &&mut Sleepers| (it.clients, it.side) == (clients, side);
+                match found.iter_mut().find(same) {
+                    Some(it) => it.rates.push(run.orders_per_s),
+                    None => found.push(Sleepers { clients, side, rates: vec![run.orders_per_s] }),
+                }
+            }
         }
     }
     Ok(found)
@@ -127,14 +140,15 @@ fn awake_plan(settings: &Settings) -> Plan {
         seed: u64::from(settings.seed),
         warmup_ms: settings.window(Duration::from_millis(200)).as_millis() as u64,
         window_ms: settings.window(Duration::from_millis(600)).as_millis() as u64,
-        metrics: vec![Metric::Throughput, Metric::Cpu],
+        metrics: vec![Metric::Throughput, Metric::Cpu, Metric::Mean, Metric::Max],
         ..Plan::default()
     }
 }
 
 fn draft(pause: Duration, asleep: &[Sleepers], awake: Option<&Race>, plan: &Plan) -> Draft {
     let mut it = Draft::default();
-    let widest = widest(asleep);
+    let widest_each = widest(asleep);
+    let widest = median(&widest_each);
     let largest = awake.and_then(|race| largest(race, plan));
     it.set("source", course::SOURCE);
     it.set("orders", ORDERS);
@@ -159,34 +173,45 @@ fn draft(pause: Duration, asleep: &[Sleepers], awake: Option<&Race>, plan: &Plan
         rows_awake(&mut it, race, plan);
     }
     together(&mut it, asleep, awake, plan, pause);
-    it.expect("equal-asleep", widest);
-    let shares =
-        pairs(asleep).flat_map(|(clients, both)| both.map(|rps| rps / ceiling_rps(clients, pause)));
+    it.expect_median("equal-asleep", &widest_each);
+    let shares = asleep.iter().flat_map(|it| {
+        let ceiling = ceiling_rps(it.clients, pause);
+        it.rates.iter().map(move |rate| rate / ceiling)
+    });
     it.expect("below-ceiling", shares.max_by(f64::total_cmp));
     let speed = |point: &LoadPoint| awake?.arm(&point.name, ENGINES[0])?.throughput_rps;
     let awake = plan.points.first().and_then(speed);
     it.expect("freed", awake.zip(pairs(asleep).next()).map(|(awake, (_, [it, _]))| awake / it));
     if let Some(largest) = largest {
-        it.claim("differ-awake", largest.is_sure, largest.ratio);
+        it.claim_ratio("differ-awake", largest.came_out, &largest.comparison);
     }
     it
 }
 
-/// The largest relative difference between the two servers over all sizes of the crowd.
-fn widest(asleep: &[Sleepers]) -> Option<f64> {
-    pairs(asleep).map(|(_, [a, b])| (b / a - 1.0).abs()).max_by(f64::total_cmp)
+/// The relative differences between the two servers at the size where their median is largest, run
+/// by run.
+fn widest(asleep: &[Sleepers]) -> Vec<f64> {
+    let both = asleep.chunks_exact(2).map(|pair| {
+        let runs = pair[0].rates.iter().zip(&pair[1].rates);
+        runs.map(|(a, b)| (b / a - 1.0).abs()).collect::<Vec<f64>>()
+    });
+    let middle = |all: &Vec<f64>| median(all).unwrap_or(0.0);
+    both.max_by(|a, b| middle(a).total_cmp(&middle(b))).unwrap_or_default()
 }
 
-/// Requests per second of both servers, where both were measured.
+/// Median requests per second of both servers, where both were measured.
 fn pairs(asleep: &[Sleepers]) -> impl Iterator<Item = (u32, [f64; 2])> {
-    asleep.chunks_exact(2).map(|pair| (pair[0].clients, [0, 1].map(|at| pair[at].run.orders_per_s)))
+    let rate = |it: &Sleepers| median(&it.rates).unwrap_or(0.0);
+    asleep.chunks_exact(2).map(move |pair| (pair[0].clients, [rate(&pair[0]), rate(&pair[1])]))
 }
 
 /// The largest difference in CPU per request that was found without the sleep.
 #[derive(serde::Serialize)]
 struct Largest {
-    ratio: f64,
-    is_sure: bool,
+    #[serde(skip)]
+    comparison: Comparison,
+    #[serde(skip)]
+    came_out: CameOut,
     point: String,
     cpu: String,
     speed: Option<String>,
@@ -202,8 +227,12 @@ fn largest(race: &Race, plan: &Plan) -> Option<Largest> {
         .max_by(|a, b| far(a.1.comparison.ratio).total_cmp(&far(b.1.comparison.ratio)))?;
     let speed = race.judged(&point.name, ENGINES[1], Metric::Throughput);
     Some(Largest {
-        ratio: judged.comparison.ratio,
-        is_sure: matches!(judged.verdict, Verdict::Better | Verdict::Worse),
+        comparison: judged.comparison.clone(),
+        came_out: match judged.verdict {
+            Verdict::Better | Verdict::Worse => CameOut::Yes,
+            Verdict::Equivalent => CameOut::No,
+            Verdict::Unresolved | Verdict::GeneratorLimited => CameOut::Open,
+        },
         point: point.name.clone(),
         cpu: words::compared(&judged.comparison),
         speed: speed.map(|it| words::ratio(it.comparison.ratio)),
@@ -216,12 +245,18 @@ fn rows_asleep(it: &mut Draft, asleep: &[Sleepers], pause: Duration) {
         it.flawed.row([
             words::count(clients),
             words::number(ceiling_rps(clients, pause)),
-            words::number(select),
-            words::number(pool),
+            shown(asleep, clients, 0),
+            shown(asleep, clients, 1),
             format!("{:.3}", pool / select),
             words::or_none(published, |it| words::percent(it / ceiling_rps(clients, PAUSE))),
         ]);
     }
+}
+
+/// The median of a server's crowds of one size, with its interval.
+fn shown(asleep: &[Sleepers], clients: u32, side: usize) -> String {
+    let same = asleep.iter().find(|it| (it.clients, it.side) == (clients, side));
+    same.map_or(words::NONE.to_string(), |it| cases::said(&it.rates))
 }
 
 fn rows_awake(it: &mut Draft, race: &Race, plan: &Plan) {
@@ -237,11 +272,19 @@ fn rows_awake(it: &mut Draft, race: &Race, plan: &Plan) {
             }
             None => words::NONE.to_string(),
         };
+        // The report promised both and printed neither.
+        let latency = |name: &str| {
+            let arm = race.arm(&point.name, name);
+            let both = arm.and_then(|arm| Some([arm.mean_ns?, arm.max_ns?]));
+            both.map_or(words::NONE.to_string(), |both| both.map(words::time).join(" and "))
+        };
         it.corrected.row([
             words::count(point.connections),
             speed(ENGINES[0]),
             speed(ENGINES[1]),
             speed(THIRD),
+            latency(ENGINES[0]),
+            latency(ENGINES[1]),
             judged(ENGINES[1]),
             judged(THIRD),
         ]);
@@ -265,7 +308,10 @@ fn together(
     course::series(Mix::Mixed).into_iter().for_each(|published| it.together.series(published));
     for (side, name) in ENGINES.iter().enumerate() {
         let same = asleep.iter().filter(|it| it.side == side);
-        let points = same.map(|it| (f64::from(it.clients), it.run.orders_per_s));
+        let points = same.map(|it| {
+            let range = median_interval(&it.rates).map(|it| (it.low, it.high));
+            Point { x: f64::from(it.clients), y: median(&it.rates).unwrap_or(0.0), range }
+        });
         let name = format!("{name}, sleep of {}", words::span(pause));
         it.together.series(Series::measured(name, points));
     }
@@ -285,8 +331,8 @@ mod tests {
     #[test]
     fn the_sleep_is_blamed_only_where_it_explains_the_requests() {
         let check = |orders_per_s: f64, want: &str| {
-            let run = CrowdRun { orders_per_s, ..CrowdRun::default() };
-            let pair = [0, 1].map(|side| Sleepers { clients: 100, side, run: run.clone() });
+            let rates = || vec![orders_per_s];
+            let pair = [0, 1].map(|side| Sleepers { clients: 100, side, rates: rates() });
             let plan = awake_plan(&Settings::default());
             let document = draft(PAUSE, &pair, None, &plan).document(&ThinkTime.text());
             let finding = document.expect("it fits").flawed.finding;

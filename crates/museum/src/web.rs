@@ -7,11 +7,12 @@
 //! locust    a swarm by the real tool
 //! ```
 
-mod cases;
+pub mod cases;
 mod locust;
 mod servers;
 mod study;
 
+pub mod adaptive;
 pub mod band;
 pub mod clients;
 pub mod computing;

@@ -11,11 +11,12 @@ use crate::draft::{Draft, point};
 use crate::exhibit::{Effort, Exhibit, Fault};
 use crate::law::ceiling_rps;
 use crate::stage::{Crowd, CrowdRun, Race, Settings, Stage, race_duration};
-use document::Series;
+use crate::web::cases;
+use document::{CameOut, Series};
 use lab::metric::Metric;
 use lab::plan::{LoadPoint, Plan};
-use stats::Comparison;
-use stats::words;
+use stats::{Comparison, median, words};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The crowd that sleeps: the size at which the published kinds were closest.
@@ -26,6 +27,8 @@ const CONNECTIONS: u32 = 32;
 const DEPTHS: [u32; 2] = [1, 16];
 /// The two servers of the report.
 const ENGINES: [&str; 2] = ["select", "pool"];
+/// Runs of each crowd; the report has three, an interval needs six.
+const RUNS: u32 = stats::VALUES_MIN as u32;
 /// Start, forks and end of a crowd, beside its sleep.
 const OVERHEAD: Duration = Duration::from_millis(500);
 
@@ -36,6 +39,8 @@ pub struct Workload;
 struct Kind {
     mix: Mix,
     engine: &'static str,
+    /// The number of its run, from 0.
+    number: u32,
     run: CrowdRun,
 }
 
@@ -47,7 +52,7 @@ impl Exhibit for Workload {
     fn effort(&self, settings: &Settings) -> Effort {
         let asleep = settings.scale.of(PAUSE) * ORDERS + OVERHEAD;
         let crowds = (settings.clients(&CLIENTS).len() * Mix::ALL.len() * ENGINES.len()) as u32;
-        Effort::new(crowds, asleep).and(race_duration(&plan(settings)))
+        Effort::new(crowds * settings.blocks(RUNS), asleep).and(race_duration(&plan(settings)))
     }
 
     fn has_visitors(&self) -> bool {
@@ -57,7 +62,8 @@ impl Exhibit for Workload {
     fn show(&self, stage: &mut Stage<'_>) -> Result<Draft, Fault> {
         let asleep = asleep(stage)?;
         let mut plan = plan(stage.settings());
-        plan.arms = ENGINES.iter().map(|name| stage.arm(name, &flags(name))).collect();
+        let arm = |name: &&str| stage.arm(name, &flags(name, stage.settings()));
+        plan.arms = ENGINES.iter().map(arm).collect();
         plan.files = vec![stage.book()];
         let awake = stage.race(&plan)?;
         Ok(draft(stage.wait(PAUSE), &asleep, awake.as_ref(), &plan))
@@ -69,23 +75,28 @@ impl Exhibit for Workload {
     }
 }
 
-fn flags(engine: &str) -> String {
+/// A worker for each client, as in the report, and its tree of stocks, locked at each node.
+fn flags(engine: &str, settings: &Settings) -> String {
+    let most = settings.clients(&CLIENTS).into_iter().fold(CONNECTIONS, u32::max);
     match engine {
-        "pool" => format!("--engine pool --workers {}", CONNECTIONS.max(CLIENTS[0])),
-        name => format!("--engine {name}"),
+        "pool" => format!("--engine pool --workers {most} --index level-order --lock per-stock"),
+        name => format!("--engine {name} --index level-order"),
     }
 }
 
 fn asleep(stage: &mut Stage<'_>) -> Result<Vec<Kind>, Fault> {
     let mut found = Vec::new();
-    for clients in stage.settings().clients(&CLIENTS) {
-        for mix in Mix::ALL {
-            for engine in ENGINES {
-                let name = format!("{engine}, {}", mix.name());
-                let server = format!("{} --framing fixed:8192", flags(engine));
-                let crowd = Crowd::course(&name, server, clients, stage.wait(PAUSE), mix);
-                let Some((run, _)) = stage.crowd(&crowd)? else { return Ok(found) };
-                found.push(Kind { mix, engine, run });
+    let settings = stage.settings().clone();
+    for number in 0..settings.blocks(RUNS) {
+        for clients in settings.clients(&CLIENTS) {
+            for mix in Mix::ALL {
+                for engine in ENGINES {
+                    let name = format!("{engine}, {}", mix.name());
+                    let server = format!("{} --framing fixed:8192", flags(engine, &settings));
+                    let crowd = Crowd::course(&name, server, clients, stage.wait(PAUSE), mix);
+                    let Some((run, _)) = stage.crowd(&crowd)? else { return Ok(found) };
+                    found.push(Kind { mix, engine, number, run });
+                }
             }
         }
     }
@@ -133,7 +144,8 @@ fn show_over_trade(race: &Race, engine: &str, depth: u32) -> Option<Comparison> 
 
 fn draft(pause: Duration, asleep: &[Kind], awake: Option<&Race>, plan: &Plan) -> Draft {
     let mut it = Draft::default();
-    let apart = apart(asleep);
+    let apart_each = apart(asleep);
+    let apart = median(&apart_each);
     let deep = DEPTHS[DEPTHS.len() - 1];
     let found = awake.and_then(|race| show_over_trade(race, ENGINES[0], deep));
     it.set("source", course::SOURCE);
@@ -146,13 +158,17 @@ fn draft(pause: Duration, asleep: &[Kind], awake: Option<&Race>, plan: &Plan) ->
     it.set("apart", apart.map(words::percent));
     it.compare("show", found.as_ref());
     it.published.rows = course::throughputs(&[Mix::Show, Mix::Trade]);
-    for kind in asleep {
-        let share = kind.run.orders_per_s / ceiling_rps(kind.run.clients, pause);
+    for kind in asleep.iter().filter(|it| it.number == 0) {
+        let same = |it: &&Kind| {
+            (it.mix, it.engine, it.run.clients) == (kind.mix, kind.engine, kind.run.clients)
+        };
+        let rates: Vec<f64> = asleep.iter().filter(same).map(|it| it.run.orders_per_s).collect();
+        let share = median(&rates).unwrap_or(0.0) / ceiling_rps(kind.run.clients, pause);
         it.flawed.row([
             kind.mix.name().to_string(),
             kind.engine.to_string(),
             words::count(kind.run.clients),
-            words::number(kind.run.orders_per_s),
+            cases::said(&rates),
             words::percent(share),
         ]);
     }
@@ -165,25 +181,29 @@ fn draft(pause: Duration, asleep: &[Kind], awake: Option<&Race>, plan: &Plan) ->
         Some(format!("{} on {engine} with {depth} in flight", words::compared(&it)))
     });
     it.set("each", each.collect::<Vec<_>>());
-    it.expect("equal-asleep", apart);
+    it.expect_median("equal-asleep", &apart_each);
     if let Some(found) = &found {
         let holds = found.interval.is_some_and(|range| range.low > 1.0 || range.high < 1.0);
-        it.claim("differ-awake", holds, found.ratio);
+        it.claim_ratio("differ-awake", if holds { CameOut::Yes } else { CameOut::Open }, found);
     }
     it
 }
 
-/// The distance between the slowest and the quickest of all crowds of one size.
-fn apart(asleep: &[Kind]) -> Option<f64> {
-    let sizes = asleep.iter().map(|it| it.run.clients);
-    let spread = |clients: u32| {
-        let same = asleep.iter().filter(|it| it.run.clients == clients);
-        let rates: Vec<f64> = same.map(|it| it.run.orders_per_s).collect();
-        let high = rates.iter().copied().max_by(f64::total_cmp)?;
-        let low = rates.iter().copied().min_by(f64::total_cmp)?;
-        Some(high / low - 1.0)
+/// The distance between the slowest and the quickest of all crowds of one size, run by run, at the
+/// size where it is largest.
+fn apart(asleep: &[Kind]) -> Vec<f64> {
+    let mut all: BTreeMap<u32, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
+    for kind in asleep {
+        let runs = all.entry(kind.run.clients).or_default();
+        runs.entry(kind.number).or_default().push(kind.run.orders_per_s);
+    }
+    let spread = |rates: &Vec<f64>| {
+        let high = rates.iter().copied().fold(0.0, f64::max);
+        high / rates.iter().copied().fold(f64::INFINITY, f64::min) - 1.0
     };
-    sizes.filter_map(spread).max_by(f64::total_cmp)
+    let sizes = all.values().map(|runs| runs.values().map(spread).collect::<Vec<f64>>());
+    let middle = |all: &Vec<f64>| median(all).unwrap_or(0.0);
+    sizes.max_by(|a, b| middle(a).total_cmp(&middle(b))).unwrap_or_default()
 }
 
 fn rows_awake(it: &mut Draft, race: &Race) {
@@ -226,10 +246,11 @@ mod tests {
         let kind = |clients, orders_per_s| Kind {
             mix: Mix::Show,
             engine: "select",
+            number: 0,
             run: CrowdRun { clients, orders_per_s, ..CrowdRun::default() },
         };
-        let found = apart(&[kind(10, 10.0), kind(10, 9.0), kind(100, 99.0)]).expect("two sizes");
-        assert!((found - 10.0 / 9.0 + 1.0).abs() < 1e-9, "{found}");
-        assert_eq!(apart(&[]), None);
+        let found = apart(&[kind(10, 10.0), kind(10, 9.0), kind(100, 99.0)]);
+        assert!((found[0] - 10.0 / 9.0 + 1.0).abs() < 1e-9, "{found:?}");
+        assert!(apart(&[]).is_empty());
     }
 }

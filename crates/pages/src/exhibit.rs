@@ -6,7 +6,7 @@
 
 use crate::charts::{Chart, plot};
 use crate::shell::{Charts, PageError, render};
-use document::{Account, Document, Finding, Plot, Section, Table};
+use document::{Account, CameOut, Document, Finding, Plot, Section, Table};
 use serde::Serialize;
 use stats::words;
 
@@ -14,6 +14,7 @@ use stats::words;
 #[derive(Serialize)]
 struct View<'a> {
     it: &'a Document,
+    conclusion: String,
     command: &'a str,
     sides: [SectionView<'a>; 2],
     rooms: Vec<SectionView<'a>>,
@@ -86,10 +87,15 @@ fn view<'a>(
 /// The expectations, the failed ones first.
 fn findings(it: &Document) -> Vec<(&'static str, String, String)> {
     let mut all: Vec<_> = it.findings.iter().collect();
-    all.sort_by_key(|it| it.holds);
+    all.sort_by_key(|it| it.came_out);
     let row = |it: &Finding| {
-        let (light, came) = if it.holds { ("green", "") } else { ("red", "did not come out: ") };
-        (light, format!("Expected: {}:", it.expected), format!("{came}{}", words::number(it.value)))
+        let (light, came) = match it.came_out {
+            CameOut::Yes => ("green", ""),
+            CameOut::No => ("red", "did not come out: "),
+            CameOut::Open => ("limit", "open: "),
+        };
+        let found = it.found(words::number);
+        (light, format!("Expected: {}:", it.expected), format!("{came}{found}"))
     };
     all.into_iter().map(row).collect()
 }
@@ -106,6 +112,7 @@ pub fn exhibit(it: &Document, command: &str) -> Result<String, PageError> {
     let stopped = it.interrupted.then_some("It was stopped before its end; this is a part of it.");
     let shown = View {
         it,
+        conclusion: it.conclusion.to_string(),
         command,
         sides: [
             view(&it.flawed, "flawed", "Repeated as it was", scale),
@@ -194,8 +201,9 @@ mod tests {
             together: side("all", [1.0, 2.0, 3.0, 4.0]).plot,
             findings: vec![Finding {
                 name: "x".to_string(),
-                holds: true,
+                came_out: CameOut::Yes,
                 value: 2.0,
+                range: None,
                 expected: "more than one".to_string(),
             }],
             scale_words: "scale 0.1: short".to_string(),
@@ -225,7 +233,7 @@ mod tests {
         }
         let times = html.matches("scale 0.1: short").count();
         let failed = Document {
-            findings: vec![Finding { holds: false, ..sample().findings[0].clone() }],
+            findings: vec![Finding { came_out: CameOut::No, ..sample().findings[0].clone() }],
             ..sample()
         };
         let html = exhibit(&failed, "").expect("the template fits");

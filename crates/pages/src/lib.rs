@@ -4,6 +4,7 @@
 //!   report     a run and its conclusions -> one HTML file, offline
 //!   live       a race while it runs -> a page, and the document that it draws
 //!   exhibit    a document of the museum, or an account of a search -> one HTML file
+//!   results    what became of each published document -> HTML, Markdown
 //!   export     a run as Markdown, CSV, JSON, JUnit; an exhibit as Markdown
 //!   terminal   the tables of both on a terminal
 //!   charts     plotly.js figures with their tables      strip     an interval as a little SVG
@@ -24,6 +25,7 @@ pub mod glossary;
 pub mod live;
 pub mod motion;
 mod report;
+mod results;
 pub mod sample;
 mod script;
 mod shell;
@@ -33,4 +35,5 @@ pub mod words;
 
 pub use exhibit::{account, exhibit};
 pub use report::report;
+pub use results::{Repeated, results, results_markdown};
 pub use shell::PageError;

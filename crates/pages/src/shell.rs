@@ -35,6 +35,8 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("report.html", include_str!("assets/report.html")),
     ("exhibit.html", include_str!("assets/exhibit.html")),
     ("account.html", include_str!("assets/account.html")),
+    ("results.html", include_str!("assets/results.html")),
+    ("results.md", include_str!("assets/results.md")),
     ("live.html", include_str!("assets/live.html")),
     ("motion.html", include_str!("assets/motion.html")),
 ];

@@ -30,7 +30,12 @@ pub fn effort(settings: &Settings) -> Effort {
 /// The duration of a paced run.
 fn time(settings: &Settings) -> Duration {
     let whole = settings.scale.of(Duration::from_secs(3)).max(Duration::from_millis(1_200));
-    if settings.quick { Duration::from_millis(300) } else { whole }
+    match (settings.full, settings.quick) {
+        // A thousand packets, as published.
+        (true, _) => Duration::from_secs(30),
+        (_, true) => Duration::from_millis(300),
+        _ => whole,
+    }
 }
 
 /// Runs them one after another.

@@ -5,13 +5,14 @@
 //! the wait to ticks. The direction of the rounding depends on the call (Linux 2.2, kernel/sched.c
 //! and fs/select.c): `nanosleep` adds a tick so that no sleep is too short, `select` does not.
 
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Ticks a second of the published machine.
 pub const HZ: u32 = 100;
 
 /// The way in which a program waits after a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rule {
     /// `nanosleep(2)` of Linux 2.2, under `usleep(3)`: the wait in ticks, rounded up, and one more.
     Nanosleep,

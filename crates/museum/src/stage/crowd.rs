@@ -4,9 +4,11 @@ use super::{PATIENCE, Stage};
 use crate::counters::{Counters, knocking};
 use crate::course::{Mix, ORDERS};
 use crate::exhibit::Fault;
+use lab::machine::Watch;
 use lab::server::{Process, Server};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use stats::words;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -74,6 +76,13 @@ pub struct CrowdRun {
     pub held_s: f64,
 }
 
+/// The results in a row.
+#[derive(Deserialize)]
+struct Met {
+    run: CrowdRun,
+    kernel: Counters,
+}
+
 impl Crowd {
     /// The course's clients with their ten orders, at a server with these flags.
     pub fn course(name: &str, server: String, clients: u32, pause: Duration, mix: Mix) -> Crowd {
@@ -113,6 +122,16 @@ impl Stage<'_> {
         }
         let what = format!("{}, {}", crowd.name, words::counted(crowd.clients, "client"));
         self.listener.begin(&what);
+        let mut row = json!({
+            "row": "crowd", "name": crowd.name, "server": crowd.server, "clients": crowd.clients,
+            "orders": crowd.orders, "pause_s": crowd.pause.as_secs_f64(), "mix": crowd.mix,
+            "hold": crowd.hold,
+        });
+        if let Some(Met { run, kernel }) = self.known(&row) {
+            self.listener.step(&format!("{what}: {}, known", words::seconds(run.elapsed_s)));
+            return Ok(Some((run, kernel)));
+        }
+        let watch = Watch::start();
         let mut server = self.serve(&crowd.server)?;
         let before = Counters::read();
         let is_far = self.settings.far.is_some();
@@ -132,11 +151,15 @@ impl Stage<'_> {
         }
         server.process.stop(PATIENCE);
         self.weigh(crowd, &run, &complaint)?;
-        self.record(&serde_json::json!({
-            "row": "crowd", "name": crowd.name, "server": crowd.server, "orders": crowd.orders,
-            "pause_s": crowd.pause.as_secs_f64(), "mix": crowd.mix, "hold": crowd.hold,
-            "run": run, "kernel": counted,
-        }))?;
+        drop(clients);
+        let conditions = watch.stop();
+        self.quiet.counts(&conditions);
+        for (name, value) in
+            [("run", json!(run)), ("kernel", json!(counted)), ("conditions", json!(conditions))]
+        {
+            row[name] = value;
+        }
+        self.record(&row)?;
         self.listener.step(&format!("{what}: {}", words::seconds(run.elapsed_s)));
         Ok(Some((run, counted)))
     }

@@ -8,9 +8,10 @@
 //! thread for each connection answered 733; on an otherwise idle core the same two answered 28,026
 //! and 11,850. A busy machine can reverse a comparison.
 
-use lab::machine::Conditions;
+use lab::machine::{Conditions, Watch};
 use lab::plan::Gates;
 use stats::words;
+use std::time::Duration;
 
 /// The numbers of quiet and noisy runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -33,7 +34,46 @@ fn refused(gates: &Gates, conditions: &Conditions) -> Option<f64> {
     steal.or(foreign).map(|_| conditions.steal.unwrap_or(0.0) + conditions.foreign.unwrap_or(0.0))
 }
 
+/// The largest share of runs on a machine that was not quiet with which a result is a claim.
+const LOUD_MAX: f64 = 0.1;
+
+/// Whether the machine is quiet now, watched for `span`; if not, the activity of others.
+///
+/// # Errors
+/// The reason, for people.
+pub fn is_quiet(span: Duration) -> Result<(), String> {
+    let watch = Watch::start();
+    std::thread::sleep(span);
+    let gates = Gates::default();
+    match refused(&gates, &watch.stop()) {
+        None => Ok(()),
+        Some(share) => Err(format!(
+            "expected a quiet machine (other programs up to {}, the hypervisor up to {}), found {}",
+            words::percent(gates.foreign_max),
+            words::percent(gates.steal_max),
+            words::percent(share)
+        )),
+    }
+}
+
 impl Quiet {
+    /// Takes a run that counts in any case.
+    pub fn counts(&mut self, conditions: &Conditions) {
+        self.repeats(conditions, u32::MAX, true);
+    }
+
+    /// The reason why the results support no claim, if the machine was not quiet.
+    pub fn excuse(&self) -> Option<String> {
+        let most = f64::from(self.runs) * LOUD_MAX;
+        let (loud, runs, worst) = (self.loud, self.runs, words::percent(self.worst));
+        (f64::from(loud) > most).then(|| {
+            format!(
+                "The machine was not quiet: {loud} of {runs} runs count although other programs \
+                 had up to {worst} of it."
+            )
+        })
+    }
+
     /// Takes a run, the `attempt`th at its place. True if it has to be repeated, which is never so
     /// where it has to be `quick`.
     pub fn repeats(&mut self, conditions: &Conditions, attempt: u32, quick: bool) -> bool {
@@ -96,6 +136,16 @@ mod tests {
         assert!(quiet.repeats(&others(0.3), 1, false) && quiet.repeats(&others(0.3), 2, false));
         assert!(!quiet.repeats(&others(0.3), 3, false), "three attempts at the most");
         assert!(quiet.fact().is_some_and(|it| it.1.starts_with("12 that count, 3 repeated")));
+    }
+
+    #[test]
+    fn a_claim_needs_nine_quiet_runs_of_ten() {
+        let mut quiet = Quiet::default();
+        (0..10).for_each(|_| quiet.counts(&others(0.01)));
+        quiet.counts(&others(0.5));
+        assert_eq!(quiet.excuse(), None);
+        quiet.counts(&others(0.5));
+        assert!(quiet.excuse().is_some_and(|it| it.contains("2 of 12 runs")));
     }
 
     #[test]

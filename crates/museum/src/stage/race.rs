@@ -3,16 +3,18 @@
 use super::Stage;
 use crate::exhibit::Fault;
 use lab::block::Slot;
+use lab::machine::date_now;
 use lab::metric::Metric;
 use lab::plan::Plan;
 use lab::race::Observer;
-use lab::record::{Manifest, Recorder, Run};
+use lab::record::{Manifest, Recorder, Run, Sitting};
 use lab::runner::Runner;
 use lab::trial::{Ending, Trial};
 use lab::verdict::{ArmSummary, ArmVerdict, Summary, analyse};
 use stats::words;
 use stats::{Comparison, compare};
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 /// Resamples for the second opinion on an interval.
@@ -94,16 +96,21 @@ impl Stage<'_> {
         }
         plan.check().map_err(|bad| Fault::Lab(bad.to_string()))?;
         let failed = |why: &dyn std::fmt::Display| Fault::Lab(format!("{why:#}"));
-        let Stage { settings, room, stop, placement, listener, .. } = self;
+        let Stage { settings, room, stop, placement, listener, earlier, .. } = self;
         let (version, commit) = (settings.version.as_str(), settings.commit.as_deref());
         let manifest = Manifest::describe(plan, &settings.exe, version, commit, *placement)
             .map_err(|why| failed(&why))?;
         let raw = room.join("race.jsonl");
-        let mut recorder = Recorder::begin(&raw, &manifest).map_err(|why| failed(&why))?;
+        let (known, mut recorder) = match earlier.race(&manifest.plan_hash) {
+            Some(lines) => go_on(&lines, &raw, &manifest)?,
+            None => {
+                (fresh(&manifest), Recorder::begin(&raw, &manifest).map_err(|why| failed(&why))?)
+            }
+        };
         let runner = Runner::new(plan, &settings.exe, room, *placement, stop.clone());
         let mut runner = runner.far(settings.far.clone());
         let mut ear = Ear(*listener);
-        let outcome = lab::race::run(&manifest, &mut runner, &mut recorder, &mut ear, stop)
+        let outcome = lab::race::go_on(known, &mut runner, &mut recorder, &mut ear, stop)
             .map_err(|why| failed(&why))?;
         self.keep(&raw)?;
         if outcome.run.trials.is_empty() {
@@ -112,11 +119,14 @@ impl Stage<'_> {
         let summary = analyse(&outcome.run);
         let raced = Race { run: outcome.run, summary };
         raced.doubts().into_iter().for_each(|text| self.doubt(text));
+        for trial in raced.run.trials.iter().filter(|trial| trial.counted) {
+            self.quiet.counts(&trial.conditions);
+        }
         Ok(Some(raced))
     }
 
     /// Moves the race's lines into the raw file.
-    fn keep(&mut self, raw: &std::path::Path) -> Result<(), Fault> {
+    fn keep(&mut self, raw: &Path) -> Result<(), Fault> {
         let lines = fs::read_to_string(raw)
             .map_err(|why| Fault::File(format!("cannot read {}: {why}", raw.display())))?;
         for line in lines.lines() {
@@ -127,6 +137,23 @@ impl Stage<'_> {
         let _ = fs::remove_file(raw);
         Ok(())
     }
+}
+
+fn fresh(manifest: &Manifest) -> Run {
+    Run { manifest: manifest.clone(), ..Run::default() }
+}
+
+/// Continues a race whose lines are known.
+fn go_on(lines: &str, raw: &Path, manifest: &Manifest) -> Result<(Run, Recorder), Fault> {
+    let failed = |why: &dyn std::fmt::Display| Fault::Lab(format!("{why:#}"));
+    fs::write(raw, lines).map_err(|why| failed(&why))?;
+    let mut known = lab::record::read(raw).map_err(|why| failed(&why))?;
+    let mut run = known.pop().unwrap_or_else(|| fresh(manifest));
+    let number = run.resumed.len() as u32 + 1;
+    let sitting = Sitting { number, date: date_now(), program: manifest.program.clone() };
+    let recorder = Recorder::resume(raw, &sitting).map_err(|why| failed(&why))?;
+    run.resumed.push(sitting);
+    Ok((run, recorder))
 }
 
 /// Forwards the race's progress to the visitor's listener.

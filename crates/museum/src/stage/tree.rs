@@ -7,7 +7,7 @@
 //! connection. Spare workers live for at least a second, because their supervisors check once a
 //! second.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const EVERY: Duration = Duration::from_millis(100);
 
 /// The observed churn.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Churn {
     /// Threads that came, those of new processes among them; the main thread of a process is one.
     pub threads_started: u32,
@@ -37,7 +37,7 @@ pub struct Churn {
 
 /// Context switches of a tree since its threads began, by the kind of the thread switched away
 /// from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switches {
     /// Of the main threads, one a process.
     pub processes: u64,

@@ -14,6 +14,9 @@ const OVERHEAD: Duration = Duration::from_millis(600);
 /// Resamples for the second opinion on an interval.
 const RESAMPLES: usize = 2_000;
 
+/// A refusal is a reply with a status of 503.
+const REFUSED: &str = "wrong_reply";
+
 /// One server and its clients.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -90,6 +93,12 @@ pub fn effort(cases: u32, span: Duration, blocks: u32) -> Effort {
     Effort::new(cases * blocks, span + OVERHEAD)
 }
 
+/// Requests that the governor refused.
+pub fn refused(run: &WebRun) -> Option<f64> {
+    let counts = run.load.errors.iter().filter(|it| it.kind == REFUSED).map(|it| it.count);
+    Some(counts.sum::<u64>() as f64)
+}
+
 /// Runs every case once a block, in random order.
 ///
 /// # Errors
@@ -103,7 +112,9 @@ pub fn play(stage: &mut Stage<'_>, cases: Vec<Case>, blocks: u32) -> Result<Resu
             let what = format!("{}, {group}", web.name);
             stage.begin(&what);
             let Some(run) = stage.meet(web, clients)? else { return Ok(results) };
-            for trouble in run.load.errors.iter().filter(|_| clients.ramp.is_none()) {
+            let is_governed = web.arm.command.iter().any(|word| word == "--governor");
+            let fails = |kind: &str| clients.ramp.is_none() && !(is_governed && kind == REFUSED);
+            for trouble in run.load.errors.iter().filter(|it| fails(&it.kind)) {
                 stage.doubt(format!(
                     "{what}: {} requests failed, the first with: {}",
                     trouble.count, trouble.example
@@ -139,7 +150,7 @@ impl Results {
     }
 
     /// A figure of every run of a case.
-    fn values(&self, case: usize, figure: Figure) -> Vec<f64> {
+    pub fn values(&self, case: usize, figure: Figure) -> Vec<f64> {
         self.of(case).filter_map(figure).collect()
     }
 

@@ -38,13 +38,21 @@ impl Terms {
         let ms = Duration::from_millis;
         let usual = if settings.quick { &study::CLIENTS[..1] } else { &study::CLIENTS[..] };
         // Both servers take whole milliseconds.
-        let shorter = if settings.quick { SHORTER * 4 } else { SHORTER };
+        let shorter = match (settings.full, settings.quick) {
+            (true, _) => 1,
+            (_, true) => SHORTER * 4,
+            _ => SHORTER,
+        };
         let work = settings.scale.of(study::WORK / shorter).as_secs_f64() * 1e3;
         let work = ms((work.round() as u64).max(1));
         Terms {
             clients: settings.clients(usual),
             work,
-            span: ms(if settings.quick { 400 } else { 1_800 }),
+            span: match (settings.full, settings.quick) {
+                (true, _) => settings.scale.of(study::SPAN),
+                (_, true) => ms(400),
+                _ => ms(1_800),
+            },
             plain: ms(if settings.quick { 250 } else { 600 }),
             blocks: cases::blocks(settings),
             real: if settings.quick { 1 } else { REAL.len() },
@@ -115,7 +123,7 @@ fn draft(results: &Results, terms: &Terms, toil: Toil) -> Draft {
     it.set("scale", format!("1/{:.0}", study::WORK.as_secs_f64() / work_s));
     it.set("law", words::number(1.0 / work_s));
     it.set("blocks", terms.blocks);
-    it.set("apart", apart.map(words::ratio));
+    it.set("apart", apart.as_ref().map(|it| words::ratio(it.ratio)));
     it.compare("plain", plain.as_ref());
     it.set("furthest", furthest(results, terms));
     let each = names().skip(1).filter_map(|name| {
@@ -131,10 +139,12 @@ fn draft(results: &Results, terms: &Terms, toil: Toil) -> Draft {
         it.together.series(results.line(name, response_ms, |case| case.group != PLAIN));
     }
     it.facts = vec![toil.fact()];
-    it.expect("equal-computing", apart);
-    let at = results.find(OURS[1].0, &words::counted(most, "client"));
-    let response = at.and_then(|at| results.median(at, response_ms));
-    it.expect("law", response.map(|ms| ms / (f64::from(most) * work_s * 1e3)));
+    it.expect_ratio("equal-computing", apart.as_ref());
+    if let Some(at) = results.find(OURS[1].0, &words::counted(most, "client")) {
+        let all = results.values(at, response_ms).into_iter();
+        let shares: Vec<f64> = all.map(|ms| ms / (f64::from(most) * work_s * 1e3)).collect();
+        it.expect_median("law", &shares);
+    }
     it.expect_ratio("threads-cheaper", plain.as_ref());
     it
 }
@@ -185,12 +195,12 @@ fn compared(
 }
 
 /// Throughput of our threads against our processes, where it is furthest from 1.
-fn apart(results: &Results, terms: &Terms) -> Option<f64> {
+fn apart(results: &Results, terms: &Terms) -> Option<stats::Comparison> {
     let ratios = terms.clients.iter().filter_map(|&clients| {
         let group = words::counted(clients, "client");
-        Some(compared(results, OURS[1].0, OURS[0].0, &group, rps)?.ratio)
+        compared(results, OURS[1].0, OURS[0].0, &group, rps)
     });
-    ratios.max_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()))
+    ratios.max_by(|a, b| a.ratio.ln().abs().total_cmp(&b.ratio.ln().abs()))
 }
 
 /// The server and crowd whose throughput is furthest from 1 / computing, and the ratio.

@@ -7,13 +7,13 @@
 //! published steady load and under one that wobbles.
 
 use super::cases::{
-    self, Case, Results, churn, cpu_ms, inside_ms, p99_ms, response_ms, rps, whole_ms,
+    self, Case, Results, churn, cpu_ms, inside_ms, p99_ms, refused, response_ms, rps, whole_ms,
 };
 use super::servers::{self, Directives, Toil};
 use super::study::{self, PROCESSES, PROCESSES_FIXED, SOURCE, THREADS, THREADS_FIXED};
 use crate::draft::{Draft, Part};
 use crate::exhibit::{Effort, Exhibit, Fault};
-use crate::stage::{Clients, Settings, Stage, Web};
+use crate::stage::{Clients, Settings, Stage, Web, WebRun};
 use document::{Mark, Point, Series};
 use stats::words;
 use std::time::Duration;
@@ -29,14 +29,18 @@ const STAYING: u32 = 19;
 const GUESTS: u32 = 12;
 /// The length of a guest's stay: longer than the second between two checks of Apache.
 const STAY: Duration = Duration::from_millis(1_250);
+/// The longest time for which a server may look for its size.
+const SETTLING: Duration = Duration::from_secs(5);
 /// The families of servers. Prefork has no threads, so it is in the tables as processes only.
 const WORKER: &str = "Apache worker";
 const EVENT: &str = "Apache event";
 const PREFORK: &str = "Apache prefork";
 const OURS: &str = "ours";
-const FAMILIES: [&str; 4] = [WORKER, EVENT, PREFORK, OURS];
+/// Ours with the damped rule and the governor, which need no maintenance of a fixed pool.
+const GOVERNED: &str = "ours, governed";
+const FAMILIES: [&str; 5] = [WORKER, EVENT, PREFORK, OURS, GOVERNED];
 /// Those with both settings.
-const HYBRIDS: [&str; 3] = [WORKER, EVENT, OURS];
+const HYBRIDS: [&str; 4] = [WORKER, EVENT, OURS, GOVERNED];
 /// The name of the wobbling load.
 const WOBBLING: &str = "wobbling";
 
@@ -58,13 +62,18 @@ impl Terms {
         let ms = Duration::from_millis;
         let usual = if settings.quick { &STEADY[..0] } else { &STEADY[..] };
         let stay = if settings.quick { ms(200) } else { STAY };
+        let full = settings.full.then_some(study::SPAN);
         Terms {
-            steady: settings.clients(usual),
-            span: ms(if settings.quick { 400 } else { 3_200 }),
+            steady: settings.clients(if settings.full { &study::CLIENTS } else { usual }),
+            span: full.unwrap_or(ms(if settings.quick { 400 } else { 3_200 })),
             stay,
-            wobble: stay * if settings.quick { 3 } else { 4 },
+            wobble: full.unwrap_or(stay * if settings.quick { 3 } else { 4 }),
             blocks: cases::blocks(settings),
-            work: if settings.quick { WORK_QUICK } else { WORK },
+            work: match (settings.full, settings.quick) {
+                (true, _) => study::WORK,
+                (_, true) => WORK_QUICK,
+                _ => WORK,
+            },
             quick: settings.quick,
         }
     }
@@ -78,8 +87,10 @@ impl Terms {
     /// The families that run with a setting.
     fn families(&self, it: &Directives) -> Vec<&'static str> {
         let is_prefork = it.threads == 1;
+        let is_fixed = it.spare_min == it.workers;
         let plays = |family: &&&str| match **family {
             PREFORK => is_prefork,
+            GOVERNED => !is_fixed && !self.quick,
             EVENT => !self.quick,
             _ => true,
         };
@@ -91,7 +102,8 @@ impl Terms {
             let load = Clients::new(path, clients, self.span);
             // Apache checks once a second: it needs two checks to find its size, and they do not
             // count.
-            (steady(clients), Clients { warmup: self.span / 8 * 5, ..load })
+            let warmup = (self.span / 8 * 5).min(SETTLING);
+            (steady(clients), Clients { warmup, ..load })
         });
         let wobbling = Clients {
             guests: GUESTS,
@@ -118,6 +130,10 @@ fn server(stage: &Stage<'_>, family: &str, it: &Directives) -> Result<Web, Fault
         PREFORK => servers::prefork(&name, it),
         WORKER => servers::hybrid(&name, "worker", it),
         EVENT => servers::hybrid(&name, "event", it),
+        GOVERNED => {
+            let flags = format!("{} {}", it.flags("damped"), servers::GOVERNOR);
+            Ok(servers::ours(stage, &name, &flags))
+        }
         _ => {
             // A pool of fixed size needs no policy.
             let policy = if it.spare_min == it.workers { "static" } else { "apache" };
@@ -145,7 +161,7 @@ impl Exhibit for DirectivesTable {
         for it in terms.tables() {
             for family in terms.families(it) {
                 let path = match family {
-                    OURS => Some(toil.ours(terms.work)),
+                    OURS | GOVERNED => Some(toil.ours(terms.work)),
                     _ => toil.apache(terms.work),
                 };
                 let Some(path) = path else { continue };
@@ -193,11 +209,16 @@ fn draft(results: &Results, toil: Toil, terms: &Terms) -> Draft {
     for (family, churns, slower) in
         [(WORKER, "apache-churns", "apache-slower"), (OURS, "ours-churns", "ours-slower")]
     {
-        let both = churned(results, family, &THREADS).zip(churned(results, family, &PROCESSES));
-        it.expect(churns, both.map(|(t, p)| t / p.max(1.0)));
+        let pair = [&THREADS, &PROCESSES].map(|it| results.find(&name(family, it), WOBBLING));
+        if let [Some(threads), Some(processes)] = pair {
+            let ratio = |[t, p]: [&WebRun; 2]| Some(churn(t)? / churn(p)?.max(1.0));
+            it.expect_median(churns, &results.blockwise([threads, processes], ratio));
+        }
         let rate = against(results, family, [&THREADS, &PROCESSES], WOBBLING, rps);
         it.expect_ratio(slower, rate.as_ref());
     }
+    let fixed = against(results, WORKER, table_6, WOBBLING, rps);
+    it.expect_ratio("fixed-faster", fixed.as_ref());
     it
 }
 
@@ -239,6 +260,7 @@ fn side(results: &Results, pair: [&Directives; 2], terms: &Terms) -> Part {
                     results.shown(at, inside_ms),
                     results.shown(at, cpu_ms),
                     results.shown(at, churn),
+                    results.shown(at, refused),
                 ]);
             }
         }

@@ -6,7 +6,7 @@
 //! servers spend the same on switching. But a dynamic document was a program, started for each
 //! request, so most of the "processes" in the table belong to neither server.
 
-use super::cases::{self, Case, Results, cpu_ms, rps};
+use super::cases::{self, Case, Results, cpu_ms, response_ms, rps};
 use super::servers::{self, apache_lacks};
 use super::study::{self, equivalence};
 use crate::draft::{Draft, Part};
@@ -18,7 +18,7 @@ use stats::{median, median_interval};
 use std::time::Duration;
 
 /// Shares of dynamic documents, per cent.
-const SHARES: [u32; 6] = [0, 20, 40, 60, 80, 100];
+const SHARES: [u32; 11] = [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
 /// Clients.
 const CLIENTS: u32 = 10;
 /// Workers of every server.
@@ -48,7 +48,11 @@ impl Terms {
         let ms = Duration::from_millis;
         Terms {
             shares: if settings.quick { &[0, 100] } else { &SHARES },
-            span: ms(if settings.quick { 250 } else { 700 }),
+            span: match (settings.full, settings.quick) {
+                (true, _) => ms(30_000),
+                (_, true) => ms(250),
+                _ => ms(700),
+            },
             blocks: cases::blocks(settings),
             quick: settings.quick,
         }
@@ -193,7 +197,18 @@ fn draft(results: &Results, terms: &Terms) -> Draft {
     it.set("ratios_inside", inside.1);
     (it.flawed, it.corrected) = (programs.0, inside.0);
     together(&mut it, results, terms);
-    it.expect("programs-switch", rest_of(most).zip(rest_of(0)).map(|(all, none)| all - none));
+    it.room("response", answered(results, terms));
+    let both =
+        |dynamic: &str, share: u32, server: &str| results.find(server, &group(dynamic, share));
+    if let (Some(all), Some(none)) = (both(PROGRAM, most, REAL[1]), both(PROGRAM, 0, REAL[1])) {
+        let more = |[all, none]: [&WebRun; 2]| Some(rest(all)? - rest(none)?);
+        it.expect_median("programs-switch", &results.blockwise([all, none], more));
+    }
+    if let [Some(one), Some(two)] = REAL.map(|server| both(PROGRAM, 0, server)) {
+        let ratio =
+            |[one, two]: [&WebRun; 2]| Some((processes(two)? + threads(two)?) / processes(one)?);
+        it.expect_median("more-switches", &results.blockwise([one, two], ratio));
+    }
     it.expect("ours-processes", own[1]);
     it.expect("ours-threads", own[0]);
     it
@@ -225,6 +240,7 @@ fn side(
                     results.shown(at, rest),
                     cases::said(mine),
                     results.shown(at, rps),
+                    results.shown(at, response_ms),
                     results.shown(at, cpu_ms),
                 ]);
             }
@@ -240,6 +256,30 @@ fn side(
         }
     }
     (part, all)
+}
+
+/// The first figure of the study: response times at each share of dynamic documents.
+fn answered(results: &Results, terms: &Terms) -> Part {
+    let lines = [(PROGRAM, REAL), (INSIDE, REAL), (INSIDE, OURS)];
+    let servers: Vec<(&str, &str)> = lines
+        .into_iter()
+        .flat_map(|(dynamic, pair)| pair.map(|server| (dynamic, server)))
+        .collect();
+    let named = |(dynamic, server): (&str, &str)| format!("{server}, {}", how(dynamic));
+    let mut part = Part { head: servers.iter().map(|it| named(*it)).collect(), ..Part::default() };
+    for share in terms.shares {
+        let cells = servers.iter().map(|(dynamic, server)| {
+            let at = results.find(server, &group(dynamic, *share));
+            at.map_or(words::NONE.to_string(), |at| results.shown(at, response_ms))
+        });
+        part.rows.push([share.to_string()].into_iter().chain(cells).collect());
+    }
+    for (dynamic, server) in servers {
+        let keep = |case: &Case| case.group.ends_with(how(dynamic));
+        let line = results.line(server, response_ms, keep);
+        part.series(Series { name: named((dynamic, server)), ..line });
+    }
+    part
 }
 
 fn together(it: &mut Draft, results: &Results, terms: &Terms) {

@@ -55,6 +55,12 @@ impl Directives {
     }
 }
 
+/// The deadline of ours with the governor: twice the response time that the wobbling load of the
+/// study's directives has on one core.
+pub const DEADLINE: Duration = Duration::from_millis(300);
+/// Its flags.
+pub const GOVERNOR: &str = "--governor on --deadline 300ms";
+
 /// The servers that compute: ours by engine, the first one the baseline, and Apache by module.
 pub const OURS: [(&str, &str); 2] = [("ours, processes", "prefork"), ("ours, threads", "pool")];
 pub const REAL: [(&str, &str); 3] =

@@ -15,6 +15,8 @@ pub const SOURCE: &str = "H. S. Jeon, S. W. Lee, H. K. Kang: Analysis of Multi-t
 
 /// Clients of the first experiment (table 2).
 pub const CLIENTS: [u32; 4] = [10, 40, 70, 100];
+/// Its length.
+pub const SPAN: Duration = Duration::from_secs(120);
 /// Its computing.
 pub const WORK: Duration = Duration::from_millis(200);
 /// Computing of the second experiment (tables 3 and 4), seconds.

@@ -31,6 +31,10 @@ const PROGRAM: &str = include_str!("../../artefact/three_servers.py");
 const RATE: u32 = 100;
 /// Descriptors of the client, as a laptop's shell gives them.
 const DESCRIPTORS: u32 = 256;
+/// The published users, and the descriptors of a laptop's shell, near which the published failures
+/// came.
+const PUBLISHED_USERS: u32 = 10_000;
+const LAPTOP: u32 = 2_560;
 /// Users at the most where the client has enough.
 const USERS: u32 = 250;
 /// The limit on a stalled reply, for servers as listed, and for others.
@@ -102,18 +106,20 @@ struct Terms {
 impl Terms {
     fn of(settings: &Settings) -> Terms {
         let ms = Duration::from_millis;
-        let (span, users, descriptors, sound, flaws) = match settings.quick {
-            true => (ms(500), 40, 30, 1, 1),
-            false => (ms(3_000), USERS, DESCRIPTORS, CORRECTED.len(), FLAWS.len()),
+        let (all, flaws) = (CORRECTED.len(), FLAWS.len());
+        let (span, users, descriptors, sound, flaws) = match (settings.full, settings.quick) {
+            (true, _) => (ms(300_000), PUBLISHED_USERS, LAPTOP, all, flaws),
+            (_, true) => (ms(500), 40, 30, 1, 1),
+            _ => (ms(3_000), USERS, DESCRIPTORS, all, flaws),
         };
         let blocks = cases::blocks(settings);
         Terms { span, users, descriptors, blocks, sound, flaws }
     }
 
     /// The number of users grows until a request fails, or all of them are there. With few
-    /// descriptors it is doubled, so that the descriptors run out.
+    /// descriptors there are twice as many users, so that the descriptors run out.
     fn swarm(&self, is_listed: bool) -> Clients {
-        let users = if is_listed { self.users * 2 } else { self.users };
+        let users = if is_listed { self.users.max(self.descriptors * 2) } else { self.users };
         Clients {
             ramp: Some(f64::from(RATE)),
             timeout: PATIENCE[usize::from(!is_listed)],

@@ -12,6 +12,7 @@ pub fn exhibit(it: &Document, command: &str) -> String {
     let mut text = String::new();
     // Writing into a String cannot fail.
     let _ = writeln!(text, "# {}\n\n{}\n", it.title, it.headline);
+    let _ = writeln!(text, "**{}**: {}\n", it.conclusion, it.concluded);
     let scale = match it.scale_words.as_str() {
         "" => String::new(),
         words => format!(" {words}."),
@@ -22,7 +23,7 @@ pub fn exhibit(it: &Document, command: &str) -> String {
         let _ = writeln!(text, "- {name}: {value}");
     }
     let _ = writeln!(text, "\n## What was published\n\n{}\n", it.published.claim);
-    let _ = writeln!(text, "{}\n", it.published.source);
+    let _ = writeln!(text, "{} {}\n", it.published.source, it.published.address);
     grid(&mut text, &it.published.numbers);
     side(&mut text, "Repeated as it was", &it.flawed);
     side(&mut text, "Without the flaw", &it.corrected);
@@ -35,8 +36,7 @@ pub fn exhibit(it: &Document, command: &str) -> String {
             "## Expected beforehand\n\n| expected | came out | found |\n|---|---|---|"
         );
         for found in &it.findings {
-            let came = if found.holds { "yes" } else { "no" };
-            let value = words::number(found.value);
+            let (came, value) = (found.came_out, found.found(words::number));
             let _ = writeln!(text, "| {} | {came} | {value} |", cell(&found.expected));
         }
         text.push('\n');
@@ -84,7 +84,7 @@ fn cell(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use document::Finding;
+    use document::{CameOut, Finding};
 
     #[test]
     fn tables_findings_and_doubts_are_there() {
@@ -96,7 +96,13 @@ mod tests {
             interrupted: true,
             took_s: 3.0,
             flawed: Section { finding: "It was slow.".to_string(), numbers, ..Section::default() },
-            findings: vec![Finding { name, holds: false, value: 2.0, expected }],
+            findings: vec![Finding {
+                name,
+                came_out: CameOut::No,
+                value: 2.0,
+                range: Some((1.5, 2.5)),
+                expected,
+            }],
             doubts: vec!["Loopback.".to_string()],
             ..Document::default()
         };
@@ -105,7 +111,8 @@ mod tests {
             "# Mixes\n",
             "`roundhouse museum mixes`, 3 s. Stopped before its end.",
             "| server | requests/s |\n|---|---|\n| a\\|b | 12 |\n",
-            "| more than three | no | 2 |",
+            "| more than three | NO | 2 [1.5, 2.5] |",
+            "**unresolved**: ",
             "- Loopback.",
         ] {
             assert!(text.contains(want), "expected `{want}` in\n{text}");

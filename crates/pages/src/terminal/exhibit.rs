@@ -31,6 +31,8 @@ pub fn exhibit(it: &Document) -> String {
             let _ = writeln!(text, "{}", folded(&expected(finding), 4));
         }
     }
+    let conclusion = format!("{}: {}", tr(&it.conclusion.to_string()), tr(&it.concluded));
+    let _ = writeln!(text, "\n{}", folded(&conclusion, 0));
     let _ = writeln!(text, "\n{}{scale}", tr("How it was run"));
     for (name, value) in &it.facts {
         let _ = writeln!(text, "{}", folded(&format!("  {}: {}", tr(name), tr(value)), 4));
@@ -40,9 +42,8 @@ pub fn exhibit(it: &Document) -> String {
 }
 
 fn expected(it: &Finding) -> String {
-    let came = if it.holds { "yes" } else { "NO" };
-    let found = tr("found").into_owned();
-    format!("  {}: {} ({found} {})", tr(came), tr(&it.expected), words::number(it.value))
+    let (came, found) = (it.came_out.to_string(), tr("found").into_owned());
+    format!("  {}: {} ({found} {})", tr(&came), tr(&it.expected), it.found(words::number))
 }
 
 fn side(text: &mut String, name: &str, it: &Section, scale: &str) {

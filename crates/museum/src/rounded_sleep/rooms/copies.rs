@@ -179,11 +179,13 @@ pub fn draft(it: &mut Draft, found: &[At], whole: &[At], paths: &[&str], around:
     ratios(&mut part, found, paths);
     it.room("copies", part);
     let cheapest = |at: &At, than: &str| {
-        let ratios = FREE.into_iter().filter_map(|path| Some(at.costs.against(path, than)?.ratio));
-        ratios.min_by(f64::total_cmp)
+        let all = FREE.into_iter().filter_map(|path| at.costs.against(path, than));
+        all.min_by(|a, b| a.ratio.total_cmp(&b.ratio))
     };
-    it.expect("copies-do-not-matter", found.first().and_then(|at| cheapest(at, "wheel-sendto")));
-    it.expect("copies-matter", found.last().and_then(|at| cheapest(at, BASE)));
+    let smallest = found.first().and_then(|at| cheapest(at, "wheel-sendto"));
+    it.expect_ratio("copies-do-not-matter", smallest.as_ref());
+    let largest = found.last().and_then(|at| cheapest(at, BASE));
+    it.expect_ratio("copies-matter", largest.as_ref());
     it.expect_ratio("copies-matter-by-the-call", by_call.as_ref());
 }
 

@@ -4,8 +4,8 @@ use super::super::cases::{self, Case, Results, churn, cpu_ms, p99_ms, process_ch
 use super::super::servers::Toil;
 use super::super::study::{self, SOURCE};
 use super::{
-    APACHE, DAMPED, Drop, FIXED, GUESTS, REAL, STAY, STAYING, STEADY, Terms, WIDTHS, WOBBLING,
-    group,
+    APACHE, DAMPED, Drop, FIXED, GOVERNED, GUESTS, REAL, STAY, STAYING, STEADY, Terms, WIDTHS,
+    WOBBLING, group,
 };
 use crate::draft::{Draft, Part, one, point};
 use crate::stage::WebRun;
@@ -13,13 +13,11 @@ use document::{Mark, Series};
 use stats::words;
 use stats::{Comparison, VALUES_MIN};
 
-/// The expected share of starts and ends with `damped`.
-const TENTH: f64 = 0.1;
-
 pub(super) fn draft(results: &Results, drops: &[Drop], terms: &Terms, toil: Toil) -> Draft {
     let mut it = Draft::default();
     let whole = |value: Option<f64>| value.map(|it| words::number(it.round()));
-    let [apache, damped] = [APACHE, DAMPED].map(|server| churned(results, server, WOBBLING));
+    let [apache, damped, real] =
+        [APACHE, DAMPED, REAL].map(|server| churned(results, server, WOBBLING));
     let steady = churned(results, APACHE, STEADY);
     let cost = thread_ms(results);
     it.set("source", SOURCE);
@@ -30,16 +28,16 @@ pub(super) fn draft(results: &Results, drops: &[Drop], terms: &Terms, toil: Toil
     it.set("most", STAYING + GUESTS);
     it.set("stay", words::span(STAY));
     it.set("blocks", terms.blocks);
+    it.set("watched", words::span(terms.watched));
+    it.set("real", whole(real));
     it.set("apache", whole(apache));
     it.set("damped", whole(damped));
     it.set("steady", whole(steady));
-    let triggers = steady.zip(apache).map(|(steady, wobbling)| steady * 2.0 < wobbling);
-    it.set("wobble_triggers", triggers);
     it.set("costs", costs(results));
     // A small difference of large numbers: without an interval it would only look like a figure.
     it.set("thread_ms", (cost.len() >= VALUES_MIN).then(|| cases::said(&cost)));
     it.published = study::table(&[study::THREADS, study::PROCESSES]);
-    it.flawed = table(results, &[STEADY, WOBBLING], &[1], &[REAL, APACHE, FIXED]);
+    it.flawed = table(results, &[STEADY, WOBBLING], &[1], &[REAL, APACHE, DAMPED, GOVERNED, FIXED]);
     residents(&mut it.flawed, results);
     it.corrected = corrected(results);
     together(&mut it, results);
@@ -115,7 +113,7 @@ fn table(results: &Results, loads: &[&str], widths: &[u32], servers: &[&str]) ->
 
 /// Threads over time in the first run of each server under the wobbling load.
 fn residents(part: &mut Part, results: &Results) {
-    for server in [APACHE, DAMPED, FIXED, REAL] {
+    for server in [APACHE, DAMPED, GOVERNED, FIXED, REAL] {
         let run = at(results, server, WOBBLING, 1).and_then(|at| results.of(at).next());
         let looks = run.iter().flat_map(|run| &run.churn.looks);
         let points = looks.map(|(at, _, threads)| (*at, f64::from(*threads)));
@@ -124,7 +122,7 @@ fn residents(part: &mut Part, results: &Results) {
 }
 
 fn corrected(results: &Results) -> Part {
-    let mut part = table(results, &[WOBBLING, STEADY], &WIDTHS, &[APACHE, DAMPED, FIXED]);
+    let mut part = table(results, &[WOBBLING], &WIDTHS, &[APACHE, DAMPED]);
     part.named(WIDTHS.map(|it| it.to_string()));
     for (server, what, figure) in [
         (APACHE, "CPU / request", cpu_ms as cases::Figure),
@@ -165,8 +163,8 @@ fn given_back(it: &mut Draft, drops: &[Drop]) {
 fn together(it: &mut Draft, results: &Results) {
     it.together.named(WIDTHS.map(|it| it.to_string()));
     for (load, servers) in [
-        (WOBBLING, [APACHE, DAMPED, FIXED, REAL].as_slice()),
-        (STEADY, [APACHE, DAMPED].as_slice()),
+        (WOBBLING, [APACHE, DAMPED, GOVERNED, FIXED, REAL].as_slice()),
+        (STEADY, [APACHE, DAMPED, REAL].as_slice()),
     ] {
         for server in servers {
             let line = results.line(server, churn, |case: &Case| case.group.starts_with(load));
@@ -176,18 +174,27 @@ fn together(it: &mut Draft, results: &Results) {
     }
 }
 
+/// A figure of one server as a share of another's, block by block: 0 where the other has none.
+fn share(results: &Results, one: (&str, &str), other: (&str, &str)) -> Vec<f64> {
+    let pair = at(results, one.0, one.1, 1).zip(at(results, other.0, other.1, 1));
+    let Some((one, other)) = pair else { return Vec::new() };
+    results.blockwise([one, other], |[one, other]| {
+        let (one, other) = (churn(one)?, churn(other)?);
+        Some(if one == 0.0 { 0.0 } else { one / other.max(1e-9) })
+    })
+}
+
 fn findings(it: &mut Draft, results: &Results, drops: &[Drop]) {
-    let [apache, damped, real] =
-        [APACHE, DAMPED, REAL].map(|server| churned(results, server, WOBBLING));
-    let steady = churned(results, APACHE, STEADY);
-    it.expect("wobble-triggers", apache.zip(steady).map(|(a, s)| s / a.max(1e-9)));
-    let real = real.filter(|it| *it > 0.0);
-    it.expect("same-rule", real.zip(apache).map(|(real, ours)| ours / real));
-    if let Some((a, d)) = apache.zip(damped) {
-        let ratio = d / a.max(1e-9);
-        it.claim("damped-churn", a > 0.0 && ratio <= TENTH, ratio);
-    }
-    it.expect("damped-throughput", beside(results, DAMPED, 1, rps).map(|it| it.ratio));
+    let real = at(results, REAL, WOBBLING, 1).or(at(results, APACHE, WOBBLING, 1));
+    let counts = real.map(|at| results.values(at, churn)).unwrap_or_default();
+    it.expect_median("apache-churns", &counts);
+    let rule = if at(results, REAL, WOBBLING, 1).is_some() { REAL } else { APACHE };
+    it.expect_median("wobble-triggers", &share(results, (rule, STEADY), (rule, WOBBLING)));
+    it.expect_ratio("churn-is-cheap", beside(results, APACHE, 1, rps).as_ref());
+    it.expect_median("same-rule", &share(results, (APACHE, WOBBLING), (REAL, WOBBLING)));
+    it.expect_median("damped-churn", &share(results, (DAMPED, WOBBLING), (APACHE, WOBBLING)));
+    it.expect_ratio("damped-throughput", beside(results, DAMPED, 1, rps).as_ref());
+    it.expect_ratio("governed-throughput", beside(results, GOVERNED, 1, rps).as_ref());
     if let Some(drop) = drops.iter().find(|it| it.server == DAMPED) {
         let left = drop.looks.last().map_or(0, |it| it.1);
         it.claim("damped-gives-back", left <= drop.spare_max, f64::from(left));

@@ -1,0 +1,147 @@
+//! The results of the museum: for each published document what it claimed, what came out, and why.
+
+use crate::shell::{Charts, PageError, render};
+use document::{Document, Figure};
+use serde::Serialize;
+use stats::words;
+
+/// One exhibit that was run, with links to its files.
+#[derive(Clone, Debug, Default)]
+pub struct Repeated {
+    /// Its document.
+    pub document: Document,
+    /// When it was run.
+    pub date: String,
+    /// The command that repeats it.
+    pub command: String,
+    /// The path of the raw data, from the page.
+    pub raw: String,
+    /// The path of its own page, from the page.
+    pub page: String,
+}
+
+/// The exhibits of one published document.
+#[derive(Serialize)]
+struct Group<'a> {
+    published: &'a Figure,
+    rows: Vec<Row<'a>>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    it: &'a Document,
+    date: &'a str,
+    command: &'a str,
+    raw: &'a str,
+    page: &'a str,
+    conclusion: String,
+    /// Expectation, whether it came out, the value with its interval.
+    findings: Vec<[String; 3]>,
+}
+
+#[derive(Serialize)]
+struct View<'a> {
+    groups: Vec<Group<'a>>,
+}
+
+fn row(it: &Repeated) -> Row<'_> {
+    let findings = it.document.findings.iter().map(|finding| {
+        let found = finding.found(words::number);
+        [finding.expected.clone(), finding.came_out.to_string(), found]
+    });
+    Row {
+        it: &it.document,
+        date: &it.date,
+        command: &it.command,
+        raw: &it.raw,
+        page: &it.page,
+        conclusion: it.document.conclusion.to_string(),
+        findings: findings.collect(),
+    }
+}
+
+fn view(all: &[Repeated]) -> View<'_> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for repeated in all {
+        let published = &repeated.document.published;
+        let same = groups.iter_mut().find(|it| it.published.document == published.document);
+        match same {
+            Some(group) => group.rows.push(row(repeated)),
+            None => groups.push(Group { published, rows: vec![row(repeated)] }),
+        }
+    }
+    View { groups }
+}
+
+/// Makes the page of results: one HTML file beside the files that it links to.
+///
+/// # Errors
+/// Only for a fault of this crate; see [`PageError`].
+pub fn results(all: &[Repeated]) -> Result<String, PageError> {
+    render("results.html", Charts::None, &view(all))
+}
+
+/// The same as Markdown.
+///
+/// # Errors
+/// As [`results`].
+pub fn results_markdown(all: &[Repeated]) -> Result<String, PageError> {
+    render("results.md", Charts::None, &view(all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use document::{CameOut, Conclusion, Finding};
+
+    #[test]
+    fn a_reader_finds_claim_outcome_reason_data_and_command() {
+        let document = Document {
+            title: "Think <time>".to_string(),
+            published: Figure {
+                document: "A stock server".to_string(),
+                claim: "Nearly the same.".to_string(),
+                source: "A report".to_string(),
+                address: "https://doi.org/10.1/x".to_string(),
+                ..Figure::default()
+            },
+            conclusion: Conclusion::Explained,
+            concluded: "The sleep makes the difference.".to_string(),
+            why: vec!["Clients sleep.".to_string()],
+            findings: vec![Finding {
+                name: "x".to_string(),
+                came_out: CameOut::Yes,
+                value: 1.5,
+                range: Some((1.4, 1.6)),
+                expected: "at most 2".to_string(),
+            }],
+            ..Document::default()
+        };
+        let one = Repeated {
+            document,
+            command: "roundhouse museum think-time".to_string(),
+            raw: "museum-think-time.jsonl.gz".to_string(),
+            ..Repeated::default()
+        };
+        let all = [one.clone(), one];
+        let (html, markdown) = (results(&all), results_markdown(&all));
+        let (html, markdown) = (html.expect("it fits"), markdown.expect("it fits"));
+        for want in [
+            "A stock server",
+            "Nearly the same.",
+            "https://doi.org/10.1/x",
+            "artefact explained",
+            "The sleep makes the difference.",
+            "Clients sleep.",
+            "at most 2",
+            "1.5 [1.4, 1.6]",
+            "museum-think-time.jsonl.gz",
+            "roundhouse museum think-time",
+        ] {
+            assert!(html.contains(want), "expected `{want}` in {html}");
+            assert!(markdown.contains(want), "expected `{want}` in {markdown}");
+        }
+        assert!(html.contains("Think &lt;time&gt;") && !html.contains("src=\"http"));
+        assert_eq!(markdown.matches("\n## ").count(), 1, "one document: {markdown}");
+    }
+}
