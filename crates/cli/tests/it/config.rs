@@ -36,23 +36,3 @@ fn the_example_is_one() {
     let block = client.exact(8192);
     assert!(block.starts_with(BOOK.as_bytes()) && block.ends_with(&[0]), "a padded block");
 }
-
-#[test]
-fn a_name_that_is_none_is_refused_with_the_nearest() {
-    let (folder, data) = Folder::with("stock.txt", BOOK);
-    let config = folder.file("server.txt", "port = 0\nordre = file\n");
-    let config = config.to_str().expect("a path of ours");
-    let ended = EPOLL.stock(&data).with(&["--config", config]).fail().exits(2);
-    for word in ["server.txt:2:1: expected", "`ordre`", "did you mean `order`?"] {
-        assert!(ended.err.contains(word), "expected {word:?} in {}", ended.err);
-    }
-    let config = folder.file("server.txt", "workers = many\n");
-    let config = config.to_str().expect("a path of ours");
-    EPOLL
-        .stock(&data)
-        .with(&["--config", config])
-        .fail()
-        .exits(2)
-        .says("with the options of ")
-        .says("'many' for '--workers");
-}

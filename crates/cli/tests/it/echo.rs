@@ -1,4 +1,4 @@
-//! The echo of a game server's library on every engine: real batches, cut at every byte.
+//! The echo of a game server's library: its settings, and its operator.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -34,49 +34,6 @@ fn logged_in(server: &Server) -> Client {
     let mut client = server.client();
     assert_eq!(client.exact(10), login());
     client
-}
-
-/// Batches of 1, 10, 100 and 200 packets, each cut in two at every byte of its last packets, and
-/// once byte by byte.
-pub fn batches_cut_at_every_byte(arm: &Arm) {
-    let server = serve(arm, &[]);
-    let mut client = logged_in(&server);
-    for count in [1, 10, 100, 200] {
-        let batch = &batch(7)[..count * 10];
-        for cut in batch.len().saturating_sub(21)..batch.len() {
-            client.send(&batch[..cut]);
-            if cut % 4 == 0 {
-                // The first part has come back, so the rest is certainly another segment.
-                let whole = cut / 10 * 10;
-                assert_eq!(client.exact(whole), batch[..whole], "{count} packets, cut at {cut}");
-                client.send(&batch[cut..]);
-                assert_eq!(client.exact(batch.len() - whole), batch[whole..], "cut at {cut}");
-            } else {
-                client.send(&batch[cut..]);
-                assert_eq!(client.exact(batch.len()), batch, "{count} packets, cut at {cut}");
-            }
-        }
-    }
-    let last = packet(0x1000);
-    last.iter().for_each(|byte| client.send([*byte]));
-    assert_eq!(client.exact(10), last);
-    client.finish();
-    assert_eq!(client.rest(), b"", "nothing comes that was not sent");
-    server.stop();
-}
-
-/// A wrong length ends the connection after the echo of earlier packets, and is counted.
-pub fn a_wrong_length_is_counted(arm: &Arm) {
-    let server = serve(arm, &[]);
-    for wrong in [&b"\x09\0"[..], b"\0\0\0\0\0\0\0\0\0\0", b"\x08\x01rest that is not read"] {
-        let mut client = logged_in(&server);
-        client.send([&batch(3)[..], wrong].concat());
-        assert_eq!(client.rest(), batch(3), "{wrong:?}");
-    }
-    let ended = server.stop();
-    // The server prints it after each last client, so the last line has the sum.
-    let words = "connections closed for a length that was not 8";
-    assert!(ended.err.contains(&format!("3 {words}")), "{}", ended.err);
 }
 
 /// The key `d` disconnects the first session only.
@@ -122,8 +79,9 @@ fn the_options_of_the_library() {
     std::io::Read::read_exact(&mut second, &mut heard).expect("its turn has come");
     assert_eq!(heard[..10], login());
     assert_eq!(heard[10..], packet(1));
-    drop(second);
-    server.stop();
+    second.write_all(&[9, 0]).expect("the server reads a wrong length");
+    assert_eq!(std::io::Read::read(&mut second, &mut [0; 1]).expect("the end"), 0);
+    server.stop().says("1 connection closed for a length that was not 8");
     Plan::new(&crate::arms::PREFORK, "echo")
         .with(&["--console", "on"])
         .fail()

@@ -71,7 +71,7 @@ groups! { $
     every {
         probe: random_scripts, pipelined_bursts, half_close, deadlines,
             one_state_for_all_workers, everyone_hears_of_the_drain;
-        stock: golden_sessions, course_crowd;
+        stock: golden_sessions;
         storm: reset_storm, who_never_closes_is_cut, churn;
         crash: supervisor_killed;
         durable: killed_again_and_again;
@@ -86,7 +86,6 @@ groups! { $
         handover: no_request_fails, who_is_inside_stays;
         web: the_same_answers, no_line_of_the_log_is_lost, a_socket_in_the_file_system;
         status: counts_agree_with_what_was_served;
-        echo: batches_cut_at_every_byte, a_wrong_length_is_counted;
         websocket: requests_in_messages, lines_of_pages;
     }
 
@@ -95,18 +94,16 @@ groups! { $
         probe: splits_at_every_byte, one_byte_at_a_time, random_scripts_in_narrow_bounds,
             great_replies, a_line_too_long, bye, patience_with_the_silent, the_world_ticks,
             bytes_for_another_session;
-        stock: course_clients, an_overlong_line, a_big_book;
+        stock: an_overlong_line, a_big_book;
         budget: a_pause_is_no_end, a_shortage_costs_the_silent;
         slow: a_reader_that_never_reads, a_slow_reader_gets_every_byte,
             who_takes_too_little_is_cut_off, the_idle_are_sent_home,
             a_request_that_never_ends;
         term: a_deaf_client_is_cut_when_forced;
-        save: saved_at_intervals, never_torn, a_full_disk, a_read_only_directory,
-            foreign_books;
+        save: saved_at_intervals, never_torn;
         vanished: who_vanished_is_idle;
         words: verbose, silent_by_default, timer;
-        web: cut_at_every_byte, a_great_file_to_a_slow_reader, the_slow_are_told, sealed, rules,
-            compressed;
+        web: a_great_file_to_a_slow_reader, the_slow_are_told, sealed;
         sites: sites_by_name;
     }
 
@@ -129,22 +126,21 @@ groups! { $
     /// Arms that accept by a separate call.
     calls { injected: accepts_that_fail; }
 
-    /// Tests with foreign clients, once for each way to wait.
-    foreign { web: foreign_clients; }
-
     /// Faults of the disk of a log, with a committer that is a thread and one that is a process.
     disk {
         durable: a_full_log, a_disk_that_fails, a_disk_that_is_silent, durability_is_told,
             killed_with_tables;
     }
 
-    /// Tests of the administration, once for each kind of container.
+    /// Tests of the administration, of rules and of files, once for each kind of container.
     office {
         manager: a_lent_listener;
         unheard: an_unwritable_output_costs_nothing;
         status: orders_are_obeyed, a_log_that_is_moved_loses_no_line, settings_are_reloaded,
             the_end_is_heard_behind_a_fork;
         websocket: certificates_are_renewed;
+        web: rules, compressed;
+        save: a_full_disk, a_read_only_directory, foreign_books;
     }
 
     /// Tests of the administration where workers are processes.
@@ -187,7 +183,6 @@ groups! { $
     moves {
         probe: splits_at_every_byte, half_close, great_replies;
         slow: a_slow_reader_gets_every_byte;
-        echo: batches_cut_at_every_byte;
         web: the_same_answers, a_great_file_to_a_slow_reader;
     }
 
@@ -245,18 +240,18 @@ macro_rules! mount {
 
 mount! {
     iterative = ITERATIVE: every, waits, blocking, calls, private;
-    epoll = EPOLL: every, waits, crowd, loops, calls, hoard, private, foreign, aided, office, disk,
+    epoll = EPOLL: every, waits, crowd, loops, calls, hoard, private, aided, office, disk,
         overload;
     epoll_edge = EPOLL_EDGE: rare, moves, private | every, waits, crowd, loops, calls, hoard;
     epoll_alone = EPOLL_ALONE: rare, private, alone;
     amped = AMPED: rare, loops, private, aided;
-    prefork = PREFORK: every, waits, crowd, blocking, calls, processes, single, sharing, foreign,
+    prefork = PREFORK: every, waits, crowd, blocking, calls, processes, single, sharing,
         office, stuck, disk;
-    uring = URING: every, waits, crowd, loops, ring, hoard, private, foreign, office;
+    uring = URING: every, waits, crowd, loops, ring, hoard, private, office;
     uring_own = URING_OWN: rare, moves, ring, private | every, waits, crowd, loops, hoard;
     uring_calls = URING_CALLS: rare, moves, calls, ring, private
         | every, waits, crowd, loops, hoard;
-    port = PORT: rare, moves, ring, private, foreign, aided
+    port = PORT: rare, moves, ring, private, aided
         | every, waits, crowd, loops, hoard;
     port_calls = PORT_CALLS: rare, loops, calls, ring;
     processes_uring = PROCESSES_URING: every, waits, crowd, loops, ring, processes, sharing;

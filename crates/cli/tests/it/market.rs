@@ -138,12 +138,6 @@ impl Account {
         self.0.entry(id).or_default()
     }
 
-    /// Whether [`Account::check`] would pass.
-    pub fn fits(&self, initial: &Lefts, last: &Lefts) -> bool {
-        initial.keys().eq(last.keys())
-            && initial.iter().all(|(id, before)| self.range(*id, *before).contains(&last[id]))
-    }
-
     /// The possible remaining counts of a stock.
     fn range(&self, id: u32, before: i64) -> RangeInclusive<i64> {
         let change = self.0.get(&id).copied().unwrap_or_default();

@@ -319,26 +319,6 @@ pub fn body(client: &mut Client) -> Vec<u8> {
     }
 }
 
-/// A conversation cut in two at every byte.
-pub fn cut_at_every_byte(arm: &Arm) {
-    let folder = Folder::new();
-    let root = site(&folder);
-    let server = serve(arm, &root, &[]);
-    let script = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
-        3\r\nabc\r\n0\r\n\r\nGET /a.txt HTTP/1.0\r\n\r\n";
-    let mut wanted = None;
-    for at in 0..=script.len() {
-        let mut client = server.client();
-        client.send(&script[..at]);
-        std::thread::sleep(ms(1));
-        client.send(&script[at..]);
-        let heard = undated(&client.rest());
-        assert!(heard.ends_with("\r\n\r\n0123456789"), "cut at {at}: {heard}");
-        assert_eq!(heard, *wanted.get_or_insert(heard.clone()), "cut at {at}");
-    }
-    server.stop();
-}
-
 /// A client that does not read costs little, and gets every byte when it does.
 pub fn a_great_file_to_a_slow_reader(arm: &Arm) {
     let folder = Folder::new();
@@ -458,44 +438,6 @@ pub fn sealed(arm: &Arm) {
     let mut plain = server.client();
     plain.send(get("/", ""));
     assert_eq!(plain.rest().first(), Some(&21));
-    server.stop();
-}
-
-/// Python's own client: a body of chunks, a connection used again, a range.
-const PYTHON: &str = include_str!("client.py");
-
-/// Foreign clients.
-pub fn foreign_clients(arm: &Arm) {
-    let folder = Folder::new();
-    let root = site(&folder);
-    let server = serve(arm, &root, &[]);
-    let url = |path: &str| format!("http://{}{path}", server.address);
-    let curl = |args: &[&str]| {
-        let mut command = Command::new("curl");
-        command.args(["-sS", "--http1.1", "--max-time", "20"]).args(args);
-        let output = command.output().ok()?;
-        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{args:?}: {complaint}");
-        Some(output.stdout)
-    };
-    let Some(page) = curl(&[&url("/a.txt")]) else {
-        skip("curl");
-        return;
-    };
-    assert_eq!(page, b"0123456789");
-    let heard = curl(&["-r", "0-1,8-", "-o", "/dev/null", "-w", "%{http_code}", &url("/a.txt")]);
-    assert_eq!(heard.as_deref(), Some(&b"206"[..]));
-    let posted = curl(&["-H", "Expect: 100-continue", "--data", "x=y", &url("/")]);
-    assert!(posted.is_some_and(|posted| posted == b"x=y"));
-    let two = curl(&[&url("/plaintext"), &url("/json")]);
-    assert_eq!(two.as_deref(), Some(&b"Hello, World!{\"message\":\"Hello, World!\"}"[..]));
-    let mut python = Command::new("python3");
-    match python.args(["-c", PYTHON, &server.address.to_string()]).output() {
-        Ok(output) => {
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        }
-        Err(_) => skip("python3"),
-    }
     server.stop();
 }
 

@@ -7,7 +7,6 @@
 mod clients;
 mod generators;
 mod https;
-mod log;
 mod proxies;
 mod server;
 mod site;
