@@ -1,28 +1,26 @@
 //! `cargo xtask bench NAME`: builds what a bench needs and plays it.
 //!
 //! A bench of servers is a plan in `experiments/duets/`, and `roundhouse duet` plays it: the
-//! product's own intervals, goals and doubts. A plan cannot express benches of generators
-//! (`load`), of ways to send (`senders`), of media servers (`media`) and of an overload that a
-//! governor holds (`governor`), nor the packet rates of `echo`, whose server and generator share
-//! all cores; they stay here.
+//! product's own intervals, goals and doubts. A bench of programs that run to their end
+//! (generators, ways to send, the packet rates of `echo`, whose server and generator share all
+//! cores) is a plan in `experiments/programs/`, played here ([`programs`]). Media servers (`media`)
+//! and an overload that a governor holds (`governor`) are neither.
 
-mod echo;
 mod goals;
 mod governor;
-mod load;
 mod media;
+mod programs;
 mod record;
-mod senders;
 
 use crate::steps;
 use anyhow::{Context, bail};
 use stats::Goal;
 use std::path::PathBuf;
 
-/// The folder of the plans.
+/// The folder of the plans of servers.
 const PLANS: &str = "experiments/duets";
-/// The benches that are no plan.
-const OWN: [&str; 4] = ["governor", "load", "media", "senders"];
+/// The packet rates of the bench `echo`.
+const RATES: &str = "echo-rates";
 
 /// A goal of at least this value.
 const fn at_least(bound: f64) -> Option<Goal> {
@@ -47,9 +45,10 @@ struct Request {
 impl Request {
     fn parse(args: &[String]) -> anyhow::Result<Request> {
         let wanted = args.first().map_or("", String::as_str);
-        let mut names = plans()?;
+        let mut names = plans(PLANS)?;
         if !names.iter().any(|name| name == wanted) {
-            names.extend(OWN.map(String::from));
+            names.extend(programs::names()?);
+            names.extend(["governor", "media"].map(String::from));
             bail!("expected one of the benches {}, found `{wanted}`", names.join(", "));
         }
         let (save, flags): (Vec<&String>, Vec<&String>) =
@@ -68,9 +67,9 @@ impl Request {
     }
 }
 
-/// The names of the plans, in order.
-fn plans() -> anyhow::Result<Vec<String>> {
-    let folder = crate::root().join(PLANS);
+/// The names of the plans in a folder, in order.
+fn plans(folder: &str) -> anyhow::Result<Vec<String>> {
+    let folder = crate::root().join(folder);
     let files = std::fs::read_dir(&folder).with_context(|| format!("read {}", folder.display()))?;
     let mut names: Vec<String> = files
         .filter_map(|file| {
@@ -91,9 +90,10 @@ fn plans() -> anyhow::Result<Vec<String>> {
 pub fn run(args: &[String]) -> anyhow::Result<()> {
     match args.split_first() {
         Some((name, rest)) if name == "governor" => return governor::run(rest),
-        Some((name, rest)) if name == "load" => return load::run(rest),
-        Some((name, rest)) if name == "senders" => return senders::run(rest),
         Some((name, rest)) if name == "media" => return media::run(rest),
+        Some((name, rest)) if programs::names()?.contains(name) => {
+            return programs::run(name, rest);
+        }
         _ => {}
     }
     let request = Request::parse(args)?;
@@ -109,8 +109,10 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     let played = steps::run(&mut command, "cargo");
     eprintln!("bench: {} in {}", request.name, steps::elapsed(start.elapsed()));
     if request.name == "echo" && request.is_whole() {
-        let is_quick = request.flags.iter().any(|flag| flag == "--quick");
-        echo::rates(&roundhouse, if is_quick { 2 } else { 8 }, request.save)?;
+        let mut flags = request.flags;
+        flags.retain(|flag| flag == "--quick");
+        flags.extend(request.save.then(|| "--save".to_owned()));
+        programs::run(RATES, &flags)?;
     }
     played
 }
@@ -186,7 +188,7 @@ mod tests {
     fn what_is_not_understood_names_what_there_is() {
         let why = request(&["enjines"]).unwrap_err().to_string();
         assert!(
-            why.contains("churn, echo, engines, http-json, idle, uring, web, governor"),
+            why.contains("churn, echo, engines, http-json, idle, uring, web, echo-rates"),
             "{why}"
         );
         assert!(request(&[]).is_err());

@@ -1,17 +1,15 @@
 //! `cargo xtask maps [FOLDER]`: every query of every scenario, by each method, in both directions.
 //!
 //! `cargo test` checks a sample; this command checks all, through the user's command `roundhouse
-//! path check`. One check runs on each core; one bar counts the queries of all of them.
+//! path check`. One check runs on each core.
 
 use crate::steps::{self, PROFILE};
 use anyhow::{Context, bail};
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The variable that names the folder of maps by default.
 const MAPS: &str = "ROUNDHOUSE_MAPS";
@@ -46,19 +44,21 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     steps::run(&mut steps::cargo(build), "cargo")?;
     let roundhouse = steps::binary("roundhouse", PROFILE)?;
     let (start, searches) = (Instant::now(), jobs.iter().map(|job| job.queries).sum::<u64>() * 2);
-    let bar = bar(searches / 2);
-    let told = all(&roundhouse, jobs, &bar);
-    bar.finish_and_clear();
-    let mut wrong = 0;
-    for line in told {
-        match line {
-            Ok(line) => println!("{line}"),
-            Err(error) => {
-                wrong += 1;
-                eprintln!("{error:#}");
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let (next, wrong) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let work = || {
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match check(&roundhouse, job) {
+                Ok(line) => println!("{line}"),
+                Err(error) => {
+                    wrong.fetch_add(1, Ordering::Relaxed);
+                    eprintln!("{error:#}");
+                }
             }
         }
-    }
+    };
+    thread::scope(|scope| (0..cores).for_each(|_| drop(scope.spawn(work))));
+    let wrong = wrong.into_inner();
     if wrong > 0 {
         bail!("expected optimal and legal paths only, found {wrong} checks that failed");
     }
@@ -95,62 +95,16 @@ fn jobs(folder: &Path, rule: &'static str) -> anyhow::Result<Vec<Job>> {
     Ok(jobs)
 }
 
-fn bar(queries: u64) -> ProgressBar {
-    let bar = ProgressBar::new(queries);
-    let style = "{bar:40} {pos}/{len} queries · {elapsed} · {eta} left";
-    if let Ok(style) = ProgressStyle::with_template(style) {
-        bar.set_style(style);
-    }
-    bar.enable_steady_tick(Duration::from_millis(250));
-    bar
-}
-
-/// Runs all jobs, one on each core; their results in the order of their end.
-fn all(roundhouse: &Path, jobs: Vec<Job>, bar: &ProgressBar) -> Vec<anyhow::Result<String>> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let queue = Mutex::new(jobs.into_iter());
-    let told = Mutex::new(Vec::new());
-    let next = || queue.lock().ok().and_then(|mut queue| queue.next());
-    thread::scope(|scope| {
-        for _ in 0..cores {
-            scope.spawn(|| {
-                while let Some(job) = next() {
-                    let line = check(roundhouse, &job, bar);
-                    if let Ok(mut told) = told.lock() {
-                        told.push(line);
-                    }
-                }
-            });
-        }
-    });
-    told.into_inner().unwrap_or_default()
-}
-
 /// Runs one job; its result as one line.
-fn check(roundhouse: &Path, job: &Job, bar: &ProgressBar) -> anyhow::Result<String> {
+fn check(roundhouse: &Path, job: &Job) -> anyhow::Result<String> {
     let name = job.scenario.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let mut child = Command::new(roundhouse)
-        .args(["path", "check", "--json", "--rule", job.rule, "--algorithm", job.method, "--scen"])
-        .arg(&job.scenario)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot start {}", roundhouse.display()))?;
-    let output = child.stdout.take().context("the output is piped")?;
-    let (mut seen, mut result) = (0, None);
-    for line in BufReader::new(output).lines() {
-        let line: serde_json::Value = serde_json::from_str(&line?).context("a line of JSON")?;
-        if line["event"] == "progress" {
-            let done = line["done"].as_u64().unwrap_or(seen);
-            bar.inc(done.saturating_sub(seen));
-            seen = done;
-        } else {
-            result = Some(line);
-        }
-    }
-    bar.inc(job.queries.saturating_sub(seen));
-    let status = child.wait()?;
-    let Some(result) = result else { bail!("{name}, {}: no result, {status}", job.method) };
+    let mut command = Command::new(roundhouse);
+    command.args(["path", "check", "--json", "--rule", job.rule, "--algorithm", job.method]);
+    let output = command.arg("--scen").arg(&job.scenario).stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("cannot start {}", roundhouse.display()))?;
+    let last = output.stdout.trim_ascii_end().rsplit(|byte| *byte == b'\n').next();
+    let result: serde_json::Value = serde_json::from_slice(last.unwrap_or_default())
+        .with_context(|| format!("{name}, {}: no result, {}", job.method, output.status))?;
     let number = |key: &str| result[key].as_u64().unwrap_or(0);
     let line = format!(
         "{name:<28} {:<6} {:>6} of {:>6} optimal and legal, {:>9.1} us a search, map {}",
@@ -160,7 +114,7 @@ fn check(roundhouse: &Path, job: &Job, bar: &ProgressBar) -> anyhow::Result<Stri
         result["us"].as_f64().unwrap_or(0.0),
         result["fingerprint"].as_str().unwrap_or_default(),
     );
-    if !status.success() || number("optimal") != 2 * job.queries {
+    if !output.status.success() || number("optimal") != 2 * job.queries {
         bail!("{line}\n  {}", result["said"]);
     }
     Ok(line)

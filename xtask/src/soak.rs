@@ -81,7 +81,7 @@ fn sanitizer() -> Command {
         &machine,
     ]);
     command.args(["--features", "asan", "--lib"]);
-    for test in ["faults", "models", "threads", "sanitizer"] {
+    for test in ["faults", "threads", "sanitizer"] {
         command.args(["--test", test]);
     }
     command.current_dir(crate::root()).stdin(Stdio::null());

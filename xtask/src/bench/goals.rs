@@ -14,17 +14,17 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// The goal's number, or empty.
-    pub goal: &'static str,
+    pub goal: String,
     /// The label: `sendmmsg / plain`.
     pub name: String,
     /// The quantity: `CPU a packet`, with its unit unless it is a ratio.
-    pub what: &'static str,
+    pub what: String,
     /// Under which load, and into which sink.
     pub load: String,
     /// The goal; a figure without one is shown for comparison.
     pub wanted: Option<Goal>,
     /// The reason why the goal is missed, if known.
-    pub because: &'static str,
+    pub because: String,
     /// A value for each block and its sources, or the reason why there is none.
     pub found: Result<Values, String>,
 }
@@ -95,7 +95,7 @@ fn text(note: &str, figures: &[Figure], doubts: &[String]) -> String {
         };
         let verdict = it.verdict();
         if verdict == "missed" && !it.because.is_empty() {
-            reasons.insert(format!("{} {}", it.goal, it.name), it.because);
+            reasons.insert(format!("{} {}", it.goal, it.name), &it.because);
         }
         let Figure { goal, name, what, load, .. } = it;
         text += &format!(
@@ -141,7 +141,8 @@ mod tests {
     fn figure(wanted: Option<Goal>, blocks: &[f64]) -> Figure {
         let found = Ok(Values { blocks: blocks.to_vec(), from: "2 us / 1 us".to_owned() });
         let (name, load) = ("a / b".to_owned(), "ten, ifb".to_owned());
-        Figure { goal: "P0", name, what: "CPU", load, wanted, because: "it waits", found }
+        let [goal, what, because] = ["P0", "CPU", "it waits"].map(str::to_owned);
+        Figure { goal, name, what, load, wanted, because, found }
     }
 
     #[test]

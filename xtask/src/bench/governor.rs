@@ -72,13 +72,13 @@ pub(super) fn run(args: &[String]) -> anyhow::Result<()> {
 fn rows(roundhouse: &Path, engine: &str, alone: bool, blocks: usize) -> Vec<Figure> {
     let found: anyhow::Result<Vec<(f64, Found)>> =
         (0..blocks).map(|_| block(roundhouse, engine, alone)).collect();
-    let row = |what, wanted: Option<Goal>, of: &dyn Fn(&Found) -> f64| {
+    let row = |what: &str, wanted: Option<Goal>, of: &dyn Fn(&Found) -> f64| {
         let found = found.as_ref().map_err(|why| format!("{why:#}")).map(|all| {
             let peaks: Vec<f64> = all.iter().map(|it| it.0).collect();
             let from = format!("peak {}/s", short(median(&peaks).unwrap_or(f64::NAN)));
             Values { blocks: all.iter().map(|it| of(&it.1)).collect(), from }
         });
-        let (goal, because, name) = ("", "", engine.to_owned());
+        let [goal, name, what, because] = ["", engine, what, ""].map(str::to_owned);
         Figure { goal, name, what, load: format!("{FACTOR} x"), wanted, because, found }
     };
     vec![

@@ -128,7 +128,7 @@ fn pairs(shares: &[Shares], [a, b]: [usize; 2]) -> Result<[&Vec<f64>; 2], String
 
 /// The ratios of the arms.
 fn compared(shares: &[Shares], what: &'static str) -> Vec<Figure> {
-    let ratio = |goal, name: &str, arms: [usize; 2], wanted| {
+    let ratio = |goal: &str, name: &str, arms: [usize; 2], wanted| {
         let found = pairs(shares, arms).map(|[above, below]| {
             let blocks = above.iter().zip(below).map(|(a, b)| a / b.max(1e-9)).collect();
             let [left, right] =
@@ -138,7 +138,8 @@ fn compared(shares: &[Shares], what: &'static str) -> Vec<Figure> {
         let [left, right] = arms.map(|at| ARMS[at].1);
         let load = format!("{left} / {right} sessions of 3 Mbit/s");
         let because = if name.starts_with("live") { "" } else { WAKES };
-        Figure { goal, name: name.to_owned(), what, load, wanted, because, found }
+        let [goal, name, what, because] = [goal, name, what, because].map(str::to_owned);
+        Figure { goal, name, what, load, wanted, because, found }
     };
     vec![
         ratio("P9", "GStreamer / ours", [2, 0], at_least(5.0)),
@@ -165,12 +166,12 @@ fn waking(shares: &[Shares]) -> Figure {
         values
     });
     Figure {
-        goal: "",
+        goal: String::new(),
         name: "ours: what does not grow with sessions / all".to_owned(),
-        what: "CPU, freed",
+        what: "CPU, freed".to_owned(),
         load: "20 sessions, by the line through 20 and 200".to_owned(),
         wanted: None,
-        because: "",
+        because: String::new(),
         found,
     }
 }
@@ -215,12 +216,12 @@ impl Bench {
             values
         });
         Figure {
-            goal: "P10",
+            goal: "P10".to_owned(),
             name: "DESCRIBE to first packet, p50".to_owned(),
-            what: "ms",
+            what: "ms".to_owned(),
             load: format!("{sessions} sessions that begin within a second"),
             wanted: at_most(10.0),
-            because: "",
+            because: String::new(),
             found,
         }
     }
@@ -248,12 +249,12 @@ impl Bench {
                 Values { blocks, from: format!("{left} / {right} sessions") }
             });
             Figure {
-                goal: "P9",
+                goal: "P9".to_owned(),
                 name: format!("ours / {}", kind.name()),
-                what: "sessions a core",
+                what: "sessions a core".to_owned(),
                 load: "doubled until late or lost".to_owned(),
                 wanted: at_least(bound),
-                because: LIMIT,
+                because: LIMIT.to_owned(),
                 found,
             }
         };
