@@ -23,7 +23,7 @@ use lab::condition::Condition;
 use lab::live::Live;
 use lab::machine::{Placement, date_now};
 use lab::plan::{Arm, Plan};
-use lab::race::{Observer, Outcome};
+use lab::race::{Outcome, RaceEvent};
 use lab::record::{Manifest, Recorder, Run, Sitting};
 use lab::runner::Runner;
 use language::{eprintln, info};
@@ -220,21 +220,25 @@ fn race(
     let mut runner = Runner::new(plan, exe, room.path(), placement, Arc::clone(stop)).far(far);
     let live = Live::new(&known.manifest);
     let shown = args.live.live.map(|address| live::open(address, &live)).transpose()?;
-    let mut face: Box<dyn Observer> = match Screen::open(&live) {
-        Some(screen) => Box::new(screen),
-        None => Box::new(Lines::default()),
+    let (screen, mut lines) = (Screen::open(&live), Lines::default());
+    let mut preflight = Preflight::new(foreign, stop);
+    let mut observer = |event: RaceEvent<'_>| {
+        // The screen draws the events of `live`.
+        if screen.is_none() {
+            lines.hear(event);
+        }
+        live.hear(event);
+        preflight.hear(event);
     };
-    let mut observer = live::Both(face.as_mut(), live.clone());
-    let mut preflight = Preflight::new(&mut observer, foreign, stop);
-    let mut outcome = lab::race::go_on(known, &mut runner, &mut recorder, &mut preflight, stop)?;
-    if let Some(why) = preflight.refused() {
-        return Err(Refused(why).into());
-    }
+    let mut outcome = lab::race::go_on(known, &mut runner, &mut recorder, &mut observer, stop)?;
     if args.explain && !outcome.interrupted {
         lab::race::explain(&mut outcome.run, &mut runner, &mut recorder, &mut observer, stop)?;
     }
+    if let Some(why) = preflight.refused {
+        return Err(Refused(why).into());
+    }
     live.finish();
-    drop(face);
+    drop(screen);
     if let Some(shown) = shown {
         shown.report(args.out.join("report.html"));
     }

@@ -1,9 +1,5 @@
 //! The three axes of the space of architectures, and the words of the command line for them.
 
-use std::fmt;
-
-use crate::shape::Refused;
-
 /// The container of the workers: processes, threads, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Container {
@@ -91,19 +87,19 @@ macro_rules! words {
             pub const ALL: &[$type] = &[$(<$type>::$variant),+];
         }
 
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(match self { $(<$type>::$variant => $word),+ })
             }
         }
 
         impl std::str::FromStr for $type {
-            type Err = Refused;
+            type Err = $crate::Refused;
 
-            fn from_str(word: &str) -> Result<$type, Refused> {
+            fn from_str(word: &str) -> Result<$type, $crate::Refused> {
                 match word {
                     $($word => Ok(<$type>::$variant),)+
-                    _ => Err(Refused(format!(
+                    _ => Err($crate::Refused(format!(
                         "expected one of {}, found `{word}`",
                         [$($word),+].join(", ")
                     ))),
@@ -112,6 +108,7 @@ macro_rules! words {
         }
     };
 }
+pub(crate) use words;
 
 words!(
     Container,

@@ -13,18 +13,15 @@
 mod apache;
 mod damped;
 
-use std::str::FromStr;
-
 use seam::Instant;
 
-use crate::shape::Refused;
+use crate::axes::words;
 
 use self::apache::Apache;
 use self::damped::Damped;
 
 /// The policy that decides the number of processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
-#[display(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// As many as at the start, always.
     Static,
@@ -36,21 +33,7 @@ pub enum Policy {
     Damped,
 }
 
-impl Policy {
-    /// All of them.
-    pub const ALL: &[Policy] = &[Policy::Static, Policy::Apache, Policy::Damped];
-}
-
-impl FromStr for Policy {
-    type Err = Refused;
-
-    fn from_str(word: &str) -> Result<Policy, Refused> {
-        let found = Policy::ALL.iter().find(|policy| policy.to_string() == word);
-        found.copied().ok_or_else(|| {
-            Refused(format!("expected one of the policies static, apache, damped, found `{word}`"))
-        })
-    }
-}
+words!(Policy, Static = "static", Apache = "apache", Damped = "damped");
 
 /// The limits in force; every number is a count and at least 1, except `spare_min`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

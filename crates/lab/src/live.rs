@@ -5,9 +5,8 @@
 //! the screen converge to the values in the table. They never end a race early: stopping when an
 //! interval looks good would make it too narrow.
 
-use crate::block::Slot;
 use crate::machine::Conditions;
-use crate::race::Observer;
+use crate::race::RaceEvent;
 use crate::record::{Manifest, Run};
 use crate::trial::{Ending, Trial};
 use crate::verdict::{ArmVerdict, Metric, Verdict, analyse};
@@ -148,44 +147,27 @@ impl Live {
         });
     }
 
+    /// Takes the next event.
+    pub fn hear(&self, event: RaceEvent<'_>) {
+        self.with(|inner| match event {
+            RaceEvent::Race(trials) => (inner.shot.total, inner.begun) = (trials, Instant::now()),
+            RaceEvent::Known(trial) => inner.take(trial),
+            RaceEvent::News(text) => inner.tell(text.to_string()),
+            RaceEvent::Begin(slot, arm, point) => {
+                inner.shot.block = slot.block + 1;
+                inner.shot.running = format!("{arm}, {point}");
+            }
+            RaceEvent::End(trial) => {
+                inner.fresh += u32::from(trial.counted);
+                inner.take(trial);
+                inner.estimate();
+            }
+            RaceEvent::Skip(_) => inner.shot.done += 1,
+        });
+    }
+
     fn with(&self, change: impl FnOnce(&mut Inner)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-impl Observer for Live {
-    fn race(&mut self, trials: u32) {
-        self.with(|inner| {
-            inner.shot.total = trials;
-            inner.begun = Instant::now();
-        });
-    }
-
-    fn known(&mut self, trial: &Trial) {
-        self.with(|inner| inner.take(trial));
-    }
-
-    fn begin(&mut self, slot: &Slot, arm: &str, point: &str) {
-        self.with(|inner| {
-            inner.shot.block = slot.block + 1;
-            inner.shot.running = format!("{arm}, {point}");
-        });
-    }
-
-    fn end(&mut self, trial: &Trial) {
-        self.with(|inner| {
-            inner.fresh += u32::from(trial.counted);
-            inner.take(trial);
-            inner.estimate();
-        });
-    }
-
-    fn skip(&mut self, _arm: &str) {
-        self.with(|inner| inner.shot.done += 1);
-    }
-
-    fn news(&mut self, text: &str) {
-        self.with(|inner| inner.tell(text.to_string()));
     }
 }
 
@@ -269,11 +251,11 @@ mod tests {
 
     #[test]
     fn estimates_close_in_as_blocks_come_in() {
-        let mut live = Live::new(&manifest());
-        live.race(48);
+        let live = Live::new(&manifest());
+        live.hear(RaceEvent::Race(48));
         for block in 0..6 {
             for (arm, speed) in [("epoll", 100.0), ("uring", 150.0), ("epoll (twin)", 101.0)] {
-                live.end(&trial(arm, block, speed + f64::from(block)));
+                live.hear(RaceEvent::End(&trial(arm, block, speed + f64::from(block))));
             }
             let shot = live.snapshot();
             let speed = shot
@@ -294,15 +276,15 @@ mod tests {
 
     #[test]
     fn what_went_wrong_is_news() {
-        let mut live = Live::new(&manifest());
+        let live = Live::new(&manifest());
         let mut absent = trial("uring", 0, 1.0);
         absent.ending = Ending::Unavailable { reason: "no ring".to_string() };
-        live.end(&absent);
+        live.hear(RaceEvent::End(&absent));
         let mut noisy = trial("epoll", 0, 1.0);
         noisy.counted = false;
         noisy.objections.push("steal".to_string());
-        live.end(&noisy);
-        live.skip("uring");
+        live.hear(RaceEvent::End(&noisy));
+        live.hear(RaceEvent::Skip("uring"));
         let shot = live.snapshot();
         assert_eq!((shot.done, shot.repeated), (2, 1));
         assert_eq!(shot.news, ["uring: no ring", "epoll, depth 1, block 1: repeated: steal"]);

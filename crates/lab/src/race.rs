@@ -19,26 +19,25 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Observes the race's progress.
-pub trait Observer {
+/// The progress of a race.
+#[derive(Clone, Copy, Debug)]
+pub enum RaceEvent<'a> {
     /// The race begins; it has this many trials, without repetitions.
-    fn race(&mut self, _trials: u32) {}
+    Race(u32),
     /// A trial is known from an earlier sitting and not run again.
-    fn known(&mut self, _trial: &Trial) {}
+    Known(&'a Trial),
     /// There is news, such as a pilot's result.
-    fn news(&mut self, _text: &str) {}
-    /// A trial begins.
-    fn begin(&mut self, _slot: &Slot, _arm: &str, _point: &str) {}
+    News(&'a str),
+    /// A trial of this arm at this load point begins.
+    Begin(&'a Slot, &'a str, &'a str),
     /// An attempt ended.
-    fn end(&mut self, _trial: &Trial) {}
-    /// The remaining slots of an arm are left out.
-    fn skip(&mut self, _arm: &str) {}
+    End(&'a Trial),
+    /// A slot of this arm is left out.
+    Skip(&'a str),
 }
 
-/// An observer that ignores everything.
-pub struct Silent;
-
-impl Observer for Silent {}
+/// Observes a race.
+pub type Observer<'a> = dyn FnMut(RaceEvent<'_>) + 'a;
 
 /// The result of a race.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +57,7 @@ pub fn run(
     manifest: &Manifest,
     trials: &mut dyn Trials,
     recorder: &mut Recorder,
-    observer: &mut dyn Observer,
+    observer: &mut Observer<'_>,
     stop: &AtomicBool,
 ) -> anyhow::Result<Outcome> {
     let known = Run { manifest: manifest.clone(), ..Run::default() };
@@ -74,19 +73,19 @@ pub fn go_on(
     known: Run,
     trials: &mut dyn Trials,
     recorder: &mut Recorder,
-    observer: &mut dyn Observer,
+    observer: &mut Observer<'_>,
     stop: &AtomicBool,
 ) -> anyhow::Result<Outcome> {
     let plan = known.manifest.plan.clone();
-    observer.race(plan.trials());
+    observer(RaceEvent::Race(plan.trials()));
     for trial in &known.trials {
-        observer.known(trial);
+        observer(RaceEvent::Known(trial));
     }
-    let mut race = Race { progress: Progress::of(&plan, &known), plan, run: known, stop };
-    let finished =
-        race.pilots(trials, recorder, observer)? && race.blocks(trials, recorder, observer)?;
+    let progress = Progress::of(&plan, &known);
+    let mut race = Race { plan, run: known, progress, trials, recorder, observer, stop };
+    let finished = race.pilots()? && race.blocks()?;
     if finished && !race.run.finished {
-        recorder.finish()?;
+        race.recorder.finish()?;
         race.run.finished = true;
     }
     Ok(Outcome { run: race.run, interrupted: !finished })
@@ -101,7 +100,7 @@ pub fn explain(
     run: &mut Run,
     trials: &mut dyn Trials,
     recorder: &mut Recorder,
-    observer: &mut dyn Observer,
+    observer: &mut Observer<'_>,
     stop: &AtomicBool,
 ) -> anyhow::Result<()> {
     let plan = run.manifest.plan.clone();
@@ -120,13 +119,13 @@ pub fn explain(
                 continue;
             }
             let Some(census) = trials.census(entrant, at) else { return Ok(()) };
-            observer.news(&match (&census.missing, census.per_request()) {
+            observer(RaceEvent::News(&match (&census.missing, census.per_request()) {
                 (Some(why), _) => format!("census of {}, {}: {why}", arm.name, point.name),
                 (None, Some(all)) => {
                     format!("census of {}, {}: {all:.2} calls a request", arm.name, point.name)
                 }
                 (None, None) => format!("census of {}, {}: no call", arm.name, point.name),
-            });
+            }));
             recorder.census(&census)?;
             run.census.push(census);
         }
@@ -152,6 +151,9 @@ struct Race<'a> {
     plan: Plan,
     run: Run,
     progress: Progress,
+    trials: &'a mut dyn Trials,
+    recorder: &'a mut Recorder,
+    observer: &'a mut Observer<'a>,
     stop: &'a AtomicBool,
 }
 
@@ -200,12 +202,7 @@ impl Race<'_> {
 
     /// Runs block after block with all servers that are still in the race, until the blocks or the
     /// time are used up or nothing is left to settle. Returns whether it completed.
-    fn blocks_in_turns(
-        &mut self,
-        trials: &mut dyn Trials,
-        recorder: &mut Recorder,
-        observer: &mut dyn Observer,
-    ) -> anyhow::Result<bool> {
+    fn blocks_in_turns(&mut self) -> anyhow::Result<bool> {
         let (begun, sitting, entrants) = (Instant::now(), self.sitting(), self.plan.entrants());
         let budget = self.plan.turns.and_then(|turns| turns.budget_ms).map(Duration::from_millis);
         let all = schedule(&self.plan);
@@ -214,7 +211,7 @@ impl Race<'_> {
         for (block, slots) in (0..).zip(all.chunks(each)) {
             let leaving = leaving(&self.plan, &self.run.trials, block);
             for arm in leaving.iter().filter(|arm| !gone.contains(arm)) {
-                observer.news(&format!("{arm} takes part in no further block"));
+                (self.observer)(RaceEvent::News(&format!("{arm} takes part in no further block")));
             }
             gone = leaving;
             let is_in = |slot: &&Slot| {
@@ -222,7 +219,7 @@ impl Race<'_> {
                     && !gone.contains(&entrants[slot.entrant].name)
             };
             for slot in slots.iter().filter(|slot| !is_in(slot)) {
-                observer.skip(&entrants[slot.entrant].name);
+                (self.observer)(RaceEvent::Skip(&entrants[slot.entrant].name));
             }
             let left: Vec<Slot> = slots
                 .iter()
@@ -240,12 +237,12 @@ impl Race<'_> {
                 return Ok(false);
             }
             let servers = format!("{} servers in turn", left.len() / self.plan.points.len());
-            observer.begin(first, &servers, "every load point");
-            let Some(found) = trials.block(&left, begun) else { return Ok(false) };
+            (self.observer)(RaceEvent::Begin(first, &servers, "every load point"));
+            let Some(found) = self.trials.block(&left, begun) else { return Ok(false) };
             for mut trial in found {
                 trial.seen.sitting = sitting;
-                recorder.trial(&trial)?;
-                observer.end(&trial);
+                self.recorder.trial(&trial)?;
+                (self.observer)(RaceEvent::End(&trial));
                 let entrant = entrants.iter().position(|arm| arm.name == trial.arm);
                 if let Some(entrant) = entrant {
                     self.progress.take(entrant, &trial);
@@ -258,12 +255,7 @@ impl Race<'_> {
 
     /// Measures the capacity of every arm, if some load point needs it. The rounds are interleaved,
     /// like blocks. Returns whether it completed.
-    fn pilots(
-        &mut self,
-        trials: &mut dyn Trials,
-        recorder: &mut Recorder,
-        observer: &mut dyn Observer,
-    ) -> anyhow::Result<bool> {
+    fn pilots(&mut self) -> anyhow::Result<bool> {
         if !self.plan.points.iter().any(LoadPoint::needs_pilot) {
             return Ok(true);
         }
@@ -279,11 +271,12 @@ impl Race<'_> {
                 if self.stopped() {
                     return Ok(false);
                 }
-                match trials.pilot(entrant, round) {
+                match self.trials.pilot(entrant, round) {
                     None => return Ok(false),
-                    Some(Err(reason)) => {
-                        observer.news(&format!("pilot of {}: {reason}", pilot.arm))
-                    }
+                    Some(Err(reason)) => (self.observer)(RaceEvent::News(&format!(
+                        "pilot of {}: {reason}",
+                        pilot.arm
+                    ))),
                     Some(Ok(load)) => {
                         pilot.throughput_rps.push(load.throughput_rps);
                         let busy = load.generator.is_some_and(|it| it.busy > BUSY_MAX);
@@ -298,25 +291,23 @@ impl Race<'_> {
             }
             pilot.capacity_rps = median(&pilot.throughput_rps);
             if let Some(rps) = pilot.capacity_rps {
-                observer.news(&format!("pilot of {}: {rps:.0} requests/s", pilot.arm));
+                (self.observer)(RaceEvent::News(&format!(
+                    "pilot of {}: {rps:.0} requests/s",
+                    pilot.arm
+                )));
             }
-            recorder.pilot(&pilot)?;
+            self.recorder.pilot(&pilot)?;
             self.run.pilots.push(pilot);
         }
         let capacity = |pilot: &Pilot| Some((pilot.arm.clone(), pilot.capacity_rps?));
-        trials.capacities(&self.run.pilots.iter().filter_map(capacity).collect());
+        self.trials.capacities(&self.run.pilots.iter().filter_map(capacity).collect());
         Ok(true)
     }
 
     /// Walks the schedule. Returns whether it completed.
-    fn blocks(
-        &mut self,
-        trials: &mut dyn Trials,
-        recorder: &mut Recorder,
-        observer: &mut dyn Observer,
-    ) -> anyhow::Result<bool> {
+    fn blocks(&mut self) -> anyhow::Result<bool> {
         if self.plan.turns.is_some() {
-            return self.blocks_in_turns(trials, recorder, observer);
+            return self.blocks_in_turns();
         }
         let begun = Instant::now();
         let sitting = self.sitting();
@@ -327,15 +318,17 @@ impl Race<'_> {
             }
             let arm = &entrants[slot.entrant].name;
             if self.progress.missing.contains(&slot.entrant) {
-                observer.skip(arm);
+                (self.observer)(RaceEvent::Skip(arm));
                 continue;
             }
             for attempt in 1.. {
                 if self.stopped() {
                     return Ok(false);
                 }
-                observer.begin(slot, arm, &self.plan.points[slot.point].name);
-                let Some(mut trial) = trials.run(slot, attempt, begun) else { return Ok(false) };
+                (self.observer)(RaceEvent::Begin(slot, arm, &self.plan.points[slot.point].name));
+                let Some(mut trial) = self.trials.run(slot, attempt, begun) else {
+                    return Ok(false);
+                };
                 let absent = matches!(trial.ending, Ending::Unavailable { .. });
                 let again = attempt < self.plan.gates.attempts
                     && match absent {
@@ -344,8 +337,8 @@ impl Race<'_> {
                     };
                 trial.counted = !again;
                 trial.seen.sitting = sitting;
-                recorder.trial(&trial)?;
-                observer.end(&trial);
+                self.recorder.trial(&trial)?;
+                (self.observer)(RaceEvent::End(&trial));
                 self.progress.take(slot.entrant, &trial);
                 self.run.trials.push(trial);
                 if !again {
@@ -364,8 +357,8 @@ pub(crate) mod tests {
     use crate::machine::{Conditions, Host};
     use crate::observations::Observations;
     use crate::record::Sitting;
-    use crate::server::tests::Room;
     use std::collections::BTreeMap;
+    use tempfile::tempdir;
 
     /// A manifest that other modules' tests start from.
     pub(crate) fn manifest() -> Manifest {
@@ -427,16 +420,12 @@ pub(crate) mod tests {
         }
     }
 
-    fn play(
-        name: &str,
-        stop: &AtomicBool,
-        answer: impl FnMut(&Slot, u32) -> Option<Trial>,
-    ) -> Outcome {
-        let room = Room::new(name);
+    fn play(stop: &AtomicBool, answer: impl FnMut(&Slot, u32) -> Option<Trial>) -> Outcome {
+        let room = tempdir().expect("a temporary directory");
         let manifest = manifest();
-        let path = room.0.join("report.jsonl");
+        let path = room.path().join("report.jsonl");
         let mut recorder = Recorder::begin(&path, &manifest).expect("writable");
-        let outcome = run(&manifest, &mut Mock(answer), &mut recorder, &mut Silent, stop)
+        let outcome = run(&manifest, &mut Mock(answer), &mut recorder, &mut |_| {}, stop)
             .expect("the raw file is writable");
         let read = crate::record::read(&path).expect("what was written");
         assert_eq!(
@@ -454,7 +443,7 @@ pub(crate) mod tests {
 
     #[test]
     fn every_slot_gets_a_result() {
-        let outcome = play("all", &AtomicBool::new(false), |slot, n| Some(answer(slot, n)));
+        let outcome = play(&AtomicBool::new(false), |slot, n| Some(answer(slot, n)));
         assert_eq!(outcome.run.trials.len(), 48);
         assert!(outcome.run.trials.iter().all(|trial| trial.counted));
         assert!(!outcome.interrupted);
@@ -462,7 +451,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_refused_trial_is_repeated_in_its_block_and_kept_in_the_record() {
-        let outcome = play("retry", &AtomicBool::new(false), |slot, n| {
+        let outcome = play(&AtomicBool::new(false), |slot, n| {
             let mut trial = answer(slot, n);
             if slot.order == 3 && n < 3 {
                 trial.objections.push("steal".to_string());
@@ -477,7 +466,7 @@ pub(crate) mod tests {
 
     #[test]
     fn repetitions_are_bounded_on_a_machine_that_is_never_quiet() {
-        let outcome = play("noisy", &AtomicBool::new(false), |slot, n| {
+        let outcome = play(&AtomicBool::new(false), |slot, n| {
             let objections = vec!["foreign".to_string()];
             Some(Trial { objections, ..answer(slot, n) })
         });
@@ -488,7 +477,7 @@ pub(crate) mod tests {
 
     #[test]
     fn an_arm_that_does_not_start_is_asked_twice_and_left_out() {
-        let outcome = play("absent", &AtomicBool::new(false), |slot, n| {
+        let outcome = play(&AtomicBool::new(false), |slot, n| {
             let mut trial = answer(slot, n);
             if trial.arm == "uring" {
                 trial.ending = Ending::Unavailable { reason: "no ring".to_string() };
@@ -501,13 +490,13 @@ pub(crate) mod tests {
 
     #[test]
     fn a_stopped_race_goes_on_where_it_was() {
-        let whole = play("whole", &AtomicBool::new(false), |slot, n| Some(answer(slot, n)));
-        let room = Room::new("go-on");
-        let path = room.0.join("report.jsonl");
+        let whole = play(&AtomicBool::new(false), |slot, n| Some(answer(slot, n)));
+        let room = tempdir().expect("a temporary directory");
+        let path = room.path().join("report.jsonl");
         let mut recorder = Recorder::begin(&path, &manifest()).expect("writable");
         let mut some = Mock(|slot: &Slot, n| (slot.order < 21).then(|| answer(slot, n)));
         let never = AtomicBool::new(false);
-        let first = run(&manifest(), &mut some, &mut recorder, &mut Silent, &never);
+        let first = run(&manifest(), &mut some, &mut recorder, &mut |_| {}, &never);
         assert!(first.expect("writable").interrupted);
         let mut known = crate::record::read(&path).expect("what was written").remove(0);
         assert!(!known.finished);
@@ -518,7 +507,7 @@ pub(crate) mod tests {
             assert!(slot.order >= 21, "a slot with a result was run again");
             Some(answer(slot, n))
         });
-        let second = go_on(known, &mut rest, &mut recorder, &mut Silent, &never);
+        let second = go_on(known, &mut rest, &mut recorder, &mut |_| {}, &never);
         let second = second.expect("writable");
         assert!(!second.interrupted && second.run.finished);
         let names = |run: &Run| -> Vec<(u32, String)> {
@@ -551,12 +540,12 @@ pub(crate) mod tests {
         }
         let mut manifest = manifest();
         manifest.plan.points[1].model = crate::plan::Model::Overload { factor: 2.0 };
-        let room = Room::new("pilots");
-        let path = room.0.join("report.jsonl");
+        let room = tempdir().expect("a temporary directory");
+        let path = room.path().join("report.jsonl");
         let mut recorder = Recorder::begin(&path, &manifest).expect("writable");
         let mut asked = Asked(Vec::new(), BTreeMap::new());
         let never = AtomicBool::new(false);
-        let outcome = run(&manifest, &mut asked, &mut recorder, &mut Silent, &never);
+        let outcome = run(&manifest, &mut asked, &mut recorder, &mut |_| {}, &never);
         let pilots = outcome.expect("writable").run.pilots;
         assert_eq!(asked.0, [0, 1, 2, 0, 1, 2, 0, 1, 2]);
         let found: Vec<Option<f64>> = pilots.iter().map(|pilot| pilot.capacity_rps).collect();
@@ -567,12 +556,11 @@ pub(crate) mod tests {
 
     #[test]
     fn an_interrupted_race_keeps_what_is_known() {
-        let outcome = play("stop", &AtomicBool::new(false), |slot, n| {
-            (slot.order < 5).then(|| answer(slot, n))
-        });
+        let outcome =
+            play(&AtomicBool::new(false), |slot, n| (slot.order < 5).then(|| answer(slot, n)));
         assert!(outcome.interrupted);
         assert_eq!(outcome.run.trials.len(), 5);
-        let outcome = play("stopped", &AtomicBool::new(true), |slot, n| Some(answer(slot, n)));
+        let outcome = play(&AtomicBool::new(true), |slot, n| Some(answer(slot, n)));
         assert_eq!((outcome.interrupted, outcome.run.trials.len()), (true, 0));
     }
 }

@@ -21,10 +21,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use lab::block::Slot;
 use lab::live::{Live, Snapshot};
-use lab::race::Observer;
-use lab::trial::Trial;
 use language::eprintln;
 use pages::live::{POLICY, Watch};
 use roundhouse::{Server, ServerHandle};
@@ -47,41 +44,6 @@ pub struct Flag {
         default_missing_value = "127.0.0.1:0"
     )]
     pub live: Option<SocketAddr>,
-}
-
-/// Forwards the events of a race to two observers, such as the terminal and the page.
-pub struct Both<'a>(pub &'a mut dyn Observer, pub Live);
-
-impl Observer for Both<'_> {
-    fn race(&mut self, trials: u32) {
-        self.0.race(trials);
-        self.1.race(trials);
-    }
-
-    fn known(&mut self, trial: &Trial) {
-        self.0.known(trial);
-        self.1.known(trial);
-    }
-
-    fn news(&mut self, text: &str) {
-        self.0.news(text);
-        self.1.news(text);
-    }
-
-    fn begin(&mut self, slot: &Slot, arm: &str, point: &str) {
-        self.0.begin(slot, arm, point);
-        self.1.begin(slot, arm, point);
-    }
-
-    fn end(&mut self, trial: &Trial) {
-        self.0.end(trial);
-        self.1.end(trial);
-    }
-
-    fn skip(&mut self, arm: &str) {
-        self.0.skip(arm);
-        self.1.skip(arm);
-    }
 }
 
 /// A race on a page. Dropping it publishes the end and stops the server.

@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use engines::Refused;
 use lab::cause::questioned;
 use lab::machine::date_now;
+use lab::race::RaceEvent;
 use lab::record::{Recorder, Sitting};
 use lab::runner::Runner;
 use lab::verdict::analyse;
@@ -74,7 +75,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let sitting = Sitting { number, date: date_now(), program };
     let mut recorder = Recorder::resume(file, &sitting)?;
     let mut lines = Lines::default();
-    lab::race::explain(&mut run, &mut runner, &mut recorder, &mut lines, &stop)?;
+    let mut observer = |event: RaceEvent<'_>| lines.hear(event);
+    lab::race::explain(&mut run, &mut runner, &mut recorder, &mut observer, &stop)?;
     let shown = show::conclude(&run, Some(&page), args.json)?;
     info!("the report is {}", page.display());
     Ok(if shown.right { ExitCode::SUCCESS } else { ExitCode::FAILURE })

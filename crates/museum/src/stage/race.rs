@@ -2,11 +2,10 @@
 
 use super::Stage;
 use crate::exhibit::Fault;
-use lab::block::Slot;
 use lab::machine::date_now;
 use lab::metric::Metric;
 use lab::plan::Plan;
-use lab::race::Observer;
+use lab::race::RaceEvent;
 use lab::record::{Manifest, Recorder, Run, Sitting};
 use lab::runner::Runner;
 use lab::trial::{Ending, Trial};
@@ -109,8 +108,8 @@ impl Stage<'_> {
         };
         let runner = Runner::new(plan, &settings.exe, room, *placement, stop.clone());
         let mut runner = runner.far(settings.far.clone());
-        let mut ear = Ear(*listener);
-        let outcome = lab::race::go_on(known, &mut runner, &mut recorder, &mut ear, stop)
+        let mut observer = |event: RaceEvent<'_>| tell(*listener, event);
+        let outcome = lab::race::go_on(known, &mut runner, &mut recorder, &mut observer, stop)
             .map_err(|why| failed(&why))?;
         self.keep(&raw)?;
         if outcome.run.trials.is_empty() {
@@ -157,28 +156,22 @@ fn go_on(lines: &str, raw: &Path, manifest: &Manifest) -> Result<(Run, Recorder)
 }
 
 /// Forwards the race's progress to the visitor's listener.
-struct Ear<'a>(&'a mut dyn super::Listener);
-
-impl Observer for Ear<'_> {
-    fn begin(&mut self, slot: &Slot, arm: &str, point: &str) {
-        self.0.begin(&format!("block {}, {point}, {arm}", slot.block + 1));
-    }
-
-    fn end(&mut self, trial: &Trial) {
-        if !trial.counted {
-            return;
+fn tell(listener: &mut dyn super::Listener, event: RaceEvent<'_>) {
+    match event {
+        RaceEvent::Begin(slot, arm, point) => {
+            listener.begin(&format!("block {}, {point}, {arm}", slot.block + 1));
         }
-        let place = format!("{}, {}, block {}", trial.point, trial.arm, trial.block + 1);
-        let result = match &trial.ending {
-            Ending::Measured { load } => {
-                format!("{} requests/s", words::number(load.throughput_rps))
-            }
-            Ending::Unavailable { reason } | Ending::Failed { reason } => reason.clone(),
-        };
-        self.0.step(&format!("{place}: {result}"));
-    }
-
-    fn skip(&mut self, arm: &str) {
-        self.0.step(&format!("{arm}: left out"));
+        RaceEvent::End(trial) if trial.counted => {
+            let place = format!("{}, {}, block {}", trial.point, trial.arm, trial.block + 1);
+            let result = match &trial.ending {
+                Ending::Measured { load } => {
+                    format!("{} requests/s", words::number(load.throughput_rps))
+                }
+                Ending::Unavailable { reason } | Ending::Failed { reason } => reason.clone(),
+            };
+            listener.step(&format!("{place}: {result}"));
+        }
+        RaceEvent::Skip(arm) => listener.step(&format!("{arm}: left out")),
+        _ => {}
     }
 }

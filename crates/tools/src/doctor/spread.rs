@@ -7,7 +7,6 @@ use lab::file::PointSpec;
 use lab::machine::Placement;
 use lab::metric::Metric;
 use lab::plan::{Gates, Plan};
-use lab::race::Silent;
 use lab::record::{Manifest, Recorder};
 use lab::runner::Runner;
 use lab::service::Service;
@@ -52,7 +51,7 @@ pub fn measure(blocks: u32) -> Result<Vec<Spread>> {
     let mut recorder = Recorder::begin(&room.path().join("doctor.jsonl"), &manifest)?;
     let mut runner = Runner::new(&plan, &exe, room.path(), placement, stop.clone());
     info!("\n{} trials of one engine against itself …", plan.trials());
-    let outcome = lab::race::run(&manifest, &mut runner, &mut recorder, &mut Silent, &stop)?;
+    let outcome = lab::race::run(&manifest, &mut runner, &mut recorder, &mut |_| {}, &stop)?;
     let mut found = Vec::new();
     for point in &plan.points {
         let here: Vec<&Trial> =

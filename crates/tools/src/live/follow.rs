@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use lab::live::{Live, Snapshot};
-use lab::race::Observer;
+use lab::race::RaceEvent;
 use lab::record::{self, Run};
 
 /// The interval at which the file is read.
@@ -84,17 +84,17 @@ impl Seen {
             (self.runs, self.trials, self.live) = (runs.len(), 0, None);
         }
         let live = self.live.get_or_insert_with(|| {
-            let mut live = Live::new(&run.manifest);
-            live.race(run.manifest.plan.trials());
+            let live = Live::new(&run.manifest);
+            live.hear(RaceEvent::Race(run.manifest.plan.trials()));
             live
         });
         let mut fresh = Vec::new();
         for at in self.trials..run.trials.len() {
             let trial = &run.trials[at];
             if run.trials.get(at + 1).is_some_and(|next| next.block == trial.block) {
-                live.known(trial);
+                live.hear(RaceEvent::Known(trial));
             } else {
-                live.end(trial);
+                live.hear(RaceEvent::End(trial));
                 fresh.push(clocked(live.snapshot(), run));
             }
         }

@@ -52,10 +52,8 @@ mod tests {
 
     #[test]
     fn a_book_that_is_none_is_refused_with_its_place() {
-        let file = std::env::temp_dir().join(format!("race-book-{}", std::process::id()));
-        std::fs::write(&file, "1 2 3\n1 2 3\n").expect("the temporary directory is writable");
+        let (_folder, file) = testkit::Folder::with("stock.txt", "1 2 3\n1 2 3\n");
         let found = book(Some(&file)).expect_err("a stock stands there twice").to_string();
-        let _ = std::fs::remove_file(&file);
         assert!(found.contains(":2:"), "{found}");
     }
 }

@@ -5,7 +5,6 @@
 //! an abrupt end leaves the terminal in order.
 
 use lab::live::{Estimate, Live, Noise, Snapshot};
-use lab::race::Observer;
 use language::Level;
 use pages::words;
 use ratatui::backend::{Backend, CrosstermBackend};
@@ -84,9 +83,6 @@ impl Drop for Screen {
         }
     }
 }
-
-// The screen draws the events of `Live`; hearing them twice would add nothing.
-impl Observer for Screen {}
 
 /// Rows that the finished race will have: speed and CPU of every arm at every point.
 fn rows_expected(shot: &Snapshot) -> u16 {

@@ -2,13 +2,10 @@
 //! xtask bench uring`; the others stay, so that the choice can be measured again on another
 //! machine.
 
-use std::fmt;
-use std::str::FromStr;
-
 use sys::uring::{Acceptance, Feature, Port, Receive, Refusal, Setup, Uring};
 
-use crate::axes::{Accept, Wait};
-use crate::shape::{Refused, Shape};
+use crate::axes::{Accept, Wait, words};
+use crate::shape::Shape;
 
 /// The way of receiving bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -167,31 +164,6 @@ pub fn probe(shape: &Shape) -> Result<Rings, Refusal> {
         (ring.flags(), ring.refused())
     };
     Ok(Rings { tactics, flags: flags.words(), refused: refused.words() })
-}
-
-/// Writes the words that the command line takes for a tactic, and reads them.
-macro_rules! words {
-    ($type:ty, $($variant:ident = $word:literal),+ $(,)?) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self { $(<$type>::$variant => $word),+ })
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = Refused;
-
-            fn from_str(word: &str) -> Result<$type, Refused> {
-                match word {
-                    $($word => Ok(<$type>::$variant),)+
-                    _ => Err(Refused(format!(
-                        "expected one of {}, found `{word}`",
-                        [$($word),+].join(", ")
-                    ))),
-                }
-            }
-        }
-    };
 }
 
 words!(RecvBy, Ring = "ring", Once = "once", Own = "own");
