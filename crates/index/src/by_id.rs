@@ -125,8 +125,6 @@ impl ById {
 #[cfg(test)]
 mod tests {
     use super::{ById, Refused, Slot};
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
 
     fn storage(rows: usize) -> Vec<Slot> {
         vec![Slot::default(); ById::slots_for(rows)]
@@ -177,32 +175,5 @@ mod tests {
         assert_eq!(longest_probe(1..11), 1);
         assert!(longest_probe(1..100_001) <= 3);
         assert!(longest_probe((0..50_000u32).map(|n| 1 + n * 1024)) <= 8);
-    }
-
-    proptest! {
-        #[test]
-        fn behaves_as_a_map(ids in prop::collection::vec(0u32..60, 0..80), far in any::<u32>()) {
-            let rows = 30;
-            let (mut index, mut slots, mut model) =
-                (ById::sized_for(rows), storage(rows), BTreeMap::new());
-            for (row, near) in ids.iter().enumerate() {
-                // Half of the ids are dense, half are spread over all 32 bits.
-                let id = if near % 2 == 0 { *near } else { near.wrapping_mul(far | 1) };
-                let expected = match (id, model.get(&id)) {
-                    (0, _) => Err(Refused::Zero),
-                    (_, Some(row)) => Err(Refused::Duplicate { row: *row }),
-                    _ if model.len() == 32 => Err(Refused::Full),
-                    _ => Ok(()),
-                };
-                prop_assert_eq!(index.insert(&mut slots, id, row as u32), expected);
-                if expected.is_ok() {
-                    model.insert(id, row as u32);
-                }
-                prop_assert_eq!(index.len() as usize, model.len());
-            }
-            for id in model.keys().copied().chain(0..70) {
-                prop_assert_eq!(index.find(&slots, id), model.get(&id).copied());
-            }
-        }
     }
 }

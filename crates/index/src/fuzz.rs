@@ -2,10 +2,11 @@
 //! with the standard library's map.
 
 use crate::arena::{Node, Refused};
-use crate::by_id::{ById, Slot};
+use crate::by_id::{self, ById, Slot};
 use crate::check::Shape;
 use crate::level_order::LevelOrder;
 use crate::search::{Bst, RedBlack, SearchTree};
+use crate::tree::Tree;
 use stats::Rng;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -133,6 +134,7 @@ impl<T: SearchTree + Debug> Pair<T> {
             assert_eq!(view.below(key).map(|node| view.key(node)), last, "{at}: below {key}");
         }
         if rng.below(16) == 0 {
+            assert_eq!(view.pre_order().count(), self.model.len(), "{at}");
             assert!(view.iter().map(|(key, _)| key).eq(self.model.keys().copied()), "{at}");
             let back = self.model.iter().rev().map(|(key, value)| (*key, *value));
             assert!(view.iter().rev().eq(back), "{at}: backwards");
@@ -161,6 +163,11 @@ fn level_order(rng: &mut Rng, events: u32, at: &str) {
         }
         assert!(tree.by_level().map(|node| keys[node as usize]).eq(model.iter().copied()), "{at}");
         assert_eq!(tree.find(|node| keys[node as usize], &events), None, "{at}");
+        // Many nodes are equal, and keep their order.
+        let (mut order, mut sorted) = (vec![0; model.len()], Vec::from_iter(tree.by_level()));
+        tree.sort_into(&mut order, |node| keys[node as usize] % 20);
+        sorted.sort_by_key(|node| keys[*node as usize] % 20);
+        assert_eq!(order, sorted, "{at}");
     }
 }
 
@@ -169,12 +176,19 @@ fn by_id(rng: &mut Rng, events: u32, at: &str) {
     let rows = 1 + rng.below(CAPACITY);
     let (mut index, mut slots) =
         (ById::sized_for(rows), vec![Slot::default(); ById::slots_for(rows)]);
-    let mut model = BTreeMap::new();
+    let (mut model, room) = (BTreeMap::new(), slots.len() / 2);
     let spread = rng.roll() as u32 | 1;
     for event in 0..events {
         let id = (rng.below(2 * rows) as u32).wrapping_mul(spread);
-        if index.insert(&mut slots, id, event).is_ok() {
-            assert!(id != 0 && model.insert(id, event).is_none(), "{at}: id {id} twice");
+        let expected = match (id, model.get(&id)) {
+            (0, _) => Err(by_id::Refused::Zero),
+            (_, Some(row)) => Err(by_id::Refused::Duplicate { row: *row }),
+            _ if model.len() == room => Err(by_id::Refused::Full),
+            _ => Ok(()),
+        };
+        assert_eq!(index.insert(&mut slots, id, event), expected, "{at}: id {id}");
+        if expected.is_ok() {
+            model.insert(id, event);
         }
         assert_eq!(index.find(&slots, id), model.get(&id).copied(), "{at}: id {id}");
     }

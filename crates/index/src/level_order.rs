@@ -101,7 +101,6 @@ impl Tree for LevelOrder {
 mod tests {
     use super::LevelOrder;
     use crate::Tree;
-    use proptest::prelude::*;
 
     fn tree(len: u32) -> LevelOrder {
         let mut tree = LevelOrder::default();
@@ -163,17 +162,5 @@ mod tests {
         }
         assert_eq!(tree.find(|node| keys[node as usize], &10), None);
         assert_eq!(tree.len(), 2);
-    }
-
-    proptest! {
-        #[test]
-        fn sorted_is_a_stable_sort(keys in prop::collection::vec(0u8..20, 0..100)) {
-            let tree = tree(keys.len() as u32);
-            let mut order = vec![0; keys.len()];
-            tree.sort_into(&mut order, |node| keys[node as usize]);
-            let mut model: Vec<u32> = tree.by_level().collect();
-            model.sort_by_key(|node| keys[*node as usize]);
-            prop_assert_eq!(order, model);
-        }
     }
 }

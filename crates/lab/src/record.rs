@@ -351,14 +351,14 @@ fn bounded(row: &Row) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::race::tests::{manifest, trial};
-    use crate::server::tests::Room;
     use crate::slice::Slice;
     use crate::trial::Ending;
+    use tempfile::tempdir;
 
     #[test]
     fn runs_are_appended_and_read_back() {
-        let room = Room::new("record");
-        let path = room.0.join("report.jsonl");
+        let room = tempdir().expect("a temporary directory");
+        let path = room.path().join("report.jsonl");
         for _ in 0..2 {
             let mut recorder = Recorder::begin(&path, &manifest()).expect("writable");
             recorder.trial(&trial("epoll", 0, 10.0)).expect("writable");
@@ -370,20 +370,21 @@ mod tests {
         assert_eq!(runs[0].manifest, manifest());
         assert_eq!(runs[0].trials[1], trial("uring", 0, 12.0));
         // A file for keeping is packed and read all the same.
-        let file = File::create(room.0.join("kept.jsonl.gz")).expect("writable");
+        let file = File::create(room.path().join("kept.jsonl.gz")).expect("writable");
         let mut packed = flate2::write::GzEncoder::new(file, flate2::Compression::default());
         packed.write_all(&std::fs::read(&path).expect("written")).expect("writable");
         packed.finish().expect("writable");
-        assert_eq!(read(&room.0.join("kept.jsonl.gz")).expect("what was packed"), runs);
-        std::fs::copy(&path, room.0.join("not.jsonl.gz")).expect("writable");
-        let found = format!("{:#}", read(&room.0.join("not.jsonl.gz")).expect_err("it is no gzip"));
+        assert_eq!(read(&room.path().join("kept.jsonl.gz")).expect("what was packed"), runs);
+        std::fs::copy(&path, room.path().join("not.jsonl.gz")).expect("writable");
+        let found =
+            format!("{:#}", read(&room.path().join("not.jsonl.gz")).expect_err("it is no gzip"));
         assert!(found.contains("cannot read") && found.contains("not.jsonl.gz"), "{found}");
     }
 
     #[test]
     fn numbers_and_files_without_measure_are_refused() {
-        let room = Room::new("bounds");
-        let path = room.0.join("report.jsonl");
+        let room = tempdir().expect("a temporary directory");
+        let path = room.path().join("report.jsonl");
         let check = |change: &dyn Fn(&mut Manifest, &mut Trial), want: &str| {
             let (mut manifest, mut trial) = (manifest(), trial("epoll", 0, 10.0));
             change(&mut manifest, &mut trial);
@@ -404,19 +405,19 @@ mod tests {
         };
         check(&wild(vec![(u64::MAX, 1)]), "latencies below");
         check(&wild(vec![(1_000, u64::MAX)]), "latencies below");
-        let file = File::create(room.0.join("bomb.jsonl.gz")).expect("writable");
+        let file = File::create(room.path().join("bomb.jsonl.gz")).expect("writable");
         let mut packed = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
         let zeros = vec![0; 1 << 20];
         (0..=LINE_MAX >> 20).for_each(|_| packed.write_all(&zeros).expect("writable"));
         packed.finish().expect("writable");
-        let found = read(&room.0.join("bomb.jsonl.gz")).expect_err("a bomb").to_string();
+        let found = read(&room.path().join("bomb.jsonl.gz")).expect_err("a bomb").to_string();
         assert!(found.contains("expected lines of at most"), "{found}");
     }
 
     #[test]
     fn a_line_cut_off_by_a_crash_loses_only_itself() {
-        let room = Room::new("cut");
-        let path = room.0.join("report.jsonl");
+        let room = tempdir().expect("a temporary directory");
+        let path = room.path().join("report.jsonl");
         let mut recorder = Recorder::begin(&path, &manifest()).expect("writable");
         recorder.trial(&trial("epoll", 0, 10.0)).expect("writable");
         let text = std::fs::read_to_string(&path).expect("written");

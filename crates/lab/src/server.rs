@@ -375,25 +375,9 @@ fn fill(word: &str, (host, port): Place, dir: &Path) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// The directory of one test, removed when the test ends.
-    pub(crate) struct Room(pub(crate) PathBuf);
-
-    impl Room {
-        pub(crate) fn new(name: &str) -> Room {
-            let path = std::env::temp_dir().join(format!("lab-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).expect("the temporary directory is writable");
-            Room(path)
-        }
-    }
-
-    impl Drop for Room {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
+    use tempfile::{TempDir, tempdir};
 
     fn shell(script: &str) -> Vec<String> {
         ["sh", "-c", script].map(String::from).to_vec()
@@ -411,14 +395,14 @@ pub(crate) mod tests {
         assert!(gone(), "process {pid} outlived its parent");
     }
 
-    fn start(room: &Room, script: &str, deadline_ms: u64) -> Result<Server, String> {
+    fn start(room: &TempDir, script: &str, deadline_ms: u64) -> Result<Server, String> {
         let deadline = Duration::from_millis(deadline_ms);
-        Server::start(&[], &shell(script), &room.0, "server", deadline)
+        Server::start(&[], &shell(script), room.path(), "server", deadline)
     }
 
     #[test]
     fn a_server_is_ready_by_its_word_and_ends_by_term() {
-        let room = Room::new("ready");
+        let room = tempdir().expect("a temporary directory");
         let script = "echo '{\"listening\": \"127.0.0.1:7\"}'; exec sleep 60";
         let server = start(&room, script, 5_000).expect("it says so");
         assert_eq!(server.address, "127.0.0.1:7");
@@ -430,11 +414,12 @@ pub(crate) mod tests {
     #[test]
     fn a_server_that_is_told_its_port_may_die_of_its_stop_signal() {
         let check = |script: &str, stop, how: &str, clean| {
-            let room = Room::new(&format!("death-{}", how.len() + script.len()));
+            let room = tempdir().expect("a temporary directory");
             let ready = Ready::Says("open".to_string());
             let arm = Arm { command: shell(script), ready, stop, ..Arm::default() };
             let deadline = Duration::from_secs(5);
-            let server = Server::boot(&[], &arm, &room.0, "server", deadline).expect("it says so");
+            let server =
+                Server::boot(&[], &arm, room.path(), "server", deadline).expect("it says so");
             let found = server.process.stop(deadline);
             assert_eq!(found, ProcessExit { how: how.to_string(), clean }, "{script}");
         };
@@ -448,7 +433,7 @@ pub(crate) mod tests {
     /// A killed laboratory drops nothing.
     #[test]
     fn a_process_ends_with_the_program_that_started_it() {
-        let room = Room::new("orphan");
+        let room = tempdir().expect("a temporary directory");
         const ROLE: &str = "LAB_TEST_STARTS_A_PROCESS";
         if let Ok(dir) = std::env::var(ROLE) {
             let child = Process::start(&shell("echo $$; exec sleep 60"), Path::new(&dir), "child")
@@ -461,19 +446,19 @@ pub(crate) mod tests {
         let test = "server::tests::a_process_ends_with_the_program_that_started_it";
         let ended = Command::new(std::env::current_exe().expect("this test"))
             .args(["--exact", test])
-            .env(ROLE, &room.0)
+            .env(ROLE, room.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();
         assert!(!ended.expect("it starts").success());
-        let child = fs::read_to_string(room.0.join("child.out")).expect("it wrote");
+        let child = fs::read_to_string(room.path().join("child.out")).expect("it wrote");
         wait_until_gone(child.trim());
     }
 
     #[test]
     fn a_server_that_cannot_start_gives_its_last_words() {
         fn check(script: &str, deadline_ms: u64, want: &str) {
-            let room = Room::new(&format!("words-{}", want.len()));
+            let room = tempdir().expect("a temporary directory");
             let Err(found) = start(&room, script, deadline_ms) else {
                 panic!("`{script}` became ready")
             };
@@ -487,7 +472,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_server_that_ignores_term_is_killed_with_its_group() {
-        let room = Room::new("stubborn");
+        let room = tempdir().expect("a temporary directory");
         let script = "trap '' TERM; sleep 60 & echo \"{\\\"listening\\\": \\\"h:$!\\\"}\"; wait";
         let server = start(&room, script, 5_000).expect("it says so");
         let worker = server.address.strip_prefix("h:").expect("it names its worker").to_string();
@@ -498,7 +483,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_server_may_be_ready_by_its_words_and_find_its_files() {
-        let room = Room::new("words-files");
+        let room = tempdir().expect("a temporary directory");
         let arm = Arm {
             command: shell(
                 "trap 'exit 0' TERM; cat {dir}/etc/conf >&2; while :; do sleep 0.01; done",
@@ -511,13 +496,13 @@ pub(crate) mod tests {
             ..Arm::default()
         };
         let deadline = Duration::from_secs(5);
-        let server = Server::boot(&[], &arm, &room.0, "server", deadline).expect("it says so");
+        let server = Server::boot(&[], &arm, room.path(), "server", deadline).expect("it says so");
         let port = server.address.strip_prefix("127.0.0.1:").expect("an address").to_string();
-        let want = format!("open on {port} in {}", room.0.display());
+        let want = format!("open on {port} in {}", room.path().display());
         assert!(server.process.errors().contains(&want), "{}", server.process.errors());
         assert!(server.process.stop(deadline).clean);
         let arm = Arm { files: Vec::new(), command: shell("exec sleep 60"), ..arm };
-        let Err(found) = Server::boot(&[], &arm, &room.0, "server", deadline) else {
+        let Err(found) = Server::boot(&[], &arm, room.path(), "server", deadline) else {
             panic!("a server without a port became ready")
         };
         assert!(found.contains("needs {port}"), "{found}");

@@ -20,6 +20,7 @@ mod real {
 
     use memory::{Board, Gate, Lock, Placement, Region, SlotState};
     use seam::{Share, WorkerId};
+    use stats::Rng;
     use sys::clock::now_ns;
     use sys::poll::{PollFd, poll};
     use sys::process::{self, Exit, Fork, Pid};
@@ -164,24 +165,12 @@ mod real {
         waiting.into_iter().for_each(finish);
     }
 
-    /// xorshift64 (Marsaglia 2003): different each time, and repeatable from its seed.
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: u64) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            self.0 % bound
-        }
-    }
-
     /// Writes mostly, reads the whole now and then, takes the lock
     /// sometimes; for ever, or for `rounds`.
     fn live(world: &World, me: WorkerId, seed: u64, rounds: u64) {
-        let mut random = Random(seed);
+        let mut rng = Rng::new(seed);
         for _ in 0..rounds {
-            match random.below(16) {
+            match rng.below(16) {
                 0 => view(world, me),
                 1 => {
                     let _held = world.lock.lock(me);
@@ -193,8 +182,8 @@ mod real {
                 }
                 _ => {
                     let _writing = world.gate.enter(me);
-                    for _ in 0..random.below(8) {
-                        world.leaves[random.below(64) as usize].fetch_add(1, Relaxed);
+                    for _ in 0..rng.below(8) {
+                        world.leaves[rng.below(64)].fetch_add(1, Relaxed);
                     }
                 }
             }
@@ -212,27 +201,26 @@ mod real {
 
     fn a_storm_of_kills_blocks_nobody(seed: u64) {
         let world = world();
-        let mut random = Random(seed | 1);
-        let spawn = |slot: usize, generation: u32, rounds: u64, random: &mut Random| {
-            let (me, seed) = (WorkerId::new(slot, generation), random.below(u64::MAX) | 1);
+        let mut rng = Rng::new(seed);
+        let spawn = |slot: usize, generation: u32, rounds: u64, rng: &mut Rng| {
+            let (me, seed) = (WorkerId::new(slot, generation), rng.roll());
             (me, child(|| live(&world, me, seed, rounds)))
         };
         let mut worker_slots: Vec<_> =
-            (0..WORKERS).map(|slot| spawn(slot, 1, u64::MAX, &mut random)).collect();
+            (0..WORKERS).map(|slot| spawn(slot, 1, u64::MAX, &mut rng)).collect();
         for _ in 0..400 {
-            std::thread::sleep(Duration::from_micros(random.below(3000)));
-            let slot = random.below(WORKERS as u64) as usize;
+            std::thread::sleep(Duration::from_micros(rng.below(3000) as u64));
+            let slot = rng.below(WORKERS);
             let (dead, pid) = worker_slots[slot];
             kill(pid);
             world.heal(dead);
-            worker_slots[slot] = spawn(slot, dead.generation() + 1, u64::MAX, &mut random);
+            worker_slots[slot] = spawn(slot, dead.generation() + 1, u64::MAX, &mut rng);
         }
         for (dead, pid) in worker_slots {
             kill(pid);
             world.heal(dead);
         }
-        let last: Vec<_> =
-            (0..WORKERS).map(|slot| spawn(slot, 1000, 2000, &mut random).1).collect();
+        let last: Vec<_> = (0..WORKERS).map(|slot| spawn(slot, 1000, 2000, &mut rng).1).collect();
         last.into_iter().for_each(finish);
         assert!(!world.lock.is_held());
         assert_eq!(world.unrest.load(SeqCst), 0, "a section was not alone");

@@ -34,19 +34,41 @@ fn drawn(rng: &mut Rng) -> Plan {
     }
 }
 
-/// A pool holds what a map holds; late handles find nothing and give the reason.
+/// The order of reuse: the free slots in the order in which they were freed, then fresh ones, or
+/// the other way round.
+struct Slots {
+    free: VecDeque<u32>,
+    fresh: u32,
+}
+
+impl Slots {
+    fn next(&mut self, plan: &Plan) -> Option<u32> {
+        let is_left = self.fresh < plan.capacity;
+        if self.free.is_empty() || (is_left && plan.order == Order::Fifo) {
+            self.fresh += u32::from(is_left);
+            return is_left.then(|| self.fresh - 1);
+        }
+        if plan.order == Order::Lifo { self.free.pop_back() } else { self.free.pop_front() }
+    }
+}
+
+/// A pool holds what a map holds and, without guard, uses the slots that its order says; late
+/// handles find nothing and give the reason.
 fn pool(rng: &mut Rng, events: u32, at: &str) {
     let plan = drawn(rng);
     let mut pool = Pool::new(plan);
     let mut model: HashMap<Handle<u64>, u64> = HashMap::new();
     let mut late: Vec<Handle<u64>> = Vec::new();
+    let mut slots = Slots { free: VecDeque::new(), fresh: 0 };
     for _ in 0..events {
         let some = model.keys().nth(rng.below(model.len().max(1))).copied();
         match (rng.below(8), some) {
             (0..=2, _) => {
-                let value = rng.roll();
+                let (value, slot) = (rng.roll(), slots.next(&plan));
                 match pool.put(value) {
                     Ok(handle) => {
+                        let is_ordered = plan.guard != Guard::Off || slot == Some(handle.index());
+                        assert!(is_ordered, "{at}: {handle:?} in place of {slot:?}: {plan:?}");
                         assert_eq!(model.insert(handle, value), None, "{at}: a handle twice");
                     }
                     Err(full) => {
@@ -56,7 +78,13 @@ fn pool(rng: &mut Rng, events: u32, at: &str) {
                 }
             }
             (3..=4, Some(handle)) => {
-                assert_eq!(pool.take(handle).ok(), model.remove(&handle), "{at}: {plan:?}");
+                let value = model.remove(&handle);
+                if rng.below(2) == 0 {
+                    assert_eq!(pool.take(handle).ok(), value, "{at}: {plan:?}");
+                } else {
+                    assert_eq!(pool.discard(handle), Ok(()), "{at}: {plan:?}");
+                }
+                slots.free.push_back(handle.index());
                 late.push(handle);
             }
             (5, Some(handle)) => {
@@ -150,6 +178,9 @@ fn rings(rng: &mut Rng, events: u32, at: &str) {
             assert_eq!(own[..wanted], expected, "{at}");
         }
         assert_eq!((ring.len(), ring.room()), (model.len(), capacity - model.len()), "{at}");
+        assert_eq!(ring.readable().concat(), Vec::from(model.clone()), "{at}");
+        let room: usize = producer.writable().iter().map(|part| part.len()).sum();
+        assert_eq!(room, capacity - model.len(), "{at}");
         assert!(ring.commit(ring.room() + 1).is_err(), "{at}");
         assert!(consumer.consume(model.len() + 1).is_err(), "{at}");
     }

@@ -238,6 +238,30 @@ fn all_planted_faults_are_found_by_name() {
     }
 }
 
+/// Changes one byte of a canary and asserts that the damage is found.
+fn poke<T: Copy + std::fmt::Debug + PartialEq>(object: T) {
+    for (at, bits) in (0..16).flat_map(|at| [1_u8, 0x80, 0xff].map(|bits| (at, bits))) {
+        let behind = (size_of::<T>() + at).cast_signed();
+        for (offset, expected) in [(behind, over(at)), (!at.cast_signed(), under(at + 1))] {
+            let mut pool = Pool::new(Plan { guard: Guard::Full, ..Plan::new(2) });
+            let handle = pool.put(object).expect("there is room");
+            let data = pool.pointer(handle).expect("it lives").as_ptr().cast::<u8>();
+            let byte = data.wrapping_offset(offset);
+            // SAFETY: a guarded slot has at least 16 bytes of its own on both sides.
+            unsafe { byte.write(byte.read() ^ bits) };
+            assert_eq!(pool.take(handle).err(), Some(expected), "{offset}, {bits}");
+        }
+    }
+}
+
+#[test]
+fn one_byte_anywhere_around_an_object_is_found() {
+    // Sizes that are multiples of eight, and sizes that are not.
+    poke([0_u8; 3]);
+    poke([0_u64; 4]);
+    poke([0_u16; 13]);
+}
+
 #[test]
 fn what_needs_no_canary_is_found_without_guard() {
     for (name, plant, expected, needs_guard) in FAULTS {

@@ -343,6 +343,7 @@ fn flag(arg: &Arg, name: &str, option: &Choice) -> Result<Option<OsString>> {
 mod tests {
     use super::*;
     use clap::Parser;
+    use testkit::Folder;
 
     #[derive(Parser)]
     #[command(name = "x")]
@@ -373,17 +374,11 @@ mod tests {
 
     /// The words after `typed` that result from `text` in a file called `name`.
     fn words(name: &str, text: impl AsRef<[u8]>, typed: &[&str]) -> Result<Vec<String>> {
-        // Tests share the process, so each file has a name of its own.
-        let (process, thread) = (std::process::id(), std::thread::current().id());
-        let unique = format!("roundhouse-config-{process}-{thread:?}-{name}");
-        let file = std::env::temp_dir().join(unique);
-        std::fs::write(&file, text).expect("a file");
+        let (_folder, file) = Folder::with(name, text);
         let mut line: Vec<OsString> = vec!["x".into(), "serve".into(), "--config".into()];
         line.push(file.clone().into());
         line.extend(typed.iter().map(OsString::from));
-        let found = expanded(&Cli::command(), line);
-        let _ = std::fs::remove_file(&file);
-        let (words, named) = found?;
+        let (words, named) = expanded(&Cli::command(), line)?;
         assert_eq!(named, Some(file));
         let words = words[2..].iter().map(|word| word.to_string_lossy().into_owned());
         Ok(words.take_while(|word| word != "--config").collect())
@@ -475,12 +470,10 @@ mod tests {
             #[command(flatten)]
             _config: ConfigArg,
         }
-        let file = std::env::temp_dir().join(format!("roundhouse-alone-{}", std::process::id()));
-        std::fs::write(&file, "writeStall = 5s").expect("a file");
+        let (_folder, file) = Folder::with("alone", "writeStall = 5s");
         let words = ["y".into(), "7".into(), "--config".into(), file.clone().into()];
         let command = Alone::command();
         let found = expanded(&command, words.into());
-        std::fs::remove_file(&file).expect("the file is there");
         let matches = command.try_get_matches_from(found.expect("an option").0);
         let alone =
             matches.and_then(|matches| Alone::from_arg_matches(&matches)).expect("a server");

@@ -131,42 +131,40 @@ mod tests {
     use super::*;
     use std::fs;
     use std::os::unix::fs::symlink;
+    use tempfile::TempDir;
 
     /// A folder with a secret beside its root, removed at the end.
-    struct Ground(PathBuf);
+    struct Ground(TempDir);
 
     impl Ground {
-        fn new(name: &str) -> Ground {
-            let path =
-                std::env::temp_dir().join(format!("sys-beneath-{name}-{}", std::process::id()));
-            fs::create_dir_all(path.join("root/in")).unwrap();
-            fs::write(path.join("secret"), "secret").unwrap();
-            fs::write(path.join("root/in/a.txt"), "inside").unwrap();
-            Ground(path)
+        fn new() -> Ground {
+            let ground = Ground(tempfile::tempdir().unwrap());
+            fs::create_dir_all(ground.path("root/in")).unwrap();
+            fs::write(ground.path("secret"), "secret").unwrap();
+            fs::write(ground.path("root/in/a.txt"), "inside").unwrap();
+            ground
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
         }
 
         fn root(&self) -> RootDir {
-            RootDir::open(&self.0.join("root")).unwrap()
-        }
-    }
-
-    impl Drop for Ground {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
+            RootDir::open(&self.path("root")).unwrap()
         }
     }
 
     #[test]
     fn no_path_and_no_link_leads_out() {
-        let ground = Ground::new("out");
+        let ground = Ground::new();
         let root = ground.root();
-        symlink("../secret", ground.0.join("root/near")).unwrap();
-        symlink(ground.0.join("secret"), ground.0.join("root/far")).unwrap();
-        symlink("../..", ground.0.join("root/in/up")).unwrap();
-        symlink("in/a.txt", ground.0.join("root/good")).unwrap();
-        symlink("loop", ground.0.join("root/loop")).unwrap();
-        symlink(ground.0.join("root/in/a.txt"), ground.0.join("root/absolute")).unwrap();
-        symlink("/no/such/file", ground.0.join("root/broken")).unwrap();
+        symlink("../secret", ground.path("root/near")).unwrap();
+        symlink(ground.path("secret"), ground.path("root/far")).unwrap();
+        symlink("../..", ground.path("root/in/up")).unwrap();
+        symlink("in/a.txt", ground.path("root/good")).unwrap();
+        symlink("loop", ground.path("root/loop")).unwrap();
+        symlink(ground.path("root/in/a.txt"), ground.path("root/absolute")).unwrap();
+        symlink("/no/such/file", ground.path("root/broken")).unwrap();
         assert_eq!(
             io::read_to_string(root.find("absolute", Wait::May).unwrap()).unwrap(),
             "inside"
@@ -192,13 +190,13 @@ mod tests {
         assert_eq!(root.find("loop", Wait::May).unwrap_err().raw_os_error(), Some(libc::ELOOP));
         let absent = root.find("in/b.txt", Wait::May).unwrap_err().kind();
         assert_eq!(absent, io::ErrorKind::NotFound);
-        assert!(RootDir::open(&ground.0.join("secret")).is_err(), "a file is no root");
+        assert!(RootDir::open(&ground.path("secret")).is_err(), "a file is no root");
         assert!(root.find("in\0", Wait::May).is_err());
     }
 
     #[test]
     fn what_the_kernel_has_in_memory_is_read_without_waiting() {
-        let ground = Ground::new("warm");
+        let ground = Ground::new();
         let root = ground.root();
         let mut bytes = b"> ".to_vec();
         let file = root.find("in/a.txt", Wait::May).unwrap();

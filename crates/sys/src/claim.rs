@@ -178,17 +178,12 @@ impl std::error::Error for Unclaimed {}
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
-
-    fn folder(name: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("sys-claim-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        path
-    }
+    use tempfile::tempdir;
 
     #[test]
     fn one_holder_at_a_time_and_no_file_afterwards() {
-        let folder = folder("one");
-        let path = folder.join("lock");
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("lock");
         for _ in 0..3 {
             let first = Claim::take(&path, Duration::ZERO).unwrap();
             let refused = Claim::take(&path, Duration::ZERO).unwrap_err();
@@ -204,24 +199,22 @@ mod tests {
             drop(Claim::take(&path, Duration::ZERO).unwrap());
             assert!(!path.exists());
         }
-        fs::remove_dir(&folder).unwrap();
     }
 
     #[test]
     fn a_symbolic_link_is_not_followed() {
-        let folder = folder("link");
-        let path = folder.join("lock");
-        symlink(folder.join("elsewhere"), &path).unwrap();
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("lock");
+        symlink(folder.path().join("elsewhere"), &path).unwrap();
         let refused = Claim::take(&path, Duration::ZERO).unwrap_err();
         assert!(matches!(refused, Unclaimed::Failed(_)), "{refused}");
-        assert!(!folder.join("elsewhere").exists());
-        fs::remove_dir_all(&folder).unwrap();
+        assert!(!folder.path().join("elsewhere").exists());
     }
 
     #[test]
     fn many_that_want_it_get_it_one_after_the_other() {
-        let folder = folder("many");
-        let (path, count) = (folder.join("lock"), folder.join("count"));
+        let folder = tempdir().unwrap();
+        let (path, count) = (folder.path().join("lock"), folder.path().join("count"));
         fs::write(&count, "0").unwrap();
         thread::scope(|scope| {
             for _ in 0..8 {
@@ -236,6 +229,5 @@ mod tests {
             }
         });
         assert_eq!(fs::read_to_string(&count).unwrap(), "160");
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

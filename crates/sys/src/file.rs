@@ -200,47 +200,31 @@ fn about(path: &Path, act: &str, error: &io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tempfile::{TempDir, tempdir};
 
-    /// An empty directory, removed at the end of the test.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("sys-file-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-
-        fn names(&self) -> Vec<String> {
-            let entries = fs::read_dir(&self.0).unwrap();
-            let mut names: Vec<_> =
-                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-            names.sort();
-            names
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    fn names(folder: &TempDir) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
     }
 
     #[test]
     fn a_file_is_made_then_replaced() {
-        let folder = Folder::new("made");
-        let path = folder.0.join("stock.txt");
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("stock.txt");
         for content in ["1 2 3\n", "", "a longer content than before\n"] {
             replace(&path, content.as_bytes()).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), content);
-            assert_eq!(folder.names(), ["stock.txt"]);
+            assert_eq!(names(&folder), ["stock.txt"]);
         }
     }
 
     #[test]
     fn permissions_stay() {
-        let folder = Folder::new("mode");
-        let path = folder.0.join("stock.txt");
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("stock.txt");
         for mode in [0o600, 0o640, 0o666, 0o400] {
             fs::write(&path, "old").unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
@@ -253,8 +237,8 @@ mod tests {
 
     #[test]
     fn a_link_stays_a_link() {
-        let folder = Folder::new("link");
-        let (target, link) = (folder.0.join("target"), folder.0.join("link"));
+        let folder = tempdir().unwrap();
+        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
         fs::write(&target, "old").unwrap();
         std::os::unix::fs::symlink("target", &link).unwrap();
         replace(&link, b"new").unwrap();
@@ -264,8 +248,8 @@ mod tests {
 
     #[test]
     fn hard_links_stay_one_file() {
-        let folder = Folder::new("hard");
-        let (path, other) = (folder.0.join("stock.txt"), folder.0.join("other"));
+        let folder = tempdir().unwrap();
+        let (path, other) = (folder.path().join("stock.txt"), folder.path().join("other"));
         fs::write(&path, "a longer old content").unwrap();
         fs::hard_link(&path, &other).unwrap();
         replace(&path, b"new").unwrap();
@@ -273,32 +257,32 @@ mod tests {
             (fs::read(&path).unwrap(), fs::read(&other).unwrap()),
             (b"new".into(), b"new".into())
         );
-        assert_eq!(folder.names(), ["other", "stock.txt"]);
+        assert_eq!(names(&folder), ["other", "stock.txt"]);
     }
 
     #[test]
     fn what_a_crash_leaves_is_completed_or_removed() {
-        let folder = Folder::new("crash");
-        let (path, other) = (folder.0.join("stock.txt"), folder.0.join("other"));
+        let folder = tempdir().unwrap();
+        let (path, other) = (folder.path().join("stock.txt"), folder.path().join("other"));
         fs::write(&path, "torn").unwrap();
         fs::hard_link(&path, &other).unwrap();
         for name in [".stock.txt.whole", ".stock.txt.12-0.new", ".stock.txt.7-33.new"] {
-            fs::write(folder.0.join(name), "whole").unwrap();
+            fs::write(folder.path().join(name), "whole").unwrap();
         }
         let kept = [".stock.txt.1-a.new", ".stock.txt.12.new", ".x.stock.txt.1-1.new", ".x.whole"];
         for name in kept {
-            fs::write(folder.0.join(name), "of others").unwrap();
+            fs::write(folder.path().join(name), "of others").unwrap();
         }
         assert_eq!(recover(&path).unwrap(), Recovered { removed: 2, completed: true });
         assert_eq!(fs::read(&other).unwrap(), b"whole");
-        assert_eq!(folder.names(), [&kept[..], &["other", "stock.txt"]].concat());
+        assert_eq!(names(&folder), [&kept[..], &["other", "stock.txt"]].concat());
         assert_eq!(recover(&path).unwrap(), Recovered::default());
     }
 
     #[test]
     fn a_pipe_stays_a_pipe() {
-        let folder = Folder::new("pipe");
-        let path = folder.0.join("pipe");
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         let heard = std::thread::spawn({
             let path = path.clone();
@@ -307,13 +291,13 @@ mod tests {
         replace(&path, b"new").unwrap();
         assert_eq!(heard.join().unwrap(), b"new");
         assert!(!fs::metadata(&path).unwrap().is_file());
-        assert_eq!(folder.names(), ["pipe"]);
+        assert_eq!(names(&folder), ["pipe"]);
     }
 
     #[test]
     fn a_reader_that_holds_the_old_file_keeps_it() {
-        let folder = Folder::new("reader");
-        let path = folder.0.join("stock.txt");
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("stock.txt");
         replace(&path, b"old").unwrap();
         let old = File::open(&path).unwrap();
         replace(&path, b"new").unwrap();
@@ -322,27 +306,27 @@ mod tests {
 
     #[test]
     fn a_failure_leaves_the_old_file_and_nothing_else() {
-        let folder = Folder::new("failure");
-        fs::create_dir(folder.0.join("taken")).unwrap();
-        fs::write(folder.0.join("taken/inside"), "kept").unwrap();
-        let error = replace(&folder.0.join("taken"), b"new").unwrap_err();
+        let folder = tempdir().unwrap();
+        fs::create_dir(folder.path().join("taken")).unwrap();
+        fs::write(folder.path().join("taken/inside"), "kept").unwrap();
+        let error = replace(&folder.path().join("taken"), b"new").unwrap_err();
         assert!(error.to_string().contains("rename onto"), "{error}");
-        assert_eq!(folder.names(), ["taken"]);
-        assert_eq!(fs::read(folder.0.join("taken/inside")).unwrap(), b"kept");
-        assert!(replace(&folder.0.join("absent/stock.txt"), b"new").is_err());
+        assert_eq!(names(&folder), ["taken"]);
+        assert_eq!(fs::read(folder.path().join("taken/inside")).unwrap(), b"kept");
+        assert!(replace(&folder.path().join("absent/stock.txt"), b"new").is_err());
         assert!(replace(Path::new("/"), b"new").is_err());
     }
 
     #[test]
     fn a_disk_that_is_full_leaves_the_old_file() {
-        let folder = Folder::new("full");
-        let path = folder.0.join("stock.txt");
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("stock.txt");
         fs::write(&path, "old").unwrap();
         // A limit on the size of files simulates a full disk; it applies to a child process only.
         let error = limited_replace(&path);
         assert!(error.contains("could not write"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"old");
-        assert_eq!(folder.names(), ["stock.txt"]);
+        assert_eq!(names(&folder), ["stock.txt"]);
     }
 
     /// Runs `full_disk_child` of this binary under a limit of one block a file.

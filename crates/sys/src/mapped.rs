@@ -138,10 +138,7 @@ mod tests {
 
     #[test]
     fn a_file_that_became_shorter_fails_the_call_and_nothing_else() {
-        let path = std::env::temp_dir().join(format!("roundhouse-mapped-{}", std::process::id()));
-        std::fs::write(&path, vec![7; 8192]).unwrap();
-        let file = File::options().read(true).write(true).open(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
+        let file = crate::udp::tests::file(&[7; 8192]);
         let mapped = MappedFile::new(&file).unwrap();
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
         let socket = Udp::bind(local, &UdpOptions::default()).unwrap();

@@ -49,7 +49,8 @@ mod tests {
 
     #[test]
     fn a_folder_that_others_could_have_filled_is_refused() {
-        let base = std::env::temp_dir().join(format!("sys-own-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().join("own");
         make(&base).unwrap();
         assert_eq!(fs::metadata(&base).unwrap().mode() & 0o777, 0o700);
         make(&base).unwrap();
@@ -59,7 +60,6 @@ mod tests {
         assert!(make(&wide).unwrap_err().to_string().contains("only we can write to"));
         symlink(&base, &link).unwrap();
         assert!(make(&link).is_err());
-        fs::remove_dir_all(&base).unwrap();
         assert!(make(&locks().unwrap()).is_ok());
     }
 }

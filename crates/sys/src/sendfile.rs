@@ -97,17 +97,13 @@ struct Cachestat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{self, File};
     use std::io::Read;
     use std::os::unix::net::UnixStream;
 
     #[test]
     fn a_file_is_sent_until_the_peer_takes_no_more() {
-        let path = std::env::temp_dir().join(format!("sys-sendfile-{}", std::process::id()));
         let content: Vec<u8> = (0..4 << 20).map(|at: u32| (at / 7) as u8).collect();
-        fs::write(&path, &content).unwrap();
-        let file = File::open(&path).unwrap();
-        fs::remove_file(&path).unwrap();
+        let file = crate::udp::tests::file(&content);
         let (near, mut far) = UnixStream::pair().unwrap();
         let sent = send_file_nowait(&near, &file, 5, content.len()).unwrap();
         assert!(0 < sent && sent < content.len() - 5, "{sent} of 4 MiB fit a socket");
@@ -131,10 +127,7 @@ mod tests {
 
     #[test]
     fn what_was_just_written_is_in_memory() {
-        let path = std::env::temp_dir().join(format!("sys-resident-{}", std::process::id()));
-        fs::write(&path, vec![1; 100_000]).unwrap();
-        let file = File::open(&path).unwrap();
-        fs::remove_file(&path).unwrap();
+        let file = crate::udp::tests::file(&[1; 100_000]);
         match is_resident(&file, 10..99_999) {
             Ok(resident) => assert!(resident),
             Err(error) => {

@@ -124,17 +124,7 @@ impl Pipe {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::udp::tests::{pair, take};
-    use std::fs::File;
-
-    fn file(bytes: &[u8]) -> File {
-        let name = format!("roundhouse-splice-{}-{:p}", std::process::id(), bytes);
-        let path = std::env::temp_dir().join(name);
-        std::fs::write(&path, bytes).unwrap();
-        let file = File::open(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        file
-    }
+    use crate::udp::tests::{file, pair, take};
 
     #[test]
     fn a_head_and_pages_of_a_file_leave_as_one_datagram() {

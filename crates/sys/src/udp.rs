@@ -363,12 +363,20 @@ fn read_address(address: &SockAddr) -> io::Result<SocketAddr> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use std::io::Write;
 
     pub(crate) fn pair() -> (Udp, Udp, SocketAddr) {
         let local = SocketAddr::from(([127, 0, 0, 1], 0));
         let receiver = Udp::bind(local, &UdpOptions::default()).unwrap();
         let to = receiver.local_addr().unwrap();
         (Udp::bind(local, &UdpOptions::default()).unwrap(), receiver, to)
+    }
+
+    /// A file with these bytes and without a name.
+    pub(crate) fn file(bytes: &[u8]) -> std::fs::File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        file
     }
 
     pub(crate) fn take(receiver: &Udp) -> Vec<u8> {

@@ -274,8 +274,6 @@ fn both_families_are_spoken() {
 
 #[test]
 fn a_file_is_not_replaced_by_a_listener() {
-    let path = std::env::temp_dir().join(format!("sys-listen-unix-{}", std::process::id()));
-    std::fs::write(&path, "words").unwrap();
-    check_kind(socket::listen_unix(&path, None, &BLOCKING), ErrorKind::AddrInUse);
-    std::fs::remove_file(&path).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    check_kind(socket::listen_unix(file.path(), None, &BLOCKING), ErrorKind::AddrInUse);
 }

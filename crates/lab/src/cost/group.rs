@@ -175,21 +175,18 @@ mod tests {
 
     #[test]
     fn the_groups_of_the_dead_are_swept() {
-        let root = std::env::temp_dir().join(format!("lab-old-groups-{}", std::process::id()));
+        let root = tempfile::tempdir().expect("a temporary directory");
         // No process has that number: it is above the kernel's limit (proc(5), pid_max).
         let names = ["roundhouse-4194999-0-epoll", "roundhouse-1-0-epoll", "others-4194999-0"];
-        let groups = names.map(|name| root.join(name));
+        let groups = names.map(|name| root.path().join(name));
         groups.iter().for_each(|group| fs::create_dir_all(group).expect("a temporary directory"));
-        sweep(&root);
+        sweep(root.path());
         assert_eq!(groups.map(|group| group.exists()), [false, true, true]);
-        fs::remove_dir_all(&root).expect("our own");
     }
 
     #[test]
     fn a_machine_without_groups_has_none() {
-        let empty = std::env::temp_dir().join(format!("lab-no-groups-{}", std::process::id()));
-        fs::create_dir_all(&empty).expect("the temporary directory is writable");
-        assert!(Group::make_under(&empty, "x").is_none());
-        let _ = fs::remove_dir(&empty);
+        let empty = tempfile::tempdir().expect("a temporary directory");
+        assert!(Group::make_under(empty.path(), "x").is_none());
     }
 }

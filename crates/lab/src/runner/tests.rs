@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::plan::Gates;
-use crate::server::tests::Room;
 use std::os::unix::fs::PermissionsExt;
+use tempfile::{TempDir, tempdir};
 
 /// Writes a shell script that stands in for the program with `load`.
-fn stand_in(room: &Room, body: &str) -> PathBuf {
-    let path = room.0.join("exe");
+fn stand_in(room: &TempDir, body: &str) -> PathBuf {
+    let path = room.path().join("exe");
     fs::write(&path, format!("#!/bin/sh\n{body}\n")).expect("the room is writable");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
     path
@@ -32,10 +32,10 @@ fn plan(script: &str) -> Plan {
     plan
 }
 
-fn run(plan: &Plan, exe: &Path, room: &Room) -> Option<Trial> {
+fn run(plan: &Plan, exe: &Path, room: &TempDir) -> Option<Trial> {
     let stop = Arc::new(AtomicBool::new(false));
     let slot = &crate::block::schedule(plan)[0];
-    Runner::new(plan, exe, &room.0, None, stop).run(slot, 1, Instant::now())
+    Runner::new(plan, exe, room.path(), None, stop).run(slot, 1, Instant::now())
 }
 
 const READY: &str = "cat {dir}/stock.txt >&2; trap 'exit 0' TERM; \
@@ -43,7 +43,7 @@ const READY: &str = "cat {dir}/stock.txt >&2; trap 'exit 0' TERM; \
 
 #[test]
 fn a_trial_brings_home_a_report_and_passes_its_arguments_on() {
-    let room = Room::new("trial");
+    let room = tempdir().expect("a temporary directory");
     let exe = stand_in(
         &room,
         "echo '{\"schema\":\"roundhouse.load/1\",\"requests\":3,\
@@ -58,18 +58,18 @@ fn a_trial_brings_home_a_report_and_passes_its_arguments_on() {
     assert!(words.contains("--requests-per-connection 64 --warmup 1ms --seed "), "{words}");
     assert_eq!(trial.objections, Vec::<String>::new());
     assert!(trial.exit_clean && trial.boot_ms.is_some(), "{trial:?}");
-    assert!(!room.0.join("trial-0-1").exists(), "the trial's directory is removed");
+    assert!(!room.path().join("trial-0-1").exists(), "the trial's directory is removed");
 }
 
 #[test]
 fn all_servers_of_a_block_take_turns() {
-    let room = Room::new("turns");
+    let room = tempdir().expect("a temporary directory");
     // Two of the three servers start; the generator reports on the first and not on the second.
     let reply = r#"{"schema":"roundhouse.turns/1","turns":[{"report":{"schema":
         "roundhouse.load/1","requests":3,"throughput_rps":9.0,"service":{}}},
         {"failure":"it stalls"}]}"#;
-    fs::write(room.0.join("reply"), reply.replace('\n', " ")).expect("the room is writable");
-    let exe = stand_in(&room, &format!("cp $3 {0}/asked; cat {0}/reply", room.0.display()));
+    fs::write(room.path().join("reply"), reply.replace('\n', " ")).expect("the room is writable");
+    let exe = stand_in(&room, &format!("cp $3 {0}/asked; cat {0}/reply", room.path().display()));
     let mut plan = plan(READY);
     let arm = plan.arms[0].clone();
     let named = |name: &str, script: &str| crate::plan::Arm {
@@ -83,7 +83,7 @@ fn all_servers_of_a_block_take_turns() {
     let each = plan.arms.len() * plan.points.len();
     let slots = &crate::block::schedule(&plan)[..each];
     let stop = Arc::new(AtomicBool::new(false));
-    let mut runner = Runner::new(&plan, &exe, &room.0, None, stop);
+    let mut runner = Runner::new(&plan, &exe, room.path(), None, stop);
     let trials = runner.block(slots, Instant::now()).expect("not interrupted");
     assert_eq!(trials.len(), each);
     for (trial, slot) in trials.iter().zip(slots) {
@@ -95,7 +95,7 @@ fn all_servers_of_a_block_take_turns() {
     let count = |kind: fn(&Ending) -> bool| trials.iter().filter(|it| kind(&it.ending)).count();
     assert_eq!(count(|it| matches!(it, Ending::Measured { .. })), 2, "one at each load point");
     assert_eq!(count(|it| matches!(it, Ending::Failed { .. })), 2);
-    let asked = fs::read_to_string(room.0.join("asked")).expect("the generator ran");
+    let asked = fs::read_to_string(room.path().join("asked")).expect("the generator ran");
     let asked: Vec<Vec<String>> = serde_json::from_str(&asked).expect("a list of arguments");
     assert_eq!(asked.len(), 2);
     for words in asked {
@@ -107,7 +107,7 @@ fn all_servers_of_a_block_take_turns() {
 
 #[test]
 fn a_failed_generator_is_a_gate_and_an_absent_server_is_not() {
-    let room = Room::new("failed");
+    let room = tempdir().expect("a temporary directory");
     let exe = stand_in(&room, "echo cannot connect >&2; exit 1");
     let trial = run(&plan(READY), &exe, &room).expect("not interrupted");
     assert_eq!(trial.ending, Ending::Failed { reason: "cannot connect".to_string() });

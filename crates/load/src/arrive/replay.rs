@@ -125,19 +125,11 @@ impl Arrive for Replay {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use testkit::Folder;
 
-    fn file(name: &str, text: &str) -> PathBuf {
-        let name = format!("roundhouse-replay-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::write(&path, text).expect("a temporary file");
-        path
-    }
-
-    fn check(name: &str, text: &str, part: u64, parts: u64) -> Result<Vec<u64>, String> {
-        let path = file(name, text);
-        let replay = Replay::open(&path, part, parts).map_err(|Usage(why)| why);
-        std::fs::remove_file(path).expect("it is there");
-        let mut replay = replay?;
+    fn check(text: &str, part: u64, parts: u64) -> Result<Vec<u64>, String> {
+        let (_folder, path) = Folder::with("trace", text);
+        let mut replay = Replay::open(&path, part, parts).map_err(|Usage(why)| why)?;
         replay.start(Instant::from_ns(5));
         let mut found = Vec::new();
         while let Some(due) = replay.due() {
@@ -151,21 +143,21 @@ mod tests {
     fn moments_are_seconds_from_the_start() {
         let text = "# a trace\n0\n0.000001\n\n1.5\n1.5";
         let all = [5, 1005, 1_500_000_005, 1_500_000_005];
-        assert_eq!(check("all", text, 0, 1), Ok(all.to_vec()));
-        assert_eq!(check("even", text, 0, 2), Ok(vec![all[0], all[2]]));
-        assert_eq!(check("odd", text, 1, 2), Ok(vec![all[1], all[3]]));
-        assert_eq!(check("late", text, 9, 10), Ok(vec![]));
+        assert_eq!(check(text, 0, 1), Ok(all.to_vec()));
+        assert_eq!(check(text, 0, 2), Ok(vec![all[0], all[2]]));
+        assert_eq!(check(text, 1, 2), Ok(vec![all[1], all[3]]));
+        assert_eq!(check(text, 9, 10), Ok(vec![]));
     }
 
     #[test]
     fn mistakes_are_named_with_their_line() {
-        for (name, text, part) in [
-            ("back", "0\n2\n1\n", ":3: expected an arrival at 2 s or later, found one at 1 s"),
-            ("word", "0\nsoon\n", ":2: expected seconds"),
-            ("minus", "-1\n", ":1: expected seconds"),
-            ("empty", "# nobody\n", "found none"),
+        for (text, part) in [
+            ("0\n2\n1\n", ":3: expected an arrival at 2 s or later, found one at 1 s"),
+            ("0\nsoon\n", ":2: expected seconds"),
+            ("-1\n", ":1: expected seconds"),
+            ("# nobody\n", "found none"),
         ] {
-            let why = check(name, text, 0, 1).expect_err("it is no trace");
+            let why = check(text, 0, 1).expect_err("it is no trace");
             assert!(why.contains(part), "{why}");
         }
         assert!(Replay::open(Path::new("/nowhere/trace"), 0, 1).is_err());

@@ -4,33 +4,23 @@ use super::*;
 use lab::server::Server;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::time::Duration;
+use testkit::Folder;
 
-/// The directory of one test, removed when the test ends.
-struct Room(PathBuf);
-
-impl Room {
-    fn new(name: &str) -> Room {
-        let path = std::env::temp_dir().join(format!("peers-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(path.join("www")).expect("the temporary directory is writable");
-        std::fs::write(path.join("www/index.html"), "hello").expect("it is ours");
-        std::fs::write(path.join("stock.txt"), "1 10 100\n2 5 50\n").expect("it is ours");
-        // If root starts them, nginx and Apache serve as another user.
-        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&path, open).expect("it is ours");
-        Room(path)
-    }
+/// The directory of one test, with what servers need.
+fn room() -> Folder {
+    let room = Folder::new();
+    std::fs::create_dir(room.path().join("www")).expect("it is ours");
+    room.file("www/index.html", "hello");
+    room.file("stock.txt", "1 10 100\n2 5 50\n");
+    // If root starts them, nginx and Apache serve as another user.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(room.path(), open).expect("it is ours");
+    room
 }
 
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn arm(name: &str, directives: &str, room: &Room, service: Service) -> Result<Arm> {
-    let cache = room.0.join("cache");
+fn arm(name: &str, directives: &str, room: &Folder, service: Service) -> Result<Arm> {
+    let cache = room.path().join("cache");
     let site = Site { exe: Path::new("roundhouse"), service, cache: &cache };
     preset(name, &toml::from_str(directives).expect("directives"), &site)
 }
@@ -43,7 +33,7 @@ fn text(arm: &Arm) -> String {
 #[test]
 fn directives_have_the_last_word() {
     fn check(name: &str, service: Service, directives: &str, want: &[&str]) {
-        let room = Room::new(&format!("words-{name}"));
+        let room = room();
         let found = text(&arm(name, directives, &room, service).expect("a preset"));
         for want in want {
             assert!(found.contains(want), "{name}: expected `{want}` in\n{found}");
@@ -67,7 +57,7 @@ fn directives_have_the_last_word() {
 #[test]
 fn what_cannot_be_says_why() {
     fn check(name: &str, service: Service, directives: &str, want: &str) {
-        let room = Room::new("wrong");
+        let room = room();
         let found = arm(name, directives, &room, service).expect_err("it cannot be").to_string();
         assert!(found.contains(want), "{name}: {found}");
     }
@@ -81,14 +71,14 @@ fn what_cannot_be_says_why() {
 
 /// Starts the arm, sends `request`, returns the reply of the next two seconds, and stops it. `None`
 /// if the server is not installed.
-fn asked(arm: &Arm, room: &Room, request: &str) -> Option<String> {
+fn asked(arm: &Arm, room: &Folder, request: &str) -> Option<String> {
     let program = lab::record::Program::of(arm);
     if program.hash.is_empty() {
         eprintln!("skipped: {} is not installed", arm.command[0]);
         return None;
     }
     let deadline = Duration::from_secs(20);
-    let server = Server::boot(&[], arm, &room.0, "server", deadline).expect("it starts");
+    let server = Server::boot(&[], arm, room.path(), "server", deadline).expect("it starts");
     let mut peer = TcpStream::connect(&server.address).expect("it listens");
     peer.set_read_timeout(Some(Duration::from_secs(2))).expect("a valid time");
     peer.write_all(request.as_bytes()).expect("it reads");
@@ -105,7 +95,7 @@ fn asked(arm: &Arm, room: &Room, request: &str) -> Option<String> {
 fn web_servers_serve_the_page() {
     let request = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     for name in ["nginx", "apache-prefork", "apache-worker", "apache-event"] {
-        let room = Room::new(name);
+        let room = room();
         let arm = arm(name, "", &room, Service::Web).expect("a preset");
         let Some(said) = asked(&arm, &room, request) else { continue };
         assert!(said.starts_with("HTTP/1.1 200 OK") && said.ends_with("hello"), "{name}: {said}");
@@ -114,7 +104,7 @@ fn web_servers_serve_the_page() {
 
 #[test]
 fn redis_counts() {
-    let room = Room::new("redis");
+    let room = room();
     let arm = arm("redis", "", &room, Service::Stock).expect("a preset");
     let Some(said) = asked(&arm, &room, "INCR stock\r\nINCR stock\r\nQUIT\r\n") else { return };
     assert!(said.starts_with(":1\r\n:2\r\n"), "{said}");
@@ -123,7 +113,7 @@ fn redis_counts() {
 #[test]
 fn markets_in_other_languages_answer_as_ours_does() {
     for name in ["go", "node"] {
-        let room = Room::new(name);
+        let room = room();
         let arm = match arm(name, "", &room, Service::Stock) {
             Ok(arm) => arm,
             Err(why) => {

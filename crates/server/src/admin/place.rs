@@ -179,16 +179,16 @@ mod tests {
 
     #[test]
     fn what_the_dead_have_left_is_swept_and_a_living_server_is_not_replaced() {
-        let folder = std::env::temp_dir().join(format!("roundhouse-place-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a temporary directory");
+        let room = testkit::Folder::new();
+        let folder = room.path();
         let (dead, ours) = (folder.join("4194999.sock"), folder.join("admin.sock"));
         fs::write(&dead, "").expect("a file");
-        sweep(&folder);
+        sweep(folder);
         assert!(!dead.exists(), "no process has that number");
         let open_here = || open(Some(&Place::Path(ours.clone())), false, false);
         let door = open_here().expect("nobody is here").expect("a door");
         let mode = fs::symlink_metadata(&ours).expect("a socket").mode();
-        assert_eq!((mode & 0o777, fs::read_dir(&folder).expect("ours").count()), (0o600, 1));
+        assert_eq!((mode & 0o777, fs::read_dir(folder).expect("ours").count()), (0o600, 1));
         assert_eq!(Place::of(&door), format!("unix:{}", ours.display()));
         assert!(open_here().expect_err("it is there").contains("another server answers"));
         drop(door);
@@ -196,6 +196,5 @@ mod tests {
         fs::write(folder.join("file"), "data").expect("a file");
         let file = Place::Path(folder.join("file"));
         assert!(open(Some(&file), false, true).is_err(), "a file is no socket of ours");
-        fs::remove_dir_all(&folder).expect("our own folder");
     }
 }

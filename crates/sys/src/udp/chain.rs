@@ -390,26 +390,16 @@ impl Chain {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{pair, take};
+    use super::super::tests::{file, pair, take};
     use super::*;
     use crate::clock::now_ns;
     use crate::poll::{PollFd, poll};
-    use std::fs::File;
     use std::time::Duration;
 
     fn ended(ring: &mut ChainRing) -> Vec<(usize, usize)> {
         let mut list = [PollFd::new(ring.watched(), true, false)];
         poll(&mut list, Some(Duration::from_secs(20))).unwrap();
         ring.reap()
-    }
-
-    fn file(bytes: &[u8]) -> File {
-        let name = format!("roundhouse-chain-{}-{:p}", std::process::id(), bytes);
-        let path = std::env::temp_dir().join(name);
-        std::fs::write(&path, bytes).unwrap();
-        let file = File::open(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        file
     }
 
     #[test]

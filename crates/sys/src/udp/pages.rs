@@ -267,20 +267,8 @@ fn discard(socket: &Udp) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{pair, take};
+    use super::super::tests::{file, pair, take};
     use super::*;
-    use std::fs::File;
-    use std::io::Write;
-
-    fn file(bytes: &[u8]) -> File {
-        let name = format!("roundhouse-pages-{}-{:p}", std::process::id(), bytes);
-        let path = std::env::temp_dir().join(name);
-        let options = File::options().read(true).write(true).create_new(true).open(&path);
-        let mut file = options.expect("a temp file");
-        std::fs::remove_file(&path).expect("just made");
-        file.write_all(bytes).expect("room");
-        file
-    }
 
     fn bytes() -> Vec<u8> {
         (0..200_000_u32).map(|at| (at / 7) as u8).collect()

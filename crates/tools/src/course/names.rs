@@ -104,57 +104,41 @@ fn replace(at: &Path, program: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A directory that the test removes at its end.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Folder {
-            let path = std::env::temp_dir().join(format!("names-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).expect("a temporary directory");
-            Folder(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
+    use testkit::Folder;
 
     #[test]
     fn made_once_found_twice() {
-        let folder = Folder::new("twice");
+        let folder = Folder::new();
         let program = Path::new("/opt/bin/roundhouse");
-        let lines = link(&folder.0, program).expect("an empty directory");
+        let lines = link(folder.path(), program).expect("an empty directory");
         assert!(lines.len() == 3 && lines.iter().all(|line| line.ends_with(": made")), "{lines:?}");
         for name in NAMES {
-            assert_eq!(fs::read_link(folder.0.join(name)).expect("a link"), program);
+            assert_eq!(fs::read_link(folder.path().join(name)).expect("a link"), program);
         }
-        let lines = link(&folder.0, program).expect("our own links");
+        let lines = link(folder.path(), program).expect("our own links");
         assert!(lines.iter().all(|line| line.ends_with(": was there already")), "{lines:?}");
     }
 
     #[test]
     fn a_link_to_another_copy_is_moved() {
-        let folder = Folder::new("moved");
-        link(&folder.0, Path::new("/old/roundhouse")).expect("an empty directory");
-        let lines = link(&folder.0, Path::new("/new/roundhouse")).expect("our own links");
+        let folder = Folder::new();
+        link(folder.path(), Path::new("/old/roundhouse")).expect("an empty directory");
+        let lines = link(folder.path(), Path::new("/new/roundhouse")).expect("our own links");
         assert!(lines[0].ends_with("/new/roundhouse: led to /old/roundhouse before"), "{lines:?}");
-        let target = fs::read_link(folder.0.join("multiclient")).expect("a link");
+        let target = fs::read_link(folder.path().join("multiclient")).expect("a link");
         assert_eq!(target, Path::new("/new/roundhouse"));
-        assert_eq!(fs::read_dir(&folder.0).expect("our directory").count(), 3);
+        assert_eq!(fs::read_dir(folder.path()).expect("our directory").count(), 3);
     }
 
     #[test]
     fn what_is_not_ours_stays_and_nothing_is_made() {
         let program = Path::new("/opt/bin/roundhouse");
-        let folder = Folder::new("foreign");
-        let place = folder.0.join("multiclient");
+        let folder = Folder::new();
+        let place = folder.path().join("multiclient");
         let check = |what: &str| {
-            let error = link(&folder.0, program).expect_err("refused").to_string();
+            let error = link(folder.path(), program).expect_err("refused").to_string();
             assert!(error.contains(what) && error.contains("move it away"), "{error}");
-            assert!(!folder.0.join("stockserver").exists(), "all or none");
+            assert!(!folder.path().join("stockserver").exists(), "all or none");
         };
         fs::write(&place, "mine").expect("a file");
         check("a file");
@@ -165,7 +149,7 @@ mod tests {
         fs::remove_file(&place).expect("our own link");
         fs::create_dir(&place).expect("a directory");
         check("a directory");
-        let error = link(&folder.0.join("absent"), program).expect_err("refused").to_string();
+        let error = link(&folder.path().join("absent"), program).expect_err("refused").to_string();
         assert!(error.contains("mkdir"), "{error}");
     }
 }

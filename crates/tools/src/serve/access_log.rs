@@ -157,9 +157,8 @@ mod tests {
 
     #[test]
     fn a_file_that_is_moved_away_is_followed_by_a_new_one() {
-        let folder = std::env::temp_dir().join(format!("roundhouse-log-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a temporary directory");
-        let path = folder.join("access.log");
+        let folder = testkit::Folder::new();
+        let path = folder.path().join("access.log");
         let journal = Region::<Journal>::alone(&[]);
         let mut log = AccessLog::open(Some(path.clone())).expect("a new file");
         let mut write = |line: &str| {
@@ -170,14 +169,10 @@ mod tests {
         };
         write("one\n");
         write("two\n");
-        std::fs::rename(&path, folder.join("old.log")).expect("our own file");
+        std::fs::rename(&path, folder.path().join("old.log")).expect("our own file");
         write("three\n");
-        let read = |name: &str| std::fs::read_to_string(folder.join(name)).expect("a log");
-        assert_eq!(
-            (read("old.log").as_str(), read("access.log").as_str()),
-            ("one\ntwo\n", "three\n")
-        );
-        assert!(AccessLog::open(Some(folder.join("none/log"))).is_err());
-        std::fs::remove_dir_all(&folder).expect("our own directory");
+        assert_eq!(folder.text("old.log"), "one\ntwo\n");
+        assert_eq!(folder.text("access.log"), "three\n");
+        assert!(AccessLog::open(Some(folder.path().join("none/log"))).is_err());
     }
 }

@@ -232,11 +232,13 @@ impl Platform for Site {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use testkit::Folder;
 
     #[test]
     fn what_is_found_and_why_the_rest_is_not() {
-        let folder = std::env::temp_dir().join(format!("roundhouse-site-{}", std::process::id()));
-        std::fs::create_dir_all(folder.join("d")).expect("a temporary directory");
+        let room = Folder::new();
+        let folder = room.path();
+        std::fs::create_dir(folder.join("d")).expect("a folder");
         std::fs::write(folder.join("a.txt"), "0123456789").expect("a temporary file");
         for name in [&b"caf\xe9"[..], b"back\\x"] {
             std::fs::write(folder.join(OsStr::from_bytes(name)), "").expect("a temporary file");
@@ -246,7 +248,7 @@ mod tests {
         std::os::unix::fs::symlink(folder.join("a.txt"), folder.join("link")).expect("a link");
         let _socket =
             std::os::unix::net::UnixListener::bind(folder.join("socket")).expect("a name");
-        let site = Site::open(&folder, true).expect("our own folder");
+        let site = Site::open(folder, true).expect("our own folder");
         let check = |path: &str, want: LookupError| {
             let patient = site.find(path.as_bytes()).expect_err(path);
             assert_eq!(patient, want, "{path}");
@@ -273,14 +275,12 @@ mod tests {
         assert_eq!(names, [&b"a.txt"[..], b"caf\xe9", b"d", b"link"], "no dead link is listed");
         assert!(matches!(site.find(b"caf\xe9"), Ok(Resource::File(..))), "a name in Latin-1");
         assert!(matches!(Site::without_files().find(b"a.txt"), Err(LookupError::Absent)));
-        std::fs::remove_dir_all(&folder).expect("our own folder");
     }
 
     #[test]
     fn a_root_that_is_a_link_follows_a_deployment() {
-        let folder = std::env::temp_dir().join(format!("roundhouse-root-{}", std::process::id()));
-        let at = |name: &str| folder.join(name);
-        std::fs::create_dir_all(&folder).expect("a temporary directory");
+        let folder = Folder::new();
+        let at = |name: &str| folder.path().join(name);
         for (version, text) in [("v1", "old"), ("v2", "new")] {
             std::fs::create_dir(at(version)).expect("a folder");
             std::fs::write(at(version).join("a.txt"), text).expect("a file");
@@ -301,6 +301,5 @@ mod tests {
         std::fs::remove_file(at("current")).expect("the link");
         site.root.as_ref().expect("a root").look_up();
         assert_eq!(text(), "new", "a path that is gone for a moment");
-        std::fs::remove_dir_all(&folder).expect("our own folder");
     }
 }

@@ -99,9 +99,7 @@ fn lines_are_said_with_their_escapes() {
 
 #[test]
 fn requests_of_a_file() {
-    let name = format!("roundhouse-requests-{}", std::process::id());
-    let file = std::env::temp_dir().join(name);
-    std::fs::write(&file, "SET a 1\\r\\n\nGET a\n").expect("a temporary file");
+    let (_folder, file) = testkit::Folder::with("requests", "SET a 1\\r\\n\nGET a\n");
     let line = format!("line://127.0.0.1:1 --terminators 2 --request-file {}", file.display());
     let Workload::Line(said) = plan(&line).workload else { panic!("a line is spoken") };
     assert_eq!(said.requests, [&b"SET a 1\r\n"[..], b"GET a\n"]);
