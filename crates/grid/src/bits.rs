@@ -72,9 +72,4 @@ impl Bits {
         };
         (three(above) | three(left) << 3 | three(below) << 6) as usize
     }
-
-    /// Blocks all free cells. For sets of marks, in which free means marked.
-    pub(crate) fn clear(&mut self) {
-        self.words.fill(0);
-    }
 }

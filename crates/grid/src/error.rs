@@ -16,12 +16,6 @@ pub enum GridError {
     /// The cell is an obstacle, so no path can begin or end there.
     #[display("expected a free cell, found an obstacle at {_0}: choose one beside it")]
     Blocked(Cell),
-    /// The request has no goal.
-    #[display("expected at least one goal, found none")]
-    NoGoal,
-    /// JPS+ searches for one goal at a time.
-    #[display("expected one goal for JPS+, found several: use JPS or A* for them")]
-    OneGoal,
     /// The grid's obstacles differ from those that the table was made
     /// for: repair it or make it again.
     #[display(

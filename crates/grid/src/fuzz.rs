@@ -100,15 +100,6 @@ impl<R: Rule> World<R> {
                 check::<R>(&self.grid, found, truth, (from, to), &at);
             }
         }
-        let goals: Vec<Cell> = (0..1 + rng.below(20)).map(|_| self.cell(rng)).collect();
-        let truth = goals.iter().filter_map(|to| lengths[index(*to)]).min();
-        for method in [Method::AStar, Method::Jps] {
-            let found = self.searcher.find_any(&self.grid, method, from, &goals);
-            let found = found.expect("the start is free and there is a goal");
-            let end = found.map_or(to, |path| *path.turns().last().expect("it has an end"));
-            assert!(found.is_none() || goals.contains(&end), "{at}: it ends at {end}");
-            check::<R>(&self.grid, found, truth, (from, end), &at);
-        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::error::GridError;
 use crate::grid::Grid;
 use crate::memory::Memory;
 use crate::rule::{NOWHERE, Rule, STEP, turned};
-use crate::search::{Aim, At, One};
+use crate::search::{At, One};
 use std::marker::PhantomData;
 
 /// The order of filling: entries come before those that look them up.

@@ -26,8 +26,7 @@ use crate::memory::{Memory, steps_left};
 use crate::open::Entry;
 use crate::path::{Path, extend};
 use crate::rule::{NOWHERE, Rule};
-use aim::Many;
-pub(crate) use aim::{Aim, One};
+pub(crate) use aim::One;
 use std::marker::PhantomData;
 
 /// The method of a search.
@@ -108,9 +107,8 @@ pub enum Progress {
 struct Task {
     kind: Kind,
     fingerprint: u64,
-    /// The goal, or the first of several.
+    /// The goal.
     to: Cell,
-    many: bool,
     progress: Progress,
     /// The cell where the search ended, or the cell with the least estimated remainder.
     end: Cell,
@@ -128,20 +126,13 @@ struct Task {
 pub struct Searcher<R: Rule> {
     memory: Memory,
     turns: Vec<Cell>,
-    goals: Many,
     task: Option<Task>,
     rule: PhantomData<R>,
 }
 
 impl<R: Rule> Default for Searcher<R> {
     fn default() -> Self {
-        Searcher {
-            memory: Memory::default(),
-            turns: Vec::new(),
-            goals: Many::default(),
-            task: None,
-            rule: PhantomData,
-        }
+        Searcher { memory: Memory::default(), turns: Vec::new(), task: None, rule: PhantomData }
     }
 }
 
@@ -167,31 +158,6 @@ impl<R: Rule> Searcher<R> {
         Ok(self.path())
     }
 
-    /// Finds a shortest path to the nearest of `goals`. Goals that are
-    /// outside or blocked are ignored.
-    ///
-    /// # Errors
-    /// A start that is outside or blocked, no goal at all, or [`GridError::OneGoal`] for JPS+.
-    pub fn find_any(
-        &mut self,
-        grid: &Grid,
-        method: Method<'_, R>,
-        from: Cell,
-        goals: &[Cell],
-    ) -> Result<Option<Path<'_>>, GridError> {
-        self.task = None;
-        grid.standing(from)?;
-        if method.kind() == Kind::JpsPlus {
-            return Err(GridError::OneGoal);
-        }
-        let first = *goals.first().ok_or(GridError::NoGoal)?;
-        self.goals.aim(grid, goals.iter().filter(|to| grid.is_joined(R::CORNERS, from, **to)));
-        let progress = if self.goals.is_empty() { Progress::Unreachable } else { Progress::More };
-        self.start(grid, method.kind(), (from, first), true, progress);
-        self.step(grid, method, u32::MAX)?;
-        Ok(self.path())
-    }
-
     /// Begins a search, which [`Searcher::step`] continues. If the goal is cut off from the start,
     /// the search ends at once.
     ///
@@ -212,25 +178,17 @@ impl<R: Rule> Searcher<R> {
         }
         let joined = grid.is_joined(R::CORNERS, from, to);
         let progress = if joined { Progress::More } else { Progress::Unreachable };
-        self.start(grid, method.kind(), (from, to), false, progress);
+        self.start(grid, method.kind(), (from, to), progress);
         Ok(progress)
     }
 
-    fn start(
-        &mut self,
-        grid: &Grid,
-        kind: Kind,
-        (from, to): (Cell, Cell),
-        many: bool,
-        progress: Progress,
-    ) {
-        let remains =
-            if many { self.goals.remains::<R>(from) } else { aim::distance::<R>(from, to) };
+    fn start(&mut self, grid: &Grid, kind: Kind, (from, to): (Cell, Cell), progress: Progress) {
+        let remains = aim::distance::<R>(from, to);
         self.memory.begin(grid, remains);
         self.turns.clear();
         let fingerprint = grid.fingerprint();
         let (end, cost, steps_left) = (from, Cost::ZERO, u64::MAX);
-        self.task = Some(Task { kind, fingerprint, to, many, progress, end, steps_left, cost });
+        self.task = Some(Task { kind, fingerprint, to, progress, end, steps_left, cost });
         if progress == Progress::More {
             let start = (from, NOWHERE);
             self.memory.reach(from, grid.position(from), Cost::ZERO, start, || remains);
@@ -255,23 +213,15 @@ impl<R: Rule> Searcher<R> {
             return Err(GridError::Changed);
         }
         let memory = &mut self.memory;
-        if task.many {
-            let goals = &self.goals;
-            match method {
-                Method::AStar => task.go(memory, grid, goals, cells_max, look::around::<R, _>),
-                _ => task.go(memory, grid, goals, cells_max, jump::points::<R, _>),
-            }
-        } else {
-            let goal = &One::at(grid, task.to);
-            match method {
-                Method::AStar => task.go(memory, grid, goal, cells_max, look::around::<R, _>),
-                Method::Jps => task.go(memory, grid, goal, cells_max, jump::points::<R, _>),
-                Method::JpsPlus(table) => {
-                    table.fits(grid)?;
-                    task.go(memory, grid, goal, cells_max, |memory, grid, goal, at| {
-                        table.points(memory, grid, goal, at);
-                    });
-                }
+        let goal = &One::at(grid, task.to);
+        match method {
+            Method::AStar => task.go(memory, grid, goal, cells_max, look::around::<R>),
+            Method::Jps => task.go(memory, grid, goal, cells_max, jump::points::<R>),
+            Method::JpsPlus(table) => {
+                table.fits(grid)?;
+                task.go(memory, grid, goal, cells_max, |memory, grid, goal, at| {
+                    table.points(memory, grid, goal, at);
+                });
             }
         }
         self.task = Some(task);
@@ -342,13 +292,13 @@ pub(crate) struct At {
 
 impl Task {
     /// The main loop. `expand` reaches the successors of a cell.
-    fn go<A: Aim>(
+    fn go(
         &mut self,
         memory: &mut Memory,
         grid: &Grid,
-        aim: &A,
+        aim: &One,
         cells_max: u32,
-        expand: impl Fn(&mut Memory, &Grid, &A, At),
+        expand: impl Fn(&mut Memory, &Grid, &One, At),
     ) {
         for _ in 0..cells_max {
             let (key, cell, position, (cost, entered)) = loop {

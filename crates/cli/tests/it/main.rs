@@ -77,7 +77,7 @@ groups! { $
         durable: killed_again_and_again;
         term: stopped_under_load, interrupted_under_load, the_second_signal_forces,
             the_drain_has_an_end, a_draining_server_is_closed, a_hangup_is_no_end;
-        save: saved_when_the_last_client_is_gone, saved_at_the_end, one_server_a_book;
+        save: saved_when_the_last_client_is_gone, saved_at_the_end;
         overflow: the_queue_overflows;
         scarce: few_descriptors_at_rest;
         injected: interrupted_calls, calls_that_would_block, a_wait_without_memory;
@@ -86,7 +86,7 @@ groups! { $
         handover: no_request_fails, who_is_inside_stays;
         web: the_same_answers, no_line_of_the_log_is_lost, a_socket_in_the_file_system;
         status: counts_agree_with_what_was_served;
-        websocket: requests_in_messages, lines_of_pages;
+        websocket: requests_in_messages;
     }
 
     /// Tests that do not depend on the way to accept: once for each way to wait in each container.
@@ -138,9 +138,9 @@ groups! { $
         unheard: an_unwritable_output_costs_nothing;
         status: orders_are_obeyed, a_log_that_is_moved_loses_no_line, settings_are_reloaded,
             the_end_is_heard_behind_a_fork;
-        websocket: certificates_are_renewed;
+        websocket: certificates_are_renewed, lines_of_pages;
         web: rules, compressed;
-        save: a_full_disk, a_read_only_directory, foreign_books;
+        save: a_full_disk, a_read_only_directory, foreign_books, one_server_a_book;
     }
 
     /// Tests of the administration where workers are processes.

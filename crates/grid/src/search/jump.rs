@@ -7,7 +7,7 @@
 //! first cell by one bend. The cells between never enter the open list (Harabor and Grastien,
 //! "Improving Jump Point Search", ICAPS 2014: block scanning and intermediate pruning).
 
-use super::{Aim, At};
+use super::{At, One};
 use crate::bits::Bits;
 use crate::cell::Cell;
 use crate::cost::Cost;
@@ -21,7 +21,7 @@ const INNER: u64 = !(1 | 1 << 63);
 const STRIDE: u32 = 62;
 
 /// Reaches the jump points around a cell.
-pub(super) fn points<R: Rule, A: Aim>(memory: &mut Memory, grid: &Grid, aim: &A, at: At) {
+pub(super) fn points<R: Rule>(memory: &mut Memory, grid: &Grid, aim: &One, at: At) {
     let mut successors = R::successors(at.entered, grid.rows().around(at.position));
     while successors != 0 {
         let direction = successors.trailing_zeros() as usize;
@@ -36,14 +36,14 @@ pub(super) fn points<R: Rule, A: Aim>(memory: &mut Memory, grid: &Grid, aim: &A,
 }
 
 /// The state that all runs and walks from one cell share.
-struct Jump<'a, A> {
+struct Jump<'a> {
     memory: &'a mut Memory,
     grid: &'a Grid,
-    aim: &'a A,
+    aim: &'a One,
     from: Cell,
 }
 
-impl<A: Aim> Jump<'_, A> {
+impl Jump<'_> {
     /// Walks cell by cell in `direction`, with runs to both sides.
     fn walk<R: Rule>(&mut self, at: At, direction: usize) {
         let rows = self.grid.rows();

@@ -5,14 +5,14 @@
 //! (Sturtevant and Rabin, "Canonical Orderings on Grids", IJCAI 2016). The set of expanded cells
 //! and their order hardly change: the loop only avoids finding each cell up to eight times.
 
-use super::{Aim, At};
+use super::{At, One};
 use crate::cost::Cost;
 use crate::grid::Grid;
 use crate::memory::Memory;
 use crate::rule::{Rule, STEP};
 
 /// Reaches the neighbours of a cell that a path through it may lead to.
-pub(super) fn around<R: Rule, A: Aim>(memory: &mut Memory, grid: &Grid, aim: &A, at: At) {
+pub(super) fn around<R: Rule>(memory: &mut Memory, grid: &Grid, aim: &One, at: At) {
     // Wider than its bits, so that one instruction finds the lowest.
     let mut moves = u32::from(R::successors(at.entered, grid.rows().around(at.position)));
     let stride = grid.rows().stride() as i32;
