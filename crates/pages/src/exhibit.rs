@@ -189,6 +189,8 @@ mod tests {
             title: "Think time".to_string(),
             headline: "A client that sleeps between requests measures its own sleep.".to_string(),
             published: Figure {
+                document: "A course report".to_string(),
+                address: "https://example.org/report".to_string(),
                 claim: "The two <designs> are almost equal.".to_string(),
                 source: "A course report, 2021, table 3".to_string(),
                 numbers: table(&[["1", "1.00", "1.00"], ["10", "9.98", "9.97"]]),

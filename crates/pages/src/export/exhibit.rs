@@ -111,7 +111,7 @@ mod tests {
             "# Mixes\n",
             "`roundhouse museum mixes`, 3 s. Stopped before its end.",
             "| server | requests/s |\n|---|---|\n| a\\|b | 12 |\n",
-            "| more than three | NO | 2 [1.5, 2.5] |",
+            "| more than three | NO | 2 [1.500, 2.500] |",
             "**unresolved**: ",
             "- Loopback.",
         ] {
