@@ -88,12 +88,6 @@ impl Memory {
         }
     }
 
-    /// The cost of the position, which this search has reached.
-    #[inline]
-    pub(crate) fn cost(&self, position: u32) -> Cost {
-        Cost::from_word(self.nodes[position as usize].best & COST)
-    }
-
     /// Expands a position from the open list: returns its cost, and the direction in which
     /// it was reached. `None` if it was expanded before: a shorter way was found
     /// meanwhile, and that entry came first.
@@ -113,12 +107,6 @@ impl Memory {
     pub(crate) fn parent(&self, position: u32) -> Cell {
         Cell::unpacked(self.nodes[position as usize].parent)
     }
-}
-
-/// The remaining whole steps, as in a key.
-#[inline]
-pub(crate) fn steps_left(key: u64) -> u64 {
-    key & ((1 << (64 - cost::BITS)) - 1)
 }
 
 /// The priority in the open list: by the estimated total, then by the remainder.
@@ -147,9 +135,8 @@ mod tests {
             memory.begin(&grid, Cost::ZERO);
             let position = grid.position(two);
             memory.reach(two, position, Cost::of(9, 0), (one, 2), || Cost::ZERO);
-            assert_eq!(memory.cost(position), Cost::of(9, 0), "round {round}");
             memory.reach(two, position, Cost::STRAIGHT, (one, 2), || Cost::ZERO);
-            assert_eq!(memory.cost(position), Cost::STRAIGHT, "round {round}");
+            assert_eq!(memory.leave(position), Some((Cost::STRAIGHT, 2)), "round {round}");
         }
     }
 }

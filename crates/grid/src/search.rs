@@ -22,7 +22,7 @@ use crate::cost::Cost;
 use crate::error::GridError;
 use crate::grid::Grid;
 use crate::jumps::Jumps;
-use crate::memory::{Memory, steps_left};
+use crate::memory::Memory;
 use crate::open::Entry;
 use crate::path::{Path, extend};
 use crate::rule::{NOWHERE, Rule};
@@ -110,10 +110,8 @@ struct Task {
     /// The goal.
     to: Cell,
     progress: Progress,
-    /// The cell where the search ended, or the cell with the least estimated remainder.
+    /// The cell where the search ended.
     end: Cell,
-    /// The estimated remaining steps there.
-    steps_left: u64,
     /// The cost of the path, once it is found.
     cost: Cost,
 }
@@ -187,8 +185,8 @@ impl<R: Rule> Searcher<R> {
         self.memory.begin(grid, remains);
         self.turns.clear();
         let fingerprint = grid.fingerprint();
-        let (end, cost, steps_left) = (from, Cost::ZERO, u64::MAX);
-        self.task = Some(Task { kind, fingerprint, to, progress, end, steps_left, cost });
+        let (end, cost) = (from, Cost::ZERO);
+        self.task = Some(Task { kind, fingerprint, to, progress, end, cost });
         if progress == Progress::More {
             let start = (from, NOWHERE);
             self.memory.reach(from, grid.position(from), Cost::ZERO, start, || remains);
@@ -235,18 +233,6 @@ impl<R: Rule> Searcher<R> {
     pub fn path(&self) -> Option<Path<'_>> {
         let task = self.task.filter(|task| task.progress == Progress::Found)?;
         Some(Path { turns: &self.turns, cost: task.cost })
-    }
-
-    /// The path of an unfinished search to the cell with the least estimated remainder: a move to
-    /// make meanwhile. `None` if there is no such search.
-    pub fn so_far(&mut self, grid: &Grid) -> Option<Path<'_>> {
-        let task = self.task.filter(|task| task.progress == Progress::More)?;
-        if task.fingerprint != grid.fingerprint() {
-            return None;
-        }
-        self.trace(grid, task.end);
-        let cost = self.memory.cost(grid.position(task.end));
-        Some(Path { turns: &self.turns, cost })
     }
 
     /// The counters of the last search.
@@ -301,22 +287,19 @@ impl Task {
         expand: impl Fn(&mut Memory, &Grid, &One, At),
     ) {
         for _ in 0..cells_max {
-            let (key, cell, position, (cost, entered)) = loop {
-                let Some(Entry { key, cell, position }) = memory.open.pop() else {
+            let (cell, position, (cost, entered)) = loop {
+                let Some(Entry { cell, position, .. }) = memory.open.pop() else {
                     self.progress = Progress::Unreachable;
                     return;
                 };
                 let cell = Cell::unpacked(cell);
                 if let Some(known) = memory.leave(position) {
-                    break (key, cell, position, known);
+                    break (cell, position, known);
                 }
             };
             if aim.is_reached(position) {
                 (self.progress, self.end, self.cost) = (Progress::Found, cell, cost);
                 return;
-            }
-            if steps_left(key) < self.steps_left {
-                (self.end, self.steps_left) = (cell, steps_left(key));
             }
             memory.stats.expanded += 1;
             if let Some(events) = &mut memory.events {
