@@ -11,6 +11,7 @@
 //! - [`mod@line`]: the next line of a byte stream, with a length limit.
 //! - [`framing`]: the three ways in which the stock protocol marks the end of a reply.
 //! - [`http`]: HTTP/1.1 heads, targets, chunked bodies and replies, strictly.
+//! - [`message`]: numbers put into a message and taken out one after another.
 //! - [`proxy`]: the header by which a proxy names the client of a connection.
 //! - [`rtp`], [`rtcp`], [`rtsp`], [`sdp`]: media packets, reports about them, the protocol that
 //!   requests them, and session descriptions.
@@ -28,6 +29,7 @@ mod fuzz;
 pub mod http;
 pub mod line;
 mod media_fuzz;
+pub mod message;
 pub mod proxy;
 pub mod rtcp;
 pub mod rtp;

@@ -27,7 +27,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("lab", "language meter stats sys", ""),
     ("document", "", ""),
     ("ledger", "", "stats"),
-    ("museum", "document lab meter peers memory pools index grid stats", ""),
+    ("museum", "document lab meter peers memory pools index grid stats wire", ""),
     (
         "tools",
         "seam wire sys memory services engines server roundhouse pacing grid load lab pages \

@@ -25,6 +25,7 @@ use std::collections::HashMap;
 use std::hint::black_box;
 use std::rc::Rc;
 use std::time::Duration;
+use wire::message::{Fields, PutField};
 
 mod client;
 
@@ -251,20 +252,27 @@ fn buffers(stage: &mut Stage<'_>) -> Result<Option<Costs>, Fault> {
     });
     for (name, kept) in [(STREAMED, false), (STREAMED_AGAIN, true)] {
         contest.arm(name, move || {
-            let mut message = client::Message::new();
+            let mut message = blank();
             ns_each(times, || {
                 for at in 0..times {
                     if !kept {
-                        message = client::Message::new();
+                        message = blank();
                     }
                     message.clear();
-                    message.put_u16(8).put_u64(at);
-                    black_box((message.take_u16(), message.take_u64()));
+                    message.put(8_u16).put(at);
+                    let mut fields = Fields(black_box(&message));
+                    black_box((fields.take::<u16>(), fields.take::<u64>()));
                 }
             })
         });
     }
     stage.contest(contest)
+}
+
+/// A message buffer of the published size, from the heap.
+#[inline(never)]
+fn blank() -> Vec<u8> {
+    vec![0; 20_000]
 }
 
 impl Race {

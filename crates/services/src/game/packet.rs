@@ -1,8 +1,10 @@
 //! The packets between client and server: a length of two bytes, a kind of one, fields.
 //!
-//! All numbers are little-endian. The length counts what follows it, the kind included. The tables
-//! of `docs/game.md` describe these encoders; a test checks that each packet reads back as written.
-//! No count is trusted: a packet whose fields do not fill it exactly is [`Bad`].
+//! Fields are those of [`wire::message`]. The length counts what follows it, the kind included. The
+//! tables of `docs/game.md` describe these encoders; a test checks that each packet reads back as
+//! written. No count is trusted: a packet whose fields do not fill it exactly is [`Bad`].
+
+use wire::message::{Field, Fields, PutField};
 
 /// The protocol version; a JOIN with another one is answered by BYE.
 pub const VERSION: u8 = 1;
@@ -208,7 +210,7 @@ impl Ask {
     /// # Errors
     /// [`Bad::Kind`], [`Bad::Fields`].
     pub fn read(body: &[u8]) -> Result<Ask, Bad> {
-        let mut fields = Fields::of(body)?;
+        let mut fields = Unread::of(body)?;
         let ask = fields.ask();
         fields.end(ask)
     }
@@ -217,18 +219,19 @@ impl Ask {
     pub fn put(&self, out: &mut Vec<u8>) {
         match self {
             Ask::Join { version, role, name } => packet(out, 0x01, |out| {
-                out.extend([*version, role.byte()]);
+                out.put(*version).put(role.byte());
                 put_name(name, out);
             }),
             Ask::Go(to) => packet(out, 0x02, |out| put_place(*to, out)),
             Ask::Stop => packet(out, 0x03, |_| {}),
             Ask::Say { to, text } => packet(out, 0x04, |out| {
-                out.extend(to.to_le_bytes());
-                out.extend(clipped(text, TEXT_MAX).as_bytes());
+                out.put(*to).extend(clipped(text, TEXT_MAX).as_bytes());
             }),
             Ask::Rows { first, count } => packet(out, 0x05, |out| put_place((*first, *count), out)),
             Ask::Who => packet(out, 0x06, |_| {}),
-            Ask::Ping(number) => packet(out, 0x07, |out| out.extend(number.to_le_bytes())),
+            Ask::Ping(number) => packet(out, 0x07, |out| {
+                out.put(*number);
+            }),
         }
     }
 }
@@ -239,7 +242,7 @@ impl Tell {
     /// # Errors
     /// [`Bad::Kind`], [`Bad::Fields`].
     pub fn read(body: &[u8]) -> Result<Tell, Bad> {
-        let mut fields = Fields::of(body)?;
+        let mut fields = Unread::of(body)?;
         let tell = fields.tell();
         fields.end(tell)
     }
@@ -248,43 +251,35 @@ impl Tell {
     pub fn put(&self, out: &mut Vec<u8>) {
         match self {
             Tell::Welcome { version, role, id, size, tick_ms, at } => packet(out, 0x81, |out| {
-                out.extend([*version, role.byte()]);
-                out.extend(id.to_le_bytes());
+                out.put(*version).put(role.byte()).put(*id);
                 put_place(*size, out);
-                out.extend(tick_ms.to_le_bytes());
+                out.put(*tick_ms);
                 put_place(*at, out);
             }),
-            Tell::Row { row, bits } => packet(out, 0x82, |out| {
-                out.extend(row.to_le_bytes());
-                out.extend(bits);
-            }),
+            Tell::Row { row, bits } => packet(out, 0x82, |out| out.put(*row).extend(bits)),
             Tell::Enter { id, role, at, name } => packet(out, 0x83, |out| {
-                out.extend(id.to_le_bytes());
-                out.push(role.byte());
+                out.put(*id).put(role.byte());
                 put_place(*at, out);
                 put_name(name, out);
             }),
-            Tell::Leave(id) => packet(out, 0x84, |out| out.extend(id.to_le_bytes())),
+            Tell::Leave(id) => packet(out, 0x84, |out| {
+                out.put(*id);
+            }),
             Tell::Moves { tick, moved } => packet(out, 0x85, |out| {
-                out.extend(tick.to_le_bytes());
-                for one in moved {
-                    out.extend(one.id.to_le_bytes());
-                    put_place(one.at, out);
-                }
+                out.put(*tick);
+                moved.iter().for_each(|one| put_place(one.at, out.put(one.id)));
             }),
             Tell::Path { is_exact, is_cut, steps, turns } => packet(out, 0x86, |out| {
-                out.push(u8::from(*is_exact) | u8::from(*is_cut) << 1);
-                out.extend(steps.0.to_le_bytes());
-                out.extend(steps.1.to_le_bytes());
+                out.put(u8::from(*is_exact) | u8::from(*is_cut) << 1).put(steps.0).put(steps.1);
                 turns.iter().for_each(|turn| put_place(*turn, out));
             }),
             Tell::NoWay(why) => packet(out, 0x87, |out| out.push(*why as u8)),
             Tell::Said { from, to, text } => packet(out, 0x88, |out| {
-                out.extend(from.to_le_bytes());
-                out.extend(to.to_le_bytes());
-                out.extend(clipped(text, TEXT_MAX).as_bytes());
+                out.put(*from).put(*to).extend(clipped(text, TEXT_MAX).as_bytes());
             }),
-            Tell::Pong(number) => packet(out, 0x89, |out| out.extend(number.to_le_bytes())),
+            Tell::Pong(number) => packet(out, 0x89, |out| {
+                out.put(*number);
+            }),
             Tell::Bye(why) => packet(out, 0x8a, |out| out.push(*why as u8)),
         }
     }
@@ -318,8 +313,7 @@ fn packet(out: &mut Vec<u8>, kind: u8, fill: impl FnOnce(&mut Vec<u8>)) {
 }
 
 fn put_place((x, y): Place, out: &mut Vec<u8>) {
-    out.extend(x.to_le_bytes());
-    out.extend(y.to_le_bytes());
+    out.put(x).put(y);
 }
 
 fn put_name(name: &str, out: &mut Vec<u8>) {
@@ -336,29 +330,29 @@ pub fn clipped(text: &str, most: usize) -> &str {
 }
 
 /// The unread rest of a packet. Reading beyond its end marks the packet as bad.
-struct Fields<'a> {
+struct Unread<'a> {
     kind: u8,
-    rest: &'a [u8],
+    rest: Fields<'a>,
 }
 
-impl<'a> Fields<'a> {
-    fn of(body: &'a [u8]) -> Result<Fields<'a>, Bad> {
+impl<'a> Unread<'a> {
+    fn of(body: &'a [u8]) -> Result<Unread<'a>, Bad> {
         let (&kind, rest) = body.split_first().ok_or(Bad::Length(0))?;
-        Ok(Fields { kind, rest })
+        Ok(Unread { kind, rest: Fields(rest) })
     }
 
     fn ask(&mut self) -> Option<Ask> {
         Some(match self.kind {
-            0x01 => Ask::Join { version: self.byte()?, role: self.role()?, name: self.name()? },
+            0x01 => Ask::Join { version: self.take()?, role: self.role()?, name: self.name()? },
             0x02 => Ask::Go(self.place()?),
             0x03 => Ask::Stop,
-            0x04 => Ask::Say { to: self.long()?, text: self.text()? },
+            0x04 => Ask::Say { to: self.take()?, text: self.text()? },
             0x05 => {
                 let (first, count) = self.place()?;
                 Ask::Rows { first, count }
             }
             0x06 => Ask::Who,
-            0x07 => Ask::Ping(self.long()?),
+            0x07 => Ask::Ping(self.take()?),
             _ => return None,
         })
     }
@@ -366,40 +360,40 @@ impl<'a> Fields<'a> {
     fn tell(&mut self) -> Option<Tell> {
         Some(match self.kind {
             0x81 => Tell::Welcome {
-                version: self.byte()?,
+                version: self.take()?,
                 role: self.role()?,
-                id: self.long()?,
+                id: self.take()?,
                 size: self.place()?,
-                tick_ms: self.short()?,
+                tick_ms: self.take()?,
                 at: self.place()?,
             },
             0x82 => {
-                let row = self.short()?;
-                Tell::Row { row, bits: core::mem::take(&mut self.rest).to_vec() }
+                let row = self.take()?;
+                Tell::Row { row, bits: self.rest.take_rest().to_vec() }
             }
             0x83 => Tell::Enter {
-                id: self.long()?,
+                id: self.take()?,
                 role: self.role()?,
                 at: self.place()?,
                 name: self.name()?,
             },
-            0x84 => Tell::Leave(self.long()?),
+            0x84 => Tell::Leave(self.take()?),
             0x85 => {
-                let tick = self.word()?;
+                let tick = self.take()?;
                 let one =
-                    |fields: &mut Self| Some(Moved { id: fields.long()?, at: fields.place()? });
+                    |fields: &mut Self| Some(Moved { id: fields.take()?, at: fields.place()? });
                 Tell::Moves { tick, moved: self.all(one)? }
             }
             0x86 => {
-                let flags = self.byte().filter(|&flags| flags < 4)?;
-                let steps = (self.word()?, self.word()?);
+                let flags = self.take().filter(|&flags: &u8| flags < 4)?;
+                let steps = (self.take()?, self.take()?);
                 let turns = self.all(Self::place)?;
                 Tell::Path { is_exact: flags & 1 != 0, is_cut: flags & 2 != 0, steps, turns }
             }
-            0x87 => Tell::NoWay(*NoWay::ALL.get(usize::from(self.byte()?))?),
-            0x88 => Tell::Said { from: self.long()?, to: self.long()?, text: self.text()? },
-            0x89 => Tell::Pong(self.long()?),
-            0x8a => Tell::Bye(*Bye::ALL.get(usize::from(self.byte()?))?),
+            0x87 => Tell::NoWay(*NoWay::ALL.get(usize::from(self.take::<u8>()?))?),
+            0x88 => Tell::Said { from: self.take()?, to: self.take()?, text: self.text()? },
+            0x89 => Tell::Pong(self.take()?),
+            0x8a => Tell::Bye(*Bye::ALL.get(usize::from(self.take::<u8>()?))?),
             _ => return None,
         })
     }
@@ -414,34 +408,16 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (found, rest) = self.rest.split_first_chunk::<N>()?;
-        self.rest = rest;
-        Some(*found)
-    }
-
-    fn byte(&mut self) -> Option<u8> {
-        self.take().map(|[byte]| byte)
-    }
-
-    fn short(&mut self) -> Option<u16> {
-        self.take().map(u16::from_le_bytes)
-    }
-
-    fn word(&mut self) -> Option<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    fn long(&mut self) -> Option<u64> {
-        self.take().map(u64::from_le_bytes)
+    fn take<F: Field>(&mut self) -> Option<F> {
+        self.rest.take()
     }
 
     fn place(&mut self) -> Option<Place> {
-        Some((self.short()?, self.short()?))
+        Some((self.take()?, self.take()?))
     }
 
     fn role(&mut self) -> Option<Role> {
-        match self.byte()? {
+        match self.take::<u8>()? {
             0 => Some(Role::Player),
             1 => Some(Role::Spectator),
             _ => None,
@@ -449,14 +425,12 @@ impl<'a> Fields<'a> {
     }
 
     fn name(&mut self) -> Option<String> {
-        let length = usize::from(self.byte()?);
-        let (name, rest) = self.rest.split_at_checked(length)?;
-        self.rest = rest;
-        written(name, NAME_MAX)
+        let length = usize::from(self.take::<u8>()?);
+        written(self.rest.take_bytes(length)?, NAME_MAX)
     }
 
     fn text(&mut self) -> Option<String> {
-        written(core::mem::take(&mut self.rest), TEXT_MAX)
+        written(self.rest.take_rest(), TEXT_MAX)
     }
 
     fn all<T>(&mut self, one: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
