@@ -34,6 +34,7 @@ pub mod select;
 pub mod sendfile;
 pub mod signal;
 pub mod socket;
+pub mod sockstat;
 pub mod splice;
 pub mod thread;
 pub mod timerfd;

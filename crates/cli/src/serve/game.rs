@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use engines::status::Gauge;
 use engines::{Assets, Handover, Refused};
 use grid::movingai::Map;
 use services::game::packet::Bye;
@@ -81,7 +82,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let mut tally = CloseTally::new(REASONS.map(|(_, words)| words), |it: &World| {
         REASONS.map(|(why, _)| it.refused(why))
-    });
+    })
+    .with_gauges(gauges);
     let dismiss = || world.dismiss_first();
     args.library.run(&args.server, &shape, &instance, dismiss, &mut tally)
 }
@@ -97,6 +99,20 @@ fn terrain(map: Option<&Path>) -> Result<Terrain> {
     };
     let map = Map::parse(&bytes).with_context(|| name.clone())?;
     Terrain::new(map.grid()?).with_context(|| name)
+}
+
+/// The figures of the world.
+fn gauges(world: &World) -> Vec<Gauge> {
+    let used = world.searchers_used() as f64;
+    vec![
+        Gauge::now("game_sessions", "Sessions that have joined", world.joined() as f64),
+        Gauge::now("game_searchers_used", "Searchers that the pool has lent", used),
+        Gauge::total(
+            "game_cells_searched",
+            "Cells that searches expanded",
+            world.searched() as f64,
+        ),
+    ]
 }
 
 /// The reasons that are printed, and how.

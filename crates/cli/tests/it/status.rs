@@ -96,6 +96,7 @@ pub fn counts_agree_with_what_was_served(arm: &Arm) {
     assert_eq!(of("roundhouse_connections_accepted_total"), Some(clients as f64));
     assert_eq!(of("roundhouse_received_bytes_total"), Some(sent as f64));
     assert!(of("process_resident_memory_bytes").is_some_and(|bytes| bytes > 100_000.0));
+    assert!(of("roundhouse_kernel_socket_bytes").is_some_and(|bytes| bytes % 4096.0 == 0.0));
     told.server.stop();
     assert!(!told.path.exists(), "the socket goes with its server");
 }

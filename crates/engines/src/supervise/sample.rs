@@ -133,6 +133,10 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         gauges.push(Gauge::now("held_bytes", help, board.held_total() as f64));
         let help = "Memory that they may hold; 0: any";
         gauges.push(Gauge::now("held_bytes_max", help, board.settings().memory_max() as f64));
+        if let Some(bytes) = sys::sockstat::tcp_bytes() {
+            let help = "Memory of the kernel for TCP sockets of this network namespace";
+            gauges.push(Gauge::now("kernel_socket_bytes", help, bytes as f64));
+        }
         let help = "Connections closed because memory was short";
         gauges.push(Gauge::total("connections_shed", help, shed as f64));
         if let Some(governor) = self.governor(clock()) {

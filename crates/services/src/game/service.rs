@@ -368,6 +368,7 @@ impl Service for Game {
     }
 
     fn tick(&self, cx: &Context<'_>) -> Option<Instant> {
+        cx.state.note_searchers(self.pool.lent());
         let (tick, moved) = cx.state.advance(self.options.budget);
         if !moved.is_empty() {
             let mut bytes = Vec::new();

@@ -23,6 +23,8 @@ pub struct World {
     budget: AtomicI64,
     /// Cells expanded since the start.
     searched: AtomicU64,
+    /// Searchers lent at the last tick.
+    searchers: AtomicU64,
     refused: [AtomicU64; 5],
     pub(super) roster: Roster<SEATS>,
     seats: [Seat; SEATS],
@@ -87,6 +89,20 @@ impl World {
     /// Cells expanded so far.
     pub fn searched(&self) -> u64 {
         self.searched.load(Ordering::Relaxed)
+    }
+
+    /// Searchers that the pool had lent at the last tick.
+    pub fn searchers_used(&self) -> u64 {
+        self.searchers.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_searchers(&self, used: usize) {
+        self.searchers.store(used as u64, Ordering::Relaxed);
+    }
+
+    /// Joined sessions.
+    pub fn joined(&self) -> usize {
+        self.ids().count()
     }
 
     pub(super) fn count(&self, why: Bye) {

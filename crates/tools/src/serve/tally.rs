@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use engines::StateStore;
+use engines::status::Gauge;
 use language::info;
 
 /// Prints the counts of `N` reasons that the state `S` holds, and keeps nothing.
@@ -10,12 +11,19 @@ pub struct CloseTally<S, const N: usize> {
     words: [&'static str; N],
     counts: fn(&S) -> [u64; N],
     printed: [u64; N],
+    gauges: fn(&S) -> Vec<Gauge>,
 }
 
 impl<S, const N: usize> CloseTally<S, N> {
     /// Each reason is the predicate of a sentence, such as "closed for a malformed packet".
     pub fn new(words: [&'static str; N], counts: fn(&S) -> [u64; N]) -> CloseTally<S, N> {
-        CloseTally { words, counts, printed: [0; N] }
+        CloseTally { words, counts, printed: [0; N], gauges: |_| Vec::new() }
+    }
+
+    /// With figures for whoever watches the server.
+    #[must_use]
+    pub fn with_gauges(self, gauges: fn(&S) -> Vec<Gauge>) -> CloseTally<S, N> {
+        CloseTally { gauges, ..self }
     }
 
     /// The sentences about counts that changed since the last call.
@@ -45,6 +53,10 @@ impl<S, const N: usize> StateStore<S> for CloseTally<S, N> {
 
     fn every(&self) -> Option<Duration> {
         None
+    }
+
+    fn gauges(&self, state: &S) -> Vec<Gauge> {
+        (self.gauges)(state)
     }
 }
 
