@@ -12,11 +12,13 @@ mod http;
 mod ledger;
 mod line;
 mod listing;
+mod orders;
 mod stock;
 
 pub use echo::Echo;
 pub use http::{Expectation, Http, HttpOptions, REQUESTS_MAX, WebRequest, har, urls};
 pub use line::{Line, LineOptions};
+pub use orders::OrderBooks;
 pub use stock::{SHOW, Stock, StockOptions};
 
 use crate::faults::{FaultKind, Faults};

@@ -68,6 +68,7 @@ fn options(rng: &mut Rng) -> Options {
         order: *rng.pick(&Order::ALL),
         lock: *rng.pick(&Lock::ALL),
         durability: defaults.durability,
+        work: rng.below(3) as u64,
         limits: Limits { output_high, output_low: rng.below(output_high), ..defaults.limits },
     }
 }

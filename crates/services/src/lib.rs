@@ -13,6 +13,7 @@
 //! - [`tls`]: any of them over TLS.
 //! - [`web`]: an HTTP/1.1 server of files and demonstration routes.
 //! - [`websocket`]: any of them over WebSocket.
+//! - [`work`]: computation that makes a request dearer.
 //! - [`fuzz`](fn@fuzz): this crate's fuzzer.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -30,6 +31,7 @@ pub mod stock;
 pub mod tls;
 pub mod web;
 pub mod websocket;
+pub mod work;
 
 pub use fuzz::fuzz;
 pub use site_names::SiteNames;

@@ -5,7 +5,8 @@
 //!   market    the shared state: rows with atomic       service   bytes -> requests -> replies,
 //!             leaves, trees over them, the gate                  batch by batch
 //!   sheet     the file with its text and comments       show      one snapshot, rendered once
-//!   choice    --index, --order, --lock, --durability    queue     orders on their way to a log
+//!   choice    --market, --index, --lock and others      queue     orders on their way to a log
+//!   orders    a second market, in which clients trade with each other
 //! ```
 //!
 //! The protocol comes from a course exercise whose clients still exist: a request is a line of at
@@ -17,13 +18,17 @@ pub mod book;
 mod choice;
 pub mod command;
 mod market;
+pub mod orders;
 pub mod queue;
 mod service;
 mod sheet;
 mod show;
 mod trade;
 
-pub use choice::{BadChoice, Durability, Index, Lock, Order};
+pub use choice::{BadChoice, Durability, Index, Lock, MarketKind, Order};
 pub use market::{CAPACITY, Market, Refusal};
 pub use service::{HeldReplies, LINE_MAX, Options, Stock, TooNarrow};
 pub use sheet::Sheet;
+pub use trade::Side;
+
+use service::{TOO_LONG, connected};

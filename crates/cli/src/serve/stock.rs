@@ -2,6 +2,8 @@
 
 mod book_file;
 mod durable;
+mod orders;
+mod work;
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -12,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use engines::status::Gauge;
 use engines::{Assets, ExtraWorker, Handover, Refused, StateStore};
-use services::stock::{Durability, Index, Lock, Market, Options, Order, Stock, book};
+use services::stock::{Durability, Index, Lock, Market, MarketKind, Options, Order, Stock, book};
 use wire::conf::span;
 use wire::framing::Framing;
 use wire::websocket::MessageKind;
@@ -20,6 +22,7 @@ use wire::websocket::MessageKind;
 use book_file::BookFile;
 use durable::{OrderLog, Store};
 use server::{Beside, ServerArgs, ServiceInstance};
+use work::OrderWork;
 
 /// The default port.
 const PORT: u16 = 6000;
@@ -28,6 +31,10 @@ const PORT: u16 = 6000;
 #[derive(clap::Args)]
 #[command(mut_arg("port", |arg| arg.default_value("6000")))]
 pub struct Args {
+    /// The market: shares (clients trade with the server, `buy ID N`), orders (with each other, by
+    /// limit orders, `buy ID N PRICE`; nothing is saved)
+    #[arg(long, default_value_t, value_name = "MARKET")]
+    market: MarketKind,
     /// The file of stocks, a line `ID LEFT PRICE` each; orders are saved in it [default: ten
     /// built-in stocks, which are not saved]
     #[arg(long, value_name = "FILE")]
@@ -45,6 +52,10 @@ pub struct Args {
     /// How orders are locked: snapshot (not at all), per-stock, global
     #[arg(long, default_value_t)]
     lock: Lock,
+    /// Compute this much for each order, under its lock: a time, which is turned into steps at the
+    /// start, or a number of steps
+    #[arg(long, default_value_t, value_name = "TIME|STEPS")]
+    work: OrderWork,
     /// Save this often, as well as after the last disconnect and at the end; 0: only then
     #[arg(long, value_parser = span, value_name = "TIME")]
     save_every: Option<Duration>,
@@ -66,6 +77,9 @@ pub struct Args {
 /// Serves the market until it is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
     let shape = args.server.shape()?;
+    if args.market == MarketKind::Orders {
+        return orders::run(&args, &shape);
+    }
     if shape.container.is_processes()
         && let Some(reason) = args.lock.refused_between_processes()
     {
@@ -149,7 +163,9 @@ fn other_store(args: &Args, data: &Path) -> bool {
 /// The service, and the log of its market, if there is one.
 fn logged<'a>(args: &Args, market: &'a Market) -> Result<(Option<OrderLog<'a>>, Arc<Stock>)> {
     let Args { framing, order, lock, durability, .. } = *args;
-    let service = Stock::new(Options { framing, order, lock, durability, ..Options::default() });
+    let work = args.work.steps();
+    let limits = Options::default().limits;
+    let service = Stock::new(Options { framing, order, lock, durability, work, limits });
     let Some(data) = args.data.as_deref().filter(|_| durability != Durability::None) else {
         return Ok((None, Arc::new(service)));
     };

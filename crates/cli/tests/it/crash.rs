@@ -57,11 +57,11 @@ fn trade(server: &Server, seed: u64, over: &AtomicBool) -> Account {
 }
 
 /// The least number of kills in a storm.
-const KILLS_MIN: usize = 3;
+pub const KILLS_MIN: usize = 3;
 
 /// Kills a random worker every few milliseconds for a while; on a busy machine until a few have
 /// died.
-fn kill_workers(server: &Server, seed: u64) -> usize {
+pub fn kill_workers(server: &Server, seed: u64) -> usize {
     let mut rng = Rng::new(seed);
     let begin = Instant::now();
     let mut kills = 0;

@@ -7,7 +7,8 @@ use crate::parse::Target;
 use crate::probe;
 use crate::report::Check;
 use crate::script::{
-    Echo, Http, HttpOptions, Line, LineOptions, SHOW, Script, Stock, StockOptions, Totals,
+    Echo, Http, HttpOptions, Line, LineOptions, OrderBooks, SHOW, Script, Stock, StockOptions,
+    Totals,
 };
 use crate::tls::TlsClient;
 use crate::work::{Think, Work};
@@ -17,7 +18,7 @@ use std::time::Duration;
 /// The requests to send to the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
-    /// The market's commands.
+    /// The commands of a market, of shares or of orders.
     Stock(StockOptions),
     /// Requests of HTTP/1.1.
     Http(HttpOptions),
@@ -74,7 +75,10 @@ impl Prepared {
             }
             Workload::Stock(options) => {
                 let options = StockOptions { seed: seed(options.seed), ..options.clone() };
-                Box::new(Stock::new(options, &self.rows, connections)?)
+                match OrderBooks::are_listed(&self.rows) {
+                    true => Box::new(OrderBooks::new(options, &self.rows, connections)?),
+                    false => Box::new(Stock::new(options, &self.rows, connections)?),
+                }
             }
         })
     }

@@ -22,7 +22,7 @@ pub const SHOW: &[u8] = b"show\n";
 /// The kinds of requests: `show`, then orders by their side.
 const KINDS: [&str; 3] = ["show", "buy", "sell"];
 /// The reply of an overloaded server to any request.
-const BUSY: &[u8] = b"BUSY\n";
+pub(super) const BUSY: &[u8] = b"BUSY\n";
 const NOT_ENOUGH: &[u8] = b"Not enough left stocks\n";
 
 /// The stocks to trade, and the way to trade them.
@@ -349,12 +349,12 @@ fn success(order: Order) -> &'static Expected {
 
 /// A uniform draw from `0..n` by multiplication (Lemire, "Fast Random Integer Generation in an
 /// Interval", 2019), without its rejection: the bias is below n / 2^32.
-fn share(bits: u32, n: u32) -> u32 {
+pub(super) fn share(bits: u32, n: u32) -> u32 {
     ((u64::from(bits) * u64::from(n)) >> 32) as u32
 }
 
 /// The random stream of one connection: far from its neighbours' streams, whatever the seed.
-fn stream(seed: u64, at: u64) -> Pcg64Mcg {
+pub(super) fn stream(seed: u64, at: u64) -> Pcg64Mcg {
     let mut rng = stats::Rng::new(seed ^ at.wrapping_mul(0xd134_2543_de82_ef95));
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&rng.roll().to_le_bytes());

@@ -1,4 +1,4 @@
-//! The options of the stock service: the index, the order of `show`, and the lock.
+//! The options of the stock service: the market, the index, the order of `show`, and the lock.
 
 use std::str::FromStr;
 
@@ -69,6 +69,18 @@ pub enum Durability {
     Sync,
 }
 
+/// The kind of market.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.name())]
+pub enum MarketKind {
+    /// The server has shares of each stock: clients buy from it and sell to it.
+    #[default]
+    Shares,
+    /// The server has an order book for each stock: clients buy from each other
+    /// ([`crate::stock::orders`]).
+    Orders,
+}
+
 /// An unknown value of an option.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{flag} expects one of {}, found `{found}`", names.join(", "))]
@@ -110,6 +122,7 @@ choices! {
         RedBlack = "red-black", Sorted = "sorted";
     Lock "--lock": Snapshot = "snapshot", PerStock = "per-stock", Global = "global";
     Durability "--durability": None = "none", Os = "os", Sync = "sync";
+    MarketKind "--market": Shares = "shares", Orders = "orders";
 }
 
 impl Lock {
@@ -155,6 +168,7 @@ mod tests {
         check(&Index::ALL, Index::name);
         check(&Lock::ALL, Lock::name);
         check(&Durability::ALL, Durability::name);
+        check(&MarketKind::ALL, MarketKind::name);
         let message = "preorder".parse::<Order>().expect_err("refused").to_string();
         assert_eq!(message, "--order expects one of file, sorted, pre-order, found `preorder`");
         assert!("".parse::<Lock>().is_err());

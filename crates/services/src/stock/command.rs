@@ -1,13 +1,14 @@
-//! The requests of the stock protocol, as one table.
+//! The requests of the stock protocol, as one table for each market.
 //!
-//! Only [`COMMANDS`] names commands: parsing, `help`, the error for a wrong number of arguments and
-//! the shape of the reply follow from its rows, so a new command is a new row and a new
-//! [`Request`].
+//! Only [`SHARES`] and [`ORDERS`] name commands: parsing, `help`, the error for a wrong number of
+//! arguments and the shape of the reply follow from their rows, so a new command is a new row and a
+//! new [`Request`].
 //!
 //! A request is one line of words separated by blanks. Parsing checks everything that the words
 //! alone can decide; the market decides whether a stock exists.
 
-use crate::stock::book::INT_MAX;
+use crate::stock::book::{INT_MAX, LEFT_MAX};
+use crate::stock::trade::Side;
 use std::fmt;
 use wire::decimal::{self, Bad};
 use wire::framing::Shape;
@@ -31,6 +32,36 @@ pub enum Request {
         /// 1 to [`INT_MAX`].
         count: u32,
     },
+    /// Buy or sell `count` of stock `id` from or to another client, at `price` or better.
+    Limit {
+        /// Whether it buys.
+        side: Side,
+        /// 1 to [`INT_MAX`].
+        id: u32,
+        /// 1 to [`INT_MAX`].
+        count: u32,
+        /// 1 to [`INT_MAX`].
+        price: u32,
+    },
+    /// Take back what is open of an order of stock `id`.
+    Cancel {
+        /// 1 to [`INT_MAX`].
+        id: u32,
+        /// From 1.
+        number: u64,
+    },
+    /// The state of an order of stock `id`.
+    Order {
+        /// 1 to [`INT_MAX`].
+        id: u32,
+        /// From 1.
+        number: u64,
+    },
+    /// The best prices of stock `id`.
+    Depth {
+        /// 1 to [`INT_MAX`].
+        id: u32,
+    },
     /// End the connection.
     Exit,
     /// The list of commands.
@@ -42,21 +73,39 @@ pub enum Request {
 pub struct Command {
     /// The first word of the line.
     pub name: &'static str,
-    /// The parameters, all whole numbers from 1 to [`INT_MAX`].
+    /// The parameters, all whole numbers from 1 to [`INT_MAX`], `NUMBER` to [`LEFT_MAX`].
     pub params: &'static [&'static str],
     /// One line for `help`.
     pub about: &'static str,
     /// The shape of every reply to the command, errors included.
     pub shape: Shape,
     /// Makes the request from the values of `params`; the remaining values are 0.
-    make: fn([u32; PARAMS_MAX]) -> Request,
+    make: fn([u64; PARAMS_MAX]) -> Request,
 }
 
-/// The most parameters of a command.
-pub const PARAMS_MAX: usize = 2;
+/// The commands of a market, in the order in which `help` lists them.
+pub type Commands = &'static [Command];
 
-/// All commands, in the order in which `help` lists them.
-pub const COMMANDS: &[Command] = &[
+/// The most parameters of a command.
+pub const PARAMS_MAX: usize = 3;
+
+const HELP: Command = Command {
+    name: "help",
+    params: &[],
+    about: "list the commands",
+    shape: Shape::Block,
+    make: |_| Request::Help,
+};
+const EXIT: Command = Command {
+    name: "exit",
+    params: &[],
+    about: "end the connection",
+    shape: Shape::Line,
+    make: |_| Request::Exit,
+};
+
+/// The commands of the market of shares, in which the server buys and sells.
+pub const SHARES: Commands = &[
     Command {
         name: "show",
         params: &[],
@@ -69,48 +118,88 @@ pub const COMMANDS: &[Command] = &[
         params: &["ID", "N"],
         about: "buy N of stock ID, if that many are left",
         shape: Shape::Line,
-        make: |[id, count]| Request::Buy { id, count },
+        make: |[id, count, _]| Request::Buy { id: id as u32, count: count as u32 },
     },
     Command {
         name: "sell",
         params: &["ID", "N"],
         about: "sell N of stock ID",
         shape: Shape::Line,
-        make: |[id, count]| Request::Sell { id, count },
+        make: |[id, count, _]| Request::Sell { id: id as u32, count: count as u32 },
     },
-    Command {
-        name: "help",
-        params: &[],
-        about: "list the commands",
-        shape: Shape::Block,
-        make: |_| Request::Help,
-    },
-    Command {
-        name: "exit",
-        params: &[],
-        about: "end the connection",
-        shape: Shape::Line,
-        make: |_| Request::Exit,
-    },
+    HELP,
+    EXIT,
 ];
 
+/// The commands of the market of orders, in which clients buy from each other.
+pub const ORDERS: Commands = &[
+    Command {
+        name: "show",
+        params: &[],
+        about: "list every stock as ID BID ASK PRICE BUYING SELLING TRADED VALUE",
+        shape: Shape::Block,
+        make: |_| Request::Show,
+    },
+    Command {
+        name: "depth",
+        params: &["ID"],
+        about: "list the best prices of stock ID as SIDE PRICE N",
+        shape: Shape::Block,
+        make: |[id, ..]| Request::Depth { id: id as u32 },
+    },
+    Command {
+        name: "buy",
+        params: &["ID", "N", "PRICE"],
+        about: "buy N of stock ID, each for PRICE or less",
+        shape: Shape::Line,
+        make: |numbers| limit(Side::Buy, numbers),
+    },
+    Command {
+        name: "sell",
+        params: &["ID", "N", "PRICE"],
+        about: "sell N of stock ID, each for PRICE or more",
+        shape: Shape::Line,
+        make: |numbers| limit(Side::Sell, numbers),
+    },
+    Command {
+        name: "cancel",
+        params: &["ID", "NUMBER"],
+        about: "take back what is open of an order",
+        shape: Shape::Line,
+        make: |[id, number, _]| Request::Cancel { id: id as u32, number },
+    },
+    Command {
+        name: "order",
+        params: &["ID", "NUMBER"],
+        about: "tell the state of an order",
+        shape: Shape::Line,
+        make: |[id, number, _]| Request::Order { id: id as u32, number },
+    },
+    HELP,
+    EXIT,
+];
+
+fn limit(side: Side, [id, count, price]: [u64; PARAMS_MAX]) -> Request {
+    Request::Limit { side, id: id as u32, count: count as u32, price: price as u32 }
+}
+
 /// Why a line is not a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 #[expect(missing_docs, reason = "the messages name the fields")]
 pub enum BadRequest<'a> {
     /// Nothing but blanks.
     Empty,
     /// The first word is not a command.
-    UnknownCommand(&'a [u8]),
+    UnknownCommand { table: Commands, found: &'a [u8] },
     /// Too few or too many words.
     WrongArity { command: &'static str, params: &'static [&'static str], found: usize },
-    /// A word is not a number, zero, negative, or greater than [`INT_MAX`].
+    /// A word is not a number, zero, negative, or too great.
     NotInRange { param: &'static str, found: &'a [u8] },
 }
 
 /// The shape of the reply to `line`; clients need it to find the end of the reply.
-pub fn shape(line: &[u8]) -> Shape {
-    let command = words(line).next().and_then(named);
+pub fn shape(table: Commands, line: &[u8]) -> Shape {
+    let command = words(line).next().and_then(|word| named(table, word));
     command.map_or(Shape::Line, |command| command.shape)
 }
 
@@ -118,10 +207,10 @@ pub fn shape(line: &[u8]) -> Shape {
 ///
 /// # Errors
 /// [`BadRequest`] for the first fault.
-pub fn parse(line: &[u8]) -> Result<Request, BadRequest<'_>> {
+pub fn parse(table: Commands, line: &[u8]) -> Result<Request, BadRequest<'_>> {
     let mut words = words(line);
-    let name = words.next().ok_or(BadRequest::Empty)?;
-    let command = named(name).ok_or(BadRequest::UnknownCommand(name))?;
+    let found = words.next().ok_or(BadRequest::Empty)?;
+    let command = named(table, found).ok_or(BadRequest::UnknownCommand { table, found })?;
     let found = words.clone().count();
     if found != command.params.len() {
         return Err(BadRequest::WrongArity {
@@ -133,7 +222,7 @@ pub fn parse(line: &[u8]) -> Result<Request, BadRequest<'_>> {
     let mut numbers = [0; PARAMS_MAX];
     for ((number, param), word) in numbers.iter_mut().zip(command.params).zip(words) {
         *number = match decimal::parse(word) {
-            Ok(value) if (1..=u64::from(INT_MAX)).contains(&value) => value as u32,
+            Ok(value) if (1..=most(param)).contains(&value) => value,
             Ok(_) | Err(Bad::NotDigits | Bad::Overflow) => {
                 return Err(BadRequest::NotInRange { param, found: word });
             }
@@ -143,15 +232,21 @@ pub fn parse(line: &[u8]) -> Result<Request, BadRequest<'_>> {
 }
 
 /// Appends the reply to `help`: one line per command.
-pub fn help(out: &mut Vec<u8>) {
-    for command in COMMANDS {
-        let usage = command.usage().to_string();
-        out.extend_from_slice(format!("{usage:<10} {}\n", command.about).as_bytes());
+pub fn help(table: Commands, out: &mut Vec<u8>) {
+    let usages: Vec<String> = table.iter().map(|command| command.usage().to_string()).collect();
+    let width = usages.iter().map(String::len).max().unwrap_or(0);
+    for (command, usage) in table.iter().zip(&usages) {
+        out.extend_from_slice(format!("{usage:<width$}  {}\n", command.about).as_bytes());
     }
 }
 
-fn named(word: &[u8]) -> Option<&'static Command> {
-    COMMANDS.iter().find(|command| command.name.as_bytes() == word)
+fn named(table: Commands, word: &[u8]) -> Option<&'static Command> {
+    table.iter().find(|command| command.name.as_bytes() == word)
+}
+
+/// The greatest value of a parameter.
+fn most(param: &str) -> u64 {
+    if param == "NUMBER" { LEFT_MAX } else { INT_MAX.into() }
 }
 
 fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
@@ -190,12 +285,12 @@ impl fmt::Display for BadRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BadRequest::Empty => f.write_str("expected a command, found an empty line; try `help`"),
-            BadRequest::UnknownCommand(word) => {
+            BadRequest::UnknownCommand { table, found } => {
                 f.write_str("expected a command (")?;
-                for (index, command) in COMMANDS.iter().enumerate() {
+                for (index, command) in table.iter().enumerate() {
                     write!(f, "{}{}", if index == 0 { "" } else { ", " }, command.name)?;
                 }
-                write!(f, "), found {}; try `help`", Quoted(word))
+                write!(f, "), found {}; try `help`", Quoted(found))
             }
             BadRequest::WrongArity { command, params, found } => {
                 let usage = Usage(command, params);
@@ -204,7 +299,8 @@ impl fmt::Display for BadRequest<'_> {
             }
             BadRequest::NotInRange { param, found } => write!(
                 f,
-                "expected {param}, a whole number from 1 to {INT_MAX}, found {}",
+                "expected {param}, a whole number from 1 to {}, found {}",
+                most(param),
                 Quoted(found)
             ),
         }
@@ -215,15 +311,15 @@ impl std::error::Error for BadRequest<'_> {}
 
 #[cfg(test)]
 mod tests {
-    use super::{COMMANDS, Request, help, parse, shape};
+    use super::{ORDERS, Request, SHARES, Side, help, parse, shape};
     use wire::framing::Shape;
 
     fn check(line: &str, expected: Request) {
-        assert_eq!(parse(line.as_bytes()), Ok(expected), "{line:?}");
+        assert_eq!(parse(SHARES, line.as_bytes()).expect(line), expected, "{line:?}");
     }
 
     fn check_refused(line: impl AsRef<[u8]>, expected: &str) {
-        let message = parse(line.as_ref()).expect_err("refused").to_string();
+        let message = parse(SHARES, line.as_ref()).expect_err("refused").to_string();
         assert_eq!(message, expected);
     }
 
@@ -275,16 +371,37 @@ mod tests {
             ("Show", Shape::Line),
             ("", Shape::Line),
         ] {
-            assert_eq!(shape(line.as_bytes()), expected, "{line:?}");
+            assert_eq!(shape(SHARES, line.as_bytes()), expected, "{line:?}");
         }
     }
 
     #[test]
     fn help_has_one_line_for_each_command() {
-        let mut out = Vec::new();
-        help(&mut out);
-        let out = String::from_utf8(out).expect("help is text");
-        assert_eq!(out.lines().count(), COMMANDS.len());
-        assert!(out.contains("buy ID N   buy N of stock ID"), "{out}");
+        for (table, line) in [
+            (SHARES, "buy ID N   buy N of stock ID"),
+            (ORDERS, "show              list"),
+            (ORDERS, "sell ID N PRICE   sell N of"),
+        ] {
+            let mut out = Vec::new();
+            help(table, &mut out);
+            let out = String::from_utf8(out).expect("help is text");
+            assert_eq!(out.lines().count(), table.len());
+            assert!(out.contains(line), "{out}");
+        }
+    }
+
+    #[test]
+    fn the_market_of_orders_has_prices_and_numbers() {
+        let check = |line: &str, expected| {
+            assert_eq!(parse(ORDERS, line.as_bytes()).expect(line), expected);
+        };
+        let (id, count, price) = (1, 2, 3);
+        check("buy 1 2 3", Request::Limit { side: Side::Buy, id, count, price });
+        check("sell 1 2 3", Request::Limit { side: Side::Sell, id, count, price });
+        check("cancel 1 9223372036854775807", Request::Cancel { id, number: i64::MAX as u64 });
+        check("order 1 7", Request::Order { id, number: 7 });
+        check("depth 1", Request::Depth { id });
+        let refused = parse(ORDERS, b"buy 1 2").expect_err("no price").to_string();
+        assert_eq!(refused, "expected `buy ID N PRICE`, found 2 arguments");
     }
 }

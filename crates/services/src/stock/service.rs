@@ -10,11 +10,12 @@
 //! other than orders begin the next batch.
 
 use crate::stock::book::LEFT_MAX;
-use crate::stock::command::{self, Request};
+use crate::stock::command::{self, Request, SHARES};
 use crate::stock::queue::{ORDERS_WAITING, Placing, Settled, Unplaced};
 use crate::stock::show::Show;
 use crate::stock::trade::{self, Side, Trade};
 use crate::stock::{Durability, Lock, Market, Order, Refusal};
+use crate::work::compute;
 use memory::{FileWords, Writing};
 use seam::{Cx, Event, Limits, Out, Peer, Service, Step};
 use std::fmt;
@@ -40,6 +41,8 @@ pub struct Options {
     pub lock: Lock,
     /// The events that an answered order survives; all but `None` need a logged market.
     pub durability: Durability,
+    /// Steps of computation for each order ([`compute`]), under the lock that the order takes.
+    pub work: u64,
     /// The limits of a connection and of the server; `input_max` is more than [`LINE_MAX`].
     pub limits: Limits,
 }
@@ -51,6 +54,7 @@ impl Default for Options {
             order: Order::default(),
             lock: Lock::default(),
             durability: Durability::default(),
+            work: 0,
             limits: Limits {
                 // A line and what comes with it in one receive.
                 input_max: 2 * (LINE_MAX + 1),
@@ -218,7 +222,8 @@ impl Stock {
     }
 }
 
-const TOO_LONG: &str = "expected a line of at most 8191 bytes, found a longer one; closing";
+pub(super) const TOO_LONG: &str =
+    "expected a line of at most 8191 bytes, found a longer one; closing";
 
 const LATE: &str = "the disk has not answered: the orders since the last reply may count or not; \
                     closing, try again with the same #NUMBER";
@@ -251,9 +256,9 @@ enum Answered {
 impl Turn<'_> {
     /// Answers one line.
     fn answer(&mut self, text: &[u8], out: &mut Out) -> Answered {
-        let costs = || !matches!(command::parse(text), Ok(Request::Exit) | Err(_));
+        let costs = || !matches!(command::parse(SHARES, text), Ok(Request::Exit) | Err(_));
         if (numbered(text).is_some() || costs()) && !self.holds() && !self.cx.admit() {
-            self.busy(command::shape(text), out);
+            self.busy(command::shape(SHARES, text), out);
             return Answered::GoesOn;
         }
         if self.stock.options.durability != Durability::None
@@ -262,7 +267,7 @@ impl Turn<'_> {
             self.place(trade, request, out);
             return Answered::GoesOn;
         }
-        match command::parse(text) {
+        match command::parse(SHARES, text) {
             Ok(Request::Buy { id, count }) => self.trade(Trade { side: Side::Buy, id, count }, out),
             Ok(Request::Sell { id, count }) => {
                 self.trade(Trade { side: Side::Sell, id, count }, out);
@@ -273,14 +278,15 @@ impl Turn<'_> {
             Ok(Request::Show) => self.show(out),
             Ok(Request::Help) => {
                 let start = out.bytes().len();
-                command::help(out.bytes());
+                command::help(SHARES, out.bytes());
                 self.stock.frame(start, Shape::Block, out);
             }
             Ok(Request::Exit) => {
                 self.bye(out);
                 return Answered::Last;
             }
-            Err(bad) => self.refuse(bad, command::shape(text), out),
+            Ok(other) => unreachable!("the table of this market makes no {other:?}"),
+            Err(bad) => self.refuse(bad, command::shape(SHARES, text), out),
         }
         Answered::GoesOn
     }
@@ -322,8 +328,10 @@ impl Turn<'_> {
         let Some(placing) = &self.placing else { return };
         let change = if side == Side::Buy { -(count as i32) } else { count as i32 };
         let file = file.as_ref().map(|file| file.words());
-        let placed = market
-            .locked(options.lock, worker, row, || placing.place((row, id), change, request, file));
+        let placed = market.locked(options.lock, worker, row, || {
+            compute(options.work);
+            placing.place((row, id), change, request, file)
+        });
         match placed {
             Ok(seq) => {
                 let start = out.bytes().len();
@@ -358,9 +366,12 @@ impl Turn<'_> {
         if self.entered.is_none() {
             self.entered = Some(market.enter(worker));
         }
-        let done = market.locked(options.lock, worker, row, || match trade.side {
-            Side::Buy => market.buy(row, trade.count),
-            Side::Sell => market.sell(row, trade.count),
+        let done = market.locked(options.lock, worker, row, || {
+            compute(options.work);
+            match trade.side {
+                Side::Buy => market.buy(row, trade.count),
+                Side::Sell => market.sell(row, trade.count),
+            }
         });
         match (done, trade.side) {
             (Ok(()), Side::Buy) => out.bytes().extend_from_slice(bought),
@@ -413,15 +424,23 @@ impl Turn<'_> {
     }
 }
 
+/// The line that the course's server prints of a connection.
+pub(super) fn connected(peer: Peer) -> String {
+    match peer {
+        Peer::Net(at) => format!("Connected to ({}, {})", at.ip(), at.port()),
+        Peer::Local => "Connected to (local, 0)".to_owned(),
+    }
+}
+
 /// The order in a line that ends with `#NUMBER`, and that number, from 1.
 fn numbered(text: &[u8]) -> Option<(Trade, u64)> {
     let at = text.iter().rposition(|byte| *byte == b'#')?;
     let (order, request) = (&text[..at], text[at + 1..].trim_ascii_end());
     let request = decimal::parse(request).ok().filter(|request| *request > 0)?;
-    match command::parse(order.strip_suffix(b" ")?).ok()? {
+    match command::parse(SHARES, order.strip_suffix(b" ")?).ok()? {
         Request::Buy { id, count } => Some((Trade { side: Side::Buy, id, count }, request)),
         Request::Sell { id, count } => Some((Trade { side: Side::Sell, id, count }, request)),
-        Request::Show | Request::Help | Request::Exit => None,
+        _ => None,
     }
 }
 
@@ -440,12 +459,7 @@ impl Service for Stock {
     }
 
     fn open(&self, cx: &Cx<'_, Market>, peer: Peer, _out: &mut Out) {
-        cx.note(|note| {
-            *note = match peer {
-                Peer::Net(at) => format!("Connected to ({}, {})", at.ip(), at.port()),
-                Peer::Local => "Connected to (local, 0)".to_owned(),
-            };
-        });
+        cx.note(|note| *note = connected(peer));
     }
 
     fn step(

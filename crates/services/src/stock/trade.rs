@@ -5,11 +5,13 @@
 //! checks that both agree.
 
 /// The direction in which stock moves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, derive_more::Display)]
 pub enum Side {
-    /// From the market to the peer.
+    /// To the peer.
+    #[display("buy")]
     Buy,
-    /// From the peer to the market.
+    /// From the peer.
+    #[display("sell")]
     Sell,
 }
 
@@ -123,7 +125,7 @@ mod tests {
                 Side::Buy => Request::Buy { id, count },
                 Side::Sell => Request::Sell { id, count },
             };
-            assert_eq!(command::parse(text), Ok(request));
+            assert_eq!(command::parse(command::SHARES, text).ok(), Some(request));
         }
         assert!(recognised > 300, "{recognised} of 20,000");
     }

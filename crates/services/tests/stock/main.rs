@@ -4,6 +4,7 @@ mod client;
 mod errors;
 mod golden;
 mod indexes;
+mod orders;
 mod report;
 mod snapshot;
 mod splits;

@@ -15,7 +15,7 @@ use language::debug;
 use load::tls::{Stream, TlsOptions};
 use load::{Target, Usage};
 use services::stock::{LINE_MAX, command};
-use wire::framing::{Decoder, Framing};
+use wire::framing::{Decoder, Framing, Shape};
 
 /// The default port.
 const PORT: u16 = 6000;
@@ -160,7 +160,11 @@ impl Link {
             return Err(Lost::TooLong(text.len() + 1));
         }
         self.stream.write_all(&[text, b"\n"].concat()).map_err(Lost::Broken)?;
-        let shape = command::shape(text);
+        // No command of one market has another shape in the other.
+        let shape = match command::shape(command::ORDERS, text) {
+            Shape::Line => command::shape(command::SHARES, text),
+            Shape::Block => Shape::Block,
+        };
         loop {
             if let Some(reply) = self.decoder.next(&self.ahead, shape) {
                 let (text, used) = (reply.text.to_vec(), reply.used);

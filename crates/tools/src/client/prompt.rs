@@ -3,12 +3,13 @@
 
 use std::borrow::Cow;
 
+use load::script::OrderBooks;
 use rustyline::completion::{Completer, Pair};
 use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::{Hint, Hinter};
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
-use services::stock::command::{COMMANDS, Command};
+use services::stock::command::{Command, Commands, ORDERS, SHARES};
 
 use super::paint::{Paint, Tone, rows};
 
@@ -18,6 +19,8 @@ pub const PROMPT: &str = "stock> ";
 /// The editor's knowledge.
 pub struct Prompter {
     paint: Paint,
+    /// The commands of the market.
+    pub table: Commands,
     /// The stocks of the last `show`, by number.
     stocks: Vec<Stock>,
 }
@@ -30,17 +33,29 @@ struct Stock {
 impl Prompter {
     /// A prompter that knows the commands but no stock.
     pub fn new(paint: Paint) -> Prompter {
-        Prompter { paint, stocks: Vec::new() }
+        Prompter { paint, table: SHARES, stocks: Vec::new() }
     }
 
     /// Learns the stocks from the reply to `show`; other text changes nothing.
     pub fn learn(&mut self, book: &str) {
-        let Some(rows) = rows(book).filter(|rows| !rows.is_empty()) else { return };
-        let stock = |[id, left, price]: &[&str; 3]| Stock {
-            id: (*id).to_owned(),
-            about: format!("{id} ({left} left, {price} each)"),
+        let has_orders = OrderBooks::are_listed(book.as_bytes());
+        let stocks: Vec<Stock> = if !has_orders {
+            let about = |[id, left, price]: &[&str; 3]| format!("{id} ({left} left, {price} each)");
+            let stock = |row: &[&str; 3]| Stock { id: row[0].to_owned(), about: about(row) };
+            rows(book).unwrap_or_default().iter().map(stock).collect()
+        } else {
+            let stock = |line: &str| {
+                let mut words = line.split(' ').map(str::to_owned);
+                let [id, bid, ask] = [(); 3].map(|()| words.next().unwrap_or_default());
+                Stock { about: format!("{id} (bid {bid}, ask {ask})"), id }
+            };
+            book.lines().map(stock).collect()
         };
-        self.stocks = rows.iter().map(stock).collect();
+        if stocks.is_empty() {
+            return;
+        }
+        self.table = if has_orders { ORDERS } else { SHARES };
+        self.stocks = stocks;
         // Stocks are sorted by number, because that is how a user searches a list, however the
         // server orders its book.
         self.stocks.sort_by_key(|stock| (stock.id.len(), stock.id.clone()));
@@ -52,7 +67,8 @@ impl Prompter {
         let (words, begun) = (before[..start].split_whitespace(), &before[start..]);
         let words: Vec<&str> = words.collect();
         let pairs = match words.as_slice() {
-            [] => COMMANDS
+            [] => self
+                .table
                 .iter()
                 .filter(|command| command.name.starts_with(begun))
                 .map(|command| Pair {
@@ -65,7 +81,11 @@ impl Prompter {
                     ),
                 })
                 .collect(),
-            [name] if named(name).is_some_and(|command| command.params.first() == Some(&"ID")) => {
+            [name]
+                if self
+                    .named(name)
+                    .is_some_and(|command| command.params.first() == Some(&"ID")) =>
+            {
                 self.stocks
                     .iter()
                     .filter(|stock| stock.id.starts_with(begun))
@@ -83,16 +103,16 @@ impl Prompter {
     /// The parameters still to be typed.
     fn missing(&self, line: &str) -> Option<String> {
         let mut words = line.split_whitespace();
-        let command = named(words.next()?)?;
+        let command = self.named(words.next()?)?;
         let given = words.count();
         let open = line.ends_with([' ', '\t']);
         let rest = command.params.get(given..).filter(|rest| !rest.is_empty())?;
         Some(format!("{}{}", if open { "" } else { " " }, rest.join(" ")))
     }
-}
 
-fn named(word: &str) -> Option<&'static Command> {
-    COMMANDS.iter().find(|command| command.name == word)
+    fn named(&self, word: &str) -> Option<&'static Command> {
+        self.table.iter().find(|command| command.name == word)
+    }
 }
 
 impl Completer for Prompter {
@@ -134,7 +154,7 @@ impl Highlighter for Prompter {
     fn highlight<'l>(&self, line: &'l str, _pos: usize) -> Cow<'l, str> {
         let end = line.find([' ', '\t']).unwrap_or(line.len());
         let (word, rest) = line.split_at(end);
-        let tone = match named(word) {
+        let tone = match self.named(word) {
             Some(_) => Tone::Bold,
             // A word that is still being typed cannot be called wrong yet.
             None if rest.is_empty() => return line.into(),
@@ -195,6 +215,17 @@ mod tests {
         check("show ", 5, &[]);
         let (_, pairs) = prompter.candidates("buy 5");
         assert_eq!(pairs[0].display, "5 (3 left, 3700 each)");
+    }
+
+    #[test]
+    fn a_market_of_orders_has_its_own_commands() {
+        let mut prompter = prompter();
+        prompter.learn("7 990 1010 1000 5 6 0 0\n");
+        let (_, pairs) = prompter.candidates("c");
+        assert_eq!(pairs[0].replacement, "cancel ");
+        let (_, pairs) = prompter.candidates("depth ");
+        assert_eq!(pairs[0].display, "7 (bid 990, ask 1010)");
+        assert_eq!(prompter.missing("buy 7").as_deref(), Some(" N PRICE"));
     }
 
     #[test]

@@ -13,11 +13,12 @@ use rustyline::config::Config;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{ColorMode, CompletionType, Editor};
+use services::stock::command::SHARES;
 use wire::framing::Framing;
 
 use super::history;
 use super::link::{Link, Lost};
-use super::paint::{Paint, Tone, harmless, rows};
+use super::paint::{Paint, Tone, harmless};
 use super::prompt::{PROMPT, Prompter};
 
 /// The keys, for `help`.
@@ -89,7 +90,7 @@ impl Talk {
         // A server does not change its framing between two connections.
         self.framing = Some(link.framing());
         let book = harmless(&book);
-        let stocks = rows(&book).map_or(0, |rows| rows.len());
+        let stocks = book.lines().count();
         let again = if is_first { "" } else { " again" };
         let mut words = format!(
             "connected{again} to {}: {stocks} stocks, framing {}",
@@ -148,7 +149,8 @@ impl Talk {
         self.keep();
         match line {
             "help" => {
-                let text = [super::help().as_slice(), KEYS.as_bytes()].concat();
+                let table = self.editor.helper().map_or(SHARES, |prompter| prompter.table);
+                let text = [super::help(table).as_slice(), KEYS.as_bytes()].concat();
                 print(&String::from_utf8_lossy(&text))?;
                 return Ok(true);
             }

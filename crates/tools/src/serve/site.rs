@@ -3,7 +3,6 @@
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
-use std::hint::black_box;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,6 +16,7 @@ use std::time::Duration;
 
 use seam::{Instant, Source};
 use services::web::{Entry, LookupError, Meta, Platform, Resource};
+use services::work::compute;
 use sys::beneath::{RootDir, Wait, read_at};
 use sys::clock::{now_ns, thread_cpu_ns};
 use sys::sendfile::is_resident;
@@ -67,9 +67,8 @@ impl Root {
     }
 }
 
-/// The number of rounds of computing between two readings of the clock; they take some
-/// microseconds.
-const ROUNDS: u32 = 2_000;
+/// The steps of computation between two readings of the clock; they take some microseconds.
+const STEPS: u64 = 2_000;
 /// The longest listing of a folder.
 const ENTRIES_MAX: usize = 10_000;
 
@@ -216,11 +215,8 @@ impl Platform for Site {
 
     fn compute(&self, time: Duration) {
         let until = thread_cpu_ns().saturating_add(time.as_nanos() as u64);
-        let mut state = 1_u64;
         while thread_cpu_ns() < until {
-            for _ in 0..ROUNDS {
-                state = black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
-            }
+            compute(STEPS);
         }
     }
 
