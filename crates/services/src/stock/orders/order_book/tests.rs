@@ -37,8 +37,10 @@ fn book() -> Region<Alone> {
     Region::<Alone>::alone(b"")
 }
 
-/// Everything that clients can see.
-fn seen(book: &OrderBook) -> (Summary, Vec<Option<State>>, [Vec<(u32, u64)>; 2]) {
+/// What clients can see: the sums, each order by its number, and both sides' levels.
+type Seen = (Summary, Vec<Option<State>>, [Vec<(u32, u64)>; 2]);
+
+fn seen(book: &OrderBook) -> Seen {
     let depth = [Side::Buy, Side::Sell].map(|side| book.depth(side).collect());
     (book.summary(), (0..40).map(|number| book.state(number)).collect(), depth)
 }
