@@ -34,7 +34,7 @@ const LONGEST: &str = "cli::it";
 
 /// Crates whose unit tests compute and do nothing else.
 const PURE: &[&str] =
-    &["document", "grid", "index", "ledger", "seam", "services", "sim", "stats", "wire"];
+    &["cluster", "document", "grid", "index", "ledger", "seam", "services", "sim", "stats", "wire"];
 
 /// At most this many lines of a failed suite are printed.
 const LINES: usize = 200;

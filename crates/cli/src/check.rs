@@ -23,11 +23,11 @@ const STOCKS: usize = 5;
 #[derive(clap::Args)]
 pub struct Args {
     /// A file of receipts, or stock://HOST:PORT to place orders on a server with --durability os or
-    /// sync
+    /// sync; several nodes of one market as stock://HOST:PORT,HOST:PORT
     #[arg(value_name = "FILE|ADDRESS")]
     source: String,
-    /// Compare with the log in this folder
-    #[arg(long, value_name = "FOLDER")]
+    /// Compare with the log in this folder, or at this address of --replicate
+    #[arg(long, value_name = "FOLDER|ADDRESS")]
     log: Option<PathBuf>,
     /// Orders to place [default: 10000]
     #[arg(long, value_name = "N")]
@@ -56,7 +56,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             );
             return Err(Refused(why).into());
         }
-        Some(_) => args.place(link::address(&args.source).map_err(|why| anyhow!(why))?),
+        Some(hosts) => {
+            let address = |host: &str| link::address(&format!("stock://{host}"));
+            let nodes = hosts.split(',').map(address).collect::<Result<Vec<_>, _>>();
+            args.place(&nodes.map_err(|why| anyhow!(why))?)
+        }
         None => {
             let text = fs::read_to_string(&args.source)
                 .with_context(|| format!("cannot read the receipts {}", args.source))?;
@@ -74,6 +78,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         file.flush()?;
     }
     let log = args.log.as_ref().map(|folder| {
+        if let Some(found) = crate::log::stored(folder)? {
+            return anyhow::Ok((found.base.last, found.orders));
+        }
         let mut orders = Vec::new();
         let read = ledger::replay(&Folder::at(folder), u64::MAX, |_, order| orders.push(*order));
         let (state, _) = read.with_context(|| format!("cannot read {}", folder.display()))?;
@@ -97,7 +104,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 impl Args {
     /// The receipts of all clients.
-    fn place(&self, address: SocketAddr) -> Vec<Receipt> {
+    fn place(&self, nodes: &[SocketAddr]) -> Vec<Receipt> {
         let start = Instant::now();
         let all = self.orders.unwrap_or(10_000);
         let session = Rng::new(u64::from(std::process::id()) ^ sys::clock::now_ns()).roll();
@@ -108,8 +115,8 @@ impl Args {
                         all / self.clients.max(1) + u64::from(client < all % self.clients.max(1));
                     let first = (session & !0xff_ffff_ffff) | client << 32;
                     let rng = Rng::new(first);
-                    let buyer =
-                        Buyer { args: self, address, start, rng, request: first, link: None };
+                    let (at, link) = (client as usize, None);
+                    let buyer = Buyer { args: self, nodes, at, start, rng, request: first, link };
                     threads.spawn(move || buyer.run(orders))
                 })
                 .collect();
@@ -121,7 +128,9 @@ impl Args {
 /// One client.
 struct Buyer<'a> {
     args: &'a Args,
-    address: SocketAddr,
+    nodes: &'a [SocketAddr],
+    /// The node that it trades with.
+    at: usize,
     start: Instant,
     rng: Rng,
     request: u64,
@@ -148,6 +157,7 @@ impl Buyer<'_> {
                 || self.receive(&mut waiting, &mut done).is_none()
             {
                 self.link = None;
+                self.at += 1;
                 if answered.elapsed() > self.args.patience {
                     break;
                 }
@@ -172,8 +182,9 @@ impl Buyer<'_> {
     /// Sends the waiting orders from number `from` on; after a reconnection, all.
     fn send(&mut self, waiting: &VecDeque<Receipt>, from: usize) -> Option<()> {
         if self.link.is_none() {
-            let stream = TcpStream::connect_timeout(&self.address, Duration::from_secs(2)).ok()?;
-            stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
+            let node = &self.nodes[self.at % self.nodes.len()];
+            let stream = TcpStream::connect_timeout(node, Duration::from_secs(2)).ok()?;
+            stream.set_read_timeout(Some(Duration::from_secs(8))).ok()?;
             stream.set_nodelay(true).ok()?;
             let reader = BufReader::new(stream.try_clone().ok()?);
             self.link = Some((stream, reader));

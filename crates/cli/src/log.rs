@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use clap::Subcommand;
-use ledger::{Folder, LedgerState, OrderRecord, Tail};
+use cluster::{StoreAddress, StoredHistory};
+use ledger::{Folder, OrderRecord};
 
 /// The ways of reading a log.
 #[derive(Subcommand)]
@@ -25,8 +26,8 @@ pub enum Command {
 /// A log and a part of it.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The folder of the log: FILE.log beside the book FILE
-    #[arg(value_name = "FOLDER")]
+    /// The folder of the log, FILE.log beside the book FILE, or the address of --replicate
+    #[arg(value_name = "FOLDER|ADDRESS")]
     folder: PathBuf,
     /// The last order
     #[arg(long, default_value_t = u64::MAX, hide_default_value = true, value_name = "NUMBER")]
@@ -62,20 +63,20 @@ pub fn run(command: &Command) -> Result<ExitCode> {
             writeln!(out, "{line}")
         })?),
         Command::Replay(args) => {
-            let (state, _) = args.read(0, |_| Ok(()))?;
-            state.lefts.iter().try_for_each(|(stock, left)| writeln!(out, "{stock} {left}"))?;
+            let end = args.read(0, |_| Ok(()))?;
+            end.lefts.iter().try_for_each(|(stock, left)| writeln!(out, "{stock} {left}"))?;
         }
         Command::Verify(args) => {
             let (mut orders, mut gained) = (0_u64, BTreeMap::<u32, i64>::new());
-            let (state, end) = args.read(0, |order| {
+            let end = args.read(0, |order| {
                 orders += 1;
                 *gained.entry(order.stock).or_default() += i64::from(order.change);
                 Ok(())
             })?;
             let torn = if end.is_torn { ", then the torn end of a crash" } else { "" };
-            writeln!(out, "{orders} orders after the snapshot, up to {}{torn}", state.last)?;
+            writeln!(out, "{orders} orders after the snapshot, up to {}{torn}", end.last)?;
             for (stock, gained) in gained {
-                let left = state.lefts[&stock];
+                let left = end.lefts[&stock];
                 writeln!(out, "stock {stock}: {left} left, {gained:+} by these orders")?;
             }
         }
@@ -84,21 +85,52 @@ pub fn run(command: &Command) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The state at the end of what was read.
+struct LogEnd {
+    last: u64,
+    lefts: BTreeMap<u32, u64>,
+    is_torn: bool,
+}
+
 impl Args {
     fn read(
         &self,
         from: u64,
         mut print: impl FnMut(&OrderRecord) -> io::Result<()>,
-    ) -> Result<(LedgerState, Tail)> {
+    ) -> Result<LogEnd> {
         language::debug!("reading {}", self.folder.display());
         let mut printed = Ok(());
-        let read = ledger::replay(&Folder::at(&self.folder), self.to, |_, order| {
+        let mut visit = |order: &OrderRecord| {
             if order.seq >= from && printed.is_ok() {
                 printed = print(order);
             }
-        });
-        let read = read.with_context(|| format!("cannot read {}", self.folder.display()))?;
+        };
+        let end = if let Some(found) = stored(&self.folder)? {
+            let mut end = LogEnd { last: found.base.last, lefts: found.base.lefts, is_torn: false };
+            for order in found.orders.iter().filter(|order| order.seq <= self.to) {
+                visit(order);
+                end.last = order.seq;
+                end.lefts.insert(order.stock, order.left);
+            }
+            end
+        } else {
+            let read = ledger::replay(&Folder::at(&self.folder), self.to, |_, order| visit(order));
+            let read = read.with_context(|| format!("cannot read {}", self.folder.display()));
+            let (state, tail) = read?;
+            LogEnd { last: state.last, lefts: state.lefts, is_torn: tail.is_torn }
+        };
         printed?;
-        Ok(read)
+        Ok(end)
     }
+}
+
+/// The orders that a store of several nodes remembers, if `path` is its address.
+pub fn stored(path: &Path) -> Result<Option<StoredHistory>> {
+    let Some(text) = path.to_str().filter(|text| StoreAddress::looks_like(text)) else {
+        return Ok(None);
+    };
+    let address: StoreAddress = text.parse().map_err(|why: String| anyhow!(why))?;
+    let found = cluster::stored_history(&mut *cluster::connect(&address));
+    let found = found.with_context(|| format!("cannot read {address}"))?;
+    found.map(Some).ok_or_else(|| anyhow!("expected a market at {address}, found none"))
 }

@@ -143,7 +143,7 @@ impl Runner {
             Ok(up) => up,
             Err(reason) => return Run::unavailable(reason),
         };
-        let mut run = Run { boot_ms: Some(up.boot_ms()), ..Run::default() };
+        let mut run = up.run();
         run.seen.offered_rps = offered_rps;
         up.hold(arm.idle);
         up.cost.loaded(up.server.process.id());
@@ -224,6 +224,13 @@ impl Run {
 impl Up {
     fn boot_ms(&self) -> f64 {
         self.server.boot.as_secs_f64() * 1e3
+    }
+
+    /// A run of which no more is known than that the server is ready.
+    fn run(&self) -> Run {
+        let promises = self.server.promises.clone();
+        let seen = Observations { promises, ..Observations::default() };
+        Run { boot_ms: Some(self.boot_ms()), seen, ..Run::default() }
     }
 
     /// Opens silent connections and measures their memory.

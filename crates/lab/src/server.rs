@@ -6,6 +6,7 @@
 //! process group of its own, so that Ctrl-C on the terminal reaches only the laboratory, which then
 //! stops its servers gracefully.
 
+use crate::observations::Promises;
 use crate::plan::{Arm, Ready, Stop};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::{self, File};
@@ -199,6 +200,8 @@ pub struct Server {
     pub address: String,
     /// The process that its announcement names in its place, because it ran already.
     watched: Option<u32>,
+    /// What it says of its answers.
+    pub promises: Option<Promises>,
     /// The time from start to readiness.
     pub boot: Duration,
 }
@@ -209,8 +212,9 @@ pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// The values of `{host}` and `{port}`.
 type Place = (IpAddr, Option<u16>);
 
-/// The words of a ready server: its address, and the process that is watched in its place.
-type Announced = (String, Option<u32>);
+/// The words of a ready server: its address, the process that is watched in its place, and what it
+/// says of its answers.
+type Announced = (String, Option<u32>, Option<Promises>);
 
 impl Server {
     /// The process whose tree's costs are the server's.
@@ -288,9 +292,10 @@ impl Server {
         loop {
             // The order matters: the last output of a dead server must be complete.
             let ended = process.ended();
-            if let Some((address, watched)) = ready(&process, place, &arm.ready)? {
+            if let Some((address, watched, promises)) = ready(&process, place, &arm.ready)? {
                 let address = reachable(address, host)?;
-                return Ok(Server { process, address, watched, boot: begun.elapsed() });
+                let boot = begun.elapsed();
+                return Ok(Server { process, address, watched, promises, boot });
             }
             if let Some(ended) = ended {
                 let words = process.complaint();
@@ -320,7 +325,7 @@ fn silence(process: &Process, (host, port): Place, by: &Ready, deadline: Duratio
 
 /// The words of a ready server, by its announcement or by a connect to its given port.
 fn ready(process: &Process, (host, port): Place, by: &Ready) -> Result<Option<Announced>, String> {
-    let at = |port| (SocketAddr::new(host, port).to_string(), None);
+    let at = |port| (SocketAddr::new(host, port).to_string(), None, None);
     if let Ready::Says(text) = by {
         let port = port.ok_or("a server that is ready by its words needs {port} somewhere")?;
         let said = process.output().contains(text) || process.errors().contains(text);
@@ -335,7 +340,8 @@ fn ready(process: &Process, (host, port): Place, by: &Ready) -> Result<Option<An
     match json.get("listening").and_then(serde_json::Value::as_str) {
         Some(address) => {
             let watched = json.get("watched").and_then(serde_json::Value::as_u64);
-            Ok(Some((address.to_string(), watched.and_then(|pid| u32::try_from(pid).ok()))))
+            let watched = watched.and_then(|pid| u32::try_from(pid).ok());
+            Ok(Some((address.to_string(), watched, serde_json::from_value(json.clone()).ok())))
         }
         None => Err(format!(
             "expected a first line {{\"listening\": \"HOST:PORT\"}} on stdout, found `{line}`; \

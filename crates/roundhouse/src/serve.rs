@@ -239,7 +239,7 @@ impl<S: Service + Send + 'static> Server<S> {
             assets: &Assets::default(),
             handover,
             grammar: Flags::command,
-            durability: None,
+            facts: &[],
         };
         let websocket = flags.websocket(self.websocket.clone().unwrap_or_default());
         let websocket = websocket.or_else(|| self.websocket.clone());

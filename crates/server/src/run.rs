@@ -42,8 +42,8 @@ pub struct ServiceInstance<'a, S: Service> {
     pub handover: Option<&'a Handover>,
     /// The grammar of this program's command line, which a reload parses again.
     pub grammar: fn() -> clap::Command,
-    /// The durability of its answers, for the ready line, if that is an option.
-    pub durability: Option<&'static str>,
+    /// What the ready line tells besides: names and values.
+    pub facts: &'a [(&'static str, &'static str)],
 }
 
 impl<'a, S: Service> ServiceInstance<'a, S> {
@@ -53,8 +53,8 @@ impl<'a, S: Service> ServiceInstance<'a, S> {
         'a: 'b,
     {
         let ServiceInstance { name, port, tries, state, assets, .. } = *self;
-        let ServiceInstance { handover, grammar, durability, .. } = *self;
-        ServiceInstance { name, port, tries, service, state, assets, handover, grammar, durability }
+        let ServiceInstance { handover, grammar, facts, .. } = *self;
+        ServiceInstance { name, port, tries, service, state, assets, handover, grammar, facts }
     }
 }
 
@@ -147,7 +147,7 @@ impl ServerArgs {
         let engine = shape.name().unwrap_or("none");
         language::debug!("engine {engine}: {shape}, {} workers", shape.workers);
         language::debug!("administration at {}", place.as_deref().unwrap_or("no place"));
-        let about = (instance.name, instance.durability);
+        let about = (instance.name, instance.facts);
         let manager = Manager::of_environment();
         let mut announce = |ready: &Ready| {
             let line = match stdout().is_terminal() && !watch.json {
@@ -188,12 +188,12 @@ impl ServerArgs {
 /// The line of JSON about a server that accepts connections, for which scripts and the laboratory
 /// wait.
 fn announcement(
-    (service, durability): (&str, Option<&str>),
+    (service, facts): (&str, &[(&str, &str)]),
     shape: &Shape,
     admin: Option<&str>,
     ready: &Ready,
 ) -> String {
-    let line = serde_json::json!({
+    let mut line = serde_json::json!({
         "listening": ready.listening.to_string(),
         "service": service,
         "engine": shape.name(),
@@ -214,11 +214,13 @@ fn announcement(
                 "spare_max": staffing.terms.spare_max,
             })
         }),
-        "durability": durability,
         "rings": ready.rings.as_ref().map(rings_report),
         "admin": admin,
         "pid": std::process::id(),
     });
+    for (name, value) in facts {
+        line[name] = (*value).into();
+    }
     format!("{line}\n")
 }
 

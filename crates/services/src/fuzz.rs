@@ -69,6 +69,7 @@ fn options(rng: &mut Rng) -> Options {
         lock: *rng.pick(&Lock::ALL),
         durability: defaults.durability,
         work: rng.below(3) as u64,
+        reads: None,
         limits: Limits { output_high, output_low: rng.below(output_high), ..defaults.limits },
     }
 }

@@ -7,6 +7,7 @@
 //!   sheet     the file with its text and comments       show      one snapshot, rendered once
 //!   choice    --market, --index, --lock and others      queue     orders on their way to a log
 //!   orders    a second market, in which clients trade with each other
+//!   replicated  the same, if several nodes serve the market
 //! ```
 //!
 //! The protocol comes from a course exercise whose clients still exist: a request is a line of at
@@ -20,12 +21,13 @@ pub mod command;
 mod market;
 pub mod orders;
 pub mod queue;
+pub mod replicated;
 mod service;
 mod sheet;
 mod show;
 mod trade;
 
-pub use choice::{BadChoice, Durability, Index, Lock, MarketKind, Order};
+pub use choice::{BadChoice, Durability, Index, Lock, MarketKind, Order, Reads};
 pub use market::{CAPACITY, Market, Refusal};
 pub use service::{HeldReplies, LINE_MAX, Options, Stock, TooNarrow};
 pub use sheet::Sheet;

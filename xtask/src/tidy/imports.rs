@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("lab", "language meter stats sys", ""),
     ("document", "", ""),
     ("ledger", "", "stats"),
+    ("cluster", "ledger", "stats"),
     ("museum", "document lab meter peers memory pools index grid stats wire", ""),
     (
         "tools",

@@ -42,7 +42,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         assets: &Assets::default(),
         handover: handover.as_ref(),
         grammar: crate::grammar,
-        durability: None,
+        facts: &[],
     };
     let mut tally = CloseTally::new(CloseReason::ALL.map(CloseReason::words), |it: &Register| {
         CloseReason::ALL.map(|why| it.closed(why))

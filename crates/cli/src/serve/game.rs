@@ -78,7 +78,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         assets: &Assets::default(),
         handover: None,
         grammar: crate::grammar,
-        durability: None,
+        facts: &[],
     };
     let mut tally = CloseTally::new(REASONS.map(|(_, words)| words), |it: &World| {
         REASONS.map(|(why, _)| it.refused(why))

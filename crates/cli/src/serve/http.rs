@@ -301,7 +301,7 @@ impl Instance<'_> {
             assets: &Assets::default(),
             handover: self.handover,
             grammar: crate::grammar,
-            durability: None,
+            facts: &[],
         };
         self.server.run(self.shape, &instance, Beside { renew, ..Beside::default() }, log)
     }

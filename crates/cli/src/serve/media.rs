@@ -181,7 +181,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         assets: &Assets::default(),
         handover: handover.as_ref(),
         grammar: crate::grammar,
-        durability: None,
+        facts: &[],
     };
     let Some(sockets) = &sockets else {
         let mut metrics = StreamMetrics::new(service.sources(), None);

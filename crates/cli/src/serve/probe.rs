@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         assets: &assets,
         handover: None,
         grammar: crate::grammar,
-        durability: None,
+        facts: &[],
     };
     let websocket = args.server.websocket(MessageKind::Binary);
     args.server.run_layered(&shape, &instance, websocket, Beside::default(), &mut NoStateStore)

@@ -3,6 +3,7 @@
 mod book_file;
 mod durable;
 mod orders;
+mod replicated;
 mod work;
 
 use std::os::fd::AsFd;
@@ -12,15 +13,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use cluster::StoreAddress;
 use engines::status::Gauge;
 use engines::{Assets, ExtraWorker, Handover, Refused, StateStore};
-use services::stock::{Durability, Index, Lock, Market, MarketKind, Options, Order, Stock, book};
+use services::stock::{
+    Durability, Index, Lock, Market, MarketKind, Options, Order, Reads, Stock, book,
+};
 use wire::conf::span;
 use wire::framing::Framing;
 use wire::websocket::MessageKind;
 
 use book_file::BookFile;
 use durable::{OrderLog, Store};
+use replicated::ReplicatedLog;
 use server::{Beside, ServerArgs, ServiceInstance};
 use work::OrderWork;
 
@@ -68,8 +73,22 @@ pub struct Args {
     #[arg(long, default_value_t, value_enum, hide_possible_values = true, value_name = "STORE")]
     store: Store,
     /// Full segments of the log, of 170,000 orders each, that stay when older ones are compacted
-    #[arg(long, default_value_t = 64, value_name = "N")]
-    log_keep: usize,
+    /// [default: 64; with --replicate 4]
+    #[arg(long, value_name = "N")]
+    log_keep: Option<usize>,
+    /// Serve one market on several machines: orders go through the store at
+    /// etcd://HOST:PORT[,HOST:PORT...]/NAME, or nats:// (JetStream), and are answered when most of
+    /// its machines have them on disk
+    #[arg(long, value_name = "ADDRESS")]
+    replicate: Option<StoreAddress>,
+    /// Where `show` reads with --replicate: strict (in the log), local (on this node; the reply
+    /// says how old it is) [default: strict]
+    #[arg(long, value_name = "WHERE")]
+    read: Option<Reads>,
+    /// Use a store with --replicate although a power cut of all its machines may lose orders that
+    /// it has acknowledged, as NATS without `sync_interval: always`
+    #[arg(long, requires = "replicate")]
+    unsynced_store: bool,
     #[command(flatten)]
     pub(crate) server: ServerArgs,
 }
@@ -101,19 +120,23 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(file) = &mut file {
         file.bind(&market, handover.as_ref());
     }
-    let (log, service) = logged(&args, &market)?;
+    let Logged { log, nodes, service } = logged(&args, &market)?;
     if let Err(narrow) = service.fits(&market) {
         return Err(Refused(narrow.to_string()).into());
     }
     let every = args.save_every.filter(|every| !every.is_zero());
-    let risk = risk(args.durability, file.is_some(), every);
+    let risk = match &args.replicate {
+        None => risk(args.durability, file.is_some(), every),
+        Some(address) => format!("orders are answered when most machines of {address} have them"),
+    };
     let said = [note(&market, args.index), service.outgrown(&market), Some(risk)];
     said.into_iter().flatten().for_each(|note| language::info!("{note}"));
     // It is unknown what the predecessor saved, and a log may be newer than the file.
-    let saved = (handover.is_none() && log.is_none()).then(|| market.version());
+    let saved = (handover.is_none() && log.is_none() && nodes.is_none()).then(|| market.version());
     let lock = file.as_ref().and_then(BookFile::lock).map(|fd| fd.try_clone_to_owned());
     let lock = lock.transpose()?;
-    let mut ledger = Ledger { file, saved, every, durability: args.durability };
+    let durability = args.kept();
+    let mut ledger = Ledger { file, saved, every, durability };
     let instance = ServiceInstance {
         name: "stock",
         port: PORT,
@@ -123,18 +146,55 @@ pub fn run(args: Args) -> Result<ExitCode> {
         assets: &Assets::default(),
         handover: handover.as_ref(),
         grammar: crate::grammar,
-        durability: Some(args.durability.name()),
+        facts: &[
+            ("durability", durability.name()),
+            ("replication", args.replicate.as_ref().map_or("none", |at| at.kind.name())),
+        ],
     };
     let passed: Vec<_> = lock.iter().map(AsFd::as_fd).collect();
     let extra = log.as_ref().map(|log| log as &dyn ExtraWorker);
+    let extra = extra.or(nodes.as_ref().map(|log| log as &dyn ExtraWorker));
     let beside = Beside { extra, others: &passed, renew: None };
     let websocket = args.server.websocket(MessageKind::Text);
     args.server.run_layered(&shape, &instance, websocket, beside, &mut ledger)
 }
 
+impl Args {
+    /// The events that an answered order survives.
+    fn kept(&self) -> Durability {
+        if self.replicate.is_some() { Durability::Sync } else { self.durability }
+    }
+
+    /// The name of this node for people.
+    fn node_name(&self) -> String {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        match self.server.port {
+            Some(0) => format!("{} pid {}", host.trim(), std::process::id()),
+            port => format!("{}:{}", host.trim(), port.unwrap_or(PORT)),
+        }
+    }
+}
+
 /// Refuses a log where there can be none.
 fn refuse_log(args: &Args, is_handed_over: bool) -> Result<(), Refused> {
     let why = match &args.data {
+        _ if args.replicate.is_none() && args.read.is_some() => {
+            "--read chooses where `show` reads a market of several nodes: say --replicate too"
+        }
+        Some(data) if args.replicate.is_some() && other_store(args, data) => {
+            "the book has a log, FILE.log or FILE.redb: begin the market of several nodes with a \
+             book that has none"
+        }
+        _ if args.replicate.is_some()
+            && (args.durability == Durability::Os || args.store != Store::Log) =>
+        {
+            "--replicate keeps orders in the store that it names: leave out --durability and \
+             --store"
+        }
+        _ if args.replicate.is_some() && is_handed_over => {
+            "a node is not handed over: stop it, then start it; the other nodes go on serving"
+        }
+        _ if args.replicate.is_some() => return Ok(()),
         Some(data) if other_store(args, data) => {
             "the book has a log, FILE.log or FILE.redb, whose orders would be lost: say \
              --durability os or sync and its --store, or remove that folder"
@@ -155,23 +215,37 @@ fn refuse_log(args: &Args, is_handed_over: bool) -> Result<(), Refused> {
 
 /// Whether the book has a store that the arguments do not name.
 fn other_store(args: &Args, data: &Path) -> bool {
-    let is_named = |store| args.durability != Durability::None && store == args.store;
+    let is_kept = args.durability != Durability::None && args.replicate.is_none();
+    let is_named = |store| is_kept && store == args.store;
     let others = [Store::Log, Store::Redb].into_iter().filter(|store| !is_named(*store));
     others.into_iter().any(|store| store.folder_of(data).is_dir())
 }
 
-/// The service, and the log of its market, if there is one.
-fn logged<'a>(args: &Args, market: &'a Market) -> Result<(Option<OrderLog<'a>>, Arc<Stock>)> {
-    let Args { framing, order, lock, durability, .. } = *args;
+/// A service, and the log of its market, if there is one: on this machine, or of several nodes.
+struct Logged<'a> {
+    log: Option<OrderLog<'a>>,
+    nodes: Option<ReplicatedLog<'a>>,
+    service: Arc<Stock>,
+}
+
+fn logged<'a>(args: &Args, market: &'a Market) -> Result<Logged<'a>> {
+    let (durability, limits) = (args.kept(), Options::default().limits);
+    let reads = args.replicate.as_ref().map(|_| args.read.unwrap_or_default());
+    let Args { framing, order, lock, .. } = *args;
     let work = args.work.steps();
-    let limits = Options::default().limits;
-    let service = Stock::new(Options { framing, order, lock, durability, work, limits });
-    let Some(data) = args.data.as_deref().filter(|_| durability != Durability::None) else {
-        return Ok((None, Arc::new(service)));
-    };
-    let log = OrderLog::open(data, market, args.store, durability, args.log_keep)?;
-    let words = log.words()?;
-    Ok((Some(log), Arc::new(service.with_file(words))))
+    let service = Stock::new(Options { framing, order, lock, durability, work, reads, limits });
+    let (mut log, mut nodes, mut words) = (None, None, None);
+    if let Some(address) = args.replicate.clone() {
+        let keep = args.log_keep.unwrap_or(4);
+        let node = (args.node_name(), args.unsynced_store);
+        nodes = Some(ReplicatedLog::open(address, market, lock, node, keep)?);
+    } else if let Some(data) = args.data.as_deref().filter(|_| durability != Durability::None) {
+        let keep = args.log_keep.unwrap_or(64);
+        let opened = OrderLog::open(data, market, args.store, durability, keep)?;
+        words = opened.words()?;
+        log = Some(opened);
+    }
+    Ok(Logged { log, nodes, service: Arc::new(service.with_file(words)) })
 }
 
 /// The orders that a crash would lose, and the option that prevents it.
@@ -249,13 +323,34 @@ impl StateStore<Market> for Ledger {
         let (placed, durable) = orders.ends();
         let waiting = (placed - durable.min(placed)) as f64;
         let (batches, is_stopped) = orders.commits();
-        vec![
+        let (batch, last) = market.cluster().ends();
+        let is_shared = market.cluster().is_on();
+        let logged = if is_shared { last } else { durable } as f64;
+        let mut gauges = vec![
             rows,
             durability,
-            Gauge::total("orders_logged", "The last order in the log", durable as f64),
+            Gauge::total("orders_logged", "The last order in the log", logged),
             Gauge::total("log_batches", "Batches of orders written to the log", batches as f64),
             Gauge::now("orders_waiting", "Orders that wait for the log", waiting),
             Gauge::now("log_stopped", "1 after a fault of the disk", is_stopped.into()),
-        ]
+        ];
+        if is_shared {
+            let nodes = market.cluster().nodes();
+            let head = nodes.iter().map(|(_, last)| *last).max().unwrap_or(0);
+            let now = seam::Instant::from_ns(sys::clock::now_ns());
+            let age = market.cluster().age_ms(now) as f64 / 1e3;
+            let help = "Time since nothing in the log was missing here";
+            gauges.extend([
+                Gauge::now("cluster_nodes", "Nodes that serve the market", nodes.len() as f64),
+                Gauge::total("cluster_batch", "The last batch carried out here", batch as f64),
+                Gauge::now("cluster_age_seconds", help, age),
+            ]);
+            let help =
+                "Orders that a node lacked beside the first one, by what both said within a second";
+            gauges.extend(nodes.iter().map(|(name, last)| {
+                Gauge::now("cluster_lag_orders", help, (head - last) as f64).with("node", name)
+            }));
+        }
+        gauges
     }
 }

@@ -22,6 +22,7 @@ mod injected;
 mod jobs;
 mod manager;
 mod market;
+mod nodes;
 mod orders;
 mod overflow;
 mod pace;
@@ -132,6 +133,8 @@ groups! { $
     disk {
         durable: a_full_log, a_disk_that_fails, a_disk_that_is_silent, durability_is_told,
             killed_with_tables;
+        nodes: nodes_and_members_die, a_lost_quorum_is_told,
+            a_store_that_may_forget_is_refused;
     }
 
     /// Tests of the administration, of rules and of files, once for each kind of container.

@@ -42,7 +42,7 @@ impl Runner {
             Ok(up) => up,
             Err(reason) => return Run::unavailable(reason),
         };
-        let mut run = Run { boot_ms: Some(up.boot_ms()), ..Run::default() };
+        let mut run = up.run();
         run.seen.offered_rps = Some(factor * capacity_rps);
         up.cost.loaded(up.server.process.id());
         let phases = self.phases(arm, point, slot, &up, dir, (factor, capacity_rps));

@@ -114,7 +114,7 @@ impl Runner {
             Ok(up) => up,
             Err(reason) => return Run::unavailable(reason),
         };
-        let mut run = Run { boot_ms: Some(up.boot_ms()), ..Run::default() };
+        let mut run = up.run();
         up.cost.loaded(up.server.process.id());
         let request = Request::of(&self.plan, arm, point, slot.seed, Some(rate));
         let asked = self.ask(&up, &request, dir);

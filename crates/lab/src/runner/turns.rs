@@ -243,7 +243,8 @@ fn ended(
     if lost > 0 {
         return failed(format!("the server closed {lost} silent connections"));
     }
-    let seen = Observations { cost, idle, p99_ns: *p99_ns, ..Observations::default() };
+    let (p99_ns, promises) = (*p99_ns, up.server.promises.clone());
+    let seen = Observations { cost, idle, p99_ns, promises, ..Observations::default() };
     (Ending::Measured { load: Box::new(load.clone()) }, seen)
 }
 

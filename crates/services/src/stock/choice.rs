@@ -81,6 +81,17 @@ pub enum MarketKind {
     Orders,
 }
 
+/// Where `show` reads a market that several nodes serve.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.name())]
+pub enum Reads {
+    /// In the log: it has every order that was answered before, on any node.
+    #[default]
+    Strict,
+    /// On the node: it may lack the last orders, and says how old it is.
+    Local,
+}
+
 /// An unknown value of an option.
 #[derive(Debug, Clone, PartialEq, Eq, derive_more::Display)]
 #[display("{flag} expects one of {}, found `{found}`", names.join(", "))]
@@ -123,6 +134,7 @@ choices! {
     Lock "--lock": Snapshot = "snapshot", PerStock = "per-stock", Global = "global";
     Durability "--durability": None = "none", Os = "os", Sync = "sync";
     MarketKind "--market": Shares = "shares", Orders = "orders";
+    Reads "--read": Strict = "strict", Local = "local";
 }
 
 impl Lock {
@@ -169,6 +181,7 @@ mod tests {
         check(&Lock::ALL, Lock::name);
         check(&Durability::ALL, Durability::name);
         check(&MarketKind::ALL, MarketKind::name);
+        check(&Reads::ALL, Reads::name);
         let message = "preorder".parse::<Order>().expect_err("refused").to_string();
         assert_eq!(message, "--order expects one of file, sorted, pre-order, found `preorder`");
         assert!("".parse::<Lock>().is_err());

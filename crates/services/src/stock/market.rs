@@ -12,6 +12,7 @@
 
 use crate::stock::book::{self, Entry, LEFT_MAX};
 use crate::stock::queue::OrderQueue;
+use crate::stock::replicated::ClusterView;
 use crate::stock::{BadChoice, Index, Lock, Order};
 use index::by_id::{ById, Slot};
 use index::level_order::LevelOrder;
@@ -56,6 +57,7 @@ pub struct Market {
     nodes: [Node<u32>; NODES],
     row_locks: [RwLock; CAPACITY],
     orders: OrderQueue,
+    cluster: ClusterView,
 }
 
 /// One stock; row i is node i of the tree.
@@ -111,8 +113,13 @@ impl Market {
         &self.orders
     }
 
+    /// The market of all nodes, if several serve it.
+    pub fn cluster(&self) -> &ClusterView {
+        &self.cluster
+    }
+
     /// Replaces the amount left of stock `row`: before any worker exists, or by the holder of the
-    /// queue of orders.
+    /// queue of orders, or by the committer of a market that several nodes serve.
     pub fn set_left(&self, row: u32, left: u64) {
         self.rows[row as usize].left.store(left, Relaxed);
     }

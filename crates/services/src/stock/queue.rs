@@ -30,7 +30,7 @@ fn words(order: &OrderRecord) -> [u64; 4] {
 }
 
 /// Stock and change in one word.
-fn packed(stock: u32, change: i32) -> u64 {
+pub(super) fn packed(stock: u32, change: i32) -> u64 {
     u64::from(stock) << 32 | u64::from(change as u32)
 }
 
@@ -143,6 +143,26 @@ impl OrderQueue {
         (self.batches.load(Relaxed), self.state.load(Acquire) == STOPPED)
     }
 
+    pub(super) fn words(&self) -> &[[AtomicU64; 4]; ORDERS_WAITING] {
+        &self.orders
+    }
+
+    /// The last order, if there is room for another one.
+    pub(super) fn free(&self) -> Result<u64, Unplaced> {
+        let last = self.placed.load(Relaxed);
+        match self.state.load(Relaxed) {
+            STOPPED => Err(Unplaced::Stopped),
+            SLOW => Err(Unplaced::Slow),
+            _ if last - self.durable.load(Acquire) >= ORDERS_WAITING as u64 => Err(Unplaced::Full),
+            _ => Ok(last),
+        }
+    }
+
+    /// Order `seq`, whose words are in their place, is the last one.
+    pub(super) fn publish(&self, seq: u64) {
+        self.placed.store(seq, Release);
+    }
+
     fn at(&self, seq: u64) -> OrderRecord {
         let order = &self.orders[(seq % ORDERS_WAITING as u64) as usize];
         record([0, 1, 2, 3].map(|word| order[word].load(Relaxed)))
@@ -207,7 +227,7 @@ impl OrderQueue {
     }
 
     /// Wakes the committer.
-    pub(super) fn wake(&self) {
+    pub fn wake(&self) {
         self.came.advance();
     }
 
@@ -219,7 +239,8 @@ impl OrderQueue {
     /// Completes what `dead` had begun, and releases what it held.
     pub(super) fn heal(market: &Market, dead: WorkerId) {
         let queue = market.orders();
-        if queue.lock.is_held_by(dead) {
+        // Several nodes: nothing is begun before it is in the log.
+        if queue.lock.is_held_by(dead) && !market.cluster().is_on() {
             queue.requests.rebuild();
             if let Some(order) = queue.last()
                 && let Some(row) = market.find(order.stock)
@@ -239,6 +260,10 @@ impl<'a> Placing<'a> {
     /// the market's gate yet.
     pub fn enter(market: &'a Market, me: WorkerId) -> Placing<'a> {
         Placing { market, _alone: market.orders().lock.lock(me) }
+    }
+
+    pub(super) fn market(&self) -> &'a Market {
+        self.market
     }
 
     /// Places an order of `change` shares of `stock` in `row`, or finds it placed before by its
@@ -261,14 +286,7 @@ impl<'a> Placing<'a> {
                 Err(Unplaced::OtherOrder(request))
             };
         }
-        match queue.state.load(Relaxed) {
-            STOPPED => return Err(Unplaced::Stopped),
-            SLOW => return Err(Unplaced::Slow),
-            _ if last - queue.durable.load(Acquire) >= ORDERS_WAITING as u64 => {
-                return Err(Unplaced::Full);
-            }
-            _ => {}
-        }
+        queue.free()?;
         order.left = self.market.left_after(row, change).map_err(Unplaced::Market)?;
         let (words, index) = (words(&order), (order.seq % ORDERS_WAITING as u64) as usize);
         if let Some(file) = file.and_then(|file| file.get(index * WORDS..index * WORDS + WORDS)) {
@@ -278,7 +296,7 @@ impl<'a> Placing<'a> {
             });
         }
         queue.orders[index].iter().zip(words).for_each(|(to, word)| to.store(word, Relaxed));
-        queue.placed.store(order.seq, Release);
+        queue.publish(order.seq);
         self.market.set_left(row, order.left);
         if request != 0 {
             queue.requests.remember(&order);
@@ -401,9 +419,9 @@ mod tests {
         let held = held.expect("replies that wait");
         market.orders().committed(market.orders().ends().0);
         let stock = Stock::new(Options::default());
-        let (settled, replies) = stock.work(market, held);
+        let (settled, held) = stock.work(market, held);
         assert_eq!((now.as_str(), settled), ("", Settled::Durable));
-        String::from_utf8(replies).expect("text")
+        String::from_utf8(held.replies).expect("text")
     }
 
     #[test]

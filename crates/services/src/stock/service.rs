@@ -14,7 +14,7 @@ use crate::stock::command::{self, Request, SHARES};
 use crate::stock::queue::{ORDERS_WAITING, Placing, Settled, Unplaced};
 use crate::stock::show::Show;
 use crate::stock::trade::{self, Side, Trade};
-use crate::stock::{Durability, Lock, Market, Order, Refusal};
+use crate::stock::{Durability, Lock, Market, Order, Reads, Refusal};
 use crate::work::compute;
 use memory::{FileWords, Writing};
 use seam::{Cx, Event, Limits, Out, Peer, Service, Step};
@@ -43,6 +43,9 @@ pub struct Options {
     pub durability: Durability,
     /// Steps of computation for each order ([`compute`]), under the lock that the order takes.
     pub work: u64,
+    /// Where `show` reads, if several nodes serve the market: then durability is `Sync`, and orders
+    /// wait for the common log.
+    pub reads: Option<Reads>,
     /// The limits of a connection and of the server; `input_max` is more than [`LINE_MAX`].
     pub limits: Limits,
 }
@@ -55,6 +58,7 @@ impl Default for Options {
             lock: Lock::default(),
             durability: Durability::default(),
             work: 0,
+            reads: None,
             limits: Limits {
                 // A line and what comes with it in one receive.
                 input_max: 2 * (LINE_MAX + 1),
@@ -80,11 +84,25 @@ pub struct Stock {
 }
 
 /// Replies that leave when the orders before them are durable.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct HeldReplies {
     /// The last of the orders.
     upto: u64,
-    replies: Vec<u8>,
+    pub(super) replies: Vec<u8>,
+    /// Replies that the log of several nodes decides.
+    open: Vec<OpenReply>,
+    /// `show` follows.
+    shows: bool,
+}
+
+/// A reply that is not known yet.
+#[derive(Debug)]
+struct OpenReply {
+    /// Its place in the replies.
+    at: usize,
+    ticket: u64,
+    side: Side,
+    request: u64,
 }
 
 /// The replies do not fit into the framing, so the server must not start.
@@ -154,13 +172,13 @@ impl Stock {
 
     /// Answers requests until the input has no complete one or the output is full.
     fn serve(&self, cx: &Cx<'_, Market>, input: &[u8], out: &mut Out) -> Step<HeldReplies> {
-        let mut turn = Turn { stock: self, cx, entered: None, placing: None, upto: 0, start: 0 };
+        let mut turn = Turn::new(self, cx);
         let (mut used, mut answered) = (0, 0);
         while used < input.len() && !out.is_full() {
             let rest = &input[used..];
             let (len, answered_as) = match trade::common(rest) {
                 Some((_, len)) if !cx.admit() => {
-                    turn.busy(Shape::Line, out);
+                    self.busy(Shape::Line, out.bytes());
                     (len, Answered::GoesOn)
                 }
                 Some((trade, len)) => {
@@ -172,7 +190,7 @@ impl Stock {
                     Next::More => break,
                     Next::TooLong if turn.holds() => break,
                     Next::TooLong => {
-                        turn.refuse(TOO_LONG, Shape::Line, out);
+                        self.refuse(TOO_LONG, Shape::Line, out.bytes());
                         (rest.len(), Answered::Last)
                     }
                 },
@@ -187,6 +205,9 @@ impl Stock {
                 cx.answered(answered);
                 return Step::close(used);
             }
+            if turn.held.shows {
+                break;
+            }
         }
         cx.answered(answered);
         match turn.finish(out) {
@@ -195,29 +216,91 @@ impl Stock {
         }
     }
 
-    /// The end of a wait for the disk.
+    /// The end of a wait for the log.
     fn settle(
         &self,
         cx: &Cx<'_, Market>,
-        (settled, replies): (Settled, Vec<u8>),
+        (settled, held): (Settled, HeldReplies),
         out: &mut Out,
     ) -> Step<HeldReplies> {
-        let turn = Turn { stock: self, cx, entered: None, placing: None, upto: 0, start: 0 };
-        match settled {
+        let why = match settled {
             Settled::Durable => {
-                out.bytes().extend_from_slice(&replies);
+                out.bytes().extend_from_slice(&held.replies);
+                if held.shows {
+                    Turn::new(self, cx).show(out);
+                }
                 return Step::read(0);
             }
-            Settled::Late => turn.refuse(LATE, Shape::Line, out),
-            Settled::Stopped => turn.refuse(STOPPED, Shape::Line, out),
-        }
+            Settled::Late => {
+                let log = if self.options.reads.is_some() { "store" } else { "disk" };
+                format!("the {log} {LATE}")
+            }
+            Settled::Stopped => STOPPED.to_owned(),
+        };
+        self.refuse(why, Shape::Line, out.bytes());
         Step::close(0)
     }
 
-    fn frame(&self, start: usize, shape: Shape, out: &mut Out) {
+    /// Fills in the replies that the log has decided; returns whether all are known.
+    fn fill_in(&self, market: &Market, held: &mut HeldReplies) -> bool {
+        let known = std::mem::take(&mut held.replies);
+        let mut from = 0;
+        for OpenReply { at, ticket, side, request } in held.open.drain(..) {
+            held.replies.extend_from_slice(&known[from..at]);
+            from = at;
+            let Some(outcome) = market.orders().outcome(ticket) else { return false };
+            self.reply(side, request, outcome, &mut held.replies);
+        }
+        held.replies.extend_from_slice(&known[from..]);
+        true
+    }
+
+    /// The reply to an order; `request` is the client's number for it, or 0.
+    fn reply(&self, side: Side, request: u64, placed: Result<u64, Unplaced>, out: &mut Vec<u8>) {
+        let is_buy = side == Side::Buy;
+        match placed {
+            Ok(_) if request == 0 => {
+                out.extend_from_slice(if is_buy { &self.bought } else { &self.sold });
+            }
+            Ok(seq) => {
+                let (start, side) = (out.len(), if is_buy { "buy" } else { "sell" });
+                writeln!(out, "[{side}] success @{seq}").expect("a Vec takes every byte");
+                self.frame(start, Shape::Line, out);
+            }
+            Err(Unplaced::Market(Refusal::NotEnough)) => out.extend_from_slice(&self.not_enough),
+            Err(Unplaced::Market(Refusal::TooMany)) => self.refuse_amount(out),
+            Err(Unplaced::Full | Unplaced::Slow) if self.options.reads.is_some() => {
+                self.busy(Shape::Line, out);
+            }
+            Err(unplaced) => self.refuse(unplaced, Shape::Line, out),
+        }
+    }
+
+    #[cold]
+    fn refuse_amount(&self, out: &mut Vec<u8>) {
+        let most = format_args!("expected at most {LEFT_MAX} to be left, found more");
+        self.refuse(most, Shape::Line, out);
+    }
+
+    /// The server or its store is overloaded: nothing is carried out.
+    #[cold]
+    fn busy(&self, shape: Shape, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(b"BUSY\n");
+        self.frame(start, shape, out);
+    }
+
+    #[cold]
+    fn refuse(&self, why: impl fmt::Display, shape: Shape, out: &mut Vec<u8>) {
+        let start = out.len();
+        writeln!(out, "error: {why}").expect("a Vec takes every byte");
+        self.frame(start, shape, out);
+    }
+
+    fn frame(&self, start: usize, shape: Shape, out: &mut Vec<u8>) {
         self.options
             .framing
-            .finish(start, shape, out.bytes())
+            .finish(start, shape, out)
             .expect("`fits` has left room for every reply");
     }
 }
@@ -225,7 +308,7 @@ impl Stock {
 pub(super) const TOO_LONG: &str =
     "expected a line of at most 8191 bytes, found a longer one; closing";
 
-const LATE: &str = "the disk has not answered: the orders since the last reply may count or not; \
+const LATE: &str = "has not answered: the orders since the last reply may count or not; \
                     closing, try again with the same #NUMBER";
 const STOPPED: &str = "the log has stopped: the orders since the last reply may count or not after \
                        a restart; closing";
@@ -238,8 +321,9 @@ struct Turn<'a> {
     entered: Option<Writing<'a>>,
     /// The entry into the queue of orders, made before that if there is a log.
     placing: Option<Placing<'a>>,
-    /// The last order that must be durable before the replies from `start` on leave; 0: none.
-    upto: u64,
+    /// What must wait for the orders of the batch, if [`HeldReplies::upto`] names one: the replies
+    /// from `start` on.
+    held: HeldReplies,
     start: usize,
 }
 
@@ -253,12 +337,17 @@ enum Answered {
     Later,
 }
 
-impl Turn<'_> {
+impl<'a> Turn<'a> {
+    fn new(stock: &'a Stock, cx: &'a Cx<'a, Market>) -> Turn<'a> {
+        let held = HeldReplies::default();
+        Turn { stock, cx, entered: None, placing: None, held, start: 0 }
+    }
+
     /// Answers one line.
     fn answer(&mut self, text: &[u8], out: &mut Out) -> Answered {
         let costs = || !matches!(command::parse(SHARES, text), Ok(Request::Exit) | Err(_));
         if (numbered(text).is_some() || costs()) && !self.holds() && !self.cx.admit() {
-            self.busy(command::shape(SHARES, text), out);
+            self.stock.busy(command::shape(SHARES, text), out.bytes());
             return Answered::GoesOn;
         }
         if self.stock.options.durability != Durability::None
@@ -275,32 +364,40 @@ impl Turn<'_> {
             Ok(Request::Show | Request::Help | Request::Exit) if self.holds() => {
                 return Answered::Later;
             }
-            Ok(Request::Show) => self.show(out),
+            Ok(Request::Show) => match self.stock.options.reads {
+                Some(Reads::Strict) => self.read(out),
+                Some(Reads::Local) => {
+                    let Cx { state, worker, now, .. } = *self.cx;
+                    (self.entered, self.placing) = (None, None);
+                    self.stock.show.aged(state, worker, now, out);
+                }
+                None => self.show(out),
+            },
             Ok(Request::Help) => {
                 let start = out.bytes().len();
                 command::help(SHARES, out.bytes());
-                self.stock.frame(start, Shape::Block, out);
+                self.stock.frame(start, Shape::Block, out.bytes());
             }
             Ok(Request::Exit) => {
                 self.bye(out);
                 return Answered::Last;
             }
             Ok(other) => unreachable!("the table of this market makes no {other:?}"),
-            Err(bad) => self.refuse(bad, command::shape(SHARES, text), out),
+            Err(bad) => self.stock.refuse(bad, command::shape(SHARES, text), out.bytes()),
         }
         Answered::GoesOn
     }
 
     /// Whether replies must wait for the disk.
     fn holds(&self) -> bool {
-        self.upto > 0 && self.stock.options.durability == Durability::Sync
+        self.held.upto > 0 && self.stock.options.durability == Durability::Sync
     }
 
     /// Ends the batch; returns the replies that must wait.
     #[inline]
     fn finish(&mut self, out: &mut Out) -> Option<HeldReplies> {
         (self.entered, self.placing) = (None, None);
-        if self.upto == 0 {
+        if self.held.upto == 0 {
             return None;
         }
         let orders = self.cx.state.orders();
@@ -312,47 +409,71 @@ impl Turn<'_> {
             return None;
         }
         orders.wake();
-        Some(HeldReplies { upto: self.upto, replies: out.bytes().split_off(self.start) })
+        let replies = out.bytes().split_off(self.start);
+        Some(HeldReplies { replies, ..std::mem::take(&mut self.held) })
+    }
+
+    /// The replies from here on wait for order `upto`.
+    fn hold(&mut self, upto: u64, out: &mut Out) {
+        if self.held.upto == 0 {
+            self.start = out.bytes().len();
+        }
+        self.held.upto = self.held.upto.max(upto);
+    }
+
+    /// Asks the common log what an order does, or what all orders before now did.
+    fn ask(
+        &mut self,
+        (id, change): (u32, i32),
+        request: u64,
+        out: &mut Out,
+    ) -> Result<u64, Unplaced> {
+        let Cx { state: market, worker, .. } = *self.cx;
+        let placing = self.placing.get_or_insert_with(|| Placing::enter(market, worker));
+        let ticket = placing.ticket(id, change, request)?;
+        self.hold(ticket, out);
+        Ok(ticket)
+    }
+
+    /// `show` after all orders that were answered before, on any node.
+    fn read(&mut self, out: &mut Out) {
+        match self.ask((0, 0), 0, out) {
+            Ok(_) => self.held.shows = true,
+            Err(Unplaced::Full | Unplaced::Slow) => self.stock.busy(Shape::Block, out.bytes()),
+            Err(stopped) => self.stock.refuse(stopped, Shape::Block, out.bytes()),
+        }
     }
 
     /// Executes an order that a log numbers; `request` is the client's own number for it, or 0.
     fn place(&mut self, Trade { side, id, count }: Trade, request: u64, out: &mut Out) {
-        let Stock { options, bought, sold, not_enough, file, .. } = self.stock;
+        let Stock { options, file, .. } = self.stock;
         let Cx { state: market, worker, .. } = *self.cx;
         let Some(row) = market.find(id) else { return self.refuse_id(id, out) };
+        let change = if side == Side::Buy { -(count as i32) } else { count as i32 };
+        if options.reads.is_some() {
+            return match self.ask((id, change), request, out) {
+                Ok(ticket) => {
+                    let at = out.bytes().len() - self.start;
+                    self.held.open.push(OpenReply { at, ticket, side, request });
+                }
+                unplaced => self.stock.reply(side, request, unplaced, out.bytes()),
+            };
+        }
         if self.placing.is_none() {
             // In this order: a worker that waits for the queue must not be inside.
             self.placing = Some(Placing::enter(market, worker));
             self.entered = Some(market.enter(worker));
         }
         let Some(placing) = &self.placing else { return };
-        let change = if side == Side::Buy { -(count as i32) } else { count as i32 };
         let file = file.as_ref().map(|file| file.words());
         let placed = market.locked(options.lock, worker, row, || {
             compute(options.work);
             placing.place((row, id), change, request, file)
         });
-        match placed {
-            Ok(seq) => {
-                let start = out.bytes().len();
-                if self.upto == 0 {
-                    self.start = start;
-                }
-                self.upto = self.upto.max(seq);
-                let reply = if side == Side::Buy { bought } else { sold };
-                if request == 0 {
-                    return out.bytes().extend_from_slice(reply);
-                }
-                let side = if side == Side::Buy { "buy" } else { "sell" };
-                writeln!(out.bytes(), "[{side}] success @{seq}").expect("a Vec takes every byte");
-                self.stock.frame(start, Shape::Line, out);
-            }
-            Err(Unplaced::Market(Refusal::NotEnough)) => {
-                out.bytes().extend_from_slice(not_enough);
-            }
-            Err(Unplaced::Market(Refusal::TooMany)) => self.refuse_amount(out),
-            Err(unplaced) => self.refuse(unplaced, Shape::Line, out),
+        if let Ok(seq) = placed {
+            self.hold(seq, out);
         }
+        self.stock.reply(side, request, placed, out.bytes());
     }
 
     #[inline]
@@ -377,19 +498,14 @@ impl Turn<'_> {
             (Ok(()), Side::Buy) => out.bytes().extend_from_slice(bought),
             (Ok(()), Side::Sell) => out.bytes().extend_from_slice(sold),
             (Err(Refusal::NotEnough), _) => out.bytes().extend_from_slice(not_enough),
-            (Err(Refusal::TooMany), _) => self.refuse_amount(out),
+            (Err(Refusal::TooMany), _) => self.stock.refuse_amount(out.bytes()),
         }
     }
 
     #[cold]
     fn refuse_id(&self, id: u32, out: &mut Out) {
-        self.refuse(format_args!("expected the ID of a stock, found {id}"), Shape::Line, out);
-    }
-
-    #[cold]
-    fn refuse_amount(&self, out: &mut Out) {
-        let most = format_args!("expected at most {LEFT_MAX} to be left, found more");
-        self.refuse(most, Shape::Line, out);
+        let why = format_args!("expected the ID of a stock, found {id}");
+        self.stock.refuse(why, Shape::Line, out.bytes());
     }
 
     fn show(&mut self, out: &mut Out) {
@@ -404,23 +520,8 @@ impl Turn<'_> {
         if self.stock.options.framing != Framing::Line {
             let start = out.bytes().len();
             out.bytes().extend_from_slice(b"exit\n");
-            self.stock.frame(start, Shape::Line, out);
+            self.stock.frame(start, Shape::Line, out.bytes());
         }
-    }
-
-    /// The server is overloaded: nothing is carried out.
-    #[cold]
-    fn busy(&self, shape: Shape, out: &mut Out) {
-        let start = out.bytes().len();
-        out.bytes().extend_from_slice(b"BUSY\n");
-        self.stock.frame(start, shape, out);
-    }
-
-    #[cold]
-    fn refuse(&self, why: impl fmt::Display, shape: Shape, out: &mut Out) {
-        let start = out.bytes().len();
-        writeln!(out.bytes(), "error: {why}").expect("a Vec takes every byte");
-        self.stock.frame(start, shape, out);
     }
 }
 
@@ -448,7 +549,7 @@ impl Service for Stock {
     type State = Market;
     type Session = ();
     type Job = HeldReplies;
-    type Outcome = (Settled, Vec<u8>);
+    type Outcome = (Settled, HeldReplies);
 
     fn limits(&self) -> Limits {
         self.options.limits
@@ -466,7 +567,7 @@ impl Service for Stock {
         &self,
         cx: &Cx<'_, Market>,
         _session: &mut (),
-        event: Event<'_, (Settled, Vec<u8>)>,
+        event: Event<'_, (Settled, HeldReplies)>,
         out: &mut Out,
     ) -> Step<HeldReplies> {
         match event {
@@ -478,8 +579,11 @@ impl Service for Stock {
         }
     }
 
-    fn work(&self, market: &Market, job: HeldReplies) -> (Settled, Vec<u8>) {
-        (market.orders().wait(job.upto), job.replies)
+    fn work(&self, market: &Market, mut job: HeldReplies) -> (Settled, HeldReplies) {
+        match market.orders().wait(job.upto) {
+            Settled::Durable if !self.fill_in(market, &mut job) => (Settled::Late, job),
+            settled => (settled, job),
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! readers of an idle market hold one copy.
 
 use crate::stock::{Lock, Market, Order};
-use seam::{Out, WorkerId};
+use seam::{Instant, Out, WorkerId};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::framing::{Framing, Shape};
 
@@ -49,6 +49,20 @@ impl Show {
                 self.framed(out.bytes(), |out| market.render_locked(self.order, me, out));
             }
         }
+    }
+
+    /// Appends the framed reply of a node that reads for itself, at `now`: after the rows a line
+    /// `@ORDER AGE ms`. It has all orders up to that number, and may lack those of the last AGE
+    /// milliseconds.
+    pub fn aged(&self, market: &Market, me: WorkerId, now: Instant, out: &mut Out) {
+        let (_, last) = market.cluster().ends();
+        let age = market.cluster().age_ms(now);
+        let mut lefts = vec![0; market.len()];
+        market.copy_lefts(me, &mut lefts);
+        self.framed(out.bytes(), |out| {
+            market.render(self.order, &lefts, out);
+            out.extend_from_slice(format!("@{last} {age} ms\n").as_bytes());
+        });
     }
 
     fn own_copy(&self, market: &Market, me: WorkerId, out: &mut Vec<u8>) {

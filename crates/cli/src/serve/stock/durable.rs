@@ -15,12 +15,12 @@ use ledger::{
     Folder, LedgerFault, LedgerState, Log, LogOptions, OrderRecord, OrderSink, SEGMENT_BYTES,
     TableStore,
 };
-use memory::{FileWords, Phase, SlotState};
+use memory::{Board, FileWords, Phase, SlotState};
 use services::stock::queue::{ORDERS_WAITING, OrderQueue, WORDS, order_in_file};
 use services::stock::{Durability, Market};
 
 /// The time between two batches without sync, and between two looks at the server's phase.
-const LOOK: Duration = Duration::from_millis(20);
+pub const LOOK: Duration = Duration::from_millis(20);
 /// The time without a connection after which a draining server gets no order any more.
 const QUIET: Duration = Duration::from_millis(100);
 /// Orders that did not reach the log before the server was killed ([`Durability::Os`]).
@@ -203,7 +203,7 @@ impl<'a> OrderLog<'a> {
         let mut last = log.last();
         self.orders.committed(last);
         let mut batch = Vec::new();
-        let (mut busy, mut folded) = (Instant::now(), last);
+        let (mut rest, mut folded) = (Rest::default(), last);
         let is_lazy = self.durability != Durability::Sync;
         std::thread::scope(|threads| {
             let mut folding = None;
@@ -211,11 +211,7 @@ impl<'a> OrderLog<'a> {
                 batch.clear();
                 self.orders.next(last, LOOK, is_lazy, &mut batch);
                 if batch.is_empty() {
-                    let phase = entry.board.phase();
-                    if phase <= Phase::Ready || !entry.board.is_idle() {
-                        busy = Instant::now();
-                    }
-                    if phase >= Phase::Forced || busy.elapsed() >= QUIET {
+                    if rest.is_over(entry.board) {
                         return;
                     }
                     if self.store == Store::Log {
@@ -266,18 +262,48 @@ impl ExtraWorker for OrderLog<'_> {
                 None
             }
         };
-        for slot in entry.id.slot()..entry.id.slot() + entry.slots {
-            entry.board.slot(slot).set_state(SlotState::Ready);
-        }
-        entry.bell.ring();
+        begin(entry);
         if let Some(log) = log.as_mut().filter(|_| !self.orders.commits().1) {
             self.serve(&mut **log, entry);
         }
-        while entry.board.phase() <= Phase::Ready {
-            std::thread::sleep(LOOK);
-        }
-        // Orders of later connections are refused rather than left waiting.
-        self.orders.stop();
+        end(entry, self.orders);
         Ok(())
+    }
+}
+
+/// The committer is ready.
+pub fn begin(entry: &ExtraWorkerEntry<'_>) {
+    for slot in entry.id.slot()..entry.id.slot() + entry.slots {
+        entry.board.slot(slot).set_state(SlotState::Ready);
+    }
+    entry.bell.ring();
+}
+
+/// The committer leaves when the server does.
+pub fn end(entry: &ExtraWorkerEntry<'_>, orders: &OrderQueue) {
+    while entry.board.phase() <= Phase::Ready {
+        std::thread::sleep(LOOK);
+    }
+    // Orders of later connections are refused rather than left waiting.
+    orders.stop();
+}
+
+/// Whether a server still needs its committer, which has nothing to do.
+pub struct Rest(Instant);
+
+impl Default for Rest {
+    fn default() -> Rest {
+        Rest(Instant::now())
+    }
+}
+
+impl Rest {
+    /// Whether the server drains and has had no connection for a while.
+    pub fn is_over(&mut self, board: &Board) -> bool {
+        let phase = board.phase();
+        if phase <= Phase::Ready || !board.is_idle() {
+            self.0 = Instant::now();
+        }
+        phase >= Phase::Forced || self.0.elapsed() >= QUIET
     }
 }

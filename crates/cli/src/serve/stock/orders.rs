@@ -44,7 +44,7 @@ pub fn run(args: &Args, shape: &Shape) -> Result<ExitCode> {
         assets: &Assets::default(),
         handover: handover.as_ref(),
         grammar: crate::grammar,
-        durability: None,
+        facts: &[],
     };
     let websocket = args.server.websocket(MessageKind::Text);
     args.server.run_layered(shape, &instance, websocket, Beside::default(), &mut NoStateStore)
@@ -59,6 +59,8 @@ fn refuse_flags(args: &Args) -> Result<(), Refused> {
         ("--save-every", args.save_every.is_some()),
         ("--durability", args.durability != Durability::default()),
         ("--store", args.store != Store::Log),
+        ("--replicate", args.replicate.is_some()),
+        ("--read", args.read.is_some()),
     ];
     match flags.into_iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => Err(Refused(format!(

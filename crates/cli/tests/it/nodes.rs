@@ -1,0 +1,230 @@
+//! One market on three nodes, in three members of etcd: nodes and members are killed and paused
+//! while clients trade with receipts. `roundhouse check` is the judge.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+
+use stats::Rng;
+use sys::process::Pid;
+use sys::signal::Signal;
+use testkit::Process;
+use testkit::procfs::Family;
+
+use crate::arms::Arm;
+use crate::harness::{BINARY, Folder, PATIENCE, Plan, Server, eventually, ms, skip, soak};
+use crate::market::book;
+
+const LEFT: u64 = 1_000_000;
+
+/// Ports that nobody listens on.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let held = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    held.map(|listener| listener.local_addr().expect("its address").port())
+}
+
+/// Three members of etcd on this machine. They end with the handle.
+struct Members {
+    folder: Folder,
+    clients: [u16; 3],
+    peers: [u16; 3],
+    running: Vec<Option<Process>>,
+}
+
+impl Members {
+    fn start() -> Option<Members> {
+        if !testkit::has("etcd") {
+            skip("etcd");
+            return None;
+        }
+        let [a, b, c, d, e, f] = free_ports();
+        let (clients, peers) = ([a, b, c], [d, e, f]);
+        let running = (0..3).map(|_| None).collect();
+        let mut members = Members { folder: Folder::new(), clients, peers, running };
+        (0..3).for_each(|at| members.launch(at));
+        Some(members)
+    }
+
+    fn launch(&mut self, at: usize) {
+        let url = |port: u16| format!("http://127.0.0.1:{port}");
+        let name = |at: usize| format!("m{at}");
+        let all: Vec<String> =
+            (0..3).map(|at| format!("{}={}", name(at), url(self.peers[at]))).collect();
+        let (client, peer) = (url(self.clients[at]), url(self.peers[at]));
+        let data = self.folder.path().join(name(at));
+        let mut command = Command::new("etcd");
+        command
+            .args(["--name", &name(at), "--logger", "zap", "--log-level", "error", "--data-dir"])
+            .arg(data);
+        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.args(["--initial-cluster", &all.join(","), "--initial-cluster-state", "new"]);
+        command.args(["--heartbeat-interval", "100", "--election-timeout", "1000"]);
+        self.running[at] = Some(Process::start(&mut command));
+    }
+
+    fn kill(&mut self, at: usize) {
+        self.running[at].take().expect("it runs").kill();
+    }
+
+    fn signal(&self, at: usize, signal: Signal) {
+        self.running[at].as_ref().expect("it runs").signal(signal);
+    }
+
+    fn address(&self) -> String {
+        let hosts: Vec<String> =
+            self.clients.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        format!("etcd://{}/market", hosts.join(","))
+    }
+}
+
+/// A node, whose book is a file of its own.
+fn node<'a>(arm: &'a Arm, members: &Members, at: usize, port: u16) -> Plan<'a> {
+    let data = members.folder.path().join(format!("book{at}"));
+    if !data.exists() {
+        fs::write(&data, book(5, LEFT)).expect("our own folder");
+    }
+    let port = port.to_string();
+    arm.stock(&data).with(&[
+        "--replicate",
+        &members.address(),
+        "--log-keep",
+        "100",
+        "--port",
+        &port,
+    ])
+}
+
+fn judge(addresses: &str, orders: u64, receipts: &Path) -> Child {
+    let args = ["check", addresses, "--patience", "60s", "--clients", "12", "--orders"];
+    let mut judge = Command::new(BINARY);
+    judge.args(args).arg(orders.to_string()).arg("--save").arg(receipts);
+    judge.stdout(Stdio::null()).spawn().expect("the binary runs")
+}
+
+/// Nodes are killed with all their processes and paused, and members of etcd too, one at a time:
+/// each acknowledged order is in the log once, and all nodes show the same.
+pub fn nodes_and_members_die(arm: &Arm) {
+    let Some(mut members) = Members::start() else { return };
+    let ports: [u16; 3] = free_ports();
+    let start = |members: &Members, at: usize| node(arm, members, at, ports[at]).start();
+    let mut nodes: Vec<Server> = (0..3).map(|at| start(&members, at)).collect();
+    let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    let receipts = members.folder.path().join("receipts");
+    let (rounds, orders) = soak((4, 8_000), (200, 400_000));
+    let mut judge = judge(&format!("stock://{}", hosts.join(",")), orders, &receipts);
+    let mut rng = Rng::new(orders);
+    for round in 0..rounds {
+        sleep(ms(300 + rng.below(300) as u64));
+        let at = rng.below(3);
+        match round % 4 {
+            0 => {
+                let old = nodes.remove(at);
+                old.signal(Signal::KILL);
+                old.ended(PATIENCE);
+                nodes.insert(at, start(&members, at));
+            }
+            1 => {
+                members.kill(at);
+                sleep(ms(300));
+                members.launch(at);
+            }
+            2 => paused(nodes[at].pid, 500),
+            _ => {
+                members.signal(at, Signal::STOP);
+                sleep(ms(500));
+                members.signal(at, Signal::CONT);
+            }
+        }
+    }
+    assert!(judge.wait().expect("our child").success(), "{:?}", arm.flags);
+    let shown: Vec<String> = nodes.iter().map(|node| node.show()).collect();
+    assert!(shown.iter().all(|it| *it == shown[0]), "nodes differ: {shown:?}");
+    nodes.into_iter().for_each(|node| assert_eq!(node.stop().code, Some(0)));
+    let run = |args: &[&str]| {
+        let ended = Command::new(BINARY).args(args).output().expect("the binary runs");
+        assert!(ended.status.success(), "{args:?}: {ended:?}");
+        String::from_utf8(ended.stdout).expect("text")
+    };
+    let receipts = receipts.to_str().expect("a temporary path is text");
+    run(&["check", receipts, "--log", &members.address()]);
+    let replayed = run(&["log", "replay", &members.address()]);
+    for (shown, replayed) in shown[0].lines().zip(replayed.lines()) {
+        assert!(shown.starts_with(&format!("{replayed} ")), "{shown} after {replayed}");
+    }
+}
+
+/// Stops all processes of a server for some milliseconds.
+fn paused(pid: Pid, pause: u64) {
+    let family = Family::of(pid);
+    family.freeze();
+    sleep(ms(pause));
+    family.thaw();
+}
+
+/// Without most of its members the store is silent: orders that wait and later ones get an answer,
+/// `show` goes on where it reads locally and says how old it is, and orders go on afterwards.
+pub fn a_lost_quorum_is_told(arm: &Arm) {
+    let Some(members) = Members::start() else { return };
+    let (server, ready) = node(arm, &members, 0, 0).with(&["--read", "local"]).announce();
+    assert_eq!((&ready["durability"], &ready["replication"]), (&"sync".into(), &"etcd".into()));
+    assert_eq!(server.ask("sell 1 1 #9"), "[sell] success @1");
+    let shown = server.show();
+    assert!(shown.ends_with(" ms\n") && shown.contains(&format!("1 {} 10\n", LEFT + 1)), "{shown}");
+    (1..3).for_each(|at| members.signal(at, Signal::STOP));
+    let late = server.client().ask("sell 1 1 #10");
+    assert!(late.contains("the store has not answered"), "{late}");
+    assert_eq!(server.ask("sell 1 1 #10"), "BUSY", "not silence");
+    assert!(server.show().contains(&format!("1 {} 10\n", LEFT + 1)), "`show` goes on");
+    (1..3).for_each(|at| members.signal(at, Signal::CONT));
+    eventually("orders are taken again", PATIENCE, || server.ask("sell 1 1 #10").contains("@2"));
+    let ended = server.stop();
+    assert!(ended.err.contains("does not answer") && ended.err.contains("answers again"));
+    let other = members.folder.file("other", "7 7 7\n");
+    let refused = arm.stock(&other).with(&["--replicate", &members.address()]).fail();
+    assert!(refused.err.contains("give each node the same book"), "{}", refused.err);
+}
+
+/// JetStream that does not say that it syncs always is refused, unless the operator takes it. Then
+/// two nodes serve one market, and one dies.
+pub fn a_store_that_may_forget_is_refused(arm: &Arm) {
+    if !testkit::has("nats-server") {
+        return skip("nats-server");
+    }
+    let folder = Folder::new();
+    let [a, b, c, d, e, f] = free_ports();
+    let routes = [d, e, f].map(|port| format!("\"nats://127.0.0.1:{port}\"")).join(",");
+    let servers = [(a, d), (b, e), (c, f)].map(|(client, route)| {
+        let store = folder.path().join(client.to_string());
+        let text = format!(
+            "server_name: n{client}\nlisten: \"127.0.0.1:{client}\"\n\
+             jetstream {{ store_dir: {store:?} }}\n\
+             cluster {{ name: c, listen: \"127.0.0.1:{route}\", routes: [{routes}] }}\n"
+        );
+        let file = folder.file(&format!("{client}.conf"), text);
+        Process::start(Command::new("nats-server").arg("-c").arg(file))
+    });
+    let hosts = [a, b, c].map(|port| format!("127.0.0.1:{port}")).join(",");
+    let address = format!("nats://{hosts}/market");
+    let plan = |name: &str| {
+        let data = folder.file(name, book(5, LEFT));
+        arm.stock(&data).with(&["--replicate", &address])
+    };
+    let refused = plan("refused").fail();
+    assert!(refused.err.contains("--unsynced-store"), "{}", refused.err);
+    let first = plan("first").with(&["--unsynced-store"]).start();
+    let second = plan("second").with(&["--unsynced-store"]).start();
+    assert_eq!(first.ask("buy 1 3 #7"), "[buy] success @1");
+    assert_eq!(second.ask("buy 1 3 #7"), "[buy] success @1", "carried out once");
+    assert_eq!(first.show(), second.show());
+    first.signal(Signal::KILL);
+    first.ended(PATIENCE);
+    assert_eq!(second.ask("sell 2 1 #8"), "[sell] success @2");
+    second.stop().says("may lose orders");
+    let log = Command::new(BINARY).args(["log", "show", &address]).output().expect("it runs");
+    let text = String::from_utf8_lossy(&log.stdout).into_owned();
+    assert_eq!(text.lines().count(), 2, "{log:?}");
+    drop(servers);
+}
