@@ -63,6 +63,53 @@ pub mod tests {
         });
     }
 
+    /// The commands of ours in the shell blocks of a page, each as its words.
+    fn commands(page: &str) -> Vec<Vec<String>> {
+        let blocks = page.split("\n```sh\n").skip(1);
+        let blocks = blocks.filter_map(|rest| rest.split("\n```").next());
+        let mut found = Vec::new();
+        for block in blocks {
+            for line in block.replace("\\\n", " ").lines() {
+                let line = line.split(" #").next().unwrap_or_default();
+                let words = shlex::split(line).unwrap_or_else(|| panic!("no words: {line}"));
+                // Each command of a line, without the variables before it.
+                let parts = words.split(|word| ["|", "&", "&&", ";"].contains(&word.as_str()));
+                for part in parts {
+                    let start = part.iter().position(|word| word.ends_with("roundhouse"));
+                    let command =
+                        part[start.unwrap_or(part.len())..].iter().take_while(|it| *it != ">");
+                    found.push(command.cloned().collect());
+                }
+            }
+        }
+        found.retain(|words: &Vec<String>| words.len() > 1);
+        found
+    }
+
+    #[test]
+    fn each_command_of_the_documents_is_understood() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut pages = vec![root.join("README.md")];
+        for folder in ["docs", "docs/tutorials", "docs/ko"] {
+            let all = std::fs::read_dir(root.join(folder)).expect("a folder of documents");
+            pages.extend(all.flatten().map(|it| it.path()).filter(|it| it.extension().is_some()));
+        }
+        let mut count = 0;
+        for page in pages.iter().filter(|it| it.extension().is_some_and(|it| it == "md")) {
+            let text = std::fs::read_to_string(page).expect("a page");
+            for words in commands(&text) {
+                // Places on a map are numbers.
+                let words = words.iter().map(|it| if it == "X,Y" { "1,1" } else { it });
+                if let Err(error) = crate::grammar().try_get_matches_from(words.clone()) {
+                    let line = words.collect::<Vec<_>>().join(" ");
+                    panic!("{}: {line}\n{error}", page.display());
+                }
+                count += 1;
+            }
+        }
+        assert!(count > 100, "{count} commands");
+    }
+
     #[test]
     fn help_fits_80_columns() {
         each(&crate::grammar().term_width(80), &mut |command| {

@@ -101,6 +101,12 @@ pub fn script(source: &str) -> Cow<'_, str> {
     chosen().map_or(Cow::Borrowed(source), |catalogue| Cow::Owned(put(catalogue)))
 }
 
+/// A Korean text whose pairs of particles, such as `은(는)`, have the form that the word before each
+/// demands.
+pub fn with_particles(text: String) -> String {
+    particle::resolved(text)
+}
+
 /// Prints a line on stdout in the chosen language.
 #[macro_export]
 macro_rules! println {

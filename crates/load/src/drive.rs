@@ -47,7 +47,7 @@ use crate::faults::{FaultKind, Faults};
 use crate::script::{Notes, Script};
 use crate::stop::{Progress, Stop};
 use crate::tally::{Tally, nanos};
-use crate::tls::{Handshakes, TlsClient};
+use crate::tls::{Handshakes, Layers};
 use crate::work::{Pauses, Work};
 use idle::Idle;
 use link::{Link, State};
@@ -84,7 +84,7 @@ pub struct Driver {
     sources: Vec<IpAddr>,
     /// The number of connections made so far; it chooses the next source address.
     dialled: usize,
-    tls: Option<TlsClient>,
+    tls: Option<Layers>,
     settings: Settings,
     arrive: Box<dyn Arrive>,
     /// Whether arrivals follow a schedule; their lateness is counted only if they do.

@@ -73,6 +73,7 @@ pub mod tls;
 pub mod turns;
 pub mod user_pool;
 mod watch;
+mod websocket;
 pub mod work;
 
 pub use arrive::Arrive;

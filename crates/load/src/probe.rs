@@ -3,8 +3,7 @@
 //! Nothing is timed here, so it blocks. The generator's other connections must be closed by then: a
 //! server that serves one client at a time would never reach this one.
 
-use crate::tls::TlsClient;
-use rustls::Stream;
+use crate::tls::{Layers, Stream};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -14,14 +13,14 @@ const REPLY_MAX: usize = 256 << 20;
 
 /// Sends `request` and reads until `whole` accepts the reply.
 ///
-/// With an empty `request` it only connects, and agrees on keys with `tls`.
+/// With an empty `request` it only connects, and makes the handshakes of `layers`.
 ///
 /// # Errors
 /// Those of the socket; `TimedOut` after `patience`, `UnexpectedEof` when the server closes before
-/// the reply is complete, `InvalidData` when the reply never ends; faults of TLS.
+/// the reply is complete, `InvalidData` when the reply never ends; faults of the layers.
 pub fn ask(
     address: SocketAddr,
-    tls: Option<&TlsClient>,
+    layers: Option<&Layers>,
     request: &[u8],
     whole: impl Fn(&[u8]) -> bool,
     patience: Duration,
@@ -31,18 +30,16 @@ pub fn ask(
     socket.set_nodelay(true)?;
     socket.set_write_timeout(Some(patience))?;
     socket.set_read_timeout(Some(patience))?;
-    let Some(tls) = tls else { return converse(&socket, &socket, request, whole, end) };
-    let mut session = tls.session()?;
-    session.complete_io(&mut &socket).map_err(|e| match e.kind() {
+    let mut stream = Stream::layered(socket, layers)?;
+    stream.agree().map_err(|e| match e.kind() {
         io::ErrorKind::WouldBlock => short(io::ErrorKind::TimedOut, b""),
         _ => e,
     })?;
-    converse(Stream::new(&mut session, &mut &socket), &socket, request, whole, end)
+    converse(stream, request, whole, end)
 }
 
 fn converse(
-    mut stream: impl Read + Write,
-    socket: &TcpStream,
+    mut stream: Stream,
     request: &[u8],
     whole: impl Fn(&[u8]) -> bool,
     end: Instant,
@@ -59,7 +56,7 @@ fn converse(
         if left.is_zero() {
             return Err(short(io::ErrorKind::TimedOut, &reply));
         }
-        socket.set_read_timeout(Some(left))?;
+        stream.socket.set_read_timeout(Some(left))?;
         match stream.read(&mut buffer) {
             Ok(0) => return Err(short(io::ErrorKind::UnexpectedEof, &reply)),
             Ok(_) if reply.len() > REPLY_MAX => {

@@ -1,9 +1,11 @@
-//! TLS from the client's side (RFC 8446): which servers are believed, and one connection.
+//! The layers between a script and its socket, from the client's side: TLS (RFC 8446) with the
+//! servers that are believed, WebSocket ([`crate::websocket`]), or one in the other.
 //!
-//! A connection never blocks. It holds a TLS session and its socket; the driver hands it plaintext
-//! and buffers, as it does to a plain socket.
+//! A connection never blocks. The driver hands it plaintext and buffers, as it does to a plain
+//! socket.
 
 use crate::parse::{Scheme, Target, Usage};
+use crate::websocket::WebSocket;
 use meter::Histogram;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -33,18 +35,19 @@ pub struct TlsOptions {
     pub no_resume: bool,
 }
 
-/// The part that all connections to a server share.
+/// The layers of a target, as all connections to it begin.
 #[derive(Clone, Debug)]
-pub struct TlsClient {
-    config: Arc<ClientConfig>,
-    name: ServerName<'static>,
+pub struct Layers {
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    websocket: Option<WebSocket>,
 }
 
-/// One connection.
+/// One connection with its layers.
 #[derive(Debug)]
-pub(crate) struct TlsLink {
+pub(crate) struct LayeredLink {
     fd: OwnedFd,
-    tls: ClientConnection,
+    tls: Option<ClientConnection>,
+    websocket: Option<WebSocket>,
     /// When the kernel took the first bytes, because the server's had answered.
     connected: Option<Instant>,
     /// Whether the end of the handshake was noted.
@@ -66,13 +69,16 @@ pub struct Handshakes {
     pub(crate) version: &'static str,
 }
 
-impl TlsClient {
-    /// That of a target, or `None` for one without TLS.
+impl Layers {
+    /// Those of a target, or `None` for plain TCP.
     ///
     /// # Errors
     /// A host that is no name, or certificates that cannot be read.
     pub fn of(target: &Target) -> Result<Option<Self>, Usage> {
-        let Some(options) = &target.tls else { return Ok(None) };
+        let websocket = target.websocket.map(|kind| WebSocket::new(kind, &target.authority));
+        let Some(options) = &target.tls else {
+            return Ok(websocket.map(|it| Self { tls: None, websocket: Some(it) }));
+        };
         let host = target.host();
         let name = ServerName::try_from(host.clone())
             .map_err(|_| Usage(format!("expected a host name for TLS, found `{host}`")))?;
@@ -92,64 +98,124 @@ impl TlsClient {
         if options.no_resume {
             config.resumption = Resumption::disabled();
         }
-        if target.scheme == Scheme::Http {
+        if target.scheme == Scheme::Http || websocket.is_some() {
             config.alpn_protocols = vec![b"http/1.1".to_vec()];
         }
-        Ok(Some(Self { config: Arc::new(config), name }))
+        Ok(Some(Self { tls: Some((Arc::new(config), name)), websocket }))
     }
 
-    /// A session, before its handshake.
-    pub(crate) fn session(&self) -> io::Result<ClientConnection> {
-        ClientConnection::new(Arc::clone(&self.config), self.name.clone()).map_err(fault)
+    /// A session of TLS, before its handshake.
+    fn session(&self) -> io::Result<Option<ClientConnection>> {
+        let begin = |(config, name): &(Arc<ClientConfig>, ServerName<'static>)| {
+            ClientConnection::new(Arc::clone(config), name.clone()).map_err(fault)
+        };
+        self.tls.as_ref().map(begin).transpose()
     }
 
-    /// Begins TLS on a connection that is being made.
-    pub(crate) fn begin(&self, fd: OwnedFd) -> io::Result<TlsLink> {
-        let tls = self.session()?;
-        Ok(TlsLink { fd, tls, connected: None, is_noted: false, end: None })
+    /// Begins the layers of a connection that is being made.
+    pub(crate) fn begin(&self, fd: OwnedFd) -> io::Result<LayeredLink> {
+        let (tls, websocket) = (self.session()?, self.websocket.clone());
+        Ok(LayeredLink { fd, tls, websocket, connected: None, is_noted: false, end: None })
     }
 }
 
-/// A connection that blocks: plain, or over TLS, whose handshake comes with the first bytes.
+/// A connection that blocks: plain, or through layers, whose handshakes come with the first bytes.
 #[derive(Debug)]
 pub struct Stream {
     /// The connection, for its timeouts.
     pub socket: TcpStream,
     tls: Option<ClientConnection>,
+    websocket: Option<WebSocket>,
 }
 
 impl Stream {
     /// Speaks with `target` over `socket`.
     ///
     /// # Errors
-    /// As [`TlsClient::of`].
+    /// As [`Layers::of`].
     pub fn new(socket: TcpStream, target: &Target) -> Result<Self, Usage> {
-        let session = |client: TlsClient| client.session();
-        let tls = TlsClient::of(target)?.map(session).transpose();
-        Ok(Self { socket, tls: tls.map_err(|why| Usage(why.to_string()))? })
+        let layers = Layers::of(target)?;
+        Self::layered(socket, layers.as_ref()).map_err(|why| Usage(why.to_string()))
+    }
+
+    pub(crate) fn layered(socket: TcpStream, layers: Option<&Layers>) -> io::Result<Self> {
+        let Some(layers) = layers else { return Ok(socket.into()) };
+        let (tls, websocket) = (layers.session()?, layers.websocket.clone());
+        Ok(Self { tls, websocket, ..socket.into() })
+    }
+
+    /// Makes the handshakes that are not made yet.
+    ///
+    /// # Errors
+    /// Those of the socket, of TLS and of WebSocket; `WouldBlock` after the socket's timeout.
+    pub fn agree(&mut self) -> io::Result<()> {
+        if let Some(tls) = self.tls.as_mut().filter(|tls| tls.is_handshaking()) {
+            tls.complete_io(&mut self.socket)?;
+        }
+        while self.websocket.as_ref().is_some_and(|it| !it.is_open) {
+            self.put_messages()?;
+            // No byte of a message must be taken with the answer.
+            self.receive(&mut [0])?;
+        }
+        Ok(())
+    }
+
+    /// Sends the frames that wait.
+    fn put_messages(&mut self) -> io::Result<()> {
+        let Some(websocket) = &mut self.websocket else { return Ok(()) };
+        let bytes = std::mem::take(&mut websocket.unsent);
+        match &mut self.tls {
+            Some(tls) => rustls::Stream::new(tls, &mut self.socket).write_all(&bytes),
+            None => self.socket.write_all(&bytes),
+        }
+    }
+
+    /// Receives once; 0 also for frames without content.
+    fn receive(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let count = match &mut self.tls {
+            Some(tls) => rustls::Stream::new(tls, &mut self.socket).read(bytes)?,
+            None => self.socket.read(bytes)?,
+        };
+        let Some(websocket) = &mut self.websocket else { return Ok(count) };
+        if count == 0 && !websocket.is_open {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        websocket.is_over |= count == 0;
+        let count = websocket.open(&mut bytes[..count])?;
+        self.put_messages()?;
+        Ok(count)
     }
 }
 
 impl From<TcpStream> for Stream {
     fn from(socket: TcpStream) -> Self {
-        Self { socket, tls: None }
+        Self { socket, tls: None, websocket: None }
     }
 }
 
 impl Read for Stream {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        match &mut self.tls {
-            Some(tls) => rustls::Stream::new(tls, &mut self.socket).read(bytes),
-            None => self.socket.read(bytes),
+        self.agree()?;
+        loop {
+            let count = self.receive(bytes)?;
+            let goes_on = self.websocket.as_ref().is_some_and(|it| !it.is_over);
+            if count > 0 || !goes_on || bytes.is_empty() {
+                return Ok(count);
+            }
         }
     }
 }
 
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.tls {
-            Some(tls) => rustls::Stream::new(tls, &mut self.socket).write(bytes),
-            None => self.socket.write(bytes),
+        self.agree()?;
+        match (&mut self.websocket, &mut self.tls) {
+            (Some(websocket), _) => {
+                websocket.seal(bytes);
+                self.put_messages().map(|()| bytes.len())
+            }
+            (None, Some(tls)) => rustls::Stream::new(tls, &mut self.socket).write(bytes),
+            (None, None) => self.socket.write(bytes),
         }
     }
 
@@ -233,7 +299,7 @@ impl ServerCertVerifier for Unchecked {
     }
 }
 
-impl TlsLink {
+impl LayeredLink {
     /// The socket.
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.fd
@@ -242,27 +308,46 @@ impl TlsLink {
     /// Receives plaintext into `buffer`, at least as long as `sealed`, which takes what arrives.
     ///
     /// # Errors
-    /// Those of the socket, and faults of TLS; `WouldBlock` also if no plaintext came.
+    /// Those of the socket, and faults of the layers; `WouldBlock` also if no plaintext came.
     pub(crate) fn recv(&mut self, buffer: &mut [u8], sealed: &mut [u8]) -> io::Result<usize> {
         if let Some(end) = self.end.take() {
             return end;
         }
         loop {
-            let count = socket::recv(&self.fd, sealed)?;
-            if count == 0 && self.tls.is_handshaking() {
+            let room = if self.tls.is_some() { sealed.len() } else { buffer.len() };
+            let count = match self.tls {
+                Some(_) => socket::recv(&self.fd, &mut *sealed)?,
+                None => socket::recv(&self.fd, &mut *buffer)?,
+            };
+            if count == 0 && self.is_agreeing() {
                 let why = "the server closed the connection during the handshake".to_owned();
                 return Err(fault(rustls::Error::General(why)));
             } else if count == 0 {
                 return Ok(0);
             }
-            let opened = self.open(&sealed[..count], buffer);
+            let mut opened = match self.tls {
+                Some(_) => self.open(&sealed[..count], buffer),
+                None => count,
+            };
+            if let Some(websocket) = &mut self.websocket {
+                opened = match websocket.open(&mut buffer[..opened]) {
+                    Ok(opened) => opened,
+                    Err(why) => {
+                        self.end = Some(Err(why));
+                        0
+                    }
+                };
+                if websocket.is_over {
+                    self.end.get_or_insert(Ok(0));
+                }
+            }
             if opened > 0 {
                 return Ok(opened);
             }
             if let Some(end) = self.end.take() {
                 return end;
             }
-            if count < sealed.len() {
+            if count < room {
                 return Err(ErrorKind::WouldBlock.into());
             }
         }
@@ -270,10 +355,11 @@ impl TlsLink {
 
     /// Decrypts `sealed`; returns the length of the plaintext.
     fn open(&mut self, mut sealed: &[u8], buffer: &mut [u8]) -> usize {
+        let Some(tls) = &mut self.tls else { return 0 };
         let mut opened = 0;
         while !sealed.is_empty() && self.end.is_none() {
-            let read = self.tls.read_tls(&mut sealed);
-            match read.and_then(|_| self.tls.process_new_packets().map_err(fault)) {
+            let read = tls.read_tls(&mut sealed);
+            match read.and_then(|_| tls.process_new_packets().map_err(fault)) {
                 // Input after `close_notify` is ignored.
                 Ok(state) if state.peer_has_closed() => self.end = Some(Ok(0)),
                 Ok(_) => {}
@@ -281,31 +367,51 @@ impl TlsLink {
             }
             // Without plaintext this would block. Records are longer than what they seal, and an
             // incomplete one is kept, so there is room for all.
-            opened += self.tls.reader().read(&mut buffer[opened..]).unwrap_or(0);
+            opened += tls.reader().read(&mut buffer[opened..]).unwrap_or(0);
         }
         opened
     }
 
-    /// Whether [`TlsLink::recv`] has more to say without new input.
+    /// Whether [`LayeredLink::recv`] has more to say without new input.
     pub(crate) fn has_more(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Seals and sends plaintext; returns the length of what was sealed. Until the keys are agreed
-    /// it only goes on with the handshake.
+    /// Whether a handshake is not done.
+    fn is_agreeing(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+            || self.websocket.as_ref().is_some_and(|it| !it.is_open)
+    }
+
+    /// Seals and sends plaintext; returns the length of what was sealed. Until the handshakes are
+    /// done it only goes on with them.
     ///
     /// # Errors
     /// Those of the socket; `WouldBlock` if nothing was sealed.
     pub(crate) fn send(&mut self, bytes: &[u8], now: Instant) -> io::Result<usize> {
         self.flush()?;
         self.connected.get_or_insert(now);
-        if self.tls.is_handshaking() {
+        if self.is_agreeing() {
             return Err(ErrorKind::WouldBlock.into());
+        }
+        let Some(websocket) = &mut self.websocket else { return self.put(bytes) };
+        websocket.seal(bytes);
+        match self.flush() {
+            Err(why) if why.kind() != ErrorKind::WouldBlock => Err(why),
+            _ => Ok(bytes.len()),
+        }
+    }
+
+    /// Encrypts, if that is asked for, and sends; returns the length of what was taken.
+    fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.tls.is_none() {
+            return socket::send(&self.fd, bytes);
         }
         let mut sealed = 0;
         while sealed < bytes.len() {
-            sealed += self.tls.writer().write(&bytes[sealed..])?;
-            match self.flush() {
+            sealed +=
+                self.tls.as_mut().map_or(Ok(0), |tls| tls.writer().write(&bytes[sealed..]))?;
+            match self.flush_records() {
                 Err(why) if why.kind() == ErrorKind::WouldBlock => break,
                 done => done?,
             }
@@ -313,16 +419,41 @@ impl TlsLink {
         Ok(sealed)
     }
 
+    /// Sends the records and the frames that wait.
     fn flush(&mut self) -> io::Result<()> {
-        while self.tls.wants_write() {
-            self.tls.write_tls(&mut Socket(&self.fd))?;
+        self.flush_records()?;
+        let is_sealed = self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking());
+        let mut waiting = match &mut self.websocket {
+            Some(websocket) if is_sealed => std::mem::take(&mut websocket.unsent),
+            _ => return Ok(()),
+        };
+        let mut done = Ok(());
+        while !waiting.is_empty() && done.is_ok() {
+            done = self.put(&waiting).map(|count| drop(waiting.drain(..count)));
+            if self.tls.as_ref().is_some_and(|tls| tls.wants_write()) {
+                done = done.and(Err(ErrorKind::WouldBlock.into()));
+            }
+        }
+        self.websocket.as_mut().expect("it was there above").unsent = waiting;
+        done
+    }
+
+    fn flush_records(&mut self) -> io::Result<()> {
+        while let Some(tls) = self.tls.as_mut().filter(|tls| tls.wants_write()) {
+            tls.write_tls(&mut Socket(&self.fd))?;
         }
         Ok(())
     }
 
     /// Whether sealed bytes wait for room in the socket.
     pub(crate) fn wants_room(&self) -> bool {
-        self.tls.wants_write()
+        self.tls.as_ref().is_some_and(|tls| tls.wants_write()) || self.has_frames()
+    }
+
+    /// Whether frames wait that TLS could take.
+    fn has_frames(&self) -> bool {
+        let is_sealed = self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking());
+        is_sealed && self.websocket.as_ref().is_some_and(|it| !it.unsent.is_empty())
     }
 
     /// Counts the handshake of a connection begun at `opened`, once, when it is done; whether it
@@ -333,30 +464,37 @@ impl TlsLink {
         now: Instant,
         sums: &mut Option<Handshakes>,
     ) -> bool {
-        if self.is_noted || self.tls.is_handshaking() {
+        if self.is_noted || self.is_agreeing() {
             return false;
         }
         self.is_noted = true;
         let (connected, sums) = (self.connected.unwrap_or(opened), sums.get_or_insert_default());
         sums.connect.record(connected.since(opened).as_nanos() as u64, 1);
         sums.handshake.record(now.since(connected).as_nanos() as u64, 1);
-        sums.resumed += u64::from(self.tls.handshake_kind() == Some(HandshakeKind::Resumed));
-        sums.version = match self.tls.protocol_version() {
-            Some(rustls::ProtocolVersion::TLSv1_3) => "TLS 1.3",
-            _ => "TLS 1.2",
-        };
+        if let Some(tls) = &self.tls {
+            sums.resumed += u64::from(tls.handshake_kind() == Some(HandshakeKind::Resumed));
+            sums.version = match tls.protocol_version() {
+                Some(rustls::ProtocolVersion::TLSv1_3) => "TLS 1.3",
+                _ => "TLS 1.2",
+            };
+        }
         true
     }
 }
 
-impl Drop for TlsLink {
+impl Drop for LayeredLink {
     fn drop(&mut self) {
-        // A fault has left an alert to send; else the end is announced (RFC 8446 section 6.1).
-        if !self.tls.is_handshaking() {
-            self.tls.send_close_notify();
+        let is_agreeing = self.is_agreeing();
+        if let Some(websocket) = self.websocket.as_mut().filter(|_| !is_agreeing) {
+            websocket.seal_end();
         }
         // The connection ends now, whether there is room or not.
         let _ = self.flush();
+        // A fault has left an alert to send; else the end is announced (RFC 8446 section 6.1).
+        if let Some(tls) = self.tls.as_mut().filter(|tls| !tls.is_handshaking()) {
+            tls.send_close_notify();
+        }
+        let _ = self.flush_records();
     }
 }
 

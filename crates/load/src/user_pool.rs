@@ -21,7 +21,7 @@ use crate::report::Check;
 use crate::run::{self, Failure, Workload};
 use crate::stop::{Most, Progress, Stop, Until};
 use crate::tally::{KindTally, Tally};
-use crate::tls::TlsClient;
+use crate::tls::Layers;
 use crate::watch;
 use crate::work::{Think, Work};
 use seam::Instant;
@@ -194,7 +194,7 @@ impl UserPool {
         let mut drive = Driver::new(Parts {
             address: plan.target.address,
             sources: plan.sources.clone(),
-            tls: TlsClient::of(&plan.target)?,
+            tls: Layers::of(&plan.target)?,
             settings: Settings { connections, ..plan.settings },
             arrive: Box::new(arrive::Ramp::at_once(0)),
             work,

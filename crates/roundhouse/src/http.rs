@@ -208,13 +208,17 @@ enum Rest {
     Chunks(Chunked),
 }
 
-/// The reason why a connection ends with a refusal.
-type Refusal = (Status, Cow<'static, str>);
+/// The reason why a connection ends with a refusal; rare, so it stands apart.
+type Refusal = Box<(Status, Cow<'static, str>)>;
 
-const TOO_LONG: Refusal = (Status::CONTENT_TOO_LONG, Cow::Borrowed("expected a shorter body"));
+#[cold]
+fn too_long() -> Refusal {
+    Box::new((Status::CONTENT_TOO_LONG, "expected a shorter body".into()))
+}
 
+#[cold]
 fn refusal(bad: Bad) -> Refusal {
-    (bad.status(), bad.why().into())
+    Box::new((bad.status(), bad.why().into()))
 }
 
 /// A request for a helper thread: its head and its body.
@@ -225,8 +229,17 @@ pub struct SlowRequest(Vec<u8>, Vec<u8>);
 enum Next {
     Go(usize),
     Wait(usize),
-    Work(usize, SlowRequest),
+    Work(usize, Box<SlowRequest>),
     Close,
+}
+
+/// What the requests of one step have in common. Clients that send several at once mostly repeat
+/// themselves.
+struct Batch<'a> {
+    /// Room for an answer.
+    response: HttpResponse,
+    /// The last head, if its body came with it: one of the same bytes has the same meaning.
+    head: Option<(Head<'a>, &'a [u8])>,
 }
 
 impl<T: Share> Http<T> {
@@ -244,12 +257,12 @@ impl<T: Share> Http<T> {
 
     /// One request, or a part of it.
     #[inline]
-    fn next(
+    fn next<'a>(
         &self,
         cx: &Cx<'_, T>,
         session: &mut HttpSession,
-        input: &[u8],
-        (response, out): (&mut HttpResponse, &mut Out),
+        input: &'a [u8],
+        (batch, out): (&mut Batch<'a>, &mut Out),
     ) -> Result<Next, Refusal> {
         if let Some(mut pending) = session.pending.take() {
             let (used, is_whole) = pending.take(input, self.body_max)?;
@@ -258,7 +271,7 @@ impl<T: Share> Http<T> {
                 let head = head::next(&pending.head, &head::Limits::default()).map_err(refusal)?;
                 let head = head.expect("a head that was whole before its body came");
                 let request = (&head, &*pending.head, &*pending.body);
-                return self.call(cx, session, request, used, (response, out));
+                return self.call(cx, session, request, used, (batch, out));
             }
             out.note_kept(pending.head.len() + pending.body.len());
             session.pending = Some(pending);
@@ -269,10 +282,16 @@ impl<T: Share> Http<T> {
             (session.has_begun, session.until) = (true, cx.now + self.patience);
         }
         session.is_head = input.strip_prefix(b"\r\n").unwrap_or(input).starts_with(b"HEAD ");
-        let head = head::next(input, &head::Limits::default()).map_err(refusal)?;
-        let Some(head) = head else { return Ok(Next::Wait(0)) };
+        let known = batch.head.filter(|(_, bytes)| input.starts_with(bytes));
+        let head = match known {
+            Some((head, _)) => head,
+            None => match head::next(input, &head::Limits::default()).map_err(refusal)? {
+                Some(head) => head,
+                None => return Ok(Next::Wait(0)),
+            },
+        };
         let rest = match head.body {
-            Body::Length(len) if len > self.body_max as u64 => return Err(TOO_LONG),
+            Body::Length(len) if len > self.body_max as u64 => return Err(too_long()),
             Body::Length(len) => Rest::Bytes(len as usize),
             Body::Chunked => Rest::Chunks(Chunked::new()),
         };
@@ -280,7 +299,8 @@ impl<T: Share> Http<T> {
             && let Some(body) = input.get(head.len..head.len + len)
         {
             let request = (&head, &input[..head.len], body);
-            return self.call(cx, session, request, head.len + len, (response, out));
+            batch.head = Some((head, request.1));
+            return self.call(cx, session, request, head.len + len, (batch, out));
         }
         if head.expects {
             out.bytes().extend_from_slice(CONTINUE);
@@ -298,8 +318,9 @@ impl<T: Share> Http<T> {
         session: &mut HttpSession,
         (head, bytes, body): (&Head<'_>, &[u8], &[u8]),
         used: usize,
-        (response, out): (&mut HttpResponse, &mut Out),
+        (batch, out): (&mut Batch<'_>, &mut Out),
     ) -> Result<Next, Refusal> {
+        let response = &mut batch.response;
         let mode = (head.version, head.keep_alive && !session.is_last);
         response.status = Status::OK;
         response.fields.clear();
@@ -316,7 +337,8 @@ impl<T: Share> Http<T> {
             }
             Answer::Slow(_) => {
                 session.mode = mode;
-                return Ok(Next::Work(used, SlowRequest(bytes.to_vec(), body.to_vec())));
+                let request = SlowRequest(bytes.to_vec(), body.to_vec());
+                return Ok(Next::Work(used, Box::new(request)));
             }
         }
         cx.note(|note| *note = format!("{} {} {}", head.method, head.target, response.status.0));
@@ -362,13 +384,8 @@ impl<T: Share> Http<T> {
 
     /// Says why a request is refused, and closes.
     #[cold]
-    fn refuse(
-        &self,
-        cx: &Cx<'_, T>,
-        session: &mut HttpSession,
-        (status, why): Refusal,
-        out: &mut Out,
-    ) {
+    fn refuse(&self, cx: &Cx<'_, T>, session: &mut HttpSession, refusal: Refusal, out: &mut Out) {
+        let (status, why) = *refusal;
         let mut response = HttpResponse::of(status);
         response.text(format!("{why}\n"));
         self.put(cx, session, &response, (Version::Http11, false), out);
@@ -393,7 +410,7 @@ impl Pending {
             used += piece.used;
             self.body.extend_from_slice(piece.data);
             if self.body.len() > body_max {
-                return Err(TOO_LONG);
+                return Err(too_long());
             }
             if piece.end || piece.used == 0 {
                 return Ok((used, piece.end));
@@ -439,15 +456,16 @@ impl<T: Share> Service for Http<T> {
         let mut used = 0;
         match event {
             Event::Bytes(input) => {
-                let mut response = HttpResponse::of(Status::OK);
+                let response = HttpResponse::of(Status::OK);
+                let mut batch = Batch { response, head: None };
                 while used < input.len() && !out.is_full() {
-                    match self.next(cx, session, &input[used..], (&mut response, out)) {
+                    match self.next(cx, session, &input[used..], (&mut batch, out)) {
                         Ok(Next::Go(len)) => used += len,
                         Ok(Next::Wait(len)) => {
                             used += len;
                             break;
                         }
-                        Ok(Next::Work(len, job)) => return Step::offload(used + len, job),
+                        Ok(Next::Work(len, job)) => return Step::offload(used + len, *job),
                         Ok(Next::Close) => return Step::close(input.len()),
                         Err(refusal) => {
                             self.refuse(cx, session, refusal, out);
@@ -463,7 +481,7 @@ impl<T: Share> Service for Http<T> {
             Event::Deadline if session.until <= cx.now => {
                 if session.has_begun {
                     let why = "expected a whole request in less time";
-                    self.refuse(cx, session, (Status::TIMEOUT, why.into()), out);
+                    self.refuse(cx, session, Box::new((Status::TIMEOUT, why.into())), out);
                 }
                 return Step::close(0);
             }
@@ -489,9 +507,10 @@ impl<T: Share> Service for Http<T> {
         let mut response = HttpResponse::of(Status::OK);
         if let Answer::Slow(answer) = &self.answer
             && let Ok(Some(head)) = head::next(&head, &head::Limits::default())
-            && let Err((status, why)) =
+            && let Err(refusal) =
                 with_request(&head, &body, |request| answer(state, request, &mut response))
         {
+            let (status, why) = *refusal;
             response = HttpResponse::of(status);
             response.text(format!("{why}\n"));
         }
@@ -505,7 +524,7 @@ fn with_request(
     body: &[u8],
     answer: impl FnOnce(HttpRequest<'_>),
 ) -> Result<(), Refusal> {
-    let bad = |why: &str| (Status::BAD_REQUEST, why.to_owned().into());
+    let bad = |why: &str| Box::new((Status::BAD_REQUEST, why.to_owned().into()));
     let target = match (head.method, head.target) {
         // It asks about the server (RFC 9110 section 9.3.7).
         ("OPTIONS", "*") => Target { path: b"*".into(), host: None, query: "" },

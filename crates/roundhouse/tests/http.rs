@@ -79,6 +79,19 @@ fn bodies_come_by_length_and_by_chunks() {
 }
 
 #[test]
+fn requests_that_repeat_a_head_have_bodies_of_their_own() {
+    let post = r"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n";
+    let get = r"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    let ok = format!(r"HTTP/1.1 200 OK\r\n{TEXT}");
+    let talk = format!(
+        r">| {post}ab{post}cd{get}{get}{post}ef
+        <| {ok} 5\r\n\r\n2 ab\n{ok} 5\r\n\r\n2 cd\n
+        <| {ok} 6\r\n\r\nhello\n{ok} 6\r\n\r\nhello\n{ok} 5\r\n\r\n2 ef\n"
+    );
+    check(&talk, SEEDS);
+}
+
+#[test]
 fn what_is_refused_ends_the_connection() {
     let close = "Connection: close\\r\\n\\r\\n";
     let table = "\

@@ -22,3 +22,10 @@ fn the_page_shows_the_template() {
         assert!(page.contains(&code), "docs/own-service.md has no\n{part}");
     }
 }
+
+#[test]
+fn the_readme_shows_the_example_hello() {
+    let readme = include_str!("../../../README.md").split("```rust\n").nth(1).expect("a block");
+    let readme = readme.split("```").next().unwrap_or_default();
+    assert!(include_str!("../examples/hello.rs").ends_with(readme), "{readme}");
+}

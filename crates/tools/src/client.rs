@@ -29,8 +29,9 @@ use self::paint::Paint;
 /// The arguments of `client`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The server; the default port is 6000; stock+tls:// before it speaks TLS
-    #[arg(value_name = "[stock+tls://]HOST[:PORT]", default_value = "127.0.0.1")]
+    /// The server; the default port is 6000; stock+tls:// before it speaks TLS, stock+ws:// and
+    /// stock+wss:// speak WebSocket
+    #[arg(value_name = "[SCHEME://]HOST[:PORT]", default_value = "127.0.0.1")]
     at: String,
     #[command(flatten)]
     trust: TrustArgs,

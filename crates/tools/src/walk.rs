@@ -25,6 +25,7 @@ use std::io::{IsTerminal, stdin, stdout};
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use wire::websocket::MessageKind;
 
 /// The default port.
 const PORT: u16 = 6002;
@@ -68,9 +69,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     // A WebSocket begins as HTTP.
     let server = format!("{}://{place}", if scheme == "wss" { "https" } else { "http" });
     let server = server.parse().map_err(|usage: Usage| Refused(usage.0))?;
-    let server = args.trust.apply(server).map_err(Refused)?;
+    let mut server = args.trust.apply(server).map_err(Refused)?;
+    server.websocket = (!scheme.is_empty()).then_some(MessageKind::Binary);
     let role = if args.watch { Role::Spectator } else { Role::Player };
-    let (mut link, mut scene) = join(&server, !scheme.is_empty(), role, &args.name)?;
+    let (mut link, mut scene) = join(&server, role, &args.name)?;
     match &args.script {
         Some(file) => script::run(&mut link, &mut scene, file),
         None if stdin().is_terminal() && stdout().is_terminal() => {
@@ -81,13 +83,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Connects and joins; returns when the whole map has come.
-pub(crate) fn join(
-    server: &Target,
-    is_websocket: bool,
-    role: Role,
-    name: &str,
-) -> Result<(Link, Scene)> {
-    let mut link = Link::open(server, is_websocket).with_context(|| {
+pub(crate) fn join(server: &Target, role: Role, name: &str) -> Result<(Link, Scene)> {
+    let mut link = Link::open(server).with_context(|| {
         let address = server.address;
         format!("cannot connect to {address}: start a server with `roundhouse serve game`")
     })?;

@@ -20,6 +20,11 @@ const fn pairs() -> [[u8; 2]; 100] {
 /// Appends the digits of `number` to `out`.
 #[inline]
 pub fn push(out: &mut Vec<u8>, number: u64) {
+    match number {
+        0..10 => return out.push(b'0' + number as u8),
+        10..100 => return out.extend_from_slice(&PAIRS[number as usize]),
+        _ => {}
+    }
     let mut digits = [0; DIGITS_MAX];
     let start = fill(&mut digits, number);
     out.extend_from_slice(&digits[start..]);

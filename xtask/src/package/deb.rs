@@ -5,6 +5,10 @@ use super::{Files, Parts, glibc, gzip, texts};
 use anyhow::Context;
 use md5::{Digest, Md5};
 use std::fs;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Debian wants an address here; there is none yet (RFC 2606 section 2).
+const MAINTAINER: &str = "Roundhouse developers <developers@roundhouse.invalid>";
 
 /// The settings of each service, which an upgrade leaves as the administrator changed them.
 const SETTINGS: &[&str] = &["echo", "game", "http", "media", "stock"];
@@ -35,10 +39,18 @@ fn files(parts: &Parts) -> anyhow::Result<Files> {
     for (name, bytes) in texts()? {
         match name {
             "README.md" => files.add(&format!("{doc}/{name}"), 0o644, bytes),
-            "CHANGELOG.md" => files.add(&format!("{doc}/changelog.gz"), 0o644, gzip(&bytes)?),
+            "CHANGELOG.md" => files.add(&format!("{doc}/{name}"), 0o644, bytes),
             _ => {}
         }
     }
+    let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(parts.time));
+    let changes = format!(
+        "roundhouse ({}) unstable; urgency=medium\n\n  * See CHANGELOG.md beside this file.\n\n \
+         -- {MAINTAINER}  {}\n",
+        parts.version,
+        date.replace("GMT", "+0000")
+    );
+    files.add(&format!("{doc}/changelog.gz"), 0o644, gzip(changes.as_bytes())?);
     let rights = fs::read(crate::root().join("packaging/copyright")).context("copyright")?;
     files.add(&format!("{doc}/copyright"), 0o644, rights);
     for folder in ["docs", "docs/engines"] {
@@ -69,7 +81,7 @@ fn control(parts: &Parts, arch: &str, files: &Files) -> anyhow::Result<String> {
     };
     Ok(format!(
         "Package: roundhouse\nVersion: {}\nArchitecture: {arch}\nSection: net\n\
-         Priority: optional\nMaintainer: the Roundhouse developers\n\
+         Priority: optional\nMaintainer: {MAINTAINER}\n\
          Installed-Size: {kibibytes}\n{depends}\
          Description: servers of every architecture, and races between them\n \
          A service is written once and runs on every architecture: one process or\n \

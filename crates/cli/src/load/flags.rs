@@ -28,9 +28,9 @@ The flags -c -t -d -n -q -z -R -H -m have the meaning that they have in wrk, wrk
 pub struct Args {
     /// The server: stock://HOST[:PORT], http://HOST[:PORT]/PATH, https://HOST[:PORT]/PATH,
     /// echo://HOST[:PORT], or line://HOST:PORT for any line protocol, and over TLS stock+tls://,
-    /// echo+tls:// or line+tls://; for -c receivers of media rtsp://HOST[:PORT]/NAME,
-    /// rtspt:// (media within the connection) or udp+rtp://ADDRESS:PORT. `--arrivals replay` is
-    /// followed by its file
+    /// echo+tls:// or line+tls://, in messages of a WebSocket +ws:// or +wss:// instead of +tls://;
+    /// for -c receivers of media rtsp://HOST[:PORT]/NAME, rtspt:// (media within the connection)
+    /// or udp+rtp://ADDRESS:PORT. `--arrivals replay` is followed by its file
     #[arg(value_name = "TARGET", num_args = 1..=2)]
     #[arg(required_unless_present_any = ["calibrate", "serve_null", "schema", "turns"])]
     pub places: Vec<String>,

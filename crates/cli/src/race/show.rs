@@ -6,7 +6,7 @@ use lab::doubts::{Doubt, Weight, doubts};
 use lab::plan::Plan;
 use lab::record::Run;
 use lab::verdict::{Summary, analyse};
-use language::{eprintln, info, println};
+use language::{eprintln, info, println, tr};
 use pages::terminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -65,32 +65,33 @@ fn print(plan: &Plan, run: &Run, summary: &Summary) {
 
 /// Prints the meaning of a plan.
 pub fn plan(plan: &Plan, expected_ms: u64) {
-    println!("{}", plan.question);
-    println!(
-        "{} · plan {} · seed {} · {} blocks · {} trials · about {} s",
+    // Texts are translated line by line, before they are folded; a command stays as it is.
+    let put = |text: &str| std::println!("{}", terminal::folded(text, 4));
+    let print = |text: String| put(&tr(&text));
+    print(plan.question.clone());
+    let (seed, blocks, trials) = (plan.seed, plan.blocks, plan.trials());
+    let about = expected_ms / 1_000;
+    print(format!(
+        "{} · plan {} · seed {seed} · {blocks} blocks · {trials} trials · about {about} s",
         plan.label,
-        plan.hash(),
-        plan.seed,
-        plan.blocks,
-        plan.trials(),
-        expected_ms / 1_000
-    );
+        plan.hash()
+    ));
     println!("\narms (baseline {})", plan.baseline);
     for arm in &plan.arms {
-        println!("  {}: {}", arm.name, arm.command.join(" "));
+        put(&format!("  {}: {}", arm.name, arm.command.join(" ")));
     }
     println!("\nload points");
     for point in &plan.points {
         let (warmup_ms, window_ms) = plan.spans(point);
-        println!(
+        print(format!(
             "  {}: {} connections, {warmup_ms} ms of warm-up, {window_ms} ms measured",
             point.name, point.connections
-        );
+        ));
     }
     println!("\npre-registered");
     for point in &plan.points {
         let metrics: Vec<&str> = plan.registered(point).iter().map(|it| it.name()).collect();
-        println!("  {}: {}", point.name, metrics.join(", "));
+        print(format!("  {}: {}", point.name, metrics.join(", ")));
     }
     let family = plan.family();
     println!("{family} comparisons; the verdicts are corrected for their number");

@@ -18,13 +18,14 @@ const FIGURES: [&str; 3] = ["roundhouse load ", "roundhouse race ", "roundhouse 
 /// The lines of all blocks, with the time that a reader takes after starting a server.
 fn script(page: &str) -> String {
     let mut script = String::from("set -euo pipefail\nip link set lo up\n");
+    let page = page.replace("\\\n", "");
     let blocks = page.split("\n```sh\n").skip(1).filter_map(|rest| rest.split("\n```").next());
     for line in blocks.flat_map(str::lines) {
         let command = line.split(" #").next().unwrap_or_default().trim_end();
         if !command.starts_with("cargo ") && !command.starts_with("alias ") {
             // A machine that runs other tests may be too busy for a figure that holds.
             let is_figure = FIGURES.iter().any(|words| command.starts_with(words));
-            let busy = if is_figure && !command.ends_with('\\') { " || [ $? = 98 ]" } else { "" };
+            let busy = if is_figure { " || [ $? = 98 ]" } else { "" };
             _ = writeln!(script, "{command}{busy}");
         }
         if command.ends_with(" &") {
@@ -37,7 +38,7 @@ fn script(page: &str) -> String {
 /// Runs the blocks of a page with this binary as `roundhouse`.
 #[track_caller]
 fn follow(page: &str) {
-    for program in ["unshare", "ffmpeg", "curl", "python3", "strace"] {
+    for program in ["unshare", "ffmpeg", "curl", "python3", "strace", "nc"] {
         if !has(program) {
             return;
         }
@@ -49,6 +50,13 @@ fn follow(page: &str) {
     let room = Room::shared();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = std::fs::read_to_string(root.join(page)).expect("the page");
+    if page.ends_with("own-service.md") {
+        // What a reader has built by then is a service of lines, as this one is.
+        let Some(hello) = testkit::example("hello") else { return };
+        let built = room.path().join("target/release");
+        std::fs::create_dir_all(&built).expect("a folder");
+        std::os::unix::fs::symlink(hello, built.join("counter")).expect("a link");
+    }
     let script = script(&text);
     let folder = Path::new(BINARY).parent().expect("a folder").display();
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
@@ -69,6 +77,8 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md";
+    readme_in_korean: "docs/ko/README.md";
+    own_service: "docs/own-service.md";
     first_race: "docs/tutorials/first-race.md";
     streaming: "docs/tutorials/streaming.md";
     game_world: "docs/tutorials/game-world.md";
@@ -78,8 +88,7 @@ pages! {
 
 #[test]
 fn a_script_has_every_line_but_those_for_cargo() {
-    let page =
-        "a\n```sh\ncargo build\nx serve &   # starts\nroundhouse load a:b\n```\n```text\nz\n```\n";
+    let page = "a\n```sh\ncargo build\nx serve &   # starts\nroundhouse load \\\na:b\n```\n```text\nz\n```\n";
     let expected = "set -euo pipefail\nip link set lo up\nx serve &\nsleep 0.7\n\
                     roundhouse load a:b || [ $? = 98 ]\n";
     assert_eq!(script(page), expected);

@@ -89,6 +89,37 @@ fn a_quiet_command_draws_nothing_on_a_terminal() {
     assert!(!server.shown().contains("stopped") && !server.shown().contains("try"));
 }
 
+/// Lets a market log an order.
+fn trade(room: &Room) {
+    std::fs::write(room.path().join("stock.txt"), "1 10 1000\n").expect("a folder");
+    let words = ["serve", "stock", "--port", "0", "--data", "stock.txt", "--durability", "os"];
+    let server = Server::start(&mut room.command(&words));
+    let place = format!("stock://{}", server.address);
+    run(room.command(&["client", &place, "-e", "buy 1 1"]).env("NO_COLOR", "1")).success();
+    server.stop();
+}
+
+#[test]
+fn what_a_command_says_fits_80_columns() {
+    let room = Room::alone();
+    trade(&room);
+    let exhibit = [&EXHIBIT[..], &["--report", "."]].concat();
+    let old = format!("{BINARY} serve stock --port {{port}} --engine epoll");
+    let ab = ["ab", &old, &old, "--budget", "1s", "--dry-run"];
+    let log = ["log", "show", "stock.txt.log"];
+    for words in [&["race", "--dry-run"][..], &ab, &exhibit, &log] {
+        for lang in ["en", "ko"] {
+            let text = room.run(&[words, &["--lang", lang]].concat()).success().out;
+            assert!(!text.is_empty(), "{words:?}");
+            // A path that is longer than a line stands alone in it.
+            let is_word = |line: &str| !line.trim().contains(' ');
+            for line in text.lines().filter(|line| !is_word(line)) {
+                assert!(stats::words::columns(line) <= 80, "{words:?}, {lang}:\n{line}");
+            }
+        }
+    }
+}
+
 #[test]
 fn tables_fit_80_columns_where_no_terminal_is() {
     /// A row of a table, and not a sentence.

@@ -107,51 +107,23 @@ fn certify(folder: &Folder) -> [String; 4] {
     ["--tls-cert".to_owned(), cert, "--tls-key".to_owned(), key]
 }
 
-/// A connection over TLS to a server that is believed to have this certificate.
-struct Secure(Stream);
+/// A WebSocket over TLS to a server that is believed to have this certificate.
+fn secure(scheme: &str, server: &Server, cert: &str) -> Stream {
+    let target = format!("{scheme}://localhost:{}", server.address.port()).parse();
+    let mut target: Target = target.expect("an address");
+    let roots = Some(cert.into());
+    target.trust(TlsOptions { roots, ..TlsOptions::default() }).expect("a target over TLS");
+    let stream = TcpStream::connect(server.address).expect("a server");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    Stream::new(stream, &target).expect("a client")
+}
 
-impl Secure {
-    fn new(server: &Server, cert: &str) -> Secure {
-        let target = format!("https://localhost:{}", server.address.port()).parse();
-        let mut target: Target = target.expect("an address");
-        let roots = Some(cert.into());
-        target.trust(TlsOptions { roots, ..TlsOptions::default() }).expect("a target over TLS");
-        let stream = TcpStream::connect(server.address).expect("a server");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        Secure(Stream::new(stream, &target).expect("a client"))
-    }
-
-    fn enter(server: &Server, cert: &str) -> Secure {
-        let mut secure = Secure::new(server, cert);
-        secure.0.write_all(EXAMPLE_REQUEST.as_bytes()).expect("a server that reads");
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            head.extend(secure.exact(1));
-        }
-        assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", head.escape_ascii());
-        secure
-    }
-
-    fn exact(&mut self, len: usize) -> Vec<u8> {
-        let mut bytes = vec![0; len];
-        self.0.read_exact(&mut bytes).expect("a server that answers");
-        bytes
-    }
-
-    /// Sends a message and returns the payload of the next frame.
-    fn ask(&mut self, opcode: Opcode, payload: &[u8]) -> Vec<u8> {
-        self.0.write_all(&frame(opcode, payload)).expect("a server that reads");
-        self.hear()
-    }
-
-    fn hear(&mut self) -> Vec<u8> {
-        let mut head = self.exact(2);
-        if head[1] == 126 {
-            head.extend(self.exact(2));
-        }
-        let head = FrameHead::parse(&head).expect("a good head").expect("a whole one");
-        self.exact(head.len as usize)
-    }
+/// The bytes of the next message that is received.
+fn hear(client: &mut Stream) -> Vec<u8> {
+    let mut bytes = vec![0; 64 << 10];
+    let count = client.read(&mut bytes).expect("a server that answers");
+    bytes.truncate(count);
+    bytes
 }
 
 /// Lines and packets over WebSocket over TLS, and the bytes that one session pushes to another: to
@@ -165,22 +137,31 @@ fn flags_put_tls_around_websocket() {
         arm.run(|arm| {
             let data = folder.file("stock.txt", book(3, 10));
             let server = arm.stock(&data).with(&flags).start();
-            let mut client = Secure::enter(&server, cert);
-            assert_eq!(client.ask(Opcode::Text, b"buy 1 4"), b"[buy] success\n");
-            assert_eq!(client.ask(Opcode::Ping, b"?"), b"?");
+            let mut client = secure("stock+wss", &server, cert);
+            client.write_all(b"buy 1 4").expect("a server that reads");
+            assert_eq!(hear(&mut client), b"[buy] success\n");
             drop(client);
+            let target = format!("stock+wss://localhost:{}", server.address.port());
+            let load = ["load", &target, "--cacert", cert, "-c", "4", "--depth", "3", "-n", "600"];
+            run(Command::new(BINARY).args(load)).success();
+            server.stop();
+            let server = Plan::new(arm, "echo").with(&["--websocket"]).start();
+            let target = format!("echo+ws://{}", server.address);
+            run(Command::new(BINARY).args(["load", &target, "--depth", "8", "-n", "900"]))
+                .success();
             server.stop();
             let server = Plan::new(arm, "game").workers(1).with(&flags).start();
-            let mut page = Secure::enter(&server, cert);
+            let mut page = secure("echo+wss", &server, cert);
             let (mut join, name) = (Vec::new(), "Ada".to_owned());
             Ask::Join { version: 1, role: Role::Player, name }.put(&mut join);
-            page.ask(Opcode::Binary, &join);
+            page.write_all(&join).expect("a server that reads");
+            hear(&mut page);
             let place = format!("wss://localhost:{}", server.address.port());
             let mut walk = Command::new(BINARY);
             walk.args(["walk", &place, "--cacert", cert, "--name", "Bob", "--script", "-"]);
             let walked = run(&mut walk).success();
             assert!(walked.out.starts_with("joined "), "{walked:?}");
-            let told = page.hear();
+            let told = hear(&mut page);
             assert!(told.windows(3).any(|it| it == b"Bob"), "{told:?}");
             drop(page);
             server.stop();

@@ -58,7 +58,7 @@ impl Idle {
                 return;
             }
         }
-        if let Wire::Tls(_) = wire {
+        if let Wire::Layered(_) = wire {
             // A fault of sending shows in the next event.
             let _ = wire.send(b"", now());
             let interest = Interest { write: wire.wants_room(false), ..Interest::READ };

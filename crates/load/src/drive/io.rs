@@ -7,7 +7,7 @@ use crate::faults::FaultKind;
 use crate::script::{Replies, ReplyLog};
 use crate::stop::Stop;
 use crate::tally::{Span, nanos};
-use crate::tls::TlsClient;
+use crate::tls::Layers;
 use crate::work::Work;
 use seam::Instant;
 use std::io;
@@ -23,7 +23,7 @@ pub(super) fn dial(
     address: SocketAddr,
     sources: &[IpAddr],
     dialled: &mut usize,
-    tls: Option<&TlsClient>,
+    tls: Option<&Layers>,
     epoll: &Epoll,
     key: u64,
 ) -> io::Result<Wire> {
@@ -36,7 +36,7 @@ pub(super) fn dial(
     epoll.add(&fd, Interest { write: tls.is_some(), ..Interest::READ }, key)?;
     Ok(match tls {
         None => Wire::Plain(fd),
-        Some(tls) => Wire::Tls(Box::new(tls.begin(fd)?)),
+        Some(tls) => Wire::Layered(Box::new(tls.begin(fd)?)),
     })
 }
 

@@ -94,8 +94,8 @@ impl Default for Link {
 impl Link {
     /// Takes a fresh connection.
     pub(super) fn open(&mut self, wire: Wire, now: Instant) {
-        // Over TLS the client speaks first, as soon as it can.
-        self.watching_room = matches!(wire, Wire::Tls(_));
+        // Through layers the client speaks first, as soon as it can.
+        self.watching_room = matches!(wire, Wire::Layered(_));
         self.state = State::Up(wire);
         (self.asked, self.moved) = (0, now);
         (self.opened, self.greetings, self.unlogged) = (now, 0, false);

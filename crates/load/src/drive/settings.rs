@@ -5,7 +5,7 @@ use crate::arrive::Arrive;
 use crate::faults::Faults;
 use crate::script::Script;
 use crate::tally::Tally;
-use crate::tls::TlsClient;
+use crate::tls::Layers;
 use crate::work::Work;
 use seam::Instant;
 use std::net::{IpAddr, SocketAddr};
@@ -93,7 +93,7 @@ pub struct Parts {
     /// Local addresses to connect from, round robin; empty: the kernel chooses.
     pub sources: Vec<IpAddr>,
     /// Encryption; `None`: plain TCP.
-    pub tls: Option<TlsClient>,
+    pub tls: Option<Layers>,
     /// The settings of connections.
     pub settings: Settings,
     /// The arrival process of users or requests.

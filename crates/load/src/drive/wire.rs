@@ -1,18 +1,18 @@
-//! The bytes of a connection, as they are or over TLS.
+//! The bytes of a connection, as they are or through layers.
 
 use super::Driver;
 use super::link::State;
-use crate::tls::TlsLink;
+use crate::tls::LayeredLink;
 use seam::Instant;
 use std::io;
 use std::os::fd::OwnedFd;
 use sys::socket;
 
-/// A socket, or TLS over one. A plain one costs a branch.
+/// A socket, or layers over one. A plain one costs a branch.
 #[derive(Debug)]
 pub(super) enum Wire {
     Plain(OwnedFd),
-    Tls(Box<TlsLink>),
+    Layered(Box<LayeredLink>),
 }
 
 impl Wire {
@@ -21,23 +21,23 @@ impl Wire {
     pub(super) fn recv(&mut self, buffer: &mut [u8], sealed: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(fd) => socket::recv(&*fd, buffer),
-            Self::Tls(tls) => tls.recv(buffer, sealed),
+            Self::Layered(link) => link.recv(buffer, sealed),
         }
     }
 
-    /// Sends, and over TLS goes on with the handshake; returns how many bytes it took.
+    /// Sends, and goes on with handshakes; returns how many bytes it took.
     #[inline]
     pub(super) fn send(&mut self, bytes: &[u8], now: Instant) -> io::Result<usize> {
         match self {
             Self::Plain(fd) => socket::send(&*fd, bytes),
-            Self::Tls(tls) => tls.send(bytes, now),
+            Self::Layered(link) => link.send(bytes, now),
         }
     }
 
     pub(super) fn fd(&self) -> &OwnedFd {
         match self {
             Self::Plain(fd) => fd,
-            Self::Tls(tls) => tls.fd(),
+            Self::Layered(link) => link.fd(),
         }
     }
 
@@ -46,27 +46,27 @@ impl Wire {
     pub(super) fn wants_room(&self, unsent: bool) -> bool {
         match self {
             Self::Plain(_) => unsent,
-            Self::Tls(tls) => tls.wants_room(),
+            Self::Layered(link) => link.wants_room(),
         }
     }
 
     /// Whether it has more to say, although the socket may be empty.
     #[inline]
     pub(super) fn has_more(&self) -> bool {
-        matches!(self, Self::Tls(tls) if tls.has_more())
+        matches!(self, Self::Layered(link) if link.has_more())
     }
 }
 
 impl Driver {
-    /// After input over TLS: counts a handshake that is done, and sends what waited for it. False
+    /// After input through layers: counts a handshake that is done, and sends what waited for it. False
     /// if the connection is lost.
     ///
     /// Its first requests count as sent only now: connecting and the handshake are reported apart.
     pub(super) fn agree(&mut self, at: usize, now: Instant) -> bool {
         let link = &mut self.links[at];
-        let State::Up(Wire::Tls(tls)) = &mut link.state else { return true };
-        let done = tls.note(link.opened, now, &mut self.handshakes);
-        let waits = tls.wants_room();
+        let State::Up(Wire::Layered(layers)) = &mut link.state else { return true };
+        let done = layers.note(link.opened, now, &mut self.handshakes);
+        let waits = layers.wants_room();
         if done {
             link.sent_at(now);
         }

@@ -5,6 +5,7 @@ use crate::tls::TlsOptions;
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
+use wire::websocket::MessageKind;
 
 /// The protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,8 @@ pub enum Scheme {
 
 /// Every scheme with its address form, for messages.
 pub const SCHEMES: &str = "stock://HOST[:6000], http://HOST[:80][/PATH], https://HOST[:443][/PATH], echo://HOST[:6001], \
-     line://HOST:PORT; stock+tls://, echo+tls:// and line+tls:// are encrypted";
+     line://HOST:PORT; stock+tls://, echo+tls:// and line+tls:// are encrypted, +ws:// is a \
+     WebSocket, and +wss:// both";
 
 /// A server to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct Target {
     pub scheme: Scheme,
     /// Encryption; `None`: plain TCP.
     pub tls: Option<TlsOptions>,
+    /// Messages of a WebSocket of this type; `None`: bytes.
+    pub websocket: Option<MessageKind>,
     /// The server's address; the first one if a name has several.
     pub address: SocketAddr,
     /// Host and, if given, port.
@@ -86,11 +90,16 @@ impl FromStr for Target {
     fn from_str(text: &str) -> Result<Self, Usage> {
         let (name, authority, path) = parts(text)
             .ok_or_else(|| Usage(format!("expected a target such as {SCHEMES}, found `{text}`")))?;
-        let (name, is_tls) = match name {
-            "https" => ("http", true),
-            _ => name.strip_suffix("+tls").map_or((name, false), |name| (name, true)),
+        let (name, is_tls, is_websocket) = match name.split_once('+') {
+            _ if name == "https" => ("http", true, false),
+            Some((name, "tls")) => (name, true, false),
+            Some((name @ ("stock" | "echo" | "line"), "ws")) => (name, false, true),
+            Some((name @ ("stock" | "echo" | "line"), "wss")) => (name, true, true),
+            _ => (name, false, false),
         };
         let scheme: Scheme = name.parse()?;
+        let kind = if scheme == Scheme::Echo { MessageKind::Binary } else { MessageKind::Text };
+        let websocket = is_websocket.then_some(kind);
         if scheme != Scheme::Http && !path.is_empty() && path != "/" {
             return Err(Usage(format!(
                 "expected {name}://HOST:PORT without a path, found `{path}`"
@@ -99,7 +108,7 @@ impl FromStr for Target {
         let tls = is_tls.then(TlsOptions::default);
         let address = address(authority, port(scheme, is_tls))?;
         let (text, authority, path) = (text.to_owned(), authority.to_owned(), whole(path));
-        Ok(Self { text, scheme, tls, address, authority, path })
+        Ok(Self { text, scheme, tls, websocket, address, authority, path })
     }
 }
 
@@ -220,6 +229,8 @@ mod tests {
         check("http://127.0.0.1?x", Scheme::Http, "127.0.0.1:80", "/?x");
         check("https://127.0.0.1/a", Scheme::Http, "127.0.0.1:443", "/a");
         check("line+tls://[::1]:1", Scheme::Line, "[::1]:1", "/");
+        check("stock+ws://[::1]", Scheme::Stock, "[::1]:6000", "/");
+        check("echo+wss://127.0.0.1", Scheme::Echo, "127.0.0.1:6001", "/");
     }
 
     #[test]
@@ -247,6 +258,7 @@ mod tests {
             ("udp+rtp://127.0.0.1:80", "roundhouse play"),
             ("wss://127.0.0.1", "https://HOST"),
             ("https+tls://127.0.0.1", "https://HOST"),
+            ("http+ws://127.0.0.1", "+ws://"),
             ("line://127.0.0.1", "expected HOST:PORT"),
             ("stock://a:b:c", "expected HOST:PORT"),
             ("echo://127.0.0.1:1/path", "without a path"),

@@ -41,7 +41,7 @@ fn remedy(target: &str, error: &io::Error) -> String {
         Refused => {
             let service = match target.split_once("://") {
                 Some(("http" | "https", _)) => "http FOLDER",
-                Some(("echo" | "echo+tls", _)) => "echo",
+                Some((name, _)) if name.starts_with("echo") => "echo",
                 _ => "stock",
             };
             format!("start one, such as `roundhouse serve {service}`, or name its port")

@@ -10,7 +10,7 @@ use crate::script::{
     Echo, Http, HttpOptions, Line, LineOptions, OrderBooks, SHOW, Script, Stock, StockOptions,
     Totals,
 };
-use crate::tls::TlsClient;
+use crate::tls::Layers;
 use crate::work::{Think, Work};
 use std::io;
 use std::time::Duration;
@@ -33,13 +33,13 @@ pub(super) struct Prepared {
     /// The rows of a market; empty elsewhere.
     rows: Vec<u8>,
     /// Encryption, if there is any.
-    pub(super) tls: Option<TlsClient>,
+    pub(super) tls: Option<Layers>,
 }
 
 impl Prepared {
     /// Requests the facts that scripts need; fails if there is no server.
     pub(super) fn ask(target: &Target, workload: &Workload) -> Result<Self, Failure> {
-        let tls = TlsClient::of(target)?;
+        let tls = Layers::of(target)?;
         let ask = |request: &[u8], whole: &dyn Fn(&[u8]) -> bool| {
             probe::ask(target.address, tls.as_ref(), request, whole, PROBE).map_err(|error| {
                 let (target, doing) = (target.to_string(), "probing before the run");
@@ -104,7 +104,7 @@ pub(crate) fn drive(
     Driver::new(Parts {
         address: target.address,
         sources: Vec::new(),
-        tls: TlsClient::of(target)?,
+        tls: Layers::of(target)?,
         settings,
         arrive: Box::new(Ramp::at_once(settings.connections as u64)),
         work: Work::Own { rounds, depth, think },
@@ -128,7 +128,7 @@ pub(crate) fn audit(target: &Target, script: &dyn Script, others: &[Totals]) -> 
     }
     let whole = |reply: &[u8]| script.audit_is_whole(reply);
     let ask = || {
-        let tls = TlsClient::of(target).map_err(io::Error::other)?;
+        let tls = Layers::of(target).map_err(io::Error::other)?;
         probe::ask(target.address, tls.as_ref(), script.audit(), whole, PROBE)
     };
     let mut found = ask();

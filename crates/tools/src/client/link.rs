@@ -74,16 +74,16 @@ pub enum Lost {
     Endless,
 }
 
-/// Reads HOST:PORT, with or without `stock://` or `stock+tls://` before it; a port that is left out
-/// is 6000.
+/// Reads HOST:PORT, with or without `stock://`, `stock+tls://`, `stock+ws://` or `stock+wss://`
+/// before it; a port that is left out is 6000.
 ///
 /// # Errors
 /// A sentence with the expected form.
 pub fn target(at: &str) -> Result<Target, String> {
-    let (scheme, place) = match at.strip_prefix("stock+tls://") {
-        Some(place) => ("stock+tls", place),
-        None => ("stock", at.strip_prefix("stock://").unwrap_or(at)),
+    let known = |(scheme, _): &(&str, &str)| {
+        ["stock", "stock+tls", "stock+ws", "stock+wss"].contains(scheme)
     };
+    let (scheme, place) = at.split_once("://").filter(known).unwrap_or(("stock", at));
     // A bare IPv6 address has colons, so its port needs brackets.
     let inner = place.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(place);
     let place = match inner.parse::<std::net::Ipv6Addr>() {
@@ -93,15 +93,15 @@ pub fn target(at: &str) -> Result<Target, String> {
     format!("{scheme}://{place}").parse().map_err(|usage: Usage| usage.to_string())
 }
 
-/// The address of a [`target`] without TLS.
+/// The address of a [`target`] of plain TCP.
 ///
 /// # Errors
 /// A sentence with the expected form.
 pub fn address(at: &str) -> Result<SocketAddr, String> {
     let target = target(at)?;
-    match target.tls {
-        None => Ok(target.address),
-        Some(_) => Err(format!("expected stock://HOST:PORT, found {target}")),
+    match (&target.tls, target.websocket) {
+        (None, None) => Ok(target.address),
+        _ => Err(format!("expected stock://HOST:PORT, found {target}")),
     }
 }
 

@@ -62,7 +62,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let server = super::cannot_serve(game.websocket(page).listen(address).spawn(), address)?;
     let listening = server.address();
     let place = format!("http://{listening}").parse();
-    let place: Target = place.map_err(|usage: Usage| anyhow!(usage.0))?;
+    let mut place: Target = place.map_err(|usage: Usage| anyhow!(usage.0))?;
+    place.websocket = Some(MessageKind::Binary);
     let over = AtomicBool::new(false);
     std::thread::scope(|threads| {
         let walk = |number| {
@@ -90,7 +91,7 @@ fn bot(server: &Target, number: u16, over: &AtomicBool) -> Result<()> {
         0 => known.to_owned(),
         more => format!("{known} {}", more + 1),
     };
-    let (mut link, mut scene) = walk::join(server, true, Role::Player, &name)?;
+    let (mut link, mut scene) = walk::join(server, Role::Player, &name)?;
     let mut rng = Rng::new(u64::from(number) + 1);
     let mut rested = Instant::now();
     while !over.load(Ordering::Relaxed) {

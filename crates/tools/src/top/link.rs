@@ -159,7 +159,10 @@ impl Link {
                 talk(stream, request)
             }
         };
-        answer.with_context(|| format!("no answer from {}", self.name()))
+        answer.with_context(|| {
+            let name = self.name();
+            format!("expected the administration of a server at {name}, found no answer")
+        })
     }
 }
 

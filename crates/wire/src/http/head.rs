@@ -45,7 +45,7 @@ pub enum Body {
 }
 
 /// A request head with exactly one meaning.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
     /// Its length in bytes: where the body begins.
     pub len: usize,
