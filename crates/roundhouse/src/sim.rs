@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use ::sim::{chunking, determinism};
-use memory::{Placement, Region};
+use memory::Region;
 use seam::{Datagrams, Service, Share};
 
 pub use ::sim::laws;
@@ -92,7 +92,5 @@ pub fn check_datagrams<D: Datagrams>(
 
 /// A state for one run.
 fn fresh<T: Share>() -> Region<T> {
-    let mut state = Region::<T>::place(Placement::Private).expect("memory");
-    state.init(b"").unwrap_or_else(|bad| panic!("cannot fill the state: {bad}"));
-    state
+    Region::<T>::alone(b"")
 }

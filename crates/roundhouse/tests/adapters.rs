@@ -2,10 +2,11 @@
 
 use std::panic::catch_unwind;
 
+use ::sim::Talk;
 use engines::{Fault, PRESETS};
 use roundhouse::prelude::*;
 use roundhouse::sim;
-use seam::{Buffers, Conn, Effects};
+use seam::Conn;
 use testkit::{skip, talk};
 
 /// The seeds of each script.
@@ -79,18 +80,14 @@ fn an_overload_refuses_requests_and_keeps_the_connection() {
     let page = roundhouse::http(|_, response| {
         response.text("made");
     });
-    let effects = Effects::new(false, false);
-    let cx = Cx::new(Instant::ZERO, SessionId::NONE, WorkerId::new(0, 1), &(), &effects);
-    let mut conn = Conn::open(&page, &cx, Peer::Local, &mut Buffers::new(0));
+    let mut talk = Talk::new(&page, &());
     for (is_overloaded, want) in [(true, "503"), (false, "200"), (true, "503")] {
-        effects.set_overloaded(is_overloaded);
-        conn.feed(&page, &cx, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        let text = String::from_utf8(conn.out().bytes().clone()).expect("text");
+        talk.effects.set_overloaded(is_overloaded);
+        let text = talk.say("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         assert_eq!(text.get(9..12), Some(want), "{text}");
         assert_eq!(text.contains("\r\nRetry-After: 1\r\n"), is_overloaded, "{text}");
-        conn.sent(&page, &cx, text.len());
     }
-    assert!(!conn.is_closing());
+    assert!(!talk.closes());
 }
 
 #[test]
@@ -99,16 +96,14 @@ fn a_timer_waits_while_the_output_is_full() {
     (busy.limits.output_high, busy.limits.output_low) = (100, 10);
     busy.on_timer = Some(|cx, reply| reply.wake_at(cx.now).put("x").sent());
     busy.on_open = busy.on_timer;
-    let effects = Effects::new(false, false);
-    let cx = Cx::new(Instant::ZERO, SessionId::NONE, WorkerId::new(0, 1), &(), &effects);
-    let mut conn = Conn::open(&busy, &cx, Peer::Local, &mut Buffers::new(0));
+    let mut talk = Talk::new(&busy, &());
     for sent in 0..5 {
-        while conn.wants().wake.is_some() {
-            conn.deadline(&busy, &cx);
+        while talk.wants().wake.is_some() {
+            talk.quietly(Conn::deadline);
         }
-        assert_eq!(conn.out().waiting(), 100, "after {sent} sends");
-        conn.sent(&busy, &cx, 90);
-        assert!(conn.wants().wake.is_some(), "it goes on when there is room");
+        assert_eq!(talk.waiting(), 100, "after {sent} sends");
+        talk.sip(90);
+        assert!(talk.wants().wake.is_some(), "it goes on when there is room");
     }
 }
 

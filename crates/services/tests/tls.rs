@@ -1,24 +1,22 @@
 //! TLS around a service does not change its replies, however the bytes are cut; a client that does
 //! not speak TLS gets an alert.
 
-use std::io::{IoSlice, Read, Write};
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory::{Placement, Region};
+use memory::Region;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::ServerName;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
-use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
+use seam::{Closed, Service};
 use services::tls::{KeyPair, Keys, Tls};
 use services::websocket::WebSocket;
+use sim::Talk;
 use sim::laws::probe::{Menu, Probe, World, expected, plain, requests};
 use stats::Rng;
 use wire::websocket::{EXAMPLE_REQUEST, MessageKind, Opcode, frames, put_masked};
-
-const ME: SessionId = SessionId::new(0, 0, 1);
-const WORKER: WorkerId = WorkerId::new(0, 1);
 
 /// A certificate for `localhost` with its key, as PEM.
 fn certificate() -> (String, String) {
@@ -63,50 +61,13 @@ fn piece(rng: &mut Rng, len: usize) -> usize {
     (1 + rng.below(most)).min(len)
 }
 
-/// The server's end of one connection; its clock advances only when nothing else happens.
-struct Slot<'a, S: Service + 'static> {
-    service: &'a Tls<S>,
-    world: &'a World,
-    effects: Effects,
-    conn: Conn<Tls<S>>,
-    now: Instant,
-}
-
-impl<'a, S: Service<State = World> + 'static> Slot<'a, S> {
-    fn new(service: &'a Tls<S>, world: &'a World) -> Slot<'a, S> {
-        let (effects, now) = (Effects::new(true, false), Instant::ZERO);
-        let cx = Cx::new(now, ME, WORKER, world, &effects);
-        let conn = Conn::open(service, &cx, Peer::Local, &mut Buffers::new(1));
-        Slot { service, world, effects, conn, now }
-    }
-
-    /// Triggers an event, then runs the jobs.
-    fn let_happen(&mut self, event: impl FnOnce(&mut Conn<Tls<S>>, &Tls<S>, &Cx<'_, World>)) {
-        let cx = Cx::new(self.now, ME, WORKER, self.world, &self.effects);
-        event(&mut self.conn, self.service, &cx);
-        while let Some(job) = self.conn.take_job() {
-            let outcome = self.service.work(self.world, job);
-            self.conn.outcome(self.service, &cx, outcome);
-        }
-    }
-
-    /// Sends a piece of the waiting output.
-    fn send(&mut self, rng: &mut Rng) -> Vec<u8> {
-        let mut slices = [IoSlice::new(&[]); 8];
-        let filled = self.conn.out().gather(&mut slices);
-        let all: Vec<u8> = slices[..filled].iter().flat_map(|slice| slice.to_vec()).collect();
-        let sent = all[..piece(rng, all.len())].to_vec();
-        self.let_happen(|conn, service, cx| conn.sent(service, cx, sent.len()));
-        sent
-    }
-
-    fn close(mut self) {
-        let cx = Cx::new(self.now, ME, WORKER, self.world, &self.effects);
-        if !self.conn.wants().close {
-            self.conn.abort(Closed::Reset);
-        }
-        self.conn.close(self.service, &cx);
-    }
+/// Sends a piece of the waiting output.
+fn send<S: Service<State = World> + 'static>(
+    slot: &mut Talk<'_, Tls<S>>,
+    rng: &mut Rng,
+) -> Vec<u8> {
+    let len = slot.waiting();
+    slot.sip(piece(rng, len))
 }
 
 /// The bytes that a client receives after it sent `input`, cut into pieces by `seed`.
@@ -114,10 +75,9 @@ fn converse<S: Service<State = World> + 'static>(inner: S, input: &[u8], seed: u
     let (pem, key) = certificate();
     let keys = keys(&pem, &key);
     let service = Tls::new(inner, keys);
-    let mut world = Region::<World>::place(Placement::Private).expect("memory");
-    world.init(&[]).expect("no seed is needed");
+    let world = Region::<World>::alone(&[]);
     let mut client = client(&pem);
-    let (mut rng, mut slot) = (Rng::new(seed), Slot::new(&service, &world));
+    let (mut rng, mut slot) = (Rng::new(seed), Talk::new(&service, &world));
     let (mut rest, mut wire, mut heard) = (input, Vec::new(), Vec::new());
     let (mut goodbye, mut told) = (false, false);
     for _ in 0..1_000_000 {
@@ -133,15 +93,15 @@ fn converse<S: Service<State = World> + 'static>(inner: S, input: &[u8], seed: u
         while client.wants_write() {
             client.write_tls(&mut wire).expect("a vector takes everything");
         }
-        let wants = slot.conn.wants();
+        let wants = slot.wants();
         if wants.close {
-            slot.close();
+            slot.leaves(Closed::Reset);
             assert_eq!(world.opened.load(std::sync::atomic::Ordering::Relaxed), 1);
             assert_eq!(world.closed.load(std::sync::atomic::Ordering::Relaxed), 1);
             return heard;
         }
         if wants.write && (rng.below(2) == 0 || wire.is_empty()) {
-            let sent = slot.send(&mut rng);
+            let sent = send(&mut slot, &mut rng);
             let mut sent = sent.as_slice();
             while !sent.is_empty() {
                 client.read_tls(&mut sent).expect("a client takes output");
@@ -151,16 +111,16 @@ fn converse<S: Service<State = World> + 'static>(inner: S, input: &[u8], seed: u
         } else if wants.read && !wire.is_empty() {
             let len = piece(&mut rng, wire.len());
             let piece: Vec<u8> = wire.drain(..len).collect();
-            slot.let_happen(|conn, service, cx| conn.feed(service, cx, &piece));
+            slot.quietly(|conn, service, cx| conn.feed(service, cx, &piece));
         } else if wants.read && goodbye && !told && wire.is_empty() && rng.below(4) == 0 {
             told = true;
-            slot.let_happen(|conn, service, cx| conn.eof(service, cx));
+            slot.quietly(|conn, service, cx| conn.eof(service, cx));
         } else if let Some(wake) = wants.wake
             && !client.is_handshaking()
             && (rest.is_empty() || !wants.read)
         {
             slot.now = slot.now.max(wake);
-            slot.let_happen(|conn, service, cx| conn.deadline(service, cx));
+            slot.quietly(|conn, service, cx| conn.deadline(service, cx));
         }
     }
     panic!("no end: seed {seed}, heard {} bytes", heard.len());
@@ -202,23 +162,22 @@ fn who_does_not_speak_it_is_sent_away() {
     let (pem, key) = certificate();
     let keys = keys(&pem, &key);
     let service = Tls::new(Probe::default(), keys);
-    let mut world = Region::<World>::place(Placement::Private).expect("memory");
-    world.init(&[]).expect("no seed is needed");
-    let mut slot = Slot::new(&service, &world);
-    slot.let_happen(|conn, service, cx| conn.feed(service, cx, b"GET / HTTP/1.1\r\n\r\n"));
+    let world = Region::<World>::alone(&[]);
+    let mut slot = Talk::new(&service, &world);
+    slot.quietly(|conn, service, cx| conn.feed(service, cx, b"GET / HTTP/1.1\r\n\r\n"));
     // A fatal alert is a record of type 21 (RFC 8446 section 5.1).
-    assert_eq!(slot.send(&mut Rng::new(1)).first(), Some(&21));
-    while slot.conn.wants().write {
-        slot.send(&mut Rng::new(1));
+    assert_eq!(send(&mut slot, &mut Rng::new(1)).first(), Some(&21));
+    while slot.wants().write {
+        send(&mut slot, &mut Rng::new(1));
     }
-    assert!(slot.conn.wants().close);
-    slot.close();
+    assert!(slot.wants().close);
+    slot.leaves(Closed::Reset);
 
-    let mut slot = Slot::new(&service, &world);
+    let mut slot = Talk::new(&service, &world);
     slot.now = slot.now + Duration::from_secs(10);
-    slot.let_happen(|conn, service, cx| conn.deadline(service, cx));
-    assert!(slot.conn.wants().close, "ten seconds are enough to agree on keys");
-    slot.close();
+    slot.quietly(|conn, service, cx| conn.deadline(service, cx));
+    assert!(slot.wants().close, "ten seconds are enough to agree on keys");
+    slot.leaves(Closed::Reset);
     assert_eq!(world.opened.load(std::sync::atomic::Ordering::Relaxed), 0);
 }
 
@@ -242,18 +201,18 @@ fn keys_that_do_not_fit_are_refused_and_the_former_stay() {
 
 /// Whether a client that asks for `name` and trusts `pem` alone agrees on keys.
 fn agrees(service: &Tls<Probe>, world: &World, name: &'static str, pem: &str) -> bool {
-    let (mut client, mut slot) = (client_of(pem, name), Slot::new(service, world));
+    let (mut client, mut slot) = (client_of(pem, name), Talk::new(service, world));
     while client.is_handshaking() {
         let mut wire = Vec::new();
         client.write_tls(&mut wire).expect("a vector takes everything");
-        slot.let_happen(|conn, service, cx| conn.feed(service, cx, &wire));
-        let sent = slot.send(&mut Rng::new(1));
+        slot.quietly(|conn, service, cx| conn.feed(service, cx, &wire));
+        let sent = send(&mut slot, &mut Rng::new(1));
         client.read_tls(&mut sent.as_slice()).expect("a client takes output");
         if client.process_new_packets().is_err() {
             break;
         }
     }
-    slot.close();
+    slot.leaves(Closed::Reset);
     !client.is_handshaking()
 }
 
@@ -268,8 +227,7 @@ fn the_name_that_a_client_asks_for_chooses_the_certificate() {
     let keys = Keys::new(all(), &[]).expect("two pairs");
     keys.replace(all()).expect("two pairs");
     let service = Tls::new(Probe::default(), keys);
-    let mut world = Region::<World>::place(Placement::Private).expect("memory");
-    world.init(&[]).expect("no seed is needed");
+    let world = Region::<World>::alone(&[]);
     for (name, first) in [("a.org", true), ("z.org", true), ("b.org", false), ("x.b.org", false)] {
         let agreed = known.each_ref().map(|(pem, _)| agrees(&service, &world, name, pem));
         assert_eq!(agreed, [first, !first], "{name}");

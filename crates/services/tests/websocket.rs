@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use memory::{Placement, Region};
+use memory::Region;
 use seam::{Service, SessionId};
 use services::echo::packet::{LOGIN, packet};
 use services::echo::{Echo, Register};
@@ -14,9 +14,7 @@ use stats::Rng;
 use wire::websocket::{EXAMPLE_REQUEST, MessageKind, Opcode, WebSocketOptions, frames, put_masked};
 
 fn founded<T: seam::Share>() -> Region<T> {
-    let mut state = Region::<T>::place(Placement::Private).expect("memory");
-    state.init(&[]).expect("no seed is needed");
-    state
+    Region::<T>::alone(&[])
 }
 
 /// Plays a script against a fresh state.

@@ -12,6 +12,8 @@
 //! A [`seam::Datagrams`] is played over a network that loses, duplicates and reorders by
 //! [`check_datagrams`].
 //!
+//! A [`Talk`] is one connection without a network, for exact replies.
+//!
 //! The surprising thing: the simulated engine is meaner than the real ones. It writes at once or
 //! later at random, delivers bytes after it was told to stop, wakes sessions for nothing, and its
 //! workers take turns in an order that no machine would choose. The contract at the top of
@@ -29,6 +31,7 @@ mod link;
 mod paced;
 mod rng;
 mod script;
+mod talk;
 mod transcript;
 mod world;
 
@@ -39,5 +42,6 @@ pub use golden::{BadGolden, Golden};
 pub use laws::{chunking, determinism};
 pub use paced::{Deed, Made, PacedLaw, PacedReport, Whims, paced_case, paced_laws, play_paced};
 pub use script::{Act, Client, Faults, Script};
+pub use talk::Talk;
 pub use transcript::{End, Heard, Transcript};
 pub use world::run;

@@ -9,7 +9,7 @@ use seam::{Channel, Effects, PacedCx, PacedSource, WorkerId};
 use stats::Rng;
 use wire::rtcp::{ReceptionReport, write_receiver_report};
 
-use super::test_server::{BEGIN, Guest, TestServer, options, orders};
+use super::test_server::{BEGIN, Guest, files, options, orders};
 use super::{Groups, Media, Options};
 
 /// Runs conversations with about `events` requests from `seed`.
@@ -117,7 +117,7 @@ const SETUPS: [&str; 3] = [
 fn report(rng: &mut Rng, at: &str) {
     let groups = Some(Groups { first: [239, 1, 2, 3].into(), port: 5004, ttl: 1, only: false });
     let orders = orders();
-    let media = Media::new(Options { groups, ..options() }, TestServer { cold: false });
+    let media = Media::new(Options { groups, ..options() }, files(false));
     let mut guest = Guest::new(&media, &orders);
     let transport = *rng.pick::<&str>(&SETUPS);
     let said = guest.send(
@@ -167,7 +167,7 @@ fn report(rng: &mut Rng, at: &str) {
 fn exchange(requests: &[(String, Duration)], step: usize, cold: bool, at: &str) -> Vec<u8> {
     // The same secret in each run, so that the numbers are the same.
     let orders = orders();
-    let media = Media::new(options(), TestServer { cold });
+    let media = Media::new(options(), files(cold));
     let mut guest = Guest::new(&media, &orders);
     let mut heard = Vec::new();
     let mut session = String::from("none");

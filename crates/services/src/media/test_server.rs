@@ -1,20 +1,13 @@
 //! A small server for fuzzers and tests: a few files in memory, one client, a virtual clock.
 
-use std::io::{self, IoSlice};
+use std::io::IoSlice;
 use std::time::Duration;
 
 use memory::Region;
 use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
 
 use super::{Media, Options, Orders};
-use crate::web::{Entry, LookupError, Meta, Platform, Resource};
-
-/// `a.wav`: 1.5 s of μ-law; `l.wav`: 16-bit samples; `bad.txt`: not a media file.
-#[derive(Debug)]
-pub struct TestServer {
-    /// Every file takes a job, as on a disk whose files are not cached.
-    pub cold: bool,
-}
+use crate::web::MemoryFiles;
 
 /// A mono WAVE file at 8 kHz, with `bits` bits a sample.
 pub fn wave(code: u8, bits: u8, data: usize) -> Vec<u8> {
@@ -26,64 +19,19 @@ pub fn wave(code: u8, bits: u8, data: usize) -> Vec<u8> {
     file
 }
 
-fn content(path: &[u8]) -> Option<Vec<u8>> {
-    match std::str::from_utf8(path).ok()? {
-        "a.wav" => Some(wave(7, 8, 12_000)),
-        "l.wav" => Some(wave(1, 16, 600_000)),
-        "bad.txt" => Some(b"words".to_vec()),
-        "both.m3u" => Some(b"#EXTM3U\na.wav\n\n# again\na.wav\n".to_vec()),
-        "unlike.m3u" => Some(b"a.wav\nl.wav\n".to_vec()),
-        "self.m3u" => Some(b"self.m3u\n".to_vec()),
-        _ => None,
-    }
-}
-
-impl Platform for TestServer {
-    type File = Vec<u8>;
-
-    fn try_find(&self, path: &[u8]) -> Option<Result<Resource<Vec<u8>>, LookupError>> {
-        (!self.cold).then(|| self.find(path))
-    }
-
-    fn find(&self, path: &[u8]) -> Result<Resource<Vec<u8>>, LookupError> {
-        if path == b"d" {
-            return Ok(Resource::Folder);
-        }
-        let file = content(path).ok_or(LookupError::Absent)?;
-        let meta = Meta { len: file.len() as u64, modified_ns: 9 };
-        Ok(Resource::File(file, meta))
-    }
-
-    fn read_now(
-        &self,
-        file: &Vec<u8>,
-        offset: u64,
-        len: usize,
-        into: &mut Vec<u8>,
-    ) -> Option<io::Result<usize>> {
-        (!self.cold).then(|| self.read(file, offset, len, into))
-    }
-
-    fn read(
-        &self,
-        file: &Vec<u8>,
-        offset: u64,
-        len: usize,
-        into: &mut Vec<u8>,
-    ) -> io::Result<usize> {
-        let from = (offset as usize).min(file.len());
-        let to = (from + len).min(file.len());
-        into.extend_from_slice(&file[from..to]);
-        Ok(to - from)
-    }
-
-    fn list(&self, _path: &[u8]) -> Result<Vec<Entry>, LookupError> {
-        Ok(Vec::new())
-    }
-
-    fn compute(&self, _time: Duration) {}
-
-    fn sleep(&self, _time: Duration) {}
+/// `a.wav`: 1.5 s of μ-law; `l.wav`: 16-bit samples; `bad.txt`: not a media file; lists; and a
+/// folder.
+pub fn files(cold: bool) -> MemoryFiles {
+    let files: [(&str, &[u8]); 7] = [
+        ("a.wav", &wave(7, 8, 12_000)),
+        ("l.wav", &wave(1, 16, 600_000)),
+        ("bad.txt", b"words"),
+        ("both.m3u", b"#EXTM3U\na.wav\n\n# again\na.wav\n"),
+        ("unlike.m3u", b"a.wav\nl.wav\n"),
+        ("self.m3u", b"self.m3u\n"),
+        ("d/empty", b""),
+    ];
+    MemoryFiles::new(&files, cold)
 }
 
 /// The start of the virtual clock, which is not zero, as with a real clock.
@@ -101,11 +49,11 @@ pub fn options() -> Options {
 
 /// One client of a service.
 pub struct Guest<'a> {
-    media: &'a Media<TestServer>,
+    media: &'a Media<MemoryFiles>,
     orders: &'a Orders,
     effects: Effects,
     buffers: Buffers,
-    conn: Option<Conn<Media<TestServer>>>,
+    conn: Option<Conn<Media<MemoryFiles>>>,
     /// The client's time.
     pub now: Instant,
     /// The maximum number of bytes that the client takes from the server at a time.
@@ -117,7 +65,7 @@ const PEER: ([u8; 4], u16) = ([10, 0, 0, 9], 40_000);
 
 impl<'a> Guest<'a> {
     /// A client that has just connected.
-    pub fn new(media: &'a Media<TestServer>, orders: &'a Orders) -> Guest<'a> {
+    pub fn new(media: &'a Media<MemoryFiles>, orders: &'a Orders) -> Guest<'a> {
         let mut guest = Guest {
             media,
             orders,

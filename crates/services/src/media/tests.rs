@@ -9,15 +9,16 @@ use wire::rtp::Packet;
 use wire::rtsp::{Item, digest_response, next};
 
 use super::service::Job;
-use super::test_server::{Guest, TestServer, options, orders, wave};
+use super::test_server::{Guest, files, options, orders, wave};
 use super::{Credentials, Media, Options};
+use crate::web::MemoryFiles;
 
 const URL: &str = "rtsp://10.0.0.1/a.wav";
 const TCP: &str = "Transport: RTP/AVP/TCP;unicast;interleaved=4-5\r\n";
 const UDP: &str = "Transport: RTP/AVP;unicast;client_port=5000-5001\r\n";
 
-fn media(options: Options) -> Media<TestServer> {
-    Media::new(options, TestServer { cold: false })
+fn media(options: Options) -> Media<MemoryFiles> {
+    Media::new(options, files(false))
 }
 
 /// The value of a field of an answer.
@@ -130,7 +131,7 @@ fn what_is_played_is_what_is_in_the_file_and_begins_as_was_told() {
         heard.extend(guest.pass(Duration::from_secs(45)));
         let (packets, _) = packets(&heard);
         assert_eq!(first(&packets), told, "{name}");
-        let (mut sent, file) = (payload(&packets), super::test_server::wave(7, 8, 12_000));
+        let (mut sent, file) = (payload(&packets), wave(7, 8, 12_000));
         let file = if name == "a.wav" { file } else { wave(1, 16, 600_000) };
         if name == "l.wav" {
             sent.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
@@ -526,7 +527,7 @@ fn an_order_that_is_being_written_is_taken_up_when_it_is_whole() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "jobs are done by threads of the engines")]
 fn a_film_that_many_want_at_once_is_read_once() {
-    let media = Media::new(options(), TestServer { cold: true });
+    let media = Media::new(options(), files(true));
     let orders = orders();
     let ask = || match media.work(&orders, Job::Load("l.wav".to_owned())).title() {
         Ok(title) => title,

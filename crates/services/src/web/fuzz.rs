@@ -4,11 +4,8 @@
 
 use memory::Region;
 use stats::Rng;
-use std::io;
-use std::time::Duration;
 
-use super::platform::{Entry, LookupError, Meta, Platform, Resource};
-use super::{Journal, Options, Web};
+use super::{Journal, MemoryFiles, Options, Web};
 use crate::cuts::{Cuts, exchange};
 
 /// Runs `events` conversations from `seed`.
@@ -18,74 +15,31 @@ use crate::cuts::{Cuts, exchange};
 pub fn fuzz(seed: u64, events: u32) {
     let mut rng = Rng::new(seed);
     let journal = Region::<Journal>::alone(&[]);
+    let mut files =
+        MemoryFiles::new(&[("a.txt", "0123456789"), ("a.txt.gz", "packed!"), ("d/x", "x")], false);
+    files.put("long", (0..LONG).map(|byte| byte as u8 | 0x80).collect());
     // A conversation counts as a hundred events of the other fuzzers.
     for conversation in 0..events.div_ceil(100) {
         let at = format!("services::web::fuzz seed {seed}, conversation {conversation}");
-        converse(&mut rng, &journal, &at);
+        converse(&mut rng, &journal, &files, &at);
     }
 }
 
-/// Two files, one of them longer than an output, and a folder.
-struct MemoryFiles {
-    cold: bool,
-}
+/// The length of the file that is longer than an output.
+const LONG: u32 = 300_000;
 
-/// The length of the long file.
-const LONG: u64 = 300_000;
-
-impl Platform for MemoryFiles {
-    type File = u64;
-
-    fn try_find(&self, path: &[u8]) -> Option<Result<Resource<u64>, LookupError>> {
-        (!self.cold).then(|| self.find(path))
-    }
-
-    fn find(&self, path: &[u8]) -> Result<Resource<u64>, LookupError> {
-        let len = match path {
-            b"a.txt" => 10,
-            b"a.txt.gz" => 7,
-            b"long" => LONG,
-            b"d" => return Ok(Resource::Folder),
-            _ => return Err(LookupError::Absent),
-        };
-        Ok(Resource::File(len, Meta { len, modified_ns: 1 }))
-    }
-
-    fn read_now(
-        &self,
-        file: &u64,
-        offset: u64,
-        len: usize,
-        into: &mut Vec<u8>,
-    ) -> Option<io::Result<usize>> {
-        (!self.cold).then(|| self.read(file, offset, len, into))
-    }
-
-    fn read(&self, file: &u64, offset: u64, len: usize, into: &mut Vec<u8>) -> io::Result<usize> {
-        let end = (offset + len as u64).min(*file);
-        into.extend((offset..end).map(|byte| byte as u8 | 0x80));
-        Ok((end - offset) as usize)
-    }
-
-    fn list(&self, _path: &[u8]) -> Result<Vec<Entry>, LookupError> {
-        Ok(vec![Entry { name: b"x".to_vec(), len: Some(1) }])
-    }
-
-    fn compute(&self, _time: Duration) {}
-
-    fn sleep(&self, _time: Duration) {}
-}
-
-fn converse(rng: &mut Rng, journal: &Journal, at: &str) {
+fn converse(rng: &mut Rng, journal: &Journal, files: &MemoryFiles, at: &str) {
     let sent = requests(rng);
     let mut options = Options { demo: true, files: true, body_max: 100, ..Options::default() };
     let whole = {
-        let web = Web::new(options.clone(), MemoryFiles { cold: false });
+        let web = Web::new(options.clone(), files.clone());
         exchange(&mut Rng::new(0), &web, journal, &sent, &cuts(&[usize::MAX]), at)
     };
     options.limits.output_high = 1 + rng.below(200_000);
     options.limits.output_low = rng.below(options.limits.output_high);
-    let web = Web::new(options, MemoryFiles { cold: rng.once_in(2) });
+    let mut files = files.clone();
+    files.cold = rng.once_in(2);
+    let web = Web::new(options, files);
     let most = [*rng.pick(&[1, 7, 200, 20_000])];
     let pieces = exchange(rng, &web, journal, &sent, &cuts(&most), at);
     let differs = whole.iter().zip(&pieces).position(|(one, other)| one != other);

@@ -1,22 +1,19 @@
 //! A market with one client, used by every test here.
 
 use memory::Region;
-use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
+use seam::{Closed, Conn};
 use services::stock::{Index, Market, Options, Order, Stock};
+use sim::Talk;
 
 /// The sample book of the course's assignment, in the order of its file.
 pub const SAMPLE: &str = "1 7 1000\n5 3 3700\n3 10 1200\n4 8 5000\n2 6 20000\n";
 
 pub fn market_of(text: &str) -> Region<Market> {
-    market_from(text.as_bytes())
+    Region::<Market>::alone(text.as_bytes())
 }
 
 pub fn market_with(index: Index, text: &str) -> Region<Market> {
-    market_from(&Market::seed(index, text.as_bytes()))
-}
-
-fn market_from(seed: &[u8]) -> Region<Market> {
-    Region::<Market>::alone(seed)
+    Region::<Market>::alone(&Market::seed(index, text.as_bytes()))
 }
 
 pub struct Client {
@@ -50,29 +47,17 @@ impl Client {
 
     /// One conversation: the pieces as they arrive, then the end of the client's input.
     pub fn send<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Conversation {
-        let effects = Effects::new(false, true);
-        let me = SessionId::new(0, 0, 1);
-        let cx = Cx::new(Instant::ZERO, me, WorkerId::new(0, 1), &*self.market, &effects);
-        let mut buffers = Buffers::new(1);
-        let mut conn = Conn::open(&self.stock, &cx, Peer::Local, &mut buffers);
+        let mut talk = Talk::new(&self.stock, &*self.market);
         let mut bytes = Vec::new();
         for piece in pieces {
-            conn.feed(&self.stock, &cx, piece);
-            self.drain(&cx, &mut conn, &mut bytes);
+            talk.quietly(|conn, stock, cx| conn.feed(stock, cx, piece));
+            bytes.extend(talk.drink());
         }
-        let closed = conn.wants().close;
-        conn.eof(&self.stock, &cx);
-        self.drain(&cx, &mut conn, &mut bytes);
-        assert!(conn.wants().close, "the end of the peer ends the conversation");
-        conn.close(&self.stock, &cx);
-        Conversation { bytes, closed, notes: effects.take_notes() }
-    }
-
-    fn drain(&self, cx: &Cx<'_, Market>, conn: &mut Conn<Stock>, bytes: &mut Vec<u8>) {
-        while let Some(part) = conn.out().take() {
-            bytes.extend_from_slice(part.in_memory().expect("the market sends no files"));
-            conn.landed(&self.stock, cx, part.len());
-        }
+        let closed = talk.closes();
+        talk.quietly(Conn::eof);
+        bytes.extend(talk.drink());
+        assert!(talk.closes(), "the end of the peer ends the conversation");
+        Conversation { bytes, closed, notes: talk.leaves(Closed::Service).take_notes() }
     }
 
     /// One conversation in one piece, as text.

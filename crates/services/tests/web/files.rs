@@ -1,9 +1,8 @@
 //! Files: which one, under which conditions, which bytes.
 
-use super::memory_files::{CHANGED_NS, MemoryFiles};
 use super::talk::{Talk, body, journal, options, reply, request};
 use seam::Instant;
-use services::web::{ErrorPage, Format, Options, Web};
+use services::web::{CHANGED_NS, ErrorPage, Format, MemoryFiles, Options, Web};
 
 const FILES: &[(&str, &str)] = &[
     ("index.html", "<h1>root</h1>"),

@@ -1,9 +1,8 @@
 //! The access log: one line for each request however it ends, with the bytes that were sent.
 
-use super::memory_files::MemoryFiles;
 use super::talk::{Talk, journal, options, request};
 use seam::Closed;
-use services::web::{Format, Journal, Options, Web};
+use services::web::{Format, Journal, MemoryFiles, Options, Web};
 use std::time::Duration;
 
 const LONG: usize = 600_000;

@@ -3,7 +3,6 @@
 
 mod files;
 mod log;
-mod memory_files;
 mod proxied;
 mod refusals;
 mod rules;

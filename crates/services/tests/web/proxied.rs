@@ -1,11 +1,10 @@
 //! Clients that a trusted proxy names before their first request.
 
-use super::memory_files::MemoryFiles;
 use super::talk::{journal, options};
-use seam::{Buffers, Closed, Conn, Cx, Effects, Instant, Peer, SessionId, WorkerId};
+use seam::{Closed, Conn, Instant, Peer};
 use services::proxy::Proxied;
-use services::web::{Format, Journal, Options, Web};
-use std::io::IoSlice;
+use services::web::{Format, Journal, MemoryFiles, Options, Web};
+use sim::Talk;
 use std::time::Duration;
 
 /// A connection of `peer` to a server whose trusted proxies are 10.0.0.0/8.
@@ -23,37 +22,22 @@ fn visit(peer: &str, pieces: &[&[u8]], end: fn(&mut Instant) -> Option<Closed>) 
     );
     let trusted = vec!["10.0.0.0/8".parse().expect("a network")];
     let service = Proxied::new(web, trusted, Journal::count_unproxied);
-    let (journal, effects) = (journal(), Effects::new(false, false));
-    let mut now = Instant::ZERO;
-    let cx = |now| {
-        let worker = WorkerId::new(0, 1);
-        Cx::new(now, SessionId::new(0, 0, 1), worker, &*journal, &effects)
-    };
+    let journal = journal();
     let peer = Peer::Net(peer.parse().expect("an address"));
-    let mut conn = Conn::open(&service, &cx(now), peer, &mut Buffers::new(1));
-    let mut heard = Vec::new();
-    for piece in pieces {
-        conn.feed(&service, &cx(now), piece);
-        while conn.out().waiting() > 0 {
-            let mut slices = [IoSlice::new(&[]); 4];
-            let filled = conn.out().gather(&mut slices);
-            let all: Vec<u8> = slices[..filled].iter().flat_map(|it| it.to_vec()).collect();
-            conn.sent(&service, &cx(now), all.len());
-            heard.extend(all);
+    let mut talk = Talk::from(peer, &service, &*journal);
+    let heard: String = pieces.iter().map(|piece| talk.say(piece)).collect();
+    let closes = talk.closes();
+    match end(&mut talk.now) {
+        Some(why) => drop(talk.leaves(why)),
+        None => {
+            talk.quietly(if talk.now == Instant::ZERO { Conn::eof } else { Conn::deadline });
+            assert!(talk.closes());
+            talk.leaves(Closed::Service);
         }
     }
-    let closes = conn.wants().close;
-    match end(&mut now) {
-        Some(why) if !closes => conn.abort(why),
-        Some(_) => {}
-        None if now == Instant::ZERO => conn.eof(&service, &cx(now)),
-        None => conn.deadline(&service, &cx(now)),
-    }
-    assert!(conn.wants().close);
-    conn.close(&service, &cx(now));
     let mut log = Vec::new();
     journal.take(&mut log);
-    let [heard, log] = [heard, log].map(|it| String::from_utf8_lossy(&it).into_owned());
+    let log = String::from_utf8_lossy(&log).into_owned();
     Visit { heard, log, closes, refused: journal.unproxied() }
 }
 

@@ -1,8 +1,7 @@
 //! Ambiguous requests are answered once, and nothing after them is read.
 
-use super::memory_files::MemoryFiles;
 use super::talk::{Talk, body, journal, options, reply, request};
-use services::web::{Options, Web};
+use services::web::{MemoryFiles, Options, Web};
 
 /// The request after every request here; a reply to it shows that it was read.
 const NEXT: &str = "GET /plaintext HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -42,11 +41,11 @@ fn an_overload_refuses_requests_and_keeps_the_connection() {
     };
     let work = request("GET", "/work?ms=1", "");
     check(&mut talk, &work, &["200"]);
-    talk.overloaded(true);
+    talk.effects.set_overloaded(true);
     let file = request("GET", "/a.txt", "");
     let many = format!("{work}{file}{}{NEXT}", post("Content-Length: 4\r\n", "body"));
     check(&mut talk, &many, &["503", "503", "503", "200"]);
-    talk.overloaded(false);
+    talk.effects.set_overloaded(false);
     check(&mut talk, &many, &["200", "200", "200", "200"]);
 }
 

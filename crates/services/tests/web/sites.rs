@@ -1,9 +1,8 @@
 //! Several sites by name.
 
-use super::memory_files::MemoryFiles;
 use super::talk::{Talk, body, journal, options};
 use services::SiteNames;
-use services::web::{Format, Options, Rules, Web};
+use services::web::{Format, MemoryFiles, Options, Rules, Web};
 
 fn two_sites() -> Web<MemoryFiles> {
     let mut names = SiteNames::default();

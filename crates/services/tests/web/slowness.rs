@@ -1,8 +1,7 @@
 //! The replies to slow clients, and their cost.
 
-use super::memory_files::MemoryFiles;
 use super::talk::{Talk, body, journal, options, request};
-use services::web::{Options, Web};
+use services::web::{MemoryFiles, Options, Web};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -58,7 +57,7 @@ fn a_body_must_keep_its_rate() {
         // 256 bytes a second are always enough.
         for second in 1..=7 {
             talk.say(&[b'x'; 256]);
-            assert!(talk.wake().is_some() && !talk.closes());
+            assert!(talk.wants().wake.is_some() && !talk.closes());
             assert_eq!(talk.after(SECOND), "", "cut off after {second} s at the least rate");
         }
         let reply = talk.say(&[b'x'; 256]);

@@ -1,8 +1,7 @@
 //! Replies do not depend on how the bytes arrive, nor on whether files are cached.
 
-use super::memory_files::MemoryFiles;
 use super::talk::{Talk, journal, options, request};
-use services::web::{Options, Web};
+use services::web::{MemoryFiles, Options, Web};
 use sim::Faults;
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use wire::rtp::Packet;
 use wire::rtsp::{Item, next};
 
 use super::super::playback::STALE_NS;
-use super::super::test_server::{BEGIN, Guest, TestServer, options, orders};
+use super::super::test_server::{BEGIN, Guest, files, options, orders};
 use super::super::title::locked;
 use super::super::{Media, Options};
 use super::{Feed, Input, Ring, Source};
@@ -172,7 +172,7 @@ fn listen(rng: &mut Rng, bytes: &[u8], at: &str) {
     let source = Source::new("cam.ts", ring(), input);
     assert!(source.take(READER), "{at}: nobody reads it yet");
     let server = Options { session_timeout: Duration::from_secs(3600), ..options() };
-    let media = Media::new(server, TestServer { cold: false }).with_sources(vec![source]);
+    let media = Media::new(server, files(false)).with_sources(vec![source]);
     let orders = orders();
     let mut guest = Guest::new(&media, &orders);
     let said = String::from_utf8_lossy(&guest.send(SETUP.as_bytes())).into_owned();

@@ -12,7 +12,7 @@ use wire::rtsp::{Item, next};
 use super::fuzz::Pipe;
 use super::*;
 use crate::media::Media;
-use crate::media::test_server::{BEGIN, Guest, TestServer, options, orders};
+use crate::media::test_server::{BEGIN, Guest, files, options, orders};
 
 /// The number of packets in a picture; the first is a table, the second contains the clock.
 const PICTURE: usize = 14;
@@ -154,17 +154,17 @@ struct Studio {
 }
 
 impl Studio {
-    fn new(pictures: usize) -> (Studio, Media<TestServer>) {
+    fn new(pictures: usize) -> (Studio, Media<MemoryFiles>) {
         let pipe = Pipe::default();
         let input = Input { reader: Box::new(pipe.clone()), ends: true };
         let source = Source::new("cam.ts", ring(), input);
         assert!(source.take(READER) && !source.take(READER), "it is taken up once");
-        let media = Media::new(options(), TestServer { cold: false }).with_sources(vec![source]);
+        let media = Media::new(options(), files(false)).with_sources(vec![source]);
         (Studio { pipe, bytes: stream(pictures), sent: 0, now: BEGIN }, media)
     }
 
     /// Advances the time: pictures arrive, and clients receive the due packets.
-    fn go_on(&mut self, media: &Media<TestServer>, guests: &mut [(Guest<'_>, Vec<u8>)], ms: u64) {
+    fn go_on(&mut self, media: &Media<MemoryFiles>, guests: &mut [(Guest<'_>, Vec<u8>)], ms: u64) {
         let end = BEGIN + Duration::from_millis(ms);
         while self.now < end {
             self.now = self.now + Duration::from_millis(5);

@@ -1,7 +1,7 @@
-//! Files in memory, the platform of the tests. If they are cold, every lookup and read takes a job,
-//! as on a disk whose files are not cached.
+//! Files in memory, the platform of fuzzers and tests. If they are cold, every lookup and read takes
+//! a job, as on a disk whose files are not cached.
 
-use services::web::{Entry, LookupError, Meta, Platform, Resource};
+use super::{Entry, LookupError, Meta, Platform, Resource};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
@@ -9,21 +9,24 @@ use std::time::Duration;
 /// The modification time of every file: 6 November 1994, 08:49:37, and 1 ns.
 pub const CHANGED_NS: u64 = 784_111_777_000_000_001;
 
-/// The files.
-#[derive(Clone, Default)]
+/// The files. One whose content is `forbidden` may not be read.
+#[derive(Clone, Debug, Default)]
 pub struct MemoryFiles {
     files: BTreeMap<String, Vec<u8>>,
-    cold: bool,
+    /// Every lookup and read takes a job.
+    pub cold: bool,
     /// Files are this many bytes shorter than their metadata says.
     pub shrunk: usize,
 }
 
 impl MemoryFiles {
-    pub fn new(files: &[(&str, &str)], cold: bool) -> MemoryFiles {
-        let owned = |(path, text): &(&str, &str)| (path.to_string(), text.as_bytes().to_vec());
+    /// Files by their paths, with their contents.
+    pub fn new<T: AsRef<[u8]>>(files: &[(&str, T)], cold: bool) -> MemoryFiles {
+        let owned = |(path, bytes): &(&str, T)| (path.to_string(), bytes.as_ref().to_vec());
         MemoryFiles { files: files.iter().map(owned).collect(), cold, shrunk: 0 }
     }
 
+    /// Adds a file.
     pub fn put(&mut self, path: &str, bytes: Vec<u8>) {
         self.files.insert(path.to_owned(), bytes);
     }
