@@ -267,7 +267,7 @@ mod tests {
     #[test]
     fn the_page_asks_nobody_but_its_own_server() {
         let html = page().expect("the template fits");
-        assert!(html.contains("new EventSource(\"events\")"), "it listens");
+        assert!(html.contains("fetch(\"state.json\""), "it asks");
         for never in ["http:", "https:", "<link rel=\"stylesheet", "@import"] {
             let found = html.replace("http://www.w3.org/2000/svg", "").contains(never);
             assert!(!found, "found `{never}`");

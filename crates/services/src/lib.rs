@@ -6,7 +6,6 @@
 //! - [`echo`]: packets that come back unchanged, the usual benchmark of game server libraries.
 //! - [`game`]: a world with a map in which sessions walk and see each other.
 //! - [`media`]: audio and video files, streamed by RTSP and RTP.
-//! - [`pages`]: a few web pages and a document whose editions are streamed as events.
 //! - [`proxy`]: any of them behind proxies that name their clients.
 //! - [`roster`]: the list of sessions, for services whose operator may end them.
 //! - [`stock`]: a stock market that speaks a line protocol.
@@ -23,7 +22,6 @@ pub mod echo;
 mod fuzz;
 pub mod game;
 pub mod media;
-pub mod pages;
 pub mod proxy;
 pub mod roster;
 mod site_names;

@@ -158,29 +158,27 @@
     document.documentElement.dataset.wire = name;
     say(at("wire"), text);
   };
-  let patience = 1000;
-  const listen = () => {
-    const stream = new EventSource("events");
-    stream.onopen = () => state("open", T("connected"));
-    stream.onmessage = (event) => {
-      patience = 1000;
-      received = Date.now();
-      const it = JSON.parse(event.data);
-      state("open", T("connected"));
-      show(it);
-      if (it.phase === "over" || it.phase === "stopped") {
-        // Nothing more will come, and the server is about to leave.
-        stream.close();
-        state("over", it.phase === "over" ? T("finished") : T("stopped"));
-      }
-    };
-    stream.onerror = () => {
-      state("lost", T("connection lost, trying again"));
-      if (stream.readyState === EventSource.CLOSED) {
-        setTimeout(listen, patience);
-        patience = Math.min(patience * 2, 15000);
-      }
-    };
+  const PAUSE = 500;
+  let [edition, pause] = ["", PAUSE];
+  // The document, if it is new; the server ends after the last one.
+  const ask = async () => {
+    const reply = await fetch("state.json", { headers: { "If-None-Match": edition } });
+    if (reply.status === 304) return null;
+    if (!reply.ok) throw new Error(reply.statusText);
+    const it = await reply.json();
+    edition = reply.headers.get("ETag");
+    received = Date.now();
+    return it;
   };
-  listen();
+  const look = async () => {
+    const it = await ask().catch(() => undefined);
+    pause = it === undefined ? Math.min(pause * 2, 15000) : PAUSE;
+    if (it === undefined) state("lost", T("connection lost, trying again"));
+    else state("open", T("connected"));
+    if (it) show(it);
+    const phase = it ? it.phase : "";
+    if (phase === "over" || phase === "stopped") state("over", phase === "over" ? T("finished") : T("stopped"));
+    else setTimeout(look, pause);
+  };
+  look();
 })();

@@ -11,10 +11,9 @@
 use std::time::Duration;
 
 use roundhouse::{Http, HttpRequest, HttpResponse, http_offload};
-use wire::http::host;
 
 use super::page::{self, Query};
-use crate::page::POLICY;
+use crate::page::{POLICY, admits, give};
 
 /// How long a client may take to send a request, or be idle between two requests.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -24,24 +23,17 @@ const BODY_MAX: usize = page::SIDE_MAX * (page::SIDE_MAX + 4) + 4096;
 /// A service with this page.
 pub fn editor(page: Vec<u8>) -> Http<()> {
     let mut service = http_offload(move |_: &(), request, response| {
-        response.field("Cache-Control", "no-store").field("X-Content-Type-Options", "nosniff");
-        answer(&page, &request, response);
+        if admits(&request, response) {
+            answer(&page, &request, response);
+        }
     });
     (service.patience, service.body_max) = (PATIENCE, BODY_MAX);
     service
 }
 
 fn answer(page: &[u8], request: &HttpRequest<'_>, response: &mut HttpResponse) {
-    if request.field("Host").is_some_and(|host| host::address(host).is_none()) {
-        return response.status(403).text("expected an address or localhost as Host\n");
-    }
     match (request.method, request.path) {
-        ("GET", "/") => {
-            response.field("Content-Type", "text/html; charset=utf-8");
-            let policy = format!("{POLICY}; frame-ancestors 'none'");
-            response.field("Content-Security-Policy", &policy);
-            response.field("Referrer-Policy", "no-referrer").body.extend_from_slice(page);
-        }
+        ("GET", "/") => give(page, &format!("{POLICY}; frame-ancestors 'none'"), response),
         ("POST", "/search") => match Query::read(request.body).and_then(|query| query.answer()) {
             Ok(answer) => response.json(answer.to_string()),
             Err(error) => {
