@@ -96,11 +96,13 @@ fn value(of: &toml::Value) -> Result<String> {
     })
 }
 
-/// Defaults with a plan's directives on top, in the order of the defaults, new ones last. Names are
-/// compared without regard to case, as the servers do.
-fn merged(defaults: &[(&str, &str)], directives: &toml::Table) -> Result<Vec<(String, String)>> {
+/// Defaults, a name and a value a line, with a plan's directives on top, in the order of the
+/// defaults, new ones last. Names are compared without regard to case, as the servers do.
+fn merged(defaults: &str, directives: &toml::Table) -> Result<Vec<(String, String)>> {
+    let lines = defaults.lines().filter(|line| !line.starts_with('#'));
+    let pairs = lines.map(|line| line.split_once(' ').unwrap_or((line, "")));
     let mut all: Vec<(String, String)> =
-        defaults.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        pairs.map(|(name, value)| (name.to_string(), value.to_string())).collect();
     for (name, given) in directives {
         let sound = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
         let given = value(given)?;

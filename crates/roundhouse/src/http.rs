@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use seam::{Cx, Event, Instant, Limits, Out, Peer, Service, Share, Step};
 use wire::http::date;
-use wire::http::reply::{CONTINUE, Framing};
+use wire::http::reply::CONTINUE;
 use wire::http::{Bad, Body, Chunked, Head, Reply, Status, Target, Version, head};
 
 use crate::messages::ReplyBuffer;
@@ -355,7 +355,7 @@ impl<T: Share> Http<T> {
         (version, keep_alive): (Version, bool),
         out: &mut Out,
     ) {
-        let (status, framing) = (response.status, Framing::Length(response.body.len() as u64));
+        let (status, len) = (response.status, response.body.len() as u64);
         let bytes = out.bytes();
         status.put(bytes);
         if self.dated {
@@ -374,7 +374,7 @@ impl<T: Share> Http<T> {
             bytes.extend_from_slice(response.kind.as_bytes());
             bytes.extend_from_slice(b"\r\n");
         }
-        Reply { status, fields: &[], framing, keep_alive }.end(version, bytes);
+        Reply { status, fields: &[], len, keep_alive }.end(version, bytes);
         if !session.is_head && !status.is_bodiless() {
             bytes.extend_from_slice(&response.body);
         }

@@ -9,7 +9,7 @@
 //!   range     the bytes of a body that a client requests
 //!   date      HTTP dates
 //!   host      whether a Host field can be trusted by a local server
-//!   reply     status line, fields and framing of a response
+//!   reply     status line, fields and length of a response
 //!   grammar   a second, slow reader of heads, from the ABNF: the tests' oracle
 //!   chunk_grammar  the same for chunked bodies
 //! ```

@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use rtcp_types::{
-    Bye, Compound, Packet, ReceiverReport, RtcpPacketWriter, RtcpPacketWriterExt, Sdes, SdesChunk,
-    SdesItem, SenderReport,
+    Bye, Compound, Packet, ReceiverReport, RtcpPacketWriter, RtcpPacketWriterExt, Sdes,
+    SdesBuilder, SdesChunk, SdesItem, SenderReport,
 };
 
 /// Seconds from 1900, where NTP begins, to 1970.
@@ -48,18 +48,26 @@ pub fn write_sender_report(sent: &SenderInfo, cname: &str, bye: bool, out: &mut 
         .rtp_timestamp(sent.timestamp)
         .packet_count(sent.packets)
         .octet_count(sent.octets);
-    let cut = cname.floor_char_boundary(255);
-    let item = SdesItem::builder(SdesItem::CNAME, &cname[..cut]);
-    let name = Sdes::builder().add_chunk(SdesChunk::builder(sent.ssrc).add_item(item));
-    let mut compound = Compound::builder().add_packet(report).add_packet(name);
+    let mut compound = Compound::builder().add_packet(report).add_packet(name(sent.ssrc, cname));
     if bye {
         compound = compound.add_packet(Bye::builder().add_source(sent.ssrc));
     }
+    append(&compound, out);
+}
+
+fn append(compound: &impl RtcpPacketWriter, out: &mut Vec<u8>) {
     let from = out.len();
     let len = compound.calculate_size().unwrap_or(0);
     out.resize(from + len, 0);
     let written = compound.write_into(&mut out[from..]).unwrap_or(0);
     out.truncate(from + written);
+}
+
+/// The description of the source `ssrc`.
+fn name(ssrc: u32, cname: &str) -> SdesBuilder<'_> {
+    let cut = cname.floor_char_boundary(255);
+    let item = SdesItem::builder(SdesItem::CNAME, &cname[..cut]);
+    Sdes::builder().add_chunk(SdesChunk::builder(ssrc).add_item(item))
 }
 
 /// Appends a receiver's compound packet: its reports on each sender, and its CNAME.
@@ -75,15 +83,7 @@ pub fn write_receiver_report(from: u32, heard: &[ReceptionReport], cname: &str, 
             .delay_since_last_sender_report_timestamp(heard.since_report);
         report.add_report_block(block)
     });
-    let cut = cname.floor_char_boundary(255);
-    let item = SdesItem::builder(SdesItem::CNAME, &cname[..cut]);
-    let name = Sdes::builder().add_chunk(SdesChunk::builder(from).add_item(item));
-    let compound = Compound::builder().add_packet(report).add_packet(name);
-    let start = out.len();
-    let len = compound.calculate_size().unwrap_or(0);
-    out.resize(start + len, 0);
-    let written = compound.write_into(&mut out[start..]).unwrap_or(0);
-    out.truncate(start + written);
+    append(&Compound::builder().add_packet(report).add_packet(name(from, cname)), out);
 }
 
 /// A receiver's report on one sender.

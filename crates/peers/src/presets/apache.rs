@@ -19,45 +19,12 @@ const FOLDERS: [&str; 4] = [
 ];
 /// Names of the program.
 const PROGRAMS: [&str; 2] = ["apache2", "httpd"];
-/// Deviations from Apache's defaults, except for the module's own.
-const DEFAULTS: [(&str, &str); 8] = [
-    ("ServerName", "localhost"),
-    ("ListenBacklog", "4096"),
-    ("KeepAlive", "On"),
-    ("MaxKeepAliveRequests", "0"),
-    ("KeepAliveTimeout", "15"),
-    ("EnableSendfile", "On"),
-    ("HostnameLookups", "Off"),
-    ("GracefulShutdownTimeout", "3"),
-];
+/// Deviations from Apache's defaults, and its spare processes or threads.
+const DEFAULTS: &str = include_str!("apache.conf");
+const PREFORK: &str = include_str!("apache-prefork.conf");
+const THREADS: &str = include_str!("apache-threads.conf");
 
-/// Spare processes or threads. The defaults of Apache 2.4 are written out, so that a plan that
-/// changes one of them changes a known number.
-fn spare(module: &str) -> &'static [(&'static str, &'static str)] {
-    match module {
-        "prefork" => &[
-            ("StartServers", "5"),
-            ("MinSpareServers", "5"),
-            ("MaxSpareServers", "10"),
-            ("ServerLimit", "256"),
-            ("MaxRequestWorkers", "256"),
-            ("MaxConnectionsPerChild", "0"),
-        ],
-        _ => &[
-            ("ServerLimit", "16"),
-            ("StartServers", "3"),
-            ("ThreadLimit", "64"),
-            ("ThreadsPerChild", "25"),
-            ("MinSpareThreads", "75"),
-            ("MaxSpareThreads", "250"),
-            ("MaxRequestWorkers", "400"),
-            ("MaxConnectionsPerChild", "0"),
-        ],
-    }
-}
-
-/// The program that `/cgi/page` runs, relative to `{dir}`; whoever starts the arm makes it
-/// executable.
+/// The program that `/cgi/page` runs, relative to `{dir}`; the caller that starts the arm makes it
 /// executable.
 pub const PROGRAM: &str = "www/cgi/page";
 /// The file in which the computing arm logs the microseconds of each request inside the server, one
@@ -129,7 +96,7 @@ pub fn is_here() -> Result<()> {
 
 pub(super) fn arm(module: &str, directives: &toml::Table) -> Result<Arm> {
     let folder = FOLDERS.iter().find(|folder| Path::new(folder).is_dir()).unwrap_or(&FOLDERS[0]);
-    let defaults: Vec<(&str, &str)> = DEFAULTS.iter().chain(spare(module)).copied().collect();
+    let spare = if module == "prefork" { PREFORK } else { THREADS };
     let mut text = String::from(
         "ServerRoot {dir}\nDefaultRuntimeDir {dir}\nPidFile {dir}/httpd.pid\n\
          ErrorLog /dev/stderr\nLogLevel error\n",
@@ -139,7 +106,7 @@ pub(super) fn arm(module: &str, directives: &toml::Table) -> Result<Arm> {
     }
     text.push_str("TypesConfig /dev/null\nAddType text/html .html\nDirectoryIndex index.html\n");
     // A limit must precede the directive that it limits.
-    for (name, value) in merged(&defaults, directives)? {
+    for (name, value) in merged(&[DEFAULTS, spare].concat(), directives)? {
         let _ = writeln!(text, "{name} {value}");
     }
     text.push_str(

@@ -8,16 +8,7 @@ use anyhow::{Result, bail};
 use lab::plan::Arm;
 use std::fmt::Write;
 
-/// The `global` and `defaults` sections. A connection takes two descriptors.
-const DEFAULTS: [(&str, &str); 7] = [
-    ("nbthread", "1"),
-    ("maxconn", "4000"),
-    ("mode", "tcp"),
-    ("timeout-connect", "5s"),
-    ("timeout-client", "60s"),
-    ("timeout-server", "60s"),
-    ("back", "epoll"),
-];
+const DEFAULTS: &str = include_str!("haproxy.conf");
 
 /// Starts the engine, waits for its first line, which names its port, and starts haproxy with it.
 /// Children are listed one by one, because `jobs` in a command substitution is empty in some
@@ -36,7 +27,7 @@ exit 1
 "#;
 
 pub(super) fn arm(site: &Site<'_>, directives: &toml::Table) -> Result<Arm> {
-    let all = merged(&DEFAULTS, directives)?;
+    let all = merged(DEFAULTS, directives)?;
     let Some((_, back)) = all.iter().find(|(name, _)| name == "back") else {
         bail!("expected `back`, the engine behind the proxy");
     };

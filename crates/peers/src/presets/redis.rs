@@ -4,19 +4,12 @@ use super::{merged, words};
 use anyhow::Result;
 use lab::plan::Arm;
 
-/// Persistence is off.
-const DEFAULTS: [(&str, &str); 5] = [
-    ("save", ""),
-    ("appendonly", "no"),
-    ("protected-mode", "no"),
-    ("tcp-backlog", "4096"),
-    ("loglevel", "warning"),
-];
+const DEFAULTS: &str = include_str!("redis.conf");
 
 pub(super) fn arm(directives: &toml::Table) -> Result<Arm> {
     let mut command =
         words(&["redis-server", "--bind", "{host}", "--port", "{port}", "--dir", "{dir}"]);
-    for (name, value) in merged(&DEFAULTS, directives)? {
+    for (name, value) in merged(DEFAULTS, directives)? {
         command.push(format!("--{name}"));
         // redis takes each word of a value as a separate argument, and an empty value as one empty
         // argument.

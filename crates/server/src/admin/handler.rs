@@ -10,7 +10,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use engines::status::Sample;
 use engines::{AdminHandler, Answer, Order};
-use wire::http::reply::Framing;
 use wire::http::{Body, Head, Limits, Reply, Status, Target, Version, head};
 
 use super::{ServerStatus, metrics};
@@ -69,10 +68,9 @@ impl<'a> Response<'a> {
             ));
         }
         fields.extend(self.allow.map(|allow| ("Allow", allow)));
-        let framing = Framing::Length(self.body.len() as u64);
+        let (status, len) = (self.status, self.body.len() as u64);
         let mut bytes = Vec::with_capacity(self.body.len() + 512);
-        Reply { status: self.status, fields: &fields, framing, keep_alive: false }
-            .put(version, &mut bytes);
+        Reply { status, fields: &fields, len, keep_alive: false }.put(version, &mut bytes);
         if !head_only {
             bytes.extend_from_slice(self.body.as_bytes());
         }

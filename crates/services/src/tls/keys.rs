@@ -21,14 +21,8 @@ pub struct Keys(RwLock<Arc<ServerConfig>>);
 pub struct KeyPair(Arc<CertifiedKey>);
 
 /// Why certificates or a key cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
 pub struct BadKeys(String);
-
-impl fmt::Display for BadKeys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 impl std::error::Error for BadKeys {}
 

@@ -2,7 +2,6 @@
 
 use seam::{Instant, Out};
 use wire::http::date::{self, DATE_LEN};
-use wire::http::reply::Framing;
 use wire::http::{Reply, Status};
 
 use super::dispatch::{REFUSAL_KIND, ReplyMode, refusal};
@@ -68,7 +67,6 @@ impl Responder<'_> {
         let count = 2 + fields.len();
         usual[2..count].copy_from_slice(fields);
         let ReplyMode { version, head_only, keep_alive, chosen } = self.mode;
-        let framing = Framing::Length(len);
         let (mut fields, more): (&[_], Vec<_>);
         fields = &usual[..count];
         let rules = self.options.rules_of(chosen.site);
@@ -76,7 +74,7 @@ impl Responder<'_> {
             more = fields.iter().copied().chain(rules.fields_of(chosen)).collect();
             fields = &more;
         }
-        Reply { status, fields, framing, keep_alive }.put(version, out.bytes());
+        Reply { status, fields, len, keep_alive }.put(version, out.bytes());
         let silent = head_only || status.is_bodiless();
         Summary { code: status.0, bytes: if silent { 0 } else { len } }
     }

@@ -4,7 +4,6 @@
 //! has not arrived yet. So after [`SLOW`] the link reports once how many bytes there are, and keeps
 //! waiting.
 
-use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -62,15 +61,25 @@ impl TrustArgs {
 }
 
 /// Why there is no reply.
-#[derive(Debug)]
+#[derive(Debug, derive_more::Display)]
 pub enum Lost {
     /// The server closed the connection after this many bytes of the reply.
+    #[display("the server has closed the connection{}", begun(*_0))]
     Closed(usize),
     /// The connection failed.
+    #[display("the connection is broken: {_0}")]
     Broken(io::Error),
     /// The request is longer than any server takes.
+    #[display(
+        "expected a line of at most {LINE_MAX} bytes with its newline, found {_0}; it was not sent"
+    )]
     TooLong(usize),
     /// The reply has no end.
+    #[display(
+        "expected the end of a reply within {} MiB, found none; does the server frame replies in \
+         another way (--framing)?",
+        REPLY_MAX >> 20
+    )]
     Endless,
 }
 
@@ -237,28 +246,13 @@ impl AsFd for Link {
     }
 }
 
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Lost::Closed(0) => f.write_str("the server has closed the connection"),
-            Lost::Closed(len) => write!(
-                f,
-                "the server has closed the connection after {len} bytes of a reply; does it frame \
-                 replies in another way (--framing)?"
-            ),
-            Lost::Broken(error) => write!(f, "the connection is broken: {error}"),
-            Lost::TooLong(len) => write!(
-                f,
-                "expected a line of at most {LINE_MAX} bytes with its newline, found {len}; it was \
-                 not sent"
-            ),
-            Lost::Endless => write!(
-                f,
-                "expected the end of a reply within {} MiB, found none; does the server frame \
-                 replies in another way (--framing)?",
-                REPLY_MAX >> 20
-            ),
-        }
+/// How far a reply came that `len` bytes of a closed connection began.
+fn begun(len: usize) -> String {
+    match len {
+        0 => String::new(),
+        _ => format!(
+            " after {len} bytes of a reply; does it frame replies in another way (--framing)?"
+        ),
     }
 }
 

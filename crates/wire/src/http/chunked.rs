@@ -197,21 +197,6 @@ fn is_field(text: &[u8]) -> Result<(), Bad> {
     if good { Ok(()) } else { Err(Bad::Framing) }
 }
 
-/// Appends `data` as one chunk; nothing if it is empty, because an empty chunk would end the body.
-pub fn put(data: &[u8], out: &mut Vec<u8>) {
-    if data.is_empty() {
-        return;
-    }
-    out.extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());
-    out.extend_from_slice(data);
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Appends the end of a chunked body.
-pub fn end(out: &mut Vec<u8>) {
-    out.extend_from_slice(b"0\r\n\r\n");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-//! Responses: the status line, the fields, and a framing that every reader agrees on.
+//! Responses: the status line, the fields, and the length of the body.
 //!
 //! `Date` is not added here: RFC 9110 section 6.6.1 forbids it to a server without a clock, and
 //! this crate has none. Callers that know the time pass it as a field ([`super::date`]).
@@ -83,17 +83,6 @@ impl Status {
 /// Tells a client to send the body that it holds back (RFC 9110 section 10.1.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// How the end of a response body is found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Framing {
-    /// After this many bytes.
-    Length(u64),
-    /// By chunks; the peer speaks HTTP/1.1.
-    Chunked,
-    /// When the connection closes; HTTP/1.0 has nothing else for bodies of unknown length.
-    UntilClose,
-}
-
 /// A response head.
 #[derive(Debug, Clone, Copy)]
 pub struct Reply<'a> {
@@ -101,18 +90,13 @@ pub struct Reply<'a> {
     pub status: Status,
     /// Name and value of each field except Content-Length, Transfer-Encoding and Connection.
     pub fields: &'a [(&'a str, &'a str)],
-    /// How the body ends.
-    pub framing: Framing,
+    /// The length of the body in bytes.
+    pub len: u64,
     /// Whether the connection persists.
     pub keep_alive: bool,
 }
 
 impl Reply<'_> {
-    /// Whether the connection really persists: a body may end with it.
-    pub fn keeps_alive(&self) -> bool {
-        self.keep_alive && self.framing != Framing::UntilClose
-    }
-
     /// Appends the head. `asked` is the request's version: HTTP/1.0 needs an explicit keep-alive.
     ///
     /// # Panics
@@ -130,20 +114,15 @@ impl Reply<'_> {
         self.end(asked, out);
     }
 
-    /// Appends what follows the fields: the framing, the wish for the connection, an empty line.
+    /// Appends what follows the fields: the length, the wish for the connection, an empty line.
     #[inline]
     pub fn end(&self, asked: Version, out: &mut Vec<u8>) {
-        match self.framing {
-            Framing::Length(_) if self.status.is_bodiless() => {}
-            Framing::Length(len) => {
-                out.extend_from_slice(b"Content-Length: ");
-                decimal::push(out, len);
-                out.extend_from_slice(b"\r\n");
-            }
-            Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-            Framing::UntilClose => {}
+        if !self.status.is_bodiless() {
+            out.extend_from_slice(b"Content-Length: ");
+            decimal::push(out, self.len);
+            out.extend_from_slice(b"\r\n");
         }
-        out.extend_from_slice(match (self.keeps_alive(), asked) {
+        out.extend_from_slice(match (self.keep_alive, asked) {
             (false, _) => b"Connection: close\r\n\r\n",
             (true, Version::Http10) => b"Connection: keep-alive\r\n\r\n",
             (true, Version::Http11) => b"\r\n",
@@ -157,37 +136,18 @@ mod tests {
 
     #[test]
     fn heads() {
-        fn check(status: Status, framing: Framing, keep_alive: bool, asked: Version, want: &str) {
+        fn check(status: Status, len: u64, keep_alive: bool, asked: Version, want: &str) {
             let mut out = Vec::new();
             let fields = &[("X", "y")];
-            Reply { status, fields, framing, keep_alive }.put(asked, &mut out);
+            Reply { status, fields, len, keep_alive }.put(asked, &mut out);
             assert_eq!(String::from_utf8(out).expect("ASCII"), want);
         }
         let (old, new) = (Version::Http10, Version::Http11);
-        let ok = "HTTP/1.1 200 OK\r\nX: y\r\n";
-        check(Status::OK, Framing::Length(5), true, new, &format!("{ok}Content-Length: 5\r\n\r\n"));
-        check(
-            Status::OK,
-            Framing::Length(5),
-            true,
-            old,
-            &format!("{ok}Content-Length: 5\r\nConnection: keep-alive\r\n\r\n"),
-        );
-        check(
-            Status::OK,
-            Framing::Chunked,
-            false,
-            new,
-            &format!("{ok}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"),
-        );
-        check(
-            Status::OK,
-            Framing::UntilClose,
-            true,
-            old,
-            &format!("{ok}Connection: close\r\n\r\n"),
-        );
+        let ok = "HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 5\r\n";
+        check(Status::OK, 5, true, new, &format!("{ok}\r\n"));
+        check(Status::OK, 5, true, old, &format!("{ok}Connection: keep-alive\r\n\r\n"));
+        check(Status::OK, 5, false, new, &format!("{ok}Connection: close\r\n\r\n"));
         let unchanged = "HTTP/1.1 304 Not Modified\r\nX: y\r\n\r\n";
-        check(Status::NOT_MODIFIED, Framing::Length(9), true, new, unchanged);
+        check(Status::NOT_MODIFIED, 9, true, new, unchanged);
     }
 }

@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use sha1::{Digest, Sha1};
 
 use super::MessageKind;
-use crate::http::{Body, Head, Reply, Status, Version, host, reply::Framing};
+use crate::http::{Body, Head, Reply, Status, Version, host};
 
 /// The end of the digested text, after the key of a client (section 1.3).
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -147,8 +147,8 @@ impl BadHandshake {
 }
 
 fn put(status: Status, fields: &[(&str, &str)], body: &str, out: &mut Vec<u8>) {
-    let framing = Framing::Length(body.len() as u64);
-    Reply { status, fields, framing, keep_alive: false }.put(Version::Http11, out);
+    let len = body.len() as u64;
+    Reply { status, fields, len, keep_alive: false }.put(Version::Http11, out);
     out.extend_from_slice(body.as_bytes());
 }
 
