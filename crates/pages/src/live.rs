@@ -195,11 +195,6 @@ pub fn page() -> Result<String, PageError> {
     render("live.html", Charts::None, &view)
 }
 
-/// The page's permissions in a browser: only its own script, and requests to its own server.
-pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
-    script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; \
-    form-action 'none'; frame-ancestors 'none'";
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -57,7 +57,6 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
-use std::str::FromStr;
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -100,37 +99,6 @@ pub enum Guard {
     /// line of code that put it there.
     Full,
 }
-
-impl fmt::Display for Guard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Guard::Off => f.pad("off"),
-            Guard::Full => f.pad("full"),
-            Guard::Sampled(each) => write!(f, "1/{each}"),
-        }
-    }
-}
-
-impl FromStr for Guard {
-    type Err = BadGuard;
-
-    /// `off`, `full`, or `1/N` for every N-th object.
-    fn from_str(text: &str) -> Result<Guard, BadGuard> {
-        let sampled = || text.strip_prefix("1/")?.parse().ok().map(Guard::Sampled);
-        match text {
-            "off" => Ok(Guard::Off),
-            "full" => Ok(Guard::Full),
-            _ => sampled().ok_or_else(|| BadGuard(text.to_owned())),
-        }
-    }
-}
-
-/// A text that names no [`Guard`].
-#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
-#[display("expected off, full or 1/N (every N-th object), found `{}`", self.0)]
-pub struct BadGuard(pub String);
-
-impl std::error::Error for BadGuard {}
 
 /// The configuration of a pool.
 #[derive(Clone, Copy, Debug)]
@@ -325,16 +293,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guard_is_what_it_is_called() {
-        for text in ["off", "full", "1/1", "1/64"] {
-            assert_eq!(text.parse::<Guard>().map(|guard| guard.to_string()), Ok(text.to_owned()));
-        }
-        for text in ["", "on", "1/0", "1/", "64", "1/-3"] {
-            assert_eq!(text.parse::<Guard>(), Err(BadGuard(text.to_owned())));
-        }
-    }
-
-    #[test]
     fn an_object_begins_where_the_plan_says() {
         for (align, expected) in [(0, 8), (1, 8), (3, 8), (33, 64), (64, 64), (1 << 40, 4096)] {
             for guard in [Guard::Off, Guard::Full] {
@@ -342,7 +300,7 @@ mod tests {
                 for value in 0..3_u64 {
                     let handle = pool.put(value).expect("there is room");
                     let address = pool.pointer(handle).expect("it lives").addr().get();
-                    assert_eq!(address % expected, 0, "{align}, {guard}");
+                    assert_eq!(address % expected, 0, "{align}, {guard:?}");
                 }
             }
         }

@@ -8,7 +8,8 @@
 //! A race only calls [`open`]; the returned value publishes until it is dropped. It publishes at
 //! most four times a second, and only changes, because the machine that serves the page is the
 //! measured one. The page asks twice a second for a document that it does not have yet (RFC 9110
-//! section 13.1.2). Each edition is the whole document, so a page that reconnects has missed nothing.
+//! section 13.1.2). Each edition is the whole document, so a page that reconnects has missed
+//! nothing.
 
 mod follow;
 
@@ -24,7 +25,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use lab::live::{Live, Snapshot};
 use language::eprintln;
-use pages::live::{POLICY, Watch};
+use pages::live::Watch;
 use roundhouse::{Http, HttpRequest, HttpResponse, Server, ServerHandle, http};
 
 use crate::page;
@@ -158,7 +159,7 @@ fn answer(
     response: &mut HttpResponse,
 ) {
     match (request.method, request.path) {
-        ("GET", "/") => page::give(page.as_bytes(), POLICY, response),
+        ("GET", "/") => page::give(page.as_bytes(), response),
         ("GET", "/state.json") => {
             let mut document = locked(document);
             document.asked = Some(Instant::now());

@@ -31,8 +31,9 @@ pub fn admits(request: &HttpRequest<'_>, response: &mut HttpResponse) -> bool {
     is_ours
 }
 
-/// Answers with a page under this policy of its content.
-pub fn give(page: &[u8], policy: &str, response: &mut HttpResponse) {
-    response.field("Content-Security-Policy", policy).field("Referrer-Policy", "no-referrer");
+/// Answers with a page.
+pub fn give(page: &[u8], response: &mut HttpResponse) {
+    response.field("Content-Security-Policy", format!("{POLICY}; frame-ancestors 'none'"));
+    response.field("Referrer-Policy", "no-referrer");
     response.content("text/html; charset=utf-8").put(page);
 }

@@ -4,7 +4,7 @@
 //! ```text
 //!   head      bytes -> a request head (by httparse), its framing and its wishes
 //!   target    the request target -> path and query
-//!   chunked   a chunked body, piece by piece, and back
+//!   chunked   a chunked body, piece by piece
 //!   choice    client preferences: content codings, entity tags
 //!   range     the bytes of a body that a client requests
 //!   date      HTTP dates

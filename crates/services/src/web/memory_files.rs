@@ -1,5 +1,5 @@
-//! Files in memory, the platform of fuzzers and tests. If they are cold, every lookup and read takes
-//! a job, as on a disk whose files are not cached.
+//! Files in memory, the platform of fuzzers and tests. If they are cold, every lookup and read
+//! takes a job, as on a disk whose files are not cached.
 
 use super::{Entry, LookupError, Meta, Platform, Resource};
 use std::collections::BTreeMap;

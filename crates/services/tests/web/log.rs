@@ -131,7 +131,7 @@ fn trusted_proxies_name_the_client() {
     fn check(trusted: &str, hops: &str, want: &str) {
         let trusted = trusted.split(' ').map(|text| text.parse().expect("a network")).collect();
         let options = Options { trusted, ..logging(Format::Common) };
-        let (web, journal) = (Web::new(options, MemoryFiles::new(&[], false)), journal());
+        let (web, journal) = (Web::new(options, MemoryFiles::new::<&str>(&[], false)), journal());
         let fields = format!("X-Forwarded-For: 6.6.6.6\r\nx-forwarded-for:{hops}\r\n");
         Talk::new(&web, &journal).say(request("GET", "/plaintext", &fields).as_bytes());
         let mut line = Vec::new();

@@ -18,7 +18,7 @@ struct Visit {
 fn visit(peer: &str, pieces: &[&[u8]], end: fn(&mut Instant) -> Option<Closed>) -> Visit {
     let web = Web::new(
         Options { record: Some(Format::Common), ..options() },
-        MemoryFiles::new(&[], false),
+        MemoryFiles::new::<&str>(&[], false),
     );
     let trusted = vec!["10.0.0.0/8".parse().expect("a network")];
     let service = Proxied::new(web, trusted, Journal::count_unproxied);

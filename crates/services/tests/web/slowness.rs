@@ -77,7 +77,7 @@ fn a_body_must_keep_its_rate() {
 fn a_great_file_to_a_slow_reader() {
     let great: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
     for cold in [false, true] {
-        let mut memory_files = MemoryFiles::new(&[], cold);
+        let mut memory_files = MemoryFiles::new::<&str>(&[], cold);
         memory_files.put("great", great.clone());
         let web = Web::new(Options { demo: false, ..options() }, memory_files);
         let journal = journal();

@@ -13,7 +13,7 @@ use std::time::Duration;
 use roundhouse::{Http, HttpRequest, HttpResponse, http_offload};
 
 use super::page::{self, Query};
-use crate::page::{POLICY, admits, give};
+use crate::page::{admits, give};
 
 /// How long a client may take to send a request, or be idle between two requests.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -33,7 +33,7 @@ pub fn editor(page: Vec<u8>) -> Http<()> {
 
 fn answer(page: &[u8], request: &HttpRequest<'_>, response: &mut HttpResponse) {
     match (request.method, request.path) {
-        ("GET", "/") => give(page, &format!("{POLICY}; frame-ancestors 'none'"), response),
+        ("GET", "/") => give(page, response),
         ("POST", "/search") => match Query::read(request.body).and_then(|query| query.answer()) {
             Ok(answer) => response.json(answer.to_string()),
             Err(error) => {

@@ -65,9 +65,6 @@ pub enum Fault {
     /// A name that occurs twice.
     #[display("expected each name once, found `{name}` again after line {first}; remove one")]
     Twice { name: String, first: usize },
-    /// A value of the wrong kind.
-    #[display("expected `{name}` to be {kind}, found `{found}`; correct it")]
-    NotA { name: String, kind: Kind, found: String },
 }
 
 /// The expected kind of a value.

@@ -13,6 +13,7 @@ use super::fuzz::Pipe;
 use super::*;
 use crate::media::Media;
 use crate::media::test_server::{BEGIN, Guest, files, options, orders};
+use crate::web::MemoryFiles;
 
 /// The number of packets in a picture; the first is a table, the second contains the clock.
 const PICTURE: usize = 14;
