@@ -58,6 +58,9 @@ pub enum Answer {
 pub enum Order {
     /// Drain, as the first `SIGTERM` does.
     Drain,
+    /// Accept no more and end with the last connection, as after a hand-over; it serves a listener
+    /// that others share.
+    Leave,
     /// Cut connections, as a second `SIGTERM` does.
     Quit,
     /// Reload, as `SIGHUP` does.

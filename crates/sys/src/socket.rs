@@ -494,13 +494,13 @@ pub fn deafen(listener: impl AsFd) -> io::Result<()> {
     const FLAGS: u32 = 13;
     const SYN: u32 = 0x02;
     let instruction = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
-    let drop_syn = [
+    let mut drop_syn = [
         instruction(0x30, 0, FLAGS),  // BPF_LD | BPF_B | BPF_ABS
         instruction(0x45, 1, SYN),    // BPF_JMP | BPF_JSET | BPF_K
         instruction(0x06, 0, 0),      // BPF_RET | BPF_K
         instruction(0x06, 0, 0xffff), // BPF_RET | BPF_K
     ];
-    attach_filter(listener.as_fd(), drop_syn)
+    attach(listener.as_fd(), libc::SO_ATTACH_FILTER, &mut drop_syn)
 }
 
 /// Lets a datagram socket drop what arrives from now on; what it has can still be received.
@@ -509,17 +509,41 @@ pub fn deafen(listener: impl AsFd) -> io::Result<()> {
 /// As [`deafen`].
 pub fn deafen_datagrams(socket: impl AsFd) -> io::Result<()> {
     let drop_all = libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: 0 }; // BPF_RET | BPF_K
-    attach_filter(socket.as_fd(), [drop_all])
+    attach(socket.as_fd(), libc::SO_ATTACH_FILTER, &mut [drop_all])
 }
 
-/// Attaches a classic BPF program (socket(7), `SO_ATTACH_FILTER`).
-fn attach_filter<const N: usize>(
+/// Lets the kernel draw the listener of each new connection, for all listeners that share this
+/// one's port ([`ListenOptions::reuse_port`]): `shares[i]` per cent of them go to the listener that
+/// was opened as the `i`-th, and the rest to the last that has a share (`SO_ATTACH_REUSEPORT_CBPF`,
+/// socket(7)). It may be called before other listeners open, and again at any time.
+///
+/// # Errors
+/// `EINVAL` where the port is not shared.
+pub fn steer(listener: impl AsFd, shares: &[u8]) -> io::Result<()> {
+    // <linux/filter.h>: a random number, in the ancillary data at SKF_AD_OFF.
+    const RANDOM: u32 = (-0x1000_i32 + 56).cast_unsigned();
+    let step = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
+    // BPF_LD | BPF_W | BPF_ABS, then BPF_ALU | BPF_MOD | BPF_K.
+    let mut program = vec![step(0x20, 0, RANDOM), step(0x94, 0, 100)];
+    let (mut below, mut last) = (0, 0);
+    for (index, share) in (0..).zip(shares).filter(|(_, share)| **share > 0) {
+        (below, last) = (below + u32::from(*share), index);
+        // BPF_JMP | BPF_JGE | BPF_K over the answer, and BPF_RET | BPF_K.
+        program.extend([step(0x35, 1, below), step(0x06, 0, index)]);
+    }
+    program.push(step(0x06, 0, last));
+    attach(listener.as_fd(), libc::SO_ATTACH_REUSEPORT_CBPF, &mut program)
+}
+
+/// Attaches a classic BPF program by this option.
+fn attach(
     socket: BorrowedFd<'_>,
-    mut filter: [libc::sock_filter; N],
+    name: libc::c_int,
+    filter: &mut [libc::sock_filter],
 ) -> io::Result<()> {
     let program =
         libc::sock_fprog { len: filter.len() as libc::c_ushort, filter: filter.as_mut_ptr() };
-    let (fd, level, name) = (socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_ATTACH_FILTER);
+    let (fd, level) = (socket.as_raw_fd(), libc::SOL_SOCKET);
     let len = size_of::<libc::sock_fprog>() as libc::socklen_t;
     // SAFETY: the program and its instructions outlive the call, which copies them.
     check(unsafe { libc::setsockopt(fd, level, name, (&raw const program).cast(), len) }).map(drop)

@@ -114,6 +114,30 @@ fn no_accepted_request_fails_in_a_restart() {
     });
 }
 
+#[test]
+fn no_request_fails_when_lanes_switch() {
+    let site = site();
+    let flags = ["--governor", "on", "--deadline", "60s", "--lanes", "epoll,thread,event"];
+    let mut server = Server::open("auto", &site, &flags);
+    let pid = server.pid.to_string();
+    let ctl = |word: &str| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_roundhouse"));
+        testkit::run(command.args(["ctl", &pid, word])).success().out
+    };
+    let (tally, ()) = beside(&mut server, 11, |_| {
+        for engine in ["thread", "event"] {
+            assert!(ctl("switch").contains("will serve"));
+            let says = || ctl("why").contains(&format!("{engine} serves now: it was ordered"));
+            eventually(engine, PATIENCE, says);
+            assert!(ctl("status").contains(engine));
+            std::thread::sleep(SERVES);
+        }
+    });
+    println!("{tally:?}");
+    assert!(tally.whole > 0 && tally.lost() == 0 && tally.refused == 0, "{tally:?}");
+    server.close();
+}
+
 /// The memory that a server hands over, as an open file.
 fn state(server: &Server) -> File {
     let folder = format!("/proc/{}/fd", server.pid);

@@ -58,6 +58,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             Order::Reload => return self.reload(),
             Order::Drain if self.public_phase() >= Phase::Draining => {}
             Order::Drain => self.stop(),
+            Order::Leave if self.phase() == Phase::Ready => self.enter(Phase::Leaving, self.drain),
+            Order::Leave => {}
             Order::Quit if self.phase() >= Phase::Forced => {}
             Order::Quit => self.force("as ordered"),
         }

@@ -106,9 +106,10 @@ impl AdminHandler for Front {
         let path = std::str::from_utf8(&target.path).unwrap_or_default();
         let response = match (head.method, path) {
             ("POST", "/drain") => return Answer::Obey(Order::Drain),
+            ("POST", "/leave") => return Answer::Obey(Order::Leave),
             ("POST", "/quit") => return Answer::Obey(Order::Quit),
             ("POST", "/reload") => return Answer::Obey(Order::Reload),
-            (_, "/drain" | "/quit" | "/reload") => {
+            (_, "/drain" | "/leave" | "/quit" | "/reload") => {
                 let refusal = Response::of(Status::METHOD, "expected POST: this is an order");
                 Response { allow: Some("POST"), ..refusal }
             }
@@ -124,6 +125,7 @@ impl AdminHandler for Front {
     fn carried_out(&mut self, order: Order, words: &[String]) -> Vec<u8> {
         let name = match order {
             Order::Drain => "drain",
+            Order::Leave => "leave",
             Order::Quit => "quit",
             Order::Reload => "reload",
         };
@@ -147,8 +149,8 @@ impl Front {
             "/metrics" => Response::ok(metrics::KIND, metrics::render(&self.status(sample()))),
             _ => Response::of(
                 Status::NOT_FOUND,
-                "expected /status, /status.json, /governor or /metrics, or POST to /drain, /quit \
-                 or /reload",
+                "expected /status, /status.json, /governor or /metrics, or POST to /drain, \
+                 /leave, /quit or /reload",
             ),
         }
     }
@@ -287,7 +289,7 @@ mod tests {
     #[test]
     fn orders_are_carried_out_by_others() {
         for (path, order) in
-            [("drain", Order::Drain), ("quit", Order::Quit), ("reload", Order::Reload)]
+            [("drain", Order::Drain), ("leave", Order::Leave), ("reload", Order::Reload)]
         {
             let request =
                 format!("POST /{path} HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
