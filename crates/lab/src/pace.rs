@@ -48,7 +48,41 @@ pub struct Work {
     /// The file holds whole packets with their headers, one after the other.
     #[serde(default)]
     pub records: bool,
+    /// Streams of audio, video and bulk in turn: a stream of video has 8 times the packets of one of
+    /// audio, one of bulk 64 times.
+    #[serde(default)]
+    pub mix: Mix,
 }
+
+/// A mixture of classes, and how the sender treats them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mix {
+    /// All streams are equal.
+    #[default]
+    None,
+    /// Mixed, and the sender ignores classes.
+    Off,
+    /// Audio before video before bulk.
+    On,
+    /// The same, and late packets are dropped.
+    Limits,
+}
+
+impl Mix {
+    /// The sender's word for it (`--classes`).
+    pub fn classes(self) -> Option<&'static str> {
+        match self {
+            Mix::None => None,
+            Mix::Off => Some("off"),
+            Mix::On => Some("on"),
+            Mix::Limits => Some("audio=60,video=200"),
+        }
+    }
+}
+
+/// Packets of one stream each of audio, video and bulk in a gap.
+const MIXTURE: u32 = 1 + 8 + 64;
 
 fn yes() -> bool {
     true
@@ -59,7 +93,8 @@ impl Default for Work {
     fn default() -> Work {
         let (streams, packets, gap_us, burst) = (1, 1, 0, 1);
         let (payload, file, spread, cold, records) = (32, false, true, false, false);
-        Work { streams, packets, gap_us, burst, payload, file, spread, cold, records }
+        let mix = Mix::None;
+        Work { streams, packets, gap_us, burst, payload, file, spread, cold, records, mix }
     }
 }
 
@@ -70,6 +105,15 @@ impl Work {
         let gap = Duration::from_millis(30);
         let packets = (time.as_micros() / gap.as_micros()).max(2) as u32;
         Work { streams: 10, packets, gap_us: 30_000, file: true, ..Work::default() }
+    }
+
+    /// A mixture for about `time` of twice as many packets a second as `rate`, which is the most that
+    /// the sender can send.
+    pub fn overload(time: Duration, rate: f64, mix: Mix) -> Work {
+        let audio = Work::audio(time);
+        let each = f64::from(MIXTURE) / audio.gap().as_secs_f64();
+        let streams = 3 * ((2.0 * rate / each) as u32).clamp(1, 10_000);
+        Work { streams, payload: 160, file: false, mix, ..audio }
     }
 
     /// The gap.
@@ -100,6 +144,11 @@ impl Work {
         let payload = self.payload;
         match self.gap_us {
             0 => format!("{streams} of {payload} B{from} as fast as it can"),
+            us if self.mix != Mix::None => format!(
+                "{streams} of audio, video and bulk in turn: 1, 8 and 64 x {burst}{payload} B{from} \
+                 each {} ms",
+                us as f64 / 1e3
+            ),
             us => {
                 let gap = us as f64 / 1e3;
                 format!("{streams} of {burst}{payload} B{from} each {gap} ms{aligned}")
@@ -109,7 +158,8 @@ impl Work {
 
     /// The work as arguments of the sending process, ours or the bare one.
     pub fn arguments(&self) -> Vec<String> {
-        let Work { streams, packets, gap_us, burst, payload, file, spread, cold, records } = self;
+        let Work { streams, packets, gap_us, burst, payload, file, spread, cold, records, mix } =
+            self;
         let mut words = vec![
             format!("streams={streams}"),
             format!("packets={packets}"),
@@ -123,6 +173,7 @@ impl Work {
         words.extend((!spread).then(|| "spread=0".to_string()));
         words.extend(cold.then(|| "cold=1".to_string()));
         words.extend(records.then(|| "records=1".to_string()));
+        words.extend(mix.classes().map(|it| format!("mix={it}")));
         words
     }
 }
@@ -218,6 +269,9 @@ pub struct Reading {
     pub ended_ns: u64,
     /// The lateness of packets, where it is known.
     pub late: Option<Lateness>,
+    /// Audio, video and bulk of a mixture.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassReading>,
     /// Drift in 30 s of single streams; absent without a receiver.
     pub drifts: Option<Extent>,
     /// The duration of streams from their first packet to their last.
@@ -237,6 +291,17 @@ pub struct Reading {
     /// CPU time of the whole core per packet, by cycle soak, nanoseconds; includes the kernel's own
     /// work.
     pub soak_ns: Option<f64>,
+}
+
+/// The packets of one class.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassReading {
+    /// Its name.
+    pub class: String,
+    /// Packets that were too late for it and were not sent.
+    pub dropped: u64,
+    /// The lateness of the others, where it is known.
+    pub late: Option<Lateness>,
 }
 
 impl Reading {

@@ -13,20 +13,20 @@ use seam::Instant;
 /// Packets due within this span leave together as usual: two slots of the wheel.
 pub const SLACK: Duration = Duration::from_millis(2);
 
-/// The moment up to which to request packets from a stream that wanted to be called at `asked` and
-/// is called `now`.
-pub fn until(asked: Instant, now: Instant) -> Instant {
-    now.min(asked + SLACK).max(if is_late(asked, now) { asked } else { now })
+/// The moment up to which to request packets from a stream that wanted to be called at `asked`, is
+/// called `now`, and may be called later by `tick`.
+pub fn until(asked: Instant, now: Instant, tick: Duration) -> Instant {
+    now.min(asked + SLACK).max(if is_late(asked, now, tick) { asked } else { now })
 }
 
 /// When to call the stream again, if it now wants to be called at `next`.
-pub fn wake(asked: Instant, now: Instant, next: Instant) -> Instant {
-    if is_late(asked, now) { next.max(now + next.since(asked) / 2) } else { next }
+pub fn wake(asked: Instant, now: Instant, next: Instant, tick: Duration) -> Instant {
+    if is_late(asked, now, tick) { next.max(now + next.since(asked) / 2) } else { next }
 }
 
 /// Whether the stream was called too late for all due packets to leave at once.
-pub fn is_late(asked: Instant, now: Instant) -> bool {
-    now.since(asked) > SLACK
+pub fn is_late(asked: Instant, now: Instant, tick: Duration) -> bool {
+    now.since(asked) > SLACK + tick
 }
 
 #[cfg(test)]
@@ -43,14 +43,14 @@ mod tests {
         let (mut asked, mut now, mut sent) = (ms(0), ms(stall), 0);
         let mut left = Vec::new();
         while left.len() < count {
-            let limit = until(asked, now);
+            let limit = until(asked, now, Duration::ZERO);
             assert!(limit <= now, "never ahead of the clock");
             while ms(sent * gap) <= limit {
                 left.push((sent * gap, now.ns() / 1_000_000));
                 sent += 1;
             }
             let next = ms(sent * gap);
-            let wake = wake(asked, now, next);
+            let wake = wake(asked, now, next, Duration::ZERO);
             assert!(wake >= next, "never early");
             (asked, now) = (next, wake.max(now));
         }
@@ -70,6 +70,15 @@ mod tests {
         assert!(gaps.into_iter().all(|gap| gap >= 15), "{left:?}");
         assert_eq!(left[20], (600, 600));
         assert!(left[20..].iter().all(|(due, left)| due == left), "{left:?}");
+    }
+
+    #[test]
+    fn a_call_within_the_tick_gets_all_that_is_due() {
+        let tick = Duration::from_millis(5);
+        assert_eq!(until(ms(10), ms(17), tick), ms(17));
+        assert_eq!(wake(ms(10), ms(17), ms(20), tick), ms(20));
+        assert_eq!(until(ms(10), ms(18), tick), ms(12), "later calls catch up");
+        assert_eq!(wake(ms(10), ms(18), ms(20), tick), ms(23));
     }
 
     #[test]

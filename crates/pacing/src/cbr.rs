@@ -9,7 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use seam::{Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource, Share, Source};
+use seam::{
+    Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource, PacketClass, Share,
+    Source, StreamPolicy,
+};
 
 /// The length of the header, in bytes.
 pub const HEAD: usize = 12;
@@ -59,6 +62,8 @@ pub struct CbrSource {
     pub to: Vec<SocketAddr>,
     /// The source of the payloads.
     pub contents: Contents,
+    /// Whether the streams are audio, video and bulk in turn ([`CbrSource::class`]).
+    pub mixed: bool,
 }
 
 /// The orders of a [`CbrSource`]: every stream is ordered from the beginning.
@@ -108,13 +113,35 @@ impl CbrSource {
     /// The timestamp's step from one packet to the next: 30 ms of 8 kHz.
     pub const TICKS: u32 = 240;
 
+    /// The class of stream `number`. In a mixture a stream of video has 8 times the packets of one
+    /// of audio, and a stream of bulk 64 times, in bursts at the same gap.
+    #[must_use]
+    pub fn class(&self, number: u32) -> PacketClass {
+        let in_turn = PacketClass::ALL[number as usize % PacketClass::ALL.len()];
+        if self.mixed { in_turn } else { PacketClass::Audio }
+    }
+
+    /// How many times the packets of a stream of audio stream `number` has.
+    fn times(&self, number: u32) -> u32 {
+        if self.mixed { 1 << (3 * self.class(number) as u32) } else { 1 }
+    }
+
+    /// The number of packets of stream `number`.
+    fn packets_of(&self, number: u32) -> u32 {
+        self.packets * self.times(number)
+    }
+
+    /// The time from the first burst of stream `number` to that of packet `sent`.
+    fn since(&self, number: u32, sent: u32) -> Duration {
+        self.gap * (sent / (self.burst.max(1) * self.times(number)))
+    }
+
     /// The due time of packet `sent` of stream `number`, if the stream did not pause; `None` if it
     /// has not started or its start is not stored.
     #[must_use]
     pub fn due_at(&self, state: &CbrOrders, number: u32, sent: u32) -> Option<Instant> {
         let start = state.starts.get(number as usize)?.load(Ordering::Acquire);
-        let since = self.gap * (sent / self.burst.max(1));
-        (start > 0).then(|| Instant::from_ns(start) + since)
+        (start > 0).then(|| Instant::from_ns(start) + self.since(number, sent))
     }
 
     /// The duration of a stream.
@@ -160,11 +187,12 @@ impl CbrSource {
     }
 
     fn moment(&self, beat: &CbrStream, sent: u32) -> Instant {
-        beat.start + self.gap * (sent / self.burst.max(1))
+        beat.start + self.since(beat.number, sent)
     }
 
     fn next(&self, beat: &CbrStream) -> Next {
-        if beat.sent < self.packets { Next::At(self.moment(beat, beat.sent)) } else { Next::Done }
+        let is_left = beat.sent < self.packets_of(beat.number);
+        if is_left { Next::At(self.moment(beat, beat.sent)) } else { Next::Done }
     }
 
     fn push(&self, beat: &CbrStream, burst: &mut Burst) {
@@ -217,8 +245,8 @@ impl PacedSource for CbrSource {
         until: Instant,
         burst: &mut Burst,
     ) -> Next {
-        while beat.sent < self.packets && self.moment(beat, beat.sent) <= until && !burst.is_full()
-        {
+        let packets = self.packets_of(beat.number);
+        while beat.sent < packets && self.moment(beat, beat.sent) <= until && !burst.is_full() {
             self.push(beat, burst);
             beat.sent += 1;
         }
@@ -248,6 +276,10 @@ impl PacedSource for CbrSource {
     fn has_news(&self, cx: &PacedCx<'_, CbrOrders>, beat: &CbrStream) -> bool {
         let is_paused = cx.state.paused.load(Ordering::Acquire) != 0;
         cx.state.ended.load(Ordering::Acquire) != 0 || is_paused != beat.paused_at.is_some()
+    }
+
+    fn policy(&self, beat: &CbrStream) -> StreamPolicy {
+        StreamPolicy { class: self.class(beat.number), ..StreamPolicy::default() }
     }
 
     fn receive(

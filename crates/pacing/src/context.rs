@@ -15,6 +15,7 @@ use super::group_sockets::GroupSockets;
 use super::rank::Rank;
 use super::sockets::StreamSockets;
 use super::stats::StreamStats;
+use crate::classes::Classes;
 use crate::runner::PacedRunner;
 use crate::senders::Transmit;
 use crate::senders::outlet::{Count, Files, Outlet};
@@ -39,6 +40,7 @@ pub(crate) struct StreamContext<'a, P: PacedSource> {
     pub stats: &'a StreamStats,
     /// The rank for threads that the worker starts.
     pub rank: Rank,
+    pub classes: Classes,
     pub groups: GroupSockets,
 }
 
@@ -47,7 +49,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         runner: &PacedRunner<'a, P>,
         entry: &'a ExtraWorkerEntry<'a>,
     ) -> io::Result<StreamContext<'a, P>> {
-        let PacedRunner { source, state, sockets, stats, rank, .. } = *runner;
+        let PacedRunner { source, state, sockets, stats, rank, classes, .. } = *runner;
         let limits = source.limits();
         let outlet = Outlet { sockets, files: Files::new(entry.assets) };
         Ok(StreamContext {
@@ -58,6 +60,7 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
             outlet,
             stats,
             rank,
+            classes,
             groups: GroupSockets::new()?,
         })
     }
@@ -184,8 +187,23 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         self.stats.closed.add(1);
     }
 
-    /// Sends a burst, counts it, records the lateness of its packets, and empties it.
+    /// Removes the packets from position `from` on that are too late for their class.
+    pub fn drop_late(&self, burst: &mut Burst, from: usize, now: Instant) {
+        if self.classes.limits.iter().any(Option::is_some) {
+            burst.drop_from(from, |packet| {
+                let is_dropped = self.classes.drops(packet, now);
+                if is_dropped {
+                    self.stats.dropped[packet.class as usize].add(1);
+                }
+                is_dropped
+            });
+        }
+    }
+
+    /// Sends a burst without the packets that are too late, counts it, records the lateness of its
+    /// packets, and empties it.
     pub fn send(&self, transmit: &mut dyn Transmit, burst: &mut Burst) {
+        self.drop_late(burst, 0, self.now());
         if burst.is_empty() {
             return;
         }
@@ -201,8 +219,9 @@ impl<'a, P: PacedSource> StreamContext<'a, P> {
         let mut rest = burst.packets();
         // Packets of one moment are usually neighbours.
         while let Some(first) = rest.first() {
-            let same = rest.iter().take_while(|packet| packet.at == first.at).count();
-            self.stats.note(now.since(first.at), same as u64);
+            let id = (first.at, first.class);
+            let same = rest.iter().take_while(|packet| (packet.at, packet.class) == id).count();
+            self.stats.note(first.class, now.since(first.at), same as u64);
             rest = &rest[same..];
         }
         burst.clear();

@@ -13,6 +13,7 @@
 mod alone;
 mod catch_up;
 pub mod cbr;
+mod classes;
 mod context;
 mod fault;
 mod group_sockets;
@@ -27,6 +28,7 @@ mod thread_per_stream;
 mod timer_wheel;
 
 pub use alone::run_alone;
+pub use classes::Classes;
 pub use fault::Fault;
 pub use probe::{Works, probe, probe_txtime};
 pub use rank::{Rank, RankRefused};

@@ -3,6 +3,7 @@
 use engines::{ExtraFault, ExtraWorker, ExtraWorkerEntry};
 use seam::PacedSource;
 
+use crate::classes::Classes;
 use crate::context::StreamContext;
 use crate::fault::Fault;
 use crate::rank::Rank;
@@ -25,6 +26,8 @@ pub struct PacedRunner<'a, P: PacedSource> {
     pub stats: &'a StreamStats,
     /// The scheduling rank of the threads that send.
     pub rank: Rank,
+    /// The treatment of the classes of packets.
+    pub classes: Classes,
 }
 
 impl<'a, P: PacedSource> PacedRunner<'a, P> {
@@ -35,13 +38,20 @@ impl<'a, P: PacedSource> PacedRunner<'a, P> {
         sockets: &'a StreamSockets,
         stats: &'a StreamStats,
     ) -> PacedRunner<'a, P> {
-        PacedRunner { source, state, sender, sockets, stats, rank: Rank::Usual }
+        let (rank, classes) = (Rank::Usual, Classes::default());
+        PacedRunner { source, state, sender, sockets, stats, rank, classes }
     }
 
     /// The same runner at this rank.
     #[must_use]
     pub fn ranked(self, rank: Rank) -> PacedRunner<'a, P> {
         PacedRunner { rank, ..self }
+    }
+
+    /// The same runner with this treatment of classes.
+    #[must_use]
+    pub fn classed(self, classes: Classes) -> PacedRunner<'a, P> {
+        PacedRunner { classes, ..self }
     }
 
     /// Sends until the server ends.

@@ -5,11 +5,11 @@
 //! A sender's row describes it and says how it starts. [`Start`] has three kinds: a thread for each
 //! stream, a [`Transmit`] that sends the due packets now, and a [`Queue`](queue::Queue) that takes
 //! packets before they are due.
-//! packets of the future.
 
-mod bpf_stamp;
 mod gso;
 mod head_then_file;
+mod kernel_rtp;
+mod maps;
 mod msg_zerocopy;
 pub(crate) mod outlet;
 mod plain;
@@ -77,7 +77,7 @@ const ROWS: &[Row] = &[
     uring_chain::ROW,
     uring_chain_sqpoll::ROW,
     tbf_kernel::ROW,
-    bpf_stamp::ROW,
+    kernel_rtp::ROW,
 ];
 
 /// A sender that is ready to send, by the loop that drives it.
@@ -157,8 +157,8 @@ pub enum Sender {
     UringChainSqpoll,
     /// A queue in the kernel, filled ahead, releases packets by its timer interrupt.
     TbfKernel,
-    /// [`Sender::TbfKernel`]; a program in the kernel writes sequence numbers and timestamps.
-    BpfStamp,
+    /// [`Sender::TbfKernel`] from files; a program in the kernel writes the headers.
+    KernelRtp,
 }
 
 impl Sender {

@@ -7,13 +7,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use seam::Share;
+use seam::{PacketClass, Share};
 
 /// Buckets for each doubling; the error is at most an eighth.
 const PER_DOUBLING: u32 = 8;
 /// Doublings from 1 ns to 18 minutes.
 const DOUBLINGS: u32 = 40;
 const BUCKETS: usize = (PER_DOUBLING * DOUBLINGS) as usize;
+const CLASSES: usize = PacketClass::ALL.len();
 /// A packet later than this counts as late: a third of the usual 30 ms of audio.
 pub const LATE: Duration = Duration::from_millis(10);
 
@@ -39,7 +40,9 @@ pub struct StreamStats {
     pub closed: Counter,
     /// Datagrams received.
     pub received: Counter,
-    lateness: [AtomicU64; BUCKETS],
+    /// Packets of each class that were too late for it and were not sent.
+    pub dropped: [Counter; CLASSES],
+    lateness: [[AtomicU64; BUCKETS]; CLASSES],
     /// Lateness of the first packet in nanoseconds, plus one; 0 before it.
     first_late: AtomicU64,
     /// Lateness of the last packet, likewise.
@@ -81,7 +84,8 @@ impl Default for StreamStats {
             started: Counter::default(),
             closed: Counter::default(),
             received: Counter::default(),
-            lateness: [const { AtomicU64::new(0) }; BUCKETS],
+            dropped: Default::default(),
+            lateness: [const { [const { AtomicU64::new(0) }; BUCKETS] }; CLASSES],
             first_late: AtomicU64::new(0),
             last_late: AtomicU64::new(0),
         }
@@ -89,11 +93,11 @@ impl Default for StreamStats {
 }
 
 impl StreamStats {
-    /// Records the lateness of `packets` packets.
+    /// Records the lateness of `packets` packets of a class.
     #[inline]
-    pub fn note(&self, lateness: Duration, packets: u64) {
+    pub fn note(&self, class: PacketClass, lateness: Duration, packets: u64) {
         let ns = u64::try_from(lateness.as_nanos()).unwrap_or(u64::MAX);
-        self.lateness[bucket(ns)].fetch_add(packets, Ordering::Relaxed);
+        self.lateness[class as usize][bucket(ns)].fetch_add(packets, Ordering::Relaxed);
         if lateness > LATE {
             self.late.add(packets);
         }
@@ -119,8 +123,17 @@ impl StreamStats {
     /// eighth; `None` before the first.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<Duration> {
-        let counts: Vec<u64> =
-            self.lateness.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        self.quantile_of(&PacketClass::ALL, share)
+    }
+
+    /// The same for the packets of some classes.
+    #[must_use]
+    pub fn quantile_of(&self, classes: &[PacketClass], share: f64) -> Option<Duration> {
+        let of = |class: &PacketClass| &self.lateness[*class as usize];
+        let count = |at: usize| {
+            classes.iter().map(|class| of(class)[at].load(Ordering::Relaxed)).sum::<u64>()
+        };
+        let counts: Vec<u64> = (0..BUCKETS).map(count).collect();
         let all: u64 = counts.iter().sum();
         let rank = ((all as f64 * share.clamp(0.0, 1.0)).ceil() as u64).max(1);
         let mut below = 0;
@@ -129,6 +142,13 @@ impl StreamStats {
             below >= rank
         })?;
         Some(Duration::from_nanos(upper(at)))
+    }
+
+    /// The number of packets of some classes whose lateness is known.
+    #[must_use]
+    pub fn count_of(&self, classes: &[PacketClass]) -> u64 {
+        let of = |class: &PacketClass| &self.lateness[*class as usize];
+        classes.iter().flat_map(of).map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
     /// Streams running now.
@@ -170,10 +190,15 @@ mod tests {
     fn quantiles_count_every_packet() {
         let stats = StreamStats::default();
         assert_eq!(stats.quantile(0.5), None);
-        stats.note(Duration::from_micros(100), 989);
-        stats.note(Duration::from_millis(20), 11);
+        stats.note(PacketClass::Audio, Duration::from_micros(100), 989);
+        stats.note(PacketClass::Video, Duration::from_millis(20), 11);
         let us = |share| stats.quantile(share).map(|span| span.as_micros() as u64 / 12);
         assert_eq!((us(0.5), us(0.98)), (Some(8), Some(8)));
+        let audio = stats.quantile_of(&[PacketClass::Audio], 1.0);
+        assert_eq!(
+            (audio, stats.quantile_of(&[PacketClass::Bulk], 1.0)),
+            (stats.quantile(0.5), None)
+        );
         assert!(stats.quantile(0.99).is_some_and(|span| span >= Duration::from_millis(20)));
         assert_eq!((stats.late.read(), stats.running()), (11, 0));
         assert_eq!(stats.drift_ns(), Some(19_900_000));

@@ -150,6 +150,7 @@ impl<P: PacedSource> Life<'_, '_, P> {
     fn play(&mut self, mut stream: P::Stream, mut next: Next) {
         let context = self.context;
         let mut burst = Burst::new(super::context::BURST_MAX);
+        burst.set_class(context.source.policy(&stream).class);
         let mut transmit = WheelSendto::default();
         let mut heard = self.rings.count.load(Ordering::Acquire);
         // A relative sleep lasts as long as the schedule's gap between two calls. The first sleep,

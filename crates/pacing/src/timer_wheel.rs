@@ -8,11 +8,12 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use memory::Phase;
-use seam::{AtShutdown, Burst, Channel, Effects, Instant, Next, PacedSource};
+use seam::{AtShutdown, Burst, Channel, Effects, Instant, Next, PacedSource, PacketClass};
 use sys::epoll::{Epoll, Events, Interest};
 use sys::timerfd::TimerFd;
 
 use super::catch_up;
+use super::classes::Ready;
 use super::context::{BURST_MAX, StreamContext};
 use crate::senders::Transmit;
 use wheel::Wheel;
@@ -20,6 +21,17 @@ use wheel::Wheel;
 /// The minimum time between two checks of all streams for changed orders. New orders are taken at
 /// once; a pause may take this long.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How long a turn sends before it checks its descriptors again, however many streams are due.
+const TURN_MAX: Duration = Duration::from_millis(5);
+/// Streams of pictures wake together, at multiples of this span: a wake-up costs several packets, and
+/// a player buffers pictures for much longer. Packets of a stream that are due within it leave as one
+/// message where the kernel segments.
+const TICK: Duration = Duration::from_millis(5);
+
+/// How much later than its moment a stream of this class may be called.
+fn tick(class: PacketClass) -> Duration {
+    if class == PacketClass::Audio { Duration::ZERO } else { TICK }
+}
 
 const TIMER: u64 = 0;
 const ORDERS: u64 = 1;
@@ -34,6 +46,7 @@ struct Running<P: PacedSource> {
     asked: Instant,
     /// The stamp of its valid entry in the wheel.
     stamp: u32,
+    class: PacketClass,
 }
 
 struct Worker<'d, 'a, P: PacedSource> {
@@ -42,6 +55,8 @@ struct Worker<'d, 'a, P: PacedSource> {
     running: Vec<Option<Running<P>>>,
     vacant: Vec<u32>,
     wheel: Wheel,
+    /// The streams whose moment has come.
+    ready: Ready,
     burst: Burst,
     effects: Effects,
     now: Instant,
@@ -79,7 +94,8 @@ pub(super) fn serve<P: PacedSource>(
             epoll.remove(context.entry.stop)?;
             is_stopping = true;
         }
-        let wakes_at = [worker.wheel.next(), worker.look_at].into_iter().flatten().min();
+        let left_over = (!worker.ready.is_empty()).then_some(worker.now);
+        let wakes_at = [worker.wheel.next(), worker.look_at, left_over].into_iter().flatten().min();
         timer.set(wakes_at.map(Instant::ns))?;
         // While the server ends, its phase changes without a wake-up.
         let nap = if is_stopping { Some(LOOK_EVERY) } else { context.nap() };
@@ -120,6 +136,7 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
             running: Vec::new(),
             vacant: Vec::new(),
             wheel: Wheel::new(now),
+            ready: Ready::default(),
             burst: Burst::new(BURST_MAX),
             effects: context.effects(),
             now,
@@ -152,8 +169,8 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
                 self.running.push(None);
                 self.running.len() as u32 - 1
             });
-            let asked = Instant::NEVER;
-            self.running[key as usize] = Some(Running { stream, asked, stamp: 0 });
+            let (asked, class) = (Instant::NEVER, self.context.source.policy(&stream).class);
+            self.running[key as usize] = Some(Running { stream, asked, stamp: 0, class });
             self.obey(key, next, self.now, self.now);
         }
     }
@@ -180,24 +197,65 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
         self.take_orders();
     }
 
-    /// Sends the due packets.
+    /// Sends the due packets, the most urgent class first. After each full burst the streams that
+    /// have become due meanwhile take their place among those that wait.
     fn turn(&mut self) {
-        let due: Vec<(u32, u32)> = self.wheel.advance(self.now).collect();
-        for (key, stamp) in due {
-            self.call(key, stamp);
+        let until = self.now + TURN_MAX;
+        self.admit();
+        while let Some((key, stamp)) = self.ready.pop() {
+            // Where packets are late, urgent ones do not wait until a burst is full.
+            let mut has_sent = self.is_behind(key);
+            if has_sent {
+                self.context.send(self.transmit, &mut self.burst);
+            }
+            has_sent |= self.call(key, stamp);
+            if has_sent {
+                self.now = self.context.now();
+                if self.now >= until {
+                    break;
+                }
+                self.admit();
+            }
         }
         self.context.send(self.transmit, &mut self.burst);
     }
 
-    /// Calls a stream whose moment has come.
-    fn call(&mut self, key: u32, stamp: u32) {
-        let Some(running) = &mut self.running[key as usize] else { return };
-        if running.stamp != stamp || running.asked == Instant::NEVER {
-            return;
+    /// Whether the stream is late, and the burst ends with packets of a more urgent class.
+    fn is_behind(&self, key: u32) -> bool {
+        let running = self.running[key as usize].as_ref();
+        let (Some(running), Some(last)) = (running, self.burst.packets().last()) else {
+            return false;
+        };
+        self.context.classes.ordered
+            && last.class < running.class
+            && catch_up::is_late(running.asked, self.now, tick(running.class))
+    }
+
+    /// Queues the streams whose moment has come.
+    fn admit(&mut self) {
+        for (key, stamp) in self.wheel.advance(self.now) {
+            let Some(running) = &self.running[key as usize] else { continue };
+            if running.stamp == stamp && running.asked != Instant::NEVER {
+                let (class, asked) = (running.class, running.asked);
+                self.ready.push(&self.context.classes, class, asked, (key, stamp));
+            }
         }
-        let asked = running.asked;
-        let until = catch_up::until(asked, self.now);
-        if catch_up::is_late(asked, self.now) {
+    }
+
+    /// Calls a stream whose moment has come; true if a burst was sent.
+    fn call(&mut self, key: u32, stamp: u32) -> bool {
+        let Some(running) = &mut self.running[key as usize] else { return false };
+        if running.stamp != stamp || running.asked == Instant::NEVER {
+            return false;
+        }
+        // Packets that are too late to be sent are not waited for.
+        let oldest = self.context.classes.oldest(running.class, self.now);
+        let asked = running.asked.max(oldest);
+        let tick = tick(running.class);
+        let until = catch_up::until(asked, self.now, tick);
+        let mut has_sent = false;
+        self.burst.set_class(running.class);
+        if catch_up::is_late(asked, self.now, tick) {
             self.context.stats.caught_up.add(1);
         }
         let cx = self.context.cx(self.now, &self.effects);
@@ -205,11 +263,13 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
             let next = self.context.source.due(&cx, &mut running.stream, until, &mut self.burst);
             if self.burst.is_full() {
                 self.context.send(self.transmit, &mut self.burst);
+                has_sent = true;
                 if matches!(next, Next::At(more) if more <= until) {
                     continue;
                 }
             }
-            break self.obey(key, next, asked, self.now);
+            self.obey(key, next, asked, self.now);
+            return has_sent;
         }
     }
 
@@ -221,7 +281,11 @@ impl<'d, 'a, P: PacedSource> Worker<'d, 'a, P> {
         match next {
             Next::At(next) => {
                 running.asked = next;
-                self.wheel.insert(catch_up::wake(asked, now, next), key, running.stamp);
+                let tick = tick(running.class);
+                let wake = catch_up::wake(asked, now, next, tick);
+                let together = wake.ns().checked_next_multiple_of(tick.as_nanos() as u64);
+                let wake = together.map_or(wake, Instant::from_ns);
+                self.wheel.insert(wake, key, running.stamp);
             }
             Next::Parked => running.asked = Instant::NEVER,
             Next::Done => {

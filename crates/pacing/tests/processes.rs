@@ -48,8 +48,18 @@ fn check(engine: &str) {
     let to = vec![receiver.local_addr().expect("bound")];
     let (gap, contents) = (Duration::from_millis(5), Contents::Shared(Arc::from([7; 4096])));
     let (streams, packets, payload, ahead) = (2, 1_000_000, 32, gap * 50);
-    let source =
-        CbrSource { streams, packets, gap, burst: 1, payload, ahead, spread: true, to, contents };
+    let source = CbrSource {
+        streams,
+        packets,
+        gap,
+        burst: 1,
+        payload,
+        ahead,
+        spread: true,
+        to,
+        contents,
+        mixed: false,
+    };
     let sockets = StreamSockets::bind(LOCAL, 0).expect("two free ports");
     let (sender, sockets) = (Sender::USUAL, &sockets);
     let runner = PacedRunner::new((&source, &*state), sender, sockets, &stats);

@@ -113,9 +113,37 @@ impl PacedLimits {
     }
 }
 
+/// The class of a packet: which packets leave first when not all can leave in time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PacketClass {
+    /// Sound: a gap of a few hundredths of a second is heard.
+    #[default]
+    Audio,
+    /// Pictures, or both. Engines may send it some milliseconds later, in larger bursts.
+    Video,
+    /// Data that can wait.
+    Bulk,
+}
+
+impl PacketClass {
+    /// Every class, the most urgent first.
+    pub const ALL: [PacketClass; 3] = [PacketClass::Audio, PacketClass::Video, PacketClass::Bulk];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PacketClass::Audio => "audio",
+            PacketClass::Video => "video",
+            PacketClass::Bulk => "bulk",
+        }
+    }
+}
+
 /// The engine's treatment of a stream beside sending it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamPolicy {
+    /// The class of the stream, and of its packets unless [`Burst::set_class`] changes theirs.
+    pub class: PacketClass,
     /// A multicast group whose members report to each other. The engine listens there while the
     /// stream runs, and delivers its datagrams as if they had come to the control socket.
     pub report_group: Option<SocketAddr>,
@@ -233,6 +261,8 @@ pub struct Packet {
     pub to: SocketAddr,
     /// The sending socket.
     pub channel: Channel,
+    /// Its class.
+    pub class: PacketClass,
     /// The payload after the front.
     pub payload: Payload,
     front: Range<u32>,
@@ -256,6 +286,7 @@ pub struct Burst {
     packets: Vec<Packet>,
     arena: Vec<u8>,
     packets_max: usize,
+    class: PacketClass,
 }
 
 impl Burst {
@@ -268,10 +299,17 @@ impl Burst {
     /// If `packets_max` is 0: no packet would ever leave.
     pub fn new(packets_max: usize) -> Burst {
         assert!(packets_max > 0, "expected room for one packet at least");
-        Burst { packets: Vec::new(), arena: Vec::new(), packets_max }
+        let class = PacketClass::default();
+        Burst { packets: Vec::new(), arena: Vec::new(), packets_max, class }
     }
 
     // ---- the source's side
+
+    /// Sets the class of the packets that follow. The engine calls it before each stream with the
+    /// class of that stream.
+    pub fn set_class(&mut self, class: PacketClass) {
+        self.class = class;
+    }
 
     /// Appends a packet: `head` (usually 12 to 64 bytes), then the body.
     ///
@@ -302,7 +340,8 @@ impl Burst {
                 Payload::File(source, range)
             }
         };
-        let packet = Packet { at, to, channel, payload, front: start..self.arena.len() as u32 };
+        let (class, front) = (self.class, start..self.arena.len() as u32);
+        let packet = Packet { at, to, channel, class, payload, front };
         assert!(packet.len() <= Burst::DATAGRAM_MAX, "a datagram of {} bytes", packet.len());
         self.packets.push(packet);
     }
@@ -337,6 +376,14 @@ impl Burst {
     #[inline]
     pub fn front(&self, packet: &Packet) -> &[u8] {
         &self.arena[packet.front.start as usize..packet.front.end as usize]
+    }
+
+    /// Removes the packets from position `from` on that `is_dropped` names; returns how many.
+    pub fn drop_from(&mut self, from: usize, is_dropped: impl Fn(&Packet) -> bool) -> usize {
+        let before = self.packets.len();
+        let dropped = self.packets.extract_if(from.., |packet| is_dropped(packet));
+        dropped.for_each(drop);
+        before - self.packets.len()
     }
 
     /// Reads the payloads in files opened at run time, for senders that send from memory.

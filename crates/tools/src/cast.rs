@@ -14,7 +14,7 @@ use engines::Assets;
 use language::info;
 use language::level::is_quiet;
 use memory::{Placement, Region};
-use pacing::{PacedRunner, Sender, StreamSockets, StreamStats, probe, run_alone};
+use pacing::{Classes, PacedRunner, Sender, StreamSockets, StreamStats, probe, run_alone};
 use seam::{Instant, WorkerId};
 use services::media::{Aim, Media, Options, Orders, Push};
 use stats::words::time;
@@ -58,6 +58,10 @@ pub struct Args {
     sender: Sender,
     #[command(flatten)]
     rank: RankArgs,
+    /// Audio leaves before video (`on`), or packets by time alone (`off`); limits in ms, such as
+    /// `audio=60,video=200`, also drop packets that are later
+    #[arg(long, default_value_t, value_name = "on|off|CLASS=MS,…")]
+    classes: Classes,
     /// The TTL of packets to a group; 1 stays in this network
     #[arg(long, default_value_t = 1, value_name = "HOPS")]
     ttl: u8,
@@ -135,7 +139,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     describe(args, &pushed)?;
     let stats = StreamStats::default();
     let casting = PacedRunner::new((&media, &*orders), args.sender, &sockets, &stats)
-        .ranked(args.rank.rank());
+        .ranked(args.rank.rank())
+        .classed(args.classes);
     let watcher = Watcher { orders: &orders, stats: &stats, pushed: &pushed };
     let meanwhile = |ring: &dyn Fn()| watcher.follow(args.time, &stop, ring);
     run_alone(&casting, &Assets::default(), Duration::ZERO, meanwhile)?;

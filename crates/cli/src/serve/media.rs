@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use engines::{Assets, Handover, Refused};
 use memory::{Placement, Region};
-use pacing::{PacedRunner, Sender, StreamSockets, StreamStats};
+use pacing::{Classes, PacedRunner, Sender, StreamSockets, StreamStats};
 use services::media::live::Source;
 use services::media::{Credentials, Groups, Media, Options, Orders};
 
@@ -74,6 +74,10 @@ pub struct Args {
     sender: Sender,
     #[command(flatten)]
     rank: RankArgs,
+    /// Audio leaves before video (`on`), or packets by time alone (`off`); limits in ms, such as
+    /// `audio=60,video=200`, also drop packets that are later
+    #[arg(long, default_value_t, value_name = "on|off|CLASS=MS,…")]
+    classes: Classes,
     /// Most streams by UDP to one address at a time; 0: no limit
     #[arg(long, default_value_t = Options::default().per_address, value_name = "N")]
     per_address: usize,
@@ -191,7 +195,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Region::place(shape.placement()).context("cannot place the figures in memory")?;
     stats.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
     let runner = PacedRunner::new((&service, &*orders), args.sender, sockets, &stats)
-        .ranked(args.rank.rank());
+        .ranked(args.rank.rank())
+        .classed(args.classes);
     let mut metrics = StreamMetrics::new(service.sources(), Some(&stats));
     let mut others = sockets.fds().to_vec();
     others.extend(service.sources().iter().filter_map(Source::fd));

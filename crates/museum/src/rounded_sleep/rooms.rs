@@ -24,7 +24,8 @@ pub fn effort(settings: &Settings) -> Effort {
     let each = time(settings) + Duration::from_millis(700);
     let ranks = if settings.quick { 1 } else { 3 };
     let tables = Effort::new(2, each * senders * (1 + ranks) * settings.blocks(1) / 2);
-    tables.and(price::effort(senders)).and(copies::effort(settings))
+    let classes = Effort::new(1, Duration::from_secs(15));
+    tables.and(classes).and(price::effort(senders)).and(copies::effort(settings))
 }
 
 /// The duration of a paced run.
@@ -65,6 +66,7 @@ pub fn nothing(it: &mut Draft) {
     let work = Work::audio(Duration::from_secs(1));
     sessions::draft(it, &[], work, Around::default());
     overload::draft(it, &[], work);
+    overload::draft_classes(it, &[]);
     price::draft(it, &[], work, Sink::Heard);
     copies::draft(it, &[], &[], &[], Around::default());
     copies::draft_rates(it, &[], &[], Around::default());

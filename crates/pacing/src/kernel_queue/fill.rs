@@ -49,8 +49,11 @@ impl<P: PacedSource> Worker<'_, '_, P> {
             {
                 let cx = self.context.cx(self.now, &self.effects);
                 let burst = self.plan.burst(running.id);
+                burst.set_class(self.context.source.policy(&running.stream).class);
+                let from = burst.len();
                 running.next = self.context.source.due(&cx, &mut running.stream, until, burst);
                 let is_full = burst.is_full();
+                self.context.drop_late(burst, from, self.now);
                 if !self.queue.sends_open_files() {
                     let files = &self.context.outlet.files;
                     let failed = burst

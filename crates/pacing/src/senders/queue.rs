@@ -37,11 +37,8 @@ pub trait Queue {
     /// As [`Queue::hand_over`].
     fn purge(&mut self) -> io::Result<()>;
 
-    /// The longest time by which packets are handed over ahead. It is limited because waiting
-    /// packets take memory, and a stream that changes discards them.
-    fn window(&self) -> Duration {
-        Duration::from_millis(400)
-    }
+    /// The longest time by which packets are handed over ahead.
+    fn window(&self) -> Duration;
 
     /// The maximum number of packets in one plan.
     fn packets_max(&self) -> usize {

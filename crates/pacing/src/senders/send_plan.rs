@@ -7,15 +7,16 @@ use std::ops::Range;
 use seam::{Burst, Channel, Instant, Packet};
 use sys::udp::Filling;
 
-use super::bpf_stamp::{HeadStamps, STAMPED};
+use super::kernel_rtp::{HEAD, HeadStamps};
+use super::maps::Maps;
 use super::outlet::Outlet;
 use super::queue::Handed;
 
 /// The maximum length of a message in bytes: the bucket would split a message that costs more than
 /// it holds.
 const MESSAGE_MAX: usize = 60_000;
-/// Placeholder in a header where the kernel stamps.
-const BLANK: [u8; STAMPED.end - STAMPED.start] = [0; STAMPED.end - STAMPED.start];
+/// The place of a header that the kernel writes.
+const BLANK: [u8; HEAD] = [0; HEAD];
 
 /// The next step of a plan.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub struct Message {
     pub bytes: usize,
     /// The planned moment of leaving.
     pub leaves_ns: u64,
-    /// The run of headers stamped on it; 0 for none.
+    /// The run of headers that the kernel writes into it; 0 for none.
     pub run: u16,
 }
 
@@ -93,6 +94,11 @@ impl SendPlan {
         self.burst.is_empty()
     }
 
+    /// The packets, in the order in which they were added.
+    pub fn gathered(&self) -> &[Packet] {
+        self.burst.packets()
+    }
+
     /// The number of packets that the last owner added.
     pub fn owned(&self) -> usize {
         self.owners.last().map_or(0, |(from, _)| self.burst.len() - from)
@@ -119,7 +125,7 @@ impl SendPlan {
             }
         }
         let packets = self.burst.packets();
-        self.order.sort_by_key(|(place, ..)| packets[*place].at);
+        self.order.sort_by_key(|(place, ..)| (packets[*place].at, packets[*place].class));
         if let Some(stamps) = stamps {
             for (place, owner, run) in &mut self.order {
                 let packet = &packets[*place];
@@ -199,7 +205,7 @@ impl SendPlan {
     pub fn write<'d>(
         &'d self,
         message: &'d Message,
-        outlet: &'d Outlet<'_>,
+        (outlet, maps): (&'d Outlet<'_>, &'d Maps),
         filling: &mut Filling<'_, 'd>,
     ) {
         let packets = self.burst.packets();
@@ -212,11 +218,10 @@ impl SendPlan {
             if message.run == 0 {
                 filling.piece(front);
             } else {
-                filling.piece(&front[..STAMPED.start]);
                 filling.piece(&BLANK);
-                filling.piece(&front[STAMPED.end..]);
+                filling.piece(&front[HEAD..]);
             }
-            outlet.write_payload(filling, packet);
+            maps.write_payload(outlet, filling, packet);
         }
         if order.len() > 1 {
             filling.segment(first.len() as u16);

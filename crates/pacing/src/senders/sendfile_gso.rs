@@ -9,8 +9,6 @@
 //! 1316 bytes. Passing a page to the kernel also takes as long as copying 1316 bytes of it. So the
 //! first form costs half as much as copying fifty packets, and the second four times as much.
 
-mod maps;
-
 use std::io;
 use std::ops::Range;
 
@@ -18,10 +16,10 @@ use seam::{Burst, Packet, Payload, Source};
 use sys::udp::{FRONT_MAX, Leaf, PIECES_MAX, Pages, Sent, Udp, pieces_of, send_records};
 
 use super::gso::{self, Gso};
+use super::maps::Maps;
 use super::outlet::{Count, Outlet};
 use super::wheel_sendto::WheelSendto;
 use super::{Row, Sender, Start, Transmit};
-use maps::Maps;
 
 pub(super) const ROW: Row = Row {
     sender: Sender::SendfileGso,
@@ -68,7 +66,7 @@ impl SendfileGso {
         let mut sent = Sent::default();
         while sent.count < run.len() && sent.error.is_none() {
             let rest = &run[sent.count..];
-            let (count, took) = match form(rest, burst, |packet| has(&self.maps, outlet, packet)) {
+            let (count, took) = match form(rest, burst, |packet| self.maps.has(outlet, packet)) {
                 Form::Copied(count) => {
                     let took = self.copied.send(outlet, burst, socket, &rest[..count]);
                     sent.calls += took.calls;
@@ -154,7 +152,7 @@ impl Transmit for SendfileGso {
     }
 
     fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count) {
-        self.maps.prepare(burst.packets().iter().filter_map(part).map(|(source, _)| source));
+        self.maps.prepare(burst.packets());
         outlet.each_run(burst, count, |socket, run| self.send(outlet, burst, socket, run));
     }
 }
@@ -165,12 +163,6 @@ fn part(packet: &Packet) -> Option<(&Source, &Range<u64>)> {
         Payload::File(source, range) if !range.is_empty() => Some((source, range)),
         _ => None,
     }
-}
-
-/// Whether a packet's range of a file is mapped.
-fn has(maps: &Maps, outlet: &Outlet<'_>, packet: &Packet) -> bool {
-    let mapped = part(packet).and_then(|(source, range)| Some((maps.of(outlet, source)?, range)));
-    mapped.is_some_and(|(file, range)| range.end <= file.len())
 }
 
 /// How the first of `packets` leave; `has` tells whether a packet's file is mapped.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use seam::{Channel, Instant};
 use sys::udp::{Batch, Filling, MESSAGES_MAX, SEGMENTS_MAX, Sent};
 
+use super::maps::Maps;
 use super::outlet::{Count, Outlet};
 use super::queue::{Handed, Queue};
 use super::send_plan::{SendPlan, Step};
@@ -27,8 +28,12 @@ pub(super) const ROW: Row = Row {
     needs: "root, ifb, tbf, cls_bpf",
     sends_files: false,
     sets_up_queues: true,
-    start: |sockets| Ok(Start::queue(TbfKernel::open(sockets, false)?)),
+    start: |sockets| Ok(Start::queue(TbfKernel::open(sockets, false, WINDOW)?)),
 };
+
+/// The longest time for which packets wait: waiting packets take memory, and a stream that changes
+/// takes those of all streams back.
+const WINDOW: Duration = Duration::from_millis(400);
 
 /// The longest call after which it is known precisely enough when the bucket was empty.
 const SURE: Duration = Duration::from_micros(200);
@@ -44,26 +49,34 @@ pub struct TbfKernel {
     device: PacedDevice,
     bucket: Bucket,
     batch: Batch,
+    maps: Maps,
+    window: Duration,
 }
 
 impl TbfKernel {
-    /// With `stamping` the kernel writes sequence numbers and timestamps.
+    /// With `stamping` the kernel writes the headers. Packets wait for at most `window`.
     ///
     /// # Errors
     /// Which feature the machine lacks, and the remedy.
-    pub fn open(sockets: &StreamSockets, stamping: bool) -> io::Result<TbfKernel> {
+    pub fn open(
+        sockets: &StreamSockets,
+        stamping: bool,
+        window: Duration,
+    ) -> io::Result<TbfKernel> {
         let device = PacedDevice::open(sockets, stamping)?;
-        Ok(TbfKernel { device, bucket: Bucket::emptied_at(0), batch: Batch::default() })
+        let (batch, maps) = (Batch::default(), Maps::default());
+        Ok(TbfKernel { device, bucket: Bucket::emptied_at(0), batch, maps, window })
     }
 
     fn send(&mut self, steps: Range<usize>, plan: &SendPlan, outlet: &Outlet<'_>) -> Sent {
-        let (device, channel) = (&self.device, plan.run(steps.start, steps.len()).channel);
+        let channel = plan.run(steps.start, steps.len()).channel;
+        let (device, maps) = (&self.device, &self.maps);
         self.batch.send(outlet.sockets.of(channel), |filling| {
             for step in &plan.steps[steps] {
                 match step {
                     Step::Pause(len) => pause(filling, device, *len),
                     Step::Send(message) => {
-                        plan.write(message, outlet, filling);
+                        plan.write(message, (outlet, maps), filling);
                         filling.mark(device.mark(message.run));
                     }
                 }
@@ -107,9 +120,15 @@ impl Queue for TbfKernel {
         if self.bucket.is_full(sys::clock::now_ns()) {
             self.drain(outlet, count)?;
         }
-        let bucket = &mut self.bucket;
+        self.maps.prepare(plan.gathered());
+        let (bucket, maps) = (&mut self.bucket, &self.maps);
         let leaves_at = |at, bytes, pauses: &mut _| bucket.plan(moment(at).ns(), bytes, pauses);
-        plan.arrange(SEGMENTS_MAX, self.device.stamps(), |packet| outlet.has(packet), leaves_at);
+        plan.arrange(
+            SEGMENTS_MAX,
+            self.device.stamps(),
+            |packet| maps.has(outlet, packet),
+            leaves_at,
+        );
         let (mut at, mut handed) = (0, Vec::new());
         while at < plan.steps.len() {
             let run = plan.run(at, MESSAGES_MAX);
@@ -137,6 +156,14 @@ impl Queue for TbfKernel {
 
     fn left(&mut self) -> io::Result<u64> {
         self.device.left()
+    }
+
+    fn window(&self) -> Duration {
+        self.window
+    }
+
+    fn sends_open_files(&self) -> bool {
+        true
     }
 
     fn purge(&mut self) -> io::Result<()> {

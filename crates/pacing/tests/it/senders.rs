@@ -99,6 +99,7 @@ fn check(
         spread: true,
         to: vec![to],
         contents,
+        mixed: false,
     };
     let expected = expected(&source, &bytes);
     source.contents = contents_of(&mut assets, &bytes, &source);
@@ -170,6 +171,7 @@ fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end
             spread: false,
             to: vec![to],
             contents,
+            mixed: false,
         };
         let sockets = StreamSockets::bind(LOCAL, 0).expect("two free ports");
         let (_, rtcp) = sockets.ports().expect("bound");
@@ -241,6 +243,7 @@ fn in_a_server_the_sessions_order_and_the_source_hears_the_bell() {
             spread: true,
             to,
             contents,
+            mixed: false,
         };
         let sockets = StreamSockets::bind(LOCAL, 0).expect("two free ports");
         let (state, stats) = (CbrOrders::default(), StreamStats::default());

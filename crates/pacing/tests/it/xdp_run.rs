@@ -42,7 +42,18 @@ fn send(sockets: &StreamSockets, payload: u32, to: Vec<SocketAddr>) -> io::Resul
         Contents::Shared(Arc::from((0..60_000).map(|at| (at / 7) as u8).collect::<Vec<u8>>()));
     let (streams, gap, ahead) = (to.len() as u32, Duration::from_millis(2), Duration::from_secs(1));
     let (packets, burst, spread) = (PACKETS, 4, false);
-    let source = CbrSource { streams, packets, gap, burst, payload, ahead, spread, to, contents };
+    let source = CbrSource {
+        streams,
+        packets,
+        gap,
+        burst,
+        payload,
+        ahead,
+        spread,
+        to,
+        contents,
+        mixed: false,
+    };
     let (state, stats, before) = (CbrOrders::default(), StreamStats::default(), by_sockets()?);
     let runner = PacedRunner::new((&source, &state), SENDER, sockets, &stats);
     run_alone(&runner, &Assets::default(), Duration::ZERO, |_| {}).expect("it runs");
@@ -195,8 +206,18 @@ fn what_frames_do_not_reach_leaves_by_the_socket() {
         let (payload, gap, to) = (32, Duration::from_millis(1), vec![v6.local_addr()?]);
         let contents = Contents::Shared(Arc::from([7; 64]));
         let (streams, packets, burst, spread, ahead) = (1, 1, 1, false, gap);
-        let source =
-            CbrSource { streams, packets, gap, burst, payload, ahead, spread, to, contents };
+        let source = CbrSource {
+            streams,
+            packets,
+            gap,
+            burst,
+            payload,
+            ahead,
+            spread,
+            to,
+            contents,
+            mixed: false,
+        };
         let runner = PacedRunner::new((&source, &state), SENDER, &sockets, &stats);
         let stream = run_alone(&runner, &Assets::default(), Duration::ZERO, |_| {});
         let why = stream.expect_err("no frame of IPv6 is made").to_string();

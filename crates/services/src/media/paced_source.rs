@@ -3,9 +3,10 @@
 use core::net::SocketAddr;
 use seam::{
     AtShutdown, Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource,
-    StreamPolicy,
+    PacketClass, StreamPolicy,
 };
 use std::sync::Arc;
+use wire::containers::Kind;
 use wire::rtcp::{self, Message};
 
 use super::cursor::{Cursor, Line};
@@ -335,10 +336,16 @@ impl<B: Platform> PacedSource for Media<B> {
 
     fn policy(&self, stream: &Stream<B::File>) -> StreamPolicy {
         let Stream::Sends(sending) = stream else {
-            return StreamPolicy { at_shutdown: AtShutdown::Stop, ..StreamPolicy::default() };
+            // A reader that waits would starve all who listen to its source.
+            let (class, at_shutdown) = (PacketClass::Audio, AtShutdown::Stop);
+            return StreamPolicy { class, at_shutdown, ..StreamPolicy::default() };
         };
         let is_group = sending.destination.rtcp.ip().is_multicast();
         StreamPolicy {
+            class: match sending.rtp.cursor.line.track().kind {
+                Kind::Audio => PacketClass::Audio,
+                Kind::Video => PacketClass::Video,
+            },
             report_group: is_group.then_some(sending.destination.rtcp),
             at_shutdown: if sending.goes_on() { AtShutdown::Transfer } else { AtShutdown::Finish },
         }

@@ -10,7 +10,7 @@ use super::RankArgs;
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use lab::machine::Placement;
-use lab::pace::{Around, Company, Rank, Reading, Sink, Trial, Work};
+use lab::pace::{Around, Company, Lateness, Mix, Rank, Reading, Sink, Trial, Work};
 use pacing::Sender;
 use stats::words::micros;
 
@@ -65,6 +65,29 @@ pub struct Factors {
     /// The file holds whole packets with their headers
     #[arg(long, conflicts_with = "memory")]
     records: bool,
+    /// Streams of audio, video and bulk in turn, with 1, 8 and 64 packets where another has one:
+    /// `off` sends by time alone, `on` audio first, `limits` also drops audio later than 60 ms and
+    /// video later than 200 ms
+    #[arg(long, value_enum, conflicts_with_all = ["cold", "records"])]
+    mix: Option<Mixture>,
+}
+
+/// How classes are treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Mixture {
+    Off,
+    On,
+    Limits,
+}
+
+impl Mixture {
+    fn mix(self) -> Mix {
+        match self {
+            Mixture::Off => Mix::Off,
+            Mixture::On => Mix::On,
+            Mixture::Limits => Mix::Limits,
+        }
+    }
 }
 
 /// How the bursts of streams relate.
@@ -87,6 +110,7 @@ impl Factors {
             spread: self.phases == Phases::Spread,
             cold: self.cold,
             records: self.records,
+            mix: self.mix.map_or(Mix::None, Mixture::mix),
         }
     }
 }
@@ -227,6 +251,24 @@ fn text(work: &Work, around: &Around, it: &Reading) -> String {
             });
             text.push('\n');
         }
+    }
+    text + &classes(it)
+}
+
+/// The figures of the classes of a mixture.
+fn classes(it: &Reading) -> String {
+    let mut text = String::new();
+    for it in &it.classes {
+        let ms = |of: fn(&Lateness) -> i64| it.late.map_or(f64::NAN, |it| of(&it) as f64 / 1e6);
+        text += &format!(
+            "  {:<13} {} sent, {} dropped; late p50 {:.3} · p99.9 {:.3} · max {:.3} ms\n",
+            it.class,
+            it.late.map_or(0, |it| it.packets),
+            it.dropped,
+            ms(|it| it.p50_ns),
+            ms(|it| it.p999_ns),
+            ms(|it| it.max_ns),
+        );
     }
     text
 }

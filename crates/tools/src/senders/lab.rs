@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use comfy_table::Table;
-use lab::pace::{Around, Company, Knee, Rank, Reading, Sink, Trial, Work, knee};
+use lab::pace::{Around, Company, Knee, Mix, Rank, Reading, Sink, Trial, Work, knee};
 use language::info;
 use pacing::{Sender, probe};
 use pages::terminal::ruled;
@@ -55,8 +55,10 @@ enum Question {
 /// The ranks under overload: every sender at the usual one, and these also with priority.
 const RANKED: [Sender; 3] = [Sender::Plain, Sender::Sendmmsg, Sender::UringChain];
 const RANKS: [Rank; 2] = [Rank::Nice(-10), Rank::RealTime(50)];
+/// Senders that are overloaded with a mixture of classes, unless others were named.
+const MIXED: [Sender; 3] = [Sender::Plain, Sender::Sendmmsg, Sender::UringBatch];
 /// Parts of the names of senders that the kernel paces by bytes.
-const PACED: [&str; 3] = ["tbf", "htb", "bpf"];
+const PACED: [&str; 2] = ["tbf", "kernel-rtp"];
 /// Streams of the cost of waiting.
 const MANY: u32 = 1000;
 /// Packets sent as fast as possible.
@@ -104,7 +106,10 @@ pub fn run(args: &Args, exe: &Path, stop: &Arc<AtomicBool>) -> Result<()> {
             Question::Pacing => lab.pacing(),
             Question::Cost => lab.cost(),
             Question::Sessions => lab.sessions(),
-            Question::Overload => lab.overload(),
+            Question::Overload => {
+                lab.overload();
+                lab.classes();
+            }
         }
     }
     Ok(())
@@ -318,6 +323,48 @@ impl Lab<'_> {
         self.show(&title, &rows);
     }
 
+    /// Twice the work that a sender can do, of three classes: which packets are late.
+    fn classes(&self) {
+        let time = self.time().min(Duration::from_secs(2));
+        let mut rows = table(&[
+            "sender",
+            "classes",
+            "audio p50",
+            "p99.9",
+            "video p50",
+            "p99.9",
+            "dropped",
+            "bulk p50",
+            "p99.9",
+            "sent",
+        ]);
+        let is_wanted = |it: &&Sender| match self.args.only.as_slice() {
+            [] => MIXED.contains(it),
+            // The kernel holds the packets of the others, and empties its queue in time.
+            _ => !PACED.iter().any(|part| it.name().contains(part)),
+        };
+        for &sender in self.running().filter(is_wanted) {
+            let fast = Work { packets: FAST / 8, payload: 160, ..Work::default() };
+            let most = self.read("overload, fast", sender, fast, self.around());
+            for mix in [Mix::Off, Mix::On, Mix::Limits] {
+                let found = most.clone().and_then(|most| {
+                    let work = Work::overload(time, most.rate(), mix);
+                    self.read("overload, classes", sender, work, self.around())
+                });
+                let name = [sender.to_string(), mix.classes().unwrap_or_default().to_owned()];
+                rows.add_row([name.to_vec(), classed(&found)].concat());
+            }
+        }
+        let sink = self.sink.words();
+        self.show(
+            &format!(
+                "Overload by its own streams, ms late: audio, video and bulk, twice the packets that \
+                 the sender can send ({sink})"
+            ),
+            &rows,
+        );
+    }
+
     /// The senders, until the run is stopped.
     fn running(&self) -> impl Iterator<Item = &Sender> {
         self.senders.iter().take_while(|_| !self.stop.load(Ordering::Relaxed))
@@ -342,6 +389,27 @@ fn late(found: &Result<Reading, String>) -> Vec<String> {
         Ok(_) => vec!["nothing was heard".into()],
         Err(why) => vec![why.clone()],
     }
+}
+
+/// The columns of classes, or the reason why they are missing.
+fn classed(found: &Result<Reading, String>) -> Vec<String> {
+    let [audio, video, bulk] = match found {
+        Ok(it) => match it.classes.as_slice() {
+            [audio, video, bulk] => [audio, video, bulk],
+            _ => return vec!["nothing was sent".into()],
+        },
+        Err(why) => return vec![why.clone()],
+    };
+    let count = |count: u64| stats::words::count(u32::try_from(count).unwrap_or(u32::MAX));
+    let late = |it: &lab::pace::ClassReading| match it.late {
+        Some(late) => [late.p50_ns, late.p999_ns].map(|ns| format!("{:.1}", ns as f64 / 1e6)),
+        None => ["–", "–"].map(str::to_owned),
+    };
+    let mut cells = [late(audio), late(video)].concat();
+    cells.push(count(audio.dropped + video.dropped));
+    cells.extend(late(bulk));
+    cells.push(count(bulk.late.map_or(0, |it| it.packets)));
+    cells
 }
 
 /// Softirqs per packet, and the fraction of the core that the tick saw in them.

@@ -14,9 +14,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use engines::Assets;
-use lab::pace::{Extent, Lateness, Reading, Work, drift_ns, span_ns};
+use lab::pace::{ClassReading, Extent, Lateness, Mix, Reading, Work, drift_ns, span_ns};
 use pacing::cbr::{CbrOrders, CbrSource, Contents, HEAD};
-use pacing::{PacedRunner, Sender, StreamSockets, StreamStats, run_alone};
+use pacing::{Classes, PacedRunner, Sender, StreamSockets, StreamStats, run_alone};
+use seam::PacketClass;
 use sys::bpf::{Assembly, Math, Program};
 use sys::udp::{Mail, Udp, UdpOptions};
 use sys::usage::Usage;
@@ -39,6 +40,7 @@ const STRAGGLERS: Duration = Duration::from_millis(50);
 pub struct Ask {
     sender: Sender,
     work: Work,
+    classes: Classes,
     /// Where to; `None`: to itself.
     to: Option<SocketAddr>,
     /// The sender's core and the receiver's.
@@ -58,6 +60,7 @@ impl Ask {
         let mut ask = Ask {
             sender: Sender::USUAL,
             work: audio,
+            classes: Classes::default(),
             to: None,
             core: None,
             ear: None,
@@ -81,6 +84,12 @@ impl Ask {
                 "spread" => work.spread = number()? != 0,
                 "cold" => work.cold = number()? != 0,
                 "records" => work.records = number()? != 0,
+                "mix" => {
+                    ask.classes = value.parse().map_err(anyhow::Error::msg)?;
+                    let all = [Mix::Off, Mix::On, Mix::Limits];
+                    let named = all.into_iter().find(|it| it.classes() == Some(value));
+                    work.mix = named.context("`mix` expects off, on or the usual limits")?;
+                }
                 "cpu" => ask.core = Some(number()? as usize),
                 "ear" => ask.ear = Some(number()? as usize),
                 "drops" => ask.drops = Some(value.to_string()),
@@ -114,15 +123,13 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
         Some(to) => everybody(to, ask.work.streams),
         None => vec![receiver.local_addr()?],
     };
-    let Work { streams, packets, burst, payload, spread, .. } = ask.work;
-    let gap = ask.work.gap();
-    let ahead = (gap * packets).max(Duration::from_secs(1)) * 2;
-    let source = CbrSource { streams, packets, gap, burst, payload, ahead, spread, to, contents };
+    let source = source(ask, to, contents);
     let from = if ask.to.is_some() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { local };
     let sockets = StreamSockets::bind(from, 0)?;
     let (state, stats, over) =
         (CbrOrders::default(), StreamStats::default(), AtomicBool::new(false));
     let runner = PacedRunner::new((&source, &state), ask.sender, &sockets, &stats);
+    let runner = runner.classed(ask.classes);
     // Only now: under overload the set-up on that core would take fifty times as long.
     if let Some(core) = ask.core {
         sys::cpu::set_affinity(&[core])?;
@@ -149,12 +156,12 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
     let tally = Tally::now(ask.core).since(&tally);
     let sent = stats.packets.read();
     let late = match ask.to {
-        Some(_) => known(&stats),
+        Some(_) => known(&stats, &PacketClass::ALL),
         None => Lateness::of(heard.streams.concat()),
     };
     Ok(Reading {
         sender: ask.sender.to_string(),
-        streams,
+        streams: source.streams,
         sent,
         failed: stats.failed.read(),
         heard: heard.streams.iter().map(|it| it.len() as u64).sum(),
@@ -162,17 +169,27 @@ pub fn cast(ask: &Ask) -> Result<Reading> {
         cpu_ns: used.cpu.as_nanos() as u64,
         switches: used.waits + used.preempted,
         kernel_bytes: if halfway == 0 { 0 } else { halfway - memory },
-        read_copies: tally.read as f64 / (sent.max(1) * u64::from(payload.max(1))) as f64,
+        read_copies: tally.read as f64 / (sent.max(1) * u64::from(source.payload.max(1))) as f64,
         storage: tally.storage,
         began_ns,
         ended_ns,
         late,
+        classes: if source.mixed { by_class(ask, &source, &stats, &heard) } else { Vec::new() },
         drifts: Extent::of(heard.streams.iter().filter_map(|it| drift_ns(it))),
         spans: Extent::of(heard.streams.iter().filter_map(|it| span_ns(it))),
         irq_ns: tally.irq_ns,
         softirqs: tally.softirqs,
         ..Reading::default()
     })
+}
+
+/// The streams that are sent.
+fn source(ask: &Ask, to: Vec<SocketAddr>, contents: Contents) -> CbrSource {
+    let Work { streams, packets, burst, payload, spread, mix, .. } = ask.work;
+    let gap = ask.work.gap();
+    let ahead = (gap * packets).max(Duration::from_secs(1)) * 2;
+    let mixed = mix != Mix::None;
+    CbrSource { streams, packets, gap, burst, payload, ahead, spread, to, contents, mixed }
 }
 
 /// A socket with kernel timestamps.
@@ -201,11 +218,30 @@ fn everybody(first: SocketAddr, streams: u32) -> Vec<SocketAddr> {
     if streams > 1 { others.collect() } else { vec![first] }
 }
 
-/// The lateness that the sender measured, if it did.
-fn known(stats: &StreamStats) -> Option<Lateness> {
-    let at = |share: f64| stats.quantile(share).map(|late| late.as_nanos() as i64);
+/// What became of each class.
+fn by_class(
+    ask: &Ask,
+    source: &CbrSource,
+    stats: &StreamStats,
+    heard: &Heard,
+) -> Vec<ClassReading> {
+    let of = |class: PacketClass| {
+        let streams = heard.streams.iter().zip(0..).filter(|(_, it)| source.class(*it) == class);
+        let late = match ask.to {
+            Some(_) => known(stats, &[class]),
+            None => Lateness::of(streams.flat_map(|(packets, _)| packets.clone()).collect()),
+        };
+        let dropped = stats.dropped[class as usize].read();
+        ClassReading { class: class.name().to_owned(), dropped, late }
+    };
+    PacketClass::ALL.into_iter().map(of).collect()
+}
+
+/// The lateness of some classes that the sender measured, if it did.
+fn known(stats: &StreamStats, classes: &[PacketClass]) -> Option<Lateness> {
+    let at = |share: f64| stats.quantile_of(classes, share).map(|late| late.as_nanos() as i64);
     Some(Lateness {
-        packets: stats.packets.read(),
+        packets: stats.count_of(classes),
         p50_ns: at(0.5)?,
         p90_ns: at(0.9)?,
         p99_ns: at(0.99)?,
@@ -249,11 +285,11 @@ fn records(ask: &Ask, bytes: &[u8], assets: &mut Assets) -> Result<Contents> {
              their heads, found {packets}"
         );
     }
-    let (gap, ahead, spread) = (Duration::ZERO, Duration::ZERO, true);
+    let (gap, ahead, spread, mixed) = (Duration::ZERO, Duration::ZERO, true, false);
     let packets = packets.min(most as u32);
     let (contents, to) = (Contents::Shared(Arc::from(&[][..])), Vec::new());
     let source =
-        CbrSource { streams, packets, gap, burst: 1, payload, ahead, spread, to, contents };
+        CbrSource { streams, packets, gap, burst: 1, payload, ahead, spread, to, contents, mixed };
     let bytes = source.records(bytes);
     let file = kernel::scratch(&bytes, bytes.len() as u64)?;
     if cold {
@@ -316,6 +352,7 @@ mod tests {
             spread: false,
             cold: true,
             records: true,
+            mix: Mix::Limits,
         };
         let found = ask(&format!("sender=plain {} cpu=1 ear=0", work.arguments().join(" ")));
         let found = found.expect("good words");
@@ -337,6 +374,15 @@ mod tests {
             assert!(found.calls <= 40 && found.cpu_ns > 0 && found.ended_ns > found.began_ns);
             assert!(found.drifts.is_some_and(|it| it.least_ns <= it.most_ns), "{found:?}");
         }
+    }
+
+    #[test]
+    fn a_mixture_has_figures_for_each_class() {
+        let words = "sender=sendmmsg streams=3 packets=4 gap_us=2000 file=0 mix=on";
+        let found = cast(&ask(words).expect("good words")).expect("sendmmsg works everywhere");
+        let packets = |it: &ClassReading| it.late.map_or(0, |late| late.packets) + it.dropped;
+        let each: Vec<u64> = found.classes.iter().map(packets).collect();
+        assert_eq!((found.sent, each), (4 * 73, vec![4, 32, 256]), "{:?}", found.classes);
     }
 
     #[test]

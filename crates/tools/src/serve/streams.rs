@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use engines::StateStore;
 use engines::status::Gauge;
-use pacing::StreamStats;
+use pacing::{Counter, StreamStats};
+use seam::PacketClass;
 use services::media::Orders;
 use services::media::live::Source;
 use stats::words::time;
@@ -14,6 +15,7 @@ use stats::words::time;
 /// Prints how late packets left, if there were any (stderr).
 pub fn report(stats: &StreamStats) {
     let (packets, failed) = (stats.packets.read(), stats.failed.read());
+    let dropped: u64 = stats.dropped.iter().map(Counter::read).sum();
     if packets == 0 {
         return;
     }
@@ -26,6 +28,9 @@ pub fn report(stats: &StreamStats) {
         _ => "the kernel sent them and does not report when".to_owned(),
     };
     language::info!("{packets} packets in {} calls, {failed} not sent; {late}", stats.calls.read());
+    if dropped > 0 {
+        language::info!("{dropped} packets too late for their class were dropped");
+    }
 }
 
 /// A store of a media server's state that keeps nothing, and reports on its streams.
@@ -91,6 +96,7 @@ impl StateStore<Orders> for StreamMetrics<'_> {
             gauge("round_trip_us", "The longest way there and back, in us", trip, false),
         ]);
         if let Some(stats) = self.stats {
+            let dropped = |class: PacketClass| stats.dropped[class as usize].read();
             gauges.extend([
                 gauge("streams", "Streams running", stats.running(), false),
                 gauge("packets", "Packets that the kernel took", stats.packets.read(), true),
@@ -99,6 +105,10 @@ impl StateStore<Orders> for StreamMetrics<'_> {
                 gauge("late", "Packets later than 10 ms", stats.late.read(), true),
                 gauge("reports", "Datagrams heard", stats.received.read(), true),
             ]);
+            gauges.extend(PacketClass::ALL.map(|class| Gauge {
+                labels: vec![("class".to_owned(), class.name().to_owned())],
+                ..gauge("dropped", "Packets too late for their class", dropped(class), true)
+            }));
             // Where the kernel paces, the moment of leaving is unknown.
             let us = |share| stats.quantile(share).map(|late| late.as_micros() as u64);
             let half =

@@ -3,19 +3,20 @@
 
 use super::super::{BUSY, BUSY_RANGES};
 use super::sessions::{Readings, extent, late, middle, published, stretched};
-use super::{alone, time};
+use super::{alone, sink, time};
 use crate::draft::{Draft, Part};
 use crate::exhibit::Fault;
 use crate::stage::Stage;
 use document::{Mark, Series};
-use lab::pace::{Around, Company, Rank, Sink, Work};
+use lab::pace::{Around, Company, Mix, Rank, Reading, Sink, Work};
 use stats::words;
+use std::time::Duration;
 
 /// The ranks of the columns.
 const RANKS: [Rank; 3] = [Rank::Usual, Rank::Nice(-10), Rank::RealTime(50)];
 /// Senders that hand their packets to the kernel beforehand, the best first: a queue releases them
 /// in an interrupt, a chain needs the thread that submitted it.
-const KERNEL_TIMED: [&str; 3] = ["tbf-kernel", "bpf-stamp", "uring-chain"];
+const KERNEL_TIMED: [&str; 3] = ["tbf-kernel", "kernel-rtp", "uring-chain"];
 /// The best process-timed sender, and its rank: before every other process.
 const FRONT: (&str, usize) = ("sendmmsg", 2);
 
@@ -48,7 +49,55 @@ pub fn measure(stage: &mut Stage<'_>, it: &mut Draft, senders: &[String]) -> Res
     }
     stage.step(&format!("{} senders", arms.len()));
     draft(it, &arms, work);
+    classes(stage, it)
+}
+
+/// Streams of three classes, twice as many packets as the sender can send: the scheduler of
+/// real-time packets that the paper names as future work.
+fn classes(stage: &mut Stage<'_>, it: &mut Draft) -> Result<(), Fault> {
+    let quick = stage.settings().quick;
+    let time = Duration::from_millis(if quick { 300 } else { 1_500 });
+    let sink = sink(stage);
+    let around = alone(stage, sink);
+    let packets = if quick { 10_000 } else { 100_000 };
+    let fast = Work { packets, payload: 160, ..Work::default() };
+    stage.begin("classes of packets, twice as many as can be sent");
+    let most = stage.cast(FRONT.0, fast, around)?.map(|it| it.rate());
+    let mut found = Vec::new();
+    for mix in [Mix::Off, Mix::On, Mix::Limits].into_iter().filter(|_| most.is_some()) {
+        let work = Work::overload(time, most.unwrap_or_default(), mix);
+        found.extend(stage.cast(FRONT.0, work, around)?.map(|reading| (mix, reading)));
+    }
+    stage.step(&format!("{} ways", found.len()));
+    draft_classes(it, &found);
     Ok(())
+}
+
+pub fn draft_classes(it: &mut Draft, found: &[(Mix, Reading)]) {
+    let p999 = |reading: &Reading, class: usize| {
+        Some(reading.classes.get(class)?.late?.p999_ns as f64 / 1e6)
+    };
+    let audio = |wanted: Mix| {
+        let (_, reading) = found.iter().find(|(mix, _)| *mix == wanted)?;
+        p999(reading, 0)
+    };
+    let (blind, ordered) = (audio(Mix::Off), audio(Mix::On));
+    it.set("classes_sender", FRONT.0);
+    it.set("classes_blind", blind.map(words::number));
+    it.set("classes_ordered", ordered.map(words::number));
+    let mut part = Part::default();
+    for (mix, reading) in found {
+        let mut row = vec![mix.classes().unwrap_or_default().to_owned()];
+        row.extend((0..3).map(|class| words::or_none(p999(reading, class), words::number)));
+        let dropped: u64 = reading.classes.iter().map(|it| it.dropped).sum();
+        row.push(words::percent(dropped as f64 / (dropped + reading.sent).max(1) as f64));
+        part.rows.push(row);
+    }
+    it.room("classes", part);
+    it.expect(
+        "audio-is-first",
+        blind.zip(ordered).map(|(blind, ordered)| ordered / blind.max(1.0)),
+    );
 }
 
 pub fn draft(it: &mut Draft, arms: &[Arm], work: Work) {

@@ -101,8 +101,8 @@ pub fn draft(it: &mut Draft, all: &[Cost], work: Work, sink: Sink) {
     it.room("price", part);
     compared(it, all, sink);
     it.expect("batch-pays", plain.zip(wheel).map(|(plain, wheel)| wheel / plain.max(1.0)));
-    let chain = all.iter().find(|it| it.sender == "uring-chain");
-    it.expect("one-call", chain.and_then(|it| it.census.as_ref()).map(Census::all));
+    let once = all.iter().find(|it| it.sender == "kernel-rtp");
+    it.expect("one-call", once.and_then(|it| it.census.as_ref()).map(Census::all));
 }
 
 fn row(it: &Cost) -> [String; 9] {
@@ -127,7 +127,7 @@ fn row(it: &Cost) -> [String; 9] {
 /// Senders beside the paper's three designs: the plain one, MARS's path, and the successors of the
 /// system call.
 const COMPARED: [&str; 6] =
-    ["plain", "sendfile", "uring-chain", "tbf-kernel", "bpf-stamp", "xdp-run"];
+    ["plain", "sendfile", "uring-chain", "tbf-kernel", "kernel-rtp", "xdp-run"];
 
 /// The paper's qualitative table with the counts of this machine beside it.
 fn compared(it: &mut Draft, all: &[Cost], sink: Sink) {
@@ -137,7 +137,7 @@ fn compared(it: &mut Draft, all: &[Cost], sink: Sink) {
         .collect();
     let calls = |name: &str| ours.iter().find(|it| it.sender == name)?.census.as_ref();
     let once =
-        ["tbf-kernel", "uring-chain"].into_iter().find_map(|it| Some((it, calls(it)?.all())));
+        ["kernel-rtp", "uring-chain"].into_iter().find_map(|it| Some((it, calls(it)?.all())));
     it.set("calls_plain", calls("plain").map(|it| words::number(it.all())));
     it.set("calls_once", once.map(|it| words::number(it.1)));
     it.set("once", once.map(|it| it.0));
@@ -163,8 +163,7 @@ fn compared(it: &mut Draft, all: &[Cost], sink: Sink) {
     });
     row("RTP header in the kernel", ["none", "none", "high"], &|it| {
         Some(match it.sender.as_str() {
-            "bpf-stamp" => "number, time".to_string(),
-            "xdp-run" => "all of it".to_string(),
+            "kernel-rtp" | "xdp-run" => "all of it".to_string(),
             _ => "no".to_string(),
         })
     });

@@ -20,7 +20,7 @@ use sys::bpf::{Assembly, Math, Program, When, Width};
 use sys::claim::Claim;
 use sys::netlink::{self, Netlink};
 
-use super::super::bpf_stamp::{self, HeadStamps};
+use super::super::kernel_rtp::{self, HeadStamps};
 use super::bucket::{BURST, RATE, costs};
 use crate::sockets::StreamSockets;
 
@@ -51,7 +51,7 @@ pub struct PacedDevice {
 }
 
 impl PacedDevice {
-    /// Sets everything up. With `stamping` the kernel writes sequence numbers and timestamps.
+    /// Sets everything up. With `stamping` the kernel writes the RTP headers.
     ///
     /// # Errors
     /// The missing feature of the machine, and the remedy.
@@ -127,7 +127,7 @@ impl PacedDevice {
         self.nowhere
     }
 
-    /// The mark of packets that wait here; `run` selects the headers stamped on them, 0 none.
+    /// The mark of packets that wait here; `run` selects the headers written into them, 0 none.
     pub fn mark(&self, run: u16) -> u32 {
         key(self.device) << 16 | u32::from(run)
     }
@@ -192,7 +192,7 @@ fn program(key: u32, stamps: Option<&HeadStamps>) -> io::Result<Program> {
     code.math(Math::Shr, 2, 16);
     code.jump_if(When::Differs, 2, key as i32, others);
     if let Some(stamps) = stamps {
-        bpf_stamp::write(&mut code, stamps, ours);
+        kernel_rtp::write(&mut code, stamps, ours);
     }
     code.here(ours);
     code.math(Math::Mov, 0, -1);

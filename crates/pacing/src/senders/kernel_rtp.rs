@@ -1,12 +1,16 @@
-//! `bpf-stamp`: as `tbf-kernel`, but a program in the kernel writes sequence number and timestamp
-//! into each RTP header when the packet is due, and into each segment if the kernel will segment
-//! the message.
+//! `kernel-rtp`: one call for the packets of a second. The kernel copies the payloads out of its
+//! page cache, holds the packets until they are due, writes the whole RTP header of each, and sends
+//! it by its timer interrupt: what the published system call for streaming does (read, build the
+//! header, send, wait), on an unmodified kernel.
+//!
+//! The queue is that of `tbf-kernel`, and payloads are named by their place in a mapping, so this
+//! process never touches their bytes. Where packets leave the queue, a program writes their
+//! headers, and those of all segments if the kernel will segment the message.
 //!
 //! The headers of a stream differ by one in the sequence number and by a constant in the timestamp
 //! (RFC 3550, section 5.1), as long as the stream continues evenly. Such a run has a row in a table
 //! from which the program counts: it writes the header that the source would have sent, or leaves
-//! the packet as it is (run 0). This is the kernel's part of the published in-kernel streaming
-//! (build the header, send, wait), on an unmodified kernel.
+//! the packet as it is (run 0). A packet with a marker is a run of its own.
 //!
 //! A message that will still be segmented, or whose checksum the device computes, needs no repair
 //! of its checksum, because there the field holds only the sum of the addresses. The same call
@@ -14,6 +18,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::time::Duration;
 
 use sys::bpf::{Assembly, Helper, Label, Math, Table, When, Width};
 
@@ -22,21 +27,26 @@ use super::tbf_kernel::bucket::FRAME;
 use super::{Row, Sender, Start};
 
 pub(super) const ROW: Row = Row {
-    sender: Sender::BpfStamp,
-    name: "bpf-stamp",
-    how: "the same; the kernel writes number and time of each head",
+    sender: Sender::KernelRtp,
+    name: "kernel-rtp",
+    how: "one call a second: the kernel reads, waits, writes heads, sends",
     needs: "root, ifb, tbf, cls_bpf",
-    sends_files: false,
+    sends_files: true,
     sets_up_queues: true,
-    start: |sockets| Ok(Start::queue(TbfKernel::open(sockets, true)?)),
+    start: |sockets| Ok(Start::queue(TbfKernel::open(sockets, true, WINDOW)?)),
 };
+
+/// The longest time for which packets wait: long enough that ten streams of 33 packets a second
+/// need less than one entry into the kernel for twenty packets.
+const WINDOW: Duration = Duration::from_secs(1);
 
 /// The maximum number of runs; a window usually has one for each stream.
 const RUNS: usize = 1 << 16;
-/// The stamped part of a header: sequence number and timestamp.
-pub const STAMPED: std::ops::Range<usize> = 2..8;
-/// The length of a header.
-const HEAD: usize = 12;
+/// The length of a header, in bytes.
+pub const HEAD: usize = 12;
+/// The words of a row: first sequence number, first timestamp, step of the timestamp, the first two
+/// bytes, the SSRC, and one that makes the row a multiple of eight bytes.
+const WORDS: usize = 6;
 /// The maximum number of segments in a message.
 const PIECES: i32 = 64;
 
@@ -88,7 +98,7 @@ impl HeadStamps {
     /// # Errors
     /// `EPERM` without `CAP_BPF`.
     pub fn new() -> io::Result<HeadStamps> {
-        Ok(HeadStamps { table: Table::new(4, RUNS)?, last: 0, open: HashMap::new() })
+        Ok(HeadStamps { table: Table::new(WORDS, RUNS)?, last: 0, open: HashMap::new() })
     }
 
     /// The run of the next packet of stream `owner`, which begins with `front`; 0 if the packet is
@@ -120,7 +130,11 @@ impl HeadStamps {
 
     fn write(&self, run: &Run) {
         let (number, time) = run.first;
-        let row = [u32::from(number), time, run.step.unwrap_or(0)];
+        let [v, t, ssrc @ ..] = run.constant;
+        // The program adds the number to the first two bytes, and copies the SSRC as it is.
+        let front = u32::from_be_bytes([v, t, 0, 0]);
+        let step = run.step.unwrap_or(0);
+        let row = [u32::from(number), time, step, front, u32::from_ne_bytes(ssrc)];
         self.table.write(usize::from(run.row), &row);
     }
 }
@@ -129,14 +143,15 @@ impl HeadStamps {
 const CAME_BY: i16 = 36;
 const SEGMENTS: i16 = 164;
 const SEGMENT: i16 = 176;
-/// Stack slots: the key, sequence number and timestamp together, the length of a segment.
+/// Stack slots: the key, the three words of a header together, the length of a segment.
 const KEY: i16 = -4;
-const NUMBER: i16 = -14;
+const SSRC: i16 = -8;
 const TIME: i16 = -12;
+const FRONT: i16 = -16;
 const STRIDE: i16 = -24;
 
-/// Assembles the stamping part of the program: register 6 has the packet, 7 its mark. It jumps to
-/// `done` for packets that are not stamped, or not yet: only a packet that has waited in the queue
+/// Assembles the part of the program that writes headers: register 6 has the packet, 7 its mark. It
+/// jumps to `done` for packets that keep theirs, or get it later: only a packet that has waited in the queue
 /// has arrived at its device from another device.
 pub fn write(code: &mut Assembly, stamps: &HeadStamps, done: Label) {
     code.math(Math::And, 7, 0xffff);
@@ -159,14 +174,20 @@ pub fn write(code: &mut Assembly, stamps: &HeadStamps, done: Label) {
     code.math(Math::Mov, 9, 1);
     code.here(cut);
     code.math(Math::Mov, 7, 0);
+    code.load(Width::Word, 1, 8, 16);
+    code.store(Width::Word, 10, SSRC, 1);
     code.here(again);
-    // Sequence number and timestamp in network order; then those of the next packet.
+    // The first two bytes and the sequence number, and the timestamp, in network order; then those
+    // of the next packet.
     code.load(Width::Word, 1, 8, 0);
     code.math_by(Math::Mov, 2, 1);
     code.math(Math::Add, 2, 1);
     code.store(Width::Word, 8, 0, 2);
-    code.in_network_order(1, 16);
-    code.store(Width::Half, 10, NUMBER, 1);
+    code.math(Math::And, 1, 0xffff);
+    code.load(Width::Word, 3, 8, 12);
+    code.math_by(Math::Add, 1, 3);
+    code.in_network_order(1, 32);
+    code.store(Width::Word, 10, FRONT, 1);
     code.load(Width::Word, 1, 8, 4);
     code.math_by(Math::Mov, 2, 1);
     code.load(Width::Word, 3, 8, 8);
@@ -176,11 +197,11 @@ pub fn write(code: &mut Assembly, stamps: &HeadStamps, done: Label) {
     code.store(Width::Word, 10, TIME, 1);
     code.load(Width::Double, 2, 10, STRIDE);
     code.math_by(Math::Mul, 2, 7);
-    code.math(Math::Add, 2, (FRAME + STAMPED.start) as i32);
+    code.math(Math::Add, 2, FRAME as i32);
     code.math_by(Math::Mov, 1, 6);
     code.math_by(Math::Mov, 3, 10);
-    code.math(Math::Add, 3, NUMBER.into());
-    code.math(Math::Mov, 4, STAMPED.len() as i32);
+    code.math(Math::Add, 3, FRONT.into());
+    code.math(Math::Mov, 4, HEAD as i32);
     code.math(Math::Mov, 5, 0);
     code.call(Helper::StoreBytes);
     code.math(Math::Add, 7, 1);
@@ -190,14 +211,14 @@ pub fn write(code: &mut Assembly, stamps: &HeadStamps, done: Label) {
     code.here(sum);
     // Only a message of one segment may have a complete checksum.
     code.jump_if(When::Differs, 7, 1, done);
-    for (place, width, size) in [(NUMBER, Width::Half, 2), (TIME, Width::Word, 4)] {
+    for place in [FRONT, TIME, SSRC] {
         code.math_by(Math::Mov, 1, 6);
         code.math(Math::Mov, 2, FRAME as i32 - 2);
-        // The stamped bytes were zero before.
+        // These bytes were zero before.
         code.math(Math::Mov, 3, 0);
-        code.load(width, 4, 10, place);
-        // BPF_F_MARK_MANGLED_0: an absent checksum stays absent.
-        code.math(Math::Mov, 5, size | 1 << 5);
+        code.load(Width::Word, 4, 10, place);
+        // Four bytes; BPF_F_MARK_MANGLED_0: an absent checksum stays absent.
+        code.math(Math::Mov, 5, 4 | 1 << 5);
         code.call(Helper::ReplaceChecksum);
     }
 }
