@@ -121,20 +121,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         let far = settings.far.clone().filter(|_| exhibit.has_visitors());
         let settings = Settings { far, ..settings.clone() };
         let kept = visit(exhibit, &settings, &raw, &stop)?;
-        let document = kept.document()?;
+        let record = kept.document()?;
         let command = kept.command.clone() + &args.machines.words();
-        show(&document, &command, &page, args.json)?;
+        show(&kept.shown()?, &command, &page, args.json.then_some(&record))?;
         if let Some(path) = md {
-            std::fs::write(&path, pages::export::exhibit(&document, &command))
+            std::fs::write(&path, pages::export::exhibit(&record, &command))
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
         info!(
             "{:.0} s; the page is {}, the raw data {}",
-            document.took_s,
+            record.took_s,
             page.display(),
             raw.display()
         );
-        if document.interrupted {
+        if record.interrupted {
             return Ok(ExitCode::from(INTERRUPTED));
         }
     }
@@ -179,17 +179,16 @@ impl Sizes {
     }
 }
 
-/// Prints an exhibit and writes its page.
-fn show(document: &Document, command: &str, path: &Path, json: bool) -> Result<()> {
+/// Prints an exhibit, or its record as JSON, and writes its page.
+fn show(document: &Document, command: &str, path: &Path, json: Option<&Document>) -> Result<()> {
     if document.interrupted {
         info!("stopped; these are the results so far");
     }
     std::fs::write(path, pages::exhibit(document, command)?)
         .with_context(|| format!("cannot write {}", path.display()))?;
-    if json {
-        println!("{}", serde_json::to_string(document)?);
-    } else {
-        print!("{}", pages::terminal::exhibit(document));
+    match json {
+        Some(record) => println!("{}", serde_json::to_string(record)?),
+        None => print!("{}", pages::terminal::exhibit(document)),
     }
     for doubt in &document.doubts {
         info!("doubt: {doubt}");
@@ -214,7 +213,9 @@ fn chosen(names: &[String]) -> Result<Vec<&'static dyn Exhibit>, String> {
     for name in names {
         let exhibit = museum::by_name(name).ok_or_else(|| {
             let known: Vec<&str> = EXHIBITS.iter().map(|it| it.name()).collect();
-            format!("expected one of {} or all, found `{name}`", known.join(", "))
+            let nearest = stats::words::nearest(name, known.iter().copied());
+            let hint = nearest.map(|it| format!("; did you mean {it}?")).unwrap_or_default();
+            format!("expected one of {} or all, found `{name}`{hint}", known.join(", "))
         })?;
         if chosen.iter().all(|it| it.name() != exhibit.name()) {
             chosen.push(exhibit);

@@ -188,11 +188,11 @@ impl Draft {
     /// # Errors
     /// [`Fault::Text`] if they do not match.
     pub fn document(&self, text: &Text) -> Result<Document, Fault> {
-        let findings = self.findings(&Filler::new(&self.values), text)?;
+        let findings = self.findings(&Filler::new(&self.values, text.is_korean), text)?;
         let met = findings.iter().filter(|it| it.came_out == CameOut::Yes);
         let mut values = self.values.clone();
         values.insert("met".to_string(), met.map(|it| it.name.as_str()).collect());
-        let filler = Filler::new(&values);
+        let filler = Filler::new(&values, text.is_korean);
         let mut facts = Vec::new();
         for [name, value] in &text.facts {
             facts.push((filler.fill(name)?, filler.fill(value)?));

@@ -16,7 +16,7 @@
 //! ```
 //!
 //! To add an exhibit, add one file beside `think_time.rs` that implements [`Exhibit`], its words in
-//! `exhibits/NAME.toml`, its `mod` line, and its row in [`EXHIBITS`]. The list, the command line,
+//! `exhibits/NAME.toml` and `exhibits/ko/NAME.toml`, its `mod` line, and its row in [`EXHIBITS`]. The list, the command line,
 //! the page and the JSON then include it.
 
 pub mod artefact;

@@ -5,6 +5,9 @@
 //! that rests on findings names them, and is replaced where they did not come out
 //! ([`crate::conclusion`]). A name in a template that the exhibit does not set is an error, and a
 //! test checks every name of every file. White space is folded, so lines may break anywhere.
+//!
+//! `exhibits/ko/` has the same files in Korean. They need no heading, title or head of a table,
+//! which pages translate by the catalogue of `language`; a test demands all the rest.
 
 use crate::exhibit::Fault;
 use document::{CameOut, Conclusion};
@@ -15,12 +18,16 @@ use std::collections::BTreeMap;
 
 macro_rules! files {
     ($($name:literal)*) => {
-        &[$(($name, include_str!(concat!("../exhibits/", $name, ".toml")))),*]
+        &[$((
+            $name,
+            include_str!(concat!("../exhibits/", $name, ".toml")),
+            include_str!(concat!("../exhibits/ko/", $name, ".toml")),
+        )),*]
     };
 }
 
-/// The files, by the exhibits' names.
-const FILES: &[(&str, &str)] = files![
+/// The files in English and Korean, by the exhibits' names.
+const FILES: &[(&str, &str, &str)] = files![
     "think-time" "staircase" "accept-queue" "workload" "stock-lock" "rounded-sleep"
     "pool-heap" "pool-layout" "false-sharing" "remote-free" "path-ladder" "server-factors"
     "id-schemes" "ordered-index" "three-servers" "concurrent-clients" "computing-time"
@@ -48,6 +55,9 @@ pub struct Text {
     pub(crate) together: Option<PlotText>,
     pub(crate) rooms: BTreeMap<String, SectionText>,
     pub(crate) findings: BTreeMap<String, Expectation>,
+    /// It is in Korean, and so must the values be that it is filled with.
+    #[serde(skip)]
+    pub(crate) is_korean: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -159,17 +169,29 @@ pub(crate) type Values = BTreeMap<String, serde_json::Value>;
 pub(crate) struct Filler {
     environment: Environment<'static>,
     values: Value,
+    is_korean: bool,
 }
 
 impl Filler {
-    pub fn new(values: &Values) -> Filler {
+    pub fn new(values: &Values, is_korean: bool) -> Filler {
         let mut environment = Environment::new();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        environment.set_formatter(|out, state, value| match value.is_none() {
-            true => Err(Error::new(ErrorKind::UndefinedError, "a value that was not measured")),
-            false => escape_formatter(out, state, value),
+        environment.set_formatter(move |out, state, value| match value.as_str() {
+            _ if value.is_none() => {
+                Err(Error::new(ErrorKind::UndefinedError, "a value that was not measured"))
+            }
+            Some(text) if is_korean => {
+                escape_formatter(out, state, &Value::from(language::tr(text).as_ref()))
+            }
+            _ => escape_formatter(out, state, value),
         });
-        Filler { environment, values: Value::from(Serde(values.clone())) }
+        if is_korean {
+            environment.add_filter("join", |items: Vec<Value>, joint: &str| {
+                let items = items.iter().map(|it| language::tr(&it.to_string()).into_owned());
+                items.collect::<Vec<_>>().join(joint)
+            });
+        }
+        Filler { environment, values: Value::from(Serde(values.clone())), is_korean }
     }
 
     /// Fills a template with its values, on one line.
@@ -179,7 +201,8 @@ impl Filler {
     pub fn fill(&self, template: &str) -> Result<String, Fault> {
         let filled = self.environment.render_str(template, self.values.clone());
         let text = filled.map_err(|why| Fault::Text(format!("{why:#}: {template}")))?;
-        Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        Ok(if self.is_korean { language::with_particles(text) } else { text })
     }
 
     /// Fills all of them, and leaves out the empty ones.
@@ -194,10 +217,42 @@ impl Filler {
 }
 
 impl Text {
-    /// The words of an exhibit; `None` if there is no such file.
+    /// The words of an exhibit in English; `None` if there is no such file.
     pub fn of(name: &str) -> Option<Text> {
-        let (_, text) = FILES.iter().find(|it| it.0 == name)?;
+        let (_, text, _) = FILES.iter().find(|it| it.0 == name)?;
         Some(toml::from_str(text).unwrap_or_else(|why| panic!("exhibits/{name}.toml: {why}")))
+    }
+
+    /// The same in Korean, with English where pages translate by themselves.
+    pub fn korean(name: &str) -> Option<Text> {
+        let (_, text, korean) = FILES.iter().find(|it| it.0 == name)?;
+        let read = |text: &str| text.parse().map(toml::Value::Table);
+        let both = read(text).and_then(|text| Ok((text, read(korean)?)));
+        let merged = both.and_then(|(mut text, korean)| {
+            lay(&mut text, korean);
+            Ok(Text { is_korean: true, ..text.try_into()? })
+        });
+        Some(merged.unwrap_or_else(|why| panic!("exhibits/ko/{name}.toml: {why}")))
+    }
+}
+
+/// Lays the values of `over` over those of `text`: tables by key, lists of one length by place. A
+/// text replaces that of a paragraph, whose conditions stay.
+fn lay(text: &mut toml::Value, over: toml::Value) {
+    match (text, over) {
+        (toml::Value::Table(text), toml::Value::Table(over)) => {
+            for (key, value) in over {
+                match text.get_mut(&key) {
+                    Some(old) => lay(old, value),
+                    None => drop(text.insert(key, value)),
+                }
+            }
+        }
+        (toml::Value::Array(text), toml::Value::Array(over)) if text.len() == over.len() => {
+            text.iter_mut().zip(over).for_each(|(text, over)| lay(text, over));
+        }
+        (toml::Value::Table(text), over) => drop(text.insert("text".to_string(), over)),
+        (text, over) => *text = over,
     }
 }
 
@@ -207,14 +262,43 @@ mod tests {
     use crate::{EXHIBITS, Settings};
     use std::collections::BTreeSet;
 
-    /// Every string of a value.
-    fn strings(value: &toml::Value, all: &mut Vec<String>) {
+    /// Every string of a value, after its place.
+    fn strings(place: &str, value: &toml::Value, all: &mut Vec<(String, String)>) {
         match value {
-            toml::Value::String(text) => all.push(text.clone()),
-            toml::Value::Array(values) => values.iter().for_each(|it| strings(it, all)),
-            toml::Value::Table(table) => table.values().for_each(|it| strings(it, all)),
+            toml::Value::String(text) => all.push((place.to_string(), text.clone())),
+            toml::Value::Array(values) => values
+                .iter()
+                .enumerate()
+                .for_each(|(at, it)| strings(&format!("{place}.{at}"), it, all)),
+            // A paragraph with its conditions.
+            toml::Value::Table(table) if table.contains_key("if") => {
+                strings(place, &table["text"], all);
+            }
+            toml::Value::Table(table) => {
+                table.iter().for_each(|(key, it)| strings(&format!("{place}.{key}"), it, all));
+            }
             _ => {}
         }
+    }
+
+    /// The strings of a file.
+    fn read(file: &str) -> Vec<(String, String)> {
+        let mut all = Vec::new();
+        strings("", &toml::Value::Table(file.parse().expect("a test reads it whole")), &mut all);
+        all
+    }
+
+    /// The values that templates name.
+    fn named(all: &[(String, String)]) -> BTreeSet<String> {
+        let environment = Environment::new();
+        let mut named = BTreeSet::new();
+        for (place, template) in all {
+            let parsed = environment.template_from_str(template);
+            let parsed = parsed.unwrap_or_else(|why| panic!("{place}: {why}: {template}"));
+            named.extend(parsed.undeclared_variables(false));
+        }
+        named.remove("met");
+        named
     }
 
     #[test]
@@ -228,22 +312,46 @@ mod tests {
             assert!(all.iter().all(|it| !it.is_empty()), "{name}");
             let draft = exhibit.nothing(&Settings::sample(0.1));
             let set: BTreeSet<String> = draft.values.keys().map(ToString::to_string).collect();
-            let (_, file) = FILES.iter().find(|it| it.0 == name).expect("it was found above");
-            let mut all = Vec::new();
-            strings(&toml::Value::Table(file.parse().expect("it was read above")), &mut all);
-            let mut named = BTreeSet::new();
-            let environment = Environment::new();
-            for template in &all {
-                let parsed = environment.template_from_str(template);
-                let parsed = parsed.unwrap_or_else(|why| panic!("{name}: {why}: {template}"));
-                named.extend(parsed.undeclared_variables(false));
-            }
-            named.remove("met");
-            let difference: Vec<&String> = named.symmetric_difference(&set).collect();
+            let (_, file, korean) = FILES.iter().find(|it| it.0 == name).expect("found above");
+            let english = read(file);
+            let difference: Vec<String> =
+                named(&english).symmetric_difference(&set).cloned().collect();
             assert!(difference.is_empty(), "{name}: named or set, not both: {difference:?}");
             let document = draft.document(&text).unwrap_or_else(|why| panic!("{name}: {why}"));
             assert!(!document.headline.is_empty() && !document.lesson.is_empty(), "{name}");
+            is_translated(name, &english, &read(korean), &set);
+            let text = Text::korean(name).expect("it was found above");
+            draft.document(&text).unwrap_or_else(|why| panic!("{name}, in Korean: {why}"));
         }
+    }
+
+    /// Checks that all words of an exhibit have a Korean text, here or in the catalogue, and that
+    /// nothing is translated that is not there.
+    #[track_caller]
+    fn is_translated(
+        name: &str,
+        english: &[(String, String)],
+        korean: &[(String, String)],
+        set: &BTreeSet<String>,
+    ) {
+        let catalogue = language::korean();
+        let is_word = |word: &str| word.bytes().filter(u8::is_ascii_lowercase).count() > 2;
+        let names = ["select", "pool", "epoll", "epoll / select", "pool / select"];
+        let of_programs = |place: &str| {
+            ["expects", "shows", "address"].iter().any(|key| place.split('.').any(|it| it == *key))
+        };
+        let lacks = |(place, text): &&(String, String)| {
+            let found = korean.iter().any(|it| it.0 == *place) || catalogue.exact(text).is_some();
+            let needed = text.split(' ').any(is_word) && !names.contains(&text.as_str());
+            !found && needed && !of_programs(place)
+        };
+        let lacking: Vec<_> = english.iter().filter(lacks).collect();
+        assert!(lacking.is_empty(), "{name}: no Korean for {lacking:#?}");
+        for (place, _) in korean {
+            assert!(english.iter().any(|it| it.0 == *place), "{name}: no English for {place}");
+        }
+        let unknown: Vec<String> = named(korean).difference(set).cloned().collect();
+        assert!(unknown.is_empty(), "{name}: not set: {unknown:?}");
     }
 
     #[test]
@@ -267,7 +375,7 @@ mod tests {
     fn what_is_not_set_or_not_measured_is_refused() {
         let one = ("here".to_string(), 1.into());
         let values = Values::from([one, ("none".to_string(), serde_json::Value::Null)]);
-        let filler = Filler::new(&values);
+        let filler = Filler::new(&values, false);
         assert_eq!(filler.fill("a\n  {{ here }}").ok().as_deref(), Some("a 1"));
         assert!(filler.fill("{{ there }}").is_err() && filler.fill("{{ none }}").is_err());
     }

@@ -6,6 +6,7 @@
 use crate::draft::Draft;
 use crate::exhibit::{Exhibit, Fault};
 use crate::stage::{Listener, SCHEMA, Settings, Stage};
+use crate::text::Text;
 use document::{Conclusion, Document};
 use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
@@ -45,7 +46,22 @@ impl Kept {
     pub fn document(&self) -> Result<Document, Fault> {
         let unknown = || Fault::Text(format!("expected an exhibit, found `{}`", self.exhibit));
         let exhibit = crate::by_name(&self.exhibit).ok_or_else(unknown)?;
-        let mut document = self.draft.document(&exhibit.text())?;
+        self.written(&exhibit.text())
+    }
+
+    /// The same in the language of the process.
+    ///
+    /// # Errors
+    /// As [`Kept::document`].
+    pub fn shown(&self) -> Result<Document, Fault> {
+        match language::chosen().and_then(|_| Text::korean(&self.exhibit)) {
+            Some(text) => self.written(&text),
+            None => self.document(),
+        }
+    }
+
+    fn written(&self, text: &Text) -> Result<Document, Fault> {
+        let mut document = self.draft.document(text)?;
         document.facts.extend(self.facts.iter().cloned());
         document.doubts.splice(0..0, self.doubts.iter().cloned());
         document.schema = SCHEMA.to_string();

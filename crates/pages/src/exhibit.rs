@@ -7,6 +7,7 @@
 use crate::charts::{Chart, plot};
 use crate::shell::{Charts, PageError, render};
 use document::{Account, CameOut, Document, Finding, Plot, Section, Table};
+use language::tr;
 use serde::Serialize;
 use stats::words;
 
@@ -67,7 +68,7 @@ fn names(it: &Document) -> Vec<&str> {
 fn scaled_plot(id: &str, it: &Plot, (scale, names): (&str, &[&str])) -> Chart {
     let mut chart = plot(id, it, names);
     if !scale.is_empty() {
-        chart.caption.push_str(&format!(" Here: {scale}."));
+        chart.caption.push_str(&format!(" {}", tr(&format!("Here: {scale}."))));
     }
     chart
 }
@@ -79,7 +80,7 @@ fn view<'a>(
     (scale, names): (&str, &[&str]),
 ) -> SectionView<'a> {
     let chart = it.plot.as_ref().map(|it| scaled_plot(&format!("plot-{id}"), it, (scale, names)));
-    let scaled = if scale.is_empty() { String::new() } else { format!(" ({scale})") };
+    let scaled = if scale.is_empty() { String::new() } else { format!(" ({})", tr(scale)) };
     let (setup, finding) = (format!("{}{scaled}", it.setup), it.finding.as_str());
     SectionView { id: id.to_string(), name, setup, finding, chart, numbers: &it.numbers }
 }
@@ -94,8 +95,8 @@ fn findings(it: &Document) -> Vec<(&'static str, String, String)> {
             CameOut::No => ("red", "did not come out: "),
             CameOut::Open => ("limit", "open: "),
         };
-        let found = it.found(words::number);
-        (light, format!("Expected: {}:", it.expected), format!("{came}{found}"))
+        let expected = format!("{} {}:", tr("Expected:"), it.expected);
+        (light, expected, format!("{}{}", tr(came), it.found(words::number)))
     };
     all.into_iter().map(row).collect()
 }

@@ -384,8 +384,14 @@ impl<T: Share> Http<T> {
 
     /// Says why a request is refused, and closes.
     #[cold]
-    fn refuse(&self, cx: &Cx<'_, T>, session: &mut HttpSession, refusal: Refusal, out: &mut Out) {
-        let (status, why) = *refusal;
+    fn refuse(
+        &self,
+        cx: &Cx<'_, T>,
+        session: &mut HttpSession,
+        refusal: (Status, Cow<'static, str>),
+        out: &mut Out,
+    ) {
+        let (status, why) = refusal;
         let mut response = HttpResponse::of(status);
         response.text(format!("{why}\n"));
         self.put(cx, session, &response, (Version::Http11, false), out);
@@ -468,7 +474,7 @@ impl<T: Share> Service for Http<T> {
                         Ok(Next::Work(len, job)) => return Step::offload(used + len, *job),
                         Ok(Next::Close) => return Step::close(input.len()),
                         Err(refusal) => {
-                            self.refuse(cx, session, refusal, out);
+                            self.refuse(cx, session, *refusal, out);
                             return Step::close(input.len());
                         }
                     }
@@ -481,7 +487,7 @@ impl<T: Share> Service for Http<T> {
             Event::Deadline if session.until <= cx.now => {
                 if session.has_begun {
                     let why = "expected a whole request in less time";
-                    self.refuse(cx, session, Box::new((Status::TIMEOUT, why.into())), out);
+                    self.refuse(cx, session, (Status::TIMEOUT, why.into()), out);
                 }
                 return Step::close(0);
             }

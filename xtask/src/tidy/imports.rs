@@ -28,7 +28,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("document", "", ""),
     ("ledger", "", "stats"),
     ("cluster", "ledger", "stats"),
-    ("museum", "document lab meter peers memory pools index grid stats wire", ""),
+    ("museum", "document lab language meter peers memory pools index grid stats wire", ""),
     (
         "tools",
         "seam wire sys memory services engines server roundhouse pacing grid load lab pages \

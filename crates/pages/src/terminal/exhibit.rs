@@ -15,7 +15,8 @@ pub fn exhibit(it: &Document) -> String {
     };
     let prose = |text: &str| folded(&tr(text), 0);
     // Writing into a String cannot fail.
-    let _ = writeln!(text, "{}{scale}\n{}\n", tr(&it.title), prose(&it.headline));
+    let title = folded(&format!("{}{scale}", tr(&it.title)), 4);
+    let _ = writeln!(text, "{title}\n{}\n", prose(&it.headline));
     let published = format!("{}: {}", tr("Published"), it.published.claim);
     let source = format!("({})", it.published.source);
     let _ = writeln!(text, "{}\n{}", prose(&published), prose(&source));
@@ -26,14 +27,15 @@ pub fn exhibit(it: &Document) -> String {
         side(&mut text, &room.title, room, &scale);
     }
     if !it.findings.is_empty() {
-        let _ = writeln!(text, "{}{scale}", tr("Expected beforehand"));
+        let title = format!("{}{scale}", tr("Expected beforehand"));
+        let _ = writeln!(text, "{}", folded(&title, 4));
         for finding in &it.findings {
             let _ = writeln!(text, "{}", folded(&expected(finding), 4));
         }
     }
     let conclusion = format!("{}: {}", tr(&it.conclusion.to_string()), tr(&it.concluded));
     let _ = writeln!(text, "\n{}", folded(&conclusion, 0));
-    let _ = writeln!(text, "\n{}{scale}", tr("How it was run"));
+    let _ = writeln!(text, "\n{}", folded(&format!("{}{scale}", tr("How it was run")), 4));
     for (name, value) in &it.facts {
         let _ = writeln!(text, "{}", folded(&format!("  {}: {}", tr(name), tr(value)), 4));
     }
@@ -47,7 +49,8 @@ fn expected(it: &Finding) -> String {
 }
 
 fn side(text: &mut String, name: &str, it: &Section, scale: &str) {
-    let _ = writeln!(text, "{}{scale}\n{}", tr(name), folded(&tr(&it.setup), 0));
+    let title = folded(&format!("{}{scale}", tr(name)), 4);
+    let _ = writeln!(text, "{title}\n{}", folded(&tr(&it.setup), 0));
     grid(text, &it.numbers);
     let _ = writeln!(text, "{}\n", folded(&tr(&it.finding), 0));
 }

@@ -56,16 +56,16 @@ fn a_body_must_keep_its_rate() {
         talk.say(post.as_bytes());
         // 256 bytes a second are always enough.
         for second in 1..=7 {
-            talk.say(&[b'x'; 256]);
+            talk.say([b'x'; 256]);
             assert!(talk.wants().wake.is_some() && !talk.closes());
             assert_eq!(talk.after(SECOND), "", "cut off after {second} s at the least rate");
         }
-        let reply = talk.say(&[b'x'; 256]);
+        let reply = talk.say([b'x'; 256]);
         assert!(reply.starts_with("HTTP/1.1 200 ") && body(&reply).len() == 2048, "{reply:.200}");
     });
     talk(MemoryFiles::default(), |talk| {
         talk.say(post.as_bytes());
-        talk.say(&[b'x'; 256]);
+        talk.say([b'x'; 256]);
         assert_eq!(talk.after(59 * SECOND), "", "a pause of a minute is none");
         let reply = talk.after(2 * SECOND);
         assert!(reply.starts_with("HTTP/1.1 408 ") && talk.closes(), "{reply}");

@@ -91,7 +91,7 @@ fn one_byte_at_a_time() {
     let web = Web::new(options(), MemoryFiles::new(FILES, true));
     let whole = Talk::new(&web, &journal).say(&script);
     let mut talk = Talk::new(&web, &journal);
-    let pieces: String = script.iter().map(|byte| talk.say(&[*byte])).collect();
+    let pieces: String = script.iter().map(|byte| talk.say([*byte])).collect();
     assert_eq!(pieces, whole);
 }
 
