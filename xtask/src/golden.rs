@@ -40,8 +40,8 @@ const LOOPS: &[(&str, &[&str])] = &[
     // Requests under callgrind wait for long, and none may be refused.
     ("epoll-governed", &["--engine", "epoll", "--governor", "on", "--deadline", "60s"]),
 ];
-/// A loop with a governor, the same loop without one, and the most instructions that it may add to a
-/// request: about a hundredth of the 9 us that a request takes with the kernel's part.
+/// A loop with a governor, the same loop without one, and the most instructions that it may add to
+/// a request: about a hundredth of the 9 us that a request takes with the kernel's part.
 const GOVERNED: (&str, &str, f64) = ("epoll-governed", "epoll", 250.0);
 
 /// Checks every loop, or stores the counts: `--write REASON`.

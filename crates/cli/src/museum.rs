@@ -45,7 +45,7 @@ pub struct Args {
     machines: Machines,
 }
 
-/// What else can be done with exhibits.
+/// Further commands about exhibits.
 #[derive(clap::Subcommand)]
 enum Command {
     /// Judge each exhibit: reproduced, artefact explained, refuted, or unresolved

@@ -12,7 +12,7 @@ const MAGIC: &[u8; 8] = b"rhbatch1";
 
 /// An order that is not carried out yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Command {
+pub struct PlacedOrder {
     /// The client's number for it; 0: none.
     pub request: u64,
     /// The stock's id; 0: a read, which changes nothing and waits for the orders before it.
@@ -27,15 +27,15 @@ pub(crate) struct Batch {
     pub node: u64,
     /// The ticket of the first order.
     pub first: u64,
-    pub orders: Vec<Command>,
+    pub orders: Vec<PlacedOrder>,
 }
 
-pub(crate) fn encode(node: u64, first: u64, orders: &[Command]) -> Vec<u8> {
+pub(crate) fn encode(node: u64, first: u64, orders: &[PlacedOrder]) -> Vec<u8> {
     let mut out = Vec::with_capacity(FRONT + LEN * orders.len() + 4);
     out.extend_from_slice(MAGIC);
     out.extend_from_slice(&node.to_le_bytes());
     out.extend_from_slice(&first.to_le_bytes());
-    for Command { request, stock, change } in orders {
+    for PlacedOrder { request, stock, change } in orders {
         out.extend_from_slice(&request.to_le_bytes());
         out.extend_from_slice(&stock.to_le_bytes());
         out.extend_from_slice(&change.to_le_bytes());
@@ -47,7 +47,7 @@ pub(crate) fn encode(node: u64, first: u64, orders: &[Command]) -> Vec<u8> {
 pub(crate) fn decode(bytes: &[u8]) -> Option<Batch> {
     let body = opened(bytes)?;
     let (front, orders) = body.split_at_checked(FRONT)?;
-    let order = |order: &[u8]| Command {
+    let order = |order: &[u8]| PlacedOrder {
         request: u64_at(order, 0),
         stock: u64_at(order, 8) as u32,
         change: (u64_at(order, 8) >> 32) as i32,
@@ -65,7 +65,7 @@ pub(crate) fn seal(out: &mut Vec<u8>) {
     out.extend_from_slice(&crc.to_le_bytes());
 }
 
-/// What lies before the checksum, if that is right.
+/// The bytes before the checksum, if that is right.
 pub(crate) fn opened(bytes: &[u8]) -> Option<&[u8]> {
     let (body, crc) = bytes.split_last_chunk::<4>()?;
     (u32::from_le_bytes(*crc) == crc32fast::hash(body)).then_some(body)
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn a_batch_survives_and_no_changed_bit_does() {
         let orders = [(7, 1, -3), (0, 0, 0), (u64::MAX, u32::MAX, i32::MIN)]
-            .map(|(request, stock, change)| Command { request, stock, change });
+            .map(|(request, stock, change)| PlacedOrder { request, stock, change });
         let mut bytes = encode(9, 11, &orders);
         assert_eq!(decode(&bytes), Some(Batch { node: 9, first: 11, orders: orders.to_vec() }));
         for bit in 0..bytes.len() * 8 {

@@ -278,7 +278,7 @@ impl BatchStore for Etcd {
             let url = format!("http://{}/v3/watch", self.host(at));
             let opened = agent.post(&url).content_type("application/json").send(body);
             let read = opened.map(|answer| {
-                // What came before the watch began.
+                // Batches from before the watch began.
                 news();
                 let mut lines = BufReader::new(answer.into_body().into_reader());
                 let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! What a store remembers: the orders since the older of its two snapshots.
+//! The memory of a store: the orders since the older of its two snapshots.
 
 use ledger::OrderRecord;
 

@@ -28,9 +28,9 @@ mod node;
 mod replica;
 
 pub use address::{StoreAddress, StoreKind};
-pub use batch::Command;
+pub use batch::PlacedOrder;
 pub use history::{StoredHistory, stored_history};
-pub use node::{Node, Settlement};
+pub use node::{ClusterNode, Settlement};
 pub use replica::{OrderOutcome, REQUESTS_REMEMBERED, Replica};
 
 /// The batches that [`BatchStore::read`] and [`Appended::Behind`] return at most.
@@ -39,7 +39,7 @@ pub const BATCHES_READ: usize = 256;
 /// Batches with their numbers, ascending.
 pub type Batches = Vec<(u64, Vec<u8>)>;
 
-/// What became of a batch.
+/// The fate of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Appended {
     /// It is the next one, on most machines of the store.
@@ -104,7 +104,7 @@ pub enum StoreFault {
     /// No answer, or one that says that it cannot now. Trying again is right.
     #[display("{address}: {why}")]
     Silent { address: String, why: String },
-    /// What it holds contradicts itself or the caller.
+    /// Its data contradict themselves or the caller.
     #[display(
         "the log in the store is damaged: {_0}; restore the store, or begin under another name"
     )]

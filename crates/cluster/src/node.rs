@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use ledger::OrderRecord;
 
 use crate::batch;
-use crate::{Appended, BatchStore, Batches, Command, OrderOutcome, Replica, StoreFault};
+use crate::{Appended, BatchStore, Batches, OrderOutcome, PlacedOrder, Replica, StoreFault};
 
 /// Orders in one batch at most, so that its bytes stay below the 1.5 MiB that etcd takes.
 const ORDERS: usize = 1 << 14;
 
 /// A node and the market as it knows it.
 #[derive(Debug)]
-pub struct Node {
+pub struct ClusterNode {
     id: u64,
     replica: Replica,
     /// The last own ticket whose outcome was reported.
@@ -36,7 +36,7 @@ pub struct Settlement {
     pub is_writer: bool,
 }
 
-impl Node {
+impl ClusterNode {
     /// Joins the market in `store` as node `id`, whose orders up to ticket `settled` have been
     /// answered. If there is no market, founds one with `lefts`.
     ///
@@ -47,12 +47,12 @@ impl Node {
         id: u64,
         settled: u64,
         lefts: &BTreeMap<u32, u64>,
-    ) -> Result<(Node, Settlement), StoreFault> {
+    ) -> Result<(ClusterNode, Settlement), StoreFault> {
         if store.snapshot(true)?.is_none() {
             store.save(0, &Replica::new(lefts.clone()).encode())?;
         }
         let mut news = Settlement { is_reloaded: true, ..Settlement::default() };
-        let mut node = Node {
+        let mut node = ClusterNode {
             id,
             replica: Replica::default(),
             settled,
@@ -74,9 +74,9 @@ impl Node {
         self.settled
     }
 
-    /// Brings `orders`, those after ticket [`Node::settled`], into the log, and applies what is new
-    /// there. If other nodes came first, the orders stay for the next turn. Without orders, or with
-    /// reads alone, it reads all that was in the log when the turn began.
+    /// Brings `orders`, those after ticket [`ClusterNode::settled`], into the log, and applies what
+    /// is new there. If other nodes came first, the orders stay for the next turn. Without orders,
+    /// or with reads alone, it reads all that was in the log when the turn began.
     ///
     /// # Errors
     /// The store's. After [`StoreFault::Silent`] the next turn tells what became of the orders, and
@@ -84,15 +84,15 @@ impl Node {
     pub fn turn(
         &mut self,
         store: &mut dyn BatchStore,
-        orders: &[Command],
+        orders: &[PlacedOrder],
         news: &mut Settlement,
     ) -> Result<(), StoreFault> {
         let orders = &orders[..orders.len().min(ORDERS)];
-        let writes = |order: &Command| order.stock != 0 || store.reads_by_append();
+        let writes = |order: &PlacedOrder| order.stock != 0 || store.reads_by_append();
         if !orders.iter().any(writes) {
             let before = self.settled;
             self.catch_up(store, news)?;
-            // What was read may hold earlier tickets of this node, if it was started again.
+            // These batches may hold earlier tickets of this node, if it was started again.
             if self.settled == before {
                 self.settled += orders.len() as u64;
                 let reads = before + 1..=self.settled;

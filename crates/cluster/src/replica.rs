@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use ledger::OrderRecord;
 
-use crate::batch::{self, Command, opened, seal, u64_at};
+use crate::batch::{self, PlacedOrder, opened, seal, u64_at};
 
 /// The clients' numbers that a replicated market remembers: an order that is sent again is
 /// recognised among this many later ones that carry a number.
@@ -15,7 +15,7 @@ const NODES: usize = 64;
 const LEFT_MAX: u64 = i64::MAX as u64;
 const MAGIC: &[u8; 8] = b"rhrepl01";
 
-/// What became of an order, on every node.
+/// The outcome of an order, the same on every node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderOutcome {
     /// It is carried out, or was before; its number among all that were.
@@ -42,7 +42,7 @@ pub struct Replica {
     /// The number left of each stock.
     pub lefts: BTreeMap<u32, u64>,
     /// The last [`REQUESTS_REMEMBERED`] orders that carry a number, oldest first.
-    recent: VecDeque<(u64, Command)>,
+    recent: VecDeque<(u64, PlacedOrder)>,
     requests: HashMap<u64, u64>,
     /// The last ticket of each node, the node that wrote last at the end.
     tickets: Vec<(u64, u64)>,
@@ -99,8 +99,8 @@ impl Replica {
         Ok(applied)
     }
 
-    fn carry_out(&mut self, order: Command, records: &mut Vec<OrderRecord>) -> OrderOutcome {
-        let Command { request, stock, change } = order;
+    fn carry_out(&mut self, order: PlacedOrder, records: &mut Vec<OrderRecord>) -> OrderOutcome {
+        let PlacedOrder { request, stock, change } = order;
         if stock == 0 {
             return OrderOutcome::Read;
         }
@@ -126,7 +126,7 @@ impl Replica {
         OrderOutcome::Placed(self.last)
     }
 
-    fn remember(&mut self, seq: u64, order: Command) {
+    fn remember(&mut self, seq: u64, order: PlacedOrder) {
         self.requests.insert(order.request, seq);
         self.recent.push_back((seq, order));
         if self.recent.len() > REQUESTS_REMEMBERED
@@ -146,7 +146,7 @@ impl Replica {
         put(&[self.batch, self.last, stocks, nodes]);
         self.lefts.iter().for_each(|(stock, left)| put(&[u64::from(*stock), *left]));
         self.tickets.iter().for_each(|(node, ticket)| put(&[*node, *ticket]));
-        for (seq, Command { request, stock, change }) in &self.recent {
+        for (seq, PlacedOrder { request, stock, change }) in &self.recent {
             put(&[*seq, *request, u64::from(*stock) << 32 | u64::from(*change as u32)]);
         }
         seal(&mut out);
@@ -166,7 +166,7 @@ impl Replica {
         replica.tickets = tickets.chunks_exact(2).map(|row| (row[0], row[1])).collect();
         for row in recent.chunks_exact(3) {
             let (stock, change) = ((row[2] >> 32) as u32, row[2] as i32);
-            replica.remember(row[0], Command { request: row[1], stock, change });
+            replica.remember(row[0], PlacedOrder { request: row[1], stock, change });
         }
         Some(replica)
     }
@@ -179,7 +179,7 @@ mod tests {
     fn check(replica: &mut Replica, order: (u64, u32, i32), expected: OrderOutcome) {
         let (request, stock, change) = order;
         let (number, ticket) = (replica.batch + 1, replica.ticket(5) + 1);
-        let bytes = batch::encode(5, ticket, &[Command { request, stock, change }]);
+        let bytes = batch::encode(5, ticket, &[PlacedOrder { request, stock, change }]);
         let applied = replica.apply(number, &bytes).expect("the next batch");
         assert_eq!(applied.outcomes, [expected], "{order:?}");
         let again = replica.apply(number + 1, &bytes).expect("the next batch");
@@ -210,8 +210,8 @@ mod tests {
     #[test]
     fn the_oldest_requests_and_nodes_are_forgotten() {
         let mut replica = Replica::new([(1, 0)].into());
-        let order = |request| Command { request, stock: 1, change: 1 };
-        let orders: Vec<Command> = (1..=REQUESTS_REMEMBERED as u64 + 2).map(order).collect();
+        let order = |request| PlacedOrder { request, stock: 1, change: 1 };
+        let orders: Vec<PlacedOrder> = (1..=REQUESTS_REMEMBERED as u64 + 2).map(order).collect();
         replica.apply(1, &batch::encode(5, 1, &orders)).expect("the next batch");
         assert_eq!((replica.recent.len(), replica.requests.len()), (1 << 18, 1 << 18));
         assert!(!replica.requests.contains_key(&2) && replica.requests.contains_key(&3));

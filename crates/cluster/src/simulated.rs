@@ -22,8 +22,8 @@ pub(crate) enum Mutant {
     NoFence,
 }
 
-impl Node {
-    pub(super) fn acknowledge_early(&mut self, orders: &[Command], news: &mut Settlement) {
+impl ClusterNode {
+    pub(super) fn acknowledge_early(&mut self, orders: &[PlacedOrder], news: &mut Settlement) {
         if self.mutant == Some(Mutant::EarlyAck) {
             let (mut guess, first) = (self.replica.clone(), self.settled + 1);
             let bytes = batch::encode(self.id, first, orders);
@@ -37,7 +37,7 @@ impl Node {
         if self.mutant == Some(Mutant::AppliedTwice) {
             let again = batch::decode(bytes).expect("a batch").orders;
             let again: Vec<_> =
-                again.iter().map(|order| Command { request: 0, ..*order }).collect();
+                again.iter().map(|order| PlacedOrder { request: 0, ..*order }).collect();
             let number = self.replica.batch;
             let ticket = self.replica.ticket(1) + 1;
             let bytes = batch::encode(1, ticket, &again);
@@ -152,9 +152,9 @@ impl BatchStore for Simulated<'_> {
 
 /// A node, the orders that wait for it with their places in the receipts, and its first ticket.
 struct Place {
-    node: Node,
+    node: ClusterNode,
     waiting: VecDeque<(u64, usize)>,
-    orders: VecDeque<Command>,
+    orders: VecDeque<PlacedOrder>,
     next: u64,
 }
 
@@ -192,9 +192,11 @@ impl World {
         Simulated { machines: &self.machines, rng: &self.rng, has_faults }
     }
 
-    fn joined(&self, id: u64, settled: u64) -> (Node, Settlement) {
+    fn joined(&self, id: u64, settled: u64) -> (ClusterNode, Settlement) {
         for _ in 0..1000 {
-            if let Ok((mut node, news)) = Node::join(&mut self.store(true), id, settled, &lefts()) {
+            if let Ok((mut node, news)) =
+                ClusterNode::join(&mut self.store(true), id, settled, &lefts())
+            {
                 node.mutant = self.mutant;
                 return (node, news);
             }
@@ -213,7 +215,7 @@ impl World {
         let Receipt { stock, change, request, .. } = self.receipts[index];
         let place = &mut self.places[at];
         place.waiting.push_back((place.next, index));
-        place.orders.push_back(Command { request, stock, change });
+        place.orders.push_back(PlacedOrder { request, stock, change });
         place.next += 1;
     }
 
@@ -231,7 +233,7 @@ impl World {
 
     fn turn(&mut self, at: usize, has_faults: bool) {
         let place = &mut self.places[at];
-        let orders: Vec<Command> = place.orders.iter().copied().collect();
+        let orders: Vec<PlacedOrder> = place.orders.iter().copied().collect();
         let mut news = Settlement::default();
         let mut store = Simulated { machines: &self.machines, rng: &self.rng, has_faults };
         match place.node.turn(&mut store, &orders, &mut news) {
@@ -269,7 +271,7 @@ impl World {
 
     /// A committer dies; another one takes the same orders.
     fn replace(&mut self, at: usize) {
-        let Node { id, settled, .. } = self.places[at].node;
+        let ClusterNode { id, settled, .. } = self.places[at].node;
         let (node, news) = self.joined(id, settled);
         self.places[at].node = node;
         self.settle(at, news);

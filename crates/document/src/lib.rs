@@ -48,7 +48,7 @@ pub struct Document {
     pub together: Option<Plot>,
     /// The expectations written down beforehand, and whether each came out.
     pub findings: Vec<Finding>,
-    /// What they say together about the published result.
+    /// Their verdict on the published result.
     pub conclusion: Conclusion,
     /// The reason for it, in a sentence.
     pub concluded: String,
@@ -158,7 +158,7 @@ impl From<bool> for CameOut {
     }
 }
 
-/// What a repetition says about a published result.
+/// The verdict of a repetition on a published result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Display)]
 #[serde(rename_all = "snake_case")]
 pub enum Conclusion {

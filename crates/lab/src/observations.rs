@@ -30,12 +30,12 @@ pub struct Observations {
     pub search: Option<Search>,
     /// How an overload went.
     pub recovery: Option<Recovery>,
-    /// What the server's announcement says of its answers.
+    /// The announcement's words about the server's answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promises: Option<Promises>,
 }
 
-/// What an answer of a server stands for, in the server's words.
+/// The promise behind an answer of a server, in the server's words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Promises {
     /// The events that it survives.

@@ -48,16 +48,16 @@ pub struct Work {
     /// The file holds whole packets with their headers, one after the other.
     #[serde(default)]
     pub records: bool,
-    /// Streams of audio, video and bulk in turn: a stream of video has 8 times the packets of one of
-    /// audio, one of bulk 64 times.
+    /// Streams of audio, video and bulk in turn: a stream of video has 8 times the packets of one
+    /// of audio, one of bulk 64 times.
     #[serde(default)]
-    pub mix: Mix,
+    pub mix: ClassMix,
 }
 
 /// A mixture of classes, and how the sender treats them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mix {
+pub enum ClassMix {
     /// All streams are equal.
     #[default]
     None,
@@ -69,14 +69,14 @@ pub enum Mix {
     Limits,
 }
 
-impl Mix {
+impl ClassMix {
     /// The sender's word for it (`--classes`).
     pub fn classes(self) -> Option<&'static str> {
         match self {
-            Mix::None => None,
-            Mix::Off => Some("off"),
-            Mix::On => Some("on"),
-            Mix::Limits => Some("audio=60,video=200"),
+            ClassMix::None => None,
+            ClassMix::Off => Some("off"),
+            ClassMix::On => Some("on"),
+            ClassMix::Limits => Some("audio=60,video=200"),
         }
     }
 }
@@ -93,7 +93,7 @@ impl Default for Work {
     fn default() -> Work {
         let (streams, packets, gap_us, burst) = (1, 1, 0, 1);
         let (payload, file, spread, cold, records) = (32, false, true, false, false);
-        let mix = Mix::None;
+        let mix = ClassMix::None;
         Work { streams, packets, gap_us, burst, payload, file, spread, cold, records, mix }
     }
 }
@@ -107,9 +107,9 @@ impl Work {
         Work { streams: 10, packets, gap_us: 30_000, file: true, ..Work::default() }
     }
 
-    /// A mixture for about `time` of twice as many packets a second as `rate`, which is the most that
-    /// the sender can send.
-    pub fn overload(time: Duration, rate: f64, mix: Mix) -> Work {
+    /// A mixture for about `time` of twice as many packets a second as `rate`, which is the most
+    /// that the sender can send.
+    pub fn overload(time: Duration, rate: f64, mix: ClassMix) -> Work {
         let audio = Work::audio(time);
         let each = f64::from(MIXTURE) / audio.gap().as_secs_f64();
         let streams = 3 * ((2.0 * rate / each) as u32).clamp(1, 10_000);
@@ -144,9 +144,9 @@ impl Work {
         let payload = self.payload;
         match self.gap_us {
             0 => format!("{streams} of {payload} B{from} as fast as it can"),
-            us if self.mix != Mix::None => format!(
-                "{streams} of audio, video and bulk in turn: 1, 8 and 64 x {burst}{payload} B{from} \
-                 each {} ms",
+            us if self.mix != ClassMix::None => format!(
+                "{streams} of audio, video and bulk in turn: 1, 8 and 64 x {burst}{payload} \
+                 B{from} each {} ms",
                 us as f64 / 1e3
             ),
             us => {

@@ -200,7 +200,7 @@ pub struct Server {
     pub address: String,
     /// The process that its announcement names in its place, because it ran already.
     watched: Option<u32>,
-    /// What it says of its answers.
+    /// Its words about its answers.
     pub promises: Option<Promises>,
     /// The time from start to readiness.
     pub boot: Duration,

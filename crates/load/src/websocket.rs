@@ -173,7 +173,7 @@ mod tests {
         out
     }
 
-    /// What a client reads that receives so many bytes at a time.
+    /// The text that a client reads if it receives `step` bytes at a time.
     fn read(sent: &[u8], step: usize) -> io::Result<(Vec<u8>, WebSocket)> {
         let mut client = WebSocket::new(MessageKind::Text, "a");
         client.unsent.clear();

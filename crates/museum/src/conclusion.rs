@@ -1,4 +1,4 @@
-//! What the findings of an exhibit say together, and the paragraphs that may explain it.
+//! The verdict of all findings of an exhibit, and the paragraphs that may explain it.
 //!
 //! | figure returns | cause shows | claim holds | conclusion |
 //! |---|---|---|---|

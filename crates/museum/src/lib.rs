@@ -16,8 +16,8 @@
 //! ```
 //!
 //! To add an exhibit, add one file beside `think_time.rs` that implements [`Exhibit`], its words in
-//! `exhibits/NAME.toml` and `exhibits/ko/NAME.toml`, its `mod` line, and its row in [`EXHIBITS`]. The list, the command line,
-//! the page and the JSON then include it.
+//! `exhibits/NAME.toml` and `exhibits/ko/NAME.toml`, its `mod` line, and its row in [`EXHIBITS`].
+//! The list, the command line, the page and the JSON then include it.
 
 pub mod artefact;
 pub mod contest;

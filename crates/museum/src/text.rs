@@ -111,7 +111,7 @@ pub(crate) enum Reason {
     },
 }
 
-/// What a finding says about the published result.
+/// The bearing of a finding on the published result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Shows {

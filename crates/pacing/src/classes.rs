@@ -1,5 +1,6 @@
-//! Classes of packets: audio before video before bulk, and the earliest first within a class. Packets
-//! later than their class allows are dropped, because a receiver could not use them any more.
+//! Classes of packets: audio before video before bulk, and the earliest first within a class.
+//! Packets later than their class allows are dropped, because a receiver could not use them any
+//! more.
 //!
 //! While every packet can leave in time the order hardly matters. Under overload it decides which
 //! packets are late: without classes all are, with them only those that may be.
@@ -42,8 +43,8 @@ impl Classes {
         }
     }
 
-    /// Whether `packet` is too late to be sent at `now`. Reports are always sent, because a lost BYE
-    /// would leave receivers waiting.
+    /// Whether `packet` is too late to be sent at `now`. Reports are always sent, because a lost
+    /// BYE would leave receivers waiting.
     pub(crate) fn drops(&self, packet: &Packet, now: Instant) -> bool {
         packet.channel == Channel::Rtp && packet.at < self.oldest(packet.class, now)
     }
@@ -114,7 +115,7 @@ mod tests {
     use seam::{Body, Burst};
     use std::net::SocketAddr;
 
-    /// What a class went through: packets sent and dropped, and the greatest lateness in ms.
+    /// Counts of a class: packets sent and dropped, and the greatest lateness in ms.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     struct Fate {
         sent: u64,

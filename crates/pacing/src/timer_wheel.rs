@@ -23,9 +23,9 @@ use wheel::Wheel;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How long a turn sends before it checks its descriptors again, however many streams are due.
 const TURN_MAX: Duration = Duration::from_millis(5);
-/// Streams of pictures wake together, at multiples of this span: a wake-up costs several packets, and
-/// a player buffers pictures for much longer. Packets of a stream that are due within it leave as one
-/// message where the kernel segments.
+/// Streams of pictures wake together, at multiples of this span: a wake-up costs several packets,
+/// and a player buffers pictures for much longer. Packets of a stream that are due within it leave
+/// as one message where the kernel segments.
 const TICK: Duration = Duration::from_millis(5);
 
 /// How much later than its moment a stream of this class may be called.

@@ -233,7 +233,7 @@ enum Next {
     Close,
 }
 
-/// What the requests of one step have in common. Clients that send several at once mostly repeat
+/// Facts that the requests of one step share. Clients that send several at once mostly repeat
 /// themselves.
 struct Batch<'a> {
     /// Room for an answer.

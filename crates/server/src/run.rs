@@ -42,7 +42,7 @@ pub struct ServiceInstance<'a, S: Service> {
     pub handover: Option<&'a Handover>,
     /// The grammar of this program's command line, which a reload parses again.
     pub grammar: fn() -> clap::Command,
-    /// What the ready line tells besides: names and values.
+    /// Further fields of the ready line: names and values.
     pub facts: &'a [(&'static str, &'static str)],
 }
 

@@ -582,8 +582,7 @@ pub fn set_unsent_max(fd: impl AsFd, bytes: Option<u32>) -> io::Result<()> {
     SockRef::from(&fd).set_tcp_notsent_lowat(bytes.unwrap_or(0))
 }
 
-/// Sets the send buffer size and disables its growth (`SO_SNDBUF`). The kernel doubles the number
-/// for its own needs and keeps it within its limits.
+/// Sets the send buffer size and disables its growth (`SO_SNDBUF`); the kernel doubles the number.
 ///
 /// # Errors
 /// `ENOTSOCK`.
@@ -591,8 +590,8 @@ pub fn set_send_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
     SockRef::from(&fd).set_send_buffer_size(bytes)
 }
 
-/// Sets the receive buffer size and disables its growth (`SO_RCVBUF`); set it on a listener, or
-/// before connecting, to bound the window. The kernel doubles the number.
+/// Sets the receive buffer size and disables its growth (`SO_RCVBUF`), before the connection is
+/// made: it bounds the window. The kernel doubles the number.
 ///
 /// # Errors
 /// `ENOTSOCK`.

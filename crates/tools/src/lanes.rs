@@ -1,8 +1,8 @@
 //! Lanes: several servers of one address, each on an engine of its own, and a front that starts
 //! them, sends new connections to one or another, and replaces the main one by a better one.
 //!
-//! No byte passes through the front. It opens three listeners on one address, lends each to a server
-//! as a service manager does, and lets the kernel draw the listener of a new connection
+//! No byte passes through the front. It opens three listeners on one address, lends each to a
+//! server as a service manager does, and lets the kernel draw the listener of a new connection
 //! ([`socket::steer`]). So a lane is an ordinary server, and one that leaves loses nothing: new
 //! connections go elsewhere first, its queue is accepted, then it drains.
 
@@ -30,7 +30,7 @@ use sys::process::{self, Pid, end_with_parent};
 use sys::signal::Signal;
 use sys::socket::{self, ListenOptions};
 
-use self::controller::{Controller, EVERY, Seen, Step};
+use self::controller::{Controller, EVERY, LaneStep, Seen};
 use crate::interrupt::watch;
 use crate::top::Link;
 
@@ -51,7 +51,7 @@ const EVENTS_MAX: usize = 200;
 /// How long a client of the administration may take.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the lanes serve.
+/// The service of the lanes.
 pub struct Lanes {
     /// The engines; the first serves at the start.
     pub engines: Vec<String>,
@@ -88,7 +88,7 @@ struct Lane {
 }
 
 impl Lane {
-    /// What it did since the last look.
+    /// Its work since the last look.
     fn seen(&mut self) -> Seen {
         let Ok(status) = self.link.sample() else { return Seen::default() };
         let Ok(tree) = TreeCost::read(self.child.id()) else { return Seen::default() };
@@ -320,16 +320,16 @@ impl Front {
         let step = self.controller.look(self.begun.elapsed(), &main, trial);
         match step {
             None => {}
-            Some(Step::Try(engine)) => self.begin(engine),
-            Some(Step::GiveUp(why)) => {
+            Some(LaneStep::Try(engine)) => self.begin(engine),
+            Some(LaneStep::GiveUp(why)) => {
                 self.note(format!("{} stays: {why}", self.name(self.controller.main())));
                 self.end_trial();
             }
-            Some(Step::Switch(why)) => {
+            Some(LaneStep::Switch(why)) => {
                 self.note(format!("{} serves now: {why}", self.name(self.controller.main())));
                 self.promote();
             }
-            Some(Step::Revert(engine, why)) => self.wanted = Some((engine, why)),
+            Some(LaneStep::Revert(engine, why)) => self.wanted = Some((engine, why)),
         }
     }
 

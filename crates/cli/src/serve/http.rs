@@ -90,7 +90,8 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "ENGINE,…")]
     lanes: Vec<String>,
     /// The rest between two trials of --lanes; it grows while nothing better is found
-    #[arg(long, default_value = "10m", value_parser = span, value_name = "TIME", requires = "lanes")]
+    #[arg(long, default_value = "10m", value_parser = span, value_name = "TIME",
+        requires = "lanes")]
     lane_rest: Duration,
     #[command(flatten)]
     rules: RuleArgs,

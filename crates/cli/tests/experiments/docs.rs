@@ -51,7 +51,7 @@ fn follow(page: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = std::fs::read_to_string(root.join(page)).expect("the page");
     if page.ends_with("own-service.md") {
-        // What a reader has built by then is a service of lines, as this one is.
+        // By then a reader has built a service of lines, such as this one.
         let Some(hello) = testkit::example("hello") else { return };
         let built = room.path().join("target/release");
         std::fs::create_dir_all(&built).expect("a folder");
@@ -88,7 +88,8 @@ pages! {
 
 #[test]
 fn a_script_has_every_line_but_those_for_cargo() {
-    let page = "a\n```sh\ncargo build\nx serve &   # starts\nroundhouse load \\\na:b\n```\n```text\nz\n```\n";
+    let page = "a\n```sh\ncargo build\nx serve &   # starts\nroundhouse load \\\na:b\n```\n\
+        ```text\nz\n```\n";
     let expected = "set -euo pipefail\nip link set lo up\nx serve &\nsleep 0.7\n\
                     roundhouse load a:b || [ $? = 98 ]\n";
     assert_eq!(script(page), expected);

@@ -58,8 +58,8 @@ impl Wire {
 }
 
 impl Driver {
-    /// After input through layers: counts a handshake that is done, and sends what waited for it. False
-    /// if the connection is lost.
+    /// After input through layers: counts a handshake that is done, and sends what waited for it.
+    /// False if the connection is lost.
     ///
     /// Its first requests count as sent only now: connecting and the handshake are reported apart.
     pub(super) fn agree(&mut self, at: usize, now: Instant) -> bool {

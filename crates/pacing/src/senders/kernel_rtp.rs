@@ -151,8 +151,8 @@ const FRONT: i16 = -16;
 const STRIDE: i16 = -24;
 
 /// Assembles the part of the program that writes headers: register 6 has the packet, 7 its mark. It
-/// jumps to `done` for packets that keep theirs, or get it later: only a packet that has waited in the queue
-/// has arrived at its device from another device.
+/// jumps to `done` for packets that keep theirs, or get it later: only a packet that has waited in
+/// the queue has arrived at its device from another device.
 pub fn write(code: &mut Assembly, stamps: &HeadStamps, done: Label) {
     code.math(Math::And, 7, 0xffff);
     code.jump_if(When::Equal, 7, 0, done);

@@ -1,5 +1,5 @@
-//! Mappings of files for senders that name pages to the kernel: the server's files, and files opened
-//! at run time.
+//! Mappings of files for senders that name pages to the kernel: the server's files, and files
+//! opened at run time.
 //!
 //! A mapping costs as much as a hundred packets, so it is kept as long as the file is in use. The
 //! bytes are never read here, because the file may have become shorter.

@@ -22,7 +22,7 @@ const OTHER_ORDER: u64 = 3;
 const READ: u64 = 4;
 const PLACED: u64 = 16;
 
-/// What the log decided on a ticket; [`None`]: this node cannot know.
+/// The log's decision on a ticket; [`None`]: this node cannot know.
 pub type TicketOutcome = Option<Result<u64, Unplaced>>;
 
 /// The market of all nodes, as the committer of this one knows it. All-zero bytes: there is none.
@@ -129,8 +129,7 @@ impl OrderQueue {
     }
 
     /// The outcome of `ticket`, which [`OrderQueue::wait`] has found settled: the number of the
-    /// order, or 0 of a read. It is unknown if so many orders came meanwhile that the ticket's
-    /// place is taken.
+    /// order, or 0 of a read. It is unknown if later orders have taken the ticket's place.
     pub(super) fn outcome(&self, ticket: u64) -> TicketOutcome {
         let slot = self.slot(ticket);
         let (request, outcome) = (slot[1].load(Relaxed), slot[3].load(Relaxed));

@@ -14,7 +14,7 @@ use crate::stock::command::{self, Request, SHARES};
 use crate::stock::queue::{ORDERS_WAITING, Placing, Settled, Unplaced};
 use crate::stock::show::Show;
 use crate::stock::trade::{self, Side, Trade};
-use crate::stock::{Durability, Lock, Market, Order, Reads, Refusal};
+use crate::stock::{Durability, Lock, Market, Order, Reads, Refusal, connected};
 use crate::work::compute;
 use memory::{FileWords, Writing};
 use seam::{Cx, Event, Limits, Out, Peer, Service, Step};
@@ -298,10 +298,8 @@ impl Stock {
     }
 
     fn frame(&self, start: usize, shape: Shape, out: &mut Vec<u8>) {
-        self.options
-            .framing
-            .finish(start, shape, out)
-            .expect("`fits` has left room for every reply");
+        let framed = self.options.framing.finish(start, shape, out);
+        framed.expect("`fits` has left room for every reply");
     }
 }
 
@@ -321,8 +319,8 @@ struct Turn<'a> {
     entered: Option<Writing<'a>>,
     /// The entry into the queue of orders, made before that if there is a log.
     placing: Option<Placing<'a>>,
-    /// What must wait for the orders of the batch, if [`HeldReplies::upto`] names one: the replies
-    /// from `start` on.
+    /// Replies that wait for the orders of the batch, if [`HeldReplies::upto`] names one: the
+    /// replies from `start` on.
     held: HeldReplies,
     start: usize,
 }
@@ -522,14 +520,6 @@ impl<'a> Turn<'a> {
             out.bytes().extend_from_slice(b"exit\n");
             self.stock.frame(start, Shape::Line, out.bytes());
         }
-    }
-}
-
-/// The line that the course's server prints of a connection.
-pub(super) fn connected(peer: Peer) -> String {
-    match peer {
-        Peer::Net(at) => format!("Connected to ({}, {})", at.ip(), at.port()),
-        Peer::Local => "Connected to (local, 0)".to_owned(),
     }
 }
 

@@ -1,12 +1,12 @@
-//! A pure controller of lanes: what each lane did in the same half second goes in, a step comes out.
-//! It starts nothing and reads no clock.
+//! A pure controller of lanes: what each lane did in the same half second goes in, a step comes
+//! out. It starts nothing and reads no clock.
 //!
 //! A trial sends a tenth of the new connections to another engine, the canary, and a tenth to a
 //! second server of the present engine, the control: a request costs more where fewer share a turn,
 //! so a canary with a tenth of the load cannot be compared with the main server. Both meet the same
 //! seconds, so what a neighbour of the machine does cancels in their ratio. Three windows in a row
-//! must prove a saving. After a switch the main server's cost is watched for as long, because a full
-//! load may tell what a tenth did not.
+//! must prove a saving. After a switch the main server's cost is watched for as long, because a
+//! full load may tell what a tenth did not.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ const MARGIN: f64 = 0.05;
 /// A share of refused requests that is higher by this is worse, and one that is lower by
 /// [`MARGIN`] is better.
 const REFUSED_MORE: f64 = 0.01;
-/// After a switch a cost above this, over the cost before, takes it back. The seconds differ, so the
-/// bound is wide.
+/// After a switch a cost above this, over the cost before, takes it back. The seconds differ, so
+/// the bound is wide.
 const REGRET: f64 = 1.2;
 /// Requests of a lane in a look that tell its cost.
 const REQUESTS_MIN: u64 = 20;
@@ -55,7 +55,7 @@ impl Seen {
 
 /// A step, with its reason in words.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Step {
+pub enum LaneStep {
     /// Start a canary with this engine, and a control.
     Try(usize),
     /// The canary becomes the main server.
@@ -105,8 +105,8 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller of these engines, the first of which serves; the first trial comes after `rest`.
-    /// One that `advises` switches nothing.
+    /// A controller of these engines, the first of which serves; the first trial comes after
+    /// `rest`. One that `advises` switches nothing.
     pub fn new(engines: &[String], advises: bool, rest: Duration) -> Controller {
         Controller {
             engines: engines.to_vec(),
@@ -146,7 +146,7 @@ impl Controller {
         now: Duration,
         main: &Seen,
         trial: Option<(&Seen, &Seen)>,
-    ) -> Option<Step> {
+    ) -> Option<LaneStep> {
         if let Some(cost) = main.cost() {
             if self.recent.pairs.len() == LOOKS {
                 self.recent = Window::default();
@@ -161,7 +161,7 @@ impl Controller {
                 self.last = engine;
                 let window = Window::default();
                 self.state = State::Trial { engine, window, windows: 0, wins: 0, silent: 0 };
-                Some(Step::Try(engine))
+                Some(LaneStep::Try(engine))
             }
             (State::Trial { .. }, Some((canary, control))) => self.compare(now, canary, control),
             (State::Proof { .. }, _) => self.prove(now, main),
@@ -169,7 +169,7 @@ impl Controller {
         }
     }
 
-    fn compare(&mut self, now: Duration, canary: &Seen, control: &Seen) -> Option<Step> {
+    fn compare(&mut self, now: Duration, canary: &Seen, control: &Seen) -> Option<LaneStep> {
         let State::Trial { engine, window, windows, wins, silent } = &mut self.state else {
             return None;
         };
@@ -221,7 +221,7 @@ impl Controller {
             self.set_main(engine, now);
             let window = Window::default();
             self.state = State::Proof { before, cost, refused, window, windows: 0 };
-            return Some(Step::Switch(saved));
+            return Some(LaneStep::Switch(saved));
         }
         if *windows == WINDOWS_MAX {
             return self.give_up(now, format!("no saving beyond doubt: {saved}"));
@@ -229,7 +229,7 @@ impl Controller {
         None
     }
 
-    fn prove(&mut self, now: Duration, main: &Seen) -> Option<Step> {
+    fn prove(&mut self, now: Duration, main: &Seen) -> Option<LaneStep> {
         let State::Proof { before, cost, refused, window, windows } = &mut self.state else {
             return None;
         };
@@ -257,7 +257,7 @@ impl Controller {
             // The next trial would end alike, and every turn costs.
             self.factor = REST_MOST;
             self.wait_longer(now);
-            return Some(Step::Revert(back, why));
+            return Some(LaneStep::Revert(back, why));
         }
         if *windows == WINS {
             self.state = State::Rest;
@@ -267,10 +267,10 @@ impl Controller {
         None
     }
 
-    fn give_up(&mut self, now: Duration, why: String) -> Option<Step> {
+    fn give_up(&mut self, now: Duration, why: String) -> Option<LaneStep> {
         self.state = State::Rest;
         self.wait_longer(now);
-        Some(Step::GiveUp(why))
+        Some(LaneStep::GiveUp(why))
     }
 
     fn wait_longer(&mut self, now: Duration) {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     /// Runs for some seconds; the steps and the engine that serves at the end.
-    fn run(machine: &Machine, advises: bool, seed: u64, seconds: u64) -> (Vec<Step>, usize) {
+    fn run(machine: &Machine, advises: bool, seed: u64, seconds: u64) -> (Vec<LaneStep>, usize) {
         let mut rng = Rng::new(seed);
         let names = ["epoll".to_string(), "uring".to_string()];
         let mut controller = Controller::new(&names, advises, Duration::from_secs(5));
@@ -319,7 +319,7 @@ mod tests {
                 trial.as_ref().map(|it| (&it.0, &it.1)),
             );
             match &step {
-                Some(Step::Try(engine)) => canary = Some(*engine),
+                Some(LaneStep::Try(engine)) => canary = Some(*engine),
                 Some(_) => canary = None,
                 None => {}
             }
@@ -336,10 +336,17 @@ mod tests {
         let cost = |engine, share| if engine == 1 { 8e3 } else { 1e4 } * (1.5 - 0.5 * share);
         let cheaper = Machine { cost, ..PLAIN };
         let (steps, main) = run(&cheaper, false, 1, 60);
-        assert!(matches!(&steps[..2], [Step::Try(1), Step::Switch(why)] if why.contains("uring")));
-        assert!(main == 1 && !steps.iter().any(|it| matches!(it, Step::Revert(..))), "{steps:?}");
+        let [LaneStep::Try(1), LaneStep::Switch(why), ..] = &steps[..] else { panic!("{steps:?}") };
+        assert!(why.contains("uring"), "{why}");
+        assert!(
+            main == 1 && !steps.iter().any(|it| matches!(it, LaneStep::Revert(..))),
+            "{steps:?}"
+        );
         let (steps, main) = run(&cheaper, true, 1, 60);
-        assert!(matches!(&steps[1], Step::GiveUp(why) if why.starts_with("advice")), "{steps:?}");
+        assert!(
+            matches!(&steps[1], LaneStep::GiveUp(why) if why.starts_with("advice")),
+            "{steps:?}"
+        );
         assert_eq!(main, 0, "advice switches nothing");
     }
 
@@ -347,7 +354,7 @@ mod tests {
     fn equal_engines_stay_and_trials_become_rare() {
         for seed in 0..20 {
             let (steps, main) = run(&PLAIN, false, seed, 3_600);
-            let tries = steps.iter().filter(|it| matches!(it, Step::Try(_))).count();
+            let tries = steps.iter().filter(|it| matches!(it, LaneStep::Try(_))).count();
             assert!(main == 0 && (20..60).contains(&tries), "seed {seed}: {tries} trials");
         }
     }
@@ -361,7 +368,7 @@ mod tests {
         ] {
             let (steps, main) = run(&machine, false, 3, 60);
             let why = match steps.get(1) {
-                Some(Step::GiveUp(why)) => why.clone(),
+                Some(LaneStep::GiveUp(why)) => why.clone(),
                 other => panic!("expected {word}, found {other:?}"),
             };
             assert!(main == 0 && (why.contains(word) || word == "120.0 %"), "{why}");
@@ -376,7 +383,7 @@ mod tests {
             _ => 1e4,
         };
         let (steps, main) = run(&Machine { cost, ..PLAIN }, false, 5, 40);
-        assert!(matches!(steps[2], Step::Revert(0, _)), "{steps:?}");
+        assert!(matches!(steps[2], LaneStep::Revert(0, _)), "{steps:?}");
         assert_eq!(main, 0);
         // More refusals take it back as well.
         let fewer = |engine| if engine == 1 { 0.0 } else { 0.2 };

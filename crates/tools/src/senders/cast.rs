@@ -10,7 +10,7 @@ use super::RankArgs;
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use lab::machine::Placement;
-use lab::pace::{Around, Company, Lateness, Mix, Rank, Reading, Sink, Trial, Work};
+use lab::pace::{Around, ClassMix, Company, Lateness, Rank, Reading, Sink, Trial, Work};
 use pacing::Sender;
 use stats::words::micros;
 
@@ -81,11 +81,11 @@ enum Mixture {
 }
 
 impl Mixture {
-    fn mix(self) -> Mix {
+    fn mix(self) -> ClassMix {
         match self {
-            Mixture::Off => Mix::Off,
-            Mixture::On => Mix::On,
-            Mixture::Limits => Mix::Limits,
+            Mixture::Off => ClassMix::Off,
+            Mixture::On => ClassMix::On,
+            Mixture::Limits => ClassMix::Limits,
         }
     }
 }
@@ -110,7 +110,7 @@ impl Factors {
             spread: self.phases == Phases::Spread,
             cold: self.cold,
             records: self.records,
-            mix: self.mix.map_or(Mix::None, Mixture::mix),
+            mix: self.mix.map_or(ClassMix::None, Mixture::mix),
         }
     }
 }

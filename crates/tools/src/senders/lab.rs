@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use comfy_table::Table;
-use lab::pace::{Around, Company, Knee, Mix, Rank, Reading, Sink, Trial, Work, knee};
+use lab::pace::{Around, ClassMix, Company, Knee, Rank, Reading, Sink, Trial, Work, knee};
 use language::info;
 use pacing::{Sender, probe};
 use pages::terminal::ruled;
@@ -346,7 +346,7 @@ impl Lab<'_> {
         for &sender in self.running().filter(is_wanted) {
             let fast = Work { packets: FAST / 8, payload: 160, ..Work::default() };
             let most = self.read("overload, fast", sender, fast, self.around());
-            for mix in [Mix::Off, Mix::On, Mix::Limits] {
+            for mix in [ClassMix::Off, ClassMix::On, ClassMix::Limits] {
                 let found = most.clone().and_then(|most| {
                     let work = Work::overload(time, most.rate(), mix);
                     self.read("overload, classes", sender, work, self.around())
@@ -358,8 +358,8 @@ impl Lab<'_> {
         let sink = self.sink.words();
         self.show(
             &format!(
-                "Overload by its own streams, ms late: audio, video and bulk, twice the packets that \
-                 the sender can send ({sink})"
+                "Overload by its own streams, ms late: audio, video and bulk, twice the packets \
+                 that the sender can send ({sink})"
             ),
             &rows,
         );

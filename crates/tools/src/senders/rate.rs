@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use engines::Assets;
-use lab::pace::{ClassReading, Extent, Lateness, Mix, Reading, Work, drift_ns, span_ns};
+use lab::pace::{ClassMix, ClassReading, Extent, Lateness, Reading, Work, drift_ns, span_ns};
 use pacing::cbr::{CbrOrders, CbrSource, Contents, HEAD};
 use pacing::{Classes, PacedRunner, Sender, StreamSockets, StreamStats, run_alone};
 use seam::PacketClass;
@@ -86,7 +86,7 @@ impl Ask {
                 "records" => work.records = number()? != 0,
                 "mix" => {
                     ask.classes = value.parse().map_err(anyhow::Error::msg)?;
-                    let all = [Mix::Off, Mix::On, Mix::Limits];
+                    let all = [ClassMix::Off, ClassMix::On, ClassMix::Limits];
                     let named = all.into_iter().find(|it| it.classes() == Some(value));
                     work.mix = named.context("`mix` expects off, on or the usual limits")?;
                 }
@@ -188,7 +188,7 @@ fn source(ask: &Ask, to: Vec<SocketAddr>, contents: Contents) -> CbrSource {
     let Work { streams, packets, burst, payload, spread, mix, .. } = ask.work;
     let gap = ask.work.gap();
     let ahead = (gap * packets).max(Duration::from_secs(1)) * 2;
-    let mixed = mix != Mix::None;
+    let mixed = mix != ClassMix::None;
     CbrSource { streams, packets, gap, burst, payload, ahead, spread, to, contents, mixed }
 }
 
@@ -218,7 +218,7 @@ fn everybody(first: SocketAddr, streams: u32) -> Vec<SocketAddr> {
     if streams > 1 { others.collect() } else { vec![first] }
 }
 
-/// What became of each class.
+/// The fate of each class.
 fn by_class(
     ask: &Ask,
     source: &CbrSource,
@@ -352,7 +352,7 @@ mod tests {
             spread: false,
             cold: true,
             records: true,
-            mix: Mix::Limits,
+            mix: ClassMix::Limits,
         };
         let found = ask(&format!("sender=plain {} cpu=1 ear=0", work.arguments().join(" ")));
         let found = found.expect("good words");

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use cluster::{
-    BatchStore, Command, Node, OrderOutcome, Settlement, StoreAddress, StoreFault, connect,
+    BatchStore, ClusterNode, OrderOutcome, PlacedOrder, Settlement, StoreAddress, StoreFault,
+    connect,
 };
 use engines::{ExtraFault, ExtraWorker, ExtraWorkerEntry};
 use language::{eprintln, info};
@@ -47,7 +48,7 @@ pub struct ReplicatedLog<'a> {
 struct Committer<'a, 'env> {
     log: &'env ReplicatedLog<'a>,
     store: Box<dyn BatchStore + Send>,
-    node: Node,
+    node: ClusterNode,
     me: WorkerId,
     beaten: Option<Instant>,
     /// Since when the store has been silent.
@@ -86,7 +87,7 @@ impl<'a> ReplicatedLog<'a> {
             rows.map(|row| market.entry(row)).map(|entry| (entry.id, entry.left)).collect();
         let begin = Instant::now();
         let joined = loop {
-            match Node::join(&mut *connect(&log.address), id, 0, &book) {
+            match ClusterNode::join(&mut *connect(&log.address), id, 0, &book) {
                 Err(StoreFault::Silent { .. }) if begin.elapsed() < PATIENCE => {
                     std::thread::sleep(PAUSE);
                 }
@@ -119,7 +120,7 @@ impl<'a> ReplicatedLog<'a> {
     }
 
     /// Sets all amounts.
-    fn take_over(&self, node: &Node) {
+    fn take_over(&self, node: &ClusterNode) {
         let market = node.market();
         for (id, left) in &market.lefts {
             if let Some(row) = self.market.find(*id) {
@@ -153,7 +154,7 @@ impl<'a> ReplicatedLog<'a> {
         let mut store = connect(&self.address);
         loop {
             let settled = self.market.orders().ends().1;
-            match Node::join(&mut *store, self.id, settled, &BTreeMap::new()) {
+            match ClusterNode::join(&mut *store, self.id, settled, &BTreeMap::new()) {
                 Ok((node, news)) => {
                     let (beaten, silent) = (None, None);
                     let me = entry.id;
@@ -190,12 +191,12 @@ impl Committer<'_, '_> {
         loop {
             waiting.clear();
             orders.next(self.node.settled(), LOOK, false, &mut waiting);
-            let command = |it: &ledger::OrderRecord| Command {
+            let command = |it: &ledger::OrderRecord| PlacedOrder {
                 request: it.request,
                 stock: it.stock,
                 change: it.change,
             };
-            let commands: Vec<Command> = waiting.iter().map(command).collect();
+            let commands: Vec<PlacedOrder> = waiting.iter().map(command).collect();
             self.beat();
             let has_news = news.swap(false, Ordering::Acquire);
             if commands.is_empty() && rest.is_over(entry.board) {
@@ -224,7 +225,7 @@ impl Committer<'_, '_> {
     }
 
     /// One turn; whether an own batch is in the log now.
-    fn turn(&mut self, commands: &[Command]) -> Result<bool, StoreFault> {
+    fn turn(&mut self, commands: &[PlacedOrder]) -> Result<bool, StoreFault> {
         let (now, mut news) = (sys::clock::now_ns(), Settlement::default());
         let done = self.node.turn(&mut *self.store, commands, &mut news);
         self.publish(&news);
@@ -300,7 +301,7 @@ impl Committer<'_, '_> {
     }
 }
 
-/// What a node says of itself.
+/// A node's report of itself.
 struct NodeWords {
     name: String,
     last: u64,

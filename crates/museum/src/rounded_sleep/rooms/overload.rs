@@ -8,7 +8,7 @@ use crate::draft::{Draft, Part};
 use crate::exhibit::Fault;
 use crate::stage::Stage;
 use document::{Mark, Series};
-use lab::pace::{Around, Company, Mix, Rank, Reading, Sink, Work};
+use lab::pace::{Around, ClassMix, Company, Rank, Reading, Sink, Work};
 use stats::words;
 use std::time::Duration;
 
@@ -64,7 +64,9 @@ fn classes(stage: &mut Stage<'_>, it: &mut Draft) -> Result<(), Fault> {
     stage.begin("classes of packets, twice as many as can be sent");
     let most = stage.cast(FRONT.0, fast, around)?.map(|it| it.rate());
     let mut found = Vec::new();
-    for mix in [Mix::Off, Mix::On, Mix::Limits].into_iter().filter(|_| most.is_some()) {
+    for mix in
+        [ClassMix::Off, ClassMix::On, ClassMix::Limits].into_iter().filter(|_| most.is_some())
+    {
         let work = Work::overload(time, most.unwrap_or_default(), mix);
         found.extend(stage.cast(FRONT.0, work, around)?.map(|reading| (mix, reading)));
     }
@@ -73,15 +75,15 @@ fn classes(stage: &mut Stage<'_>, it: &mut Draft) -> Result<(), Fault> {
     Ok(())
 }
 
-pub fn draft_classes(it: &mut Draft, found: &[(Mix, Reading)]) {
+pub fn draft_classes(it: &mut Draft, found: &[(ClassMix, Reading)]) {
     let p999 = |reading: &Reading, class: usize| {
         Some(reading.classes.get(class)?.late?.p999_ns as f64 / 1e6)
     };
-    let audio = |wanted: Mix| {
+    let audio = |wanted: ClassMix| {
         let (_, reading) = found.iter().find(|(mix, _)| *mix == wanted)?;
         p999(reading, 0)
     };
-    let (blind, ordered) = (audio(Mix::Off), audio(Mix::On));
+    let (blind, ordered) = (audio(ClassMix::Off), audio(ClassMix::On));
     it.set("classes_sender", FRONT.0);
     it.set("classes_blind", blind.map(words::number));
     it.set("classes_ordered", ordered.map(words::number));

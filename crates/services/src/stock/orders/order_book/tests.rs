@@ -37,7 +37,7 @@ fn book() -> Region<Alone> {
     Region::<Alone>::alone(b"")
 }
 
-/// What clients can see: the sums, each order by its number, and both sides' levels.
+/// Facts that clients can see: the sums, each order by its number, and both sides' levels.
 type Seen = (Summary, Vec<Option<State>>, [Vec<(u32, u64)>; 2]);
 
 fn seen(book: &OrderBook) -> Seen {
