@@ -112,7 +112,9 @@ mod tests {
             for name in ["uring", "nginx", "think-time"] {
                 assert!(script.contains(name), "{shell}: {name}");
             }
-            assert!(!script.contains("artefact"), "{shell}: hidden commands stay hidden");
+            for hidden in ["__artefact", "'artefact:", "-a \"artefact\""] {
+                assert!(!script.contains(hidden), "{shell}: hidden commands stay hidden");
+            }
         }
     }
 

@@ -23,8 +23,7 @@ const RACE: [&str; 11] = [
     "50ms",
     "--warmup=20ms",
 ];
-const EXHIBIT: [&str; 7] =
-    ["museum", "staircase", "--scale", "0.05", "--clients", "1,2", "--blocks=1"];
+const EXHIBIT: [&str; 6] = ["museum", "staircase", "--scale", "0.05", "--clients", "1,2"];
 
 /// A market, and a load for it.
 fn served(flag: &str) -> (Server, Vec<String>) {
