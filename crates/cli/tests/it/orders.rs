@@ -7,7 +7,7 @@ use testkit::Process;
 
 use crate::arms::{Arm, EPOLL};
 use crate::crash::{KILLS_MIN, kill_workers};
-use crate::harness::{BINARY, PATIENCE, Plan, Server};
+use crate::harness::{BINARY, PATIENCE, Plan, Server, ms};
 
 fn serve(arm: &Arm, more: &[&str]) -> Server {
     Plan::new(arm, "stock").with(&["--market", "orders"]).with(more).start()
@@ -46,7 +46,9 @@ pub fn clients_trade_with_each_other(arm: &Arm) {
 /// An order of a killed worker is whole or was never there.
 pub fn workers_killed_in_the_middle_of_orders(arm: &Arm) {
     let server = serve(arm, &["--work", "2000"]);
-    let mut clients = load(&server, arm.crowd(4), &["--for", "1500ms"]);
+    let mut clients = load(&server, arm.crowd(4), &["--for", "2s"]);
+    // The generator reads the book first, and ends if that fails.
+    std::thread::sleep(ms(300));
     assert!(kill_workers(&server, 7) >= KILLS_MIN);
     let ended = clients.end(PATIENCE);
     assert!(!ended.out.is_empty(), "{:?}: {}", ended.code, ended.err);
