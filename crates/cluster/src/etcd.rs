@@ -299,7 +299,7 @@ impl BatchStore for Etcd {
 
 /// An agent whose every wait has an end. A name is resolved without one: ureq would start a thread
 /// for it, and a server has no thread before its workers are forked.
-fn agent(silence: Option<Duration>) -> Agent {
+pub(crate) fn agent(silence: Option<Duration>) -> Agent {
     let patience = Some(PATIENCE).filter(|_| silence.is_none());
     let config = Agent::config_builder().http_status_as_error(false).proxy(None);
     let config = config.timeout_connect(Some(PATIENCE)).timeout_send_request(patience);

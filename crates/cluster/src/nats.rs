@@ -311,12 +311,19 @@ impl BatchStore for Nats {
         self.address.hosts.iter().find_map(|host| {
             let name = host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name);
             let url = format!("http://{name}:{MONITOR}/varz");
-            let config =
-                ureq::get(&url).call().and_then(|mut answer| answer.body_mut().read_to_string());
+            let asked = crate::etcd::agent(None).get(&url).call();
+            let config = asked.and_then(|mut answer| answer.body_mut().read_to_string());
             let varz: Value = match config.map(|text| serde_json::from_str(&text)) {
                 Ok(Ok(varz)) => varz,
                 _ => return Some(format!("{url} does not answer")),
             };
+            // The monitoring port may be another server's.
+            let Ok(Link { server, .. }) = Link::open(host) else {
+                return Some(format!("{host} does not answer"));
+            };
+            if varz["server_id"] != server {
+                return Some(format!("{url} is not of the server at {host}"));
+            }
             let is_always = varz["jetstream"]["config"]["sync_always"] == true;
             (!is_always).then(|| format!("{url} does not say that sync_interval is always"))
         })
@@ -345,6 +352,8 @@ struct Link {
     reader: BufReader<TcpStream>,
     inbox: String,
     next: u64,
+    /// The server's name for itself.
+    server: String,
 }
 
 /// A message: its subscription, subject and bytes, without its headers.
@@ -358,10 +367,15 @@ impl Link {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let reader = BufReader::new(stream.try_clone()?);
+        let mut reader = BufReader::new(stream.try_clone()?);
+        let mut info = String::new();
+        reader.by_ref().take(1 << 20).read_line(&mut info)?;
+        let info = info.strip_prefix("INFO ").and_then(|it| serde_json::from_str(it).ok());
+        let info: Value = info.ok_or_else(|| Refused::Lost(format!("{host} is no NATS server")))?;
+        let server = info["server_id"].as_str().unwrap_or_default().to_owned();
         let port = stream.local_addr()?.port();
         let inbox = format!("_INBOX.{}.{port}.{host}", std::process::id()).replace(':', ".");
-        let mut link = Link { stream, reader, inbox, next: 0 };
+        let mut link = Link { stream, reader, inbox, next: 0, server };
         let hello = json!({
             "verbose": false, "pedantic": false, "lang": "rust", "version": "1", "protocol": 1,
             "headers": true, "no_responders": true,

@@ -10,6 +10,9 @@ use crate::{Appended, BatchStore, Batches, OrderOutcome, PlacedOrder, Replica, S
 /// Orders in one batch at most, so that its bytes stay below the 1.5 MiB that etcd takes.
 const ORDERS: usize = 1 << 14;
 
+/// Faults without a batch between them after which a node that joins gives up.
+const FAULTS: u32 = 3;
+
 /// A node and the market as it knows it.
 #[derive(Debug)]
 pub struct ClusterNode {
@@ -60,8 +63,19 @@ impl ClusterNode {
             mutant: None,
         };
         node.reload(store, &mut news)?;
-        node.catch_up(store, &mut news)?;
-        Ok((node, news))
+        // A long log takes many reads: a fault of one loses none of those before it.
+        let mut faults = 0;
+        loop {
+            let before = node.replica.batch;
+            let caught_up = node.catch_up(store, &mut news);
+            news.records.clear();
+            faults = if node.replica.batch > before { 0 } else { faults + 1 };
+            match caught_up {
+                Ok(()) => return Ok((node, news)),
+                Err(StoreFault::Silent { .. }) if faults < FAULTS => {}
+                Err(fault) => return Err(fault),
+            }
+        }
     }
 
     /// The market after the last batch that this node has applied.

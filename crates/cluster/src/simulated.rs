@@ -1,5 +1,6 @@
 //! Three nodes and a simulated store that loses requests and answers, carries requests out late and
-//! twice, and delivers batches again; nodes die, start again, and write snapshots.
+//! twice, and delivers batches again; nodes die, stall, start again, and write snapshots. The market
+//! remembers few requests here, so that stalled nodes hold orders for longer than that.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -10,6 +11,7 @@ use ledger::{Receipt, ReceiptEnd, prove};
 use stats::Rng;
 
 use super::*;
+use crate::replica::HELD_MAX;
 
 /// A fault of our own, which the checks must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub(crate) enum Mutant {
     AppliedTwice,
     /// The store overwrites the batch of another node.
     NoFence,
+    /// A node does not say how long it held its orders.
+    HeldForEver,
 }
 
 impl ClusterNode {
@@ -150,10 +154,13 @@ impl BatchStore for Simulated<'_> {
     fn watch(&mut self, _: &AtomicBool, _: &dyn Fn()) {}
 }
 
-/// A node, the orders that wait for it with their places in the receipts, and its first ticket.
+/// A node, the orders that wait for it with their places in the receipts, unless their clients went
+/// to another node, and its next ticket.
 struct Place {
     node: ClusterNode,
-    waiting: VecDeque<(u64, usize)>,
+    /// It does nothing before then.
+    stalled: u64,
+    waiting: VecDeque<(u64, Option<usize>)>,
     orders: VecDeque<PlacedOrder>,
     next: u64,
 }
@@ -163,6 +170,9 @@ struct World {
     rng: Rc<RefCell<Rng>>,
     places: Vec<Place>,
     receipts: Vec<Receipt>,
+    /// The numbered orders that were decided when each was sent first.
+    asked: Vec<u64>,
+    judge: Replica,
     now: u64,
     mutant: Option<Mutant>,
     ids: u64,
@@ -179,8 +189,9 @@ impl World {
         let is_fenced = mutant != Some(Mutant::NoFence);
         let machines = RefCell::new(Machines { is_fenced, ..Machines::default() });
         let rng = Rc::new(RefCell::new(Rng::new(seed)));
-        let (places, receipts) = (Vec::new(), Vec::new());
-        let mut world = World { machines, rng, places, receipts, now: 0, mutant, ids: 100 };
+        let (places, receipts, asked) = (Vec::new(), Vec::new(), Vec::new());
+        let (judge, now, ids) = (Replica::new(lefts()), 0, 100);
+        let mut world = World { machines, rng, places, receipts, asked, judge, now, mutant, ids };
         (0..3).for_each(|_| {
             let place = world.started();
             world.places.push(place);
@@ -207,16 +218,43 @@ impl World {
     fn started(&mut self) -> Place {
         self.ids += 1;
         let (node, _) = self.joined(self.ids, 0);
-        Place { node, waiting: VecDeque::new(), orders: VecDeque::new(), next: 1 }
+        let (waiting, orders) = (VecDeque::new(), VecDeque::new());
+        Place { node, stalled: 0, waiting, orders, next: 1 }
     }
 
-    /// Gives an order, or one that is sent again, to a node.
+    /// The numbered orders that are decided in the log.
+    fn decided(&mut self) -> u64 {
+        for (number, batch) in self.machines.borrow().all.range(self.judge.batch + 1..) {
+            // Without a fence the log contradicts itself; the verdict says so at the end.
+            if self.judge.apply(*number, batch).is_err() {
+                break;
+            }
+        }
+        self.judge.decided
+    }
+
+    /// Gives an order, or one that is sent again, to a node. A client does not send an order again
+    /// that the market may have forgotten.
     fn send(&mut self, at: usize, index: usize) {
+        if self.decided() - self.asked[index] >= HELD_MAX {
+            return;
+        }
         let Receipt { stock, change, request, .. } = self.receipts[index];
         let place = &mut self.places[at];
-        place.waiting.push_back((place.next, index));
-        place.orders.push_back(PlacedOrder { request, stock, change });
+        let since = match self.mutant {
+            Some(Mutant::HeldForEver) => u64::MAX,
+            _ => place.node.market().decided,
+        };
+        place.waiting.push_back((place.next, Some(index)));
+        place.orders.push_back(PlacedOrder { request, stock, change, since });
         place.next += 1;
+    }
+
+    /// The clients of a node lose their patience and go to another one.
+    fn desert(&mut self, at: usize) {
+        let waiting = self.places[at].waiting.iter_mut();
+        let left: Vec<usize> = waiting.filter_map(|(_, index)| index.take()).collect();
+        left.into_iter().for_each(|index| self.send((at + 1) % 3, index));
     }
 
     fn order(&mut self, at: usize) {
@@ -228,6 +266,8 @@ impl World {
         let (called, returned) = (self.now, u64::MAX);
         let end = ReceiptEnd::Unknown;
         self.receipts.push(Receipt { called, returned, stock, change, request, end });
+        let decided = self.decided();
+        self.asked.push(decided);
         self.send(at, self.receipts.len() - 1);
     }
 
@@ -247,6 +287,7 @@ impl World {
             let (expected, index) = self.places[at].waiting.pop_front().expect("it waits");
             self.places[at].orders.pop_front();
             assert_eq!(ticket, expected, "outcomes come in the order of tickets");
+            let Some(index) = index else { continue };
             let receipt = &mut self.receipts[index];
             match outcome {
                 OrderOutcome::Placed(seq) => receipt.end = ReceiptEnd::Placed(seq),
@@ -266,7 +307,8 @@ impl World {
         let fresh = self.started();
         let dead = std::mem::replace(&mut self.places[at], fresh);
         let other = self.rng.borrow_mut().below(3);
-        dead.waiting.iter().for_each(|(_, index)| self.send(other, *index));
+        let left = dead.waiting.iter().filter_map(|(_, index)| *index);
+        left.for_each(|index| self.send(other, index));
     }
 
     /// A committer dies; another one takes the same orders.
@@ -278,7 +320,7 @@ impl World {
     }
 
     fn run(mut self) -> Result<(), String> {
-        for _ in 0..150 {
+        for _ in 0..400 {
             self.now += 1;
             let at = self.rng.borrow_mut().below(3);
             let what = self.rng.borrow_mut().below(40);
@@ -289,7 +331,10 @@ impl World {
                     let market = self.places[at].node.market();
                     let _ = self.store(true).save(market.batch, &market.encode());
                 }
-                3..=20 => self.order(at),
+                3 => self.places[at].stalled = self.now + 150,
+                4 => self.desert(at),
+                5..=20 => self.order(at),
+                _ if self.places[at].stalled > self.now => {}
                 _ => self.turn(at, true),
             }
         }
@@ -322,12 +367,14 @@ fn no_acknowledged_order_is_missing_or_there_twice() {
 
 #[test]
 fn faults_of_our_own_are_found() {
-    for mutant in [Mutant::EarlyAck, Mutant::AppliedTwice, Mutant::NoFence] {
+    use Mutant::{AppliedTwice, EarlyAck, HeldForEver, NoFence};
+    // A stall that outlasts the market's memory is rarer than other faults.
+    for (mutant, least) in [(EarlyAck, 25), (AppliedTwice, 25), (NoFence, 25), (HeldForEver, 8)] {
         let found = (0..50).filter(|seed| {
             let run = move || World::new(*seed, Some(mutant)).run();
             std::panic::catch_unwind(run).map_or(true, |judged| judged.is_err())
         });
         let found = found.count();
-        assert!(found > 25, "{mutant:?}: {found} of 50");
+        assert!(found > least, "{mutant:?}: {found} of 50");
     }
 }

@@ -70,6 +70,17 @@ impl Ended {
         self
     }
 
+    /// Expects exit code 0 of `roundhouse load`, or 98: a busy machine makes its times invalid, but
+    /// not its replies.
+    ///
+    /// # Panics
+    /// As [`Ended::success`].
+    #[track_caller]
+    pub fn loaded(self) -> Ended {
+        assert!(matches!(self.code, Some(0 | 98)), "expected exit code 0 or 98, found {self:?}");
+        self
+    }
+
     /// Expects `words` on stderr.
     ///
     /// # Panics

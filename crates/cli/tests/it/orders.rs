@@ -34,9 +34,7 @@ fn check(out: &str) -> (bool, String) {
 /// Bought, sold, open and taken back shares balance for each stock, and so does the money.
 pub fn clients_trade_with_each_other(arm: &Arm) {
     let server = serve(arm, &[]);
-    let ended = load(&server, arm.crowd(4), &["--for", "200ms"]).end(PATIENCE);
-    // A busy machine makes the times invalid, but not the books.
-    assert!([Some(0), Some(98)].contains(&ended.code), "{:?}: {}", ended.code, ended.err);
+    let ended = load(&server, arm.crowd(4), &["--for", "200ms"]).end(PATIENCE).loaded();
     let (is_right, detail) = check(&ended.out);
     assert!(is_right && detail.contains("10 order books balance exactly"), "{detail}");
     assert!(!detail.contains(": 0 shares traded"), "{detail}");

@@ -143,12 +143,11 @@ fn flags_put_tls_around_websocket() {
             drop(client);
             let target = format!("stock+wss://localhost:{}", server.address.port());
             let load = ["load", &target, "--cacert", cert, "-c", "4", "--depth", "3", "-n", "600"];
-            run(Command::new(BINARY).args(load)).success();
+            run(Command::new(BINARY).args(load)).loaded();
             server.stop();
             let server = Plan::new(arm, "echo").with(&["--websocket"]).start();
             let target = format!("echo+ws://{}", server.address);
-            run(Command::new(BINARY).args(["load", &target, "--depth", "8", "-n", "900"]))
-                .success();
+            run(Command::new(BINARY).args(["load", &target, "--depth", "8", "-n", "900"])).loaded();
             server.stop();
             let server = Plan::new(arm, "game").workers(1).with(&flags).start();
             let mut page = secure("echo+wss", &server, cert);

@@ -21,6 +21,13 @@ const TOO_MANY: u64 = 2;
 const OTHER_ORDER: u64 = 3;
 const READ: u64 = 4;
 const PLACED: u64 = 16;
+/// Marks a word that is no outcome yet: the orders that were decided when the ticket was drawn.
+const OPEN: u64 = 1 << 63;
+
+/// How many numbered orders were decided when the order with this word in the queue was taken.
+pub fn since(word: u64) -> u64 {
+    word & !OPEN
+}
 
 /// The log's decision on a ticket; [`None`]: this node cannot know.
 pub type TicketOutcome = Option<Result<u64, Unplaced>>;
@@ -32,6 +39,8 @@ pub struct ClusterView {
     /// The last order that is carried out here.
     last: AtomicU64,
     batch: AtomicU64,
+    /// The numbered orders that are decided here.
+    decided: AtomicU64,
     /// The monotonic clock when nothing in the log was missing here.
     fresh_ns: AtomicU64,
     node_count: AtomicU64,
@@ -49,9 +58,11 @@ impl ClusterView {
         self.is_on.store(1, Release);
     }
 
-    /// Batch `batch`, which ends with order `last`, is the last one that is carried out here.
-    pub fn advance(&self, batch: u64, last: u64) {
+    /// Batch `batch`, which ends with order `last`, is the last one that is carried out here;
+    /// `decided` numbered orders are.
+    pub fn advance(&self, batch: u64, last: u64, decided: u64) {
         self.batch.store(batch, Relaxed);
+        self.decided.store(decided, Relaxed);
         self.last.store(last, Release);
     }
 
@@ -100,13 +111,14 @@ impl Placing<'_> {
     /// Draws a ticket for an order of `change` shares of `stock`, or for a read with stock 0.
     pub fn ticket(&self, stock: u32, change: i32, request: u64) -> Result<u64, Unplaced> {
         let queue = self.market().orders();
+        let open = OPEN | self.market().cluster().decided.load(Relaxed);
         let last = queue.free()?;
         let ticket = last + 1;
         let slot = queue.slot(ticket);
         slot[0].store(ticket, Relaxed);
         // A session that finds one of these words finds the ticket above too, and so looks again.
         fence(Release);
-        for (word, to) in [request, packed(stock, change), UNKNOWN].into_iter().zip(&slot[1..]) {
+        for (word, to) in [request, packed(stock, change), open].into_iter().zip(&slot[1..]) {
             to.store(word, Relaxed);
         }
         queue.publish(ticket);
@@ -138,7 +150,7 @@ impl OrderQueue {
             return None;
         }
         Some(match outcome {
-            UNKNOWN => return None,
+            UNKNOWN | OPEN.. => return None,
             NOT_ENOUGH => Err(Unplaced::Market(Refusal::NotEnough)),
             TOO_MANY => Err(Unplaced::Market(Refusal::TooMany)),
             OTHER_ORDER => Err(Unplaced::OtherOrder(request)),
@@ -227,7 +239,7 @@ mod tests {
         let outcome = strict.work(&market, held.expect("a read that waits"));
         let (_, said, _) = step(&strict, &market, Event::Outcome(outcome));
         assert_eq!(said, "1 4 100\n2 5 200\n\n");
-        market.cluster().advance(3, 17);
+        market.cluster().advance(3, 17, 9);
         market.cluster().refresh(Instant::from_ns(4_000_000));
         let (_, said, held) = step(&stock(Reads::Local), &market, Event::Bytes(b"show\n"));
         assert_eq!((&*said, held.is_none()), ("1 4 100\n2 5 200\n@17 5 ms\n\n", true));

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use cluster::{
-    BatchStore, ClusterNode, OrderOutcome, PlacedOrder, Settlement, StoreAddress, StoreFault,
-    connect,
+    BatchStore, ClusterNode, OrderOutcome, PlacedOrder, Replica, Settlement, StoreAddress,
+    StoreFault, connect,
 };
 use engines::{ExtraFault, ExtraWorker, ExtraWorkerEntry};
 use language::{eprintln, info};
 use memory::Phase;
 use seam::WorkerId;
 use services::stock::queue::Unplaced;
-use services::stock::replicated::TicketOutcome;
+use services::stock::replicated::{TicketOutcome, since};
 use services::stock::{Lock, Market, Refusal};
 
 use super::durable::{LOOK, Rest, begin, end};
@@ -127,7 +127,7 @@ impl<'a> ReplicatedLog<'a> {
                 self.market.set_left(row, *left);
             }
         }
-        self.market.cluster().advance(market.batch, market.last);
+        self.market.cluster().advance(market.batch, market.last, market.decided);
     }
 
     fn serve(&self, entry: &ExtraWorkerEntry<'_>) {
@@ -195,6 +195,7 @@ impl Committer<'_, '_> {
                 request: it.request,
                 stock: it.stock,
                 change: it.change,
+                since: since(it.left),
             };
             let commands: Vec<PlacedOrder> = waiting.iter().map(command).collect();
             self.beat();
@@ -263,7 +264,8 @@ impl Committer<'_, '_> {
                     market.locked(*lock, self.me, row, || market.set_left(row, record.left));
                 }
             }
-            market.cluster().advance(self.node.market().batch, self.node.market().last);
+            let Replica { batch, last, decided, .. } = self.node.market();
+            market.cluster().advance(*batch, *last, *decided);
         }
         drop(inside);
         for (ticket, outcome) in &news.outcomes {
