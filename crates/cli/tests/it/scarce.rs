@@ -68,18 +68,13 @@ pub fn files_have_descriptors(arm: &Arm) {
         client.send("GET /a.txt HTTP/1.1\r\nHost: a\r\n\r\n");
         let head = std::iter::repeat_with(|| client.line()).take_while(|line| line.len() > 1);
         let head: Vec<String> = head.collect();
-        let len = head.iter().find_map(|line| line.strip_prefix("Content-Length: "));
-        let len = len.and_then(|len| len.trim().parse().ok()).unwrap_or_else(|| panic!("{head:?}"));
-        let is_found = head[0].starts_with("HTTP/1.1 200 OK");
-        assert_eq!(client.exact(len) == b"0123456789", is_found, "{head:?}");
-        is_found
+        assert!(head[0].starts_with("HTTP/1.1 200 OK"), "{head:?}");
+        assert_eq!(client.exact(10), b"0123456789");
     };
-    assert!(ask(&mut early));
+    ask(&mut early);
     let crowd: Vec<Client> = (0..300).map(|_| server.client()).collect();
     std::thread::sleep(ms(100));
-    // On a busy machine a ring accepts beyond the limit before its loop stops it, and files lack
-    // descriptors until those connections are idle for too long.
-    eventually("files are served", PATIENCE, || (0..50).all(|_| ask(&mut early)));
+    (0..50).for_each(|_| ask(&mut early));
     drop(crowd);
     drop(early);
     server.stop();

@@ -59,6 +59,11 @@ impl Admission {
         self.was_open()
     }
 
+    /// How many more it would admit, with `live` sessions open.
+    pub fn room(&self, live: usize) -> usize {
+        self.sessions_max.saturating_sub(live)
+    }
+
     /// Whether it was open at the last check.
     pub fn was_open(&self) -> bool {
         !self.full && !self.draining && self.backs_off_until.is_none()

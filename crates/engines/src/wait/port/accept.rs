@@ -18,7 +18,7 @@ impl<S: Service> PortThread<'_, '_, S> {
             *inside += 1;
             self.new_items.push(WorkItem::Open(incoming));
         }
-        accepting.follow(context, admission, || port.ring.hub());
+        accepting.follow(context, admission, *inside, || port.ring.hub());
     }
 
     pub(super) fn accepted(

@@ -15,7 +15,7 @@ use sys::uring::{Acceptance, Armed, Uring};
 use super::tactics::Tactics;
 use super::{Loop, Ops, TOKEN_LISTENER};
 use crate::context::WorkerContext;
-use crate::limits::ACCEPTS;
+use crate::limits::{ACCEPT_QUEUE, ACCEPTS};
 use crate::parts::admission::{Admission, Attempt};
 use crate::parts::event_loop::EventLoop;
 
@@ -30,6 +30,8 @@ pub(in crate::wait) struct Accepting {
     waiting: VecDeque<Incoming>,
     /// The accept or poll that is armed.
     armed: Option<Armed>,
+    /// The way of the armed accept.
+    armed_how: Option<Acceptance>,
     /// The accept has been told to stop.
     stopping: bool,
     /// The number of accepts that the last poll allows.
@@ -39,7 +41,8 @@ pub(in crate::wait) struct Accepting {
 impl Accepting {
     pub fn new(tactics: Tactics) -> Accepting {
         let how = tactics.acceptance();
-        Accepting { how, waiting: VecDeque::new(), armed: None, stopping: false, allowed: 0 }
+        let (waiting, armed_how) = (VecDeque::new(), None);
+        Accepting { how, waiting, armed: None, armed_how, stopping: false, allowed: 0 }
     }
 
     pub fn is_armed(&self) -> bool {
@@ -58,9 +61,9 @@ impl Accepting {
 
     /// The next connection to open a session for, with `live` sessions open.
     ///
-    /// A multishot accept takes all that the kernel has, so the excess waits here. While the server
-    /// leaves or drains, the excess is served regardless of the limit: no successor can see these
-    /// connections, and their requests may have been sent already.
+    /// An excess waits here. While the server leaves or drains, it is served regardless of the
+    /// limit: no successor can see these connections, and their requests may have been sent
+    /// already.
     pub fn next<S: Service>(
         &mut self,
         context: &WorkerContext<'_, S>,
@@ -85,16 +88,24 @@ impl Accepting {
         None
     }
 
-    /// Arms the accept while connections are admitted, and stops it while they are not.
+    /// Arms the accept while connections are admitted, and stops it while they are not, with `live`
+    /// sessions open.
+    ///
+    /// A multishot accept takes all that the kernel's queue has. Where the limit leaves less room
+    /// than that, connections are accepted one at a time: the others stay in the queue, where they
+    /// cost no descriptor.
     pub fn follow<S: Service, R: DerefMut<Target = Uring>>(
         &mut self,
         context: &WorkerContext<'_, S>,
         admission: &Admission,
+        live: usize,
         ring: impl FnOnce() -> R,
     ) {
+        let is_near = admission.room(live + self.waiting.len()) < ACCEPT_QUEUE;
+        let how = self.how.map(|how| if is_near { Acceptance::Once } else { how });
         match self.armed {
-            None if admission.was_open() => self.arm(context, &mut ring()),
-            Some(armed) if !admission.was_open() && !self.stopping => {
+            None if admission.was_open() => self.arm(context, how, &mut ring()),
+            Some(armed) if !self.stopping && !(admission.was_open() && self.armed_how == how) => {
                 self.stopping = true;
                 ring().cancel(armed);
             }
@@ -102,9 +113,14 @@ impl Accepting {
         }
     }
 
-    fn arm<S: Service>(&mut self, context: &WorkerContext<'_, S>, ring: &mut Uring) {
-        self.allowed = 0;
-        self.armed = Some(match self.how {
+    fn arm<S: Service>(
+        &mut self,
+        context: &WorkerContext<'_, S>,
+        how: Option<Acceptance>,
+        ring: &mut Uring,
+    ) {
+        (self.allowed, self.armed_how) = (0, how);
+        self.armed = Some(match how {
             Some(how) => ring.accept(context.listener, TOKEN_LISTENER, how),
             // The poll checks at once, so no connection is forgotten for which this turn had no
             // time.
@@ -140,7 +156,7 @@ impl Accepting {
             // The kernel wakes one accept for each connection. If it woke this accept, which was
             // cancelled before it ran, no other process was told; so arm one more accept to take
             // the waiting connection.
-            self.arm(context, &mut ring());
+            self.arm(context, self.how, &mut ring());
         }
     }
 }
@@ -161,8 +177,8 @@ impl<S: Service> Loop<'_, S> {
             let id = self.event_loop.open(incoming.0, peer, Ops::default());
             self.touch(id);
         }
-        let EventLoop { context, admission, .. } = &self.event_loop;
-        self.accepting.follow(context, admission, || &mut self.ring);
+        let EventLoop { context, admission, table, .. } = &self.event_loop;
+        self.accepting.follow(context, admission, table.len(), || &mut self.ring);
     }
 
     pub(super) fn accepted(&mut self, result: io::Result<Incoming>, more: bool) {
