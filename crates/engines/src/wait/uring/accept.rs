@@ -103,9 +103,10 @@ impl Accepting {
     ) {
         let is_near = admission.room(live + self.waiting.len()) < ACCEPT_QUEUE;
         let how = self.how.map(|how| if is_near { Acceptance::Once } else { how });
+        let fits = admission.was_open() && self.armed_how == how;
         match self.armed {
             None if admission.was_open() => self.arm(context, how, &mut ring()),
-            Some(armed) if !self.stopping && !(admission.was_open() && self.armed_how == how) => {
+            Some(armed) if !fits && !self.stopping => {
                 self.stopping = true;
                 ring().cancel(armed);
             }
