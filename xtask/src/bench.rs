@@ -3,34 +3,21 @@
 //! A bench of servers is a plan in `experiments/duets/`, and `roundhouse duet` plays it: the
 //! product's own intervals, goals and doubts. A bench of programs that run to their end
 //! (generators, ways to send, the packet rates of `echo`, whose server and generator share all
-//! cores) is a plan in `experiments/programs/`, played here ([`programs`]). Media servers (`media`)
-//! and an overload that a governor holds (`governor`) are neither.
+//! cores) is a plan in `experiments/programs/`, played here ([`programs`]). If a measurement takes
+//! more than one command, its program is a script beside the plan (`media`, `governor`).
 
 mod goals;
-mod governor;
-mod media;
 mod programs;
 mod record;
 
 use crate::steps;
 use anyhow::{Context, bail};
-use stats::Goal;
 use std::path::PathBuf;
 
 /// The folder of the plans of servers.
 const PLANS: &str = "experiments/duets";
 /// The packet rates of the bench `echo`.
 const RATES: &str = "echo-rates";
-
-/// A goal of at least this value.
-const fn at_least(bound: f64) -> Option<Goal> {
-    Some(Goal::AtLeast(bound))
-}
-
-/// A goal of at most this value.
-const fn at_most(bound: f64) -> Option<Goal> {
-    Some(Goal::AtMost(bound))
-}
 
 /// The request for a bench of servers.
 #[derive(Debug, PartialEq)]
@@ -48,7 +35,6 @@ impl Request {
         let mut names = plans(PLANS)?;
         if !names.iter().any(|name| name == wanted) {
             names.extend(programs::names()?);
-            names.extend(["governor", "media"].map(String::from));
             bail!("expected one of the benches {}, found `{wanted}`", names.join(", "));
         }
         let (save, flags): (Vec<&String>, Vec<&String>) =
@@ -88,13 +74,10 @@ fn plans(folder: &str) -> anyhow::Result<Vec<String>> {
 /// # Errors
 /// If a build fails, the arguments are invalid, the bench fails, or the result cannot be saved.
 pub fn run(args: &[String]) -> anyhow::Result<()> {
-    match args.split_first() {
-        Some((name, rest)) if name == "governor" => return governor::run(rest),
-        Some((name, rest)) if name == "media" => return media::run(rest),
-        Some((name, rest)) if programs::names()?.contains(name) => {
-            return programs::run(name, rest);
-        }
-        _ => {}
+    if let Some((name, rest)) = args.split_first()
+        && programs::names()?.contains(name)
+    {
+        return programs::run(name, rest);
     }
     let request = Request::parse(args)?;
     let roundhouse = prepare()?;
@@ -120,51 +103,9 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
 /// Builds the release binary and the bare loops; returns the binary.
 fn prepare() -> anyhow::Result<PathBuf> {
     crate::bare::build(&crate::root().join("bare/build"))?;
-    program()
-}
-
-/// Builds the release binary, and returns it.
-fn program() -> anyhow::Result<PathBuf> {
     let build = ["build", "--release", "-p", "roundhouse-cli", "--bin", "roundhouse"];
     steps::run(&mut steps::cargo(build), "cargo")?;
     steps::binary("roundhouse", "release")
-}
-
-/// The request for a bench that is no plan.
-struct Ask {
-    blocks: usize,
-    quick: bool,
-    save: bool,
-    only: Vec<String>,
-}
-
-impl Ask {
-    /// Reads those of the flags that the bench has, as its usage lists them; `blocks` if none are
-    /// asked for.
-    fn parse(args: &[String], usage: &[&str], blocks: usize) -> anyhow::Result<Ask> {
-        let mut ask = Ask { blocks, quick: false, save: false, only: Vec::new() };
-        let mut flags = args.iter();
-        while let Some(flag) = flags.next() {
-            if !usage.iter().any(|known| known.split(' ').next() == Some(flag)) {
-                bail!("expected {}, found `{flag}`", usage.join(", "));
-            }
-            match flag.as_str() {
-                "--save" => ask.save = true,
-                "--quick" => (ask.quick, ask.blocks) = (true, 1),
-                "--blocks" => {
-                    let number = flags.next().and_then(|it| it.parse().ok());
-                    ask.blocks =
-                        number.filter(|it| *it > 0).context("--blocks expects a number")?;
-                }
-                _ => {
-                    let names =
-                        flags.next().context("--only expects groups, such as audio,hogs")?;
-                    ask.only = names.split(',').map(str::to_owned).collect();
-                }
-            }
-        }
-        Ok(ask)
-    }
 }
 
 #[cfg(test)]

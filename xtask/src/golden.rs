@@ -14,12 +14,13 @@
 //! memory and the server never gets ready; and containers of processes, because valgrind 3.19 does
 //! not know pidfd_open(2). Their loops are those of the counted thread variants.
 
-use crate::steps::{self, PROFILE};
+use crate::steps::{self, PROFILE, Server};
 use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 /// The file of the figures.
@@ -92,7 +93,7 @@ fn check(binary: &Path, reason: Option<&str>) -> anyhow::Result<()> {
         bail!("expected a governor to add at most {most:.0} instructions, found {added:.1}");
     }
     if let Some(reason) = reason {
-        std::fs::write(&path, kept.with(&counted, reason).text())?;
+        std::fs::write(&path, kept.with(&counted, reason).text()?)?;
         eprintln!("golden: kept as {}", path.display());
         return Ok(());
     }
@@ -130,7 +131,7 @@ fn stripped(binary: &Path, folder: &Path) -> PathBuf {
 }
 
 /// A kept figure.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Row {
     name: String,
     instructions: f64,
@@ -139,12 +140,26 @@ struct Row {
 }
 
 /// The kept figures.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Golden {
     /// The allowed rise of a figure, as a share of it.
+    #[serde(default = "bound")]
     bound: f64,
+    #[serde(default, rename = "loop")]
     rows: Vec<Row>,
 }
+
+fn bound() -> f64 {
+    0.03
+}
+
+/// The beginning of the file of the figures.
+const HEAD: &str =
+    "# Instructions per request of each loop of the core, under callgrind, in the profile
+# `ci`: one client that asks `buy` and `sell` in turn and waits for each reply.
+# `cargo xtask golden` checks them; `--write WHY` changes those that have left
+# the bound, and `reason` says why.
+";
 
 /// The relation of a count to its stored figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -174,18 +189,7 @@ impl Judgement {
 
 impl Golden {
     fn read(text: &str) -> anyhow::Result<Golden> {
-        let table: toml::Table = text.parse().context(KEPT)?;
-        let bound = table.get("bound").and_then(toml::Value::as_float).unwrap_or(0.03);
-        let rows = table.get("loop").and_then(toml::Value::as_array).cloned().unwrap_or_default();
-        let row = |row: toml::Value| {
-            let text = |key: &str| row.get(key)?.as_str().map(str::to_owned);
-            let instructions = row.get("instructions")?.as_float()?;
-            Some(Row { name: text("name")?, instructions, reason: text("reason")? })
-        };
-        let rows: Option<Vec<Row>> = rows.into_iter().map(row).collect();
-        let rows =
-            rows.with_context(|| format!("{KEPT}: each loop has name, instructions, reason"))?;
-        Ok(Golden { bound, rows })
+        toml::from_str(text).context(KEPT)
     }
 
     fn judge(&self, name: &str, count: f64) -> Judgement {
@@ -216,23 +220,8 @@ impl Golden {
         self
     }
 
-    fn text(&self) -> String {
-        let mut text = format!(
-            "# Instructions per request of each loop of the core, under callgrind, in the profile\n\
-             # `ci`: one client that asks `buy` and `sell` in turn and waits for each reply.\n\
-             # `cargo xtask golden` checks them; `--write WHY` changes those that have left\n\
-             # the bound, and `reason` says why.\n\
-             bound = {}\n",
-            self.bound
-        );
-        for Row { name, instructions, reason } in &self.rows {
-            let (name, reason) =
-                (toml::Value::from(name.as_str()), toml::Value::from(reason.as_str()));
-            text += &format!(
-                "\n[[loop]]\nname = {name}\ninstructions = {instructions:.1}\nreason = {reason}\n"
-            );
-        }
-        text
+    fn text(&self) -> anyhow::Result<String> {
+        Ok(format!("{HEAD}{}", toml::to_string(self)?))
     }
 }
 
@@ -271,33 +260,12 @@ fn count(binary: &Path, flags: &[&str], requests: u32) -> anyhow::Result<u64> {
     let folder = tempfile::tempdir().context("a temporary directory")?;
     std::fs::write(folder.path().join("stock.txt"), "1 1000 100\n2 1000 200\n")?;
     let out = format!("--callgrind-out-file={}", folder.path().join("out.%p").display());
-    let child = Command::new("valgrind")
-        .args(["--tool=callgrind", "--trace-children=yes", "--quiet", &out])
-        .arg(binary)
-        .args(["serve", "stock", "--port", "0", "--admin", "none", "--data", "stock.txt"])
-        .args(flags)
-        .current_dir(folder.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("start valgrind")?;
-    let mut server = Server(child);
-    let mut line = String::new();
-    let stdout = server.0.stdout.take().context("its output is piped")?;
-    BufReader::new(stdout).read_line(&mut line)?;
-    let ready: serde_json::Value = serde_json::from_str(&line).with_context(|| {
-        let stderr = server.0.stderr.take().map(std::io::read_to_string);
-        format!(
-            "expected a server that is ready: {}",
-            stderr.and_then(Result::ok).unwrap_or_default()
-        )
-    })?;
-    let address = ready["listening"].as_str().context("`listening` is an address")?;
-    ask(address, requests)?;
-    let pid = server.0.id().to_string();
-    steps::run(Command::new("kill").args(["-TERM", &pid]), "coreutils")?;
-    let status = server.0.wait()?;
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--trace-children=yes", "--quiet", &out]).arg(binary);
+    valgrind.args(["serve", "stock", "--port", "0", "--admin", "none", "--data", "stock.txt"]);
+    let server = Server::start(valgrind.args(flags).current_dir(folder.path()))?;
+    ask(&server.address, requests)?;
+    let status = server.stop()?;
     if !status.success() {
         bail!("expected the server to drain, found {status}");
     }
@@ -347,16 +315,6 @@ fn total(profile: &str) -> Option<u64> {
     (!all.is_empty()).then(|| all.iter().sum())
 }
 
-/// A server that is killed on drop.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -383,7 +341,7 @@ mod tests {
         assert_eq!(raised.judge("epoll", 1100.0), Judgement::Within(0.0));
         assert_eq!(raised.rows[0].name, "poll", "in the order of the loops");
         assert_eq!(raised.rows[1].reason, "why");
-        assert_eq!(Golden::read(&raised.text()).unwrap(), raised);
+        assert_eq!(Golden::read(&raised.text().unwrap()).unwrap(), raised);
     }
 
     #[test]

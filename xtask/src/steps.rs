@@ -5,8 +5,9 @@
 
 use anyhow::{Context, bail};
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// The profile of every build here. There is one profile, so that nothing is compiled twice.
@@ -96,6 +97,60 @@ pub fn binary(name: &str, profile: &str) -> anyhow::Result<PathBuf> {
         bail!("expected the binary {} and found none: build it first", path.display());
     }
     Ok(path)
+}
+
+/// A server, killed when it is dropped.
+pub struct Server {
+    /// Its process; its stderr is piped.
+    pub child: Child,
+    /// Where it listens.
+    pub address: String,
+}
+
+impl Server {
+    /// Starts a server, which first prints its port, or `{"listening": "ADDRESS:PORT"}`.
+    ///
+    /// # Errors
+    /// If it does not start or prints neither; with what it wrote to stderr.
+    pub fn start(command: &mut Command) -> anyhow::Result<Server> {
+        // A server may serve while its input is open.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().with_context(|| format!("start `{}`", line(command)))?;
+        let mut server = Server { child, address: String::new() };
+        let out = server.child.stdout.take().context("its output is piped")?;
+        let mut said = String::new();
+        BufReader::new(out).read_line(&mut said).context("read where it listens")?;
+        let ready: serde_json::Value = serde_json::from_str(said.trim()).unwrap_or_default();
+        server.address = match (ready["listening"].as_str(), ready.as_u64()) {
+            (Some(address), _) => address.to_owned(),
+            (None, Some(port)) => format!("127.0.0.1:{port}"),
+            (None, None) => {
+                let _ = server.child.kill();
+                let err = server.child.stderr.take().map(std::io::read_to_string);
+                let err = err.and_then(Result::ok).unwrap_or_default();
+                bail!("expected where `{}` listens, found `{said}`: {err}", line(command));
+            }
+        };
+        Ok(server)
+    }
+
+    /// Stops it by `SIGTERM` and waits for its end.
+    ///
+    /// # Errors
+    /// If kill(1) fails.
+    pub fn stop(mut self) -> anyhow::Result<ExitStatus> {
+        let pid = self.child.id().to_string();
+        run(Command::new("kill").args(["-TERM", &pid]), "coreutils")?;
+        Ok(self.child.wait()?)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 #[cfg(test)]

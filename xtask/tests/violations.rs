@@ -116,9 +116,6 @@ fn of_words() -> Vec<Example> {
     let share = "// unsafe\nunsafe impl<T: Sync> Share for X<T> {}\n";
     let block = "fn f() { unsafe { g() } }\n";
     let slow = "#[test]\n#[ignore]\nfn slow() {}\n";
-    let row = format!("[[skip]]\ntest = \"{RS}::slow\"\nreason = \"needs two machines\"\n");
-    let unexplained = format!("[[skip]]\ntest = \"{RS}::slow\"\n");
-    let skip = |row: &str, text: &str| files(&[("tests/skips.toml", row), (RS, text)]);
     vec![
         ("unsafe", true, file(RS, block)),
         ("unsafe", true, file(RS, "unsafe impl Send for X {}\n")),
@@ -129,10 +126,8 @@ fn of_words() -> Vec<Example> {
         ("unfinished", true, file(RS, "#[allow(dead_code)]\nfn f() {}\n")),
         ("unfinished", true, file("docs/a.md", concat!("FIX", "ME later\n"))),
         ("unfinished", false, file(RS, "// A todo! in prose.\nfn todo() {}\n")),
-        ("ignored", true, skip("", slow)),
-        ("ignored", true, skip(&unexplained, slow)),
-        ("ignored", true, skip(&row, "#[test]\nfn slow() {}\n")),
-        ("ignored", false, skip(&row, slow)),
+        ("ignored", true, file(RS, slow)),
+        ("ignored", false, file(RS, "#[test]\nfn slow() {}\n// #[ignore]\n")),
         ("packaged", true, file(RS, "const A: &str = include_str!(\"../../../data/a\");\n")),
         ("packaged", false, file(RS, "const A: &str = include_str!(\"../data/a\");\n")),
         ("private-paths", true, file(RS, concat!("// see /wo", "rk/notes\n"))),

@@ -135,7 +135,6 @@ pub fn show(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{at_least, at_most};
     use super::*;
 
     fn figure(wanted: Option<Goal>, blocks: &[f64]) -> Figure {
@@ -148,20 +147,23 @@ mod tests {
     #[test]
     fn a_verdict_needs_the_interval_of_six_blocks() {
         let verdict = |wanted, blocks: &[f64]| figure(wanted, blocks).verdict();
-        assert_eq!(verdict(at_least(2.0), &[2.0, 2.5, 3.0, 2.2, 2.3, 2.4]), "reached");
-        assert_eq!(verdict(at_least(2.0), &[1.9, 2.5, 3.0, 2.2, 2.3, 2.4]), "unresolved");
-        assert_eq!(verdict(at_most(2.0), &[2.5, 2.1, 3.0, 2.2, 2.3, 2.4]), "missed");
-        assert_eq!(verdict(at_most(2.0), &[1.0; 5]), "unresolved");
+        assert_eq!(verdict(Some(Goal::AtLeast(2.0)), &[2.0, 2.5, 3.0, 2.2, 2.3, 2.4]), "reached");
+        assert_eq!(
+            verdict(Some(Goal::AtLeast(2.0)), &[1.9, 2.5, 3.0, 2.2, 2.3, 2.4]),
+            "unresolved"
+        );
+        assert_eq!(verdict(Some(Goal::AtMost(2.0)), &[2.5, 2.1, 3.0, 2.2, 2.3, 2.4]), "missed");
+        assert_eq!(verdict(Some(Goal::AtMost(2.0)), &[1.0; 5]), "unresolved");
         assert_eq!(verdict(None, &[1.0; 8]), "");
         // The ends of eight values are part of their interval (99.2 %), those of nine are not.
         let nine = [9.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0];
-        assert_eq!(verdict(at_most(2.0), &nine[..8]), "unresolved");
-        assert_eq!(verdict(at_most(2.0), &nine), "reached");
+        assert_eq!(verdict(Some(Goal::AtMost(2.0)), &nine[..8]), "unresolved");
+        assert_eq!(verdict(Some(Goal::AtMost(2.0)), &nine), "reached");
     }
 
     #[test]
     fn a_missed_goal_says_why_and_a_row_without_a_value_too() {
-        let missed = figure(at_most(1.0), &[2.0; 6]);
+        let missed = figure(Some(Goal::AtMost(1.0)), &[2.0; 6]);
         let absent = Figure { found: Err("no root | here".to_owned()), ..missed.clone() };
         let text = text("Note.", &[missed, absent], &["one core".to_owned()]);
         for want in [

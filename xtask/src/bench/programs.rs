@@ -4,8 +4,8 @@
 //! two arms of the same block, or of one arm's value.
 
 use super::goals::{self, Figure, Values};
-use super::{Ask, prepare, record};
-use crate::steps;
+use super::{prepare, record};
+use crate::steps::{self, Server};
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ use stats::Goal;
 use stats::words::short;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Seek};
+use std::io::{Read, Seek};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -25,7 +25,40 @@ const QUICK: u64 = 5;
 /// A clock tick of `/proc/PID/stat` (ns): a hundred a second on every Linux since 2.6.
 const TICK_NS: f64 = 1e7;
 /// The time limit of one run.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The flags.
+struct Ask {
+    blocks: usize,
+    quick: bool,
+    save: bool,
+    only: Vec<String>,
+}
+
+impl Ask {
+    fn parse(args: &[String]) -> anyhow::Result<Ask> {
+        let mut ask = Ask { blocks: 8, quick: false, save: false, only: Vec::new() };
+        let mut flags = args.iter();
+        while let Some(flag) = flags.next() {
+            match flag.as_str() {
+                "--save" => ask.save = true,
+                "--quick" => (ask.quick, ask.blocks) = (true, 1),
+                "--blocks" => {
+                    let number = flags.next().and_then(|it| it.parse().ok());
+                    ask.blocks =
+                        number.filter(|it| *it > 0).context("--blocks expects a number")?;
+                }
+                "--only" => {
+                    let names =
+                        flags.next().context("--only expects groups, such as audio,hogs")?;
+                    ask.only = names.split(',').map(str::to_owned).collect();
+                }
+                _ => bail!("expected --save, --quick, --blocks N, --only GROUP,…, found `{flag}`"),
+            }
+        }
+        Ok(ask)
+    }
+}
 
 /// A plan.
 #[derive(Deserialize)]
@@ -139,19 +172,9 @@ struct Row {
     because: String,
 }
 
-/// A child that ends with this value.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Plays the plan `name`, prints its table and, with `--save`, keeps it in `runs/`.
 pub fn run(name: &str, args: &[String]) -> anyhow::Result<()> {
-    let ask = Ask::parse(args, &["--save", "--quick", "--blocks N", "--only GROUP,…"], 8)?;
+    let ask = Ask::parse(args)?;
     let mut plan = read(name)?;
     let names: Vec<String> = plan.group.iter().map(|it| it.name.clone()).collect();
     if let Some(unknown) = ask.only.iter().find(|it| !names.contains(it)) {
@@ -366,12 +389,13 @@ fn reading(roundhouse: &Path, group: &Group, arm: &Arm) -> anyhow::Result<Value>
         command.args(words.iter().skip(1)).current_dir(crate::root());
         command
     };
-    let (_server, address) = match arm.serve.as_str() {
-        "" => (None, String::new()),
-        line => serving(command(line, "", 0)).map(|(server, at)| (Some(server), at))?,
+    let server = match arm.serve.as_str() {
+        "" => None,
+        line => Some(Server::start(&mut command(line, "", 0))?),
     };
+    let address = server.as_ref().map_or("", |server| &server.address);
     let line = if arm.run.is_empty() { &group.run } else { &arm.run };
-    let once = |count| figures(command(line, &address, count), &arm.reads);
+    let once = |count| figures(command(line, address, count), &arm.reads);
     let Some([few, many]) = group.counts else { return once(0).map(Value::Object) };
     let (few, many) = (once(few)?, once(many)?);
     let more = |(name, many): (String, Value)| {
@@ -379,23 +403,6 @@ fn reading(roundhouse: &Path, group: &Group, arm: &Arm) -> anyhow::Result<Value>
         Some((name, difference.into()))
     };
     Ok(Value::Object(many.into_iter().filter_map(more).collect()))
-}
-
-/// Starts a server, and returns its address from its first line.
-fn serving(mut command: Command) -> anyhow::Result<(Server, String)> {
-    // A server may serve while its input is open.
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut server = Server(command.spawn().context("start a server")?);
-    let mut line = String::new();
-    let out = server.0.stdout.take().context("its output was piped")?;
-    BufReader::new(out).read_line(&mut line).context("read where it listens")?;
-    let ready: Value = serde_json::from_str(line.trim())
-        .with_context(|| format!("expected where the server listens, found `{line}`"))?;
-    let address = match (ready["listening"].as_str(), ready.as_u64()) {
-        (Some(address), _) => address.to_owned(),
-        (None, port) => format!("127.0.0.1:{}", port.context("expected an address")?),
-    };
-    Ok((server, address))
 }
 
 /// Runs a command to its end; returns the numbers in its output, and its CPU time.

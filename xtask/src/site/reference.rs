@@ -2,14 +2,15 @@
 
 use super::Site;
 use crate::package::output;
+use crate::steps::Server;
 use anyhow::Context;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write as _};
+use std::io::{Read, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// The engines with a recording under `--quick`.
 const QUICK: &[&str] = &["epoll", "thread"];
@@ -113,16 +114,6 @@ fn kind(value: &Value) -> String {
     }
 }
 
-/// A server, killed when it is dropped.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
-    }
-}
-
 /// Each metric of each service, as a running server describes it.
 fn metrics(site: &Site, binary: &Path) -> anyhow::Result<()> {
     let mut page = String::from("# Every metric\n\nFrom the `/metrics` of running servers.\n");
@@ -131,12 +122,8 @@ fn metrics(site: &Site, binary: &Path) -> anyhow::Result<()> {
         let door = scratch.path().join(service[0]);
         let mut serve = Command::new(binary);
         serve.arg("serve").args(*service).args(["--port", "0", "--json", "--admin"]).arg(&door);
-        serve.current_dir(&scratch).stdin(Stdio::null());
-        serve.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut server = Server(serve.spawn().context("start a server")?);
-        let mut ready = String::new();
-        BufReader::new(server.0.stdout.take().context("its output")?).read_line(&mut ready)?;
-        let mut client = UnixStream::connect(&door).with_context(|| format!("reach {ready}"))?;
+        let _server = Server::start(serve.current_dir(&scratch))?;
+        let mut client = UnixStream::connect(&door).context("reach the administration")?;
         client.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")?;
         let mut text = String::new();
         client.read_to_string(&mut text)?;
