@@ -147,9 +147,10 @@ fn beside<T>(
     (changed, all.answered)
 }
 
-/// The same with a market, which has every answered order in the end.
+/// The same with a market, which has every answered order in the end, in its file too. Returns what
+/// the last server and those that it followed by a hand-over said.
 #[track_caller]
-fn check(arm: &Arm, options: &[&str], change: impl FnOnce(Server, &Place<'_>) -> Server) {
+fn check(arm: &Arm, options: &[&str], change: impl FnOnce(Server, &Place<'_>) -> Server) -> String {
     let folder = Folder::new();
     let place = Place { arm, data: folder.file("stock.txt", book(2, 1000)), options };
     let server = place.start(0);
@@ -157,7 +158,10 @@ fn check(arm: &Arm, options: &[&str], change: impl FnOnce(Server, &Place<'_>) ->
     let (server, answered) = beside(arm, address, SELL, || change(server, &place));
     let left = parse(&server.show()).expect("a whole book")[&1];
     assert_eq!(left, 1000 + answered as i64);
-    server.stop();
+    let said = server.stop().err;
+    let saved = std::fs::read_to_string(&place.data).expect("the file");
+    assert_eq!(parse(&saved).expect("a whole file")[&1], left);
+    said
 }
 
 /// Servers that are stopped and started again, most of them by `SIGTERM`.
@@ -179,14 +183,19 @@ pub fn a_restart_loses_no_request(arm: &Arm) {
 
 /// Servers that hand over by `SIGUSR2`; their last connections are ended by a drain.
 pub fn a_hand_over_loses_no_request(arm: &Arm) {
-    check(arm, &["--upgradable", "--drain", "300ms"], |mut server, _| {
-        for _ in 0..soak(2, 100) {
+    let times = soak(2, 100);
+    let said = check(arm, &["--upgradable", "--drain", "300ms"], |mut server, _| {
+        let first = server.pid;
+        for _ in 0..times {
             std::thread::sleep(ms(50));
             server.signal(Signal::USR2);
             assert_eq!(server.succeeded(), Some(0), "{}", server.err());
         }
+        assert_ne!(server.pid, first);
         server
     });
+    assert_eq!(said.matches("handing over to process").count(), times, "{said}");
+    assert_eq!(said.matches("stopped after").count(), times + 1, "{said}");
 }
 
 /// With a listener for each worker the next server starts before the last one stops.

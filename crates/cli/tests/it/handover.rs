@@ -1,78 +1,13 @@
-//! Hand-overs by `SIGUSR2`: the next binary takes listeners and state, no request fails, no order
-//! is lost. If a hand-over is impossible, the server reports why and continues.
+//! Hand-overs by `SIGUSR2`: the next binary takes listeners and state (`drained` loads them). If a
+//! hand-over is impossible, the server reports why and continues.
 
-use std::collections::VecDeque;
 use std::fs;
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use stats::Rng;
 use sys::signal::Signal;
 
 use crate::arms::{Arm, EPOLL};
-use crate::harness::{BINARY, Client, Folder, Raise, Server, ms, soak};
-use crate::market::{Account, Request, book, parse};
-
-const STOCKS: u32 = 50;
-
-/// Short conversations in sequence; none of them may fail.
-fn trade(address: SocketAddr, seed: u64, over: &AtomicBool) -> Account {
-    let mut rng = Rng::new(seed);
-    let mut account = Account::default();
-    while !over.load(Ordering::Relaxed) {
-        let mut client = Client::new(address);
-        for _ in 0..4 {
-            let request = Request::roll(&mut rng, STOCKS as usize);
-            client.send(request.line());
-            let mut pending = VecDeque::from([request]);
-            while !pending.is_empty() {
-                let more = client.try_receive().expect("no conversation fails");
-                assert!(more, "seed {seed}: the end instead of the answer to {request:?}");
-                client.settle(&mut account, &mut pending);
-            }
-        }
-    }
-    account
-}
-
-/// Repeated hand-overs under load; the last server has the orders that all of them acknowledged.
-pub fn no_request_fails(arm: &Arm) {
-    let text = book(STOCKS, 10_000);
-    let (_folder, data) = Folder::with("stock.txt", &text);
-    let mut server = arm.stock(&data).with(&["--upgradable"]).start();
-    let (address, first) = (server.address, server.pid);
-    let (over, times) = (AtomicBool::new(false), soak(2, 20));
-    let mut account = Account::default();
-    std::thread::scope(|scope| {
-        let raise = Raise(&over);
-        let traders: Vec<_> = (0..3)
-            .map(|seed| {
-                let over = &over;
-                scope.spawn(move || trade(address, seed, over))
-            })
-            .collect();
-        for _ in 0..times {
-            std::thread::sleep(ms(100));
-            server.signal(Signal::USR2);
-            assert_eq!(server.succeeded(), Some(0), "{}", server.err());
-        }
-        std::thread::sleep(ms(100));
-        drop(raise);
-        for trader in traders {
-            account.add(&trader.join().expect("a trader whose conversations went well"));
-        }
-    });
-    assert_ne!(server.pid, first);
-    assert!(!account.is_empty(), "nothing was traded");
-    let initial = parse(&text).expect("our own book");
-    account.check(&initial, &parse(&server.show()).expect("a whole book"));
-    let said = server.stop().err;
-    assert_eq!(said.matches("handing over to process").count(), times, "{said}");
-    assert_eq!(said.matches("stopped after").count(), times + 1, "{said}");
-    let saved = fs::read_to_string(&data).expect("the file");
-    account.check(&initial, &parse(&saved).expect("a whole file"));
-}
+use crate::harness::{BINARY, Folder, Server, ms};
 
 /// The old server serves its connections to their end.
 pub fn who_is_inside_stays(arm: &Arm) {

@@ -86,7 +86,7 @@ groups! { $
         injected: interrupted_calls, calls_that_would_block, a_wait_without_memory;
         vanished: who_vanished_is_asked_for, replies_to_who_vanished;
         drained: a_restart_loses_no_request, a_hand_over_loses_no_request;
-        handover: no_request_fails, who_is_inside_stays;
+        handover: who_is_inside_stays;
         web: the_same_answers, no_line_of_the_log_is_lost, a_socket_in_the_file_system;
         status: counts_agree_with_what_was_served;
         websocket: requests_in_messages;
