@@ -2,8 +2,8 @@
 //!
 //! A check is a pure function from a [`Tree`] to findings, so each has a test with a violation that
 //! it must report. The checks run as tests (`xtask/tests/tidy.rs`) and as `cargo xtask tidy`. The
-//! surprising thing: no check can be switched off for one place, except through the three size
-//! lists in `xtask/tidy.toml`, whose entries must equal the present size: they only shrink.
+//! surprising thing: no check can be switched off for one place, except through the list of names
+//! in `xtask/tidy.toml`, whose entries must equal the present number: it only shrinks.
 
 mod code;
 mod dependencies;

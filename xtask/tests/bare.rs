@@ -4,13 +4,14 @@
 //! A bound with wrong replies is no bound. The golden replies here are the service's own, so a
 //! change of one of the two shows.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 use xtask::bare::{LOOPS, UDP, UDP_ECHO, WEB, build};
+use xtask::steps;
 
 const STOCK: &str = "1 7 1000\n5 3 3700\n3 10 1200\n4 8 5000\n2 6 20000\n";
 const REQUESTS: &str = "show\nbuy 5 3\nsell 2 2\nshow\nbuy 1 8\nbuy 1 6\nshow\n";
@@ -30,11 +31,8 @@ fn folder() -> &'static Path {
     })
 }
 
-/// A running loop; killed when dropped.
-struct Server {
-    child: Child,
-    addr: String,
-}
+/// A running loop.
+struct Server(steps::Server);
 
 impl Server {
     /// Starts `name`, or returns `None` if this kernel lacks the facility.
@@ -46,36 +44,26 @@ impl Server {
     fn start_by(mut command: Command, name: &str, form: &str) -> Option<Self> {
         let stock = folder().join(format!("{name}-{form}.txt"));
         std::fs::write(&stock, STOCK).unwrap();
-        let mut child = command
-            .args([form, "0"])
-            .arg(&stock)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut server = steps::Server::start(command.args([form, "0"]).arg(&stock)).unwrap();
         // A loop whose ring is refused ends after its first line, so the test requests a reply.
-        let mut ready = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-        let addr = ready.split('"').nth(3).unwrap_or_default().to_owned();
-        let served = TcpStream::connect(&addr).is_ok_and(|mut probe| {
+        let served = TcpStream::connect(&server.address).is_ok_and(|mut probe| {
             let mut reply = [0; BOUGHT.len()];
             let line: &[u8] = if form == "work" { b"sell 1 0\n" } else { b"\n" };
             probe.write_all(line).is_ok() && probe.read(&mut reply).is_ok_and(|len| len > 0)
         });
         if !served {
             let mut why = String::new();
-            let _ = child.kill();
-            child.stderr.take().unwrap().read_to_string(&mut why).unwrap();
-            child.wait().unwrap();
-            assert!(why.contains("io_uring"), "{name} {form} did not serve: {ready:?} {why:?}");
+            let _ = server.child.kill();
+            server.child.stderr.take().unwrap().read_to_string(&mut why).unwrap();
+            assert!(why.contains("io_uring"), "{name} {form} did not serve: {why:?}");
             eprintln!("skipped: {name}: {why}");
             return None;
         }
-        Some(Self { child, addr })
+        Some(Self(server))
     }
 
     fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(&self.addr).unwrap();
+        let stream = TcpStream::connect(&self.0.address).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream
@@ -97,13 +85,6 @@ impl Server {
         let mut replies = String::new();
         stream.read_to_string(&mut replies).unwrap();
         replies
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -153,17 +134,17 @@ fn a_loop_outlives_clients_that_vanish_flood_or_never_end_a_line() {
         for name in LOOPS {
             let Some(server) = Server::start(name, form) else { continue };
             for _ in 0..300 {
-                let mut stream = TcpStream::connect(&server.addr).unwrap();
+                let mut stream = TcpStream::connect(&server.0.address).unwrap();
                 stream.write_all(b"show\nsho").unwrap();
             }
             // The client never reads its replies; the loop closes the connection once they fill the
             // socket.
-            let mut deaf = TcpStream::connect(&server.addr).unwrap();
+            let mut deaf = TcpStream::connect(&server.0.address).unwrap();
             deaf.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
             let flood = b"show\n".repeat(2_000);
             let cut = (0..20_000).any(|_| deaf.write_all(&flood).is_err());
             assert!(cut, "{form}: a client that does not read is cut off");
-            let mut endless = TcpStream::connect(&server.addr).unwrap();
+            let mut endless = TcpStream::connect(&server.0.address).unwrap();
             endless.write_all(&[b'x'; 500]).unwrap();
             if *name == "iterative" {
                 // The counting form waits for the newline, and everybody else with it.
@@ -222,15 +203,8 @@ fn select_closes_who_has_no_bit_in_its_set_and_serves_the_others() {
 
 #[test]
 fn the_web_loop_answers_each_head_however_it_is_cut() {
-    let mut child = Command::new(folder().join(WEB))
-        .args(["count", "0"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut ready = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-    let addr = ready.split('"').nth(3).unwrap_or_default().to_owned();
-    let server = Server { child, addr };
+    let mut command = Command::new(folder().join(WEB));
+    let server = Server(steps::Server::start(command.args(["count", "0"])).unwrap());
     let request = "GET /plaintext HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3);
     let mut answers = Vec::new();
     for at in 0..=request.len() {
@@ -290,10 +264,8 @@ fn every_bare_sender_sends_the_same_packets() {
 #[test]
 fn the_bare_echo_returns_datagrams() {
     let mut command = Command::new(folder().join(UDP_ECHO));
-    let mut child = command.arg("0").stdout(Stdio::piped()).spawn().unwrap();
-    let mut ready = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-    let address = ready.split('"').nth(3).unwrap_or_default();
+    let server = steps::Server::start(command.arg("0")).unwrap();
+    let address = server.address.as_str();
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     for len in [0, 1, 1400, 65_507] {
@@ -303,6 +275,4 @@ fn the_bare_echo_returns_datagrams() {
         assert_eq!((heard.0, heard.1.to_string().as_str()), (len, address));
         assert!(bytes[..len].iter().all(|byte| *byte == 3));
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
 }

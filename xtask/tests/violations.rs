@@ -78,13 +78,11 @@ fn of_dependencies() -> Vec<Example> {
 fn of_sizes() -> Vec<Example> {
     let lines = |count: usize| "\n".repeat(count);
     let body = |count: usize| format!("fn f() {{\n{}}}\n", "    g();\n".repeat(count - 2));
-    let excused = |table: &str, key: &str, size: usize, text: &str| {
-        files(&[(TIDY, &format!("[{table}]\n\"{key}\" = {size}\n")), (RS, text)])
-    };
-    let f = format!("{RS}::f");
-    let types = |crates: &[&str]| {
+    let excused = |size: usize, crates: &[&str]| {
         let paths: Vec<String> = crates.iter().map(|it| format!("crates/{it}/src/a.rs")).collect();
-        let all: Vec<_> = paths.iter().map(|it| (it.as_str(), "pub struct Told;\n")).collect();
+        let mut all: Vec<_> = paths.iter().map(|it| (it.as_str(), "pub struct Told;\n")).collect();
+        let list = format!("[names]\nTold = {size}\n");
+        all.extend((size > 0).then_some((TIDY, list.as_str())));
         files(&all)
     };
     vec![
@@ -94,21 +92,17 @@ fn of_sizes() -> Vec<Example> {
         ("files", true, file(RS, &lines(601))),
         ("files", true, file("crates/engines/src/wait/epoll.rs", &lines(301))),
         ("files", true, file("bare/a.c", &lines(201))),
-        ("files", true, excused("files", RS, 601, &lines(602))),
-        ("files", false, excused("files", RS, 601, &lines(601))),
         ("files", false, file(RS, &lines(600))),
         ("functions", true, file(RS, &body(71))),
-        ("functions", true, excused("functions", &f, 71, &body(72))),
-        ("functions", false, excused("functions", &f, 71, &body(71))),
         ("functions", false, file(RS, &body(70))),
-        ("exceptions", true, excused("files", RS, 700, &lines(650))),
-        ("exceptions", true, excused("files", RS, 700, &lines(500))),
-        ("exceptions", true, excused("files", "gone.rs", 700, "")),
-        ("exceptions", true, excused("functions", &f, 80, &body(71))),
-        ("exceptions", false, excused("files", RS, 700, &lines(700))),
-        ("exceptions", true, excused("names", "Told", 3, "pub struct Told;\n")),
-        ("names", true, types(&["a", "b", "c"])),
-        ("names", false, types(&["a", "b"])),
+        ("exceptions", true, excused(3, &[])),
+        ("exceptions", true, excused(3, &["a", "b"])),
+        ("exceptions", true, excused(4, &["a", "b", "c"])),
+        ("exceptions", false, excused(3, &["a", "b", "c"])),
+        ("names", true, excused(0, &["a", "b", "c"])),
+        ("names", true, excused(3, &["a", "b", "c", "d"])),
+        ("names", false, excused(3, &["a", "b", "c"])),
+        ("names", false, excused(0, &["a", "b"])),
     ]
 }
 

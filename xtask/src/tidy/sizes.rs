@@ -1,8 +1,9 @@
 //! Size limits: a function fits on one screen, a file can be read in one sitting, and a type's name
 //! can be searched for.
 //!
-//! Exceptions are in `xtask/tidy.toml` with their present size. An entry larger than the actual
-//! size is a finding too, so the list can only shrink.
+//! Files and functions have no exceptions. Names that too many crates define are in
+//! `xtask/tidy.toml` with their present number. A larger entry is a finding too, so the list can
+//! only shrink.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,47 +39,37 @@ pub(super) fn columns(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// An item with a size: its key in the exceptions, its place, its size, its limit, and the remedy.
-struct Sized {
-    key: String,
-    path: String,
-    line: usize,
-    size: usize,
-    size_max: usize,
-    unit: &'static str,
-    remedy: &'static str,
+fn too_large(size: usize, size_max: usize, unit: &str, what: &str, remedy: &str) -> Option<String> {
+    let text = || format!("expected at most {size_max} {unit}, found {size}: {remedy} `{what}`");
+    (size > size_max).then(text)
 }
 
-fn sized_files(tree: &Tree) -> Vec<Sized> {
-    let size = |file: &File| {
+/// Files are at most 600 lines, those of engines 300, bare loops 200.
+pub(super) fn files(tree: &Tree) -> Vec<Finding> {
+    let finding = |file: &File| {
         let (_, size_max) = FILE_MAX.iter().find(|(folder, _)| file.path.starts_with(folder))?;
-        let (key, path, size) = (file.path.clone(), file.path.clone(), file.text.lines().count());
-        let (size_max, unit, remedy) = (*size_max, "lines", "split");
-        Some(Sized { key, path, line: 0, size, size_max, unit, remedy })
+        let lines = file.text.lines().count();
+        let what = too_large(lines, *size_max, "lines", &file.path, "split")?;
+        Some(Finding { path: file.path.clone(), line: 0, what })
     };
-    tree.files.iter().filter(|file| file.is_source()).filter_map(size).collect()
+    tree.files.iter().filter(|file| file.is_source()).filter_map(finding).collect()
 }
 
-fn sized_functions(tree: &Tree) -> Vec<Sized> {
+/// Functions are at most 70 lines.
+pub(super) fn functions_short(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in tree.files.iter().filter(|file| file.is_rust()) {
-        for function in functions(&file.code) {
-            found.push(Sized {
-                key: format!("{}::{}", file.path, function.name),
-                path: file.path.clone(),
-                line: function.first,
-                size: function.last - function.first + 1,
-                size_max: FUNCTION_MAX,
-                unit: "lines",
-                remedy: "split",
-            });
-        }
+        found.extend(functions(&file.code).into_iter().filter_map(|it| {
+            let lines = it.last - it.first + 1;
+            let what = too_large(lines, FUNCTION_MAX, "lines", &it.name, "split")?;
+            Some(Finding { path: file.path.clone(), line: it.first, what })
+        }));
     }
     found
 }
 
 /// The names of public types, with the number of crates that define one.
-fn sized_names(tree: &Tree) -> Vec<Sized> {
+fn crates_of_names(tree: &Tree) -> BTreeMap<&str, usize> {
     let mut crates_of: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for file in tree.files.iter().filter(|file| file.is_rust()) {
         let Some((of, _)) = file.path.strip_prefix("crates/").and_then(|it| it.split_once("/src/"))
@@ -95,81 +86,42 @@ fn sized_names(tree: &Tree) -> Vec<Sized> {
             crates_of.entry(&rest[..end]).or_default().insert(of);
         }
     }
-    let sized = |(name, crates): (&str, BTreeSet<&str>)| Sized {
-        key: name.to_owned(),
-        path: "crates".to_owned(),
-        line: 0,
-        size: crates.len(),
-        size_max: NAME_MAX,
-        unit: "crates with a public type of one name",
-        remedy: "rename one",
-    };
-    crates_of.into_iter().map(sized).collect()
+    crates_of.into_iter().map(|(name, crates)| (name, crates.len())).collect()
 }
 
-/// The size that `xtask/tidy.toml` excuses for `key` in the table `table`.
-fn excused(tree: &Tree, table: &str, key: &str) -> Option<usize> {
-    let exceptions = tree.toml(EXCEPTIONS);
-    let size = exceptions.get(table)?.as_table()?.get(key)?.as_integer()?;
-    usize::try_from(size).ok()
-}
-
-fn too_large(tree: &Tree, table: &str, all: Vec<Sized>) -> Vec<Finding> {
-    let over = all.into_iter().filter(|sized| sized.size > sized.size_max);
-    over.filter(|sized| excused(tree, table, &sized.key).is_none_or(|size| sized.size > size))
-        .map(|sized| Finding {
-            what: format!(
-                "expected at most {} {}, found {}: {} `{}`",
-                sized.size_max, sized.unit, sized.size, sized.remedy, sized.key
-            ),
-            path: sized.path,
-            line: sized.line,
-        })
-        .collect()
-}
-
-/// Files are at most 600 lines, those of engines 300, bare loops 200.
-pub(super) fn files(tree: &Tree) -> Vec<Finding> {
-    too_large(tree, "files", sized_files(tree))
-}
-
-/// Functions are at most 70 lines.
-pub(super) fn functions_short(tree: &Tree) -> Vec<Finding> {
-    too_large(tree, "functions", sized_functions(tree))
+/// The names that more crates define than may, with their present number.
+fn exceptions_of_names(tree: &Tree) -> toml::Table {
+    let names = tree.toml(EXCEPTIONS).remove("names");
+    names.and_then(|names| names.as_table().cloned()).unwrap_or_default()
 }
 
 /// A public type's name is defined in at most two crates, so that it can be searched for.
 pub(super) fn names(tree: &Tree) -> Vec<Finding> {
-    too_large(tree, "names", sized_names(tree))
+    let excused = exceptions_of_names(tree);
+    let finding = |(name, size): (&str, usize)| {
+        let most = excused.get(name).and_then(toml::Value::as_integer).unwrap_or(0) as usize;
+        let unit = "crates with a public type of one name";
+        let what = too_large(size, NAME_MAX.max(most), unit, name, "rename one")?;
+        Some(Finding { path: "crates".to_owned(), line: 0, what })
+    };
+    crates_of_names(tree).into_iter().filter_map(finding).collect()
 }
 
-/// Checks that an exception states the present size of an item that is still too large.
+/// Checks that an exception states the present number of a name that is still too common.
 pub(super) fn exceptions(tree: &Tree) -> Vec<Finding> {
-    let mut found = Vec::new();
-    for (table, all) in [
-        ("files", sized_files(tree)),
-        ("functions", sized_functions(tree)),
-        ("names", sized_names(tree)),
-    ] {
-        let exceptions = tree.toml(EXCEPTIONS);
-        let Some(entries) = exceptions.get(table).and_then(|value| value.as_table()) else {
-            continue;
+    let all = crates_of_names(tree);
+    let finding = |(name, size): (String, toml::Value)| {
+        let what = match all.get(name.as_str()) {
+            None => format!("`{name}` is gone: remove its exception"),
+            Some(&present) if present <= NAME_MAX => {
+                format!("`{name}` is rare enough: remove its exception")
+            }
+            Some(&present) if (present as i64) < size.as_integer().unwrap_or(0) => {
+                format!("`{name}` has shrunk to {present}: lower its exception")
+            }
+            Some(_) => return None,
         };
-        for (key, size) in entries {
-            let present = all.iter().find(|sized| sized.key == *key);
-            let size = size.as_integer().unwrap_or(0);
-            let what = match present {
-                None => format!("`{key}` is gone: remove its exception"),
-                Some(sized) if sized.size <= sized.size_max => {
-                    format!("`{key}` is small enough: remove its exception")
-                }
-                Some(sized) if (sized.size as i64) < size => {
-                    format!("`{key}` has shrunk to {}: lower its exception", sized.size)
-                }
-                Some(_) => continue,
-            };
-            found.push(Finding { path: EXCEPTIONS.to_owned(), line: 0, what });
-        }
-    }
-    found
+        Some(Finding { path: EXCEPTIONS.to_owned(), line: 0, what })
+    };
+    exceptions_of_names(tree).into_iter().filter_map(finding).collect()
 }
