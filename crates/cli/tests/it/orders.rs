@@ -47,7 +47,7 @@ pub fn workers_killed_in_the_middle_of_orders(arm: &Arm) {
     let mut clients = load(&server, arm.crowd(4), &["--for", "2s"]);
     // The generator reads the book first, and ends if that fails.
     std::thread::sleep(ms(300));
-    assert!(kill_workers(&server, 7) >= KILLS_MIN);
+    assert!(kill_workers(&server, 7).count >= KILLS_MIN);
     let ended = clients.end(PATIENCE);
     assert!(!ended.out.is_empty(), "{:?}: {}", ended.code, ended.err);
     let (is_right, detail) = check(&ended.out);

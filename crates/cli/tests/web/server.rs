@@ -3,8 +3,7 @@
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
-use sys::process::Pid;
-use testkit::procfs::{self, Family};
+use testkit::procfs::Family;
 use testkit::{Folder, PATIENCE, has_uring};
 
 /// The tested binary.
@@ -36,11 +35,6 @@ impl Server {
     /// The address of a path.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
-    }
-
-    /// Its worker processes; none where workers are threads.
-    pub fn children(&self) -> Vec<Pid> {
-        procfs::children(self.pid)
     }
 
     /// Anonymous memory of the supervisor and its workers, in bytes.
