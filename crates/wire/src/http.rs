@@ -10,21 +10,18 @@
 //!   date      HTTP dates
 //!   host      whether a Host field can be trusted by a local server
 //!   reply     status line, fields and length of a response
-//!   grammar   a second, slow reader of heads, from the ABNF: the tests' oracle
-//!   chunk_grammar  the same for chunked bodies
 //! ```
 //!
 //! The parser also refuses a bare LF, white space before a colon, a folded line, a second
 //! Content-Length even if equal, and Content-Length beside Transfer-Encoding. RFC 9112 permits
 //! lenience for most of these. Each has been one half of a request smuggling attack whose other
-//! half was a stricter reader before or after it.
+//! half was a stricter reader before or after it. The tests compare the parser with h11, an
+//! independent one (tests/h11.rs).
 
 pub mod choice;
-mod chunk_grammar;
 pub mod chunked;
 pub mod date;
 mod fuzz;
-mod grammar;
 pub mod head;
 pub mod host;
 pub mod range;
