@@ -20,13 +20,7 @@ const REGISTRY: &[(&str, Fuzz)] = &[
     ("index", index::fuzz),
     ("grid", grid::fuzz),
     ("sim", sim::fuzz),
-    ("services", services::fuzz),
-    ("web", services::web::fuzz),
-    ("echo", services::echo::fuzz),
-    ("game", services::game::fuzz),
-    ("media", services::media::fuzz),
     ("websocket", wire::websocket::fuzz),
-    ("live", services::media::live::fuzz),
     ("load", load::fuzz),
 ];
 

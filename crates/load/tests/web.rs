@@ -93,24 +93,6 @@ fn sized(body: &str, fields: &str) -> String {
 }
 
 #[test]
-fn lengths_may_change_from_reply_to_reply() {
-    check_right(|n| (sized(&"x".repeat(n as usize % 50), ""), false), 1);
-    check_right(|n| (sized(&"x".repeat(n as usize % 3), ""), false), 8);
-    check_right(|n| (sized(&"x".repeat(300_000), &format!("N: {n}\r\n")), false), 2);
-}
-
-#[test]
-fn chunks_are_counted() {
-    let chunked = |n: u64| {
-        let data = "y".repeat(1 + n as usize % 40);
-        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-        (format!("{head}{:x}\r\n{data}\r\n0\r\n\r\n", data.len()), false)
-    };
-    check_right(chunked, 1);
-    check_right(chunked, 5);
-}
-
-#[test]
 fn a_server_may_end_connections_if_it_says_so() {
     // Every tenth reply is the last: requests pipelined after it are sent again.
     let behaviour: ServerBehaviour = |n| match n {

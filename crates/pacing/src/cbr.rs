@@ -110,6 +110,23 @@ pub struct CbrStream {
 }
 
 impl CbrSource {
+    /// Two streams of single packets with 64 bytes of payload, which run until told to end.
+    #[must_use]
+    pub fn new(to: Vec<SocketAddr>, gap: Duration, contents: Contents) -> CbrSource {
+        CbrSource {
+            streams: 2,
+            packets: 1_000_000,
+            gap,
+            burst: 1,
+            payload: 64,
+            ahead: gap * 50,
+            spread: true,
+            to,
+            contents,
+            mixed: false,
+        }
+    }
+
     /// The timestamp's step from one packet to the next: 30 ms of 8 kHz.
     pub const TICKS: u32 = 240;
 

@@ -60,20 +60,9 @@ fn attempt(sender: Sender) -> Result<Works, String> {
     let mut assets = Assets::default();
     let contents =
         Contents::File(assets.add(scratch(&bytes).map_err(words)?).into(), bytes.len() as u64);
-    let (streams, packets, gap, payload) = (STREAMS, PACKETS, GAP, PAYLOAD);
-    let ahead = GAP * 4;
-    let source = CbrSource {
-        streams,
-        packets,
-        gap,
-        burst: 3,
-        payload,
-        ahead,
-        spread: true,
-        to,
-        contents,
-        mixed: false,
-    };
+    let (streams, packets, payload) = (STREAMS, PACKETS, PAYLOAD);
+    let steady = CbrSource::new(to, GAP, contents);
+    let source = CbrSource { streams, packets, payload, burst: 3, ahead: GAP * 4, ..steady };
     let sockets = StreamSockets::bind(LOCAL, 0).map_err(words)?;
     let (state, stats) = (CbrOrders::default(), StreamStats::default());
     let runner = PacedRunner::new((&source, &state), sender, &sockets, &stats);

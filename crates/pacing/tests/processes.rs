@@ -46,20 +46,8 @@ fn check(engine: &str) {
     stats.init(&[]).expect("nothing to initialise");
     let receiver = Udp::bind(SocketAddr::new(LOCAL, 0), &UdpOptions::default()).expect("a port");
     let to = vec![receiver.local_addr().expect("bound")];
-    let (gap, contents) = (Duration::from_millis(5), Contents::Shared(Arc::from([7; 4096])));
-    let (streams, packets, payload, ahead) = (2, 1_000_000, 32, gap * 50);
-    let source = CbrSource {
-        streams,
-        packets,
-        gap,
-        burst: 1,
-        payload,
-        ahead,
-        spread: true,
-        to,
-        contents,
-        mixed: false,
-    };
+    let contents = Contents::Shared(Arc::from([7; 4096]));
+    let source = CbrSource::new(to, Duration::from_millis(5), contents);
     let sockets = StreamSockets::bind(LOCAL, 0).expect("two free ports");
     let (sender, sockets) = (Sender::USUAL, &sockets);
     let runner = PacedRunner::new((&source, &*state), sender, sockets, &stats);
@@ -77,9 +65,9 @@ fn check(engine: &str) {
     assert!(!report.forced && report.replaced == 0, "{engine}: {report:?}");
     assert_eq!((stats.started.read(), stats.running()), (2, 0), "{engine}");
     assert!(stats.packets.read() > 0 && stats.failed.read() == 0, "{engine}");
-    let mut buffer = [0; 64];
+    let mut buffer = [0; 128];
     let (len, _) = receiver.receive(&mut buffer).expect("packets came");
-    assert_eq!(buffer[..len], [&CbrSource::head(buffer[11].into(), 0)[..], &[7; 32]].concat());
+    assert_eq!(buffer[..len], [&CbrSource::head(buffer[11].into(), 0)[..], &[7; 64]].concat());
 }
 
 fn main() {

@@ -9,11 +9,9 @@
 //! The protocol does nothing, so its cost is the server's own. Libraries have lost packets that
 //! were cut at a segment boundary, so the first test cuts at every byte.
 
-mod fuzz;
 pub mod packet;
 mod register;
 mod service;
 
-pub use fuzz::fuzz;
 pub use register::{CloseReason, Register, SEATS};
 pub use service::{Echo, Options};

@@ -15,14 +15,12 @@
 //! [`seam::Cx::push`] tells every client about every step, so one worker must have all sessions;
 //! the launcher ensures that.
 
-mod fuzz;
 pub mod packet;
 mod search;
 mod service;
 mod terrain;
 mod world;
 
-pub use fuzz::fuzz;
 pub use search::{Outcome, PathSearch};
 pub use service::{Game, Options};
 pub use terrain::{BadTerrain, Terrain};

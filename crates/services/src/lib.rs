@@ -13,13 +13,10 @@
 //! - [`web`]: an HTTP/1.1 server of files and demonstration routes.
 //! - [`websocket`]: any of them over WebSocket.
 //! - [`work`]: computation that makes a request dearer.
-//! - [`fuzz`](fn@fuzz): this crate's fuzzer.
 
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod cuts;
 pub mod echo;
-mod fuzz;
 pub mod game;
 pub mod media;
 pub mod proxy;
@@ -31,5 +28,4 @@ pub mod web;
 pub mod websocket;
 pub mod work;
 
-pub use fuzz::fuzz;
 pub use site_names::SiteNames;

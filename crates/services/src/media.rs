@@ -16,7 +16,7 @@
 //! group         titles that are sent once, to an address that many clients listen to
 //! live          transport streams read from a pipe
 //! secret        numbers that cannot be guessed
-//! test_server   a small server for fuzzers and tests
+//! test_server   a small server for tests
 //! fuzz          conversations whole and in pieces, which must get the same answers
 //! ```
 //!
@@ -28,6 +28,7 @@
 mod answer;
 mod cursor;
 mod digest;
+#[cfg(test)]
 mod fuzz;
 mod group;
 pub mod live;
@@ -39,6 +40,7 @@ mod push;
 mod rtp_stream;
 mod secret;
 mod service;
+#[cfg(test)]
 mod test_server;
 #[cfg(test)]
 mod tests;
@@ -46,7 +48,6 @@ mod title;
 mod transport;
 mod url;
 
-pub use fuzz::fuzz;
 pub use group::Groups;
 pub use options::{Credentials, Options};
 pub use orders::{Orders, Reception, ReceptionTotals, SLOTS};

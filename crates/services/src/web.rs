@@ -32,7 +32,6 @@ mod demo;
 mod dispatch;
 mod ending;
 mod file;
-mod fuzz;
 mod journal;
 mod listing;
 mod memo;
@@ -47,7 +46,6 @@ mod service;
 mod trust;
 
 pub use dispatch::MS_MAX;
-pub use fuzz::fuzz;
 pub use journal::Journal;
 pub use memory_files::{CHANGED_NS, MemoryFiles};
 pub use mime::{MediaType, media_type};

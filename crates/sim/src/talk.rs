@@ -26,7 +26,12 @@ impl<'a, S: Service> Talk<'a, S> {
 
     /// A connection of `peer`.
     pub fn from(peer: Peer, service: &'a S, state: &'a S::State) -> Talk<'a, S> {
-        let (effects, now) = (Effects::new(true, true), Instant::ZERO);
+        Talk::at(Instant::ZERO, peer, service, state)
+    }
+
+    /// The same, opened at `now`.
+    pub fn at(now: Instant, peer: Peer, service: &'a S, state: &'a S::State) -> Talk<'a, S> {
+        let effects = Effects::new(true, true);
         let conn = Conn::open(service, &cx(now, state, &effects), peer, &mut Buffers::new(1));
         Talk { service, state, conn, effects, now }
     }

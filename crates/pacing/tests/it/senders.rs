@@ -87,20 +87,9 @@ fn check(
     let bytes = contents(20_000);
     let mut assets = Assets::default();
     let gap = Duration::from_millis(2);
-    let (streams, packets) = (STREAMS, 50);
-    let contents = Contents::Bytes(Arc::from(&bytes[..]));
-    let mut source = CbrSource {
-        streams,
-        packets,
-        gap,
-        burst,
-        payload,
-        ahead: gap * 7,
-        spread: true,
-        to: vec![to],
-        contents,
-        mixed: false,
-    };
+    let (streams, packets, ahead) = (STREAMS, 50, gap * 7);
+    let steady = CbrSource::new(vec![to], gap, Contents::Bytes(Arc::from(&bytes[..])));
+    let mut source = CbrSource { streams, packets, burst, payload, ahead, ..steady };
     let expected = expected(&source, &bytes);
     source.contents = contents_of(&mut assets, &bytes, &source);
     let sockets = StreamSockets::bind(LOCAL, 0).expect("two free ports");
@@ -159,20 +148,8 @@ fn a_cast_that_is_told_to_pause_goes_on_where_it_was_and_one_that_is_told_to_end
         let bytes = contents(4096);
         // The rate is low, so that a reader that is held up for two seconds loses nothing.
         let gap = Duration::from_millis(10);
-        let contents = Contents::Shared(Arc::from(&bytes[..]));
-        let (streams, packets, payload, ahead) = (2, 100_000, 64, gap * 200);
-        let source = CbrSource {
-            streams,
-            packets,
-            gap,
-            burst: 1,
-            payload,
-            ahead,
-            spread: false,
-            to: vec![to],
-            contents,
-            mixed: false,
-        };
+        let steady = CbrSource::new(vec![to], gap, Contents::Shared(Arc::from(&bytes[..])));
+        let source = CbrSource { ahead: gap * 200, spread: false, ..steady };
         let sockets = StreamSockets::bind(LOCAL, 0).expect("two free ports");
         let (_, rtcp) = sockets.ports().expect("bound");
         let (state, stats) = (CbrOrders::default(), StreamStats::default());
@@ -230,21 +207,7 @@ fn in_a_server_the_sessions_order_and_the_source_hears_the_bell() {
         }
         let (socket, to) = receiver();
         let (gap, bytes) = (Duration::from_millis(2), contents(4096));
-        let contents = Contents::Shared(Arc::from(&bytes[..]));
-        let (streams, packets, payload, ahead) = (2, 1_000_000, 64, gap * 50);
-        let to = vec![to];
-        let source = CbrSource {
-            streams,
-            packets,
-            gap,
-            burst: 1,
-            payload,
-            ahead,
-            spread: true,
-            to,
-            contents,
-            mixed: false,
-        };
+        let source = CbrSource::new(vec![to], gap, Contents::Shared(Arc::from(&bytes[..])));
         let sockets = StreamSockets::bind(LOCAL, 0).expect("two free ports");
         let (state, stats) = (CbrOrders::default(), StreamStats::default());
         let (sender, sockets) = (Sender::USUAL, &sockets);

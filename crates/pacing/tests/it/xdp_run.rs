@@ -40,20 +40,9 @@ fn receiver(ip: IpAddr) -> io::Result<Udp> {
 fn send(sockets: &StreamSockets, payload: u32, to: Vec<SocketAddr>) -> io::Result<u64> {
     let contents =
         Contents::Shared(Arc::from((0..60_000).map(|at| (at / 7) as u8).collect::<Vec<u8>>()));
-    let (streams, gap, ahead) = (to.len() as u32, Duration::from_millis(2), Duration::from_secs(1));
-    let (packets, burst, spread) = (PACKETS, 4, false);
-    let source = CbrSource {
-        streams,
-        packets,
-        gap,
-        burst,
-        payload,
-        ahead,
-        spread,
-        to,
-        contents,
-        mixed: false,
-    };
+    let (streams, packets, ahead) = (to.len() as u32, PACKETS, Duration::from_secs(1));
+    let steady = CbrSource::new(to, Duration::from_millis(2), contents);
+    let source = CbrSource { streams, packets, payload, ahead, burst: 4, spread: false, ..steady };
     let (state, stats, before) = (CbrOrders::default(), StreamStats::default(), by_sockets()?);
     let runner = PacedRunner::new((&source, &state), SENDER, sockets, &stats);
     run_alone(&runner, &Assets::default(), Duration::ZERO, |_| {}).expect("it runs");
@@ -203,21 +192,9 @@ fn what_frames_do_not_reach_leaves_by_the_socket() {
         assert!(came(&group, 160).0.into_iter().eq(0..PACKETS));
         let sockets = StreamSockets::bind(IpAddr::V6(Ipv6Addr::LOCALHOST), 0)?;
         let (state, stats) = (CbrOrders::default(), StreamStats::default());
-        let (payload, gap, to) = (32, Duration::from_millis(1), vec![v6.local_addr()?]);
-        let contents = Contents::Shared(Arc::from([7; 64]));
-        let (streams, packets, burst, spread, ahead) = (1, 1, 1, false, gap);
-        let source = CbrSource {
-            streams,
-            packets,
-            gap,
-            burst,
-            payload,
-            ahead,
-            spread,
-            to,
-            contents,
-            mixed: false,
-        };
+        let (to, contents) = (vec![v6.local_addr()?], Contents::Shared(Arc::from([7; 64])));
+        let steady = CbrSource::new(to, Duration::from_millis(1), contents);
+        let source = CbrSource { streams: 1, packets: 1, ..steady };
         let runner = PacedRunner::new((&source, &state), SENDER, &sockets, &stats);
         let stream = run_alone(&runner, &Assets::default(), Duration::ZERO, |_| {});
         let why = stream.expect_err("no frame of IPv6 is made").to_string();

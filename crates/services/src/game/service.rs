@@ -88,8 +88,8 @@ impl Game {
         &self.terrain
     }
 
-    /// Searchers that are in use.
-    pub(super) fn searching(&self) -> usize {
+    /// Searchers that are in use: at most those of the options.
+    pub fn searching(&self) -> usize {
         self.pool.lent()
     }
 

@@ -9,17 +9,13 @@ use seam::{Channel, Effects, PacedCx, PacedSource, WorkerId};
 use stats::Rng;
 use wire::rtcp::{ReceptionReport, write_receiver_report};
 
-use super::test_server::{BEGIN, Guest, files, options, orders};
+use super::test_server::{BEGIN, Guest, files, options, orders, session};
 use super::{Groups, Media, Options};
 
-/// Runs conversations with about `events` requests from `seed`.
-///
-/// # Panics
-/// When a promise is broken; the message carries the seed.
-pub fn fuzz(seed: u64, events: u32) {
-    let mut rng = Rng::new(seed);
-    for conversation in 0..events.div_ceil(200) {
-        let at = format!("services::media::fuzz seed {seed}, conversation {conversation}");
+#[test]
+fn conversations_and_reports() {
+    for seed in sim::seeds(100) {
+        let (mut rng, at) = (Rng::new(seed), format!("seed {seed}"));
         converse(&mut rng, &at);
         report(&mut rng, &at);
     }
@@ -170,17 +166,15 @@ fn exchange(requests: &[(String, Duration)], step: usize, cold: bool, at: &str) 
     let media = Media::new(options(), files(cold));
     let mut guest = Guest::new(&media, &orders);
     let mut heard = Vec::new();
-    let mut session = String::from("none");
+    let mut name = String::from("none");
     for (request, wait) in requests {
-        let request = request.replace("SESSION", &session);
+        let request = request.replace("SESSION", &name);
         for piece in request.as_bytes().chunks(step) {
             heard.extend(guest.send(piece));
         }
-        if session == "none" {
-            let text = String::from_utf8_lossy(&heard);
-            if let Some((_, behind)) = text.split_once("Session: ") {
-                session = behind.split(';').next().unwrap_or("").to_owned();
-            }
+        let text = String::from_utf8_lossy(&heard);
+        if name == "none" && text.contains("Session: ") {
+            name = session(&text);
         }
         heard.extend(guest.pass(*wait));
     }

@@ -11,6 +11,7 @@
 //! title without a beginning, whose times are those of the clock.
 
 mod feed;
+#[cfg(test)]
 mod fuzz;
 mod ring;
 #[cfg(test)]
@@ -25,7 +26,6 @@ use memory::Region;
 use seam::{Instant, WorkerId};
 
 pub use feed::Feed;
-pub use fuzz::fuzz;
 pub use ring::{DATAGRAM, Ring, SLOTS};
 
 use super::title::{Title, locked};

@@ -1,10 +1,10 @@
-//! A small server for fuzzers and tests: a few files in memory, one client, a virtual clock.
+//! A small server for tests: a few files in memory, one client, a virtual clock.
 
-use std::io::IoSlice;
 use std::time::Duration;
 
 use memory::Region;
-use seam::{Buffers, Conn, Cx, Effects, Instant, Peer, Service, SessionId, WorkerId};
+use seam::{Closed, Conn, Cx, Instant, Peer};
+use sim::Talk;
 
 use super::{Media, Options, Orders};
 use crate::web::MemoryFiles;
@@ -47,13 +47,9 @@ pub fn options() -> Options {
     Options { ports: Some((6000, 6001)), secret: [7; 16], ..Options::default() }
 }
 
-/// One client of a service.
+/// One client of a service, with its own time.
 pub struct Guest<'a> {
-    media: &'a Media<MemoryFiles>,
-    orders: &'a Orders,
-    effects: Effects,
-    buffers: Buffers,
-    conn: Option<Conn<Media<MemoryFiles>>>,
+    talk: Option<Talk<'a, Media<MemoryFiles>>>,
     /// The client's time.
     pub now: Instant,
     /// The maximum number of bytes that the client takes from the server at a time.
@@ -66,30 +62,15 @@ const PEER: ([u8; 4], u16) = ([10, 0, 0, 9], 40_000);
 impl<'a> Guest<'a> {
     /// A client that has just connected.
     pub fn new(media: &'a Media<MemoryFiles>, orders: &'a Orders) -> Guest<'a> {
-        let mut guest = Guest {
-            media,
-            orders,
-            effects: Effects::new(false, true),
-            buffers: Buffers::new(4),
-            conn: None,
-            now: BEGIN,
-            sip: usize::MAX,
-        };
-        let cx = cx(guest.now, orders, &guest.effects);
-        guest.conn = Some(Conn::open(media, &cx, Peer::Net(PEER.into()), &mut guest.buffers));
-        guest
+        let talk = Talk::at(BEGIN, Peer::Net(PEER.into()), media, orders);
+        Guest { talk: Some(talk), now: BEGIN, sip: usize::MAX }
     }
 
     /// Sends bytes and takes the reply.
     pub fn send(&mut self, bytes: &[u8]) -> Vec<u8> {
-        let cx = cx(self.now, self.orders, &self.effects);
-        if let Some(conn) = &mut self.conn {
-            conn.feed(self.media, &cx, bytes);
-        }
-        self.settle()
+        self.hear(|conn, media, cx| conn.feed(media, cx, bytes))
     }
 
-    #[cfg(test)]
     /// Sends a request with these fields and takes the answer.
     pub fn ask(&mut self, method: &str, url: &str, fields: &str) -> String {
         let text = format!("{method} {url} RTSP/1.0\r\nCSeq: 1\r\n{fields}\r\n");
@@ -100,66 +81,50 @@ impl<'a> Guest<'a> {
     pub fn pass(&mut self, time: Duration) -> Vec<u8> {
         let end = self.now + time;
         let mut heard = Vec::new();
-        while self.now < end && self.conn.is_some() {
-            let wake = self.conn.as_ref().and_then(|conn| conn.wants().wake);
+        while self.now < end
+            && let Some(talk) = &self.talk
+        {
             let soonest = end.min(self.now + Duration::from_millis(1));
-            self.now = wake.unwrap_or(end).clamp(soonest, end);
-            let cx = cx(self.now, self.orders, &self.effects);
-            if let Some(conn) = &mut self.conn {
-                conn.deadline(self.media, &cx);
-            }
-            heard.extend(self.settle());
+            self.now = talk.wants().wake.unwrap_or(end).clamp(soonest, end);
+            heard.extend(self.hear(Conn::deadline));
         }
         heard
     }
 
-    #[cfg(test)]
     /// True until the server has closed the connection.
     pub fn is_open(&self) -> bool {
-        self.conn.is_some()
+        self.talk.is_some()
     }
 
     /// The client disconnects without a TEARDOWN.
-    pub fn leave(mut self) {
-        if let Some(mut conn) = self.conn.take() {
-            conn.abort(seam::Closed::Reset);
-            conn.close(self.media, &cx(self.now, self.orders, &self.effects));
-        }
+    pub fn leave(self) {
+        self.talk.map(|talk| talk.leaves(Closed::Reset));
     }
 
-    /// Runs jobs and takes output until there is no more.
-    fn settle(&mut self) -> Vec<u8> {
+    /// Triggers an event, and takes output until there is no more.
+    fn hear(
+        &mut self,
+        event: impl FnOnce(&mut Film, &Media<MemoryFiles>, &Context<'_>),
+    ) -> Vec<u8> {
         let mut heard = Vec::new();
-        let cx = cx(self.now, self.orders, &self.effects);
-        while let Some(conn) = &mut self.conn {
-            let wants = conn.wants();
-            if wants.close {
-                let conn = self.conn.take().expect("looked at just now");
-                conn.close(self.media, &cx);
-            } else if wants.job {
-                let job = conn.take_job().expect("wanted");
-                let outcome = self.media.work(self.orders, job);
-                conn.outcome(self.media, &cx, outcome);
-            } else if wants.write && self.sip > 0 {
-                let mut slices = [IoSlice::new(&[]); 8];
-                let filled = conn.out().gather(&mut slices);
-                let bytes: Vec<u8> = slices[..filled]
-                    .iter()
-                    .flat_map(|it| it.iter().copied())
-                    .take(self.sip)
-                    .collect();
-                conn.sent(self.media, &cx, bytes.len());
-                heard.extend(bytes);
-            } else {
-                break;
-            }
+        let Some(talk) = &mut self.talk else { return heard };
+        talk.now = self.now;
+        talk.quietly(event);
+        while self.sip > 0 && talk.waiting() > 0 {
+            heard.extend(talk.sip(self.sip));
+        }
+        if talk.closes() {
+            self.talk.take().map(|talk| talk.leaves(Closed::Service));
         }
         heard
     }
 }
 
-fn cx<'c>(now: Instant, orders: &'c Orders, effects: &'c Effects) -> Cx<'c, Orders> {
-    effects.take_notes();
-    effects.take_ring();
-    Cx::new(now, SessionId::new(0, 1, 1), WorkerId::new(0, 1), orders, effects)
+type Film = Conn<Media<MemoryFiles>>;
+type Context<'c> = Cx<'c, Orders>;
+
+/// The name of the session that an answer begins.
+pub fn session(answer: &str) -> String {
+    let (_, behind) = answer.split_once("Session: ").expect("an answer that begins a session");
+    behind.split([';', '\r']).next().unwrap_or("").to_owned()
 }

@@ -9,7 +9,7 @@ use wire::rtp::Packet;
 use wire::rtsp::{Item, digest_response, next};
 
 use super::service::Job;
-use super::test_server::{Guest, files, options, orders, wave};
+use super::test_server::{Guest, files, options, orders, session, wave};
 use super::{Credentials, Media, Options};
 use crate::web::MemoryFiles;
 
@@ -35,8 +35,7 @@ fn code(answer: &str) -> &str {
 fn set_up(guest: &mut Guest<'_>, url: &str, transport: &str) -> String {
     let answer = guest.ask("SETUP", url, transport);
     assert_eq!(code(&answer), "200", "{answer}");
-    let name = field(&answer, "Session").split(';').next().unwrap_or("");
-    format!("Session: {name}\r\n")
+    format!("Session: {}\r\n", session(&answer))
 }
 
 /// The packets of media on channel 4 and the number of reports on channel 5.
@@ -485,8 +484,7 @@ fn a_group_is_offered_where_there_is_one() {
             let told = field(&answer, "Transport");
             let want = "RTP/AVP;multicast;destination=239.1.2.3;port=5004-5005;ttl=3;ssrc=";
             assert!(told.starts_with(want), "{told}");
-            let name = field(&answer, "Session").split(';').next().unwrap_or("");
-            let session = format!("Session: {name}\r\n");
+            let session = format!("Session: {}\r\n", session(&answer));
             let answer = guest.ask("PLAY", URL, &format!("{session}Range: npt=1.0-\r\n"));
             assert!(field(&answer, "Range").starts_with("npt=0.000000-"), "{answer}");
             let info = field(&answer, "RTP-Info");

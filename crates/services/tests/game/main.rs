@@ -67,7 +67,12 @@ fn case(seed: u64, faults: Faults) -> Case {
                 3 => vec![Ask::Go((1, 1)), Ask::Go(place)],
                 _ => vec![Ask::Go(place)],
             };
-            acts.push(Act::Send(wire(&asks)));
+            let mut said = wire(&asks);
+            if rng.once_in(30) {
+                let place = rng.below(said.len());
+                said[place] = rng.roll() as u8;
+            }
+            acts.push(Act::Send(said));
             acts.push(Act::Wait(Duration::from_micros(rng.below(900_000) as u64)));
         }
         Client { start: Duration::from_micros(rng.below(200_000) as u64), acts }
@@ -134,6 +139,7 @@ fn steps_are_steps_and_ways_are_shortest() {
         let game = game(budget);
         sim::check(&game, founded, 15, |seed| case(seed, Faults::rough(seed)), judge);
         sim::check(&game, founded, 15, |seed| case(seed, Faults::wild(seed)), judge);
+        assert_eq!(game.searching(), 0, "every searcher comes back");
     }
 }
 

@@ -40,11 +40,6 @@ impl Client {
         Client { market: market_of(book), stock: Stock::new(options) }
     }
 
-    /// A market with this index.
-    pub fn with(index: Index, text: &str, options: Options) -> Client {
-        Client { market: market_with(index, text), stock: Stock::new(options) }
-    }
-
     /// One conversation: the pieces as they arrive, then the end of the client's input.
     pub fn send<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Conversation {
         let mut talk = Talk::new(&self.stock, &*self.market);

@@ -2,7 +2,8 @@
 
 use super::talk::{Talk, journal, options, request};
 use services::web::{MemoryFiles, Options, Web};
-use sim::Faults;
+use sim::{Faults, Script};
+use stats::Rng;
 use std::time::Duration;
 
 const FILES: &[(&str, &str)] = &[
@@ -40,28 +41,6 @@ fn script() -> Vec<u8> {
     .into_bytes()
 }
 
-#[test]
-fn at_every_byte() {
-    let script = script();
-    let journal = journal();
-    let mut wanted = String::new();
-    for cold in [false, true] {
-        let web = Web::new(options(), MemoryFiles::new(FILES, cold));
-        for at in 0..=script.len() {
-            let mut talk = Talk::new(&web, &journal);
-            let mut heard = talk.say(&script[..at]);
-            heard += &talk.say(&script[at..]);
-            if wanted.is_empty() {
-                wanted = heard.clone();
-                let answers = wanted.matches("HTTP/1.1 ").count();
-                assert_eq!(answers, 16, "15 requests, of which one is told to go on: {wanted}");
-            }
-            assert_eq!(heard, wanted, "cut at {at}, cold: {cold}");
-            assert!(talk.closes());
-        }
-    }
-}
-
 /// Repeated requests are answered from the memo, yet with the current date, and they notice the
 /// drain.
 #[test]
@@ -85,27 +64,124 @@ fn asking_again() {
     assert!(talk.closes());
 }
 
-#[test]
-fn one_byte_at_a_time() {
-    let (script, journal) = (script(), journal());
-    let web = Web::new(options(), MemoryFiles::new(FILES, true));
-    let whole = Talk::new(&web, &journal).say(&script);
-    let mut talk = Talk::new(&web, &journal);
-    let pieces: String = script.iter().map(|byte| talk.say([*byte])).collect();
-    assert_eq!(pieces, whole);
+/// Options for conversations that take minutes in a simulated network.
+fn patient() -> Options {
+    let long = Duration::from_secs(3600);
+    Options { head_time: long, keep_alive: long, body_grace: long, ..options() }
 }
 
 #[test]
 fn cuts_and_spurious_words_change_nothing() {
-    // The simulated network may take minutes for this conversation.
-    let long = Duration::from_secs(3600);
-    let patient = Options { head_time: long, keep_alive: long, body_grace: long, ..options() };
+    let journal_ = journal();
+    let whole =
+        Talk::new(&Web::new(options(), MemoryFiles::new(FILES, false)), &journal_).say(script());
+    let answers = whole.matches("HTTP/1.1 ").count();
+    assert_eq!(answers, 16, "15 requests, of which one is told to go on: {whole}");
+    let patient = patient();
     let narrow = seam::Limits { output_high: 700, output_low: 100, ..patient.limits };
     for (cold, limits) in [(false, patient.limits), (true, patient.limits), (true, narrow)] {
         let web = Web::new(Options { limits, ..patient.clone() }, MemoryFiles::new(FILES, cold));
         let faults = Faults { spurious: true, ..Faults::default() };
         sim::chunking(&web, journal, &script(), &faults, 30, undated);
     }
+}
+
+/// Valid requests, broken ones and noise: a rough network, slow reading, late jobs and uncached
+/// files change no byte, and nothing follows a reply that closes the connection.
+#[test]
+fn random_conversations() {
+    let mut files = MemoryFiles::new(&[FILES[0], FILES[1], ("d/x", "x")], false);
+    files.put("long", (0..300_000_u32).map(|byte| byte as u8 | 0x80).collect());
+    let journal = journal();
+    for seed in sim::seeds(150) {
+        let mut rng = Rng::new(seed);
+        let said = Script::saying(&requests(&mut rng));
+        let mut options = Options { body_max: 100, ..patient() };
+        let hear = |options: &Options, files: MemoryFiles, faults: Faults| {
+            let web = Web::new(options.clone(), files);
+            let heard = sim::run(&web, &*journal, &said, &faults, seed);
+            heard.lawful().unwrap_or_else(|why| panic!("seed {seed}: {why}\n{said:?}"));
+            undated(&heard.only().bytes)
+        };
+        let whole = hear(&options, files.clone(), Faults::calm());
+        options.limits.output_high = 1 + rng.below(200_000);
+        options.limits.output_low = rng.below(options.limits.output_high);
+        files.cold = rng.once_in(2);
+        let pieces = hear(&options, files.clone(), Faults::rough(seed));
+        files.cold = false;
+        assert!(whole == pieces, "seed {seed}: {said:?}");
+        let text = String::from_utf8_lossy(&whole);
+        if let Some((_, behind)) = text.split_once("\r\nConnection: close\r\n") {
+            assert!(!behind.contains("HTTP/1.1 "), "seed {seed}: a reply after the last one");
+        }
+    }
+}
+
+/// Some requests in a row, most of them valid.
+fn requests(rng: &mut Rng) -> Vec<u8> {
+    const LINES: &[&str] = &[
+        "GET / HTTP/1.1",
+        "HEAD /a.txt HTTP/1.1",
+        "GET /a.txt HTTP/1.1",
+        "GET /long HTTP/1.1",
+        "GET /d HTTP/1.1",
+        "GET /d/ HTTP/1.1",
+        "GET /none HTTP/1.1",
+        "POST / HTTP/1.1",
+        "PUT / HTTP/1.1",
+        "GET /work?ms=1 HTTP/1.1",
+        "OPTIONS * HTTP/1.1",
+        "GET /json HTTP/1.0",
+        "GET /.. HTTP/1.1",
+        "BREW / HTTP/1.1",
+    ];
+    const FIELDS: &[&str] = &[
+        "Content-Length: 5",
+        "Content-Length: 101",
+        "Transfer-Encoding: chunked",
+        "Expect: 100-continue",
+        "Connection: keep-alive",
+        "Connection: close",
+        "Range: bytes=0-3,-1",
+        "Range: bytes=5-",
+        "If-None-Match: *",
+        "Accept-Encoding: gzip",
+        "Host: b",
+        " folded",
+    ];
+    const BODIES: &[&str] = &[
+        "hello",
+        "5\r\nhello\r\n0\r\n\r\n",
+        "5;a=b\r\nhello\r\n1\r\n!\r\n0\r\nX: y\r\n\r\n",
+        "5\nhello\r\n0\r\n\r\n",
+        "65\r\n",
+    ];
+    let mut bytes = Vec::new();
+    for _ in 0..1 + rng.below(6) {
+        let mut text = format!("{}\r\nHost: a\r\n", rng.pick(LINES));
+        let mut wants_body = 0;
+        while rng.once_in(2) {
+            let field = *rng.pick(FIELDS);
+            wants_body |= usize::from(field == FIELDS[0]) | (usize::from(field == FIELDS[2]) << 1);
+            text += &format!("{field}\r\n");
+        }
+        text += "\r\n";
+        text += match wants_body {
+            1 => BODIES[0],
+            2 => *rng.pick(&BODIES[1..]),
+            _ => "",
+        };
+        bytes.extend_from_slice(text.as_bytes());
+    }
+    if rng.once_in(3) {
+        // Repeated requests are answered from the memo.
+        bytes.extend_from_within(..);
+    }
+    if rng.once_in(4) {
+        let place = rng.below(bytes.len());
+        bytes[place] = *rng.pick(b"\r\n\0 :x");
+    }
+    bytes
 }
 
 /// The replies without their dates, because the simulator's clock runs.

@@ -16,7 +16,7 @@ use wire::rtp::Packet;
 use wire::rtsp::{Item, next};
 
 use super::super::playback::STALE_NS;
-use super::super::test_server::{BEGIN, Guest, files, options, orders};
+use super::super::test_server::{BEGIN, Guest, files, options, orders, session};
 use super::super::title::locked;
 use super::super::{Media, Options};
 use super::{Feed, Input, Ring, Source};
@@ -28,14 +28,10 @@ const PACKETS_MAX: usize = 900;
 /// Clock ticks between two readings.
 const STEPS: &[u64] = &[0, 1, 270_000, 1_080_000, 1_080_000, 27_000_000, 27_000_000 * 60];
 
-/// Runs sources with about `events` packets from `seed`.
-///
-/// # Panics
-/// When a promise is broken; the message carries the seed.
-pub fn fuzz(seed: u64, events: u32) {
-    let mut rng = Rng::new(seed);
-    for source in 0..events.div_ceil(PACKETS_MAX as u32 / 2) {
-        let at = format!("services::media::live::fuzz seed {seed}, source {source}");
+#[test]
+fn sources_whole_and_broken() {
+    for seed in sim::seeds(60) {
+        let (mut rng, at) = (Rng::new(seed), format!("seed {seed}"));
         let whole = stream(&mut rng);
         cut(&mut rng, &whole, &at);
         let mut broken = whole;
@@ -45,30 +41,38 @@ pub fn fuzz(seed: u64, events: u32) {
     }
 }
 
+/// A packet, with a reading of the clock where there is one.
+pub(super) fn packet(pid: u16, number: usize, clock: Option<u64>, sync: bool) -> [u8; PACKET] {
+    let mut packet = [number as u8; PACKET];
+    packet[..4].copy_from_slice(&[0x47, (pid >> 8) as u8, pid as u8, 0x10]);
+    if clock.is_some() || sync {
+        let flags = if sync { 0x40 } else { 0 } | if clock.is_some() { 0x10 } else { 0 };
+        packet[3..6].copy_from_slice(&[0x30, 7, flags]);
+        let base = (clock.unwrap_or(0) / 300).min((1 << 33) - 1);
+        let rest = (clock.unwrap_or(0) - base * 300).min(511);
+        packet[6..10].copy_from_slice(&((base >> 1) as u32).to_be_bytes());
+        packet[10..12].copy_from_slice(&[(base as u8 & 1) << 7 | (rest >> 8) as u8, rest as u8]);
+    }
+    packet
+}
+
 /// Packets of a stream with an arbitrary clock.
 fn stream(rng: &mut Rng) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut clock = [0, PCR_WRAP - 1_000_000, rng.below(1 << 30) as u64][rng.below(3)];
     let clocked = 1 + rng.below(40);
     for number in 0..1 + rng.below(PACKETS_MAX) {
-        let mut packet = [number as u8; PACKET];
         let pid = [0, 256, 256, 256, 257, 8191][rng.below(6)];
-        packet[..4].copy_from_slice(&[0x47, (pid >> 8) as u8, pid as u8, 0x10]);
-        if number % clocked == 0 || rng.once_in(200) {
+        let has_clock = number % clocked == 0 || rng.once_in(200);
+        if has_clock {
             clock = match rng.below(30) {
                 // Values that no clock has: the lower part ends at 299.
                 0 => [0, PCR_WRAP - 1, PCR_WRAP + 211, rng.below(1 << 40) as u64][rng.below(4)],
                 _ => clock.wrapping_add(*rng.pick(STEPS)),
             };
-            let sync = if rng.once_in(3) { 0x40 } else { 0 };
-            packet[3..6].copy_from_slice(&[0x30, 7, 0x10 | sync]);
-            let base = (clock / 300).min((1 << 33) - 1);
-            let rest = (clock - base * 300).min(511);
-            packet[6..10].copy_from_slice(&((base >> 1) as u32).to_be_bytes());
-            packet[10..12]
-                .copy_from_slice(&[(base as u8 & 1) << 7 | (rest >> 8) as u8, rest as u8]);
         }
-        bytes.extend_from_slice(&packet);
+        let sync = has_clock && rng.once_in(3);
+        bytes.extend(packet(pid, number, has_clock.then_some(clock), sync));
     }
     bytes
 }
@@ -86,13 +90,13 @@ fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
     }
 }
 
-fn ring() -> Arc<Region<Ring>> {
+pub(super) fn ring() -> Arc<Region<Ring>> {
     let ring = Region::<Ring>::alone(&[]);
     Arc::new(ring)
 }
 
 /// The content of a ring: its bytes, the due times, and the places at which players can begin.
-fn content(ring: &Ring, at: &str) -> (Vec<u8>, Vec<(u64, bool)>) {
+pub(super) fn content(ring: &Ring, at: &str) -> (Vec<u8>, Vec<(u64, bool)>) {
     let (mut bytes, mut looks) = (Vec::new(), Vec::new());
     for index in 0..ring.count() {
         let len = ring.len_of(index);
@@ -176,8 +180,7 @@ fn listen(rng: &mut Rng, bytes: &[u8], at: &str) {
     let orders = orders();
     let mut guest = Guest::new(&media, &orders);
     let said = String::from_utf8_lossy(&guest.send(SETUP.as_bytes())).into_owned();
-    let (_, behind) = said.split_once("Session: ").expect(at);
-    let session = behind.split(';').next().unwrap_or("").to_owned();
+    let session = session(&said);
     let word = |method: &str| {
         format!("{method} rtsp://h/cam.ts RTSP/1.0\r\nCSeq: 2\r\nSession: {session}\r\n\r\n")
     };

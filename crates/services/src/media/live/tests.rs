@@ -1,18 +1,16 @@
 //! Sources are read and spread over time; clients join late and fall behind, in virtual time.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use memory::Region;
 use seam::{Instant, WorkerId};
 use stats::Rng;
 use wire::containers::ts::{PACKET, PCR_HZ, PCR_WRAP};
 use wire::rtsp::{Item, next};
 
-use super::fuzz::Pipe;
+use super::fuzz::{Pipe, content, packet, ring};
 use super::*;
 use crate::media::Media;
-use crate::media::test_server::{BEGIN, Guest, files, options, orders};
+use crate::media::test_server::{BEGIN, Guest, files, options, orders, session};
 use crate::web::MemoryFiles;
 
 /// The number of packets in a picture; the first is a table, the second contains the clock.
@@ -22,19 +20,6 @@ const GAP: Duration = Duration::from_millis(40);
 /// A player can begin at every picture whose number is a multiple of this.
 const KEY: usize = 25;
 const READER: WorkerId = WorkerId::new(3, 1);
-
-fn packet(pid: u16, number: usize, pcr: Option<u64>, sync: bool) -> [u8; PACKET] {
-    let mut packet = [number as u8; PACKET];
-    packet[..4].copy_from_slice(&[0x47, (pid >> 8) as u8, pid as u8, 0x10]);
-    if pcr.is_some() || sync {
-        let flags = if sync { 0x40 } else { 0 } | if pcr.is_some() { 0x10 } else { 0 };
-        packet[3..6].copy_from_slice(&[0x30, 7, flags]);
-        let (base, rest) = (pcr.unwrap_or(0) / 300, pcr.unwrap_or(0) % 300);
-        packet[6..10].copy_from_slice(&((base >> 1) as u32).to_be_bytes());
-        packet[10..12].copy_from_slice(&[(base as u8 & 1) << 7 | (rest >> 8) as u8, rest as u8]);
-    }
-    packet
-}
 
 /// A stream of this many pictures; its clock wraps on the way.
 fn stream(pictures: usize) -> Vec<u8> {
@@ -52,21 +37,6 @@ fn stream(pictures: usize) -> Vec<u8> {
     bytes
 }
 
-fn ring() -> Arc<Region<Ring>> {
-    let ring = Region::<Ring>::alone(&[]);
-    Arc::new(ring)
-}
-
-/// The content of the ring: bytes and due times.
-fn heard(ring: &Ring) -> (Vec<u8>, Vec<u64>) {
-    let (mut bytes, mut times) = (Vec::new(), Vec::new());
-    for index in ring.oldest()..ring.count() {
-        assert!(ring.read(index, &mut bytes));
-        times.push(ring.at_ns(index).expect("it is there"));
-    }
-    (bytes, times)
-}
-
 #[test]
 fn what_goes_in_comes_out_spread_over_its_own_time_however_it_was_cut() {
     let bytes = stream(100);
@@ -81,44 +51,15 @@ fn what_goes_in_comes_out_spread_over_its_own_time_however_it_was_cut() {
             rest = later;
         }
         feed.end(BEGIN, &ring);
-        let (out, times) = heard(&ring);
+        let (out, looks) = content(&ring, "a stream");
         assert!(out == bytes, "{} of {} bytes", out.len(), bytes.len());
-        assert!(times.is_sorted());
-        let span = Duration::from_nanos(times[times.len() - 1] - times[0]);
+        let span = Duration::from_nanos(looks[looks.len() - 1].0 - looks[0].0);
         let want = GAP * 100;
         assert!(span > want - GAP * 2 && span < want + GAP, "{span:?}");
-        let widest = times.windows(2).map(|pair| pair[1] - pair[0]).max().expect("a pair");
+        let gaps = looks.windows(2).map(|pair| pair[1].0 - pair[0].0);
+        let widest = gaps.max().expect("a pair");
         assert!(widest <= GAP.as_nanos() as u64, "pictures are spread: {widest} ns");
         assert_eq!(ring.troubles(), (0, 0));
-    }
-}
-
-#[test]
-fn what_is_no_packet_is_left_out_and_counted() {
-    let bytes = stream(50);
-    let mut rng = Rng::new(8);
-    for _ in 0..200 {
-        let mut broken = bytes.clone();
-        for _ in 0..rng.below(20) {
-            let at = rng.below(broken.len());
-            match rng.below(3) {
-                0 => broken[at] = rng.below(256) as u8,
-                1 => drop(broken.drain(at..(at + rng.below(400)).min(broken.len()))),
-                _ => broken.splice(at..at, (0..rng.below(400)).map(|it| it as u8)).for_each(drop),
-            }
-        }
-        let (ring, mut feed) = (ring(), Feed::default());
-        let mut now = BEGIN;
-        for piece in broken.chunks(1 + rng.below(5000)) {
-            feed.take(piece, now, &ring);
-            feed.hurry(now, &ring);
-            now = now + Duration::from_millis(rng.below(900) as u64);
-        }
-        feed.end(now, &ring);
-        let (out, times) = heard(&ring);
-        assert!(times.is_sorted());
-        assert_eq!(out.len() % PACKET, 0);
-        assert!(out.chunks(PACKET).all(|packet| packet[0] == 0x47));
     }
 }
 
@@ -189,8 +130,7 @@ const URL: &str = "rtsp://10.0.0.1/cam.ts";
 fn play(guest: &mut Guest<'_>) -> Vec<u8> {
     let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
     let answer = guest.ask("SETUP", URL, transport);
-    let (_, behind) = answer.split_once("Session: ").expect(&answer);
-    let session = behind.split(';').next().unwrap_or("").to_owned();
+    let session = session(&answer);
     let request = format!("PLAY {URL} RTSP/1.0\r\nCSeq: 9\r\nSession: {session}\r\n\r\n");
     guest.send(request.as_bytes())
 }

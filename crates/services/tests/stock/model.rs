@@ -1,49 +1,39 @@
-//! Random conversations with the stock service, compared with a model that is too simple to be
-//! wrong.
-//!
-//! A conversation is cut into random pieces, its output is drained in random sips under a small
-//! [`Limits::output_high`], and every reply is compared with that of a `Vec` of rows. At the end
-//! the market's file must equal the model's.
+//! Random conversations with the market, compared with a model that is too simple to be wrong: a
+//! list of rows. Every framing, lock, index and order of `show` takes part, and the network cuts
+//! and delays. Each reply must be the model's, and so must the market's file at the end.
 
 use memory::Region;
 use seam::Limits;
+use services::stock::book::{Entry, LEFT_MAX, push_line};
+use services::stock::{Index, LINE_MAX, Lock, Market, Options, Order, Stock};
+use sim::{Faults, Script};
 use stats::Rng;
 use std::collections::VecDeque;
 use wire::framing::{Decoder, Framing, Shape};
 
-use crate::cuts::{Cuts, exchange};
-use crate::stock::book::{Entry, LEFT_MAX, push_line};
-use crate::stock::{Index, LINE_MAX, Lock, Market, Options, Order, Stock};
+/// Requests of a conversation.
+const REQUESTS: u32 = 200;
 
-/// Sends about `events` requests, from `seed`, in conversations with a fresh market each.
-///
-/// # Panics
-/// When a reply or the final file differs from the model's, or the seam's contract is violated; the
-/// message carries the seed.
-pub fn fuzz(seed: u64, events: u32) {
-    const CONVERSATION: u32 = 200;
-    let mut rng = Rng::new(seed);
-    for conversation in 0..events.div_ceil(CONVERSATION) {
-        let at = format!("services::fuzz seed {seed}, conversation {conversation}");
-        let requests = CONVERSATION.min(events - conversation * CONVERSATION);
-        converse(&mut rng, requests, &at);
+#[test]
+fn every_reply_and_the_file_are_the_models() {
+    for seed in sim::seeds(400) {
+        converse(seed);
     }
 }
 
-const CUTS: Cuts<'_> = Cuts { pieces: &[20_000, 40, 40, 40], sip: 30_000, notes: true };
-
-fn converse(rng: &mut Rng, requests: u32, at: &str) {
+fn converse(seed: u64) {
+    let rng = &mut Rng::new(seed);
     let options = options(rng);
-    let book = book(rng, options);
-    let at = &format!("{at}, book {book}");
+    let index = index(rng, options);
+    let at = &format!("seed {seed}, index {index}");
     let mut model = Model::new(rng, options);
-    let market = Region::<Market>::alone(&Market::seed(book, &model.file()));
+    let market = Region::<Market>::alone(&Market::seed(index, &model.file()));
     let stock = Stock::new(options);
     stock.fits(&market).expect(at);
 
     let mut sent = Vec::new();
     let mut expected = VecDeque::new();
-    for _ in 0..requests {
+    for _ in 0..REQUESTS {
         let line = request(rng, &model);
         sent.extend_from_slice(&line);
         let (answers, goes_on) = model.answer(&line);
@@ -52,8 +42,12 @@ fn converse(rng: &mut Rng, requests: u32, at: &str) {
             break;
         }
     }
-    let received = exchange(rng, &stock, &market, &sent, &CUTS, at);
-    compare(options.framing, &received, expected, at);
+    let rough = Faults::rough(seed);
+    // Replies may be a megabyte in all, too much for a client that reads byte by byte.
+    let faults = Faults { window: rough.window.max(1500), sip: rough.sip.max(1500), ..rough };
+    let heard = sim::run(&stock, &*market, &Script::saying(&sent), &faults, seed);
+    heard.lawful().unwrap_or_else(|why| panic!("{at}: {why}"));
+    compare(options.framing, &heard.only().bytes, expected, at);
 
     let mut file = Vec::new();
     market.render_by_row(Order::File, &mut file);
@@ -67,16 +61,15 @@ fn options(rng: &mut Rng) -> Options {
         framing: *rng.pick(&[Framing::Line, Framing::Eof, Framing::Length, Framing::Fixed(8192)]),
         order: *rng.pick(&Order::ALL),
         lock: *rng.pick(&Lock::ALL),
-        durability: defaults.durability,
         work: rng.below(3) as u64,
-        reads: None,
         limits: Limits { output_high, output_low: rng.below(output_high), ..defaults.limits },
+        ..defaults
     }
 }
 
 /// Any index, unless `show` lists a tree: then only those that list the tree of the file, as the
 /// model does.
-fn book(rng: &mut Rng, options: Options) -> Index {
+fn index(rng: &mut Rng, options: Options) -> Index {
     match options.order {
         Order::File | Order::Sorted => *rng.pick(&Index::ALL),
         Order::PreOrder => *rng.pick(&[Index::Hash, Index::LevelOrder, Index::Sorted]),
