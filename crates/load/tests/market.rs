@@ -79,14 +79,6 @@ fn a_right_market_is_right_in_each_framing() {
 }
 
 #[test]
-fn replies_in_pieces_are_still_replies() {
-    for piece in [1, 2, 7] {
-        let market = Market::open(ServerBehaviour { piece, ..ServerBehaviour::default() });
-        check_right(&market, &plan(&market, Framing::Line));
-    }
-}
-
-#[test]
 fn a_count_is_asked_exactly() {
     let market = Market::open(ServerBehaviour::default());
     let plan = Plan {

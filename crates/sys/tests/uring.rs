@@ -75,25 +75,6 @@ fn receive_all(ring: &mut Uring, fd: &TcpStream, how: Receive) -> (Vec<u8>, usiz
     }
 }
 
-#[test]
-fn bytes_come_by_every_way_and_in_order() {
-    let text: Vec<u8> = (0..100_000u32).map(|at| (at % 251) as u8).collect();
-    for how in [Receive::Multishot, Receive::Once, Receive::Own] {
-        let setup = Setup { buffers: 4, buffer_len: 512, ..Setup::default() };
-        let Some(mut ring) = ring(&setup) else { return };
-        let (mut near, far) = pair();
-        let (heard, longest) = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                near.write_all(&text).unwrap();
-                near.shutdown(Shutdown::Write).unwrap();
-            });
-            receive_all(&mut ring, &far, how)
-        });
-        assert!(heard == text, "{how:?}: {} bytes", heard.len());
-        assert!(how == Receive::Own || longest <= 512, "{how:?}: {longest}");
-    }
-}
-
 /// A waiting connection holds a small buffer; one with much input gets a larger one.
 #[test]
 fn own_buffers_grow_where_input_is_there_already() {

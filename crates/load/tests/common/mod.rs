@@ -17,8 +17,6 @@ pub struct ServerBehaviour {
     pub iterative: bool,
     /// A pause before each accept.
     pub slow_accept: Duration,
-    /// Replies are written in pieces of this many bytes.
-    pub piece: usize,
     /// A misbehaviour at the n-th order, n from 1.
     pub fault: Option<(u64, Misdeed)>,
 }
@@ -42,13 +40,7 @@ pub enum Misdeed {
 
 impl Default for ServerBehaviour {
     fn default() -> Self {
-        Self {
-            framing: Framing::Line,
-            iterative: false,
-            slow_accept: Duration::ZERO,
-            piece: usize::MAX,
-            fault: None,
-        }
+        Self { framing: Framing::Line, iterative: false, slow_accept: Duration::ZERO, fault: None }
     }
 }
 
@@ -129,10 +121,8 @@ fn talk(socket: TcpStream, state: &State) {
             Err(_) => return,
         }
         if requests.buffer().is_empty() {
-            for piece in batch.chunks(state.behaviour.piece) {
-                if replies.write_all(piece).is_err() {
-                    return;
-                }
+            if replies.write_all(&batch).is_err() {
+                return;
             }
             batch.clear();
         }

@@ -1,4 +1,4 @@
-//! Every invalid line gets one clear line back and changes nothing.
+//! Limits of lines, numbers and framings. Invalid lines are in `golden/errors.txt` and `model.rs`.
 
 use crate::client::{Client, SAMPLE};
 use services::stock::{LINE_MAX, Lock, Options, Stock};
@@ -6,54 +6,6 @@ use wire::framing::Framing;
 
 fn client(framing: Framing) -> Client {
     Client::new(SAMPLE, Options { framing, ..Options::default() })
-}
-
-#[test]
-fn wrong_lines_change_nothing_and_keep_the_connection() {
-    let wrong: &[&[u8]] = &[
-        b"",
-        b" ",
-        b"\r",
-        b"buy",
-        b"buy 1",
-        b"buy 1 2 3",
-        b"buy one 2",
-        b"buy 1 two",
-        b"buy 1 0",
-        b"buy 1 -5",
-        b"sell 1 -5",
-        b"sell 1 +5",
-        b"sell 1 2147483648",
-        b"buy 99999999999999999999 1",
-        b"buy 77 1",
-        b"sell 2147483647 1",
-        b"buy 0 1",
-        b"slel3 1",
-        b"SHOW",
-        b"exit now",
-        b"\0\0\0",
-        b"\xff\xfe\xc0\xaf",
-        b"GET / HTTP/1.1",
-        b"buy 1 1\0",
-    ];
-    for line in wrong {
-        let client = client(Framing::Line);
-        let received = client.send([line, &b"\nbuy 1 1\n"[..]]);
-        let text = received.text();
-        let (error, next) = text.split_once('\n').expect("two lines");
-        assert!(error.starts_with("error: expected "), "{line:?}: {error}");
-        assert!(error.is_ascii() && error.len() < 200, "{line:?}: {error}");
-        assert_eq!(next, "[buy] success\n", "{line:?}");
-        assert_eq!(client.file(), SAMPLE.replacen("1 7", "1 6", 1), "{line:?}");
-    }
-}
-
-#[test]
-fn errors_of_commands_that_list_end_like_lists() {
-    let text = client(Framing::Line).say("show 1\nhelp me\nbuy 1 1\n");
-    let expected = "error: expected `show`, found 1 argument\n\n\
-                    error: expected `help`, found 1 argument\n\n[buy] success\n";
-    assert_eq!(text, expected);
 }
 
 #[test]

@@ -53,80 +53,25 @@ fn post(fields: &str, body: &str) -> String {
     format!("{}{body}", request("POST", "/", fields))
 }
 
+/// One ambiguity for each part of a request and each status: one reply, and the end. The tests of
+/// `wire::http` have all of them.
 #[test]
-fn framing_has_one_meaning() {
-    let length = "Content-Length: 5\r\n";
-    let chunked = "Transfer-Encoding: chunked\r\n";
+fn what_is_ambiguous_ends_the_conversation() {
+    let (length, chunked) = ("Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n");
     refused(&post(&format!("{length}{length}"), "hello"), 400);
-    refused(&post(&format!("{length}Content-Length: 6\r\n"), "hello"), 400);
     refused(&post(&format!("{length}{chunked}"), "0\r\n\r\n"), 400);
-    refused(&post(&format!("{chunked}{length}"), "0\r\n\r\n"), 400);
-    refused(&post("Content-Length: 5, 5\r\n", "hello"), 400);
-    refused(&post("Content-Length: +5\r\n", "hello"), 400);
-    refused(&post("Content-Length: 5 5\r\n", "hello"), 400);
-    refused(&post("Content-Length: -1\r\n", ""), 400);
     refused(&post("Content_Length: 5\r\n", "hello"), 400);
-    refused(&post("Content-Length : 5\r\n", "hello"), 400);
-    refused(&post("Content-Length:\n 5\r\n", "hello"), 400);
-    refused(&post("Content-Length:\r\n 5\r\n", "hello"), 400);
     refused(&post("Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n"), 501);
-    refused(&post("Transfer-Encoding: chunked, chunked\r\n", "0\r\n\r\n"), 400);
-    refused(&post("Transfer-Encoding: chunked, gzip\r\n", "0\r\n\r\n"), 400);
-    refused(&post("Transfer-Encoding: gzip\r\n", "0\r\n\r\n"), 400);
-    refused(&post("Transfer-Encoding:\r\n", "0\r\n\r\n"), 400);
-    refused(&post("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n"), 400);
-    let old = format!("POST / HTTP/1.0\r\n{chunked}\r\n0\r\n\r\n");
-    refused(&old, 400);
-    for bad in [
-        "5\nhello\r\n0\r\n\r\n",
-        "5\r\nhelloX\r\n0\r\n\r\n",
-        "5\r\nhello\n0\r\n\r\n",
-        "5;\nhello\r\n0\r\n\r\n",
-        "5;a\rb\r\nhello\r\n0\r\n\r\n",
-        "5 \r\nhello\r\n0\r\n\r\n",
-        "0x5\r\nhello\r\n0\r\n\r\n",
-        "FFFFFFFFFFFFFFFFF\r\nhello",
-        "\r\n5\r\nhello\r\n0\r\n\r\n",
-        "0\r\nX : y\r\n\r\n",
-        "0\r\n folded: x\r\n\r\n",
-    ] {
+    refused(&format!("POST / HTTP/1.0\r\n{chunked}\r\n0\r\n\r\n"), 400);
+    for bad in ["5\nhello\r\n0\r\n\r\n", "5\r\nhelloX\r\n0\r\n\r\n", "0\r\nX : y\r\n\r\n"] {
         refused(&post(chunked, bad), 400);
     }
-}
-
-#[test]
-fn heads_have_one_meaning() {
-    let get = |fields: &str| format!("GET / HTTP/1.1\r\n{fields}\r\n");
-    refused("GET / HTTP/1.1\nHost: a\r\n\r\n", 400);
     refused("GET / HTTP/1.1\r\nHost: a\n\r\n", 400);
-    refused("GET / HTTP/1.1\r\nHost: a\rX: y\r\n\r\n", 400);
     refused("\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", 400);
-    refused("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", 400);
-    refused("GET /\tHTTP/1.1\r\nHost: a\r\n\r\n", 400);
-    refused("GET / http/1.1\r\nHost: a\r\n\r\n", 400);
-    refused("GET /\r\n\r\n", 400);
-    refused("GET /sp ace.txt HTTP/1.1\r\nHost: a\r\n\r\n", 400);
-    refused("GET /  HTTP/1.1\r\nHost: a\r\n\r\n", 400);
-    refused("G ET / HTTP/1.1\r\nHost: a\r\n\r\n", 400);
-    refused(&get(""), 400);
-    refused(&get("Host: a\r\nHost: a\r\n"), 400);
-    refused(&get("Host: a, b\r\nHost\r\n"), 400);
-    refused(&get("Host: a b\r\n"), 400);
-    refused(&get("Host: a%zz\r\n"), 400);
-    refused(&get("Host: [::::::]\r\n"), 400);
-    for authority in ["]]:99999x", "u:p@h", ":80", "a%zz"] {
-        refused(&format!("GET http://{authority}/ HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
+    refused("GET / HTTP/1.1\r\n\r\n", 400);
+    for target in ["/..", "/%2e%2e/etc", "/a%2fb", "/%00", "a", "http://u:p@h/", "http://:80/"] {
+        refused(&request("GET", target, ""), 400);
     }
-    refused(&get("Host: a\r\n X: y\r\n"), 400);
-    refused(&get("Host: a\r\nX : y\r\n"), 400);
-    refused(&get("Host: a\r\n: y\r\n"), 400);
-    refused(&get("Host: a\r\nX: \u{0}\r\n"), 400);
-    refused("GET /.. HTTP/1.1\r\nHost: a\r\n\r\n", 400);
-    refused("GET /%2e%2e/etc HTTP/1.1\r\nHost: a\r\n\r\n", 400);
-    refused("GET /a%2fb HTTP/1.1\r\nHost: a\r\n\r\n", 400);
-    refused("GET /%00 HTTP/1.1\r\nHost: a\r\n\r\n", 400);
-    refused("GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n", 400);
-    refused("GET a HTTP/1.1\r\nHost: a\r\n\r\n", 400);
     refused("\u{16}\u{3}\u{1}\r\n\r\n", 400);
 }
 

@@ -398,9 +398,12 @@ mod tests {
         check("G@T / HTTP/1.2\r\nHost: a\r\n\r\n", Bad::Syntax);
         check("GET / HTTP/1.2\r\nHost: a\r\nX : y\r\n\r\n", Bad::Syntax);
         check("GET / HTTP/1.10\r\nHost: a\r\n\r\n", Bad::Syntax);
+        check("GET / http/1.1\r\nHost: a\r\n\r\n", Bad::Syntax);
+        check("GET /\tHTTP/1.1\r\nHost: a\r\n\r\n", Bad::Syntax);
         check("GET / FTP/1.1\r\nHost: a\r\n\r\n", Bad::Syntax);
         check(&get(""), Bad::Host);
         check(&host("Host: a\r\n"), Bad::Host);
+        check(&get("Host: a, b\r\n"), Bad::Host);
         check(&get("Host: a b\r\n"), Bad::Host);
         check(&get("Host: a/b\r\n"), Bad::Host);
         check(&get("Host: a@b\r\n"), Bad::Host);
@@ -412,6 +415,8 @@ mod tests {
         check(&get("Host: [1.2.3.4]\r\n"), Bad::Host);
         check(&get("Host: a%zz\r\n"), Bad::Host);
         check(&get("Host: a%4\r\n"), Bad::Host);
+        check(&host("Content-Length : 5\r\n"), Bad::Syntax);
+        check(&host(": y\r\n"), Bad::Syntax);
         check(&host("X : y\r\n"), Bad::Syntax);
         check(&host(" folded\r\n"), Bad::Syntax);
         check(&host("X: y\r\n folded\r\n"), Bad::Syntax);
@@ -422,6 +427,8 @@ mod tests {
         check(&host("Content-Length: +1\r\n"), Bad::Framing);
         check(&host("Content-Length:\r\n"), Bad::Framing);
         check(&host("Content-Length: 0x5\r\n"), Bad::Framing);
+        check(&host("Content-Length: 5 5\r\n"), Bad::Framing);
+        check(&host("Transfer-Encoding: xchunked\r\n"), Bad::Framing);
         check(&host("Content-Length: 99999999999999999999\r\n"), Bad::Framing);
         check(&host("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"), Bad::Framing);
         check(&host("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), Bad::Framing);
