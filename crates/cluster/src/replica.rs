@@ -7,8 +7,8 @@ use ledger::OrderRecord;
 use crate::batch::{self, PlacedOrder, opened, seal, u64_at};
 
 /// The clients' numbers that a replicated market remembers: an order that is sent again within half
-/// as many decided ones is recognised. A node may hold an order as long again before the log has it;
-/// the log refuses an older one, whose number may be forgotten.
+/// as many decided ones is recognised. A node may hold an order as long again before the log has
+/// it; the log refuses an older one, whose number may be forgotten.
 pub const REQUESTS_REMEMBERED: usize = if cfg!(test) { 32 } else { 1 << 20 };
 /// Numbered orders that may be decided while a node holds one.
 pub(crate) const HELD_MAX: u64 = REQUESTS_REMEMBERED as u64 / 2;
@@ -31,8 +31,8 @@ pub enum OrderOutcome {
     OtherOrder,
     /// It was a read.
     Read,
-    /// This node cannot know: the log was compacted meanwhile; or it held the order for so long that
-    /// another node may have carried it out, and did not.
+    /// This node cannot know: the log was compacted meanwhile; or it held the order for so long
+    /// that another node may have carried it out, and did not.
     Lost,
 }
 
@@ -49,7 +49,7 @@ pub struct Replica {
     pub decided: u64,
     /// The last [`REQUESTS_REMEMBERED`] of them, oldest first.
     recent: VecDeque<u64>,
-    /// What each wanted, and the word of its outcome.
+    /// The order under each number, and the word of its outcome.
     requests: HashMap<u64, (u64, u64)>,
     /// The last ticket of each node, the node that wrote last at the end.
     tickets: Vec<(u64, u64)>,

@@ -1,6 +1,6 @@
 //! Three nodes and a simulated store that loses requests and answers, carries requests out late and
-//! twice, and delivers batches again; nodes die, stall, start again, and write snapshots. The market
-//! remembers few requests here, so that stalled nodes hold orders for longer than that.
+//! twice, and delivers batches again; nodes die, stall, start again, and write snapshots. The
+//! market remembers few requests here, so that stalled nodes hold orders for longer than that.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
