@@ -45,13 +45,17 @@ impl Shape {
     /// The named point with default settings, on `cores` cores.
     ///
     /// # Errors
-    /// No preset has this name; lists the names.
+    /// No preset has this name; lists the names and tells the nearest.
     pub fn preset(name: &str, cores: usize) -> Result<Shape, Refused> {
         let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) else {
             let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+            let errors = |known: &&&str| strsim::damerau_levenshtein(known, name);
+            let nearest = names.iter().min_by_key(errors).filter(|known| errors(known) <= 2);
+            let advice = nearest.map(|known| format!("; did you mean {known}?"));
             return Err(Refused(format!(
-                "expected one of the engines {}, found `{name}`",
-                names.join(", ")
+                "expected one of the engines {}, found `{name}`{}",
+                names.join(", "),
+                advice.unwrap_or_default()
             )));
         };
         Ok(Shape {

@@ -178,6 +178,7 @@ fn what_cannot_be_served_is_refused_with_a_remedy() {
     let silent = || Server::new(lines(|_, _| After::Silence));
     refused(silent().engine("prefork"), "one thread");
     refused(silent().engine("steam"), "expected one of the engines iterative");
+    refused(silent().engine("epol"), "found `epol`; did you mean epoll?");
     refused(silent().engine("thread").pushes(), "say --engine epoll");
     refused(silent().listen("nowhere"), "expected an address such as 127.0.0.1:7000");
 }
