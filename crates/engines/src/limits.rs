@@ -39,9 +39,6 @@ pub const PORT_FILE_BYTES: usize = 4 * SEND_BYTES;
 pub const EVENTS: usize = 256;
 /// Connections that one turn accepts before it serves the others.
 pub const ACCEPTS: usize = 64;
-/// Connections that the kernel's queue of a listener may hold: the default of `listen(2)`'s backlog
-/// and of `net.core.somaxconn`.
-pub const ACCEPT_QUEUE: usize = 4096;
 /// Sessions that one turn checks for being overdue: this takes about 0.1 ms, during which all
 /// others wait.
 pub const SWEEP_SESSIONS: usize = 256;

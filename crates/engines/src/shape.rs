@@ -49,8 +49,7 @@ impl Shape {
     pub fn preset(name: &str, cores: usize) -> Result<Shape, Refused> {
         let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) else {
             let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
-            let errors = |known: &&&str| strsim::damerau_levenshtein(known, name);
-            let nearest = names.iter().min_by_key(errors).filter(|known| errors(known) <= 2);
+            let nearest = stats::words::nearest(name, names.iter().copied());
             let advice = nearest.map(|known| format!("; did you mean {known}?"));
             return Err(Refused(format!(
                 "expected one of the engines {}, found `{name}`{}",

@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("pools", "memory stats", ""),
     ("index", "stats", ""),
     ("services", "seam wire memory index grid ledger stats", "sim"),
-    ("engines", "language seam sys memory", "sim stats testkit"),
+    ("engines", "language seam sys memory stats", "sim testkit"),
     ("server", "engines language memory seam services sys wire", "testkit"),
     ("pacing", "engines memory seam sys", "stats testkit"),
     ("sim", "seam stats", ""),

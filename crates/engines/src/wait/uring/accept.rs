@@ -15,7 +15,7 @@ use sys::uring::{Acceptance, Armed, Uring};
 use super::tactics::Tactics;
 use super::{Loop, Ops, TOKEN_LISTENER};
 use crate::context::WorkerContext;
-use crate::limits::{ACCEPT_QUEUE, ACCEPTS};
+use crate::limits::ACCEPTS;
 use crate::parts::admission::{Admission, Attempt};
 use crate::parts::event_loop::EventLoop;
 
@@ -28,10 +28,8 @@ pub(in crate::wait) struct Accepting {
     how: Option<Acceptance>,
     /// Connections that the kernel accepted beyond the limit.
     waiting: VecDeque<Incoming>,
-    /// The accept or poll that is armed.
-    armed: Option<Armed>,
-    /// The way of the armed accept.
-    armed_how: Option<Acceptance>,
+    /// The accept that is armed, and how it accepts; a poll if not at all.
+    armed: Option<(Armed, Option<Acceptance>)>,
     /// The accept has been told to stop.
     stopping: bool,
     /// The number of accepts that the last poll allows.
@@ -41,8 +39,7 @@ pub(in crate::wait) struct Accepting {
 impl Accepting {
     pub fn new(tactics: Tactics) -> Accepting {
         let how = tactics.acceptance();
-        let (waiting, armed_how) = (VecDeque::new(), None);
-        Accepting { how, waiting, armed: None, armed_how, stopping: false, allowed: 0 }
+        Accepting { how, waiting: VecDeque::new(), armed: None, stopping: false, allowed: 0 }
     }
 
     pub fn is_armed(&self) -> bool {
@@ -101,12 +98,12 @@ impl Accepting {
         live: usize,
         ring: impl FnOnce() -> R,
     ) {
-        let is_near = admission.room(live + self.waiting.len()) < ACCEPT_QUEUE;
+        let room = admission.room(live + self.waiting.len());
+        let is_near = room < context.knobs.backlog as usize;
         let how = self.how.map(|how| if is_near { Acceptance::Once } else { how });
-        let fits = admission.was_open() && self.armed_how == how;
         match self.armed {
             None if admission.was_open() => self.arm(context, how, &mut ring()),
-            Some(armed) if !fits && !self.stopping => {
+            Some((armed, by)) if !(self.stopping || admission.was_open() && by == how) => {
                 self.stopping = true;
                 ring().cancel(armed);
             }
@@ -120,13 +117,14 @@ impl Accepting {
         how: Option<Acceptance>,
         ring: &mut Uring,
     ) {
-        (self.allowed, self.armed_how) = (0, how);
-        self.armed = Some(match how {
+        self.allowed = 0;
+        let armed = match how {
             Some(how) => ring.accept(context.listener, TOKEN_LISTENER, how),
             // The poll checks at once, so no connection is forgotten for which this turn had no
             // time.
             None => ring.watch_once(context.accept_source.fd(), TOKEN_LISTENER),
-        });
+        };
+        self.armed = Some((armed, how));
     }
 
     /// Handles the completion of an accept.
