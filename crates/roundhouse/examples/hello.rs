@@ -1,6 +1,6 @@
 //! Answers each line with a greeting: the shortest service.
 //!
-//! `cargo run -p roundhouse --example hello -- --engine uring --port 7000`
+//! `cargo run -p roundhouse-runtime --example hello -- --engine uring --port 7000`
 
 #![forbid(unsafe_code)]
 

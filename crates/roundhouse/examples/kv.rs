@@ -1,6 +1,6 @@
 //! A key-value store that speaks a part of the Redis protocol (RESP): PING, GET, SET, DEL, INCR.
 //!
-//! `cargo run -r -p roundhouse --example kv -- --port 6379`, then
+//! `cargo run -r -p roundhouse-runtime --example kv -- --port 6379`, then
 //! `redis-benchmark -t ping,set,get,incr -P 16`. All workers share the map, under every engine.
 
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 //! A name server with authority for a table of hosts (RFC 1035, 3596): A and AAAA, no data for
 //! other types, NXDOMAIN for other names.
 //!
-//! `cargo run -p roundhouse --example udp-dns -- --port 5353`, then
+//! `cargo run -p roundhouse-runtime --example udp-dns -- --port 5353`, then
 //! `dig @127.0.0.1 -p 5353 www.example AAAA`
 
 #![forbid(unsafe_code)]

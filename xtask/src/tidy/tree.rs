@@ -129,8 +129,10 @@ impl Tree {
     }
 }
 
-/// The name that the code uses: ours have a prefix only where they are published.
+/// The name that the code uses: ours have a prefix only where they are published, and the facade's
+/// own name is taken there.
 fn short(name: &str) -> String {
+    let name = if name == "roundhouse-runtime" { "roundhouse" } else { name };
     name.strip_prefix("roundhouse-").unwrap_or(name).to_string()
 }
 
