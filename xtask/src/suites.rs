@@ -22,15 +22,23 @@ use std::time::Instant;
 /// At most this many tests get a second try in one run; more failures are no accident.
 const SECOND_TRIES: usize = 3;
 
-/// Suites that mostly wait for servers and players. With one test a core they keep the cores busy
-/// for less than a third of the time, so they run two.
-const WAITING: &[&str] = &["cli::course", "cli::it", "cli::stream", "cli::swarm"];
-
 /// Suites that compare times or costs: beside another one they would measure it.
 const CALM: &[&str] = &["cli::experiments", "cli::load", "cli::web", "load::models", "pacing::it"];
 
 /// The longest suite; all others but the calm ones run beside it.
 const LONGEST: &str = "cli::it";
+
+/// The number of tests a core that a suite runs at once. Tests that start processes mostly wait for
+/// servers and players: four tests of [`LONGEST`] keep two cores busy for a quarter of the time.
+fn tests_a_core(suite: &str) -> usize {
+    match suite {
+        LONGEST => 4,
+        // A test that needs the machine alone takes a lock of this suite.
+        "cli::experiments" => 2,
+        calm if CALM.contains(&calm) => 1,
+        _ => 2,
+    }
+}
 
 /// Crates whose unit tests compute and do nothing else.
 const PURE: &[&str] =
@@ -186,10 +194,8 @@ fn command(suite: &Suite) -> Command {
 fn once(suite: &Suite, path: &Path) -> anyhow::Result<Outcome> {
     let mut command = command(suite);
     command.args(["--skip", RARE]);
-    if WAITING.contains(&suite.name.as_str()) {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        command.arg(format!("--test-threads={}", 2 * cores));
-    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    command.arg(format!("--test-threads={}", tests_a_core(&suite.name) * cores));
     let file = File::create(path).context("a file for the output of a test")?;
     let both = file.try_clone().context("a file for the output of a test")?;
     let status = command.stdout(file).stderr(both).status().context("start a test")?;

@@ -21,7 +21,7 @@ rate = 300
 fn a_server_with_room_for_the_requests_in_flight_is_found_and_starts_with_the_file() {
     let room = Room::alone();
     std::fs::write(room.path().join("wait.toml"), WORKLOAD).expect("the folder is writable");
-    let words = ["tune", "wait.toml", "--servers", "epoll,thread", "--quick", "--window", "150ms"];
+    let words = ["tune", "wait.toml", "--servers", "epoll,thread", "--quick", "--window", "100ms"];
     let ended = run(&mut room.command(&words)).success();
     assert!(ended.out.contains("Use ") && ended.out.contains("epoll works on 4"), "{}", ended.out);
     let tuned = room.text("tuned.toml");
