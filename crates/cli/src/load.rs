@@ -12,6 +12,7 @@ mod flags;
 mod media;
 mod null;
 mod plan;
+mod record;
 mod simulator;
 mod stress;
 
@@ -66,6 +67,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let outcome = match (&args.turns.turns, &args.goal.slo) {
         _ if args.goal.calibrate => calibrate(&args),
+        _ if args.goal.record.is_some() => record::run(&args),
         _ if args.profile.profile.is_some() => simulator::run(&args),
         (Some(file), _) => in_turns(&args, file),
         (None, Some(slo)) if args.goal.find_capacity => capacity(&args, slo),

@@ -18,6 +18,7 @@
 //!   harvested at any time.
 //! - [`turns`] lets servers take turns under one generator, which resolves differences of a few
 //!   percent on a noisy machine.
+//! - [`record`] writes down a web server's own traffic, from which a load is made.
 //! - [`report`] describes the output.
 //! - [`simulator`] is the client of a published study, with its threads and its barrier.
 //!
@@ -59,6 +60,7 @@ pub mod model;
 pub mod null;
 pub mod parse;
 pub mod probe;
+pub mod record;
 pub mod report;
 pub mod run;
 pub mod script;
