@@ -4,7 +4,7 @@
 //! product's own intervals, goals and doubts. A bench of programs that run to their end
 //! (generators, ways to send, the packet rates of `echo`, whose server and generator share all
 //! cores) is a plan in `experiments/programs/`, played here ([`programs`]). If a measurement takes
-//! more than one command, its program is a script beside the plan (`media`, `governor`).
+//! more than one command, its program is a script beside the plan (`media`, `governor`, `day`).
 
 mod goals;
 mod programs;

@@ -46,7 +46,7 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
     (
         "bench",
         "NAME [--save] [--quick] [--only ARM] [--pairs N]",
-        "engines, idle, churn, http-json, uring, web, echo (duets); load, senders, media, governor",
+        "engines, idle, churn, http-json, uring, web, echo (duets); load, senders, media, governor, day",
         xtask::bench::run,
     ),
 ];
