@@ -46,7 +46,7 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
     (
         "bench",
         "NAME [--save] [--quick] [--only ARM] [--pairs N]",
-        "engines, idle, churn, http-json, uring, web, echo (duets); load, senders, media, governor, day",
+        "duets (engines, idle, churn, web, ...) and programs (load, media, governor, day, ...)",
         xtask::bench::run,
     ),
 ];
