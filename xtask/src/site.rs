@@ -23,7 +23,11 @@ const CONTENTS: &str = "docs/README.md";
 
 const BOOK: &str = "[book]\ntitle = \"Roundhouse\"\nlanguage = \"en\"\nsrc = \"source\"\n\
     [build]\nbuild-dir = \"html\"\ncreate-missing = false\n\
-    [output.html]\nno-section-label = true\n[output.html.fold]\nenable = true\n";
+    [output.html]\nno-section-label = true\nadditional-css = [\"roundhouse.css\"]\n\
+    [output.html.fold]\nenable = true\n";
+
+/// Links of the dark themes, whose own colours are hard to read; Hangul breaks between words.
+const STYLE: &str = ".navy, .coal { --links: #6cb6e8; }\nmain { word-break: keep-all; }\n";
 
 /// Builds the site in `target/site/html`.
 ///
@@ -66,6 +70,7 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     }
     site.write("SUMMARY.md", &summary)?;
     fs::write(place.join("book.toml"), BOOK)?;
+    fs::write(place.join("roundhouse.css"), STYLE)?;
     let needs = "cargo install mdbook";
     steps::run(Command::new(mdbook(&target)?).args(["build"]).arg(&place), needs)?;
     let html = place.join("html");

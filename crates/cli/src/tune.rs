@@ -19,7 +19,7 @@ use lab::file::ArmSpec;
 use lab::machine::{Host, Placement, date_now};
 use lab::plan::{Arm, fnv1a};
 use lab::service::Service;
-use language::{debug, info, println};
+use language::{debug, info, println, tr};
 use load::Slo;
 use load::parse::span;
 use pages::terminal;
@@ -155,7 +155,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         stop: Arc::clone(&stop),
     };
     let mut live = Machine::new(recipe, record, task.budget, &mut show);
-    info!("{}: {}", task.workload.plan.question, task.slo);
+    info!("{}: {}", tr(&task.workload.plan.question), task.slo);
     let Some(load) = live.calibrate() else { return Ok(stopped()) };
     let (rate, in_flight) = load.map_err(|why| anyhow!(why))?;
     info!("{rate:.0} requests a second, {in_flight:.1} in flight; the record is {}", raw.display());
@@ -204,7 +204,7 @@ fn known(args: &Args, task: &Task, raw: &Path) -> Result<(Record, Option<Grid>)>
 /// Prints the candidates of a search.
 fn dry_run(task: &Task, space: &Space, facts: &Facts) -> Result<ExitCode> {
     let (seeds, all) = (space.seeds(facts).len(), space.size());
-    println!("{}: {}", task.workload.plan.question, task.slo);
+    println!("{}: {}", tr(&task.workload.plan.question), task.slo);
     println!(
         "{seeds} candidates of {all} to begin with, at most {} of search",
         stats::words::span(task.budget)
@@ -275,9 +275,11 @@ fn concluded(args: &Args, found: &Found, about: &About) -> Result<ExitCode> {
         println!("{}", serde_json::to_string(found)?);
     } else {
         let (heads, rows) = account::rows(found);
-        println!("{}", terminal::annotated(heads.each_ref().map(String::as_str), rows));
-        println!("{}", terminal::folded(&found.sentence, 0));
-        about.reasons.iter().for_each(|it| println!("{}", terminal::folded(it, 0)));
+        let heads = heads.each_ref().map(|head| tr(head));
+        println!("{}", terminal::annotated(heads.each_ref().map(AsRef::as_ref), rows));
+        for text in std::iter::once(&found.sentence).chain(&about.reasons) {
+            println!("{}", terminal::folded(&tr(text), 0));
+        }
     }
     let [settings, page] = ["tuned.toml", "tune.html"].map(|name| args.out.join(name));
     let start = if args.preset.is_some() {

@@ -29,6 +29,15 @@ fn the_flag_wins_over_the_environment() {
 }
 
 #[test]
+fn the_c_locale_speaks_the_english_of_the_flag_byte_for_byte() {
+    for words in [&["--help"][..], &["race", "-h"], &["serve", "stock", "--help"], &["engines"]] {
+        let english = said("ko_KR.UTF-8", &[words, &["--lang", "en"]].concat());
+        assert_eq!(said("C", words), english, "{words:?}");
+    }
+    assert_eq!(said("C", &["serv"]), said("ko_KR.UTF-8", &["--lang", "en", "serv"]));
+}
+
+#[test]
 fn mistakes_are_told_in_korean_and_quote_hangul() {
     let text = said("ko_KR.UTF-8", &["serve", "stock", "--data", "/없는 폴더/장부.txt"]);
     assert!(text.contains("/없는 폴더/장부.txt"), "{text}");

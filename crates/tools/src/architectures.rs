@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use comfy_table::ContentArrangement;
 use engines::{Accept, Container, Crowd, PRESETS, Preset, Wait, conflict};
-use pages::terminal::{annotated, ruled};
+use pages::terminal::{annotated, folded, ruled};
 use serde_json::json;
 use sys::uring::{Setup, Uring};
 
@@ -74,24 +74,25 @@ fn named() -> String {
     let rows = PRESETS.iter().map(|preset| {
         let point = [preset.container.to_string(), preset.accept.to_string()];
         let [container, accept] = point;
-        let cells =
-            [preset.name.into(), container, accept, preset.wait.to_string(), workers(preset)];
-        (cells, format!("needs {}", preset.needs))
+        let workers = language::tr(&workers(preset)).into_owned();
+        let cells = [preset.name.into(), container, accept, preset.wait.to_string(), workers];
+        (cells, language::tr(&format!("needs {}", preset.needs)).into_owned())
     });
     let rows = annotated(["engine", "container", "accept", "wait", "workers"], rows);
     for preset in PRESETS {
         if let Some(reason) = missing(preset) {
             // Writing into a String cannot fail.
-            let _ = writeln!(notes, "Not on this machine: {} ({reason})", preset.name);
+            let note = format!("Not on this machine: {} ({reason})", preset.name);
+            let _ = writeln!(notes, "{}", language::tr(&note));
         }
     }
-    format!(
-        "{rows}\n{notes}\
-         A service runs unchanged on each: roundhouse serve stock --engine NAME\n\
-         An axis can be turned alone: --engine prefork --accept lock\n\
-         Every point, and why some cannot be: roundhouse engines --all\n\
-         The pictures: docs/engines.md\n"
-    )
+    let hints = [
+        "A service runs unchanged on each: roundhouse serve stock --engine NAME",
+        "An axis can be turned alone: --engine prefork --accept lock",
+        "Every point, and why some cannot be: roundhouse engines --all",
+        "The pictures: docs/engines.md",
+    ];
+    format!("{rows}\n{notes}{}\n", hints.map(language::tr).join("\n"))
 }
 
 /// All combinations: a table for each container, with numbered reasons below.
@@ -121,9 +122,10 @@ fn space() -> String {
     let mut list: Vec<(usize, &str)> = reasons.into_iter().map(|(why, at)| (at, why)).collect();
     list.sort_unstable();
     for (at, why) in list {
-        let _ = writeln!(text, "[{at}] {why}");
+        let _ = writeln!(text, "{}", folded(&format!("[{at}] {}", language::tr(why)), 5));
     }
-    text + "A point with a name is `--engine NAME`; any other: --container --accept --wait\n"
+    let hint = "A point with a name is `--engine NAME`; any other: --container --accept --wait";
+    text + &folded(&language::tr(hint), 0) + "\n"
 }
 
 fn name(container: Container, accept: Accept, wait: Wait) -> Option<&'static str> {
@@ -145,7 +147,7 @@ mod tests {
         }
         let space = space();
         for line in named.lines().chain(space.lines()) {
-            assert!(line.starts_with('[') || line.chars().count() <= 80, "{line}");
+            assert!(line.chars().count() <= 80, "{line}");
         }
         let refused = space.matches("- [").count();
         let all = Container::ALL.len() * Accept::ALL.len() * Wait::ALL.len();

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use pacing::{Sender, Works, probe, probe_txtime};
-use pages::terminal::annotated;
+use pages::terminal::{annotated, folded};
 use serde_json::json;
 use stats::words::time;
 
@@ -114,10 +114,12 @@ fn table(found: &[(Sender, Result<Works, String>)], txtime: &Result<(), String>)
         Err(why) => format!("Refused: txtime ({why})\n"),
     };
     format!(
-        "{rows}\n{notes}\
-         Each was tried over the loopback device: 2 streams, 3 packets of 172 bytes every 3 ms,\n\
-         compared byte for byte. Other load shows in the lateness.\n\
-         The media server takes one by name: roundhouse serve media --sender NAME ({})\n",
+        "{rows}\n{}\n\
+         Each was tried over the loopback device: 2 streams, 3 packets of 172 bytes every\n\
+         3 ms, compared byte for byte. Other load shows in the lateness.\n\
+         The media server takes one by name: roundhouse serve media --sender NAME\n\
+         ({})\n",
+        folded(&notes, 2),
         Sender::USUAL
     )
 }

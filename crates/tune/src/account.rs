@@ -282,4 +282,19 @@ mod tests {
         let page = page(&found(), &About::default());
         assert_eq!((page.sections.len(), page.doubts.len()), (3, 0));
     }
+
+    #[test]
+    fn the_page_is_translated() {
+        let found = Found { disturbed: 0.1, verdict: Advice::Keep, ..found() };
+        let (page, korean) = (page(&found, &About::default()), language::korean());
+        let plots = page.sections.iter().filter_map(|it| it.plot.as_ref());
+        let plots = plots.flat_map(|it| [&it.title, &it.caption, &it.y.title]);
+        let heads = page.sections.iter().flat_map(|it| it.numbers.head.iter());
+        let texts = page.sections.iter().flat_map(|it| [&it.title, &it.setup]);
+        let facts = page.facts.iter().skip(1).flat_map(|(name, value)| [name, value]);
+        let all = texts.chain(heads).chain(plots).chain(facts).chain(&page.doubts);
+        for text in all.filter(|it| it.contains(char::is_alphabetic)) {
+            assert_ne!(korean.text(text), *text);
+        }
+    }
 }

@@ -53,7 +53,7 @@ fn files(parts: &Parts) -> anyhow::Result<Files> {
     files.add(&format!("{doc}/changelog.gz"), 0o644, gzip(changes.as_bytes())?);
     let rights = fs::read(crate::root().join("packaging/copyright")).context("copyright")?;
     files.add(&format!("{doc}/copyright"), 0o644, rights);
-    for folder in ["docs", "docs/engines"] {
+    for folder in ["docs", "docs/engines", "docs/ko", "docs/tutorials"] {
         for entry in fs::read_dir(crate::root().join(folder))?.flatten() {
             if entry.file_type()?.is_file() {
                 let name = entry.file_name();
@@ -61,6 +61,12 @@ fn files(parts: &Parts) -> anyhow::Result<Files> {
                 files.add(&path, 0o644, fs::read(entry.path())?);
             }
         }
+    }
+    if parts.libraries.is_empty() {
+        let text = "# One static binary runs on every distribution.\n\
+            roundhouse: statically-linked-binary [usr/bin/roundhouse]\n\
+            roundhouse: shared-library-lacks-prerequisites [usr/bin/roundhouse]\n";
+        files.add("usr/share/lintian/overrides/roundhouse", 0o644, text.into());
     }
     for name in SETTINGS {
         let text = format!(

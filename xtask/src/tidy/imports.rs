@@ -38,7 +38,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("roundhouse", "engines memory seam server services sim sys wire", "testkit"),
     ("grade", "language stats sys tools wire", "testkit"),
     ("peers", "lab", "testkit"),
-    ("tune", "document lab stats", ""),
+    ("tune", "document lab stats", "language"),
     ("pages", "document lab language meter stats", ""),
     ("cli", "*", ""),
     ("fuzz", "*", ""),

@@ -1,6 +1,6 @@
-//! The shell blocks of the README and of the tutorials, run as a reader types them: in an empty
-//! folder, on a network of their own, so that their fixed ports are free. Lines for cargo are left
-//! to CI itself.
+//! The shell blocks of the README, the tutorials and some guides, run as a reader types them: in a
+//! folder with the clone's `data`, on a network of their own, so that their fixed ports are free.
+//! Lines for cargo are left to CI itself.
 
 use super::{BINARY, Room};
 use std::fmt::Write as _;
@@ -50,6 +50,7 @@ fn follow(page: &str) {
     let room = Room::shared();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = std::fs::read_to_string(root.join(page)).expect("the page");
+    std::os::unix::fs::symlink(root.join("data"), room.path().join("data")).expect("a link");
     if page.ends_with("own-service.md") {
         // By then a reader has built a service of lines, such as this one.
         let Some(hello) = testkit::example("hello") else { return };
@@ -79,6 +80,10 @@ pages! {
     readme: "README.md";
     readme_in_korean: "docs/ko/README.md";
     own_service: "docs/own-service.md";
+    config: "docs/config.md";
+    durability: "docs/durability.md";
+    market: "docs/market.md";
+    path: "docs/path.md";
     first_race: "docs/tutorials/first-race.md";
     streaming: "docs/tutorials/streaming.md";
     game_world: "docs/tutorials/game-world.md";

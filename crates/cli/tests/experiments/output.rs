@@ -106,7 +106,8 @@ fn what_a_command_says_fits_80_columns() {
     let old = format!("{BINARY} serve stock --port {{port}} --engine epoll");
     let ab = ["ab", &old, &old, "--budget", "1s", "--dry-run"];
     let log = ["log", "show", "stock.txt.log"];
-    for words in [&["race", "--dry-run"][..], &ab, &exhibit, &log] {
+    let plain = [&["race", "--dry-run"][..], &["engines", "--all"], &["senders"]];
+    for words in [&plain[..], &[&ab, &exhibit, &log]].concat() {
         for lang in ["en", "ko"] {
             let text = room.run(&[words, &["--lang", lang]].concat()).success().out;
             assert!(!text.is_empty(), "{words:?}");

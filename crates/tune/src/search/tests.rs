@@ -38,7 +38,13 @@ fn facts() -> Facts {
 fn found(truth: impl Fn(&Candidate, f64) -> (f64, f64), seed: u64) -> Found {
     let mut heats = Planted { truth, rng: Rng::new(seed), heats: 0 };
     let space = Space::engines(&facts());
-    search(&space, &facts(), &SearchTerms::usual(0.99), &mut heats).expect("nobody stops it")
+    let found = search(&space, &facts(), &SearchTerms::usual(0.99), &mut heats);
+    let found = found.expect("nobody stops it");
+    let korean = language::korean();
+    for text in found.steps.iter().map(|it| &it.text).chain([&found.sentence]) {
+        assert_ne!(korean.text(text), *text);
+    }
+    found
 }
 
 #[test]
