@@ -2,7 +2,7 @@
 //!
 //! The servers, their counters and this laboratory are on one machine, the generator on the other.
 //! It is started once for each measurement by a command such as `ssh HOST roundhouse far`, gets its
-//! [`Task`] as a line of JSON on its standard input, and ends when that input ends. Clocks of the
+//! `Task` as a line of JSON on its standard input, and ends when that input ends. Clocks of the
 //! two machines are never compared: times and rates are the generator's, CPU time the server's.
 
 use crate::server::Process;

@@ -2,7 +2,7 @@
 //!
 //! Most connections of a real server are silent. Holding them here keeps the generator's core free
 //! for the busy ones, and works with any server. One pair of addresses has only some 28,000 ports,
-//! so beyond [`PER_ADDRESS`] connections the laboratory connects to the next server address of
+//! so beyond `PER_ADDRESS` connections the laboratory connects to the next server address of
 //! 127.0.0.0/8. A server that listens on 127.0.0.1 alone refuses those, and the count tells how
 //! many succeeded.
 

@@ -5,7 +5,7 @@
 //! is met, 99 of 100 arrivals were answered inside the window, and at most one of a thousand
 //! failed. A probe limited by the generator decides nothing: the search does not go above it, and
 //! reports that the server can do at least what it found. Downwards it goes until a rate is
-//! confirmed, or not even [`RATE_MIN`] is.
+//! confirmed, or not even `RATE_MIN` is.
 
 use crate::health::Verdict;
 use crate::model::{Arrivals, Model};

@@ -1,5 +1,5 @@
 //! The layers between a script and its socket, from the client's side: TLS (RFC 8446) with the
-//! servers that are believed, WebSocket ([`crate::websocket`]), or one in the other.
+//! servers that are believed, WebSocket (`websocket`), or one in the other.
 //!
 //! A connection never blocks. The driver hands it plaintext and buffers, as it does to a plain
 //! socket.

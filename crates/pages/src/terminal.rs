@@ -14,7 +14,7 @@ use stats::words;
 /// The columns of text that no terminal shows.
 const WIDTH: u16 = 80;
 
-/// The columns of text on stdout: those of the terminal, or [`WIDTH`].
+/// The columns of text on stdout: those of the terminal, or `WIDTH`.
 pub fn width() -> u16 {
     Table::new().width().unwrap_or(WIDTH)
 }

@@ -46,7 +46,7 @@ pub struct Objective {
     pub limit: Limit,
     /// The load point; `None`: every one.
     pub point: Option<String>,
-    /// Whether the text has an older form; [`Objective::to_string`] gives the present one.
+    /// Whether the text has an older form; `Objective::to_string` gives the present one.
     pub is_old: bool,
 }
 

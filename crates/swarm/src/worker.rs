@@ -1,7 +1,7 @@
 //! A worker as a state machine: bytes, events and time go in, [`Action`]s come out.
 //!
-//! Two things change independently, so there are two states. The [`Connection`] to the master is
-//! away, dialling, introduced (not yet known) or known. The [`Test`] is ready, spawning, running,
+//! Two things change independently, so there are two states. The `Connection` to the master is
+//! away, dialling, introduced (not yet known) or known. The `Test` is ready, spawning, running,
 //! stopping or resting. Timing and order follow Locust (`locust/runners.py`, 2.40 to 2.47) except
 //! in four points:
 //!

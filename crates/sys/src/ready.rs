@@ -12,7 +12,7 @@ pub struct Interest {
     /// Report each change once (`EPOLLET`) instead of the state at each wait.
     pub edge: bool,
     /// Wake one of the epolls that watch this descriptor, not all (`EPOLLEXCLUSIVE`). It works with
-    /// [`Epoll::add`] only, without `rdhup`, and cannot be modified afterwards (`EINVAL`).
+    /// `Epoll::add` only, without `rdhup`, and cannot be modified afterwards (`EINVAL`).
     pub exclusive: bool,
     /// Report that the peer ended its output (`EPOLLRDHUP`), even while `read` is off.
     pub rdhup: bool,

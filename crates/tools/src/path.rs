@@ -8,7 +8,7 @@
 //!   page    the same page as one file, with recorded searches
 //! ```
 //!
-//! Corner rules are types in `grid` and values on the command line; [`under`] turns one into the
+//! Corner rules are types in `grid` and values on the command line; `under` turns one into the
 //! other.
 
 mod check;

@@ -26,7 +26,7 @@ const PORT: u16 = 554;
 /// The flags.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The source: rtsp://HOST[:554]/NAME (rtspt:// is the same with --tcp), or rtp://ADDRESS:PORT
+    /// The source: rtsp://HOST:554/NAME (rtspt:// is the same with --tcp), or rtp://ADDRESS:PORT
     /// to receive whatever is sent there; a multicast group is joined
     pub url: String,
     /// How long to receive, at most; a session ends earlier with its media

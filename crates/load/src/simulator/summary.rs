@@ -18,7 +18,7 @@ const BEYOND: usize = 10;
 /// A run of the simulator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// [`SCHEMA`].
+    /// `SCHEMA`.
     pub schema: String,
     /// The server and the file.
     pub target: String,

@@ -2,7 +2,7 @@
 //!
 //! With a log, all orders pass one lock, which numbers them; so the log's order is the market's. A
 //! committer outside takes them in batches ([`OrderQueue::next`]) and reports each batch that is on
-//! the disk ([`OrderQueue::committed`]); meanwhile the sessions wait ([`OrderQueue::wait`]).
+//! the disk ([`OrderQueue::committed`]); meanwhile the sessions wait (`OrderQueue::wait`).
 //!
 //! A worker can be killed at any instruction. An order is therefore published in the queue before
 //! the market changes, with the amount that it leaves, and whoever heals the worker carries the

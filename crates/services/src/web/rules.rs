@@ -23,7 +23,7 @@ pub struct Rules {
     pub fallback: Option<String>,
 }
 
-/// The most [`FieldRule`]s: each has a bit in [`Chosen`].
+/// The most [`FieldRule`]s: each has a bit in `Chosen`.
 pub const FIELDS_MAX: usize = 64;
 
 /// Fields that scripts may read: all, and by name those for requests with credentials, to which `*`

@@ -12,7 +12,7 @@ use super::Udp;
 use super::address::Address;
 use crate::eventfd::EventFd;
 
-/// A packet of a [`Chain`], with its due time.
+/// A packet of a `Chain`, with its due time.
 #[derive(Clone, Copy, Debug)]
 pub struct Link<'a> {
     /// Its due time on `crate::clock`'s clock.

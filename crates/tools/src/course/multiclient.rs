@@ -7,7 +7,7 @@
 //!
 //! Orders come from the C library's `rand`, seeded by each client's process id. So the printed
 //! lines determine every order that was sent, and `final = initial + sold - bought`, which
-//! [`check`] compares. The parent is a single thread, because it forks, and it ends its children
+//! `check` compares. The parent is a single thread, because it forks, and it ends its children
 //! when it ends.
 
 mod check;
