@@ -7,6 +7,7 @@
 //! - [`game`]: a world with a map in which sessions walk and see each other.
 //! - [`media`]: audio and video files, streamed by RTSP and RTP.
 //! - [`proxy`]: any of them behind proxies that name their clients.
+//! - [`rooms`]: conference rooms, a relay of RTP between speakers and listeners.
 //! - [`roster`]: the list of sessions, for services whose operator may end them.
 //! - [`stock`]: a stock market that speaks a line protocol.
 //! - [`tls`]: any of them over TLS.
@@ -20,6 +21,7 @@ pub mod echo;
 pub mod game;
 pub mod media;
 pub mod proxy;
+pub mod rooms;
 pub mod roster;
 mod site_names;
 pub mod stock;

@@ -38,7 +38,7 @@ mod paced_source;
 mod playback;
 mod push;
 mod rtp_stream;
-mod secret;
+pub(crate) mod secret;
 mod service;
 #[cfg(test)]
 mod test_server;

@@ -16,8 +16,13 @@ use std::process::{Command, Stdio};
 const QUICK: &[&str] = &["epoll", "thread"];
 
 /// The services whose metrics are listed, as words of `roundhouse serve`.
-const SERVICES: &[&[&str]] =
-    &[&["stock", "--engine", "worker"], &["http", "--demo"], &["game"], &["media", "."]];
+const SERVICES: &[&[&str]] = &[
+    &["stock", "--engine", "worker"],
+    &["http", "--demo"],
+    &["game"],
+    &["media", "."],
+    &["rooms"],
+];
 
 /// Writes all generated pages; returns their part of the table of contents.
 pub(super) fn write(site: &mut Site, binary: &Path, all_engines: bool) -> anyhow::Result<String> {

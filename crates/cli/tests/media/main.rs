@@ -8,6 +8,7 @@
 mod groups;
 mod password;
 mod players;
+mod rooms;
 mod sound;
 mod stage;
 mod talk;

@@ -26,7 +26,7 @@ use memory::Region;
 use seam::{Instant, WorkerId};
 
 pub use feed::Feed;
-pub use ring::{DATAGRAM, Ring, SLOTS};
+pub use ring::{DATAGRAM, ENTRY_MAX, Ring, SLOTS};
 
 use super::title::{Title, locked};
 

@@ -16,7 +16,9 @@ use wire::containers::ts::{GROUP, PACKET};
 pub const DATAGRAM: usize = PACKET * GROUP;
 /// The number of datagrams in a ring: 17 s at 5 Mbit/s, 4 s at 20 Mbit/s.
 pub const SLOTS: u64 = 8192;
-const WORDS: usize = DATAGRAM.div_ceil(8);
+/// The longest entry of a ring, in bytes: a datagram of Ethernet, and the address before it.
+pub const ENTRY_MAX: usize = 1520;
+const WORDS: usize = ENTRY_MAX.div_ceil(8);
 /// The number of oldest slots that may be overwritten soon.
 const MARGIN: u64 = 64;
 
@@ -73,9 +75,9 @@ impl Ring {
     /// Appends a datagram that is due at `at_ns` of the clock.
     ///
     /// # Panics
-    /// If it is longer than [`DATAGRAM`].
+    /// If it is longer than [`ENTRY_MAX`].
     pub fn push(&self, at_ns: u64, sync: bool, bytes: &[u8]) {
-        assert!(bytes.len() <= DATAGRAM, "a datagram of {} bytes", bytes.len());
+        assert!(bytes.len() <= ENTRY_MAX, "a datagram of {} bytes", bytes.len());
         let index = self.count.load(Relaxed);
         let slot = self.slot(index);
         slot.turn.store(0, Relaxed);
@@ -163,7 +165,7 @@ impl Ring {
         if slot.turn.load(Acquire) != index + 1 {
             return 0;
         }
-        (slot.len.load(Relaxed) as usize).min(DATAGRAM)
+        (slot.len.load(Relaxed) as usize).min(ENTRY_MAX)
     }
 
     /// Appends the bytes of a datagram to `into`; false if it was overwritten or has not arrived.
@@ -173,7 +175,7 @@ impl Ring {
         if turn != index + 1 {
             return false;
         }
-        let (from, len) = (into.len(), (slot.len.load(Relaxed) as usize).min(DATAGRAM));
+        let (from, len) = (into.len(), (slot.len.load(Relaxed) as usize).min(ENTRY_MAX));
         into.extend(
             slot.words[..len.div_ceil(8)].iter().flat_map(|it| it.load(Relaxed).to_le_bytes()),
         );
