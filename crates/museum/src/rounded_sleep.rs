@@ -16,7 +16,7 @@ use crate::stage::{Settings, Stage};
 use document::{Mark, Series};
 use lab::machine::Watch;
 use live::{Program, Session};
-use rules::{RULES, Rule};
+use rules::{HZ, RULES, Rule};
 use serde_json::json;
 use stats::words;
 use std::time::Duration;
@@ -29,6 +29,8 @@ const BYTES: usize = 32;
 const GAP: Duration = Duration::from_millis(30);
 /// Sessions at one time.
 const SESSIONS: usize = 10;
+/// The published repetitions, in virtual time.
+const REPETITIONS: u32 = 100;
 /// Busy programs of the published overload.
 const SPINNERS: usize = 50;
 /// A generous estimate of a packet's cost on the published machine: two calls, two copies and a
@@ -172,11 +174,12 @@ fn dry(found: &Sessions, rule: Rule) -> f64 {
     all.iter().filter(|it| **it).count() as f64 / all.len().max(1) as f64
 }
 
-/// Seconds in virtual time, with the mean phase of ten sessions.
+/// Seconds in virtual time: the mean of all repetitions of ten sessions, whose phases are spread
+/// evenly over a tick.
 fn virtually(rule: Rule, work: Duration) -> f64 {
-    let phase = |number: u32| Duration::from_micros(500 + 1_000 * u64::from(number));
-    let each = (0..SESSIONS as u32).map(|it| rule.elapsed(PACKETS, GAP, work, phase(it)));
-    mean(each.map(|it| it.as_secs_f64()))
+    let apart = Duration::from_secs(1) / (HZ * SESSIONS as u32 * REPETITIONS);
+    let phases = (0..SESSIONS as u32 * REPETITIONS).map(|number| apart / 2 + apart * number);
+    mean(phases.map(|phase| rule.elapsed(PACKETS, GAP, work, phase).as_secs_f64()))
 }
 
 fn draft(packets: u32, idle: &Sessions, busy: &Sessions) -> Draft {
@@ -192,6 +195,7 @@ fn draft(packets: u32, idle: &Sessions, busy: &Sessions) -> Draft {
     it.set("cost", words::span(COST));
     it.set("packets", words::count(packets));
     it.set("sessions", SESSIONS);
+    it.set("repetitions", REPETITIONS);
     it.set("bytes", BYTES);
     it.set("spinners", SPINNERS);
     for (sessions, name, took, late) in
