@@ -19,12 +19,14 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use ureq::{Agent, Body};
 
-use crate::{Appended, BATCHES_READ, BatchStore, Batches, StoreAddress, StoreFault};
+use crate::{Appended, BATCHES_READ, BatchStore, Batches, MemberState, StoreAddress, StoreFault};
 
 /// How long a member may take to answer.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// How long a watch is silent before it is asked for again.
 const SILENCE: Duration = Duration::from_millis(500);
+/// How long a member may take to tell its state.
+const GLANCE: Duration = Duration::from_millis(300);
 /// The life of a node's words, in seconds.
 const LEASE: u64 = 5;
 /// Bytes in one part of a snapshot; etcd takes 1.5 MiB in a request.
@@ -74,9 +76,26 @@ impl Etcd {
 
     /// Asks the member in turn; one that fails is not asked again soon.
     fn ask(&mut self, path: &str, body: &Value) -> Result<Value, StoreFault> {
-        let url = format!("http://{}/v3/{path}", self.host(self.at));
-        let sent = self.agent.post(&url).content_type("application/json").send(body.to_string());
-        let answer = sent.map_err(|error| error.to_string()).and_then(|mut answer| {
+        let answer = self.ask_member(self.at, PATIENCE, path, body);
+        answer.map_err(|why| {
+            let address = self.host(self.at).to_owned();
+            self.at += 1;
+            StoreFault::Silent { address, why }
+        })
+    }
+
+    fn ask_member(
+        &self,
+        at: usize,
+        patience: Duration,
+        path: &str,
+        body: &Value,
+    ) -> Result<Value, String> {
+        let url = format!("http://{}/v3/{path}", self.host(at));
+        let post = self.agent.post(&url).content_type("application/json").config();
+        let post = post.timeout_connect(Some(patience)).timeout_recv_response(Some(patience));
+        let sent = post.build().send(body.to_string());
+        sent.map_err(|error| error.to_string()).and_then(|mut answer| {
             let is_good = answer.status().is_success();
             let text = text(answer.body_mut()).map_err(|error| error.to_string())?;
             let value: Value = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
@@ -84,11 +103,6 @@ impl Etcd {
                 None if is_good => Ok(value),
                 why => Err(why.unwrap_or("expected an answer of etcd, found another").to_owned()),
             }
-        });
-        answer.map_err(|why| {
-            let address = self.host(self.at).to_owned();
-            self.at += 1;
-            StoreFault::Silent { address, why }
         })
     }
 
@@ -269,6 +283,15 @@ impl BatchStore for Etcd {
         Ok(pairs(&answers[1]).map(words).collect())
     }
 
+    fn members(&mut self) -> Vec<(String, MemberState)> {
+        let state = |at| match self.ask_member(at, GLANCE, "maintenance/status", &json!({})) {
+            Err(_) => MemberState::Silent,
+            Ok(status) => member_state(&status),
+        };
+        let hosts = self.address.hosts.iter().enumerate();
+        hosts.map(|(at, host)| (host.clone(), state(at))).collect()
+    }
+
     fn watch(&mut self, ends: &AtomicBool, news: &dyn Fn()) {
         let agent = agent(Some(SILENCE));
         let mut at = self.at;
@@ -307,6 +330,19 @@ pub(crate) fn agent(silence: Option<Duration>) -> Agent {
     config.timeout_recv_body(patience).timeout_per_read(silence).build().new_agent()
 }
 
+/// The state that a member tells of itself; the gateway leaves out a leader of 0.
+fn member_state(status: &Value) -> MemberState {
+    let (leader, me) = (&status["leader"], &status["header"]["member_id"]);
+    match leader.as_str() {
+        None | Some("0") => MemberState::Ailing,
+        _ if status["errors"].as_array().is_some_and(|errors| !errors.is_empty()) => {
+            MemberState::Ailing
+        }
+        _ if leader == me => MemberState::Leads,
+        _ => MemberState::Follows,
+    }
+}
+
 fn text(body: &mut Body) -> Result<Vec<u8>, ureq::Error> {
     body.with_config().limit(ANSWER_MAX).read_to_vec()
 }
@@ -328,4 +364,20 @@ fn pairs(answer: &Value) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     let bytes = |text: &Value| STANDARD.decode(text.as_str().unwrap_or_default()).ok();
     let pairs = answer["response_range"]["kvs"].as_array().into_iter().flatten();
     pairs.filter_map(move |pair| Some((bytes(&pair["key"])?, bytes(&pair["value"])?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_tells_its_state() {
+        let check = |status: Value, expected| assert_eq!(member_state(&status), expected);
+        let header = json!({ "member_id": "7" });
+        check(json!({ "header": header, "leader": "7" }), MemberState::Leads);
+        check(json!({ "header": header, "leader": "8" }), MemberState::Follows);
+        check(json!({ "header": header }), MemberState::Ailing);
+        let errors = json!(["memberID:7 alarm:NOSPACE"]);
+        check(json!({ "header": header, "leader": "7", "errors": errors }), MemberState::Ailing);
+    }
 }

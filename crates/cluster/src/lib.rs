@@ -49,6 +49,19 @@ pub enum Appended {
     Behind(Batches),
 }
 
+/// The state of a machine of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberState {
+    /// It does not answer in time.
+    Silent,
+    /// It answers, but knows no leader, lags, or has an alarm.
+    Ailing,
+    /// It follows a leader.
+    Follows,
+    /// It leads.
+    Leads,
+}
+
 /// A log of batches and its snapshots, on several machines.
 ///
 /// A fault leaves it unknown whether the call takes effect, now or later.
@@ -72,6 +85,9 @@ pub trait BatchStore {
 
     /// Says that node `id` lives, in words of its own; returns the words of all that live.
     fn beat(&mut self, id: u64, words: &str) -> Result<Vec<String>, StoreFault>;
+
+    /// The machines of the store, each asked for its state now, or told about by one of them.
+    fn members(&mut self) -> Vec<(String, MemberState)>;
 
     /// Calls `news` after each new batch, and now and then without one, until `ends` is set; it
     /// returns a second after that at the latest.

@@ -19,7 +19,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::batch::u64_at;
-use crate::{Appended, BATCHES_READ, BatchStore, Batches, StoreAddress, StoreFault};
+use crate::{Appended, BATCHES_READ, BatchStore, Batches, MemberState, StoreAddress, StoreFault};
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -282,6 +282,17 @@ impl BatchStore for Nats {
         Ok(self.heard.iter().map(|(_, words, _)| words.clone()).collect())
     }
 
+    fn members(&mut self) -> Vec<(String, MemberState)> {
+        let stream = self.stream("");
+        match self.api("STREAM.INFO", &stream, &json!({})) {
+            Ok(info) => member_states(&info["cluster"]),
+            Err(_) => {
+                let hosts = self.address.hosts.iter();
+                hosts.map(|host| (host.clone(), MemberState::Silent)).collect()
+            }
+        }
+    }
+
     fn watch(&mut self, ends: &AtomicBool, news: &dyn Fn()) {
         while !ends.load(Ordering::Relaxed) {
             let host = &self.address.hosts[self.at % self.address.hosts.len()];
@@ -328,6 +339,23 @@ impl BatchStore for Nats {
             (!is_always).then(|| format!("{url} does not say that sync_interval is always"))
         })
     }
+}
+
+/// The servers that keep a stream, by their names, as its leader sees them.
+fn member_states(cluster: &Value) -> Vec<(String, MemberState)> {
+    let replica = |replica: &Value| {
+        let state = match () {
+            () if replica["offline"] == true => MemberState::Silent,
+            () if replica["current"] != true => MemberState::Ailing,
+            () => MemberState::Follows,
+        };
+        Some((replica["name"].as_str()?.to_owned(), state))
+    };
+    let leader = cluster["leader"].as_str().map(|name| (name.to_owned(), MemberState::Leads));
+    let replicas = cluster["replicas"].as_array().into_iter().flatten();
+    let mut members: Vec<_> = leader.into_iter().chain(replicas.filter_map(replica)).collect();
+    members.sort_by(|a, b| a.0.cmp(&b.0));
+    members
 }
 
 /// The error that JetStream answers, if it is one.

@@ -151,6 +151,10 @@ impl BatchStore for Simulated<'_> {
         Ok(vec![words.to_owned()])
     }
 
+    fn members(&mut self) -> Vec<(String, crate::MemberState)> {
+        Vec::new()
+    }
+
     fn watch(&mut self, _: &AtomicBool, _: &dyn Fn()) {}
 }
 

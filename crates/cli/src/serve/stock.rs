@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use cluster::StoreAddress;
+use cluster::{StoreAddress, StoreKind};
 use engines::status::Gauge;
 use engines::{Assets, ExtraWorker, Handover, Refused, StateStore};
 use services::stock::{
@@ -136,7 +136,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let lock = file.as_ref().and_then(BookFile::lock).map(|fd| fd.try_clone_to_owned());
     let lock = lock.transpose()?;
     let durability = args.kept();
-    let mut ledger = Ledger { file, saved, every, durability };
+    let node = args.replicate.as_ref().map(|at| (args.node_name(), at.kind));
+    let mut ledger = Ledger { file, saved, every, durability, node };
     let instance = ServiceInstance {
         name: "stock",
         port: PORT,
@@ -294,6 +295,8 @@ struct Ledger {
     saved: Option<u64>,
     every: Option<Duration>,
     durability: Durability,
+    /// The name of this node and the kind of its store, if the market is replicated.
+    node: Option<(String, StoreKind)>,
 }
 
 impl StateStore<Market> for Ledger {
@@ -323,9 +326,7 @@ impl StateStore<Market> for Ledger {
         let (placed, durable) = orders.ends();
         let waiting = (placed - durable.min(placed)) as f64;
         let (batches, is_stopped) = orders.commits();
-        let (batch, last) = market.cluster().ends();
-        let is_shared = market.cluster().is_on();
-        let logged = if is_shared { last } else { durable } as f64;
+        let logged = if self.node.is_some() { market.cluster().ends().1 } else { durable } as f64;
         let mut gauges = vec![
             rows,
             durability,
@@ -334,23 +335,34 @@ impl StateStore<Market> for Ledger {
             Gauge::now("orders_waiting", "Orders that wait for the log", waiting),
             Gauge::now("log_stopped", "1 after a fault of the disk", is_stopped.into()),
         ];
-        if is_shared {
-            let nodes = market.cluster().nodes();
-            let head = nodes.iter().map(|(_, last)| *last).max().unwrap_or(0);
-            let now = seam::Instant::from_ns(sys::clock::now_ns());
-            let age = market.cluster().age_ms(now) as f64 / 1e3;
-            let help = "Time since nothing in the log was missing here";
-            gauges.extend([
-                Gauge::now("cluster_nodes", "Nodes that serve the market", nodes.len() as f64),
-                Gauge::total("cluster_batch", "The last batch carried out here", batch as f64),
-                Gauge::now("cluster_age_seconds", help, age),
-            ]);
-            let help =
-                "Orders that a node lacked beside the first one, by what both said within a second";
-            gauges.extend(nodes.iter().map(|(name, last)| {
-                Gauge::now("cluster_lag_orders", help, (head - last) as f64).with("node", name)
-            }));
+        if let Some(node) = &self.node {
+            gauges.extend(cluster_gauges(market, node));
         }
         gauges
     }
+}
+
+/// A node of a replicated market in its figures: itself, the other nodes, the members of the store.
+fn cluster_gauges(market: &Market, (name, store): &(String, StoreKind)) -> Vec<Gauge> {
+    let cluster = market.cluster();
+    let nodes = cluster.nodes.list();
+    let head = nodes.iter().map(|(_, last)| *last).max().unwrap_or(0);
+    let age = cluster.age_ms(seam::Instant::from_ns(sys::clock::now_ns())) as f64 / 1e3;
+    let help = "Time since nothing in the log was missing here";
+    let itself = Gauge::now("cluster_node_info", "This node and its store", 1.0);
+    let mut gauges = vec![
+        itself.with("node", name).with("store", store.name()),
+        Gauge::now("cluster_nodes", "Nodes that serve the market", nodes.len() as f64),
+        Gauge::total("cluster_batch", "The last batch carried out here", cluster.ends().0 as f64),
+        Gauge::now("cluster_age_seconds", help, age),
+    ];
+    let help = "Orders that a node lacked beside the first one, by what both said within a second";
+    gauges.extend(nodes.iter().map(|(name, last)| {
+        Gauge::now("cluster_lag_orders", help, (head - last) as f64).with("node", name)
+    }));
+    let help = "Machines of the store: 0 silent, 1 ailing, 2 follows, 3 leads";
+    gauges.extend(cluster.members.list().iter().map(|(name, state)| {
+        Gauge::now("cluster_member_state", help, *state as f64).with("member", name)
+    }));
+    gauges
 }

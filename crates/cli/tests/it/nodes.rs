@@ -16,6 +16,7 @@ use testkit::procfs::Family;
 use crate::arms::Arm;
 use crate::harness::{BINARY, Folder, PATIENCE, Plan, Server, eventually, ms, skip, soak};
 use crate::market::book;
+use crate::status::Told;
 
 const LEFT: u64 = 1_000_000;
 
@@ -156,6 +157,17 @@ pub fn nodes_and_members_die(arm: &Arm) {
     }
 }
 
+/// The states of the store's members in the status of a node, ascending.
+fn member_states(node: &Told) -> Vec<u64> {
+    let status = node.status();
+    let gauges = status["gauges"].as_array().into_iter().flatten();
+    let states = gauges.filter(|gauge| gauge["name"] == "cluster_member_state");
+    let mut states: Vec<u64> =
+        states.map(|gauge| gauge["value"].as_f64().expect("a number") as u64).collect();
+    states.sort_unstable();
+    states
+}
+
 /// Stops all processes of a server for some milliseconds.
 fn paused(pid: Pid, pause: u64) {
     let family = Family::of(pid);
@@ -170,6 +182,9 @@ pub fn a_lost_quorum_is_told(arm: &Arm) {
     let Some(members) = Members::start() else { return };
     let (server, ready) = node(arm, &members, 0, 0).with(&["--read", "local"]).announce();
     assert_eq!((&ready["durability"], &ready["replication"]), (&"sync".into(), &"etcd".into()));
+    let told = Told::of((server, ready));
+    let server = &told.server;
+    eventually("the members are known", PATIENCE, || member_states(&told) == [2, 2, 3]);
     assert_eq!(server.ask("sell 1 1 #9"), "[sell] success @1");
     let shown = server.show();
     assert!(shown.ends_with(" ms\n") && shown.contains(&format!("1 {} 10\n", LEFT + 1)), "{shown}");
@@ -178,9 +193,10 @@ pub fn a_lost_quorum_is_told(arm: &Arm) {
     assert!(late.contains("the store has not answered"), "{late}");
     assert_eq!(server.ask("sell 1 1 #10"), "BUSY", "not silence");
     assert!(server.show().contains(&format!("1 {} 10\n", LEFT + 1)), "`show` goes on");
+    assert_eq!(member_states(&told).iter().filter(|state| **state == 0).count(), 2);
     (1..3).for_each(|at| members.signal(at, Signal::CONT));
     eventually("orders are taken again", PATIENCE, || server.ask("sell 1 1 #10").contains("@2"));
-    let ended = server.stop();
+    let ended = told.server.stop();
     assert!(ended.err.contains("does not answer") && ended.err.contains("answers again"));
     let other = members.folder.file("other", "7 7 7\n");
     let refused = arm.stock(&other).with(&["--replicate", &members.address()]).fail();
@@ -215,14 +231,16 @@ pub fn a_store_that_may_forget_is_refused(arm: &Arm) {
     let refused = plan("refused").fail();
     assert!(refused.err.contains("--unsynced-store"), "{}", refused.err);
     let first = plan("first").with(&["--unsynced-store"]).start();
-    let second = plan("second").with(&["--unsynced-store"]).start();
+    let told = Told::start(plan("second").with(&["--unsynced-store"]));
+    let second = &told.server;
+    eventually("the members are known", PATIENCE, || member_states(&told) == [2, 2, 3]);
     assert_eq!(first.ask("buy 1 3 #7"), "[buy] success @1");
     assert_eq!(second.ask("buy 1 3 #7"), "[buy] success @1", "carried out once");
     assert_eq!(first.show(), second.show());
     first.signal(Signal::KILL);
     first.ended(PATIENCE);
     assert_eq!(second.ask("sell 2 1 #8"), "[sell] success @2");
-    second.stop().says("may lose orders");
+    told.server.stop().says("may lose orders");
     let log = Command::new(BINARY).args(["log", "show", &address]).output().expect("it runs");
     let text = String::from_utf8_lossy(&log.stdout).into_owned();
     assert_eq!(text.lines().count(), 2, "{log:?}");

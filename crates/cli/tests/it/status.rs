@@ -24,7 +24,11 @@ pub struct Told {
 
 impl Told {
     pub fn start(plan: Plan<'_>) -> Told {
-        let (server, ready) = plan.announce();
+        Told::of(plan.announce())
+    }
+
+    /// A server that has announced itself.
+    pub fn of((server, ready): (Server, Value)) -> Told {
         let place = ready["admin"].as_str().expect("the banner names the administration");
         let path = place.strip_prefix("unix:").expect("a socket by default").into();
         Told { server, path }

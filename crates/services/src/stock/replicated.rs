@@ -10,10 +10,10 @@ use seam::Instant;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
-/// Nodes that are listed at most.
-const NODES: usize = 16;
-/// Words of a node: the last order that it has, then its name in eight bytes a word.
-const NODE_WORDS: usize = 8;
+/// Rows of a list.
+const ROWS: usize = 16;
+/// Words of a row: the number, then the name in eight bytes a word.
+const ROW_WORDS: usize = 8;
 
 const UNKNOWN: u64 = 0;
 const NOT_ENOUGH: u64 = 1;
@@ -43,8 +43,10 @@ pub struct ClusterView {
     decided: AtomicU64,
     /// The monotonic clock when nothing in the log was missing here.
     fresh_ns: AtomicU64,
-    node_count: AtomicU64,
-    nodes: [[AtomicU64; NODE_WORDS]; NODES],
+    /// The nodes that live, with the last order that each has carried out.
+    pub nodes: NamedNumbers,
+    /// The machines of the store, with their states: 0 silent, 1 ailing, 2 follows, 3 leads.
+    pub members: NamedNumbers,
 }
 
 impl ClusterView {
@@ -80,30 +82,39 @@ impl ClusterView {
     pub fn age_ms(&self, now: Instant) -> u64 {
         now.ns().saturating_sub(self.fresh_ns.load(Relaxed)) / 1_000_000
     }
+}
 
-    /// Replaces the list of nodes: names, of which 56 bytes are kept, and the last order of each.
-    pub fn list(&self, nodes: &[(String, u64)]) {
-        for (row, (name, last)) in self.nodes.iter().zip(nodes) {
-            let mut bytes = [0; 8 * (NODE_WORDS - 1)];
+/// Names, of which 56 bytes are kept, with a number each.
+#[repr(C)]
+pub struct NamedNumbers {
+    count: AtomicU64,
+    rows: [[AtomicU64; ROW_WORDS]; ROWS],
+}
+
+impl NamedNumbers {
+    /// Replaces the list; 16 are kept.
+    pub fn replace(&self, list: &[(String, u64)]) {
+        for (row, (name, number)) in self.rows.iter().zip(list) {
+            let mut bytes = [0; 8 * (ROW_WORDS - 1)];
             let len = name.len().min(bytes.len());
             bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
-            row[0].store(*last, Relaxed);
+            row[0].store(*number, Relaxed);
             for (word, bytes) in row[1..].iter().zip(bytes.as_chunks::<8>().0) {
                 word.store(u64::from_le_bytes(*bytes), Relaxed);
             }
         }
-        self.node_count.store(nodes.len().min(NODES) as u64, Release);
+        self.count.store(list.len().min(ROWS) as u64, Release);
     }
 
-    /// The nodes, with the last order of each.
-    pub fn nodes(&self) -> Vec<(String, u64)> {
-        let count = self.node_count.load(Acquire) as usize;
-        let node = |row: &[AtomicU64; NODE_WORDS]| {
+    /// The list.
+    pub fn list(&self) -> Vec<(String, u64)> {
+        let count = self.count.load(Acquire) as usize;
+        let pair = |row: &[AtomicU64; ROW_WORDS]| {
             let words = row[1..].iter().map(|word| word.load(Relaxed).to_le_bytes());
             let bytes: Vec<u8> = words.flatten().take_while(|byte| *byte != 0).collect();
             (String::from_utf8_lossy(&bytes).into_owned(), row[0].load(Relaxed))
         };
-        self.nodes.iter().take(count).map(node).collect()
+        self.rows.iter().take(count).map(pair).collect()
     }
 }
 
@@ -267,7 +278,8 @@ mod tests {
     fn nodes_are_listed() {
         let market = market();
         let nodes = [("127.0.0.1:6001".to_owned(), 7), ("x".repeat(56), 8)];
-        market.cluster().list(&nodes);
-        assert_eq!(market.cluster().nodes(), nodes);
+        market.cluster().nodes.replace(&nodes);
+        assert_eq!(market.cluster().nodes.list(), nodes);
+        assert_eq!(market.cluster().members.list(), []);
     }
 }

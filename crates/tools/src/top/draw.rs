@@ -21,9 +21,12 @@ const FIGURES: u16 = 60;
 pub fn screen(frame: &mut Frame<'_>, view: &View) {
     let board = board_rows(view, frame.area().width);
     let rows = EVENTS[usize::from(frame.area().height < HIGH)];
-    let [head, figures, strip, table, events, foot] = Layout::vertical([
+    let cluster = view.cluster_lines();
+    let nodes = if cluster.is_empty() { 0 } else { cluster.len() as u16 + 2 };
+    let [head, figures, topology, strip, table, events, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(7),
+        Constraint::Length(nodes),
         Constraint::Length(board + 2),
         Constraint::Fill(1),
         Constraint::Length(rows + 2),
@@ -35,6 +38,7 @@ pub fn screen(frame: &mut Frame<'_>, view: &View) {
     let [numbers, chart] = Layout::horizontal([wide, Constraint::Fill(1)]).areas(figures);
     facts(frame, numbers, view);
     rate(frame, chart, view);
+    named_lines(frame, topology, &cluster, " nodes and store ");
     scoreboard(frame, strip, view);
     workers(frame, table, view);
     let [left, right] =
@@ -59,13 +63,17 @@ fn title(frame: &mut Frame<'_>, area: Rect, view: &View) {
 }
 
 fn facts(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let lines = view.lines();
-    let lines = lines[1..6].iter().map(|line| {
+    named_lines(frame, area, &view.lines()[1..6], " since the start, and now ");
+}
+
+/// Lines that begin with a name.
+fn named_lines(frame: &mut Frame<'_>, area: Rect, lines: &[String], heading: &str) {
+    let lines = lines.iter().map(|line| {
         let line = tr(line);
         let (name, rest) = line.split_at(line.find("  ").unwrap_or_default());
         Line::from(vec![Span::raw(format!(" {name}")).dim(), Span::raw(rest.to_owned())])
     });
-    let block = Block::bordered().title(tr(" since the start, and now "));
+    let block = Block::bordered().title(tr(heading));
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
 }
 
@@ -157,7 +165,7 @@ fn happened(frame: &mut Frame<'_>, area: Rect, view: &View) {
 fn turnover(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let sample = &view.status.sample;
     let mut lines: Vec<Line<'_>> =
-        view.lines()[7..].iter().map(|it| format!(" {}", tr(it)).into()).collect();
+        view.lines()[7..10].iter().map(|it| format!(" {}", tr(it)).into()).collect();
     let limits = &sample.limits;
     let spare =
         limits.spare.map_or(String::new(), |(least, most)| format!(", spare {least} to {most}"));
@@ -189,6 +197,7 @@ fn keys(frame: &mut Frame<'_>, area: Rect, view: &View) {
 mod tests {
     use super::super::view::tests::status;
     use super::*;
+    use engines::status::Gauge;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -204,6 +213,22 @@ mod tests {
         view.add(status(2, 12_445));
         let text = drawn(&view, 120, 40);
         for words in ["stock on", "12.3k /s", "_B", "signal_9 2", "was killed", "q quit"] {
+            assert!(text.contains(words), "expected {words:?} in\n{text}");
+        }
+        assert!(!text.contains("nodes and store"), "one node alone:\n{text}");
+        let gauge = |name: &str, value| Gauge::now(name, "", value);
+        view.status.sample.gauges.extend([
+            gauge("cluster_node_info", 1.0).with("node", "a:6001").with("store", "etcd"),
+            gauge("cluster_batch", 12.0),
+            gauge("cluster_lag_orders", 0.0).with("node", "a:6001"),
+            gauge("cluster_lag_orders", 7.0).with("node", "b:6002"),
+            gauge("cluster_member_state", 3.0).with("member", "c:2379"),
+            gauge("cluster_member_state", 0.0).with("member", "d:2379"),
+        ]);
+        let text = drawn(&view, 120, 40);
+        for words in
+            ["a:6001, batch 12", "a:6001 lacks 0, b:6002 lacks 7", "c:2379 leads, d:2379 silent"]
+        {
             assert!(text.contains(words), "expected {words:?} in\n{text}");
         }
         view.ask(Some("drain"));

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use anyhow::Result;
-use engines::status::Worker;
+use engines::status::{Gauge, Worker};
 use meter::proc::{Memory, TreeCost};
 use serde_json::{Value, json};
 use stats::words::{compact, size, span};
@@ -244,7 +244,7 @@ impl View {
                 .collect();
             if found.is_empty() { "none".to_owned() } else { found.join(", ") }
         };
-        vec![
+        let mut lines = vec![
             format!(
                 "{} on {engine} ({} x {} x {}), {}, process {}, {}, up {}",
                 self.status.service,
@@ -282,6 +282,42 @@ impl View {
             format!("started      {}", pairs(&sample.spawned)),
             format!("ended        {}", pairs(&sample.exited)),
             format!("refused      {}", pairs(&totals.refused)),
+        ];
+        lines.extend(self.cluster_lines());
+        lines
+    }
+
+    /// The topology of a market that several nodes serve; nothing for other servers.
+    pub fn cluster_lines(&self) -> Vec<String> {
+        let gauges = &self.status.sample.gauges;
+        let value = |name: &str| {
+            gauges.iter().find(|gauge| gauge.name == name).map_or(0.0, |gauge| gauge.value)
+        };
+        let label = |gauge: &Gauge, at: usize| gauge.labels.get(at).map(|it| it.1.clone());
+        let rows = |name: &str, words: &dyn Fn(f64) -> String| {
+            let rows = gauges.iter().filter(|gauge| gauge.name == name);
+            let row = |gauge: &Gauge| {
+                format!("{} {}", label(gauge, 0).unwrap_or_default(), words(gauge.value))
+            };
+            rows.map(row).collect::<Vec<_>>().join(", ")
+        };
+        let Some(info) = gauges.iter().find(|gauge| gauge.name == "cluster_node_info") else {
+            return Vec::new();
+        };
+        let state = |state: f64| {
+            let words = ["silent", "ailing", "follows", "leads"];
+            words.get(state as usize).copied().unwrap_or("unknown").to_owned()
+        };
+        let [node, store] = [0, 1].map(|at| label(info, at).unwrap_or_default());
+        vec![
+            format!(
+                "node         {node}, batch {}, order {}, current {:.1} s ago",
+                value("cluster_batch"),
+                value("orders_logged"),
+                value("cluster_age_seconds")
+            ),
+            format!("nodes        {}", rows("cluster_lag_orders", &|lag| format!("lacks {lag}"))),
+            format!("{store:<13}{}", rows("cluster_member_state", &state)),
         ]
     }
 

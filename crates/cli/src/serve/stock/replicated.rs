@@ -139,6 +139,7 @@ impl<'a> ReplicatedLog<'a> {
                     self.market.orders().wake();
                 });
             });
+            threads.spawn(|| self.look_at_members(&ends));
             if let Some(mut committer) = self.committer(entry)
                 && let Err(fault) = committer.run(entry, threads, &news)
             {
@@ -147,6 +148,18 @@ impl<'a> ReplicatedLog<'a> {
             }
             ends.store(true, Ordering::Relaxed);
         });
+    }
+
+    /// Lists the machines of the store and their states once a second, on a connection of its own:
+    /// a silent one delays no batch.
+    fn look_at_members(&self, ends: &AtomicBool) {
+        let mut store = connect(&self.address);
+        while !ends.load(Ordering::Relaxed) {
+            let members = store.members().into_iter();
+            let members: Vec<_> = members.map(|(name, state)| (name, state as u64)).collect();
+            self.market.cluster().members.replace(&members);
+            std::thread::sleep(BEAT / 2);
+        }
     }
 
     /// Joins again; [`None`]: the server ended meanwhile, or the log is damaged.
@@ -298,7 +311,7 @@ impl Committer<'_, '_> {
         if let Ok(nodes) = self.store.beat(self.log.id, &words.to_string()) {
             let mut nodes: Vec<_> = nodes.iter().filter_map(|words| NodeWords::of(words)).collect();
             nodes.sort_unstable();
-            self.log.market.cluster().list(&nodes);
+            self.log.market.cluster().nodes.replace(&nodes);
         }
     }
 }
