@@ -4,7 +4,7 @@
 //! product's own intervals, goals and doubts. A bench of programs that run to their end
 //! (generators, ways to send, the packet rates of `echo`, whose server and generator share all
 //! cores) is a plan in `experiments/programs/`, played here ([`programs`]). If a measurement takes
-//! more than one command, its program is a script beside the plan (`media`, `governor`, `day`).
+//! more than one command, its program is a script beside the plan (`media`, `durable`).
 
 mod goals;
 mod programs;
@@ -129,7 +129,9 @@ mod tests {
     fn what_is_not_understood_names_what_there_is() {
         let why = request(&["enjines"]).unwrap_err().to_string();
         assert!(
-            why.contains("churn, echo, engines, http-json, idle, uring, web, echo-rates"),
+            why.contains(
+                "churn, echo, engines, http-json, idle, uring, web, day, durable, echo-rates"
+            ),
             "{why}"
         );
         assert!(request(&[]).is_err());
