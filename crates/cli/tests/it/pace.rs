@@ -18,7 +18,7 @@ fn lines(output: &Output) -> Vec<Value> {
 
 #[test]
 fn a_cast_counts_every_packet_beside_busy_processes_too() {
-    for company in ["", " --spinners 3 --forks 1"] {
+    for company in ["", " --spinners 3 --forks 1 --compiles 1"] {
         let words = format!("cast sendmmsg --streams 4 --packets 20 --gap 5 --json{company}");
         let found = &lines(&senders(&words))[0];
         let counts = ["sent", "heard", "failed"].map(|name| found[name].as_u64());

@@ -133,8 +133,12 @@ pub struct Surroundings {
     #[arg(long, default_value_t = 0, value_name = "N",
           value_parser = clap::value_parser!(u32).range(0..=50))]
     forks: u32,
+    /// Loops on the sender's core that compile a tree of C files; they need `cc`
+    #[arg(long, default_value_t = 0, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(0..=50))]
+    compiles: u32,
     /// Measure the whole core by cycle soak: the cost then includes the kernel's own work
-    #[arg(long, conflicts_with_all = ["spinners", "forks"])]
+    #[arg(long, conflicts_with_all = ["spinners", "forks", "compiles"])]
     soak: bool,
 }
 
@@ -166,7 +170,8 @@ impl Surroundings {
             Where::FreedCut => Sink::FreedCut,
             Where::Dropped => Sink::Dropped,
         };
-        let company = Company { spinners: self.spinners, forks: self.forks };
+        let company =
+            Company { spinners: self.spinners, forks: self.forks, compiles: self.compiles };
         Around { cores: cores(), sink, rank, company, soak: self.soak }
     }
 }

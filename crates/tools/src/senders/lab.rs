@@ -301,7 +301,7 @@ impl Lab<'_> {
 
     fn overload(&self) {
         let work = self.work(self.time());
-        let company = Company::PUBLISHED;
+        let company = Company::published();
         let mut head = LATE.to_vec();
         head.insert(1, "rank");
         head.push("softirq");

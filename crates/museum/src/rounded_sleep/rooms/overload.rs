@@ -39,7 +39,7 @@ pub fn measure(stage: &mut Stage<'_>, it: &mut Draft, senders: &[String]) -> Res
     let mut arms: Vec<Arm> =
         senders.iter().map(|it| Arm { sender: it.clone(), busy: Default::default() }).collect();
     stage.begin(&format!("{} by every sender, under overload, in each rank", work.words()));
-    let busy = Around { company: Company::PUBLISHED, ..alone(stage, Sink::Heard) };
+    let busy = Around { company: Company::published(), ..alone(stage, Sink::Heard) };
     for _ in 0..stage.settings().blocks(1) {
         for arm in &mut arms {
             for (&rank, readings) in ranks.iter().zip(&mut arm.busy) {
@@ -104,7 +104,7 @@ pub fn draft_classes(it: &mut Draft, found: &[(ClassMix, Reading)]) {
 
 pub fn draft(it: &mut Draft, arms: &[Arm], work: Work) {
     let found = compared(arms);
-    let company = Company::PUBLISHED.words();
+    let company = Company::published().words();
     it.set("overload_company", company.as_str());
     it.set("overload_company_first", words::capital(&company));
     it.set("overload_length", format!("{:.1} s", work.length().as_secs_f64()));
