@@ -28,15 +28,13 @@ const CALM: &[&str] = &["cli::experiments", "cli::load", "cli::web", "load::mode
 /// The longest suite; all others but the calm ones run beside it.
 const LONGEST: &str = "cli::it";
 
-/// The number of tests a core that a suite runs at once. Tests that start processes mostly wait for
-/// servers and players: four tests of [`LONGEST`] keep two cores busy for a quarter of the time.
-fn tests_a_core(suite: &str) -> usize {
+/// The number of tests a core that a suite runs at once, if it is not one. These suites mostly wait
+/// for servers and players: two tests of [`LONGEST`] a core keep it busy for a third of the time.
+fn tests_a_core(suite: &str) -> Option<usize> {
     match suite {
-        LONGEST => 4,
-        // A test that needs the machine alone takes a lock of this suite.
-        "cli::experiments" => 2,
-        calm if CALM.contains(&calm) => 1,
-        _ => 2,
+        LONGEST => Some(3),
+        "cli::course" | "cli::pages" | "cli::stream" | "cli::swarm" => Some(2),
+        _ => None,
     }
 }
 
@@ -194,8 +192,10 @@ fn command(suite: &Suite) -> Command {
 fn once(suite: &Suite, path: &Path) -> anyhow::Result<Outcome> {
     let mut command = command(suite);
     command.args(["--skip", RARE]);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    command.arg(format!("--test-threads={}", tests_a_core(&suite.name) * cores));
+    if let Some(each) = tests_a_core(&suite.name) {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        command.arg(format!("--test-threads={}", each * cores));
+    }
     let file = File::create(path).context("a file for the output of a test")?;
     let both = file.try_clone().context("a file for the output of a test")?;
     let status = command.stdout(file).stderr(both).status().context("start a test")?;

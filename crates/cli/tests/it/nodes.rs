@@ -109,7 +109,11 @@ fn judge(addresses: &str, orders: u64, receipts: &Path) -> Child {
 /// each acknowledged order is in the log once, and all nodes show the same.
 pub fn nodes_and_members_die(arm: &Arm) {
     let Some(mut members) = Members::start() else { return };
-    let ports: [u16; 3] = free_ports();
+    // A member that has not bound its port yet keeps it all the same.
+    let is_taken = |port: &u16| members.clients.contains(port) || members.peers.contains(port);
+    let ports: [u16; 3] = std::iter::repeat_with(free_ports)
+        .find(|ports| !ports.iter().any(is_taken))
+        .expect("there are other ports");
     let start = |members: &Members, at: usize| node(arm, members, at, ports[at]).start();
     let mut nodes: Vec<Server> = (0..3).map(|at| start(&members, at)).collect();
     let hosts: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();

@@ -106,6 +106,8 @@ fn check_page(master: &Master) {
     for field in ["model", "rate_per_user", "depth", "mix", "seed", "think"] {
         assert!(page.contains(&format!("\"{field}\"")), "expected the field {field} in {page}");
     }
+    // Locust answers what its page asks for from a cache of two seconds.
+    std::thread::sleep(std::time::Duration::from_millis(2_100));
     let rows = master.csv("/stats/requests/csv");
     let total = rows.last().expect("a row of sums");
     let Some(shown) = browse(master, "stats") else { return };
