@@ -111,7 +111,7 @@ struct Site {
 }
 
 impl Site {
-    fn write(&self, path: &str, text: &str) -> anyhow::Result<()> {
+    fn write(&self, path: &str, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
         let path = self.source.join(path);
         fs::create_dir_all(path.parent().context("a path below the sources")?)?;
         fs::write(&path, text).with_context(|| format!("write {}", path.display()))
@@ -159,7 +159,7 @@ impl Site {
             match file.ends_with(".md") {
                 true => self.page(&file)?,
                 false => {
-                    let bytes = fs::read_to_string(crate::root().join(&file))?;
+                    let bytes = fs::read(crate::root().join(&file))?;
                     self.write(&as_page(&file), &bytes)?;
                 }
             }
@@ -169,13 +169,13 @@ impl Site {
 }
 
 /// The name of a file on the site: `README.md` is a folder's first page, and a browser shows the
-/// text of any other source.
+/// text of any other source but packed data.
 fn as_page(path: &str) -> String {
     match path.rsplit_once('.') {
         _ if path.ends_with("README.md") => {
             format!("{}index.md", path.trim_end_matches("README.md"))
         }
-        Some((_, "md" | "svg" | "html")) => path.to_owned(),
+        Some((_, "md" | "svg" | "html" | "gz")) => path.to_owned(),
         _ => format!("{path}.txt"),
     }
 }
