@@ -62,7 +62,7 @@ fn commands(site: &Site, binary: &Path) -> anyhow::Result<String> {
         all.push("--help");
         let title = format!("roundhouse {words}");
         let path = format!("reference/{}.md", title.trim().replace(' ', "-"));
-        site.write(&path, &format!("# {title}\n\n```text\n{}```\n", said(binary, &all)?))?;
+        site.write(&path, format!("# {title}\n\n```text\n{}```\n", said(binary, &all)?))?;
         let indent = if words.is_empty() { "" } else { "  " };
         _ = writeln!(summary, "{indent}- [{}]({path})", title.trim());
     }
