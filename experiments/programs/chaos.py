@@ -133,7 +133,7 @@ class Cluster:
         elif what == "member paused":
             self.members[at].send_signal(signal.SIGCONT)
         elif what == "clock jumps":
-            self.clock("-3600")
+            self.clock("+0")
         else:
             self.member(at)
 

@@ -65,13 +65,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     for hint in args.goal.slo.iter().flat_map(|slo| &slo.0).filter_map(Objective::hint) {
         info!("{hint}");
     }
-    let outcome = match (&args.turns.turns, &args.goal.slo) {
+    let outcome = match (&args.turns.turns, &args.goal.slo, &args.goal.record) {
+        (_, _, Some(file)) => record::run(&args, file),
         _ if args.goal.calibrate => calibrate(&args),
-        _ if args.goal.record.is_some() => record::run(&args),
         _ if args.profile.profile.is_some() => simulator::run(&args),
-        (Some(file), _) => in_turns(&args, file),
-        (None, Some(slo)) if args.goal.find_capacity => capacity(&args, slo),
-        (None, _) => one(&args),
+        (Some(file), ..) => in_turns(&args, file),
+        (None, Some(slo), _) if args.goal.find_capacity => capacity(&args, slo),
+        (None, ..) => one(&args),
     };
     match outcome {
         Err(Failure::Usage(usage)) => {

@@ -99,19 +99,27 @@ impl Control {
     }
 }
 
-/// Saves the state, so that it outlives the server.
+/// Saves the state, so that it outlives the server, and reports on it. By itself it saves nothing.
 pub trait StateStore<T>: Send {
     /// Whether the state differs from the last saved one.
-    fn is_changed(&mut self, state: &T) -> bool;
+    fn is_changed(&mut self, state: &T) -> bool {
+        let _ = state;
+        false
+    }
 
     /// Saves the state, whole or not at all.
     ///
     /// # Errors
     /// Text that says what went wrong and what to do; the previously saved state is untouched.
-    fn save(&mut self, state: &T) -> Result<(), String>;
+    fn save(&mut self, state: &T) -> Result<(), String> {
+        let _ = state;
+        Ok(())
+    }
 
     /// The interval between saves; the server also saves after the last disconnect and at the end.
-    fn every(&self) -> Option<Duration>;
+    fn every(&self) -> Option<Duration> {
+        None
+    }
 
     /// `SIGHUP`: reopens logs and other output files, which may have been moved; never reads data
     /// again. Returns what was done, in words.
@@ -131,19 +139,7 @@ pub trait StateStore<T>: Send {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoStateStore;
 
-impl<T> StateStore<T> for NoStateStore {
-    fn is_changed(&mut self, _state: &T) -> bool {
-        false
-    }
-
-    fn save(&mut self, _state: &T) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn every(&self) -> Option<Duration> {
-        None
-    }
-}
+impl<T> StateStore<T> for NoStateStore {}
 
 /// The results of the server's start.
 #[derive(Clone, Debug, PartialEq)]

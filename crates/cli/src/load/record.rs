@@ -4,7 +4,7 @@ use super::Args;
 use ::load::parse::{Scheme, Target};
 use ::load::record::{Recording, relay};
 use ::load::{Failure, Usage};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use language::{info, println};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// Relays until TERM or INT, then writes the file.
-pub fn run(args: &Args) -> Result<Result<ExitCode>, Failure> {
+pub fn run(args: &Args, file: &Path) -> Result<Result<ExitCode>, Failure> {
     let [place] = &args.places[..] else {
         return Err(Failure::Usage(Usage("--record: expected one target".to_owned())));
     };
@@ -27,11 +27,7 @@ pub fn run(args: &Args) -> Result<Result<ExitCode>, Failure> {
         let why = format!("--record: expected http://HOST:PORT, found {place}");
         return Err(Failure::Usage(Usage(why)));
     }
-    Ok(args
-        .goal
-        .record
-        .as_deref()
-        .map_or(Ok(ExitCode::SUCCESS), |file| record(&target, args.goal.port, file)))
+    Ok(record(&target, args.goal.port, file))
 }
 
 fn record(target: &Target, port: u16, file: &Path) -> Result<ExitCode> {
@@ -47,8 +43,8 @@ fn record(target: &Target, port: u16, file: &Path) -> Result<ExitCode> {
     keep(&record.archive().0.to_string())?;
     info!("http://{own} passes requests on to {target}; Ctrl-C writes {shown}");
     let (start, address, seen) = (Instant::now(), target.address, Arc::clone(&record));
-    std::thread::spawn(move || relay(&listener, address, &seen));
-    while !stop.load(Ordering::Relaxed) {
+    let relayed = std::thread::spawn(move || relay(&listener, address, &seen));
+    while !stop.load(Ordering::Relaxed) && !relayed.is_finished() {
         std::thread::sleep(GLANCE);
     }
     let (archive, kept, left_out) = record.archive();
@@ -58,5 +54,9 @@ fn record(target: &Target, port: u16, file: &Path) -> Result<ExitCode> {
     println!(
         "{kept} requests in {seconds:.1} s, {rate:.1} a second, in {shown}; {left_out} left out"
     );
+    if relayed.is_finished() {
+        let fault = relayed.join().map_err(|_| anyhow!("the relay panicked"))?;
+        fault.context("the relay ended, because it cannot accept a connection")?;
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -8,8 +8,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use engines::{Assets, Handover, Refused};
-use memory::{Placement, Region};
+use engines::{Assets, Handover, Refused, Shape};
+use memory::Region;
 use pacing::{Classes, PacedRunner, Sender, StreamSockets, StreamStats};
 use services::media::live::Source;
 use services::media::{Credentials, Groups, Media, Options, Orders};
@@ -167,7 +167,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         false => Some(sockets(&args, passed)?),
     };
     let placement = args.server.placement(&shape);
-    let orders = orders(handover.as_ref(), placement)?;
+    let orders = orders(&args, &shape, handover.as_ref())?;
     let options = Options {
         ports: sockets.as_ref().filter(|_| !args.no_udp).map(StreamSockets::ports).transpose()?,
         secret: orders.secret(),
@@ -206,15 +206,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     exit
 }
 
-/// The orders: the predecessor's, if there was one.
-fn orders(handover: Option<&Handover>, placement: Placement) -> Result<Region<Orders>> {
-    if let Some(handover) = handover {
-        return Region::adopt(handover.state()?).map_err(|refused| {
-            anyhow!("cannot take the orders over: {refused}; the server before goes on serving")
-        });
+/// The orders: the predecessor's, or none yet.
+fn orders(args: &Args, shape: &Shape, handover: Option<&Handover>) -> Result<Region<Orders>> {
+    let mut orders: Region<Orders> = args.server.state(shape, handover, "orders")?;
+    if handover.is_none() {
+        orders.init(&secret()?).map_err(|bad| anyhow!("{bad}"))?;
     }
-    let mut orders = Region::<Orders>::place(placement).context("cannot place the orders")?;
-    orders.init(&secret()?).map_err(|bad| anyhow!("{bad}"))?;
     Ok(orders)
 }
 

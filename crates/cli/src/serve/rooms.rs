@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use engines::status::Gauge;
 use engines::{Assets, Handover, StateStore};
-use memory::{Placement, Region};
+use memory::Region;
 use pacing::{PacedRunner, Sender, StreamSockets, StreamStats};
 use seam::Limits;
 use server::{Beside, ServerArgs, ServiceInstance};
@@ -41,33 +41,15 @@ pub struct Args {
 struct Figures<'a>(&'a StreamStats);
 
 impl StateStore<Rooms> for Figures<'_> {
-    fn is_changed(&mut self, _rooms: &Rooms) -> bool {
-        false
-    }
-
-    fn save(&mut self, _rooms: &Rooms) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn every(&self) -> Option<Duration> {
-        None
-    }
-
     fn gauges(&self, rooms: &Rooms) -> Vec<Gauge> {
-        let gauge = |name: &str, help: &str, value: u64, is_total| Gauge {
-            name: format!("rooms_{name}"),
-            help: help.to_owned(),
-            labels: Vec::new(),
-            value: value as f64,
-            is_total,
-        };
+        let total = |name, help, value: u64| Gauge::total(name, help, value as f64);
         let (arrived, dropped) = rooms.datagrams();
         vec![
-            gauge("members", "Speakers and listeners by RTSP", rooms.count(), false),
-            gauge("arrived", "Datagrams that came in", arrived, true),
-            gauge("dropped", "Datagrams dropped because too many waited", dropped, true),
-            gauge("packets", "Packets that the kernel took", self.0.packets.read(), true),
-            gauge("failed", "Packets that could not leave", self.0.failed.read(), true),
+            Gauge::now("rooms_members", "Speakers and listeners by RTSP", rooms.count() as f64),
+            total("rooms_arrived", "Datagrams that came in", arrived),
+            total("rooms_dropped", "Datagrams dropped because too many waited", dropped),
+            total("rooms_packets", "Packets that the kernel took", self.0.packets.read()),
+            total("rooms_failed", "Packets that could not leave", self.0.failed.read()),
         ]
     }
 }
@@ -85,7 +67,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let sockets =
         sockets.with_context(|| format!("cannot send from port {} of {host}", args.rtp_port))?;
-    let rooms = rooms(handover.as_ref(), args.server.placement(&shape))?;
+    let mut rooms: Region<Rooms> = args.server.state(&shape, handover.as_ref(), "rooms")?;
+    if handover.is_none() {
+        rooms.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
+    }
     let relay = Relay::new(Options {
         limits: Limits::default(),
         ports: sockets.ports()?,
@@ -116,16 +101,4 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let exit = args.server.run(&shape, &instance, beside, &mut Figures(&stats));
     report(&stats);
     exit
-}
-
-/// The rooms: the predecessor's, if there was one.
-fn rooms(handover: Option<&Handover>, placement: Placement) -> Result<Region<Rooms>> {
-    if let Some(handover) = handover {
-        return Region::adopt(handover.state()?).map_err(|refused| {
-            anyhow!("cannot take the rooms over: {refused}; the server before goes on serving")
-        });
-    }
-    let mut rooms = Region::<Rooms>::place(placement).context("cannot place the rooms")?;
-    rooms.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
-    Ok(rooms)
 }

@@ -68,6 +68,9 @@ pub(super) struct Present {
 impl Present {
     /// Starts the processes on `core`; `exe` is the program with the command `pin`.
     pub(super) fn start(exe: &Path, company: Company, core: Option<usize>) -> Result<Self, String> {
+        if company.compiles > 0 && which::which(COMPILER).is_err() {
+            return Err(format!("expected a C compiler `{COMPILER}` in PATH; install one (gcc)"));
+        }
         let tree = (company.compiles > 0).then(tree).transpose();
         let tree = tree.map_err(|why| format!("cannot write a tree of C files: {why}"))?;
         let place = tree.as_ref().map(|it| it.path().to_owned());

@@ -2,7 +2,6 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use engines::StateStore;
 use engines::status::Gauge;
@@ -50,18 +49,6 @@ impl<'a> StreamMetrics<'a> {
 }
 
 impl StateStore<Orders> for StreamMetrics<'_> {
-    fn is_changed(&mut self, _orders: &Orders) -> bool {
-        false
-    }
-
-    fn save(&mut self, _orders: &Orders) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn every(&self) -> Option<Duration> {
-        None
-    }
-
     fn gauges(&self, orders: &Orders) -> Vec<Gauge> {
         let gauge = |name: &str, help: &str, value: u64, is_total| Gauge {
             name: format!("media_{name}"),

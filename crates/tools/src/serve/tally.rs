@@ -1,7 +1,5 @@
 //! Why a service closed connections: printed after the last client has left and at the end.
 
-use std::time::Duration;
-
 use engines::StateStore;
 use engines::status::Gauge;
 use language::info;
@@ -49,10 +47,6 @@ impl<S, const N: usize> StateStore<S> for CloseTally<S, N> {
     fn save(&mut self, state: &S) -> Result<(), String> {
         self.news(state).iter().for_each(|sentence| info!("{sentence}"));
         Ok(())
-    }
-
-    fn every(&self) -> Option<Duration> {
-        None
     }
 
     fn gauges(&self, state: &S) -> Vec<Gauge> {

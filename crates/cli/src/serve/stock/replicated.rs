@@ -150,7 +150,7 @@ impl<'a> ReplicatedLog<'a> {
         });
     }
 
-    /// Lists the machines of the store and their states once a second, on a connection of its own:
+    /// Lists the machines of the store and their states twice a second, on a connection of its own:
     /// a silent one delays no batch.
     fn look_at_members(&self, ends: &AtomicBool) {
         let mut store = connect(&self.address);
