@@ -1,11 +1,13 @@
 //! The other activity of the machine during a trial.
 //!
 //! Shares come from the clock ticks of `/proc/stat` over a whole trial. They are coarse (one tick
-//! of two cores in a second is half a percent) but cover everything. Soft interrupts are excluded:
-//! on loopback they are the race's own packets.
+//! of two cores in a second is half a percent) but cover everything. A tick counts as a whole for
+//! the program that it meets, so one tick a core is no evidence of another program. Soft interrupts
+//! are excluded: on loopback they are the race's own packets.
 
 use super::Counters;
 use super::hiccups::Hiccups;
+use meter::proc::TreeCost;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::time::{Duration, Instant, SystemTime};
@@ -41,21 +43,24 @@ pub struct Conditions {
 /// A reading taken before a trial; [`Watch::stop`] compares it with one taken after.
 pub struct Watch {
     ticks: Option<Ticks>,
+    own: Option<TreeCost>,
     counters: Counters,
     hiccups: Hiccups,
     clock: Instant,
     wall: SystemTime,
 }
 
+/// The length of a tick: a hundredth of a second on every Linux that this runs on.
+const TICK_NS: u64 = 10_000_000;
+
 /// Clock ticks since boot.
 #[derive(Clone, Copy)]
 struct Ticks {
+    cores: u64,
     total: u64,
     steal: u64,
     /// User, nice and system time of all processes.
     work: u64,
-    /// User, nice and system time of this process and of the children it has waited for.
-    own: u64,
 }
 
 impl Watch {
@@ -63,6 +68,7 @@ impl Watch {
     pub fn start() -> Watch {
         Watch {
             ticks: Ticks::read(),
+            own: own(),
             counters: Counters::read(),
             hiccups: Hiccups::start(),
             clock: Instant::now(),
@@ -70,8 +76,7 @@ impl Watch {
         }
     }
 
-    /// Takes the second reading. Call it when all children of the trial have been waited for,
-    /// because their work would otherwise count as foreign.
+    /// Takes the second reading.
     pub fn stop(self) -> Conditions {
         let monotonic = self.clock.elapsed();
         let wall = SystemTime::now().duration_since(self.wall).unwrap_or(Duration::ZERO);
@@ -80,52 +85,69 @@ impl Watch {
         let counted = Counters::read().since(&self.counters, monotonic);
         let found = Conditions { clock_step_ms, hiccup_ms, ..counted };
         let (Some(before), Some(after)) = (self.ticks, Ticks::read()) else { return found };
-        let share =
-            |part: u64| part as f64 / (after.total.saturating_sub(before.total)).max(1) as f64;
-        let work = after.work.saturating_sub(before.work);
-        let foreign = work.saturating_sub(after.own.saturating_sub(before.own));
-        Conditions {
-            steal: Some(share(after.steal.saturating_sub(before.steal))),
-            foreign: Some(share(foreign)),
-            ..found
-        }
+        let own = own().zip(self.own).map(|(after, before)| after.since(&before).cpu_ns);
+        let (steal, foreign) = after.shares_since(before, own.unwrap_or(0) / TICK_NS);
+        Conditions { steal: Some(steal), foreign: Some(foreign), ..found }
     }
+}
+
+/// The CPU time of this process and of all below it.
+fn own() -> Option<TreeCost> {
+    TreeCost::read(std::process::id()).ok()
 }
 
 impl Ticks {
     fn read() -> Option<Ticks> {
-        let stat = fs::read_to_string("/proc/stat").ok()?;
-        let own = fs::read_to_string("/proc/self/stat").ok()?;
-        Ticks::parse(&stat, &own)
+        Ticks::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// Columns of proc_stat(5) and proc_pid_stat(5).
-    fn parse(stat: &str, own: &str) -> Option<Ticks> {
-        let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    /// Columns of proc_stat(5).
+    fn parse(stat: &str) -> Option<Ticks> {
+        let mut lines = stat.lines();
+        let line = lines.next()?.strip_prefix("cpu ")?;
         let cpu: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        // The command name may hold spaces; fields are counted after its closing bracket.
-        let (_, fields) = own.rsplit_once(')')?;
-        let times = fields.split_whitespace().skip(11).take(4);
-        let own = times.filter_map(|word| word.parse::<u64>().ok()).sum();
         Some(Ticks {
+            cores: lines.filter(|line| line.starts_with("cpu")).count() as u64,
             total: cpu.iter().take(8).sum(),
             steal: *cpu.get(7)?,
             work: cpu.iter().take(3).sum(),
-            own,
         })
+    }
+
+    /// The shares of the machine's time that the hypervisor and other processes took since
+    /// `before`, while our own took `own` ticks.
+    fn shares_since(self, before: Ticks, own: u64) -> (f64, f64) {
+        let total = self.total.saturating_sub(before.total).max(1) as f64;
+        let foreign = (self.work.saturating_sub(before.work)).saturating_sub(own + self.cores);
+        (self.steal.saturating_sub(before.steal) as f64 / total, foreign as f64 / total)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
-    fn ticks_leave_soft_interrupts_out() {
-        let stat = "cpu  10 1 5 100 2 3 40 7 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
-        let own = "42 (a name (odd)) S 1 1 1 0 -1 0 0 0 0 0 4 3 2 1 20 0";
-        let ticks = Ticks::parse(stat, own).expect("both lines are well formed");
-        assert_eq!((ticks.total, ticks.steal, ticks.work, ticks.own), (168, 7, 16, 10));
+    fn soft_interrupts_and_a_tick_a_core_are_not_foreign() {
+        let stat = "cpu  10 1 5 100 2 3 40 7 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\ncpu1 9 0\nintr 7\n";
+        let before = Ticks::parse(stat).expect("the lines are well formed");
+        let found = (before.cores, before.total, before.steal, before.work);
+        assert_eq!(found, (2, 168, 7, 16));
+        let after = Ticks { total: 268, steal: 17, work: 58, ..before };
+        assert_eq!(after.shares_since(before, 20), (0.1, 0.2));
+        assert_eq!(after.shares_since(before, 40).1, 0.0);
+    }
+
+    #[test]
+    fn a_child_that_still_runs_is_not_foreign() {
+        let mut child = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let before = own().expect("this process can be read");
+        std::thread::sleep(Duration::from_millis(200));
+        let found = own().expect("this process can be read").since(&before).cpu_ns;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(found >= TICK_NS, "{found}");
     }
 
     #[test]
