@@ -283,3 +283,15 @@ fn plots(it: &mut Draft, idle: &Sessions, busy: &Sessions) {
         it.together.series(series.drawn_as(Mark::Point));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_full_size_it_is_as_published() {
+        let full = Settings { full: true, ..Settings::default() };
+        assert_eq!((SESSIONS, packets(&full), GAP.as_millis()), (10, 1000, 30));
+        assert_eq!(rounds(&full), 15);
+    }
+}

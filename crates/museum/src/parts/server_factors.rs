@@ -432,3 +432,15 @@ fn findings(
     let streamed = measured.buffers.as_ref().and_then(|it| it.against(STREAMED, COPIED));
     it.expect_ratio("streaming", streamed.as_ref());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_full_size_it_is_as_published() {
+        let full = Settings { full: true, ..Settings::default() };
+        assert_eq!((clients(&full), packets(&full)), (100, 100));
+        assert_eq!(loaded(&full).as_secs(), 1);
+    }
+}

@@ -215,3 +215,16 @@ fn furthest(results: &Results, terms: &Terms) -> Option<[String; 3]> {
     let (name, clients, ratio) = all.max_by(|a, b| a.2.ln().abs().total_cmp(&b.2.ln().abs()))?;
     Some([name.to_string(), words::counted(clients, "client"), words::ratio(ratio)])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_full_size_it_is_as_published() {
+        let full = Settings { full: true, ..Settings::default() };
+        let terms = Terms::of(&full);
+        assert_eq!(terms.clients, [10, 40, 70, 100]);
+        assert_eq!((terms.work.as_millis(), terms.span.as_secs()), (200, 120));
+    }
+}

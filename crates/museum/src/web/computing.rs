@@ -210,3 +210,17 @@ fn together(it: &mut Draft, results: &Results, terms: &Terms) {
         it.together.series(line);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_full_size_it_is_as_published() {
+        let full = Settings { full: true, ..Settings::default() };
+        let terms = Terms::of(&full);
+        let works: Vec<u64> = terms.works.iter().map(|work| work.1.as_secs()).collect();
+        assert_eq!(works, [2, 4, 6, 8, 10]);
+        assert_eq!((terms.clients, terms.span.as_secs()), (50, 20 * 60));
+    }
+}

@@ -302,3 +302,16 @@ fn bars(
     }
     part.named(servers);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_full_size_it_is_as_published() {
+        let full = Settings { full: true, ..Settings::default() };
+        let terms = Terms::of(&full);
+        assert_eq!(terms.steady, [10, 40, 70, 100]);
+        assert_eq!((terms.work.as_millis(), terms.span.as_secs()), (200, 120));
+    }
+}

@@ -295,3 +295,14 @@ fn together(it: &mut Draft, results: &Results, terms: &Terms) {
         it.together.series(Series::measured(name, points));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_full_size_it_is_as_published() {
+        let full = Settings { full: true, ..Settings::default() };
+        assert_eq!(Terms::of(&full).shares, [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]);
+    }
+}

@@ -258,4 +258,11 @@ mod tests {
             assert_eq!(it.flags.matches("--").count(), 1, "{}", it.flags);
         }
     }
+
+    #[test]
+    fn at_full_size_it_is_as_published() {
+        let full = Settings { full: true, ..Settings::default() };
+        let terms = Terms::of(&full);
+        assert_eq!((terms.users, RATE, terms.span.as_secs()), (10_000, 100, 5 * 60));
+    }
 }
