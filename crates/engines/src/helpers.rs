@@ -97,6 +97,15 @@ struct Shop<S: Service> {
     outcomes: Mutex<Vec<Done<S>>>,
 }
 
+/// Adds an outcome. The bell rings for the first one: the loop collects all that are there then.
+fn add<S: Service>(outcomes: &Mutex<Vec<Done<S>>>, bell: &EventFd, done: Done<S>) {
+    let mut outcomes = lock(outcomes);
+    outcomes.push(done);
+    if outcomes.len() == 1 {
+        bell.ring();
+    }
+}
+
 struct Jobs<S: Service> {
     /// Jobs with the time when they were given.
     queue: VecDeque<(SessionId, S::Job, u64)>,
@@ -135,8 +144,7 @@ impl<S: Service> Helpers<S> for InPlace<'_, '_, S> {
         let context = self.context;
         let given_ns = context.job_begins();
         let done = run((context.service, context.state), (id, job, given_ns));
-        lock(&self.outcomes).push(done);
-        self.bell.ring();
+        add(&self.outcomes, &self.bell, done);
     }
 
     fn collect(&self) -> Vec<Done<S>> {
@@ -158,8 +166,12 @@ impl<S: Service> Helpers<S> for Crew<'_, '_, '_, S> {
             jobs.hired += 1;
             self.hire();
         }
+        // Waking costs a system call also where nobody sleeps.
+        let sleeps = jobs.idle > 0;
         drop(jobs);
-        self.shop.given.notify_one();
+        if sleeps {
+            self.shop.given.notify_one();
+        }
     }
 
     fn collect(&self) -> Vec<Done<S>> {
@@ -175,8 +187,7 @@ fn work<S: Service>(shop: &Shop<S>, service: &S, state: &S::State) {
         if let Some(job) = jobs.queue.pop_front() {
             drop(jobs);
             let done = run((service, state), job);
-            lock(&shop.outcomes).push(done);
-            shop.bell.ring();
+            add(&shop.outcomes, &shop.bell, done);
             jobs = lock(&shop.jobs);
         } else if jobs.closed {
             return;
