@@ -32,6 +32,7 @@ const SOAKS: &[Soak] = &[
         command.args(["--profile", PROFILE, "--", "--nocapture", "--test-threads=1"]);
         command
     }),
+    ("orders", "a market on three nodes for ten minutes under kills, pauses and cuts", orders),
     ("fuzz", "each fuzz function for ten minutes", || {
         let mut command =
             steps::cargo(["run", "--profile", PROFILE, "-p", "fuzz", "--bin", "fuzz"]);
@@ -55,6 +56,20 @@ const SOAKS: &[Soak] = &[
     }),
     ("sanitizer", "pools and rings under AddressSanitizer", sanitizer),
 ];
+
+/// `chaos.py` with the binary of our profile; it says what the machine lacks.
+fn orders() -> Command {
+    let build = ["build", "--profile", PROFILE, "-p", "roundhouse-cli", "--bin", "roundhouse"];
+    let built = steps::run(&mut steps::cargo(build), "cargo");
+    let Ok(binary) = built.and_then(|()| steps::binary("roundhouse", PROFILE)) else {
+        return Command::new("false");
+    };
+    let folder = crate::root().join(format!("target/chaos-{}", std::process::id()));
+    let mut command = Command::new("python3");
+    command.arg("experiments/programs/chaos.py").arg(binary).arg("600").arg(folder);
+    command.current_dir(crate::root());
+    command
+}
 
 /// The tests of the pools, compiled so that a stray access stops them. The option needs a
 /// nightly compiler; without one the soak reports that it is skipped.
