@@ -80,7 +80,8 @@ const BELL_KEY: u64 = u64::MAX;
 
 /// A generator with its connections.
 pub struct Driver {
-    address: SocketAddr,
+    /// The server, or the nodes that serve the same.
+    addresses: Vec<SocketAddr>,
     sources: Vec<IpAddr>,
     /// The number of connections made so far; it chooses the next source address.
     dialled: usize,
@@ -108,6 +109,8 @@ pub struct Driver {
     tally: Tally,
     /// Earlier intervals of the same tally.
     earlier: Option<Tally>,
+    /// When a reply came last in this phase, or its beginning.
+    answered: Instant,
     observer: Option<Observer>,
     recorder: Recorder,
     interval_start: Instant,
@@ -151,11 +154,11 @@ impl Driver {
     /// No epoll can be made, or this process may not open enough descriptors: the error states the
     /// limit and the remedy.
     pub fn new(parts: Parts) -> std::io::Result<Self> {
-        let Parts { address, sources, tls, settings, arrive, work, script, seed, scheduled } =
+        let Parts { addresses, sources, tls, settings, arrive, work, script, seed, scheduled } =
             parts;
         enough_files(settings.connections + settings.idle)?;
         let mut drive = Self {
-            address,
+            addresses,
             sources,
             dialled: 0,
             sealed: vec![0; if tls.is_some() { SEALED } else { 0 }],
@@ -177,6 +180,7 @@ impl Driver {
             notes: Notes::default(),
             tally: Tally::default(),
             earlier: None,
+            answered: Instant::ZERO,
             observer: None,
             recorder: Recorder::default(),
             interval_start: Instant::ZERO,
@@ -338,7 +342,7 @@ impl Driver {
             self.ring(stop, now);
             self.check_stress(stop, now);
             self.end_interval(now, stop);
-            if arrived < ARRIVALS && stop.over(self.progress(now)) {
+            if arrived < ARRIVALS && (stop.over(self.progress(now)) || self.is_given_up(now)) {
                 return Ok(());
             }
             let (sleep, spins) = self.sleep(stop, sweep, now);
@@ -377,20 +381,22 @@ impl Driver {
         self.idle.close();
         self.waiting.clear();
         self.outstanding = 0;
+        self.script.finish();
         unanswered
     }
 
     /// Starts a phase: makes or wakes connections.
     fn begin(&mut self, stop: &dyn Stop) -> Instant {
         let now = now();
-        (self.asked, self.done) = (self.outstanding(), 0);
+        (self.asked, self.done, self.answered) = (self.outstanding(), 0, now);
         if !self.started {
             self.start_at(now);
         }
         if self.idle.is_unmade() {
             let (idle, at, tls) = (self.settings.idle, &mut self.dialled, self.tls.as_ref());
-            let dial =
-                |epoll: &Epoll, key| io::dial(self.address, &self.sources, at, tls, epoll, key);
+            let dial = |epoll: &Epoll, key| {
+                io::dial(self.addresses[0], &self.sources, at, tls, epoll, key)
+            };
             self.idle.open(idle, &self.epoll, dial, &mut self.faults);
         }
         for at in 0..self.links.len() {
@@ -465,6 +471,12 @@ impl Driver {
             true => (Duration::ZERO, due > now),
             false => (wake.min(before).since(now), false),
         }
+    }
+
+    /// Whether numbered requests have waited in vain for as long as the last ones may.
+    fn is_given_up(&self, now: Instant) -> bool {
+        let silent = now.since(self.answered);
+        self.script.is_numbered() && self.outstanding > 0 && silent > self.settings.drain
     }
 
     fn progress(&self, now: Instant) -> Progress {

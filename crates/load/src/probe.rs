@@ -13,20 +13,25 @@ const REPLY_MAX: usize = 256 << 20;
 
 /// Sends `request` and reads until `whole` accepts the reply.
 ///
+/// The first address that can be connected to is asked.
+///
 /// With an empty `request` it only connects, and makes the handshakes of `layers`.
 ///
 /// # Errors
 /// Those of the socket; `TimedOut` after `patience`, `UnexpectedEof` when the server closes before
 /// the reply is complete, `InvalidData` when the reply never ends; faults of the layers.
 pub fn ask(
-    address: SocketAddr,
+    addresses: &[SocketAddr],
     layers: Option<&Layers>,
     request: &[u8],
     whole: impl Fn(&[u8]) -> bool,
     patience: Duration,
 ) -> io::Result<Vec<u8>> {
     let end = Instant::now() + patience;
-    let socket = TcpStream::connect_timeout(&address, patience)?;
+    let links = addresses.iter().map(|it| TcpStream::connect_timeout(it, patience));
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    let socket = links.filter_map(|it| it.map_err(|error| failed = error).ok()).next();
+    let socket = socket.ok_or(failed)?;
     socket.set_nodelay(true)?;
     socket.set_write_timeout(Some(patience))?;
     socket.set_read_timeout(Some(patience))?;

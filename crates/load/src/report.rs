@@ -197,7 +197,8 @@ pub struct KindReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
     /// `conservation`: the market's books balance. `http`: status and length. `echo`: every byte.
-    /// `prefix`: each reply begins as expected. `none`: not checked.
+    /// `prefix`: each reply begins as expected. `receipts`: each order has one. `none`: not
+    /// checked.
     pub kind: String,
     /// Whether no error was found.
     pub ok: bool,

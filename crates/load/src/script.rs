@@ -13,12 +13,14 @@ mod ledger;
 mod line;
 mod listing;
 mod orders;
+mod receipts;
 mod stock;
 
 pub use echo::Echo;
 pub use http::{Expectation, Http, HttpOptions, REQUESTS_MAX, WebRequest, har, urls};
 pub use line::{Line, LineOptions};
 pub use orders::OrderBooks;
+pub use receipts::{ReceiptFile, Receipts};
 pub use stock::{SHOW, Stock, StockOptions};
 
 use crate::faults::{FaultKind, Faults};
@@ -101,6 +103,15 @@ pub trait Script: Send {
     fn may_repeat(&self) -> bool {
         false
     }
+
+    /// Whether requests have numbers, under which the server carries each out once: those without
+    /// an answer are sent again after every loss, at the next address, until [`Script::finish`].
+    fn is_numbered(&self) -> bool {
+        false
+    }
+
+    /// No more requests are sent, no more replies come.
+    fn finish(&mut self) {}
 
     /// The kinds of requests, by name; indexed by [`Note::kind`].
     fn kinds(&self) -> Vec<String>;

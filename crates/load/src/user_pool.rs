@@ -192,7 +192,7 @@ impl UserPool {
         // Other workers may use the same server.
         script.share();
         let mut drive = Driver::new(Parts {
-            address: plan.target.address,
+            addresses: plan.target.addresses(),
             sources: plan.sources.clone(),
             tls: Layers::of(&plan.target)?,
             settings: Settings { connections, ..plan.settings },

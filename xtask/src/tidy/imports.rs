@@ -22,7 +22,7 @@ const ALLOWED: &[(&str, &str, &str)] = &[
     ("server", "engines language memory seam services sys wire", "testkit"),
     ("pacing", "engines memory seam sys", "stats testkit"),
     ("sim", "seam stats", ""),
-    ("load", "language seam wire sys meter stats", "testkit"),
+    ("load", "language ledger seam wire sys meter stats", "testkit"),
     ("swarm", "load meter", "stats"),
     ("lab", "language meter stats sys", ""),
     ("document", "", ""),

@@ -22,6 +22,7 @@ Examples:
   roundhouse load http://127.0.0.1:8080/ --record own.har --port 9000
   roundhouse load line://127.0.0.1:6379 --request 'INCR x\\r\\n' --expect-prefix :
   roundhouse load stock://127.0.0.1 --sessions 200 --hgrm out.hgrm --csv out.csv
+  roundhouse load stock://a:6001,b:6001 --receipts receipts    goes on when a node dies
 
 Exit codes: 0 all replies were right; 1 replies were wrong or missing; 2 wrong usage; 98 the \
 measurement is invalid, because the generator could not keep up; 99 the objective was missed.\n\
@@ -148,9 +149,10 @@ pub struct SpanArgs {
     /// Length of the load before the measurement [default: 300ms after the ramp; with --count none]
     #[arg(long, value_parser = span, value_name = "TIME")]
     pub warmup: Option<Duration>,
-    /// How long to wait for the last replies
-    #[arg(long, default_value = "5s", value_parser = span, value_name = "TIME")]
-    pub drain: Duration,
+    /// How long to wait for the last replies, and with --receipts for any [default: 5s; with
+    /// --receipts 60s]
+    #[arg(long, value_parser = span, value_name = "TIME")]
+    pub drain: Option<Duration>,
 }
 
 /// How connections are used.
@@ -260,6 +262,10 @@ pub struct StockArgs {
     /// How replies end: line, fixed:8192, eof or length
     #[arg(long, default_value = "line", value_name = "FRAMING")]
     pub framing: Framing,
+    /// Give each order a number, send it again under that number when a connection is lost, at the
+    /// next node of stock://HOST:PORT,HOST:PORT, and write receipts to FILE for `roundhouse check`
+    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_ONE_RUN)]
+    pub receipts: Option<PathBuf>,
     /// Take replies that differ in case, spaces, empty lines or a missing newline as right
     #[arg(long)]
     pub lenient: bool,

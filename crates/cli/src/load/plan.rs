@@ -20,6 +20,8 @@ const SESSIONS: usize = 1000;
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 /// Load before a measurement by time.
 const WARMUP: Duration = Duration::from_millis(300);
+/// How long a store with receipts may be silent: elections and restarts take seconds.
+const DRAIN_NUMBERED: Duration = Duration::from_secs(60);
 /// How long to measure; with a precision at the most.
 const SPAN: Duration = Duration::from_secs(1);
 const SPAN_PRECISE: Duration = Duration::from_secs(60);
@@ -173,7 +175,10 @@ impl Args {
             connections,
             requests_per_connection: self.links.requests_per_connection,
             timeout: self.links.timeout,
-            drain: self.span.drain,
+            drain: self.span.drain.unwrap_or(match self.stock.receipts {
+                Some(_) => DRAIN_NUMBERED,
+                None => usual.drain,
+            }),
             idle: self.links.idle,
             outstanding_max: self.links.max_outstanding.max(1),
             spin: self.links.spin.unwrap_or(usual.spin),
@@ -189,15 +194,25 @@ impl Args {
         if let (Some(mix), true) = (mix, !takes_mix(target)) {
             return Err(no_mix(target, mix));
         }
+        if let (Some(file), false) = (&self.stock.receipts, target.scheme == Scheme::Stock) {
+            let file = file.display();
+            return Err(Usage(format!("expected --receipts {file} with stock://, found {target}")));
+        }
         Ok(match target.scheme {
-            Scheme::Stock => Workload::Stock(StockOptions {
-                mix: mix.map(str::parse::<Mix>).transpose()?.unwrap_or_default(),
-                ids: self.stock.ids.clone(),
-                amount_max: self.stock.amount_max,
-                framing: self.stock.framing,
-                is_lenient: self.stock.lenient,
-                seed: self.seed,
-            }),
+            Scheme::Stock => {
+                let options = StockOptions {
+                    mix: mix.map(str::parse::<Mix>).transpose()?.unwrap_or_default(),
+                    ids: self.stock.ids.clone(),
+                    amount_max: self.stock.amount_max,
+                    framing: self.stock.framing,
+                    is_lenient: self.stock.lenient,
+                    seed: self.seed,
+                };
+                match self.stock.receipts.clone() {
+                    Some(file) => Workload::Receipts(options, file),
+                    None => Workload::Stock(options),
+                }
+            }
             Scheme::Http => Workload::Http(self.http.options(target, mix, self.seed)?),
             Scheme::Echo => Workload::Echo,
             Scheme::Line => Workload::Line(self.line.options(target)?),

@@ -52,7 +52,8 @@ impl Driver {
     /// Makes the connection; false if that failed at once.
     pub(super) fn connect(&mut self, at: usize, moment: Instant) -> bool {
         let (dialled, tls) = (&mut self.dialled, self.tls.as_ref());
-        match dial(self.address, &self.sources, dialled, tls, &self.epoll, at as u64) {
+        let address = self.addresses[(at + self.links[at].failed) % self.addresses.len()];
+        match dial(address, &self.sources, dialled, tls, &self.epoll, at as u64) {
             Ok(wire) => {
                 self.links[at].open(wire, now());
                 self.up += 1;
@@ -133,6 +134,9 @@ impl Driver {
     fn credit(&mut self, at: usize, replies: Replies, now: Instant) {
         let link = &mut self.links[at];
         link.moved = now;
+        if replies.done > 0 {
+            self.answered = now;
+        }
         let detailed = self.settings.detailed;
         if replies.done == 0 {
             if detailed {
@@ -258,26 +262,38 @@ impl Driver {
     /// on a new one, if repeating them is harmless.
     fn move_on(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         let owed = self.links[at].outstanding;
+        if owed > 0 && self.script.is_numbered() {
+            // The server is overloaded, or has lost its store: not again at once.
+            return self.lose(at, now);
+        }
         if owed > 0 && !self.script.may_repeat() {
             return self.fail(at, now, FaultKind::ClosedEarly, || {
                 format!("the server ended connection {at} with {owed} replies missing")
             });
         }
-        let runs = self.links[at].take_runs();
-        self.drop_link(at, now);
+        self.put_down(at, now);
         if owed == 0 {
             return self.go_on(at, stop, now);
         }
-        if self.connect(at, now) {
-            let link = &mut self.links[at];
-            self.script.ask(at, owed, &mut link.unsent);
-            link.restore_runs(runs);
-            self.repeated += u64::from(owed);
-            self.send(at, now);
-        } else {
-            self.links[at].restore_runs(runs);
+        if !self.resend(at, now) {
             self.count_lost(at);
         }
+    }
+
+    /// Makes a connection and sends what is outstanding again; false if that failed at once.
+    pub(super) fn resend(&mut self, at: usize, now: Instant) -> bool {
+        let (owed, runs) = (self.links[at].outstanding, self.links[at].take_runs());
+        let is_up = self.connect(at, now);
+        let link = &mut self.links[at];
+        if is_up {
+            self.script.ask(at, owed, &mut link.unsent);
+            self.repeated += u64::from(owed);
+        }
+        link.restore_runs(runs);
+        if is_up {
+            self.send(at, now);
+        }
+        is_up
     }
 
     fn fail_io(&mut self, at: usize, now: Instant, e: &io::Error, doing: &str) {
@@ -295,12 +311,24 @@ impl Driver {
         kind: FaultKind,
         words: impl FnOnce() -> String,
     ) {
-        self.faults.count(kind, words);
+        if !self.is_survived(kind) {
+            self.faults.count(kind, words);
+        }
         self.lose(at, now);
+    }
+
+    /// Whether this fault loses nothing, because requests go on under their numbers.
+    fn is_survived(&self, kind: FaultKind) -> bool {
+        use FaultKind::{ClosedEarly, Refused, Reset, Socket, Timeout};
+        let is_loss = matches!(kind, Refused | Reset | ClosedEarly | Timeout | Socket);
+        is_loss && self.script.is_numbered()
     }
 
     /// Counts a socket error. If a limit was hit, the fault names it.
     fn count_io(&mut self, error: &io::Error, doing: &str) {
+        if self.is_survived(FaultKind::of(error)) {
+            return;
+        }
         self.faults.count_io(error, || match FaultKind::of(error) {
             FaultKind::NoDescriptors => {
                 let limit = limits::open_files().map_or(0, |limit| limit.soft);
@@ -310,10 +338,13 @@ impl Driver {
         });
     }
 
-    /// Gives up a connection with all its unanswered requests; it is made again after a pause.
+    /// Gives up a connection with all its unanswered requests, unless they have numbers; it is made
+    /// again after a pause.
     fn lose(&mut self, at: usize, now: Instant) {
-        self.count_lost(at);
-        self.drop_link(at, now);
+        if !self.script.is_numbered() {
+            self.count_lost(at);
+        }
+        self.put_down(at, now);
         self.links[at].back_off(now);
         self.after_loss(at, now);
     }
@@ -337,7 +368,9 @@ impl Driver {
         let (rounds, due, unheard) = (link.rounds, link.due, link.asked == 0);
         link.due = now;
         match (self.work, &link.state) {
-            (Work::Own { rounds: all, .. }, _) if rounds > 0 && rounds < u64::MAX => {
+            (Work::Own { rounds: all, .. }, _)
+                if rounds > 0 && rounds < u64::MAX && !self.script.is_numbered() =>
+            {
                 // Not even the first request of the session was sent.
                 let failed = rounds == all && unheard && due >= self.epoch;
                 self.tally.failed += u64::from(failed);
@@ -346,6 +379,13 @@ impl Driver {
             (_, &State::Down { again }) => self.set_alarm(at, again),
             (_, State::Up(_)) => {}
         }
+    }
+
+    /// Closes a connection and keeps what is outstanding.
+    fn put_down(&mut self, at: usize, now: Instant) {
+        let runs = self.links[at].take_runs();
+        self.drop_link(at, now);
+        self.links[at].restore_runs(runs);
     }
 
     /// Closes a connection; it may be made again at once.

@@ -65,6 +65,8 @@ pub(super) struct Link {
     /// Whether the epoll watches for room to send.
     pub(super) watching_room: bool,
     pause: Duration,
+    /// Connections that failed so far; it chooses the next address.
+    pub(super) failed: usize,
 }
 
 impl Default for Link {
@@ -87,6 +89,7 @@ impl Default for Link {
             sent: 0,
             watching_room: false,
             pause: PAUSE_MIN,
+            failed: 0,
         }
     }
 }
@@ -116,6 +119,7 @@ impl Link {
     pub(super) fn back_off(&mut self, now: Instant) {
         self.state = State::Down { again: now + self.pause };
         self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.failed += 1;
     }
 
     /// Notes `count` requests that are sent now.

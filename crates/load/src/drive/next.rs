@@ -85,9 +85,13 @@ impl Driver {
 
     /// Takes a connection's next step: wait, send, close, or connect.
     pub(super) fn go_on(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
-        match self.work {
-            Work::Own { .. } => self.go_on_own(at, stop, now),
-            Work::Shared { .. } => self.go_on_shared(at, now),
+        match (self.work, &self.links[at].state) {
+            (_, &State::Down { again }) if self.links[at].outstanding > 0 => match again > now {
+                true => self.set_alarm(at, again),
+                false => drop(self.resend(at, now)),
+            },
+            (Work::Own { .. }, _) => self.go_on_own(at, stop, now),
+            (Work::Shared { .. }, _) => self.go_on_shared(at, now),
         }
     }
 

@@ -21,7 +21,7 @@ pub struct Settings {
     pub requests_per_connection: Option<u64>,
     /// Give up a connection that has outstanding requests and made no progress for this long.
     pub timeout: Duration,
-    /// The longest wait for the last replies.
+    /// The longest wait for the last replies, and for any reply to numbered requests.
     pub drain: Duration,
     /// Additional connections that never send a request.
     pub idle: usize,
@@ -88,8 +88,8 @@ pub type Observer = Box<dyn FnMut(IntervalReport<'_>) + Send>;
 
 /// The parts of a generator.
 pub struct Parts {
-    /// The server.
-    pub address: SocketAddr,
+    /// The server, or the nodes that serve the same.
+    pub addresses: Vec<SocketAddr>,
     /// Local addresses to connect from, round robin; empty: the kernel chooses.
     pub sources: Vec<IpAddr>,
     /// Encryption; `None`: plain TCP.

@@ -21,7 +21,7 @@ pub enum Scheme {
 }
 
 /// Every scheme with its address form, for messages.
-pub const SCHEMES: &str = "stock://HOST[:6000], http://HOST[:80][/PATH], https://HOST[:443][/PATH], echo://HOST[:6001], \
+pub const SCHEMES: &str = "stock://HOST[:6000][,HOST...], http://HOST[:80][/PATH], https://HOST[:443][/PATH], echo://HOST[:6001], \
      line://HOST:PORT; stock+tls://, echo+tls:// and line+tls:// are encrypted, +ws:// is a \
      WebSocket, and +wss:// both";
 
@@ -38,7 +38,9 @@ pub struct Target {
     pub websocket: Option<MessageKind>,
     /// The server's address; the first one if a name has several.
     pub address: SocketAddr,
-    /// Host and, if given, port.
+    /// Further nodes that serve the same.
+    pub others: Vec<SocketAddr>,
+    /// Host and, if given, port, of the first.
     pub authority: String,
     /// The rest from the slash on; `/` if there is none.
     pub path: String,
@@ -106,13 +108,23 @@ impl FromStr for Target {
             )));
         }
         let tls = is_tls.then(TlsOptions::default);
-        let address = address(authority, port(scheme, is_tls))?;
+        let several = if scheme == Scheme::Http { '/' } else { ',' };
+        let mut nodes = authority.split(several);
+        let authority = nodes.next().unwrap_or_default();
+        let port = port(scheme, is_tls);
+        let address = self::address(authority, port)?;
+        let others = nodes.map(|it| self::address(it, port)).collect::<Result<_, _>>()?;
         let (text, authority, path) = (text.to_owned(), authority.to_owned(), whole(path));
-        Ok(Self { text, scheme, tls, websocket, address, authority, path })
+        Ok(Self { text, scheme, tls, websocket, address, others, authority, path })
     }
 }
 
 impl Target {
+    /// The addresses of all nodes.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        std::iter::once(self.address).chain(self.others.iter().copied()).collect()
+    }
+
     /// The host without its port.
     pub fn host(&self) -> String {
         origin(&self.authority).0
@@ -229,6 +241,7 @@ mod tests {
         check("http://127.0.0.1?x", Scheme::Http, "127.0.0.1:80", "/?x");
         check("https://127.0.0.1/a", Scheme::Http, "127.0.0.1:443", "/a");
         check("line+tls://[::1]:1", Scheme::Line, "[::1]:1", "/");
+        check("stock://127.0.0.1:7,127.0.0.2", Scheme::Stock, "127.0.0.1:7", "/");
         check("stock+ws://[::1]", Scheme::Stock, "[::1]:6000", "/");
         check("echo+wss://127.0.0.1", Scheme::Echo, "127.0.0.1:6001", "/");
     }

@@ -3,12 +3,14 @@
 use super::{KindReport as Kind, Report, Server, TurnsReport};
 use crate::censor::Percentile;
 use crate::faults::Faults;
+use crate::timeline::Slice;
 use meter::Quantiles;
 use stats::words::{folded, time};
 use std::fmt::{self, Display, Formatter, Write};
 
 /// The width of a line on the narrowest terminal in use.
 const WIDTH: usize = 80;
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// The columns before the figures of a line.
 const NAMES: usize = 16;
 
@@ -112,6 +114,7 @@ impl Report {
         }
         if self.repeated > 0 {
             writeln!(f, "  sent again    {} whose connection the server ended", self.repeated)?;
+            self.over_time(f)?;
         }
         if self.idle as u64 + self.idle_closed > 0 {
             let (up, closed) = (self.idle, self.idle_closed);
@@ -129,6 +132,21 @@ impl Report {
             )?;
         }
         Ok(())
+    }
+}
+
+impl Report {
+    /// The throughput of each slice of the window as a bar; a dot stands for no reply.
+    fn over_time(&self, f: &mut String) -> fmt::Result {
+        let rate = |it: &Slice| it.requests as f64 * 1e3 / it.for_ms.max(1e-3);
+        let most = self.timeline.iter().map(rate).fold(1.0, f64::max);
+        let bar = |it: &Slice| match it.requests {
+            0 => '·',
+            _ => BARS[(rate(it) / most * (BARS.len() - 1) as f64).round() as usize],
+        };
+        let bars: String = self.timeline.iter().map(bar).collect();
+        let each = self.timeline.first().map_or(0.0, |it| it.for_ms * 1e6);
+        writeln!(f, "  over time     {bars} up to {most:.0}/s, each {}", time(each))
     }
 }
 

@@ -83,7 +83,7 @@ impl RunThread {
             script.share();
         }
         let drive = Driver::new(Parts {
-            address: plan.target.address,
+            addresses: plan.target.addresses(),
             sources: plan.sources.clone(),
             tls: prepared.tls.clone(),
             settings,

@@ -1,18 +1,20 @@
 //! From options to scripts, with a probe before the run and an audit after it.
 
-use super::{Failure, PROBE};
+use super::{Failure, PROBE, now};
 use crate::arrive::Ramp;
 use crate::drive::{Driver, Parts, Settings, enough_files};
-use crate::parse::Target;
+use crate::parse::{Target, Usage};
 use crate::probe;
 use crate::report::Check;
 use crate::script::{
-    Echo, Http, HttpOptions, Line, LineOptions, OrderBooks, SHOW, Script, Stock, StockOptions,
-    Totals,
+    Echo, Http, HttpOptions, Line, LineOptions, OrderBooks, ReceiptFile, Receipts, SHOW, Script,
+    Stock, StockOptions, Totals,
 };
 use crate::tls::Layers;
 use crate::work::{Think, Work};
+use std::fs::File;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The requests to send to the server.
@@ -20,6 +22,8 @@ use std::time::Duration;
 pub enum Workload {
     /// The commands of a market, of shares or of orders.
     Stock(StockOptions),
+    /// Numbered orders of the market of shares; their receipts go into the file.
+    Receipts(StockOptions, PathBuf),
     /// Requests of HTTP/1.1.
     Http(HttpOptions),
     /// Packets to be echoed.
@@ -32,6 +36,7 @@ pub enum Workload {
 pub(super) struct Prepared {
     /// The rows of a market; empty elsewhere.
     rows: Vec<u8>,
+    receipts: Option<ReceiptFile>,
     /// Encryption, if there is any.
     pub(super) tls: Option<Layers>,
 }
@@ -40,19 +45,32 @@ impl Prepared {
     /// Requests the facts that scripts need; fails if there is no server.
     pub(super) fn ask(target: &Target, workload: &Workload) -> Result<Self, Failure> {
         let tls = Layers::of(target)?;
-        let ask = |request: &[u8], whole: &dyn Fn(&[u8]) -> bool| {
-            probe::ask(target.address, tls.as_ref(), request, whole, PROBE).map_err(|error| {
-                let (target, doing) = (target.to_string(), "probing before the run");
-                Failure::Probe { target, doing, error }
-            })
+        // Numbered requests survive the loss of a server; so does this one.
+        let until = match workload {
+            Workload::Receipts(..) => now() + PROBE,
+            _ => now(),
         };
-        let Workload::Stock(options) = workload else {
+        let ask = |request: &[u8], whole: &dyn Fn(&[u8]) -> bool| loop {
+            match probe::ask(&target.addresses(), tls.as_ref(), request, whole, PROBE) {
+                Err(_) if now() < until => std::thread::sleep(AUDIT_PAUSE),
+                Err(error) => {
+                    let (target, doing) = (target.to_string(), "probing before the run");
+                    return Err(Failure::Probe { target, doing, error });
+                }
+                Ok(reply) => return Ok(reply),
+            }
+        };
+        let (Workload::Stock(options) | Workload::Receipts(options, _)) = workload else {
             ask(b"", &|_| true)?;
-            return Ok(Self { rows: Vec::new(), tls });
+            return Ok(Self { rows: Vec::new(), receipts: None, tls });
         };
         let text = |reply: &[u8]| Stock::show_text(options.framing, reply).map(<[u8]>::to_vec);
         let reply = ask(SHOW, &|reply| text(reply).is_some())?;
-        Ok(Self { rows: text(&reply).unwrap_or_default(), tls })
+        let receipts = match workload {
+            Workload::Receipts(_, path) => Some(ReceiptFile::new(create(path)?)),
+            _ => None,
+        };
+        Ok(Self { rows: text(&reply).unwrap_or_default(), receipts, tls })
     }
 
     /// A script for the thread numbered `part`; each draws different requests.
@@ -73,15 +91,24 @@ impl Prepared {
                 let options = HttpOptions { seed: seed(options.seed), ..options.clone() };
                 Box::new(Http::new(options, connections)?)
             }
-            Workload::Stock(options) => {
+            Workload::Stock(options) | Workload::Receipts(options, _) => {
                 let options = StockOptions { seed: seed(options.seed), ..options.clone() };
-                match OrderBooks::are_listed(&self.rows) {
-                    true => Box::new(OrderBooks::new(options, &self.rows, connections)?),
-                    false => Box::new(Stock::new(options, &self.rows, connections)?),
+                let (rows, receipts) = (&self.rows, self.receipts.clone());
+                match receipts {
+                    Some(file) => Box::new(Receipts::new(options, rows, connections, file)?),
+                    None if OrderBooks::are_listed(rows) => {
+                        Box::new(OrderBooks::new(options, rows, connections)?)
+                    }
+                    None => Box::new(Stock::new(options, rows, connections)?),
                 }
             }
         })
     }
+}
+
+fn create(path: &Path) -> Result<File, Failure> {
+    let bad = |error| Usage(format!("cannot write {}: {error}", path.display()));
+    File::create(path).map_err(|error| Failure::Usage(bad(error)))
 }
 
 /// Makes the script for a server; a market is asked for its rows first.
@@ -102,7 +129,7 @@ pub(crate) fn drive(
 ) -> Result<Driver, Failure> {
     let (think, rounds) = (Think::None, u64::MAX);
     Driver::new(Parts {
-        address: target.address,
+        addresses: target.addresses(),
         sources: Vec::new(),
         tls: Layers::of(target)?,
         settings,
@@ -129,7 +156,7 @@ pub(crate) fn audit(target: &Target, script: &dyn Script, others: &[Totals]) -> 
     let whole = |reply: &[u8]| script.audit_is_whole(reply);
     let ask = || {
         let tls = Layers::of(target).map_err(io::Error::other)?;
-        probe::ask(target.address, tls.as_ref(), script.audit(), whole, PROBE)
+        probe::ask(&target.addresses(), tls.as_ref(), script.audit(), whole, PROBE)
     };
     let mut found = ask();
     for _ in 0..AUDITS_MAX {

@@ -23,7 +23,7 @@ pub const SHOW: &[u8] = b"show\n";
 const KINDS: [&str; 3] = ["show", "buy", "sell"];
 /// The reply of an overloaded server to any request.
 pub(super) const BUSY: &[u8] = b"BUSY\n";
-const NOT_ENOUGH: &[u8] = b"Not enough left stocks\n";
+pub(super) const NOT_ENOUGH: &[u8] = b"Not enough left stocks\n";
 
 /// The stocks to trade, and the way to trade them.
 #[derive(Clone, Debug, PartialEq)]

@@ -183,6 +183,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     check_refused("stock://127.0.0.1:1 --mix buy=0", "expected a mix");
     check_refused("echo://127.0.0.1:1 --mix buy=1", "expected --mix with stock:// or http://");
     check_refused("http://127.0.0.1:1 --mix x=y", "expected names with whole weights");
+    check_refused("http://127.0.0.1:1 --receipts r", "--receipts r with stock://");
     check_refused("http://127.0.0.1:1 -H nonsense", "expected a header");
     check_refused("stock://127.0.0.1:1 --for 5x", "expected a time");
     check_refused("ftp://127.0.0.1:1", "expected one of stock://");
