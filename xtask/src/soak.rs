@@ -14,6 +14,11 @@ pub const SOAK: &str = "ROUNDHOUSE_SOAK";
 /// Name, description and command.
 type Soak = (&'static str, &'static str, fn() -> Command);
 
+/// `chaos.py` with the binary of our profile; it says what the machine lacks.
+const ORDERS: &str = "cargo build --profile $0 -p roundhouse-cli --bin roundhouse; \
+    python3 experiments/programs/chaos.py ${CARGO_TARGET_DIR:-target}/$0/roundhouse 600 \
+    $(mktemp -d)/chaos";
+
 const SOAKS: &[Soak] = &[
     ("suite", "the whole suite with more seeds, more kills and all variants", || {
         steps::cargo(["test", "--workspace", "--profile", PROFILE])
@@ -32,7 +37,12 @@ const SOAKS: &[Soak] = &[
         command.args(["--profile", PROFILE, "--", "--nocapture", "--test-threads=1"]);
         command
     }),
-    ("orders", "a market on three nodes for ten minutes under kills, pauses and cuts", orders),
+    ("orders", "a market on three nodes for ten minutes under kills, pauses and cuts", || {
+        // A shell, because the binary comes first.
+        let mut command = Command::new("sh");
+        command.current_dir(crate::root()).args(["-ec", ORDERS, PROFILE]);
+        command
+    }),
     ("fuzz", "each fuzz function for ten minutes", || {
         let mut command =
             steps::cargo(["run", "--profile", PROFILE, "-p", "fuzz", "--bin", "fuzz"]);
@@ -56,20 +66,6 @@ const SOAKS: &[Soak] = &[
     }),
     ("sanitizer", "pools and rings under AddressSanitizer", sanitizer),
 ];
-
-/// `chaos.py` with the binary of our profile; it says what the machine lacks.
-fn orders() -> Command {
-    let build = ["build", "--profile", PROFILE, "-p", "roundhouse-cli", "--bin", "roundhouse"];
-    let built = steps::run(&mut steps::cargo(build), "cargo");
-    let Ok(binary) = built.and_then(|()| steps::binary("roundhouse", PROFILE)) else {
-        return Command::new("false");
-    };
-    let folder = crate::root().join(format!("target/chaos-{}", std::process::id()));
-    let mut command = Command::new("python3");
-    command.arg("experiments/programs/chaos.py").arg(binary).arg("600").arg(folder);
-    command.current_dir(crate::root());
-    command
-}
 
 /// The tests of the pools, compiled so that a stray access stops them. The option needs a
 /// nightly compiler; without one the soak reports that it is skipped.

@@ -12,9 +12,8 @@ use ::load::work::Think;
 use ::load::{Mix, Model, Plan, Target, Usage};
 use anyhow::{Context, Result, anyhow};
 use engines::Refused;
-use ledger::{Folder, Receipt};
+use ledger::Receipt;
 use wire::conf::span;
-use wire::framing::Framing;
 
 /// A node answers or refuses an order within 5 s; after this time it is dead or cut off.
 const NODE_SILENT: Duration = Duration::from_secs(8);
@@ -68,16 +67,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             lists.collect::<Result<Vec<_>>>()?.concat()
         }
     };
-    let log = args.log.as_ref().map(|folder| {
-        if let Some(found) = crate::log::stored(folder)? {
-            return anyhow::Ok((found.base.last, found.orders));
-        }
-        let mut orders = Vec::new();
-        let read = ledger::replay(&Folder::at(folder), u64::MAX, |_, order| orders.push(*order));
-        let (state, _) = read.with_context(|| format!("cannot read {}", folder.display()))?;
-        anyhow::Ok((state.last - orders.len() as u64, orders))
-    });
-    let log = log.transpose()?;
+    let log = args.log.clone().map(crate::log::orders).transpose()?;
     let log = log.as_ref().map(|(after, orders)| (*after, &orders[..]));
     match ledger::prove(placed, log) {
         Ok(proof) => {
@@ -99,11 +89,8 @@ impl Args {
         let target = source.parse::<Target>().map_err(|Usage(why)| Refused(why))?;
         let options = StockOptions {
             mix: Mix { show: 0, buy: 1, sell: 1 },
-            ids: Vec::new(),
-            amount_max: 9,
-            framing: Framing::Line,
-            is_lenient: false,
             seed: u64::from(std::process::id()),
+            ..StockOptions::default()
         };
         let settings = Settings {
             connections: self.clients,

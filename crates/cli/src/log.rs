@@ -124,8 +124,19 @@ impl Args {
     }
 }
 
+/// All orders of a log, and the number of the one before them.
+pub fn orders(folder: PathBuf) -> Result<(u64, Vec<OrderRecord>)> {
+    let mut orders = Vec::new();
+    let keep = |order: &OrderRecord| {
+        orders.push(*order);
+        Ok(())
+    };
+    let end = Args { folder, to: u64::MAX }.read(0, keep)?;
+    Ok((end.last - orders.len() as u64, orders))
+}
+
 /// The orders that a store of several nodes remembers, if `path` is its address.
-pub fn stored(path: &Path) -> Result<Option<StoredHistory>> {
+fn stored(path: &Path) -> Result<Option<StoredHistory>> {
     let Some(text) = path.to_str().filter(|text| StoreAddress::looks_like(text)) else {
         return Ok(None);
     };

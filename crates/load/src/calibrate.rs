@@ -20,7 +20,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use sys::eventfd::EventFd;
-use wire::framing::Framing;
 
 /// The name and version of [`Calibration`].
 pub const SCHEMA: &str = "roundhouse.calibration/1";
@@ -218,11 +217,7 @@ fn workload(scheme: Scheme, address: SocketAddr) -> Workload {
         }),
         Scheme::Stock | Scheme::Line => Workload::Stock(StockOptions {
             mix: Mix { show: 0, buy: 50, sell: 50 },
-            ids: Vec::new(),
-            amount_max: 10,
-            framing: Framing::Line,
-            is_lenient: false,
-            seed: 1,
+            ..StockOptions::default()
         }),
     }
 }

@@ -377,6 +377,7 @@ impl Driver {
         let unanswered = self.outstanding();
         for at in 0..self.links.len() {
             self.drop_link(at, Instant::ZERO);
+            self.links[at].take_runs();
         }
         self.idle.close();
         self.waiting.clear();

@@ -15,7 +15,6 @@ use crate::script::{
 use crate::timeline::{BUCKETS_MAX, SLICES_MAX, Slice, Timeline};
 use seam::Instant;
 use stats::Rng;
-use wire::framing::Framing;
 
 /// The most requests of one conversation.
 const REQUESTS: u32 = 12;
@@ -189,11 +188,8 @@ fn market(rng: &mut Rng, asked: u32) -> (Box<dyn Script>, Vec<u8>) {
     let left = rng.below(30) as u64;
     let options = StockOptions {
         mix: Mix { show: 1, buy: 2, sell: 1 },
-        ids: Vec::new(),
-        amount_max: 10,
-        framing: Framing::Line,
-        is_lenient: false,
         seed: rng.roll(),
+        ..StockOptions::default()
     };
     let rows = format!("7 {left} 100\n");
     let make = || Stock::new(options.clone(), rows.as_bytes(), 1).expect("a row");

@@ -9,7 +9,7 @@ use load::run::{Watched, Window, Workload};
 use load::script::{LineOptions, StockOptions};
 use load::turns::{self, TurnsPlan};
 use load::work::Think;
-use load::{Failure, FaultKind, Mix, Model, Plan, Report, TurnsReport};
+use load::{Failure, FaultKind, Model, Plan, Report, TurnsReport};
 use std::time::Duration;
 use wire::framing::Framing;
 
@@ -21,14 +21,7 @@ fn closed(depth: u32) -> Model {
 
 fn plan(market: &Market, framing: Framing) -> Plan {
     let target = format!("stock://{}", market.address).parse().expect("a target");
-    let workload = Workload::Stock(StockOptions {
-        mix: Mix::default(),
-        ids: Vec::new(),
-        amount_max: 10,
-        framing,
-        is_lenient: false,
-        seed: 1,
-    });
+    let workload = Workload::Stock(StockOptions { framing, ..StockOptions::default() });
     Plan {
         model: closed(4),
         settings: Settings { connections: 4, ..Settings::default() },

@@ -147,11 +147,10 @@ impl Fields<'_> {
                 let framing = self.text("framing").unwrap_or_else(|| "line".to_owned());
                 Workload::Stock(StockOptions {
                     mix: self.parsed("mix", Mix::default())?,
-                    ids: Vec::new(),
                     amount_max: self.number("amount_max", 10, 1..=100_000)?,
                     framing: framing.parse().map_err(|e| problem("framing", &e))?,
-                    is_lenient: false,
                     seed,
+                    ..StockOptions::default()
                 })
             }
             Scheme::Http => {

@@ -271,7 +271,7 @@ impl Driver {
                 format!("the server ended connection {at} with {owed} replies missing")
             });
         }
-        self.put_down(at, now);
+        self.drop_link(at, now);
         if owed == 0 {
             return self.go_on(at, stop, now);
         }
@@ -344,7 +344,7 @@ impl Driver {
         if !self.script.is_numbered() {
             self.count_lost(at);
         }
-        self.put_down(at, now);
+        self.drop_link(at, now);
         self.links[at].back_off(now);
         self.after_loss(at, now);
     }
@@ -379,13 +379,6 @@ impl Driver {
             (_, &State::Down { again }) => self.set_alarm(at, again),
             (_, State::Up(_)) => {}
         }
-    }
-
-    /// Closes a connection and keeps what is outstanding.
-    fn put_down(&mut self, at: usize, now: Instant) {
-        let runs = self.links[at].take_runs();
-        self.drop_link(at, now);
-        self.links[at].restore_runs(runs);
     }
 
     /// Closes a connection; it may be made again at once.

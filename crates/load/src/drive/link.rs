@@ -104,11 +104,10 @@ impl Link {
         (self.opened, self.greetings, self.unlogged) = (now, 0, false);
     }
 
-    /// Closes the connection; closing the descriptor also removes it from the epoll.
+    /// Closes the connection and keeps what is outstanding; closing the descriptor also removes it
+    /// from the epoll.
     pub(super) fn close(&mut self, now: Instant) {
         self.state = State::Down { again: now };
-        self.runs.clear();
-        self.outstanding = 0;
         self.held.clear();
         self.unsent.clear();
         self.sent = 0;

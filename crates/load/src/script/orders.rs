@@ -11,7 +11,7 @@
 //! because each trade has one order that was there and one that came. As in the market of shares it
 //! fails if another client trades meanwhile.
 
-use super::stock::{BUSY, SHOW, Stock, StockOptions, share, stream};
+use super::stock::{BUSY, SHOW, Stock, StockOptions, share, stream, traded};
 use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
 use crate::faults::FaultKind;
 use crate::parse::{Mix, Usage};
@@ -121,16 +121,9 @@ impl OrderBooks {
             let found = shown(listed);
             Usage(format!("expected rows of eight numbers, found {found}"))
         })?;
-        let place = |id: &String| {
-            let at = rows.iter().position(|row| row[0].to_string() == *id);
-            at.map(|at| at as u32).ok_or_else(|| {
-                Usage(format!("expected ids of the market's {} stocks, found {id}", rows.len()))
-            })
-        };
-        let traded = match options.ids[..] {
-            [] => (0..).take(rows.len()).collect(),
-            _ => options.ids.iter().map(place).collect::<Result<_, _>>()?,
-        };
+        let place = |id: &str| rows.iter().position(|row| row[0].to_string() == id);
+        let all = (0..).take(rows.len()).collect();
+        let traded = traded(&options.ids, all, |id| place(id).map(|at| at as u32))?;
         let listed = |before| Listed { before, sums: [[0; 4]; 2], taken: [0; 2] };
         let stocks = rows.into_iter().map(listed).collect();
         let (sessions, wrong, refused) = (Vec::new(), 0, 0);

@@ -5,7 +5,7 @@
 //! if there is one. Each end is a line in a file; `roundhouse check` proves the lines of all
 //! clients against each other and against the log. Books are not balanced: others may trade.
 
-use super::stock::{BUSY, NOT_ENOUGH, SHOW, StockOptions, share, stream};
+use super::stock::{BUSY, KINDS, NOT_ENOUGH, SHOW, StockOptions, share, stream, traded};
 use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
 use crate::faults::FaultKind;
 use crate::parse::{Mix, Usage};
@@ -19,14 +19,13 @@ use std::io::{self, BufWriter, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::framing::{Decoder, Shape};
 
-const KINDS: [&str; 3] = ["show", "buy", "sell"];
 /// A run draws the upper bits of its numbers at random, because numbers must never come back. The
 /// lower bits count: 64 billion orders.
 const COUNTER: u64 = (1 << 36) - 1;
 
 /// The file of receipts, which all threads of a run write.
 #[derive(Clone)]
-pub struct ReceiptFile(Arc<Mutex<(BufWriter<File>, Option<io::Error>)>>);
+pub struct ReceiptFile(Arc<Mutex<Result<BufWriter<File>, String>>>);
 
 /// The script.
 pub struct Receipts {
@@ -37,17 +36,15 @@ pub struct Receipts {
     sessions: Vec<Session>,
     /// The number of the last order.
     last: u64,
-    placed: u64,
-    refused: u64,
-    unknown: u64,
-    wrong: u64,
+    /// Orders that were placed, refused, without an answer, and wrong replies.
+    counts: [u64; 4],
 }
 
 struct Session {
     /// Requests without an answer, in the order of sending.
     asked: VecDeque<Request>,
-    /// Requests of an earlier connection, to be sent first.
-    again: VecDeque<Request>,
+    /// How many of them were sent on this connection.
+    sent: usize,
     decoder: Decoder,
     random: Pcg64Mcg,
 }
@@ -61,19 +58,20 @@ enum Request {
 impl ReceiptFile {
     /// A file that will be written to `file`.
     pub fn new(file: File) -> Self {
-        Self(Arc::new(Mutex::new((BufWriter::new(file), None))))
+        Self(Arc::new(Mutex::new(Ok(BufWriter::new(file)))))
     }
 
     fn with(&self, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) {
-        let (file, failed) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let (None, Err(error)) = (&failed, write(file)) {
-            *failed = Some(error);
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(whole) = &mut *file
+            && let Err(error) = write(whole)
+        {
+            *file = Err(format!("cannot write the receipts: {error}"));
         }
     }
 
     fn failure(&self) -> Option<String> {
-        let (_, failed) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.as_ref().map(|error| format!("cannot write the receipts: {error}"))
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().err().cloned()
     }
 }
 
@@ -94,19 +92,12 @@ impl Receipts {
         let ids = ids.filter(|ids| !ids.is_empty()).ok_or_else(|| {
             Usage(format!("expected a market of shares for --receipts, found {}", shown(rows)))
         })?;
-        let listed = |id: &String| {
-            let known = id.parse().ok().filter(|id| ids.contains(id));
-            known.ok_or_else(|| {
-                Usage(format!("expected ids of the market's {} stocks, found {id}", ids.len()))
-            })
-        };
-        let traded: Vec<u32> = options.ids.iter().map(listed).collect::<Result<_, _>>()?;
-        let traded = if traded.is_empty() { ids } else { traded };
+        let listed = |id: &str| id.parse().ok().filter(|id| ids.contains(id));
+        let traded = traded(&options.ids, ids.clone(), listed)?;
         let unique = u64::from(std::process::id()) << 32 ^ sys::clock::now_ns() ^ options.seed;
         let last = stats::Rng::new(unique).roll() & !COUNTER;
-        let (sessions, placed, refused, unknown, wrong) = (Vec::new(), 0, 0, 0, 0);
-        let mut it =
-            Self { options, file, traded, sessions, last, placed, refused, unknown, wrong };
+        let (sessions, counts) = (Vec::new(), [0; 4]);
+        let mut it = Self { options, file, traded, sessions, last, counts };
         it.reserve(connections);
         Ok(it)
     }
@@ -130,15 +121,12 @@ impl Receipts {
 
     /// Writes the receipt of an order with its `end`.
     fn end(&mut self, order: Receipt, end: ReceiptEnd) {
-        let returned = match end {
-            ReceiptEnd::Unknown => u64::MAX,
-            _ => sys::clock::now_ns(),
+        let (count, returned) = match end {
+            ReceiptEnd::Placed(_) => (0, sys::clock::now_ns()),
+            ReceiptEnd::Refused => (1, sys::clock::now_ns()),
+            ReceiptEnd::Unknown => (2, u64::MAX),
         };
-        match end {
-            ReceiptEnd::Placed(_) => self.placed += 1,
-            ReceiptEnd::Refused => self.refused += 1,
-            ReceiptEnd::Unknown => self.unknown += 1,
-        }
+        self.counts[count] += 1;
         let receipt = Receipt { end, returned, ..order };
         self.file.with(|file| writeln!(file, "{receipt}"));
     }
@@ -187,7 +175,7 @@ impl Script for Receipts {
     fn reserve(&mut self, connections: usize) {
         let session = |at: usize| Session {
             asked: VecDeque::new(),
-            again: VecDeque::new(),
+            sent: 0,
             decoder: Decoder::new(self.options.framing),
             random: stream(self.options.seed, at as u64),
         };
@@ -201,15 +189,21 @@ impl Script for Receipts {
 
     fn ask(&mut self, at: usize, count: u32, out: &mut Vec<u8>) {
         for _ in 0..count {
-            let asked = self.sessions[at].again.pop_front().unwrap_or_else(|| self.draw(at));
-            put(asked, out);
-            self.sessions[at].asked.push_back(asked);
+            if self.sessions[at].sent == self.sessions[at].asked.len() {
+                let asked = self.draw(at);
+                self.sessions[at].asked.push_back(asked);
+            }
+            let session = &mut self.sessions[at];
+            put(session.asked[session.sent], out);
+            session.sent += 1;
         }
     }
 
     fn receive(&mut self, at: usize, bytes: &[u8], log: &mut ReplyLog<'_>) -> Replies {
         let mut replies = Replies::default();
-        while let Some(&asked) = self.sessions[at].asked.front() {
+        while let Some(&asked) = self.sessions[at].asked.front()
+            && self.sessions[at].sent > 0
+        {
             let shape = if let Request::Show = asked { Shape::Block } else { Shape::Line };
             let rest = &bytes[replies.used..];
             let Some(reply) = self.sessions[at].decoder.next(rest, shape) else { break };
@@ -219,6 +213,7 @@ impl Script for Receipts {
                 return replies;
             }
             self.sessions[at].asked.pop_front();
+            self.sessions[at].sent -= 1;
             replies.done += 1;
             let (used, mut is_wrong, mut kind) = (reply.used, false, 0);
             if let Request::Order(order) = asked {
@@ -227,7 +222,7 @@ impl Script for Receipts {
                 (is_wrong, kind) = (end.is_none(), side(order.change));
             }
             if is_wrong {
-                self.wrong += 1;
+                self.counts[3] += 1;
                 replies.wrong += 1;
                 log.fault(FaultKind::WrongReply, || {
                     let kind = KINDS[kind];
@@ -236,16 +231,14 @@ impl Script for Receipts {
             }
             log.note(kind as u16, used, is_wrong);
         }
-        if self.sessions[at].asked.is_empty() && replies.used < bytes.len() {
+        if self.sessions[at].sent == 0 && replies.used < bytes.len() {
             replies.used += unasked(&bytes[replies.used..], log);
         }
         replies
     }
 
     fn close(&mut self, at: usize) {
-        let session = &mut self.sessions[at];
-        session.asked.append(&mut session.again);
-        std::mem::swap(&mut session.asked, &mut session.again);
+        self.sessions[at].sent = 0;
     }
 
     fn is_numbered(&self) -> bool {
@@ -254,8 +247,7 @@ impl Script for Receipts {
 
     fn finish(&mut self) {
         for at in 0..self.sessions.len() {
-            self.close(at);
-            for asked in std::mem::take(&mut self.sessions[at].again) {
+            for asked in std::mem::take(&mut self.sessions[at].asked) {
                 if let Request::Order(order) = asked {
                     self.end(order, ReceiptEnd::Unknown);
                 }
@@ -269,20 +261,17 @@ impl Script for Receipts {
     }
 
     fn totals(&self) -> Totals {
-        Totals(vec![self.placed, self.refused, self.unknown, self.wrong])
+        Totals(self.counts.to_vec())
     }
 
     fn verdict(&self, _reply: &[u8], others: &[Totals]) -> Check {
-        let mut sums = self.totals().0;
-        for Totals(theirs) in others {
-            sums.iter_mut().zip(theirs).for_each(|(sum, it)| *sum += it);
-        }
+        let sum = |at: usize| self.counts[at] + others.iter().map(|it| it.0[at]).sum::<u64>();
+        let [placed, refused, unknown, wrong] = [0, 1, 2, 3].map(sum);
         let failure = self.file.failure();
         Check {
             kind: "receipts".to_owned(),
-            ok: failure.is_none() && sums[2] + sums[3] == 0,
+            ok: failure.is_none() && unknown + wrong == 0,
             detail: failure.unwrap_or_else(|| {
-                let (placed, refused, unknown) = (sums[0], sums[1], sums[2]);
                 format!(
                     "{placed} orders have a receipt, the market refused {refused}, {unknown} have \
                      no answer; `roundhouse check` compares the receipts"
@@ -296,21 +285,18 @@ impl Script for Receipts {
 mod tests {
     use super::*;
     use crate::faults::Faults;
-    use wire::framing::Framing;
 
     /// One buyer sends two orders; `reply` comes, with `$` for the second order's number.
     fn check(reply: &str, (done, wrong, is_over): (u32, u32, bool), unanswered: u64) {
-        let file = tempfile::tempfile().expect("a temporary file");
+        let file = || tempfile::tempfile().expect("a temporary file");
         let options = StockOptions {
             mix: "buy=1".parse().expect("a mix"),
-            ids: Vec::new(),
             amount_max: 1,
-            framing: Framing::Line,
-            is_lenient: false,
-            seed: 1,
+            ..StockOptions::default()
         };
-        let mut it = Receipts::new(options, b"7 9 1\n@3 1 ms\n", 1, ReceiptFile::new(file))
-            .expect("a market");
+        let make = |rows| Receipts::new(options.clone(), rows, 1, ReceiptFile::new(file()));
+        assert!(make(b"hello\n").is_err() && make(b"1 2 3 4 5 6 7 8\n").is_err());
+        let mut it = make(b"7 9 1\n@3 1 ms\n").expect("a market");
         let (mut first, mut second, mut faults) = (Vec::new(), Vec::new(), Faults::default());
         it.open(0);
         it.ask(0, 2, &mut first);
@@ -341,12 +327,5 @@ mod tests {
         check("[sell] success @17", (1, 1, false), 3);
         check("[buy] success", (1, 1, false), 3);
         check("[buy] succ", (1, 1, false), 3);
-    }
-
-    #[test]
-    fn other_markets_have_no_receipts() {
-        for rows in [&b""[..], b"hello\n", b"1 2 3 4 5 6 7 8\n"] {
-            assert!(rows.split_inclusive(|&byte| byte == b'\n').map(id).all(|it| it.is_none()));
-        }
     }
 }

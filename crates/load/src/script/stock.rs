@@ -20,7 +20,7 @@ use wire::framing::{Decoder, Framing, Shape};
 /// The request that lists the market; also used for the audit.
 pub const SHOW: &[u8] = b"show\n";
 /// The kinds of requests: `show`, then orders by their side.
-const KINDS: [&str; 3] = ["show", "buy", "sell"];
+pub(super) const KINDS: [&str; 3] = ["show", "buy", "sell"];
 /// The reply of an overloaded server to any request.
 pub(super) const BUSY: &[u8] = b"BUSY\n";
 pub(super) const NOT_ENOUGH: &[u8] = b"Not enough left stocks\n";
@@ -41,6 +41,19 @@ pub struct StockOptions {
     pub is_lenient: bool,
     /// The seed of all random streams.
     pub seed: u64,
+}
+
+impl Default for StockOptions {
+    fn default() -> Self {
+        Self {
+            mix: Mix::default(),
+            ids: Vec::new(),
+            amount_max: 10,
+            framing: Framing::Line,
+            is_lenient: false,
+            seed: 1,
+        }
+    }
 }
 
 /// The script.
@@ -78,15 +91,8 @@ impl Stock {
     pub fn new(options: StockOptions, rows: &[u8], connections: usize) -> Result<Self, Usage> {
         let rows = if options.is_lenient { &tidied(rows) } else { rows };
         let ledger = Ledger::learn(rows, options.amount_max).map_err(Usage)?;
-        let place = |id: &String| {
-            ledger.place(id).ok_or_else(|| {
-                Usage(format!("expected ids of the market's {} stocks, found {id}", ledger.len()))
-            })
-        };
-        let traded = match options.ids[..] {
-            [] => (0..).take(ledger.len()).collect(),
-            _ => options.ids.iter().map(place).collect::<Result<_, _>>()?,
-        };
+        let all: Vec<u32> = (0..).take(ledger.len()).collect();
+        let traded = traded(&options.ids, all, |id| ledger.place(id))?;
         let mut stock = Self { options, ledger, traded, sessions: Vec::new(), wrong: 0 };
         stock.ledger.alone = connections == 1;
         stock.reserve(connections);
@@ -279,6 +285,20 @@ impl Request {
             Request::Order(_) => Shape::Line,
         }
     }
+}
+
+/// The stocks to trade: those with `ids` of the market's, each as `place` finds it, or `all`.
+pub(super) fn traded(
+    ids: &[String],
+    all: Vec<u32>,
+    place: impl Fn(&str) -> Option<u32>,
+) -> Result<Vec<u32>, Usage> {
+    let count = all.len();
+    let found = |id: &String| {
+        let bad = || Usage(format!("expected ids of the market's {count} stocks, found {id}"));
+        place(id).ok_or_else(bad)
+    };
+    if ids.is_empty() { Ok(all) } else { ids.iter().map(found).collect() }
 }
 
 /// The text without spaces around its lines and without empty lines, each line with its newline.

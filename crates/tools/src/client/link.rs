@@ -102,19 +102,7 @@ pub fn target(at: &str) -> Result<Target, String> {
     format!("{scheme}://{place}").parse().map_err(|usage: Usage| usage.to_string())
 }
 
-/// The address of a [`target`] of plain TCP.
-///
-/// # Errors
-/// A sentence with the expected form.
-pub fn address(at: &str) -> Result<SocketAddr, String> {
-    let target = target(at)?;
-    match (&target.tls, target.websocket) {
-        (None, None) => Ok(target.address),
-        _ => Err(format!("expected stock://HOST:PORT, found {target}")),
-    }
-}
-
-/// As [`address`], from the host and the port.
+/// The address of a [`target`] of plain TCP, from its host and port.
 ///
 /// # Errors
 /// A sentence with the expected form.
@@ -124,7 +112,7 @@ pub fn address_of(host: &str, port: u16) -> Result<SocketAddr, String> {
     } else {
         host.to_owned()
     };
-    address(&format!("{host}:{port}"))
+    target(&format!("{host}:{port}")).map(|target| target.address)
 }
 
 /// Connects.
@@ -266,18 +254,18 @@ mod tests {
     #[test]
     fn addresses() {
         let check = |at: &str, expected: &str| {
-            assert_eq!(address(at).map(|found| found.to_string()), Ok(expected.to_owned()), "{at}");
+            let found = target(at).map(|found| found.address.to_string());
+            assert_eq!(found, Ok(expected.to_owned()), "{at}");
         };
         check("127.0.0.1:7", "127.0.0.1:7");
         check("127.0.0.1", "127.0.0.1:6000");
         check("stock://127.0.0.1:8", "127.0.0.1:8");
         assert_eq!(target("stock+tls://localhost").expect("a host").address.port(), 6000);
-        assert!(address("stock+tls://localhost").expect_err("refused").contains("stock://HOST"));
         check("::1", "[::1]:6000");
         check("[::1]", "[::1]:6000");
         check("[::1]:9", "[::1]:9");
         assert_eq!(address_of("::1", 5).expect("a host").to_string(), "[::1]:5");
-        assert!(address("a:b:c").expect_err("refused").contains("expected HOST:PORT"));
+        assert!(target("a:b:c").expect_err("refused").contains("expected HOST:PORT"));
     }
 
     /// The reply that a client reads from a server that sends `reply` once and closes.
