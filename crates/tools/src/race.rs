@@ -27,7 +27,12 @@ pub fn room(name: &str) -> Result<TempDir> {
         .prefix(&format!("{name}-{}-", std::process::id()))
         .permissions(fs::Permissions::from_mode(0o711))
         .tempdir();
-    made.with_context(|| format!("cannot make a directory in {}", folder.display()))
+    let made = made.with_context(|| format!("cannot make a directory in {}", folder.display()))?;
+    // In another process namespace our number means nothing. The lock lasts as long as we do.
+    let life = fs::File::open(made.path())?;
+    life.lock()?;
+    std::mem::forget(life);
+    Ok(made)
 }
 
 /// Removes the directories `NAME-PID` and `NAME-PID-RANDOM` whose processes are gone.
@@ -40,7 +45,8 @@ fn sweep(folder: &Path, name: &str) {
         let Some(owner) = owner else { continue };
         let is_ours = fs::symlink_metadata(entry.path())
             .is_ok_and(|about| about.is_dir() && about.uid() == sys::own::user());
-        if is_ours && !Path::new(&format!("/proc/{owner}")).exists() {
+        let is_free = || fs::File::open(entry.path()).is_ok_and(|room| room.try_lock().is_ok());
+        if is_ours && !Path::new(&format!("/proc/{owner}")).exists() && is_free() {
             // The next run tries again to remove the rest.
             let _ = fs::remove_dir_all(entry.path());
         }

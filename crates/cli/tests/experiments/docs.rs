@@ -2,7 +2,7 @@
 //! folder with the clone's `data`, on a network of their own, so that their fixed ports are free.
 //! Lines for cargo are left to CI itself.
 
-use super::{BINARY, Room};
+use crate::{BINARY, Room, root};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -48,9 +48,8 @@ fn follow(page: &str) {
         return skip("a network of its own");
     }
     let room = Room::shared();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = std::fs::read_to_string(root.join(page)).expect("the page");
-    std::os::unix::fs::symlink(root.join("data"), room.path().join("data")).expect("a link");
+    let text = std::fs::read_to_string(root().join(page)).expect("the page");
+    std::os::unix::fs::symlink(root().join("data"), room.path().join("data")).expect("a link");
     if page.ends_with("own-service.md") {
         // By then a reader has built a service of lines, such as this one.
         let Some(hello) = testkit::example("hello") else { return };
@@ -63,7 +62,7 @@ fn follow(page: &str) {
     let path = format!("{folder}:{}", std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("unshare");
     shell.args(APART).args(["--kill-child", "--mount-proc", "bash", "-c", &script]);
-    shell.current_dir(room.path()).env("PATH", path);
+    shell.current_dir(room.path()).env("PATH", path).env("TMPDIR", room.path());
     Process::start(&mut shell).end(Duration::from_secs(180)).success();
 }
 
