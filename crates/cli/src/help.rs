@@ -132,8 +132,10 @@ mod tests {
         let runs = |piece: &str| {
             let (mut words, mut count) = (piece, 0);
             while !words.is_empty() {
-                let ends = words.match_indices(' ').map(|it| it.0).chain([words.len()]);
-                let Some(end) = ends.filter(|end| sources.contains(&words[..*end])).max() else {
+                let has = |end: &usize| sources.contains(&words[..*end]);
+                let ends = words.match_indices(' ').map(|it| it.0).take_while(has);
+                // Most pieces stand as a whole in one place, which one search finds.
+                let Some(end) = Some(words.len()).filter(has).or_else(|| ends.last()) else {
                     return usize::MAX;
                 };
                 (words, count) = (words[end..].trim_start(), count + 1);

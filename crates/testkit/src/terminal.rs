@@ -11,7 +11,7 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use sys::process::{self, Pid};
 use sys::signal::Signal;
 
-use crate::{PATIENCE, Transcript, wait_for};
+use crate::{PATIENCE, Transcript, ms, wait_for};
 
 /// A program and its terminal. The program is killed with its handle.
 pub struct Terminal {
@@ -94,6 +94,8 @@ impl Terminal {
             self.child.try_wait().expect("our own child")
         });
         assert!(self.is_usual(), "the terminal's mode is restored");
+        // Its last words may still be on their way; another program may keep the terminal open.
+        self.screen.wait_for_end(ms(500));
         status
     }
 }

@@ -122,31 +122,35 @@ pub fn the_greedy_do_not_starve_the_rest(arm: &Arm) {
     server.stop();
 }
 
-/// A client that keeps sending for longer than `IDLE`; `None` if the machine paused it so long that
-/// the server was right to close it.
+/// A client that repeats `ask` for twice as long as `limit`, which none of them may take. The next
+/// one tries it if the machine paused this one so long that the server was right to close it.
 #[track_caller]
-fn talk(server: &Server) -> Option<Client> {
-    let mut talker = server.client();
-    let begin = Instant::now();
-    while begin.elapsed() < IDLE * 2 {
-        let pause = Instant::now();
-        std::thread::sleep(IDLE / 4);
-        let Some(line) = talker.try_ask("sell 1 1") else {
-            assert!(pause.elapsed() > IDLE * 3 / 4, "sent home after {:?}", pause.elapsed());
-            return None;
-        };
-        assert_eq!(line, "[sell] success");
-    }
-    Some(talker)
+fn stays(server: &Server, limit: Duration, ask: fn(&mut Client) -> Option<String>) -> Client {
+    let stays = |_| {
+        let (mut client, begin) = (server.client(), Instant::now());
+        while begin.elapsed() < limit * 2 {
+            let pause = Instant::now();
+            let Some(line) = ask(&mut client) else {
+                assert!(pause.elapsed() > limit * 3 / 4, "closed after {:?}", pause.elapsed());
+                return None;
+            };
+            assert!(line.ends_with("] success"), "{line}");
+        }
+        Some(client)
+    };
+    (0..20).find_map(stays).expect("a machine that lets a client talk")
 }
 
-/// `--idle`.
-const IDLE: Duration = Duration::from_millis(500);
+/// `--idle` and `--request-time`.
+const LIMIT: Duration = Duration::from_millis(500);
 
 /// A client that sends nothing for long is closed; one that keeps sending stays.
 pub fn the_idle_are_sent_home(arm: &Arm) {
     let server = arm.book(book(3, 100)).with(&["--idle", "500ms"]).start();
-    let mut talker = (0..20).find_map(|_| talk(&server)).expect("a machine that lets us talk");
+    let mut talker = stays(&server, LIMIT, |client| {
+        std::thread::sleep(LIMIT / 4);
+        client.try_ask("sell 1 1")
+    });
     let begin = Instant::now();
     assert_eq!(talker.rest(), b"", "the end comes by itself");
     let waited = begin.elapsed();
@@ -162,19 +166,18 @@ pub fn the_idle_are_sent_home(arm: &Arm) {
 /// A client that never completes its request is disconnected although its bytes trickle; one that
 /// sends each request in two pieces stays.
 pub fn a_request_that_never_ends(arm: &Arm) {
-    let server = arm.book(book(3, 100)).with(&["--request-time", "1s"]).start();
-    let mut slow = server.client();
-    for _ in 0..4 {
-        slow.send("bu");
-        std::thread::sleep(ms(400));
-        slow.send("y 1 1\n");
-        assert_eq!(slow.line(), "[buy] success");
-    }
+    let server = arm.book(book(3, 100)).with(&["--request-time", "500ms"]).start();
+    let mut slow = stays(&server, LIMIT, |client| {
+        let _ = client.try_send("sel");
+        std::thread::sleep(LIMIT / 4);
+        client.try_ask("l 1 1")
+    });
     let begin = Instant::now();
     slow.send("bu");
-    std::thread::sleep(ms(600));
-    slow.send("y 1");
+    std::thread::sleep(LIMIT / 2);
+    // The server closes it sooner if the machine paused it here.
+    let _ = slow.try_send("y 1");
     assert_eq!(slow.rest(), b"");
     let waited = begin.elapsed();
-    assert!((ms(900)..Duration::from_secs(5)).contains(&waited), "cut off after {waited:?}");
+    assert!((ms(400)..Duration::from_secs(5)).contains(&waited), "cut off after {waited:?}");
 }
