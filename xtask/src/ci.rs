@@ -1,29 +1,22 @@
 //! `cargo xtask ci`: all checks that a change must pass before it lands.
 //!
-//! The order is from cheap to expensive, and the first failure ends the run. `tidy` and the smoke
-//! test of `bare/` have no step of their own because they are tests. Fuzz, race and golden start
-//! the binaries of the build step: running one of them through cargo would compile half of the tree
-//! a second time, with the features of another set of packages. All targets of the whole workspace
-//! are one set, the one that the tests need.
+//! The order is from cheap to expensive, and the first failure ends the run. `tidy`, a short race
+//! of all servers, and the smoke tests of `bare/` and of `fuzz` have no step of their own because
+//! they are tests. Packages, site and golden use the binary of the build step: building it alone
+//! would compile half of the tree a second time, with the features of another set of packages. All
+//! targets of the whole workspace are one set, the one that the tests need.
 
 use crate::golden;
 use crate::steps::{self, PROFILE};
 use crate::suites;
 use crate::times::Times;
 
-use anyhow::{Context, bail};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use anyhow::Context;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// The time limit of the whole run on two cores; beyond it the last line complains.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
-
-/// The arguments of the race in CI: the shortest race that still writes its report.
-pub const RACE_SMOKE: &[&str] = &["race", "--blocks", "1", "--warmup", "50ms", "--window", "100ms"];
-
-/// The files that a race must leave in its working directory.
-const RACE_WRITES: &[&str] = &["report.html", "report.jsonl"];
 
 /// A step: its name and its function.
 type Step = (&'static str, fn(&mut Times) -> anyhow::Result<()>);
@@ -36,11 +29,6 @@ const STEPS: &[Step] = &[
     }),
     ("build", |_| cargo(&["build", "--workspace", "--all-targets", "--profile", PROFILE])),
     ("test", suites::run),
-    ("fuzz smoke", |_| {
-        let mut fuzz = Command::new(steps::binary("fuzz", PROFILE)?);
-        steps::run(fuzz.arg("smoke").stdin(Stdio::null()), "the build step makes it")
-    }),
-    ("race smoke", |_| race()),
     ("packages", |_| packages()),
     ("site", |_| site()),
     ("golden", |_| golden::run(&[])),
@@ -103,30 +91,6 @@ fn site() -> anyhow::Result<()> {
     crate::site::run(&["--quick", "--binary", &binary].map(str::to_owned))
 }
 
-/// A short race in an empty directory; its two files must be there afterwards and hold something.
-fn race() -> anyhow::Result<()> {
-    let scratch = tempfile::tempdir().context("a temporary directory")?;
-    let mut race = Command::new(steps::binary("roundhouse", PROFILE)?);
-    race.args(RACE_SMOKE).current_dir(scratch.path()).stdin(Stdio::null());
-    steps::run(&mut race, "the build step makes it")?;
-    written(scratch.path())
-}
-
-/// Checks that a race has left its report in `dir`.
-///
-/// # Errors
-/// If a file is missing or empty.
-pub fn written(dir: &Path) -> anyhow::Result<()> {
-    for name in RACE_WRITES {
-        let path = dir.join(name);
-        let len = std::fs::metadata(&path).map(|found| found.len()).unwrap_or(0);
-        if len == 0 {
-            bail!("expected the race to write {name}, found nothing in {}", dir.display());
-        }
-    }
-    Ok(())
-}
-
 /// Runs cargo-deny if it is installed: licences, bans and sources, and where `CI` is set, which
 /// promises a network, advisories. It is optional, because the tidy test already checks the list of
 /// direct dependencies.
@@ -142,27 +106,7 @@ fn deny() -> anyhow::Result<()> {
         return Ok(());
     }
     let what = ["check", "--hide-inclusion-graph", "licenses", "bans", "sources", "advisories"];
-    let checks = if std::env::var("CI").is_ok_and(|it| it == "true") {
-        &what[..]
-    } else {
-        &what[..what.len() - 1]
-    };
+    let is_ci = std::env::var("CI").is_ok_and(|it| it == "true");
+    let checks = &what[..what.len() - usize::from(!is_ci)];
     cargo(&[&["deny", "--workspace"], checks].concat())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_race_without_its_report_is_a_failure() {
-        let scratch = tempfile::tempdir().unwrap();
-        assert!(written(scratch.path()).is_err(), "nothing was written");
-        std::fs::write(scratch.path().join("report.html"), "<p>").unwrap();
-        std::fs::write(scratch.path().join("report.jsonl"), "").unwrap();
-        let error = written(scratch.path()).unwrap_err();
-        assert!(error.to_string().contains("report.jsonl"), "an empty file is no report: {error}");
-        std::fs::write(scratch.path().join("report.jsonl"), "{}").unwrap();
-        written(scratch.path()).unwrap();
-    }
 }

@@ -98,7 +98,7 @@ pub fn mdbook(target: &Path) -> anyhow::Result<PathBuf> {
     let root = target.join("tools");
     let mut install =
         steps::cargo(["install", MDBOOK, "--locked", "--debug", "--no-default-features"]);
-    install.args(["--features", "search", "--root"]).arg(root);
+    install.args(["--quiet", "--features", "search", "--root"]).arg(root);
     steps::run(&mut install, "cargo")?;
     Ok(ours)
 }

@@ -6,34 +6,53 @@
 //! and the last lines name each test that needed a second try. The unit tests of the pure crates
 //! do not depend on the machine and get no second try.
 //!
-//! Suites that compare times or costs run alone. Then the longest, whose tests mostly wait, runs
-//! beside all others.
+//! Tests that compare times or costs run alone: whole suites, and modules of others. Then several
+//! suites run at a time, the longest first, because most of their tests wait.
 
 use crate::steps::{self, PROFILE};
 use crate::times::{Suite as Timed, Times};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use cargo_metadata::{Message, TargetKind};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// At most this many tests get a second try in one run; more failures are no accident.
 const SECOND_TRIES: usize = 3;
 
-/// Suites that compare times or costs: beside another one they would measure it.
-const CALM: &[&str] = &["cli::experiments", "cli::load", "cli::web", "load::models", "pacing::it"];
+/// Suites that compare times or costs, so beside another one they would measure it: all of a suite,
+/// or its tests of one module.
+const CALM: &[(&str, &str)] = &[
+    ("cli::experiments", "quiet::"),
+    ("cli::load", ""),
+    ("cli::web", "generators::"),
+    ("load::models", ""),
+    ("pacing::it", ""),
+];
 
-/// The longest suite; all others but the calm ones run beside it.
-const LONGEST: &str = "cli::it";
+/// The longest suites, in the order in which they start.
+const LONG: &[&str] = &[
+    "cli::it",
+    "cli::experiments",
+    "cli::pages",
+    "cli::swarm",
+    "cli::media",
+    "cli::web",
+    "grade::servers",
+];
+
+/// The number of suites that run at once.
+const AT_ONCE: usize = 3;
 
 /// The number of tests a core that a suite runs at once, if it is not one. These suites mostly wait
-/// for servers and players: two tests of [`LONGEST`] a core keep it busy for a third of the time.
+/// for servers and players: three tests of `cli::it` a core keep it busy for half of the time.
 fn tests_a_core(suite: &str) -> Option<usize> {
     match suite {
-        LONGEST => Some(3),
-        "cli::course" | "cli::pages" | "cli::stream" | "cli::swarm" => Some(2),
+        "cli::it" => Some(6),
+        "cli::course" | "cli::experiments" | "cli::pages" | "cli::stream" | "cli::swarm" => Some(2),
         _ => None,
     }
 }
@@ -56,6 +75,8 @@ struct Suite {
     binary: PathBuf,
     /// The directory of its package, in which cargo would run it.
     home: PathBuf,
+    /// Arguments that choose some of its tests.
+    chosen: Vec<&'static str>,
     /// Whether its tests depend on the machine: it lies in a `tests/` directory, or its crate opens
     /// sockets, files or processes.
     on_machine: bool,
@@ -72,37 +93,42 @@ struct Outcome {
     excerpt: String,
 }
 
+/// A suite, its outcome and its time (s).
+type Ran = (Suite, Outcome, f64);
+
 /// Builds and runs all tests of the workspace, doc tests too, and records the time of each suite.
+/// Beside tests that mostly wait, the site's tool is installed, of which the site's step reports
+/// the fault.
 ///
 /// # Errors
 /// Names the suites and tests that failed.
 pub fn run(times: &mut Times) -> anyhow::Result<()> {
-    let folder = steps::target_dir()?.join("ci-output");
+    let target = steps::target_dir()?;
+    let folder = target.join("ci-output");
     std::fs::create_dir_all(&folder).context("a directory for the output of tests")?;
-    let (calm, others): (Vec<Suite>, _) =
-        suites()?.into_iter().partition(|suite| CALM.contains(&suite.name.as_str()));
-    let (longest, others): (Vec<Suite>, _) =
-        others.into_iter().partition(|suite| suite.name == LONGEST);
-    let mut ran = stream(calm, &folder)?;
-    ran.extend(std::thread::scope(|scope| {
-        let beside = scope.spawn(|| stream(longest, &folder));
-        let others = stream(others, &folder)?;
-        let longest =
-            beside.join().unwrap_or_else(|_| bail!("the stream of {LONGEST} panicked"))?;
-        anyhow::Ok([longest, others].concat())
-    })?);
+    let (calm, others) = in_order(suites()?);
+    let mut ran = at_once(1, calm, &folder)?;
+    let start = Instant::now();
+    let (docs, others) = std::thread::scope(|scope| {
+        scope.spawn(|| crate::site::mdbook(&target));
+        let docs = scope.spawn(|| {
+            let doc = ["test", "--doc", "--workspace", "--no-fail-fast", "--profile", PROFILE];
+            (steps::run(steps::cargo(doc).arg("--quiet"), "cargo"), start.elapsed())
+        });
+        let others = at_once(AT_ONCE, others, &folder);
+        (docs.join(), others)
+    });
+    ran.extend(others?);
     let (mut failed, mut shaky) = (Vec::new(), Vec::new());
     for (suite, outcome, seconds) in ran {
         judge(&suite, &outcome, &mut failed, &mut shaky)?;
         times.suites.push(Timed { name: suite.name, seconds, tests: outcome.passed });
     }
-    let start = Instant::now();
-    let doc = ["test", "--doc", "--workspace", "--no-fail-fast", "--profile", PROFILE];
-    if let Err(error) = steps::run(&mut steps::cargo(doc), "cargo") {
+    let (passed, took) = docs.map_err(|_| anyhow!("the thread of the doc tests panicked"))?;
+    if let Err(error) = passed {
         failed.push(format!("doc tests: {error}"));
     }
-    let seconds = start.elapsed().as_secs_f64();
-    times.suites.push(Timed { name: "doc tests".into(), seconds, tests: 0 });
+    times.suites.push(Timed { name: "doc tests".into(), seconds: took.as_secs_f64(), tests: 0 });
     for name in &shaky {
         eprintln!("ci: SHAKY: {name}: failed, then passed alone; find out why");
     }
@@ -112,9 +138,26 @@ pub fn run(times: &mut Times) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs suites one after the other, each with its output in `folder`. Returns each with its outcome
-/// and its time (s).
-fn stream(suites: Vec<Suite>, folder: &Path) -> anyhow::Result<Vec<(Suite, Outcome, f64)>> {
+/// The calm suites and all others, the longest first.
+fn in_order(suites: Vec<Suite>) -> (Vec<Suite>, Vec<Suite>) {
+    let (mut calm, mut others) = (Vec::new(), Vec::new());
+    for suite in suites {
+        match CALM.iter().find(|(name, _)| *name == suite.name) {
+            None => others.push(suite),
+            Some((_, "")) => calm.push(suite),
+            Some((_, module)) => {
+                let name = format!("{}::{}", suite.name, module.trim_end_matches(':'));
+                calm.push(Suite { name, chosen: vec![module], ..suite.clone() });
+                others.push(Suite { chosen: vec!["--skip", module], ..suite });
+            }
+        }
+    }
+    others.sort_by_key(|it| LONG.iter().position(|name| *name == it.name).unwrap_or(LONG.len()));
+    (calm, others)
+}
+
+/// Runs suites in `streams` side by side, each with its output in `folder`.
+fn at_once(streams: usize, suites: Vec<Suite>, folder: &Path) -> anyhow::Result<Vec<Ran>> {
     let run = |suite: Suite| {
         let start = Instant::now();
         let path = folder.join(format!("{}.txt", suite.name.replace("::", "-")));
@@ -125,9 +168,18 @@ fn stream(suites: Vec<Suite>, folder: &Path) -> anyhow::Result<Vec<(Suite, Outco
         if !outcome.ok {
             eprintln!("{}\nci: all of it is in {}", outcome.excerpt, path.display());
         }
-        Ok((suite, outcome, start.elapsed().as_secs_f64()))
+        anyhow::Ok((suite, outcome, start.elapsed().as_secs_f64()))
     };
-    suites.into_iter().map(run).collect()
+    let queue = Mutex::new(suites.into_iter());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    std::thread::scope(|scope| {
+        let stream = || std::iter::from_fn(next).map(run).collect::<anyhow::Result<Vec<_>>>();
+        let streams: Vec<_> = (0..streams).map(|_| scope.spawn(stream)).collect();
+        let ran = streams.into_iter().map(|stream| {
+            stream.join().unwrap_or_else(|_| bail!("the thread of a suite panicked"))
+        });
+        Ok(ran.collect::<anyhow::Result<Vec<_>>>()?.concat())
+    })
 }
 
 /// Runs the second try of failed tests, where they have one, and sorts them.
@@ -171,6 +223,7 @@ fn suites() -> anyhow::Result<Vec<Suite>> {
             name: format!("{}::{}", home.file_name().unwrap_or("?"), made.target.name),
             binary: binary.into_std_path_buf(),
             home: home.to_path_buf().into_std_path_buf(),
+            chosen: Vec::new(),
             on_machine: made.target.kind.contains(&TargetKind::Test)
                 || !home.file_name().is_some_and(|it| PURE.contains(&it)),
         });
@@ -191,7 +244,7 @@ fn command(suite: &Suite) -> Command {
 /// Runs a suite with its output in `path`.
 fn once(suite: &Suite, path: &Path) -> anyhow::Result<Outcome> {
     let mut command = command(suite);
-    command.args(["--skip", RARE]);
+    command.args(["--skip", RARE]).args(&suite.chosen);
     if let Some(each) = tests_a_core(&suite.name) {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         command.arg(format!("--test-threads={}", each * cores));
@@ -259,7 +312,8 @@ mod tests {
         let mut mode = std::fs::metadata(&binary).unwrap().permissions();
         std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
         std::fs::set_permissions(&binary, mode).unwrap();
-        Suite { name: "x::y".into(), binary, home: folder.path().to_owned(), on_machine: true }
+        let home = folder.path().to_owned();
+        Suite { name: "x::y".into(), binary, home, chosen: Vec::new(), on_machine: true }
     }
 
     #[test]
@@ -278,6 +332,21 @@ mod tests {
         assert!(kept.starts_with("test a ... ok\ntest b ... FAILED\n"), "{kept}");
         assert!(again(&suite, "b").unwrap(), "alone it passes");
         assert!(!again(&suite, "a").unwrap(), "this one does not");
+    }
+
+    #[test]
+    fn what_is_calm_comes_first_and_the_longest_begins_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let suite = |name: &str| Suite { name: name.into(), ..script(&folder, "exit 0") };
+        let all = ["a::b", "cli::experiments", "cli::it", "cli::load"].map(suite).to_vec();
+        let (calm, others) = in_order(all);
+        let parts = |suites: &[Suite]| -> Vec<String> {
+            suites.iter().map(|it| format!("{} {}", it.name, it.chosen.join(" "))).collect()
+        };
+        assert_eq!(parts(&calm), ["cli::experiments::quiet quiet::", "cli::load "]);
+        assert_eq!(parts(&others), ["cli::it ", "cli::experiments --skip quiet::", "a::b "]);
+        let ran = at_once(2, others, folder.path()).unwrap();
+        assert_eq!(ran.len(), 3, "each once");
     }
 
     #[test]

@@ -1,13 +1,10 @@
 //! The runner catches a failure and prints a command, which reproduces the failure.
 
-use std::process::{Command, Output};
-
-fn fuzz(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_fuzz")).args(args).output().expect("the fuzz binary starts")
-}
+use std::process::Command;
 
 fn check(args: &[&str], code: i32, says: &str) {
-    let output = fuzz(args);
+    let mut fuzz = Command::new(env!("CARGO_BIN_EXE_fuzz"));
+    let output = fuzz.args(args).output().expect("the fuzz binary starts");
     let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
     assert!(said.contains(says), "{args:?} says {says:?}: {said}");
@@ -25,15 +22,8 @@ fn a_crate_is_fuzzed_by_name() {
 }
 
 #[test]
-fn every_function_finds_nothing_on_a_few_seeds() {
-    let listed = fuzz(&[]).stderr;
-    let listed = String::from_utf8_lossy(&listed);
-    let names = listed.split('"').skip(1).step_by(2).filter(|name| *name != "canary");
-    for name in names {
-        for seed in 1..=16 {
-            check(&[name, &seed.to_string()], 0, "nothing found");
-        }
-    }
+fn every_function_finds_nothing_and_the_canary_is_caught() {
+    check(&["smoke"], 0, "the canary was caught");
 }
 
 #[test]

@@ -1,12 +1,10 @@
 //! `duet` from the real binary, at the smallest size: plans become tables with goals.
 
-use std::path::{Path, PathBuf};
-
 use lab::duet::Findings;
 use sys::signal::Signal;
 use testkit::{PATIENCE, Process, has_uring, run};
 
-use crate::Room;
+use crate::{Room, root};
 
 #[test]
 fn a_stopped_duet_shows_what_is_known() {
@@ -18,11 +16,6 @@ fn a_stopped_duet_shows_what_is_known() {
     duet.signal(Signal::INT);
     let stopped = duet.end(PATIENCE).exits(130);
     assert!(stopped.out.contains("CPU per request"), "{}", stopped.out);
-}
-
-/// The repository.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 #[test]

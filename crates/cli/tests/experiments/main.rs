@@ -1,17 +1,23 @@
 //! Races, duets and exhibits of the museum from the real binary, each at its smallest size. The
 //! tests check files and output, not speeds.
 
-mod ab;
 mod docs;
 mod duet;
-mod far;
 mod museum;
 mod museum_parts;
-mod output;
 mod race;
-mod tune;
 
-use std::path::Path;
+/// Tests that compare times. `cargo xtask ci` runs no other suite beside them.
+mod quiet {
+    mod ab;
+    mod far;
+    mod museum;
+    mod output;
+    mod race;
+    mod tune;
+}
+
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -19,31 +25,31 @@ use testkit::{Ended, Folder, run};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_roundhouse");
 
+/// The repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 /// Exhibits about time have the machine to themselves. Tests of counts alone, such as the arms that
 /// answered and the number of threads, may run in parallel.
 static TURN: RwLock<()> = RwLock::new(());
 
-/// The turn to use the machine.
-enum Turn {
-    Alone { _guard: RwLockWriteGuard<'static, ()> },
-    Shared { _guard: RwLockReadGuard<'static, ()> },
-}
-
 /// A folder of one test, and the turn to use the machine.
 struct Room {
     folder: Folder,
-    _turn: Turn,
+    _alone: Option<RwLockWriteGuard<'static, ()>>,
+    _shared: Option<RwLockReadGuard<'static, ()>>,
 }
 
 impl Room {
     fn alone() -> Room {
-        let guard = TURN.write().unwrap_or_else(PoisonError::into_inner);
-        Room { folder: Folder::new(), _turn: Turn::Alone { _guard: guard } }
+        let turn = TURN.write().unwrap_or_else(PoisonError::into_inner);
+        Room { folder: Folder::new(), _alone: Some(turn), _shared: None }
     }
 
     fn shared() -> Room {
-        let guard = TURN.read().unwrap_or_else(PoisonError::into_inner);
-        Room { folder: Folder::new(), _turn: Turn::Shared { _guard: guard } }
+        let turn = TURN.read().unwrap_or_else(PoisonError::into_inner);
+        Room { folder: Folder::new(), _alone: None, _shared: Some(turn) }
     }
 
     fn path(&self) -> &Path {

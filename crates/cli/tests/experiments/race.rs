@@ -6,9 +6,9 @@ use std::path::Path;
 use std::thread;
 
 use sys::signal::Signal;
-use testkit::{Ended, PATIENCE, Process, has, run, skip};
+use testkit::{Ended, PATIENCE, Process, run};
 
-use crate::{BINARY, Room};
+use crate::{BINARY, Room, root};
 
 const SMALL: [&str; 8] =
     ["--blocks", "1", "--depths", "1,4", "--window", "50ms", "--warmup", "20ms"];
@@ -19,8 +19,7 @@ fn a_race_writes_its_report_and_an_arm_that_is_refused_has_its_row() {
     let steam = ["--arm", "steam=@epoll --framing fixed:10"];
     let arms = ["race", "stock", "--full", "--arms", "iterative,epoll"];
     let words = [&arms[..], &steam[..], &SMALL[..]].concat();
-    let output = room.run(&words);
-    let Ended { out: said, err: told, .. } = output.success();
+    let Ended { out: said, err: told, .. } = room.run(&words).success();
     for want in ["depth 1", "depth 4", "iterative", "(twin)", "steam: not measured: ", "fixed:10"] {
         assert!(said.contains(want), "expected `{want}` in\n{said}\n{told}");
     }
@@ -33,9 +32,15 @@ fn a_race_writes_its_report_and_an_arm_that_is_refused_has_its_row() {
         assert!(load.server.is_some() && load.generator.is_some(), "{load:?}");
     }
     assert_eq!(measured.count(), 6, "two arms and a twin at two depths");
-    let page =
-        std::fs::read_to_string(room.path().join("report.html")).expect("it wrote the report");
+    let page = room.text("report.html");
     assert!(page.contains("Verdict against epoll") && page.len() < 4_000_000);
+}
+
+#[test]
+fn every_server_has_its_place_in_the_shortest_race() {
+    let room = Room::shared();
+    room.run(&["race", "--blocks", "1", "--warmup", "50ms", "--window", "100ms"]).success();
+    assert!(!room.text("report.html").is_empty() && !room.text("report.jsonl").is_empty());
 }
 
 #[test]
@@ -49,8 +54,7 @@ fn a_service_of_ones_own_is_raced_on_its_engines() {
     for want in ["serve stock` best: epoll or thread?", "depth 4", "thread  "] {
         assert!(said.contains(want), "expected `{want}` in\n{said}");
     }
-    let wrong = room.run(&[&own[..], &["--engines", "epol"]].concat());
-    assert!(wrong.code == Some(2) && wrong.err.contains("did you mean epoll?"), "{wrong:?}");
+    room.run(&[&own[..], &["--engines", "epol"]].concat()).exits(2).says("did you mean epoll?");
 
     // The program itself starts the race.
     let Some(hello) = testkit::example("hello") else { return };
@@ -68,100 +72,14 @@ fn a_second_race_is_appended_and_json_is_one_document() {
     let words =
         [&["race", "--arms", "epoll", "--no-twin", "--json", "--out", "kept"], &SMALL[..]].concat();
     for _ in 0..2 {
-        let output = room.run(&words);
-        let json: lab::verdict::Summary =
-            serde_json::from_str(&output.out).expect("one JSON document on stdout");
+        let said = room.run(&words).out;
+        let json: lab::verdict::Summary = serde_json::from_str(&said).expect("one JSON document");
         assert_eq!(json.points.len(), 2);
         assert_eq!(json.broken, Vec::<String>::new());
     }
     let runs = lab::record::read(&room.path().join("kept/report.jsonl")).expect("the raw data");
     assert_eq!(runs.len(), 2);
     assert_eq!(runs[0].manifest.plan_hash, runs[1].manifest.plan_hash);
-}
-
-#[test]
-fn servers_in_turn_are_answered_in_one_sentence() {
-    let room = Room::shared();
-    let words = ["race", "--arms", "epoll,select,iterative", "--blocks", "6", "--depths", "1,16"];
-    let size = ["--window", "20ms", "--warmup", "5ms"];
-    let Ended { out: said, err: told, .. } = room.run(&[&words[..], &size[..]].concat()).success();
-    let first = said.lines().next().unwrap_or_default();
-    assert!(first.contains("epoll") && first.ends_with('.'), "{said}\n{told}");
-    for line in said.lines().skip(1) {
-        assert!(line.chars().count() <= 80, "{line}");
-    }
-    let run = lab::record::read(&room.path().join("report.jsonl")).expect("the raw data").remove(0);
-    assert_eq!(run.trials.len(), 6 * 2 * 4, "three arms and a twin at two depths");
-    let answer = lab::verdict::analyse(&run).answer.expect("servers took turns");
-    for cost in &answer.costs {
-        assert_eq!(cost.ranks.len(), 3, "{cost:?}");
-        assert!(cost.ranks.windows(2).all(|it| it[0].over_baseline.0 <= it[1].over_baseline.0));
-    }
-    let room_of = |arm: &str| answer.rooms.iter().find(|it| it.arm == arm).expect("it has a row");
-    assert_eq!((room_of("epoll").answered, room_of("epoll").wanted), (100.0, 100));
-    // One client at a time: the first silent one keeps the server.
-    assert!(room_of("iterative").answered <= 1.0, "{:?}", answer.rooms);
-    for trial in &run.trials {
-        let load = trial.result().unwrap_or_else(|| panic!("{:?}", trial.ending));
-        assert!(load.checked().is_some_and(|check| check.ok) && trial.exit_clean, "{trial:?}");
-    }
-    let page = std::fs::read_to_string(room.path().join("report.html")).expect("the report");
-    assert!(page.contains("What a request costs"));
-}
-
-/// Three servers that each waste something else, and one that forks, are told apart from one that
-/// wastes nothing.
-#[test]
-fn planted_causes_are_found() {
-    let examples = Path::new(BINARY).with_file_name("examples");
-    let server = examples.join("wasteful");
-    if !has("strace") {
-        return;
-    }
-    if !server.exists() {
-        return skip("examples beside the tests");
-    }
-    let room = Room::alone();
-    let wastes = [
-        ("calls", "stays", "system calls"),
-        ("switches", "stays", "context switches"),
-        ("code", "stays", "own code"),
-        ("fork", "comes and goes", "connections"),
-    ];
-    let arm = |name: &str| {
-        let engine = if name == "fork" { "fork" } else { "epoll" };
-        format!(
-            "[[arm]]\nname = \"{name}\"\n\
-             command = \"env WASTE={name} {} --port 0 --engine {engine}\"\n\
-             target = \"line://{{address}}\"\nload = [\"--request\", \"x\", \"--expect-prefix\", \
-             \"done\"]\n",
-            server.display()
-        )
-    };
-    let arms: Vec<String> =
-        ["nothing"].into_iter().chain(wastes.iter().map(|it| it.0)).map(arm).collect();
-    let head = "baseline = \"nothing\"\nblocks = 6\nwindows = 4\nwindow = \"40ms\"\n";
-    let point = "[[point]]\nname = \"stays\"\nconnections = 4\ndepth = 1\n\
-        [[point]]\nname = \"comes and goes\"\nconnections = 4\ndepth = 1\n\
-        requests_per_connection = 20\n";
-    std::fs::write(room.path().join("plan.toml"), format!("{head}{}{point}", arms.concat()))
-        .expect("a folder");
-    room.run(&["race", "plan.toml"]).success();
-    let Ended { out: said, .. } = room.run(&["explain"]).success();
-    let run = lab::record::read(&room.path().join("report.jsonl")).expect("the raw data").remove(0);
-    let answer = lab::verdict::analyse(&run).answer.expect("servers took turns");
-    for (arm, point, cause) in wastes {
-        let mut reasons = answer.reasons.iter();
-        let reason = reasons.find(|it| it.arm == arm && it.point == point).unwrap_or_else(|| {
-            panic!("{arm} has no reason in\n{said}");
-        });
-        let first = reason.causes.first().map(|it| it.name.as_str());
-        assert_eq!(first, Some(cause), "{said}");
-        // Where connections come and go, 40 calls are too few to tell `calls` from `nothing`.
-        assert!(reason.than == "nothing" || arm == "fork", "{said}");
-    }
-    let page = std::fs::read_to_string(room.path().join("report.html")).expect("the report");
-    assert!(said.contains("`code` takes") && page.contains("code takes"), "{said}");
 }
 
 /// Answers `success` to every order and always shows the same book.
@@ -193,12 +111,8 @@ fn a_server_that_lies_about_its_books_makes_the_race_fail_loudly() {
     let arm = format!(r#"liar=sh -c 'echo "{{\"listening\":\"{address}\"}}"; exec sleep 60'"#);
     let words = ["race", "--arms", "epoll", "--arm", &arm, "--mix", "buy=1", "--vs", "epoll"];
     let words = [&words[..], &SMALL[..]].concat();
-    let output = room.run(&words);
-    let told = &output.err;
-    assert_eq!(output.code, Some(1), "{told}");
-    assert!(told.contains("MODEL CHECK FAILED: liar, depth 1, block 1"), "{told}");
-    let page =
-        std::fs::read_to_string(room.path().join("report.html")).expect("it wrote the report");
+    room.run(&words).exits(1).says("MODEL CHECK FAILED: liar, depth 1, block 1");
+    let page = room.text("report.html");
     assert!(page.contains("The speeds below must not be used"));
 }
 
@@ -209,8 +123,8 @@ fn a_server_of_the_course_is_reached_by_its_framing() {
     let mine = format!("mine=sh -c 'exec {BINARY} serve stock {flags}'");
     let words = ["race", "--arms", "epoll", "--arm", &mine, "--no-twin"];
     let framed = [&words[..], &["--framing", "fixed:8192"], &SMALL[..]].concat();
-    let output = room.run(&framed).success();
-    assert!(!output.out.contains("not measured"), "{}", output.out);
+    let said = room.run(&framed).success().out;
+    assert!(!said.contains("not measured"), "{said}");
     let other = Room::shared();
     // A probe of a silent server takes ten seconds.
     let one_point = SMALL.map(|word| if word == "1,4" { "1" } else { word });
@@ -256,8 +170,7 @@ connections = 2
 fn a_plan_file_runs_every_kind_of_load_point() {
     let room = Room::shared();
     std::fs::write(room.path().join("plan.toml"), EVERY_KIND).expect("the room is writable");
-    let output = room.run(&["race", "plan.toml"]);
-    let said = output.success().out;
+    let said = room.run(&["race", "plan.toml"]).success().out;
     let run = lab::record::read(&room.path().join("report.jsonl")).expect("raw data").remove(0);
     assert!(run.finished && run.pilots.len() == 2, "{:?}", run.pilots);
     let counted: Vec<_> = run.trials.iter().filter(|trial| trial.counted).collect();
@@ -294,9 +207,7 @@ fn a_race_that_was_stopped_goes_on_and_can_be_drawn_again() {
     let stopped = race.end(PATIENCE);
     let raw = room.path().join("report.jsonl");
     let before = lab::record::read(&raw).expect("raw data");
-    let output = room.run(&words);
-    let output = output.success();
-    let told = &output.err;
+    let told = &room.run(&words).success().err;
     let after = lab::record::read(&raw).expect("raw data");
     let counted = after[0].trials.iter().filter(|trial| trial.counted).count();
     if !before[0].finished {
@@ -308,8 +219,7 @@ fn a_race_that_was_stopped_goes_on_and_can_be_drawn_again() {
 
     let files = ["--md", "r.md", "--csv", "r.csv", "--json", "r.json", "--junit", "r.xml"];
     let words = [&["report", "--html", "r.html", "--run", "1"], &files[..]].concat();
-    let output = room.run(&words);
-    output.success();
+    room.run(&words).success();
     for (file, want) in [
         ("r.md", "## depth 1"),
         ("r.csv", "order,sitting,block"),
@@ -317,13 +227,10 @@ fn a_race_that_was_stopped_goes_on_and_can_be_drawn_again() {
         ("r.xml", "<testsuite "),
         ("r.html", "epoll"),
     ] {
-        let found = std::fs::read_to_string(room.path().join(file)).expect("it was written");
-        assert!(found.contains(want), "{file}");
+        assert!(room.text(file).contains(want), "{file}");
     }
-    let output = room.run(&["race", "report.jsonl", "--out", "second"]);
-    output.success();
-    let output = room.run(&["compare", "report.jsonl", "second/report.jsonl"]);
-    let said = output.out;
+    room.run(&["race", "report.jsonl", "--out", "second"]).success();
+    let said = room.run(&["compare", "report.jsonl", "second/report.jsonl"]).out;
     assert!(said.contains("iterative") && said.contains("open"), "{said}");
 }
 
@@ -365,9 +272,11 @@ fn a_planted_difference_is_found_and_fails_the_build() {
 #[test]
 fn every_shipped_plan_is_one() {
     let room = Room::shared();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
     let mut seen = 0;
-    for entry in std::fs::read_dir(&folder).expect("the folder is in the repository").flatten() {
+    for entry in std::fs::read_dir(root().join("experiments"))
+        .expect("the folder is in the repository")
+        .flatten()
+    {
         let path = entry.path();
         if path.extension().is_none_or(|ending| ending != "toml") {
             continue;
@@ -377,14 +286,10 @@ fn every_shipped_plan_is_one() {
             continue;
         }
         let words = ["race", path.to_str().expect("a path of ours"), "--dry-run"];
-        let output = room.run(&words);
-        let Ended { out: said, err: told, .. } = output.success();
+        let Ended { out: said, err: told, .. } = room.run(&words).success();
         assert!(said.contains("load points") && said.contains("blocks · "), "{said}");
-        assert!(
-            !told.contains("doubt: "),
-            "{}: no verdict could be reached: {told}",
-            path.display()
-        );
+        let plan = path.display();
+        assert!(!told.contains("doubt: "), "{plan}: no verdict could be reached: {told}");
         seen += 1;
     }
     assert!(seen >= 15, "only {seen} plans were found");
@@ -394,9 +299,8 @@ fn every_shipped_plan_is_one() {
 #[test]
 fn the_doctor_looks_at_everything() {
     let room = Room::shared();
-    let output = room.run(&["doctor", "--quick", "--json"]);
-    let found: serde_json::Value =
-        serde_json::from_str(&output.out).expect("one JSON document on stdout");
+    let said = room.run(&["doctor", "--quick", "--json"]).out;
+    let found: serde_json::Value = serde_json::from_str(&said).expect("one JSON document");
     assert_eq!(found["schema"], "roundhouse.doctor/1");
     assert!(found["checks"].as_array().is_some_and(|checks| checks.len() > 15), "{found}");
 }
@@ -406,10 +310,7 @@ fn plans_that_make_no_sense_are_usage_errors() {
     fn check(words: &[&str], want: &str) {
         let room = Room::shared();
         std::fs::write(room.path().join("plan.toml"), "arms.a = 'a'").expect("a folder");
-        let output = room.run(words);
-        let told = &output.err;
-        assert_eq!(output.code, Some(2), "{words:?}: {told}");
-        assert!(told.contains(want), "{words:?}: {told}");
+        room.run(words).exits(2).says(want);
     }
     check(&["race", "--vs", "steam"], "expected the baseline to be one of iterative, fork");
     check(&["race", "--blocks", "0"], "expected 1 block or more");

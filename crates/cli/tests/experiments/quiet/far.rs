@@ -1,7 +1,7 @@
 //! Servers on one machine and the generator on another: two networks joined by a cable of the
 //! kernel's, an sshd in the second, and a login between them.
 
-use super::Room;
+use crate::{BINARY, Room};
 use rustix::process::geteuid;
 use serde_json::Value;
 use std::path::Path;
@@ -55,7 +55,7 @@ impl Pair {
 
     /// The program with these words, on the first machine.
     fn command(&self, room: &Room, words: &[&str]) -> Command {
-        let program = [&[super::BINARY], words].concat();
+        let program = [&[BINARY], words].concat();
         let mut command = within(&self.holders[0].pid().to_string(), &program);
         command.current_dir(room.path()).env("ROUNDHOUSE_SSH", &self.ssh);
         command

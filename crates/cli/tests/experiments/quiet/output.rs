@@ -1,27 +1,17 @@
 //! How much a command prints, and how wide: `--quiet`, `--verbose`, and tables where no terminal
 //! is.
 
-use std::path::Path;
 use std::process::Command;
 
 use sys::signal::Signal;
 use testkit::{Ended, Server, Terminal, run};
 
-use crate::{BINARY, Room};
+use crate::{BINARY, Room, root};
 
 /// A short race, an exhibit, and the checks of the machine.
-const RACE: [&str; 11] = [
-    "race",
-    "--full",
-    "--arms",
-    "epoll",
-    "--blocks",
-    "1",
-    "--depths",
-    "1",
-    "--window",
-    "50ms",
-    "--warmup=20ms",
+const RACE: [&str; 12] = [
+    "race", "--full", "--arms", "epoll", "--blocks", "1", "--depths", "1", "--window", "50ms",
+    "--warmup", "20ms",
 ];
 const EXHIBIT: [&str; 6] = ["museum", "staircase", "--scale", "0.05", "--clients", "1,2"];
 
@@ -144,8 +134,7 @@ fn tables_fit_80_columns_where_no_terminal_is() {
     let pid = server.pid.to_string();
     check(&["top", &pid, "--once"]);
     check(&["top", &pid, "--once", "--lang", "ko"]);
-    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runs");
-    let races = runs.join("2026-11-22-2cpu-intel-xeon-processor/races");
+    let races = root().join("runs/2026-11-22-2cpu-intel-xeon-processor/races");
     for name in ["foreign", "web", "planted", "identical"] {
         let file = races.join(format!("{name}.jsonl.gz")).display().to_string();
         check(&["report", &file]);
