@@ -115,7 +115,10 @@ impl Drop for Group {
 
 /// Removes the groups of killed processes; the kernel keeps those in which a process is left.
 fn sweep(parent: &Path) {
-    let Ok(entries) = fs::read_dir(parent) else { return };
+    // Only the first process namespace sees every owner; its number is fixed (PROC_PID_INIT_INO).
+    let space = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let sees_all = space.ends_with("pid:[4026531836]");
+    let Some(entries) = fs::read_dir(parent).ok().filter(|_| sees_all) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
         let owner =
