@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use cluster::{StoreAddress, StoreKind};
 use engines::status::Gauge;
-use engines::{Assets, Container, ExtraWorker, Handover, Refused, Shape, StateStore};
+use engines::{Assets, ExtraWorker, Handover, Refused, StateStore};
 use services::stock::{
     Durability, Index, Lock, Market, MarketKind, Options, Order, Reads, Stock, book,
 };
@@ -95,11 +95,10 @@ pub struct Args {
 
 /// Serves the market until it is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let mut shape = args.server.shape()?;
+    let shape = args.server.shape()?;
     if args.market == MarketKind::Orders {
         return orders::run(&args, &shape);
     }
-    args.wait_with_one(&mut shape);
     if shape.container.is_processes()
         && let Some(reason) = args.lock.refused_between_processes()
     {
@@ -165,15 +164,6 @@ impl Args {
     /// The events that an answered order survives.
     fn kept(&self) -> Durability {
         if self.replicate.is_some() { Durability::Sync } else { self.durability }
-    }
-
-    /// Orders become durable in their sequence, so one helper of a loop can wait for all: each
-    /// batch wakes one thread in place of four.
-    fn wait_with_one(&self, shape: &mut Shape) {
-        let is_usual = shape.container != Container::Helped && shape.knobs.helpers.is_none();
-        if is_usual && shape.has_loops() && self.kept() == Durability::Sync {
-            shape.knobs.helpers = Some(1);
-        }
     }
 
     /// The name of this node for people.
