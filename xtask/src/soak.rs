@@ -50,15 +50,8 @@ const SOAKS: &[Soak] = &[
         command
     }),
     ("loom", "every interleaving of locks, pools, rings and tables", || {
-        let mut command = steps::cargo([
-            "test",
-            "-p",
-            "roundhouse-memory",
-            "-p",
-            "roundhouse-pools",
-            "--release",
-            "loom",
-        ]);
+        let line = "test -p roundhouse-memory -p roundhouse-pools --release loom";
+        let mut command = steps::cargo(line.split(' '));
         // Another flag rebuilds everything, so it gets a directory of its own.
         let target = crate::root().join("target/loom");
         command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target);
