@@ -13,6 +13,8 @@
 mod apache;
 mod damped;
 
+use std::time::Duration;
+
 use seam::Instant;
 
 use crate::axes::words;
@@ -70,6 +72,8 @@ pub struct Census {
     pub retiring: usize,
     /// Connections that wait to be accepted.
     pub waiting: usize,
+    /// The age of the oldest process that is not ready yet; zero if all are.
+    pub starting: Duration,
 }
 
 /// An action, and the reason for it.

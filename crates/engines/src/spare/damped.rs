@@ -38,7 +38,8 @@ const WIDENED: Duration = Duration::from_secs(900);
 const STUCK: Duration = Duration::from_secs(2);
 /// The time constant of the load's slope, in seconds.
 const SLOPE_MEMORY: f64 = 0.3;
-/// How far to look ahead, in seconds: a process's start-up time, and the time to the next check.
+/// How far to look ahead at least, in seconds: a process's start-up time, and the time to the next
+/// check. A slower start is measured.
 const LEAD: f64 = 0.25;
 
 /// The state kept from one check to the next.
@@ -46,6 +47,8 @@ const LEAD: f64 = 0.25;
 pub struct Damped {
     last: Instant,
     load: Option<Load>,
+    /// How far to look ahead, in seconds.
+    lead: f64,
     /// Since when there have been too many idle workers.
     over_since: Option<Instant>,
     retired_at: Option<Instant>,
@@ -108,6 +111,7 @@ impl Damped {
         Damped {
             last: now,
             load: None,
+            lead: LEAD,
             over_since: None,
             retired_at: None,
             penalty: 1,
@@ -150,7 +154,8 @@ impl Damped {
         self.last = now;
         let load = self.load.get_or_insert(Load::new(busy, now));
         load.see(busy, now, seconds);
-        let growth = (load.slope * LEAD).max(0.0);
+        self.lead = self.lead.max((census.starting + EVERY).as_secs_f64());
+        let growth = (load.slope * self.lead).max(0.0);
         // A forecast never asks for more than twice what the current load justifies.
         let coming = growth.min(busy.max(terms.size as f64)) as usize;
         self.widened_until = self.widened_until.filter(|moment| now < *moment);

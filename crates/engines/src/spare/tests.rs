@@ -1,92 +1,16 @@
 //! The controller against a server in virtual time: processes take a moment to start and retire by
 //! draining; the test sets the load.
 
+mod server;
+
 use std::time::Duration;
 
 use super::*;
+use server::Server;
 
-const MS: u64 = 1_000_000;
-/// The time from a process's start until its workers are ready.
-const BIRTH: Duration = Duration::from_millis(40);
 /// Many threads in a process, as in a study of Apache 2.0: three processes of 50, of which 25 to 75
 /// spare.
 const MOSTLY: Terms = Terms { size: 50, spare_min: 25, spare_max: 75, processes_max: 3 };
-
-/// A server whose load is a number of busy workers at each moment.
-struct Server {
-    spare: Spare,
-    /// Processes that serve.
-    serving: usize,
-    /// The times at which retiring processes are gone: their connections last a second.
-    retiring: Vec<Instant>,
-    births: Vec<Instant>,
-    now: Instant,
-    spawned: usize,
-    retired: usize,
-    /// How many times a client had to wait: workers missing, summed over the steps.
-    starved: usize,
-}
-
-impl Server {
-    fn new(policy: Policy, terms: Terms, start: usize) -> Server {
-        let now = Instant::from_ns(1);
-        let spare = Spare::new(policy, terms, now);
-        let (retiring, births) = (Vec::new(), Vec::new());
-        Server { spare, serving: start, retiring, births, now, spawned: 0, retired: 0, starved: 0 }
-    }
-
-    fn census(&self, load: usize) -> Census {
-        let size = self.spare.terms().size;
-        let ready = self.serving * size;
-        let starting = self.births.len() * size;
-        Census {
-            idle: ready.saturating_sub(load) + starting,
-            busy: load.min(ready),
-            processes: self.serving + self.births.len() + self.retiring.len(),
-            retiring: self.retiring.len(),
-            waiting: load.saturating_sub(ready),
-        }
-    }
-
-    /// Lets 10 ms pass.
-    fn step(&mut self, load: usize) {
-        let now = self.now + Duration::from_nanos(10 * MS);
-        self.now = now;
-        let before = self.births.len();
-        self.births.retain(|moment| *moment > now);
-        self.serving += before - self.births.len();
-        self.retiring.retain(|moment| *moment > now);
-        self.starved += load.saturating_sub(self.serving * self.spare.terms().size);
-        let census = self.census(load);
-        match self.spare.look(now, &census).act {
-            Act::Hold => {}
-            Act::Spawn(count) => {
-                self.spawned += count;
-                self.births.extend(std::iter::repeat_n(now + BIRTH, count));
-            }
-            Act::Retire(count) => {
-                assert!(count <= self.serving + self.births.len(), "as many as there are");
-                self.retired += count;
-                let serving = count.min(self.serving);
-                self.serving -= serving;
-                self.births.truncate(self.births.len() - (count - serving));
-                let gone = now + Duration::from_secs(1);
-                self.retiring.extend(std::iter::repeat_n(gone, count));
-            }
-        }
-    }
-
-    fn run(&mut self, seconds: usize, mut load: impl FnMut(f64) -> usize) {
-        for step in 0..seconds * 100 {
-            self.step(load(step as f64 / 100.0));
-        }
-    }
-
-    /// Workers that were started and ended.
-    fn churn(&self) -> usize {
-        (self.spawned + self.retired) * self.spare.terms().size
-    }
-}
 
 /// A load that swings between `low` and `high`, once in `period` seconds.
 fn wobble(low: f64, high: f64, period: f64) -> impl Fn(f64) -> usize {
@@ -194,6 +118,20 @@ fn growth_keeps_up_with_a_ramp() {
 }
 
 #[test]
+fn a_slow_start_is_measured_and_the_forecast_reaches_as_far() {
+    let terms = Terms { size: 10, spare_min: 20, spare_max: 60, processes_max: 100 };
+    let mut server = Server::new(Policy::Damped, terms, 2);
+    server.birth = Duration::from_secs(1);
+    // 60 a second more: a constant forecast of a quarter of a second would be short of 45.
+    let ramp = |at: f64| (at * 60.0) as usize;
+    server.run(5, ramp);
+    let early = server.starved;
+    server.run(8, |at| ramp(at + 5.0));
+    assert!(early > 0, "the first start is a surprise");
+    assert_eq!(server.starved, early, "then nobody waits");
+}
+
+#[test]
 fn regret_makes_it_patient() {
     let terms = Terms { size: 10, spare_min: 10, spare_max: 20, processes_max: 50 };
     let mut server = Server::new(Policy::Damped, terms, 2);
@@ -225,7 +163,7 @@ fn any_census_has_a_verdict_that_can_be_carried_out() {
             let processes = below(120);
             let retiring = below(processes + 1);
             let (idle, busy) = (below(5_000), below(5_000));
-            let census = Census { idle, busy, processes, retiring, waiting: 0 };
+            let census = Census { idle, busy, processes, retiring, ..Census::default() };
             let most = terms.processes_max.saturating_sub(processes - retiring);
             match spare.look(now, &census).act {
                 Act::Hold => {}

@@ -29,7 +29,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         if self.phase() != Phase::Ready || !self.spare.as_ref().is_some_and(due) {
             return;
         }
-        let census = self.census();
+        let census = self.census(now);
         let Some(spare) = &mut self.spare else { return };
         let verdict = spare.look(now, &census);
         if verdict.act != Act::Hold {
@@ -52,7 +52,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     }
 
     /// Counts workers and processes.
-    fn census(&self) -> Census {
+    fn census(&self, now: Instant) -> Census {
         let waiting = usize::try_from(self.queue().length).unwrap_or(usize::MAX);
         let mut census = Census { waiting, ..Census::default() };
         let processes = self.entries.iter().take(self.common.shape.entries());
@@ -61,6 +61,10 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             if self.is_leaving(index) || entry.retiring {
                 census.retiring += 1;
                 continue;
+            }
+            let slot = self.common.board.slot(self.common.slot_of(index));
+            if slot.state() == SlotState::Starting {
+                census.starting = census.starting.max(now.since(entry.born));
             }
             let busy = self.busy(index);
             census.busy += busy;
