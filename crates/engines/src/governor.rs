@@ -9,12 +9,11 @@
 //! cannot drift upwards while nothing improves.
 
 use std::collections::VecDeque;
-use std::str::FromStr;
 use std::time::Duration;
 
 use seam::Instant;
 
-use crate::shape::Refused;
+use crate::axes::words;
 
 /// The interval between two decisions while requests come.
 pub const EVERY: Duration = Duration::from_millis(50);
@@ -44,8 +43,7 @@ const WINDOWS: usize = 10;
 const DECISIONS_MAX: usize = 200;
 
 /// The mode of a governor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, derive_more::Display)]
-#[display(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Nothing is measured.
     #[default]
@@ -56,16 +54,7 @@ pub enum Mode {
     On,
 }
 
-impl FromStr for Mode {
-    type Err = Refused;
-
-    fn from_str(word: &str) -> Result<Mode, Refused> {
-        let all = [Mode::Off, Mode::Advise, Mode::On];
-        all.into_iter()
-            .find(|mode| mode.to_string() == word)
-            .ok_or_else(|| Refused(format!("expected one of off, advise, on, found `{word}`")))
-    }
-}
+words!(Mode, Off = "off", Advise = "advise", On = "on");
 
 /// The measurements since the last decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -84,25 +73,14 @@ pub struct Measured {
     pub peak: u64,
 }
 
-/// The rule that made a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, derive_more::Display)]
-#[display(rename_all = "lowercase")]
-pub enum GovernorRule {
-    /// Requests wait longer than the target.
-    Shrink,
-    /// Requests wait less, and the limit binds.
-    Grow,
-    /// The limit is above what the throughput can use.
-    Ceiling,
-}
-
 /// A change of the limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// When.
     pub at: Instant,
-    /// By which rule.
-    pub rule: GovernorRule,
+    /// By which rule: `shrink` while requests wait longer than the target, `grow` while they wait
+    /// less and the limit binds, `ceiling` above what the throughput can use.
+    pub rule: &'static str,
     /// The limit before and after.
     pub limit: (u64, u64),
     /// The wait that was measured.
@@ -229,19 +207,19 @@ impl Governor {
         })
     }
 
-    fn judge(&self, seen: &Measured) -> Option<(GovernorRule, f64, String)> {
+    fn judge(&self, seen: &Measured) -> Option<(&'static str, f64, String)> {
         let (wait, target) = (self.wait.as_secs_f64(), self.target.as_secs_f64());
         let words = |what: &str| format!("requests wait {:.1?}, {what}", self.wait);
         if wait >= target {
             let factor = (1.0 - SHRINK * (wait - target) / target).max(SHRINK_MOST);
             let why = words(&format!("more than the target of {:.1?}", self.target));
-            return Some((GovernorRule::Shrink, self.limit * factor, why));
+            return Some(("shrink", self.limit * factor, why));
         }
         let ceiling = self.ceiling() as f64;
         if self.limit > ceiling {
             // Gently: the throughput falls for a moment with the load.
             let why = words(&format!("and {} a second need no more places", self.fastest()));
-            return Some((GovernorRule::Ceiling, ceiling.max(self.limit * 0.9), why));
+            return Some(("ceiling", ceiling.max(self.limit * 0.9), why));
         }
         // A limit that does not bind cannot be judged.
         if seen.peak < self.limit() {
@@ -251,7 +229,7 @@ impl Governor {
         let factor = if fast { GROW_FAST } else { GROW };
         let wanted = (self.limit * factor).max(self.limit + 1.0).min(ceiling);
         let why = words(&format!("less than the target of {:.1?}, and all places", self.target));
-        (wanted > self.limit).then(|| (GovernorRule::Grow, wanted, why + " were taken"))
+        (wanted > self.limit).then(|| ("grow", wanted, why + " were taken"))
     }
 
     fn fastest(&self) -> u64 {

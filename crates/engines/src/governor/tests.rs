@@ -238,7 +238,7 @@ fn decisions_say_why_and_the_last_ones_are_kept() {
     let turned = governor.look(Instant::ZERO, &Measured { refused: 3, ..busy });
     assert!(turned.is_some_and(|words| words.contains("wait 30.0ms of a target of 20.0ms")));
     let decision = governor.decisions().last().expect("one").clone();
-    assert_eq!((decision.rule, decision.limit), (GovernorRule::Shrink, (16, 15)));
+    assert_eq!((decision.rule, decision.limit), ("shrink", (16, 15)));
     assert!(decision.why.contains("more than the target of 20.0ms"), "{}", decision.why);
     assert!(governor.look(Instant::ZERO, &idle).is_some(), "no more refusals");
     assert_eq!(governor.decisions().count(), 1, "a limit that does not bind holds");

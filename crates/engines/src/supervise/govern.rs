@@ -19,7 +19,6 @@ pub(super) struct Governing {
     pub governor: Governor,
     sums: Sums,
     looked: Instant,
-    refused: u64,
 }
 
 /// Sums over all workers since the start.
@@ -74,7 +73,6 @@ pub(super) fn governing(shape: &Shape, now: Instant) -> Option<Governing> {
         governor: Governor::new(knobs.governor, knobs.objective, sys::cpu::count(), now),
         sums: Sums::default(),
         looked: now,
-        refused: 0,
     })
 }
 
@@ -89,7 +87,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let sums = board.slots().fold(Sums::default(), Sums::add);
         let (peak, _) = board.throttle().take_peak();
         let seen = sums.since(&this.sums, now.since(this.looked), peak);
-        (this.sums, this.looked, this.refused) = (sums, now, sums.refused);
+        (this.sums, this.looked) = (sums, now);
         let turned = this.governor.look(now, &seen);
         board.throttle().set(this.governor.limit(), this.governor.age_max());
         if board.is_idle() {
@@ -125,7 +123,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             ceiling: governor.ceiling(),
             wait_ns: ns(governor.wait()),
             target_ns: ns(governor.target()),
-            refused: this.refused,
+            refused: this.sums.refused,
             decisions: governor.decisions().map(decision).collect(),
         })
     }
