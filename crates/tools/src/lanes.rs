@@ -8,7 +8,7 @@
 
 mod controller;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -25,10 +25,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use engines::Refused;
 use language::{eprintln, info, println};
 use meter::proc::TreeCost;
+use server::ServerArgs;
 use signal_hook::consts::SIGHUP;
 use sys::process::{self, Pid, end_with_parent};
 use sys::signal::Signal;
 use sys::socket::{self, ListenOptions};
+use wire::conf::span;
 
 use self::controller::{Controller, EVERY, LaneStep, Seen};
 use crate::interrupt::watch;
@@ -51,20 +53,45 @@ const EVENTS_MAX: usize = 200;
 /// How long a client of the administration may take.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The service of the lanes.
-pub struct Lanes {
-    /// The engines; the first serves at the start.
-    pub engines: Vec<String>,
-    /// The address of all lanes.
-    pub address: SocketAddr,
-    /// Trials are only reported.
-    pub advises: bool,
-    /// The rest between two trials.
-    pub rest: Duration,
-    /// The service's name.
-    pub service: &'static str,
-    /// The words of `serve` without those of the front.
-    pub words: Vec<OsString>,
+/// The flags of a service whose clients share no state.
+#[derive(clap::Args)]
+pub struct LaneArgs {
+    /// Serve on the first of these engines, try the others on a tenth of the new connections, and
+    /// switch to one that is proven better (with --governor advise: report it)
+    #[arg(long, value_delimiter = ',', value_name = "ENGINE,…")]
+    lanes: Vec<String>,
+    /// The rest between two trials of --lanes; it grows while nothing better is found
+    #[arg(long, default_value = "10m", value_parser = span, value_name = "TIME",
+        requires = "lanes")]
+    lane_rest: Duration,
+}
+
+impl LaneArgs {
+    /// Whether this process is to be a front, not one server or a lane.
+    pub fn is_front(&self) -> bool {
+        !self.lanes.is_empty() && std::env::var_os(LANE).is_none()
+    }
+
+    /// Serves on several engines; `None` if that was not asked for, and for a lane.
+    /// Servers of a protocol without `refusals` have no governor, so their CPU time alone decides.
+    pub fn front(
+        &self,
+        server: &ServerArgs,
+        port: u16,
+        service: &'static str,
+        refusals: bool,
+    ) -> Option<Result<ExitCode>> {
+        self.is_front().then(|| {
+            let names: BTreeSet<&String> = self.lanes.iter().collect();
+            if names.len() < self.lanes.len().max(2) {
+                let want = "expected two engines or more for --lanes, such as epoll,uring, found";
+                return Err(Refused(format!("{want} {}", self.lanes.join(","))).into());
+            }
+            let (address, advises) = server.front(port)?;
+            let controller = Controller::new(&self.lanes, advises, self.lane_rest);
+            run(&self.lanes, controller, address, service, words(refusals))
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -111,7 +138,10 @@ impl Lane {
 }
 
 struct Front {
-    what: Lanes,
+    /// The engines; the first serves at the start.
+    engines: Vec<String>,
+    /// The words of `serve` without those of the front.
+    words: Vec<OsString>,
     room: tempfile::TempDir,
     sockets: Vec<OwnedFd>,
     lanes: Vec<Lane>,
@@ -125,23 +155,27 @@ struct Front {
     is_clean: bool,
 }
 
-/// Serves until it is stopped.
-///
-/// # Errors
-/// The address cannot be used, or the first server does not start.
-pub fn run(what: Lanes) -> Result<ExitCode> {
+/// Serves until it is stopped, or fails if the address cannot be used or the first server does not
+/// start.
+fn run(
+    engines: &[String],
+    controller: Controller,
+    address: SocketAddr,
+    service: &str,
+    words: Vec<OsString>,
+) -> Result<ExitCode> {
     let stop = watch()?;
     let reload = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGHUP, Arc::clone(&reload)).context("cannot watch for signals")?;
-    let (sockets, address) = listen(what.address)?;
+    let (sockets, address) = listen(address)?;
     let room = tempfile::Builder::new().prefix("roundhouse-lanes-").tempdir()?;
     let folder = server::admin::folder();
     sys::own::make(&folder).with_context(|| format!("cannot use {}", folder.display()))?;
     let path = folder.join(format!("{}.sock", std::process::id()));
     let door = Door::open(path)?;
-    let controller = Controller::new(&what.engines, what.advises, what.rest);
     let mut front = Front {
-        what,
+        engines: engines.to_vec(),
+        words,
         room,
         sockets,
         lanes: Vec::new(),
@@ -154,8 +188,8 @@ pub fn run(what: Lanes) -> Result<ExitCode> {
     };
     front.start(0, 0, Role::Main)?;
     let ready = serde_json::json!({
-        "listening": address.to_string(), "service": front.what.service,
-        "engine": front.what.engines[0], "lanes": front.what.engines,
+        "listening": address.to_string(), "service": service,
+        "engine": engines[0], "lanes": engines,
         "admin": format!("unix:{}", door.path.display()), "pid": std::process::id(),
     });
     println!("{ready}");
@@ -228,7 +262,7 @@ impl Front {
     }
 
     fn name(&self, engine: usize) -> &str {
-        &self.what.engines[engine]
+        &self.engines[engine]
     }
 
     /// Starts a server on a listener, and waits until it is ready.
@@ -238,7 +272,7 @@ impl Front {
         // The listener comes as standard input, because a shell of one process then knows its id.
         let script = "exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$@\"";
         let mut command = Command::new("sh");
-        command.args(["-c", script, "sh"]).arg(std::env::current_exe()?).args(&self.what.words);
+        command.args(["-c", script, "sh"]).arg(std::env::current_exe()?).args(&self.words);
         command.args(["--engine", self.name(engine), "--admin"]).arg(&admin);
         command.env(LANE, "1").stdout(Stdio::null());
         command.stdin(Stdio::from(self.sockets[slot].try_clone()?));
@@ -486,14 +520,9 @@ impl Front {
     }
 }
 
-/// Whether this process is a lane.
-pub fn is_lane() -> bool {
-    std::env::var_os(LANE).is_some()
-}
-
 /// The words of this program's command line that its lanes have too: without the flags that the
-/// front gives them itself.
-pub fn words() -> Vec<OsString> {
+/// front gives them itself, and where the protocol has no `refusals` without a governor.
+fn words(refusals: bool) -> Vec<OsString> {
     let mut found = Vec::new();
     let mut all = std::env::args_os().skip(1);
     while let Some(word) = all.next() {
@@ -501,23 +530,9 @@ pub fn words() -> Vec<OsString> {
         let (flag, value) = text.split_once('=').map_or((&*text, None), |it| (it.0, Some(it.1)));
         match flag {
             "--lanes" | "--lane-rest" | "--engine" => drop(value.is_none().then(|| all.next())),
+            "--governor" | "--deadline" if !refusals => drop(value.is_none().then(|| all.next())),
             _ => found.push(word),
         }
     }
     found
-}
-
-/// Checks the names of lanes.
-///
-/// # Errors
-/// Fewer than two, or one twice.
-pub fn check(engines: &[String]) -> Result<(), Refused> {
-    let twice = engines.iter().enumerate().any(|(at, name)| engines[..at].contains(name));
-    match engines.len() < 2 || twice {
-        true => Err(Refused(format!(
-            "expected two engines or more for --lanes, such as epoll,uring, found {}",
-            engines.join(",")
-        ))),
-        false => Ok(()),
-    }
 }

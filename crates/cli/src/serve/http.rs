@@ -22,7 +22,7 @@ use services::web::{
 
 use server::certificate::{self, Certificates};
 use server::{Beside, ServerArgs, ServiceInstance};
-use tools::lanes::{self, Lanes};
+use tools::lanes::LaneArgs;
 use tools::serve::access_log::AccessLog;
 use tools::serve::site::Site;
 use tools::serve::wall_clock;
@@ -85,14 +85,8 @@ pub struct Args {
     /// The page for a status of 400 or more, as 404=FILE; may be repeated
     #[arg(long, value_name = "STATUS=FILE")]
     error_page: Vec<PageFlag>,
-    /// Serve on the first of these engines, try the others on a tenth of the new connections, and
-    /// switch to one that is proven better (with --governor advise: report it)
-    #[arg(long, value_delimiter = ',', value_name = "ENGINE,…")]
-    lanes: Vec<String>,
-    /// The rest between two trials of --lanes; it grows while nothing better is found
-    #[arg(long, default_value = "10m", value_parser = span, value_name = "TIME",
-        requires = "lanes")]
-    lane_rest: Duration,
+    #[command(flatten)]
+    lanes: LaneArgs,
     #[command(flatten)]
     rules: RuleArgs,
     #[command(flatten)]
@@ -223,21 +217,13 @@ fn sites(args: &Args, lends: bool) -> Result<(SiteNames, Vec<Rules>, Vec<Site>)>
     Ok((names, rules, files))
 }
 
-/// Serves on several engines.
-fn front(args: Args) -> Result<ExitCode> {
-    lanes::check(&args.lanes)?;
-    let (address, advises) = args.server.front(PORT)?;
-    if args.access_log.is_some_and(|path| path.as_os_str() == "-") {
-        return Err(Refused("lanes have no common standard output: log to a file".into()).into());
-    }
-    let (engines, rest, words) = (args.lanes, args.lane_rest, lanes::words());
-    lanes::run(Lanes { engines, address, advises, rest, service: "http", words })
-}
-
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    if !args.lanes.is_empty() && !lanes::is_lane() {
-        return front(args);
+    if args.lanes.is_front() && args.access_log.as_ref().is_some_and(|it| it.as_os_str() == "-") {
+        return Err(Refused("lanes have no common standard output: log to a file".into()).into());
+    }
+    if let Some(ended) = args.lanes.front(&args.server, PORT, "http", true) {
+        return ended;
     }
     args.server.refuse_layers(false, "pages ask this server over HTTP already")?;
     let mut shape = args.server.shape()?;
