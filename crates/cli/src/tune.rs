@@ -57,6 +57,9 @@ pub struct Args {
     /// capacity]
     #[arg(long, value_name = "PER-SECOND")]
     rate: Option<f64>,
+    /// Choose by the highest rate that keeps the objective, in place of CPU time at the workload's
+    #[arg(long, conflicts_with = "grid")]
+    capacity: bool,
     /// The time of the search [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = span, conflicts_with = "quick")]
     budget: Option<Duration>,
@@ -93,12 +96,12 @@ pub struct Args {
     json: bool,
     /// Measure every candidate of the grid instead, block after block while the budget lasts, and
     /// add the heats to FILE (JSON, gzip)
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "preset", "servers"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "preset"])]
     grid: Option<PathBuf>,
     /// Compare tuners on recorded grids instead: ours, random search, hill climbing and others
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["what", "slo",
-        "rate", "budget", "quick", "window", "servers", "preset", "args", "root", "out", "fresh",
-        "dry_run", "json", "grid"])]
+        "rate", "capacity", "budget", "quick", "window", "servers", "preset", "args", "root", "out",
+        "fresh", "dry_run", "json", "grid"])]
     replay: Vec<PathBuf>,
 }
 
@@ -107,6 +110,8 @@ struct Task {
     workload: TunedLoad,
     slo: Slo,
     terms: SearchTerms,
+    /// The time of the objective, nanoseconds.
+    limit_ns: u64,
     budget: Duration,
     placement: Option<Placement>,
     exe: PathBuf,
@@ -127,8 +132,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return dry_run(&task, &task.space(args, &facts)?, &facts);
     }
     let stop = watch()?;
-    std::fs::create_dir_all(&args.out)
-        .with_context(|| format!("cannot make {}", args.out.display()))?;
     let raw = args.out.join("tune.jsonl");
     let (record, before) = known(args, &task, &raw)?;
     let bar = bar();
@@ -139,10 +142,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let arm = |candidate: &Candidate| task.arm(candidate);
     let default = task.space(args, &facts)?.default;
-    let is_foreign = args.preset.is_some();
     // A thread for each connection: no request waits for another.
     let thread = Candidate::usual("thread");
-    let has_threads = !is_foreign && Space::engines(&facts).has(&thread);
+    let has_threads = args.preset.is_none() && Space::engines(&facts).has(&thread);
     let calm = if has_threads { thread } else { default.clone() };
     let recipe = Recipe {
         plan: task.workload.plan.clone(),
@@ -152,6 +154,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         exe: &task.exe,
         room: room.path(),
         placement: task.placement,
+        capacity: args.capacity.then_some((task.terms.objective, task.limit_ns)),
         stop: Arc::clone(&stop),
     };
     let mut live = Machine::new(recipe, record, task.budget, &mut show);
@@ -172,11 +175,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     if let Some(file) = &args.grid {
         let terms = (task.terms.objective, rate);
-        let mut empty = Grid::new(&args.what, &space, &facts, terms, &[1.0]);
+        let mut empty = Grid::new(&args.what, &space, &facts, terms);
         empty.facts = about.facts;
         return record_grid(&task, empty, before, &mut live, file);
     }
     let Some(found) = search(&space, &facts, &task.terms, &mut live) else { return Ok(stopped()) };
+    let chosen = found.finalists.iter().find(|it| it.candidate == found.choice);
+    about.rate = chosen.and_then(|it| it.rate).unwrap_or(rate);
     about.reasons = reasons(&live, &space, &found, in_flight);
     let fault = live.fault.take();
     drop(live);
@@ -189,6 +194,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 
 /// The heats that are known: of this search, and those of a grid that goes on.
 fn known(args: &Args, task: &Task, raw: &Path) -> Result<(Record, Option<Grid>)> {
+    std::fs::create_dir_all(&args.out)
+        .with_context(|| format!("cannot make {}", args.out.display()))?;
     let mut record = Record::open(raw, &task.key(args)?, args.fresh)?;
     let grid = args.grid.as_ref().filter(|file| file.exists());
     let grid = grid.map(|file| Grid::read(file)).transpose()?;
@@ -357,12 +364,13 @@ fn task(args: &Args, room: &Path) -> Result<Task> {
         (None, Some(text)) => text.parse().map_err(|load::parse::Usage(why)| anyhow!(why))?,
         (None, None) => anyhow::bail!("expected --slo, such as --slo 'p99 < 20ms'"),
     };
-    let share = workload::share(&slo)?;
+    let (share, limit_ns) = workload::share(&slo)?;
     let spans = if args.quick || args.grid.is_some() { QUICK_SPANS } else { SPANS };
     let window_ms = args.window.map_or(spans.1, |window| window.as_millis() as u64);
     (workload.plan.warmup_ms, workload.plan.window_ms) = (spans.0, window_ms);
     workload.plan.points[0].load.extend(["--slo".to_string(), slo.to_string()]);
     let terms = if args.quick { SearchTerms::quick(share) } else { SearchTerms::usual(share) };
+    let terms = if args.capacity { terms.for_capacity() } else { terms };
     let budget = args.budget.unwrap_or(if args.quick { QUICK } else { BUDGET });
     let mut all = workload.args.clone();
     let more = lab::command::split(args.args.as_deref().unwrap_or_default());
@@ -372,7 +380,7 @@ fn task(args: &Args, room: &Path) -> Result<Task> {
         anyhow::bail!("--root is the folder of web servers, and this workload is none of the web");
     }
     let placement = Placement::choose();
-    Ok(Task { workload, slo, terms, budget, placement, exe, args: all, root })
+    Ok(Task { workload, slo, terms, limit_ns, budget, placement, exe, args: all, root })
 }
 
 impl Task {

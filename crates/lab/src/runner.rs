@@ -139,6 +139,18 @@ impl Runner {
             },
             _ => None,
         };
+        self.at_rate(arm, point, slot, dir, offered_rps)
+    }
+
+    /// A fresh server under an open load, or without a rate under a closed one.
+    fn at_rate(
+        &self,
+        arm: &Arm,
+        point: &LoadPoint,
+        slot: &Slot,
+        dir: &Path,
+        offered_rps: Option<f64>,
+    ) -> Run {
         let mut up = match self.boot(arm, slot.swapped, dir) {
             Ok(up) => up,
             Err(reason) => return Run::unavailable(reason),

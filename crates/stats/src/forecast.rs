@@ -44,7 +44,7 @@ pub fn settles_after(blocks: usize, centre: f64, half: f64, floor: f64, room: f6
 
 /// The share of a standard normal distribution below `x` (Abramowitz and Stegun, *Handbook of
 /// Mathematical Functions*, 26.2.17: to 7.5e-8).
-fn normal_share(x: f64) -> f64 {
+pub fn normal_share(x: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * x.abs());
     let series = [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
     let sum = series.iter().rev().fold(0.0, |sum, factor| (sum + factor) * t);

@@ -24,7 +24,7 @@ pub mod words;
 pub use bootstrap::bootstrap_t;
 pub use compare::{Comparison, compare};
 pub use flip::{EXACT_MAX, sign_flip_p};
-pub use forecast::{BLOCKS_MAX, blocks_needed, settles_after};
+pub use forecast::{BLOCKS_MAX, blocks_needed, normal_share, settles_after};
 pub use goal::{Goal, GoalVerdict};
 pub use interval::{Interval, hodges_lehmann, median, median_interval, median_ranks, spread};
 pub use objective::Objective;

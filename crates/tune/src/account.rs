@@ -29,23 +29,27 @@ pub struct About {
 pub fn rows(found: &Found) -> ([String; 6], Vec<([String; 6], String)>) {
     let joined = |of: &mut dyn Iterator<Item = String>| of.collect::<Vec<String>>().join(" ");
     let loads = found.finalists.iter().take(1).flat_map(|it| &it.shares);
+    let by_rate = found.finalists.iter().any(|it| it.rate.is_some());
     let heads = [
         "server".to_string(),
         format!("% in time at {}", joined(&mut loads.map(|it| it.0.to_string()))),
-        "CPU a request".to_string(),
+        if by_rate { "requests/s" } else { "CPU a request" }.to_string(),
         "over default".to_string(),
         "memory".to_string(),
         "threads".to_string(),
     ];
     let row = |it: &Finalist| {
-        let over = it.over_default.filter(|_| it.candidate != found.default);
+        let over = it.over().filter(|_| it.candidate != found.default);
         let over = over.map(|(ratio, low, high)| format!("{ratio:.2} [{low:.2} {high:.2}]"));
         let mark = if it.candidate == found.choice { " *" } else { "" };
         let shares = &mut it.shares.iter().map(|it| format!("{:.1}", 100.0 * it.1));
         let cells = [
             format!("{}{mark}", it.candidate.server),
             joined(shares),
-            words::or_none(it.cpu_ns, words::time),
+            match by_rate {
+                true => words::or_none(it.rate, |it| format!("{it:.0}")),
+                false => words::or_none(it.cpu_ns, words::time),
+            },
             over.unwrap_or_else(|| "1".to_string()),
             words::or_none(it.memory_kb, size),
             words::or_none(it.threads, |it| format!("{it:.0}")),
@@ -150,16 +154,17 @@ fn named(finalists: &[Finalist]) -> Axis {
 
 fn costs(finalists: &[Finalist]) -> Plot {
     let point = |(at, it): (usize, &Finalist)| {
-        let (ratio, low, high) = it.over_default?;
+        let (ratio, low, high) = it.over()?;
         Some(Point { x: (at + 1) as f64, y: ratio, range: Some((low, high)) })
     };
     let points = finalists.iter().enumerate().filter_map(point);
     Plot {
-        title: "CPU for a request over that of the default".to_string(),
-        caption: "Below 1 is cheaper; the lines are 95 % intervals.".to_string(),
+        title: "Finalists over the default".to_string(),
+        caption: "CPU for a request, or the highest rate if that was searched; 95 % intervals."
+            .to_string(),
         x: named(finalists),
         y: Axis { title: "ratio".to_string(), ..Axis::default() },
-        series: vec![Series::measured("CPU", points).drawn_as(Mark::Point)],
+        series: vec![Series::measured("ratio", points).drawn_as(Mark::Point)],
     }
 }
 
@@ -235,10 +240,10 @@ mod tests {
             shares: vec![(1.0, 0.999), (1.2, 0.5)],
             cpu_ns: Some(20e3 * ratio),
             over_default: Some((ratio, ratio - 0.05, ratio + 0.05)),
+            rate: None,
             p: 0.01,
             memory_kb: Some(3_000.0),
             threads: Some(4.0),
-            mean_ns: None,
             range: 0.1,
         };
         let default = Candidate::usual("epoll");

@@ -26,8 +26,8 @@ const SCHEMA: &str = "roundhouse.grid/1";
 pub struct RecordedHeats {
     /// The candidate.
     pub candidate: Candidate,
-    /// For each load its heats, one a block.
-    pub heats: Vec<Vec<Heat>>,
+    /// Its heats, one a block.
+    pub heats: Vec<Heat>,
 }
 
 /// The heats of a workload.
@@ -47,8 +47,6 @@ pub struct Grid {
     pub rate: f64,
     /// The share of requests that must be answered in time.
     pub objective: f64,
-    /// The recorded loads, as multiples of the workload's rate.
-    pub loads: Vec<f64>,
     /// The time of one heat, seconds.
     pub heat_s: f64,
     /// The candidates, the default first.
@@ -71,9 +69,8 @@ impl Grid {
         space: &Space,
         facts: &Facts,
         (objective, rate): (f64, f64),
-        loads: &[f64],
     ) -> Grid {
-        let row = |candidate| RecordedHeats { candidate, heats: vec![Vec::new(); loads.len()] };
+        let row = |candidate| RecordedHeats { candidate, heats: Vec::new() };
         Grid {
             schema: SCHEMA.to_string(),
             workload: workload.to_string(),
@@ -82,7 +79,6 @@ impl Grid {
             in_flight: facts.in_flight,
             rate,
             objective,
-            loads: loads.to_vec(),
             heat_s: 0.0,
             rows: space.grid(facts).into_iter().map(row).collect(),
         }
@@ -92,21 +88,19 @@ impl Grid {
     pub fn is_like(&self, other: &Grid) -> bool {
         let key = |it: &Grid| {
             let rows = it.rows.iter().map(|row| row.candidate.clone());
-            (it.workload.clone(), it.size, it.rate.to_bits(), rows.collect::<Vec<_>>())
+            let rates = [it.rate, it.objective].map(f64::to_bits);
+            (it.workload.clone(), it.size, rates, rows.collect::<Vec<_>>())
         };
-        key(self) == key(other) && (self.objective, &self.loads) == (other.objective, &other.loads)
+        key(self) == key(other)
     }
 
-    /// Records one block more: every candidate once at every load. `None` if it was stopped.
+    /// Records one block more: every candidate once. `None` if it was stopped.
     pub fn add_block(&mut self, heats: &mut dyn Heats) -> Option<()> {
         let (block, begun) = (self.blocks(), Instant::now());
         let all: Vec<Candidate> = self.rows.iter().map(|row| row.candidate.clone()).collect();
-        let loads = self.loads.iter();
-        let asked = loads.map(|load| heats.block(Stage::Screen, block as u32, *load, &all));
-        for (at, found) in asked.collect::<Option<Vec<_>>>()?.into_iter().enumerate() {
-            self.rows.iter_mut().zip(found).for_each(|(row, heat)| row.heats[at].push(heat));
-        }
-        let took_s = begun.elapsed().as_secs_f64() / (all.len() * self.loads.len()).max(1) as f64;
+        let found = heats.block(Stage::Screen, block as u32, 1.0, &all)?;
+        self.rows.iter_mut().zip(found).for_each(|(row, heat)| row.heats.push(heat));
+        let took_s = begun.elapsed().as_secs_f64() / all.len().max(1) as f64;
         self.heat_s += (took_s - self.heat_s) / (block + 1) as f64;
         Some(())
     }
@@ -126,12 +120,9 @@ impl Grid {
             grid.schema
         );
         let blocks = grid.blocks();
-        let is_whole = |row: &RecordedHeats| {
-            row.heats.len() == grid.loads.len() && row.heats.iter().all(|it| it.len() == blocks)
-        };
         ensure!(
-            blocks > 0 && grid.rows.iter().all(is_whole),
-            "{}: expected as many heats of every candidate at every load",
+            blocks > 0 && grid.rows.iter().all(|row| row.heats.len() == blocks),
+            "{}: expected as many heats of every candidate",
             path.display()
         );
         Ok(grid)
@@ -152,7 +143,7 @@ impl Grid {
 
     /// Recorded blocks.
     pub fn blocks(&self) -> usize {
-        self.rows.first().and_then(|row| row.heats.first()).map_or(0, Vec::len)
+        self.rows.first().map_or(0, |row| row.heats.len())
     }
 
     /// The numbers that bound the space.
@@ -164,8 +155,7 @@ impl Grid {
     /// A candidate's true value: its cost at the workload's rate, and more if it misses the
     /// objective: ten times the missing share. `None` for one that never ran.
     pub fn value(&self, candidate: &Candidate) -> Option<f64> {
-        let at = self.loads.iter().position(|load| *load == 1.0)?;
-        let heats = &self.rows.iter().find(|row| row.candidate == *candidate)?.heats[at];
+        let heats = &self.rows.iter().find(|row| row.candidate == *candidate)?.heats;
         let cost = median(&heats.iter().filter_map(|heat| heat.cpu_ns).collect::<Vec<f64>>())?;
         let share = heats.iter().map(Heat::share).sum::<f64>() / heats.len() as f64;
         Some(cost * (1.0 + 10.0 * (self.objective - share).max(0.0)))
@@ -183,11 +173,7 @@ impl Grid {
         let (default, blocks) = (self.rows[0].heats.clone(), self.blocks());
         let mut alike = self.clone();
         for row in &mut alike.rows {
-            let drawn: Vec<usize> = (0..blocks).map(|_| rng.below(blocks)).collect();
-            row.heats = default
-                .iter()
-                .map(|heats| drawn.iter().map(|at| heats[*at].clone()).collect())
-                .collect();
+            row.heats = (0..blocks).map(|_| default[rng.below(blocks)].clone()).collect();
         }
         alike
     }
@@ -208,14 +194,13 @@ pub struct Replay<'a> {
 }
 
 impl Heats for Replay<'_> {
-    fn block(&mut self, _: Stage, _: u32, load: f64, asked: &[Candidate]) -> Option<Vec<Heat>> {
-        let at = self.grid.loads.iter().position(|it| *it == load).unwrap_or(0);
+    fn block(&mut self, _: Stage, _: u32, _: f64, asked: &[Candidate]) -> Option<Vec<Heat>> {
         let block = self.rng.below(self.grid.blocks());
         self.heats += asked.len();
         let heat = |candidate: &Candidate| {
             let row = self.grid.rows.iter().find(|row| row.candidate == *candidate);
             let missing = || Heat { failure: Some("not recorded".to_string()), ..Heat::default() };
-            row.map_or_else(missing, |row| row.heats[at][block].clone())
+            row.map_or_else(missing, |row| row.heats[block].clone())
         };
         Some(asked.iter().map(heat).collect())
     }

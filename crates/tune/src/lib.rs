@@ -25,6 +25,6 @@ mod space;
 pub use field::Heat;
 pub use grid::{Grid, RecordedHeats};
 pub use live::{Machine, Recipe, Record};
-pub use rivals::{RIVALS, Scores, false_winners, judge};
+pub use rivals::{RIVALS, Scores, false_winners, heats_to_near, judge};
 pub use search::{Advice, Finalist, Found, Heats, SearchStep, SearchTerms, Stage, search};
 pub use space::{Candidate, Facts, Family, Knob, PerWorker, Space};

@@ -35,6 +35,8 @@ const PILOTS: u32 = 3;
 const CALM: f64 = 0.1;
 /// Attempts at a heat that a disturbance of the machine spoils.
 const ATTEMPTS: u32 = 2;
+/// A search for the highest rate ends when it is known as well as this.
+const RESOLUTION: f64 = 0.03;
 
 /// How candidates become servers, what they are asked, and where they run.
 pub struct Recipe<'a> {
@@ -52,6 +54,9 @@ pub struct Recipe<'a> {
     pub room: &'a Path,
     /// The cores of server and generator.
     pub placement: Option<Placement>,
+    /// The objective of a search for the highest rate: the share of the requests, and the time
+    /// within which they must be answered, nanoseconds.
+    pub capacity: Option<(f64, u64)>,
     /// It ends the search when it becomes true.
     pub stop: Arc<AtomicBool>,
 }
@@ -196,7 +201,7 @@ impl<'a> Machine<'a> {
             },
         };
         let calm = self.recipe.calm.clone();
-        let (heat, _) = self.heat(&calm, 0, CALM)?;
+        let (heat, _) = self.heat((Stage::Screen, 0, CALM), &calm)?;
         let alone_ns = match (heat.mean_ns, heat.failure) {
             (Some(ns), _) => ns,
             (None, why) => {
@@ -248,15 +253,23 @@ impl<'a> Machine<'a> {
     }
 
     /// One heat, repeated once if the machine was disturbed, and the seconds that it took.
-    fn heat(&mut self, candidate: &Candidate, block: u32, load: f64) -> Option<(Heat, f64)> {
+    fn heat(&mut self, at: (Stage, u32, f64), candidate: &Candidate) -> Option<(Heat, f64)> {
+        let (stage, block, load) = at;
         let begun = Instant::now();
         let failed = |why: String| Heat { failure: Some(why), ..Heat::default() };
         let arm = match (self.recipe.arm)(candidate) {
             Ok(arm) => arm,
             Err(why) => return Some((failed(why), 0.0)),
         };
-        let plan = self.plan(arm, Some(self.rate * load));
+        let rate = self.rate * load;
+        let mut plan = self.plan(arm, Some(rate));
+        if let Some((quantile, limit_ns)) = self.recipe.capacity.filter(|_| stage == Stage::Confirm)
+        {
+            plan.points[0].model = Model::Capacity { quantile, limit_ns, resolution: RESOLUTION };
+        }
         let mut runner = self.runner(&plan);
+        // A search begins at a quarter of what is known.
+        runner.capacities(&BTreeMap::from([(plan.baseline.clone(), 4.0 * rate)]));
         let seed = Rng::new(plan.seed ^ (u64::from(block) << 20) ^ load.to_bits()).roll() >> 32;
         for attempt in 1.. {
             self.order += 1;
@@ -324,10 +337,15 @@ fn heat_of(trial: &Trial) -> Heat {
     let life = trial.seen.cost.as_ref().and_then(|life| life.cpu_ns_per_request);
     let offered = load.arrived.unwrap_or(load.requests + load.failed.unwrap_or(0));
     let share = load.slo.iter().map(|goal| goal.found).fold(1.0, f64::min);
+    let search = trial.seen.search.as_ref();
+    let rate = search.and_then(|search| search.capacity_rps);
     Heat {
+        rate,
         offered,
         attained: (share * offered as f64).round() as u64,
-        cpu_ns: life.or_else(|| Metric::Cpu.of(load)),
+        cpu_ns: life
+            .or_else(|| Metric::Cpu.of(load))
+            .filter(|_| search.is_none() || rate.is_some()),
         memory_kb: load.memory_kb().map(|kb| kb as f64),
         threads: load.server.as_ref().and_then(|server| server.threads),
         mean_ns: load.latency().mean_ns,
@@ -355,7 +373,7 @@ impl Heats for Machine<'_> {
             if self.recipe.stop.load(Ordering::Relaxed) {
                 return None;
             }
-            let (heat, took_s) = self.heat(candidate, block, load)?;
+            let (heat, took_s) = self.heat((stage, block, load), candidate)?;
             let candidate = candidate.clone();
             let text = shown(stage, block, load, &candidate, &heat);
             let line = Line::Heat { stage, block, load, candidate, heat: heat.clone(), took_s };
@@ -383,6 +401,7 @@ fn shown(stage: Stage, block: u32, load: f64, candidate: &Candidate, heat: &Heat
     let head = format!("{stage}, block {}, {load} of the load: {candidate}", block + 1);
     match (&heat.failure, heat.cpu_ns) {
         (Some(why), _) => format!("{head}: {why}"),
+        _ if let Some(rate) = heat.rate => format!("{head}: {rate:.0} requests a second"),
         (None, cpu) => {
             let cpu = cpu.map_or(String::new(), |ns| format!(", {:.1} us of CPU each", ns / 1e3));
             format!("{head}: {:.1} % in time{cpu}", 100.0 * heat.share())

@@ -22,37 +22,60 @@ pub struct Scores {
     pub never_worse: f64,
     /// The share of pairs of replays whose choices are within 5 % of each other.
     pub agreement: f64,
+    /// The share of replays whose regret is at most 10 %.
+    pub near: f64,
     /// Heats of a replay: the median.
     pub heats: f64,
 }
 
-/// Replays each tuner with `seeds` seeds and a budget of `heats` heats each.
-pub fn judge(grid: &Grid, terms: &SearchTerms, seeds: u64, heats: usize) -> Vec<Scores> {
-    let Some(best) = grid.best() else { return Vec::new() };
+/// Replays a tuner with `seeds` seeds and a budget of `heats` heats each; `None` for a grid in
+/// which no candidate ran.
+pub fn judge(
+    name: &'static str,
+    grid: &Grid,
+    terms: &SearchTerms,
+    seeds: u64,
+    heats: usize,
+) -> Option<Scores> {
+    let best = grid.best()?;
     let default = grid.value(&grid.rows[0].candidate).unwrap_or(best);
-    let score = |name: &'static str| {
-        let runs: Vec<(f64, f64)> = (0..seeds)
-            .map(|seed| {
-                let (choice, used) = choose(name, grid, terms, seed, heats);
-                (grid.value(&choice).unwrap_or(f64::MAX), used as f64)
-            })
-            .collect();
-        let mut regrets: Vec<f64> = runs.iter().map(|run| run.0 / best - 1.0).collect();
-        regrets.sort_by(f64::total_cmp);
-        let share = |count: usize, of: usize| count as f64 / of.max(1) as f64;
-        let sound = runs.iter().filter(|run| run.0 <= 1.02 * default).count();
-        let pairs: Vec<&[(f64, f64)]> = runs.chunks_exact(2).collect();
-        let agree = pairs.iter().filter(|it| (it[0].0 / it[1].0).ln().abs() <= 0.05).count();
-        Scores {
-            name,
-            regret: median(&regrets).unwrap_or(0.0),
-            regret_p90: regrets.get(regrets.len() * 9 / 10).copied().unwrap_or(0.0),
-            never_worse: share(sound, runs.len()),
-            agreement: share(agree, pairs.len()),
-            heats: median(&runs.iter().map(|run| run.1).collect::<Vec<_>>()).unwrap_or(0.0),
-        }
-    };
-    RIVALS.into_iter().map(score).collect()
+    let runs: Vec<(f64, f64)> = (0..seeds)
+        .map(|seed| {
+            let (choice, used) = choose(name, grid, terms, seed, heats);
+            (grid.value(&choice).unwrap_or(f64::MAX), used as f64)
+        })
+        .collect();
+    let mut regrets: Vec<f64> = runs.iter().map(|run| run.0 / best - 1.0).collect();
+    regrets.sort_by(f64::total_cmp);
+    let share = |count: usize, of: usize| count as f64 / of.max(1) as f64;
+    let sound = runs.iter().filter(|run| run.0 <= 1.02 * default).count();
+    let near = regrets.iter().filter(|regret| **regret <= 0.1).count();
+    let pairs: Vec<&[(f64, f64)]> = runs.chunks_exact(2).collect();
+    let agree = pairs.iter().filter(|it| (it[0].0 / it[1].0).ln().abs() <= 0.05).count();
+    Some(Scores {
+        name,
+        regret: median(&regrets)?,
+        regret_p90: regrets.get(regrets.len() * 9 / 10).copied()?,
+        never_worse: share(sound, runs.len()),
+        agreement: share(agree, pairs.len()),
+        near: share(near, runs.len()),
+        heats: median(&runs.iter().map(|run| run.1).collect::<Vec<_>>())?,
+    })
+}
+
+/// The fewest heats with which the median regret of a tuner is at most 5 %, of budgets that double
+/// from a 64th of the grid; `None` if the whole grid is not enough.
+pub fn heats_to_near(
+    name: &'static str,
+    grid: &Grid,
+    terms: &SearchTerms,
+    seeds: u64,
+) -> Option<f64> {
+    let whole = grid.rows.len() * grid.blocks();
+    (0..=6).rev().find_map(|halvings| {
+        let scores = judge(name, grid, terms, seeds, (whole >> halvings).max(1))?;
+        (scores.regret <= 0.05).then_some(scores.heats)
+    })
 }
 
 /// The choice of a tuner, and the heats that it took.
@@ -212,7 +235,7 @@ mod tests {
     fn grid() -> Grid {
         let facts = Facts { cores: 1, connections: 8, in_flight: 1.0, ..Facts::default() };
         let space = Space::engines(&facts);
-        let mut grid = Grid::new("a page", &space, &facts, (0.99, 500.0), &[1.0]);
+        let mut grid = Grid::new("a page", &space, &facts, (0.99, 500.0));
         let mut rng = Rng::new(11);
         let disturbances: Vec<f64> = (0..10).map(|_| 1.0 + 0.3 * rng.unit()).collect();
         let mut row = |candidate: Candidate| {
@@ -226,8 +249,7 @@ mod tests {
                 threads: Some(1),
                 ..Heat::default()
             };
-            let heats = vec![disturbances.iter().map(&mut heat).collect()];
-            RecordedHeats { candidate, heats }
+            RecordedHeats { candidate, heats: disturbances.iter().map(&mut heat).collect() }
         };
         grid.rows = space.grid(&facts).into_iter().map(&mut row).collect();
         grid
@@ -236,13 +258,15 @@ mod tests {
     #[test]
     fn the_tuner_finds_the_cheapest_of_a_grid_and_no_winner_among_equals() {
         let (grid, terms) = (grid(), SearchTerms { loads: vec![1.0], ..SearchTerms::quick(0.99) });
-        let scores = judge(&grid, &terms, 40, 300);
-        let of = |name: &str| scores.iter().find(|it| it.name == name).expect("a tuner");
-        let ours = of("roundhouse");
-        assert!(ours.regret_p90 < 0.05 && ours.never_worse == 1.0, "{scores:#?}");
-        assert!(ours.agreement > 0.9 && ours.heats <= 400.0, "{scores:#?}");
-        assert!((0.2..0.4).contains(&of("default").regret), "{scores:#?}");
-        assert!(of("formula").regret > 1.0 && of("formula").never_worse == 0.0, "{scores:#?}");
+        let of = |name| judge(name, &grid, &terms, 40, 300).expect("a tuner");
+        let (ours, default, formula) = (of(RIVALS[0]), of("default"), of("formula"));
+        assert!(ours.regret_p90 < 0.05 && ours.never_worse == 1.0, "{ours:#?}");
+        assert!(ours.agreement > 0.9 && ours.near > 0.9 && ours.heats <= 400.0, "{ours:#?}");
+        assert!((0.2..0.4).contains(&default.regret), "{default:#?}");
+        assert!(formula.regret > 1.0 && formula.never_worse == 0.0, "{formula:#?}");
+        let heats = |name| heats_to_near(name, &grid, &terms, 20);
+        assert!(heats(RIVALS[0]).is_some_and(|it| it < 400.0));
+        assert_eq!(heats("default"), None, "a fifth too dear");
         let wrong = false_winners(&grid, &terms, 100, 300);
         assert!(wrong <= 0.05, "{wrong}");
     }
@@ -252,7 +276,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("grid-{}.gz", std::process::id()));
         let mut grid = grid();
         let mut empty = grid.clone();
-        empty.rows.iter_mut().for_each(|row| row.heats = vec![Vec::new()]);
+        empty.rows.iter_mut().for_each(|row| row.heats.clear());
         assert!(empty.is_like(&grid) && !Grid { rate: 7.0, ..empty.clone() }.is_like(&grid));
         for blocks in 1..=2 {
             empty.add_block(&mut grid.replay(1, 1)).expect("not stopped");
@@ -260,7 +284,7 @@ mod tests {
         }
         grid.write(&path).expect("written");
         assert_eq!(Grid::read(&path).expect("a grid"), grid);
-        grid.rows[1].heats[0].pop();
+        grid.rows[1].heats.pop();
         grid.write(&path).expect("written");
         let why = Grid::read(&path).expect_err("a part").to_string();
         assert!(why.contains("as many heats"), "{why}");

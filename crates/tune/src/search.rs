@@ -1,5 +1,7 @@
 //! The search: screen, refine, confirm, decide.
 
+mod ascent;
+
 use crate::field::{Field, Heat, Runner};
 use crate::space::{Candidate, Facts, Space};
 use serde::{Deserialize, Serialize};
@@ -70,8 +72,8 @@ pub struct SearchTerms {
     pub finalists: usize,
     /// Loads of the last stage as multiples of the workload's rate; 1 is among them.
     pub loads: Vec<f64>,
-    /// The seed of the final test.
-    pub seed: u64,
+    /// The highest rate that keeps the objective decides, not CPU time.
+    pub capacity: bool,
 }
 
 impl SearchTerms {
@@ -85,8 +87,13 @@ impl SearchTerms {
             confirm_blocks: 8,
             finalists: 3,
             loads: vec![0.8, 1.0, 1.2],
-            seed: 1,
+            capacity: false,
         }
+    }
+
+    /// The same limits for a search of the highest rate, whose last heats are searches themselves.
+    pub fn for_capacity(self) -> SearchTerms {
+        SearchTerms { confirm_blocks: 6, loads: vec![1.0], capacity: true, ..self }
     }
 
     /// Limits for an answer within three minutes.
@@ -123,7 +130,11 @@ pub struct Finalist {
     pub shares: Vec<(f64, f64)>,
     /// CPU time for a request at the workload's rate, nanoseconds: the median.
     pub cpu_ns: Option<f64>,
-    /// CPU time over that of the default, with its interval: ratio, low, high.
+    /// The highest rate that kept the objective, requests a second: the median.
+    #[serde(default)]
+    pub rate: Option<f64>,
+    /// CPU time over that of the default, or its highest rate over the candidate's where that was
+    /// searched for, with its interval: ratio, low, high.
     pub over_default: Option<(f64, f64, f64)>,
     /// The corrected p of that difference.
     pub p: f64,
@@ -131,8 +142,6 @@ pub struct Finalist {
     pub memory_kb: Option<f64>,
     /// Threads: the median.
     pub threads: Option<f64>,
-    /// Mean response time, nanoseconds: the median.
-    pub mean_ns: Option<f64>,
     /// The largest cost of a heat lies this far above the smallest, as a share of their mean; from
     /// 0.3 on the candidate is unstable (TUNA, EuroSys 2025).
     pub range: f64,
@@ -150,6 +159,13 @@ impl Finalist {
         self.shares.iter().find(|it| it.0 == load).map_or(0.0, |it| it.1)
     }
 
+    /// Its highest rate over that of the default where that was searched for, otherwise its CPU
+    /// time: ratio, low, high.
+    pub fn over(&self) -> Option<(f64, f64, f64)> {
+        let inverse = |(ratio, low, high): (f64, f64, f64)| (1.0 / ratio, 1.0 / high, 1.0 / low);
+        if self.rate.is_some() { self.over_default.map(inverse) } else { self.over_default }
+    }
+
     /// Whether its costs vary too much to recommend it for them.
     pub fn is_unstable(&self) -> bool {
         self.range >= UNSTABLE
@@ -162,7 +178,8 @@ impl Finalist {
 pub enum Advice {
     /// Nothing is better beyond doubt: keep the default.
     Keep,
-    /// It keeps the objective like the default and costs less, beyond doubt.
+    /// It keeps the objective like the default and costs less, or carries more requests where that
+    /// decides, beyond doubt.
     Cheaper,
     /// It answers more requests within the objective than the default, beyond doubt.
     Timelier,
@@ -198,6 +215,8 @@ const SCREEN_SHARE: f64 = 0.4;
 const REFINE_SHARE: f64 = 0.6;
 /// Blocks before the first candidates leave.
 const LOOKS_FROM: u32 = 2;
+/// The seed of the final test.
+const SEED: u64 = 1;
 /// Rounds of refinement.
 const ROUNDS_MAX: u32 = 4;
 
@@ -208,6 +227,8 @@ struct Search<'a> {
     steps: Vec<SearchStep>,
     tried: Vec<Candidate>,
     noise: f64,
+    /// The load at which the last stage begins, as a multiple of the workload's rate.
+    begin: f64,
 }
 
 /// Searches `space` for the candidate that keeps the objective at the least cost. `None` if it was
@@ -218,10 +239,16 @@ pub fn search(
     terms: &SearchTerms,
     heats: &mut dyn Heats,
 ) -> Option<Found> {
-    let mut search =
-        Search { space, terms, heats, steps: Vec::new(), tried: Vec::new(), noise: 0.0 };
-    let leaders = search.screen(facts)?;
-    let leaders = search.refine(leaders)?;
+    let mut search = Search {
+        space,
+        terms,
+        heats,
+        steps: Vec::new(),
+        tried: Vec::new(),
+        noise: 0.0,
+        begin: 1.0,
+    };
+    let leaders = if terms.capacity { search.ascend(facts)? } else { search.descend(facts)? };
     search.confirm(leaders)
 }
 
@@ -259,14 +286,34 @@ impl Search<'_> {
         Some(())
     }
 
-    fn screen(&mut self, facts: &Facts) -> Option<Vec<Candidate>> {
+    /// The candidates to begin with.
+    fn seeds(&mut self, facts: &Facts) -> Vec<Candidate> {
         let mut seeds = self.space.seeds(facts);
         seeds.retain(|candidate| self.heats.has(candidate));
         self.tried.clone_from(&seeds);
-        let mut field = Field::new(seeds);
+        seeds
+    }
+
+    /// Neighbours of the first two leaders that were not tried.
+    fn neighbours(&mut self, leaders: &[Candidate]) -> Vec<Candidate> {
+        let near = leaders.iter().take(2).flat_map(|it| self.space.neighbours(it));
+        let mut fresh: Vec<Candidate> = Vec::new();
+        for candidate in near {
+            let is_known = self.tried.contains(&candidate) || fresh.contains(&candidate);
+            if !is_known && self.heats.has(&candidate) {
+                fresh.push(candidate);
+            }
+        }
+        fresh
+    }
+
+    /// The candidates that keep the objective at the least cost, the best first.
+    fn descend(&mut self, facts: &Facts) -> Option<Vec<Candidate>> {
+        let mut field = Field::new(self.seeds(facts));
         let blocks = self.terms.screen_blocks;
         self.run(Stage::Screen, 0, blocks, SCREEN_SHARE, &mut field)?;
-        Some(self.leaders(&field))
+        let leaders = self.leaders(&field);
+        self.refine(leaders)
     }
 
     /// The best candidates of a field; of those that cost the same, the ones with fewer settings.
@@ -280,14 +327,7 @@ impl Search<'_> {
     /// Tries the neighbours of the leaders until none is better or the time is used up.
     fn refine(&mut self, mut leaders: Vec<Candidate>) -> Option<Vec<Candidate>> {
         for round in 0..ROUNDS_MAX {
-            let near = leaders.iter().take(2).flat_map(|it| self.space.neighbours(it));
-            let mut fresh: Vec<Candidate> = Vec::new();
-            for candidate in near {
-                let is_known = self.tried.contains(&candidate) || fresh.contains(&candidate);
-                if !is_known && self.heats.has(&candidate) {
-                    fresh.push(candidate);
-                }
-            }
+            let fresh = self.neighbours(&leaders);
             if fresh.is_empty() || self.heats.spent() > REFINE_SHARE {
                 break;
             }
@@ -322,8 +362,11 @@ impl Search<'_> {
             self.terms.loads.iter().map(|_| Field::new(all.clone())).collect();
         for block in 0..self.terms.confirm_blocks {
             for (field, load) in fields.iter_mut().zip(&self.terms.loads) {
-                field.add(self.heats.block(Stage::Confirm, block, *load, &all)?);
+                field.add(self.heats.block(Stage::Confirm, block, load * self.begin, &all)?);
             }
+        }
+        if self.terms.capacity {
+            self.noise = at_rate(self.terms, &fields).noise();
         }
         let finalists = finalists(self.terms, &fields);
         let (at, verdict) = decide(self.terms, &fields, &finalists);
@@ -332,8 +375,6 @@ impl Search<'_> {
         let sentence = sentence(self.terms, verdict, chosen, &finalists[0]);
         let choice = chosen.candidate.clone();
         self.note(Stage::Confirm, self.terms.confirm_blocks, choice.clone(), sentence.clone());
-        let Search { steps, tried, noise, .. } = self;
-        let tried = tried.len();
         let heats = || fields.iter().flat_map(|field| &field.0).flat_map(|row| &row.heats);
         let spoilt = heats().filter(|heat| heat.is_disturbed).count();
         let disturbed = spoilt as f64 / heats().count().max(1) as f64;
@@ -344,9 +385,9 @@ impl Search<'_> {
             is_kept,
             sentence,
             finalists,
-            steps,
-            tried,
-            noise,
+            steps: self.steps,
+            tried: self.tried.len(),
+            noise: self.noise,
             disturbed,
         })
     }
@@ -359,7 +400,7 @@ fn at_rate<'a>(terms: &SearchTerms, fields: &'a [Field]) -> &'a Field {
 }
 
 fn costs(row: &Runner) -> Vec<Option<f64>> {
-    row.heats.iter().map(|heat| heat.cpu_ns.filter(|ns| *ns > 0.0)).collect()
+    row.heats.iter().map(Heat::cost).collect()
 }
 
 fn finalists(terms: &SearchTerms, fields: &[Field]) -> Vec<Finalist> {
@@ -369,7 +410,7 @@ fn finalists(terms: &SearchTerms, fields: &[Field]) -> Vec<Finalist> {
         costs(row).iter().zip(&base).map(|(a, b)| Some(((*a)? / (*b)?).ln())).collect()
     };
     let tested: Vec<_> = rows[1..].iter().map(|row| (0, ratios(row))).collect();
-    let mut p = step_down_p(&tested, terms.seed);
+    let mut p = step_down_p(&tested, SEED);
     p.insert(0, 1.0);
     let middle = |row: &Runner, of: &dyn Fn(&Heat) -> Option<f64>| {
         median(&row.heats.iter().filter_map(of).collect::<Vec<f64>>())
@@ -393,12 +434,12 @@ fn finalists(terms: &SearchTerms, fields: &[Field]) -> Vec<Finalist> {
                 .copied()
                 .zip(fields.iter().map(|it| it.0[at].share()))
                 .collect(),
-            cpu_ns: median(&all),
+            cpu_ns: middle(row, &|heat| heat.cpu_ns),
+            rate: middle(row, &|heat| heat.rate),
             over_default: over,
             p: p[at],
             memory_kb: middle(row, &|heat| heat.memory_kb),
             threads: middle(row, &|heat| heat.threads.map(|it| it as f64)),
-            mean_ns: middle(row, &|heat| heat.mean_ns),
             range: if mean > 0.0 { (high - low) / mean } else { 0.0 },
         }
     };
@@ -467,7 +508,8 @@ fn leanest(
     of: Vec<usize>,
 ) -> Option<usize> {
     let rows = &at_rate(terms, fields).0;
-    let cost = |at: &usize| finalists[*at].cpu_ns.unwrap_or(f64::MAX);
+    let cost = |at: &usize| median(&costs(&rows[*at]).into_iter().flatten().collect::<Vec<_>>());
+    let cost = |at: &usize| cost(at).unwrap_or(f64::MAX);
     let least = of.iter().copied().min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
     let is_alike = |at: &usize| {
         let pairs = costs(&rows[*at]).into_iter().zip(costs(&rows[least]));
@@ -493,7 +535,13 @@ fn sentence(terms: &SearchTerms, verdict: Advice, chosen: &Finalist, default: &F
     let (mine, theirs) = (percent(chosen.share(1.0)), percent(default.share(1.0)));
     let wanted = percent(terms.objective);
     let keeps = chosen.share(1.0) >= terms.objective;
+    let carries = chosen.rate.map(|rate| {
+        format!("{name}: it carries {rate:.0} requests a second within the objective ({wanted})")
+    });
     match verdict {
+        Advice::Keep if keeps && let Some(carries) = carries => {
+            format!("Keep {carries}, and nothing tried carries more beyond doubt.")
+        }
         Advice::Keep if keeps => format!(
             "Keep {name}: it answers {mine} within the objective ({wanted}), and nothing tried \
              costs less beyond doubt."
@@ -520,6 +568,16 @@ fn sentence(terms: &SearchTerms, verdict: Advice, chosen: &Finalist, default: &F
         ),
         Advice::Cheaper => {
             let (ratio, low, high) = chosen.over_default.unwrap_or((1.0, 1.0, 1.0));
+            if let Some(carries) = carries {
+                let more = |ratio: f64| 100.0 * (1.0 / ratio - 1.0);
+                return format!(
+                    "Use {carries}, {:.0} % more than {} [{:.0}, {:.0}].",
+                    more(ratio),
+                    default.candidate,
+                    more(high),
+                    more(low)
+                );
+            }
             let saved = |ratio: f64| 100.0 * (1.0 - ratio);
             format!(
                 "Use {name}: {:.0} % less CPU for a request than {} [{:.0}, {:.0}], and {mine} \

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use lab::file::{Many, PlanFile, PointSpec};
 use lab::plan::{LoadPoint, Model, Rate};
 use load::Slo;
+use stats::objective::{Limit, Objective};
 use stats::words;
 use std::path::Path;
 
@@ -102,13 +103,15 @@ pub fn set_rate(point: &mut LoadPoint, rate: f64) -> Result<()> {
     Ok(())
 }
 
-/// The share of the requests that an objective wants in time.
+/// The share of the requests that an objective wants in time, and that time, nanoseconds.
 ///
 /// # Errors
 /// It is not one percentile: a heat is judged by the share of requests within one time.
-pub fn share(slo: &Slo) -> Result<f64> {
+pub fn share(slo: &Slo) -> Result<(f64, u64)> {
     let one = match &slo.0[..] {
-        [goal] => goal.share(),
+        [goal @ Objective { limit: Limit::Value(limit), .. }] => {
+            goal.share().map(|share| (share, *limit as u64))
+        }
         _ => None,
     };
     one.ok_or_else(|| anyhow!("expected one percentile such as 'p99 < 20ms', found `{slo}`"))
@@ -123,7 +126,7 @@ mod tests {
         for (name, _) in SHIPPED {
             let found = read(name, Path::new(".")).expect(name);
             let slo: Slo = found.slo.expect(name).parse().expect("an objective");
-            assert!(share(&slo).expect("a percentile") > 0.9);
+            assert!(share(&slo).expect("a percentile").0 > 0.9);
             assert!(found.plan.points[0].is_open() && !found.plan.question.is_empty(), "{name}");
         }
     }

@@ -15,8 +15,6 @@ use crate::plan::{Arm, LoadPoint, Model};
 use crate::trial::Ending;
 use std::path::Path;
 
-use super::words::Request;
-
 /// The minimum share of the offered rate that must be answered.
 const ACHIEVED_MIN: f64 = 0.99;
 /// The maximum share of the requests that may fail.
@@ -85,7 +83,7 @@ impl Runner {
         let mut best: Option<(Run, bool)> = None;
         while search.probes.len() < PROBES_MAX {
             let rate = bracket.next;
-            let mut run = self.probe(arm, point, slot, dir, rate);
+            let run = self.at_rate(arm, point, slot, dir, Some(rate));
             let Some(Ending::Measured { load }) = &run.ending else { return run };
             let probe = judged(load, rate, quantile, limit_ns);
             let limited = is_limited(load);
@@ -94,7 +92,6 @@ impl Runner {
             if limited {
                 search.generator_limited = true;
             }
-            run.seen.offered_rps = Some(rate);
             if kept || best.as_ref().is_none_or(|(_, good)| !good) {
                 best = Some((run, kept));
             }
@@ -108,19 +105,6 @@ impl Runner {
         run.seen.search = Some(search);
         run
     }
-
-    fn probe(&self, arm: &Arm, point: &LoadPoint, slot: &Slot, dir: &Path, rate: f64) -> Run {
-        let mut up = match self.boot(arm, slot.swapped, dir) {
-            Ok(up) => up,
-            Err(reason) => return Run::unavailable(reason),
-        };
-        let mut run = up.run();
-        up.cost.loaded(up.server.process.id());
-        let request = Request::of(&self.plan, arm, point, slot.seed, Some(rate));
-        let asked = self.ask(&up, &request, dir);
-        run.end(asked, up);
-        run
-    }
 }
 
 /// Whether the promise was kept at a rate, and if not, why.
@@ -130,6 +114,12 @@ fn judged(load: &Load, rate: f64, quantile: f64, limit_ns: u64) -> Probe {
     let asked = (load.requests + failed).max(1);
     let why = if is_limited(load) {
         "the generator could not keep up".to_string()
+    } else if let Some(goal) = load.slo.first() {
+        // A share of all due requests: it includes those without a reply, and needs few.
+        match goal.found >= quantile {
+            true => String::new(),
+            false => format!("{:.2} % within the objective", 100.0 * goal.found),
+        }
     } else if load.throughput_rps < rate * ACHIEVED_MIN {
         format!("only {:.1} % were answered in time", load.throughput_rps / rate * 100.0)
     } else if failed as f64 > asked as f64 * FAILED_MAX {
@@ -165,7 +155,7 @@ fn at(times: &Times, quantile: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::Health;
+    use crate::load::{Goal, Health};
 
     /// Searches a server that keeps its promise up to `truth`.
     fn search(begin: f64, truth: f64, resolution: f64) -> (Option<f64>, usize) {
@@ -206,6 +196,8 @@ mod tests {
         check(|load| load.throughput_rps = 900.0, "only 90.0 % were answered in time");
         check(|load| load.lost = 10, "10 of 1010 requests failed");
         check(|load| load.response.p99_ns = Some(2e6), "2.00 ms");
+        let goal = |found| vec![Goal { goal: "p99 < 1ms".to_string(), found }];
+        check(|load| load.slo = goal(0.98), "98.00 % within the objective");
         let few = "too few requests for this quantile: use a longer window";
         check(|load| load.response.p99_ns = None, few);
         let late = "the generator could not keep up";

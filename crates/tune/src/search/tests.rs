@@ -39,8 +39,12 @@ fn found(truth: impl Fn(&Candidate, f64) -> (f64, f64), seed: u64) -> Found {
     let mut heats = Planted { truth, rng: Rng::new(seed), heats: 0 };
     let space = Space::engines(&facts());
     let found = search(&space, &facts(), &SearchTerms::usual(0.99), &mut heats);
-    let found = found.expect("nobody stops it");
-    let korean = language::korean();
+    translated(found)
+}
+
+/// Checks that a result speaks Korean.
+fn translated(found: Option<Found>) -> Found {
+    let (found, korean) = (found.expect("nobody stops it"), language::korean());
     for text in found.steps.iter().map(|it| &it.text).chain([&found.sentence]) {
         assert_ne!(korean.text(text), *text);
     }
@@ -108,10 +112,10 @@ fn among_equals_the_smallest_is_chosen_and_an_unstable_one_is_not() {
         shares: vec![(1.0, 1.0)],
         cpu_ns: Some(cpu),
         over_default: Some((cpu / 100.0, cpu / 100.0, cpu / 100.0)),
+        rate: None,
         p: 0.01,
         memory_kb: Some(1.0),
         threads: Some(threads),
-        mean_ns: None,
         range,
     };
     let all = [
@@ -128,4 +132,46 @@ fn among_equals_the_smallest_is_chosen_and_an_unstable_one_is_not() {
         |it: &Finalist| Runner { heats: vec![heat(it); 6], ..Runner::new(it.candidate.clone()) };
     let fields = [Field(all.iter().map(row).collect())];
     assert_eq!(decide(&terms, &fields, &all), (2, Advice::Cheaper));
+}
+
+/// A machine whose candidates carry a known rate, as a multiple of the workload's: below it all
+/// requests are in time, above it none is.
+struct Carrying(fn(&Candidate) -> f64, Rng);
+
+impl Heats for Carrying {
+    fn block(&mut self, stage: Stage, _: u32, load: f64, asked: &[Candidate]) -> Option<Vec<Heat>> {
+        let mut heat = |candidate: &Candidate| {
+            let most = (self.0)(candidate) * (1.0 + 0.04 * (self.1.unit() - 0.5));
+            let rate = (stage == Stage::Confirm).then_some(100.0 * most);
+            let attained = u64::from(rate.is_some() || load <= most);
+            Heat { offered: 1, attained, rate, cpu_ns: Some(1e6), ..Heat::default() }
+        };
+        Some(asked.iter().map(&mut heat).collect())
+    }
+
+    fn spent(&self) -> f64 {
+        0.0
+    }
+}
+
+#[test]
+fn the_server_that_carries_the_highest_rate_in_time_is_found() {
+    let terms = SearchTerms::usual(0.99).for_capacity();
+    let found = |most| {
+        let mut heats = Carrying(most, Rng::new(3));
+        translated(search(&Space::engines(&facts()), &facts(), &terms, &mut heats))
+    };
+    // Twice the usual loops are a step away from the seeds.
+    let best = found(|it| match it.server.as_str() {
+        "uring" if it.to_string().contains("workers=4") => 4.0,
+        "uring" => 3.0,
+        _ => 2.0,
+    });
+    assert_eq!(best.choice.to_string(), "uring workers=4", "{best:#?}");
+    assert!(best.sentence.contains("% more than epoll ["), "{}", best.sentence);
+    let (_, low, high) = best.finalists[1].over().expect("a ratio");
+    assert!(1.5 < low && low < high, "{low} {high}");
+    let equal = found(|_| 2.0);
+    assert_eq!(equal.verdict, Advice::Keep);
+    assert!(equal.sentence.starts_with("Keep epoll: it carries"), "{}", equal.sentence);
 }
