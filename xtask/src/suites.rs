@@ -48,10 +48,10 @@ const LONG: &[&str] = &[
 const AT_ONCE: usize = 3;
 
 /// The number of tests a core that a suite runs at once, if it is not one. These suites mostly wait
-/// for servers and players: three tests of `cli::it` a core keep it busy for half of the time.
+/// for servers and players: four tests of `cli::it` a core keep it busy for half of the time.
 fn tests_a_core(suite: &str) -> Option<usize> {
     match suite {
-        "cli::it" => Some(6),
+        "cli::it" => Some(4),
         "cli::course" | "cli::experiments" | "cli::pages" | "cli::stream" | "cli::swarm" => Some(2),
         _ => None,
     }

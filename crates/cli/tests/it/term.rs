@@ -108,7 +108,6 @@ fn check_forced(server: Server, why: &str) {
 pub fn the_second_signal_forces(arm: &Arm) {
     let (mut server, mut client) = held(arm.probe().with(&["--drain", "30s"]));
     server.signal(Signal::TERM);
-    std::thread::sleep(ms(50));
     server.signal(Signal::TERM);
     assert!(client.is_silent_for(ms(700)), "the first signal waits");
     assert!(server.is_running());
