@@ -10,7 +10,8 @@ mod workload;
 use crate::race::plan::TunedLoad;
 use ::tune::account::{self, About};
 use ::tune::{
-    Candidate, Facts, Found, Grid, Heats, Machine, Recipe, Record, SearchTerms, Space, search,
+    Advice, Candidate, Facts, Found, Grid, Heats, Machine, Recipe, Record, SearchTerms, Space,
+    search,
 };
 use anyhow::{Context, Result, anyhow};
 use engines::Refused;
@@ -267,10 +268,12 @@ fn written(args: &Args, found: &Found, about: &About, is_busy: bool) -> Result<(
 
 /// Writes and prints the result.
 fn concluded(args: &Args, found: &Found, about: &About) -> Result<ExitCode> {
-    let is_busy = found.noise > NOISE_MAX || found.disturbed > DISTURBED_MAX;
+    // Where the choice answers more requests in time, their cost decided nothing.
+    let is_noisy = found.noise > NOISE_MAX && found.verdict != Advice::Timelier;
+    let is_busy = is_noisy || found.disturbed > DISTURBED_MAX;
     written(args, found, about, is_busy)?;
     if is_busy {
-        info!(
+        language::eprintln!(
             "the machine is too busy for an answer, so there is no tuned.toml: the cost of a heat \
              varies by {:.0} %, and other activity disturbed {:.0} % of the last heats",
             100.0 * found.noise,
