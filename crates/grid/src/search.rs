@@ -23,7 +23,6 @@ use crate::error::GridError;
 use crate::grid::Grid;
 use crate::jumps::Jumps;
 use crate::memory::Memory;
-use crate::open::Entry;
 use crate::path::{Path, extend};
 use crate::rule::{NOWHERE, Rule};
 pub(crate) use aim::One;
@@ -287,25 +286,19 @@ impl Task {
         expand: impl Fn(&mut Memory, &Grid, &One, At),
     ) {
         for _ in 0..cells_max {
-            let (cell, position, (cost, entered)) = loop {
-                let Some(Entry { cell, position, .. }) = memory.open.pop() else {
-                    self.progress = Progress::Unreachable;
-                    return;
-                };
-                let cell = Cell::unpacked(cell);
-                if let Some(known) = memory.leave(position) {
-                    break (cell, position, known);
-                }
+            let Some(at) = memory.expand() else {
+                self.progress = Progress::Unreachable;
+                return;
             };
-            if aim.is_reached(position) {
-                (self.progress, self.end, self.cost) = (Progress::Found, cell, cost);
+            if aim.is_reached(at.position) {
+                (self.progress, self.end, self.cost) = (Progress::Found, at.cell, at.cost);
                 return;
             }
             memory.stats.expanded += 1;
             if let Some(events) = &mut memory.events {
-                events.push(Event::Expanded(cell));
+                events.push(Event::Expanded(at.cell));
             }
-            expand(memory, grid, aim, At { cell, position, cost, entered });
+            expand(memory, grid, aim, at);
         }
     }
 }
