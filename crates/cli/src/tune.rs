@@ -39,6 +39,8 @@ const QUICK: Duration = Duration::from_secs(165);
 /// Load before the window of a heat, and the window, milliseconds; the same of a quick search.
 const SPANS: (u64, u64) = (300, 1_000);
 const QUICK_SPANS: (u64, u64) = (150, 500);
+/// A heat has this many requests if it can: of fewer, five late ones decide a p99.
+const REQUESTS_MIN: u32 = 500;
 /// Above this noise of a heat's cost, as a log-ratio, and where other activity disturbs more than
 /// this share of the last heats, the machine is too busy for an answer.
 const NOISE_MAX: f64 = 0.15;
@@ -64,10 +66,10 @@ pub struct Args {
     /// The time of the search [default: 10m]
     #[arg(long, value_name = "TIME", value_parser = span, conflicts_with = "quick")]
     budget: Option<Duration>,
-    /// An answer within three minutes, from shorter heats and fewer blocks
+    /// An answer within three minutes, five with --capacity, from shorter heats and fewer blocks
     #[arg(long)]
     quick: bool,
-    /// Length of the measured load of a heat [default: 1s; --quick: 500ms]
+    /// Length of the measured load of a heat [default: 1s; --quick: 500ms; twice that at low rates]
     #[arg(long, value_name = "TIME", value_parser = span)]
     window: Option<Duration>,
     /// Engines to choose from [default: all that fit the load]
@@ -153,6 +155,8 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         default,
         calm,
         exe: &task.exe,
+        // A window that was asked for is kept.
+        requests_min: if args.window.is_some() { 0 } else { REQUESTS_MIN },
         room: room.path(),
         placement: task.placement,
         capacity: args.capacity.then_some((task.terms.objective, task.limit_ns)),

@@ -50,6 +50,8 @@ pub struct Recipe<'a> {
     pub calm: Candidate,
     /// The program that offers `load` and `pin`.
     pub exe: &'a Path,
+    /// A heat at a low rate lasts up to twice the plan's window, so that it has this many requests.
+    pub requests_min: u32,
     /// An empty directory for the files of heats.
     pub room: &'a Path,
     /// The cores of server and generator.
@@ -263,9 +265,12 @@ impl<'a> Machine<'a> {
         };
         let rate = self.rate * load;
         let mut plan = self.plan(arm, Some(rate));
-        if let Some((quantile, limit_ns)) = self.recipe.capacity.filter(|_| stage == Stage::Confirm)
-        {
-            plan.points[0].model = Model::Capacity { quantile, limit_ns, resolution: RESOLUTION };
+        match self.recipe.capacity.filter(|_| stage == Stage::Confirm) {
+            Some((quantile, limit_ns)) => {
+                plan.points[0].model =
+                    Model::Capacity { quantile, limit_ns, resolution: RESOLUTION };
+            }
+            None => plan.window_ms = window_ms(plan.window_ms, self.recipe.requests_min, rate),
         }
         let mut runner = self.runner(&plan);
         // A search begins at a quarter of what is known.
@@ -324,6 +329,12 @@ impl<'a> Machine<'a> {
             self.fault.get_or_insert(format!("the record cannot be written: {why}"));
         }
     }
+}
+
+/// The length of a heat: at most twice `usual`, if that takes it to so many `requests`.
+fn window_ms(usual: u64, requests: u32, rate: f64) -> u64 {
+    let wanted = 1e3 * f64::from(requests) / rate;
+    (wanted.ceil() as u64).clamp(usual, 2 * usual)
 }
 
 /// The result of a trial.
@@ -412,6 +423,13 @@ fn shown(stage: Stage, block: u32, load: f64, candidate: &Candidate, heat: &Heat
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_heat_at_a_low_rate_is_longer_within_a_bound() {
+        let found = [2_000.0, 700.0, 400.0].map(|rate| window_ms(500, 500, rate));
+        assert_eq!(found, [500, 715, 1_000]);
+        assert_eq!(window_ms(500, 0, 400.0), 500);
+    }
 
     #[test]
     fn a_record_goes_on_where_it_was_cut_and_not_for_another_search() {
