@@ -142,6 +142,21 @@ impl CostWatch {
         }
     }
 
+    /// Records that the server will now be waited for, and no other child of this process.
+    pub fn ending(&mut self) {
+        self.before = ChildCosts::read();
+    }
+
+    /// The CPU time, nanoseconds, of programs that the server's processes started and never waited
+    /// for, because they ignore the ends of children (wait(2), SIGCHLD). It is known to 20 ms after
+    /// [`CostWatch::ending`] and the server's end, and 0 without a group.
+    pub fn unwaited_ns(&self) -> u64 {
+        let Some(all) = self.group.as_ref().and_then(Group::cpu) else { return 0 };
+        let ticks = |it: &ChildCosts| it.user_ticks + it.system_ticks;
+        let waited = ticks(&ChildCosts::read()).saturating_sub(ticks(&self.before));
+        all.total_ns.saturating_sub((waited + 2) * TICK_NS)
+    }
+
     /// Finishes after the server has ended and was waited for.
     pub fn ended(mut self, requests: u64) -> TreeLife {
         let now = ChildCosts::read();
@@ -214,6 +229,23 @@ mod tests {
         let after = Reading { total_ns: 1_100, user_ns: 40, system_ns: 30 };
         assert_eq!(after.since(&before), (1_000, Some(0.75)));
         assert_eq!(before.since(&before), (0, None));
+    }
+
+    #[test]
+    fn programs_that_no_process_waits_for_are_told_from_those_that_are_waited_for() {
+        let cost = |script: &str| {
+            let mut watch = CostWatch::new("unwaited");
+            let words = [watch.prefix(), ["sh", "-c", script].map(String::from).to_vec()].concat();
+            let mut child = Command::new(&words[0]).args(&words[1..]).spawn().expect("a shell");
+            watch.ending();
+            child.wait().expect("it ends");
+            watch.group.is_some().then(|| watch.unwaited_ns())
+        };
+        let spin = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+        let Some(waited) = cost(&format!("({spin}) | cat")) else { return };
+        // The inner shell has lost its parent, and `cat` sees when it ends.
+        let unwaited = cost(&format!("( ({spin}) & ) | cat"));
+        assert!(unwaited.is_some_and(|ns| ns > waited + 50_000_000), "{waited} {unwaited:?}");
     }
 
     #[test]

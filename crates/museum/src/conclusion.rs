@@ -47,7 +47,8 @@ fn came_out(findings: &[Finding], name: &str) -> CameOut {
     findings.iter().find(|it| it.name == name).map_or(CameOut::Open, |it| it.came_out)
 }
 
-/// The conclusion, and the reason for it in a sentence.
+/// The conclusion, and the reason for it in a sentence, which names the findings that speak against
+/// the expected conclusion.
 pub fn of(findings: &[Finding], text: &Text) -> (Conclusion, String) {
     let kinds = [Shows::Figure, Shows::Cause, Shows::Claim];
     let conclusion = conclude(kinds.map(|shows| answer(findings, text, shows)));
@@ -60,13 +61,10 @@ pub fn of(findings: &[Finding], text: &Text) -> (Conclusion, String) {
         findings.iter().filter(decides).map(said).collect::<Vec<_>>().join("; ")
     };
     let concluded = match conclusion {
-        Conclusion::Reproduced => {
-            format!("The published conclusion holds here too. {}.", deciding(CameOut::Yes))
+        Conclusion::Reproduced => "The published conclusion holds here too.".to_string(),
+        Conclusion::Explained => {
+            "The published figure returns with the flaw, and the flaw makes the difference.".into()
         }
-        Conclusion::Explained => format!(
-            "The published figure returns with the flaw, and the flaw makes the difference. {}.",
-            deciding(CameOut::Yes)
-        ),
         Conclusion::Refuted => format!("It does not come out here. {}.", deciding(CameOut::No)),
         Conclusion::Unresolved => match [CameOut::No, CameOut::Open].map(deciding) {
             [no, open] if no.is_empty() && open.is_empty() => "Not everything was measured.".into(),

@@ -78,6 +78,12 @@ impl Watch {
 
     /// Takes the second reading.
     pub fn stop(self) -> Conditions {
+        self.stop_beside(0)
+    }
+
+    /// The same where programs of ours took a further CPU time, `unwaited_ns`, that no parent has
+    /// ([`CostWatch::unwaited_ns`](crate::cost::CostWatch::unwaited_ns)).
+    pub fn stop_beside(self, unwaited_ns: u64) -> Conditions {
         let monotonic = self.clock.elapsed();
         let wall = SystemTime::now().duration_since(self.wall).unwrap_or(Duration::ZERO);
         let clock_step_ms = (wall.as_secs_f64() - monotonic.as_secs_f64()) * 1e3;
@@ -86,7 +92,8 @@ impl Watch {
         let found = Conditions { clock_step_ms, hiccup_ms, ..counted };
         let (Some(before), Some(after)) = (self.ticks, Ticks::read()) else { return found };
         let own = own().zip(self.own).map(|(after, before)| after.since(&before).cpu_ns);
-        let (steal, foreign) = after.shares_since(before, own.unwrap_or(0) / TICK_NS);
+        let own_ns = own.unwrap_or(0) + unwaited_ns;
+        let (steal, foreign) = after.shares_since(before, own_ns / TICK_NS);
         Conditions { steal: Some(steal), foreign: Some(foreign), ..found }
     }
 }

@@ -9,6 +9,7 @@ use super::tree::{self, Churn, Switches, Watcher};
 use super::{PATIENCE, Stage};
 use crate::counters::Counters;
 use crate::exhibit::Fault;
+use lab::cost::CostWatch;
 use lab::machine::{Conditions, Watch};
 use lab::plan::Arm;
 use lab::server::{Process, Server};
@@ -76,6 +77,10 @@ pub struct WebRun {
     pub load: SimulatorRun,
     /// CPU time of the server's tree, nanoseconds.
     pub cpu_ns: u64,
+    /// CPU time of programs that no process waited for, as those of Apache's mod_cgid, from the
+    /// server's start to its end: known where it has a control group.
+    #[serde(default)]
+    pub unwaited_ns: u64,
     /// Processes and threads that came and went, also after the clients had gone.
     pub churn: Churn,
     /// The time at which the clients had left, seconds from the first reading.
@@ -263,6 +268,7 @@ pub struct Up {
     pub server: Server,
     /// Its directory.
     pub dir: PathBuf,
+    cost: CostWatch,
 }
 
 impl Stage<'_> {
@@ -277,7 +283,8 @@ impl Stage<'_> {
         // Servers that root starts answer as another user.
         fs::create_dir_all(&dir).map_err(cannot)?;
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).map_err(cannot)?;
-        let prefix = self.pinned(false);
+        let cost = CostWatch::new(&web.name);
+        let prefix = [cost.prefix(), self.pinned(false)].concat();
         let name = web.name.clone();
         let server = Server::boot(&prefix, &web.arm, &dir, "server", PATIENCE)
             .map_err(|why| Fault::Server(format!("{name}: {why}")))?;
@@ -285,7 +292,7 @@ impl Stage<'_> {
             let mode = fs::Permissions::from_mode(0o755);
             fs::set_permissions(dir.join(program), mode).map_err(cannot)?;
         }
-        Ok(Up { server, dir })
+        Ok(Up { server, dir, cost })
     }
 
     /// Runs the clients against a fresh server, and repeats the run if the machine was not quiet
@@ -303,7 +310,7 @@ impl Stage<'_> {
         for attempt in 1.. {
             let watch = Watch::start();
             let Some(run) = self.meet_once(web, clients)? else { break };
-            let run = WebRun { conditions: watch.stop(), ..run };
+            let run = WebRun { conditions: watch.stop_beside(run.unwaited_ns), ..run };
             let again = self.quiet.repeats(&run.conditions, attempt, quick);
             self.record(&json!({
                 "row": "web", "server": web.name, "command": web.arm.command, "clients": clients,
@@ -320,10 +327,12 @@ impl Stage<'_> {
         if self.stopped() {
             return Ok(None);
         }
-        let up = self.boot(web)?;
-        let Some(mut run) = self.ask(&up, clients)? else { return Ok(None) };
-        let Up { server, dir } = up;
+        let mut up = self.boot(web)?;
+        let Some(mut run) = self.ask(&mut up, clients)? else { return Ok(None) };
+        up.cost.ending();
+        let Up { server, dir, cost } = up;
         server.process.stop(PATIENCE);
+        run.unwaited_ns = cost.unwaited_ns();
         run.inside = web.took.as_ref().and_then(|file| inside(&dir.join(file)));
         // A server's logs after a million requests are long.
         let _ = fs::remove_dir_all(&dir);
@@ -334,13 +343,14 @@ impl Stage<'_> {
     ///
     /// # Errors
     /// If the clients do not finish, or the server has ended.
-    pub fn ask(&mut self, up: &Up, clients: &Clients) -> Result<Option<WebRun>, Fault> {
+    pub fn ask(&mut self, up: &mut Up, clients: &Clients) -> Result<Option<WebRun>, Fault> {
         let root = up.server.process.id();
         let gone = |why| Fault::Server(format!("it ended: {why}"));
         let mut command = self.pinned(true);
         command.extend(clients.command(&self.settings.exe, &up.server.address));
         let (kernel, machine) = (Counters::read(), tree::machine_switches());
         let (before, switches) = (TreeCost::read(root).map_err(gone)?, tree::switches(root));
+        up.cost.mark();
         let watcher = Watcher::start(root, clients.warmup);
         let begun = Instant::now();
         let mut program = Process::start(&command, &up.dir, "clients").map_err(Fault::Clients)?;
@@ -364,7 +374,12 @@ impl Stage<'_> {
             sleep(GLANCE);
         };
         let gone_s = begun.elapsed().as_secs_f64();
-        let cost = TreeCost::read(root).map_err(gone)?.since(&before);
+        let after = TreeCost::read(root).map_err(gone)?;
+        // The tree's ended processes are known to a tick each.
+        let cpu_ns = match up.cost.since_mark(1) {
+            Some(life) => life.user_ns + life.system_ns,
+            None => after.since(&before).cpu_ns,
+        };
         let switches = tree::switches(root).since(switches);
         let machine = tree::machine_switches().zip(machine).map_or(0, |(a, b)| a - b);
         let rest_switches = machine.saturating_sub(switches.all() + own.all());
@@ -380,7 +395,6 @@ impl Stage<'_> {
             let (how, words) = (ended.how, program.complaint());
             Fault::Clients(format!("expected a line of JSON, found {how}: {words}"))
         })?;
-        let cpu_ns = cost.cpu_ns;
         Ok(Some(WebRun {
             load,
             cpu_ns,

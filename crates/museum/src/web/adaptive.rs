@@ -158,12 +158,12 @@ fn day(
         return Ok(None);
     }
     stage.begin(&format!("{}, block {}", web.name, block + 1));
-    let up = stage.boot(web)?;
+    let mut up = stage.boot(web)?;
     let mut runs = Vec::new();
     for users in terms.users {
         // A phase counts from its first second: adapting is the question.
         let clients = Clients::new(path, *users, terms.phase);
-        let Some(run) = stage.ask(&up, &clients)? else { return Ok(None) };
+        let Some(run) = stage.ask(&mut up, &clients)? else { return Ok(None) };
         runs.push(run);
     }
     up.server.process.stop(Duration::from_secs(10));

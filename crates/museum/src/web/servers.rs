@@ -169,7 +169,7 @@ pub fn apache_lacks() -> Option<String> {
 const ATTEMPTS: u32 = 3;
 
 /// The cost of a round, from a short and a long loop.
-fn slope(stage: &mut Stage<'_>, up: &Up, span: Duration) -> Result<Option<f64>, Fault> {
+fn slope(stage: &mut Stage<'_>, up: &mut Up, span: Duration) -> Result<Option<f64>, Fault> {
     let mut costs = Vec::new();
     for rounds in ROUNDS {
         let path = format!("/work?rounds={rounds}");
@@ -201,10 +201,10 @@ impl Toil {
         }
         stage.begin("calibrating Apache's loop");
         let mut span = Duration::from_millis(if stage.settings().quick { 200 } else { 700 });
-        let up = stage.boot(&fixed("calibration", "worker", 50)?)?;
+        let mut up = stage.boot(&fixed("calibration", "worker", 50)?)?;
         let mut round_ns = None;
         for _ in 0..ATTEMPTS {
-            round_ns = slope(stage, &up, span)?;
+            round_ns = slope(stage, &mut up, span)?;
             if round_ns.is_some() || stage.stopped() {
                 break;
             }

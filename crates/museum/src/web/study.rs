@@ -28,6 +28,11 @@ pub const WORK_SPAN: Duration = Duration::from_secs(1_200);
 /// Requests answered at each of [`WORKS_S`], the same for processes and threads (table 4).
 pub const ANSWERED: [u32; 5] = [600, 300, 200, 150, 100];
 
+/// Requests of the rounds that fit into the second experiment, if all clients compute side by side.
+pub fn whole_rounds(seconds: u32) -> u32 {
+    WORK_CLIENTS * (WORK_SPAN.as_secs() as u32 / (WORK_CLIENTS * seconds))
+}
+
 /// Table 5, mostly threads.
 pub const THREADS: Directives = Directives {
     name: "mostly threads",
