@@ -3,16 +3,16 @@
 
 mod docs;
 mod duet;
+mod far;
 mod museum;
 mod museum_parts;
+mod output;
 mod race;
 
 /// Tests that compare times. `cargo xtask ci` runs no other suite beside them.
 mod quiet {
     mod ab;
-    mod far;
     mod museum;
-    mod output;
     mod race;
     mod tune;
 }
