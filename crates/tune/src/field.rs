@@ -71,6 +71,11 @@ impl Runner {
         sum(|heat| heat.attained) as f64 / sum(|heat| heat.offered).max(1) as f64
     }
 
+    /// Its threads: the most in a heat.
+    pub fn threads(&self) -> u64 {
+        self.heats.iter().filter_map(|heat| heat.threads).max().unwrap_or(u64::MAX)
+    }
+
     /// The logarithm of the cost in a block.
     fn log_cost(&self, block: usize) -> Option<f64> {
         self.heats.get(block)?.cost().map(f64::ln)
@@ -124,7 +129,7 @@ impl Field {
     }
 
     /// How many of the first [`Field::ranks`] keep the objective and cost no more than `margin`
-    /// above the cheapest.
+    /// above the cheapest, or cannot be told from that: within twice the standard error.
     pub fn alike(&self, objective: f64, margin: f64) -> usize {
         let (ranks, effects) = (self.ranks(objective), self.effects());
         let cost = |row: &&Runner| {
@@ -132,7 +137,8 @@ impl Field {
             found.filter(|_| row.share() >= objective).map(|it| it.1)
         };
         let Some(least) = ranks.first().and_then(cost) else { return 0 };
-        let is_alike = |row: &&&Runner| cost(row).is_some_and(|it| it <= least + margin.ln_1p());
+        let most = least + margin.ln_1p() + 2.0 * self.error();
+        let is_alike = |row: &&&Runner| cost(row).is_some_and(|it| it <= most);
         ranks.iter().take_while(is_alike).count()
     }
 
@@ -180,6 +186,12 @@ impl Field {
         (median(&residuals).unwrap_or(0.0) * scale).max(NOISE_MIN)
     }
 
+    /// The standard error of a difference of two candidates' log-costs.
+    fn error(&self) -> f64 {
+        let blocks = self.staying().map(|row| row.heats.len()).max().unwrap_or(0);
+        self.noise() * (2.0 / blocks.max(1) as f64).sqrt()
+    }
+
     /// Removes candidates that fail, that miss the objective while another keeps it, and that cost
     /// more than the cheapest beyond doubt; returns them with their reasons.
     pub fn thin(&mut self, objective: f64, margin: f64) -> Vec<(Candidate, String)> {
@@ -225,7 +237,7 @@ impl Field {
         let effects = self.effects();
         let of = |candidate: &Candidate| effects.iter().find(|it| it.0 == *candidate);
         let Some((_, least)) = of(best) else { return Vec::new() };
-        let error = self.noise() * (2.0 / blocks as f64).sqrt();
+        let error = self.error();
         let rivals = self.staying().filter(|it| it.candidate != *best && it.share() >= objective);
         let mut tested: Vec<(&Candidate, f64, f64)> = rivals
             .filter_map(|it| {

@@ -166,21 +166,15 @@ impl Grid {
         self.rows.iter().filter_map(|row| self.value(&row.candidate)).min_by(f64::total_cmp)
     }
 
-    /// The same grid in which every candidate is the default under another name: each block's heats
-    /// are those of the default in blocks drawn at random. Whatever is found there is false.
-    pub fn alike(&self, seed: u64) -> Grid {
-        let mut rng = Rng::new(seed);
-        let (default, blocks) = (self.rows[0].heats.clone(), self.blocks());
-        let mut alike = self.clone();
-        for row in &mut alike.rows {
-            row.heats = (0..blocks).map(|_| default[rng.below(blocks)].clone()).collect();
-        }
-        alike
-    }
-
     /// Replays the grid with a seed and a budget in heats.
     pub fn replay(&self, seed: u64, budget: usize) -> Replay<'_> {
-        Replay { grid: self, rng: Rng::new(seed), budget, heats: 0 }
+        Replay { grid: self, rng: Rng::new(seed), budget, heats: 0, is_alike: false }
+    }
+
+    /// The same where every candidate is the default under another name: each heat is one of the
+    /// default's, drawn at random. Whatever is found there is false.
+    pub fn replay_alike(&self, seed: u64, budget: usize) -> Replay<'_> {
+        Replay { is_alike: true, ..self.replay(seed, budget) }
     }
 }
 
@@ -191,6 +185,7 @@ pub struct Replay<'a> {
     budget: usize,
     /// Heats so far.
     pub heats: usize,
+    is_alike: bool,
 }
 
 impl Heats for Replay<'_> {
@@ -198,6 +193,9 @@ impl Heats for Replay<'_> {
         let block = self.rng.below(self.grid.blocks());
         self.heats += asked.len();
         let heat = |candidate: &Candidate| {
+            if self.is_alike {
+                return self.grid.rows[0].heats[self.rng.below(self.grid.blocks())].clone();
+            }
             let row = self.grid.rows.iter().find(|row| row.candidate == *candidate);
             let missing = || Heat { failure: Some("not recorded".to_string()), ..Heat::default() };
             row.map_or_else(missing, |row| row.heats[block].clone())

@@ -316,11 +316,12 @@ impl Search<'_> {
         self.refine(leaders)
     }
 
-    /// The best candidates of a field; of those that cost the same, the ones with fewer settings.
+    /// The best candidates of a field; of those whose costs are not told apart, the ones with fewer
+    /// settings, then with fewer threads.
     fn leaders(&self, field: &Field) -> Vec<Candidate> {
         let mut ranks = field.ranks(self.terms.objective);
         let alike = field.alike(self.terms.objective, self.terms.margin);
-        ranks[..alike].sort_by_key(|it| it.candidate.settings.len());
+        ranks[..alike].sort_by_key(|it| (it.candidate.settings.len(), it.threads()));
         ranks.into_iter().take(self.terms.finalists).map(|it| it.candidate.clone()).collect()
     }
 

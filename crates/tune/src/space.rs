@@ -162,7 +162,7 @@ impl Space {
                 vec![
                     axis("workers", &crowd, 16, clients),
                     policy("static"),
-                    choice("accept", &["shared", "lock", "exclusive"]),
+                    choice("accept", &["shared", "lock", "pass"]),
                 ],
             ),
             ("worker", vec![threads(), policy("damped")]),
