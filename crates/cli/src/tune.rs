@@ -115,6 +115,8 @@ struct Task {
     terms: SearchTerms,
     /// The time of the objective, nanoseconds.
     limit_ns: u64,
+    /// Requests for which a heat may be longer; 0 if a window was asked for.
+    requests_min: u32,
     budget: Duration,
     placement: Option<Placement>,
     exe: PathBuf,
@@ -155,8 +157,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         default,
         calm,
         exe: &task.exe,
-        // A window that was asked for is kept.
-        requests_min: if args.window.is_some() { 0 } else { REQUESTS_MIN },
+        requests_min: task.requests_min,
         room: room.path(),
         placement: task.placement,
         capacity: args.capacity.then_some((task.terms.objective, task.limit_ns)),
@@ -191,9 +192,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let fault = live.fault.take();
     drop(live);
     bar.finish_and_clear();
-    if let Some(why) = fault {
-        info!("doubt: {why}");
-    }
+    fault.iter().for_each(|why| info!("doubt: {why}"));
     concluded(args, &found, &about)
 }
 
@@ -378,6 +377,7 @@ fn task(args: &Args, room: &Path) -> Result<Task> {
     workload.plan.points[0].load.extend(["--slo".to_string(), slo.to_string()]);
     let terms = if args.quick { SearchTerms::quick(share) } else { SearchTerms::usual(share) };
     let terms = if args.capacity { terms.for_capacity() } else { terms };
+    let requests_min = if args.window.is_some() { 0 } else { REQUESTS_MIN };
     let budget = args.budget.unwrap_or(if args.quick { QUICK } else { BUDGET });
     let mut all = workload.args.clone();
     let more = lab::command::split(args.args.as_deref().unwrap_or_default());
@@ -387,7 +387,8 @@ fn task(args: &Args, room: &Path) -> Result<Task> {
         anyhow::bail!("--root is the folder of web servers, and this workload is none of the web");
     }
     let placement = Placement::choose();
-    Ok(Task { workload, slo, terms, limit_ns, budget, placement, exe, args: all, root })
+    let args = all;
+    Ok(Task { workload, slo, terms, limit_ns, requests_min, budget, placement, exe, args, root })
 }
 
 impl Task {

@@ -331,7 +331,7 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// The length of a heat: at most twice `usual`, if that takes it to so many `requests`.
+/// The length of a heat, milliseconds: for `requests` at the rate, from `usual` to twice that.
 fn window_ms(usual: u64, requests: u32, rate: f64) -> u64 {
     let wanted = 1e3 * f64::from(requests) / rate;
     (wanted.ceil() as u64).clamp(usual, 2 * usual)
