@@ -23,6 +23,7 @@ use crate::error::GridError;
 use crate::grid::Grid;
 use crate::jumps::Jumps;
 use crate::memory::Memory;
+use crate::open::Entry;
 use crate::path::{Path, extend};
 use crate::rule::{NOWHERE, Rule};
 pub(crate) use aim::One;
@@ -286,19 +287,25 @@ impl Task {
         expand: impl Fn(&mut Memory, &Grid, &One, At),
     ) {
         for _ in 0..cells_max {
-            let Some(at) = memory.expand() else {
-                self.progress = Progress::Unreachable;
-                return;
+            let (cell, position, (cost, entered)) = loop {
+                let Some(Entry { cell, position, .. }) = memory.open.pop() else {
+                    self.progress = Progress::Unreachable;
+                    return;
+                };
+                let cell = Cell::unpacked(cell);
+                if let Some(known) = memory.leave(position) {
+                    break (cell, position, known);
+                }
             };
-            if aim.is_reached(at.position) {
-                (self.progress, self.end, self.cost) = (Progress::Found, at.cell, at.cost);
+            if aim.is_reached(position) {
+                (self.progress, self.end, self.cost) = (Progress::Found, cell, cost);
                 return;
             }
             memory.stats.expanded += 1;
             if let Some(events) = &mut memory.events {
-                events.push(Event::Expanded(at.cell));
+                events.push(Event::Expanded(cell));
             }
-            expand(memory, grid, aim, at);
+            expand(memory, grid, aim, At { cell, position, cost, entered });
         }
     }
 }
