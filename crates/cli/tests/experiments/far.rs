@@ -107,7 +107,7 @@ fn recorded(text: &str) -> (Value, Vec<f64>) {
 
 #[test]
 fn generators_and_servers_run_on_another_machine() {
-    let room = Room::alone();
+    let room = Room::shared();
     let Some(pair) = Pair::new(room.path()) else { return };
     let there = format!("ssh://root@{}:{PORT}", ADDRESSES[1]);
     // In the first race the servers are beside the laboratory, in the second on the other machine.

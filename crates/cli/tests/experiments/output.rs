@@ -25,7 +25,7 @@ fn served(flag: &str) -> (Server, Vec<String>) {
 
 /// The output of a command with these flags.
 fn told(words: &[&str], flags: &[&str]) -> Ended {
-    let room = Room::alone();
+    let room = Room::shared();
     let ended = room.run(&[words, flags].concat());
     assert!(!ended.out.is_empty(), "{words:?} {flags:?}: {ended:?}");
     ended
@@ -64,7 +64,7 @@ fn a_verbose_command_prints_its_steps() {
 
 #[test]
 fn a_quiet_command_draws_nothing_on_a_terminal() {
-    let room = Room::alone();
+    let room = Room::shared();
     let mut race = Terminal::start(room.command(&RACE).arg("--quiet").env("NO_COLOR", "1"));
     assert!(race.ended().success());
     let shown = race.shown();
@@ -90,7 +90,7 @@ fn trade(room: &Room) {
 
 #[test]
 fn what_a_command_says_fits_80_columns() {
-    let room = Room::alone();
+    let room = Room::shared();
     trade(&room);
     let exhibit = [&EXHIBIT[..], &["--report", "."]].concat();
     let old = format!("{BINARY} serve stock --port {{port}} --engine epoll");
