@@ -137,6 +137,8 @@ mod tests {
             memory.reach(two, position, Cost::of(9, 0), (one, 2), || Cost::ZERO);
             memory.reach(two, position, Cost::STRAIGHT, (one, 2), || Cost::ZERO);
             assert_eq!(memory.leave(position), Some((Cost::STRAIGHT, 2)), "round {round}");
+            memory.reach(two, position, Cost::STRAIGHT, (one, 3), || Cost::ZERO);
+            assert_eq!(memory.leave(position), None, "expanded once, in round {round}");
         }
     }
 }
