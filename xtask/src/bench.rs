@@ -11,11 +11,13 @@ mod programs;
 mod record;
 
 use crate::steps;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use std::path::PathBuf;
 
 /// The folder of the plans of servers.
 const PLANS: &str = "experiments/duets";
+/// The exit code of `roundhouse duet` if a goal is missed (docs/exit-codes.md).
+const MISSED: i32 = 99;
 /// The packet rates of the bench `echo`.
 const RATES: &str = "echo-rates";
 
@@ -89,7 +91,12 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
         command.arg("--out").arg(manifest.folder()).args(["--label", &label]);
     }
     let start = std::time::Instant::now();
-    let played = steps::run(&mut command, "cargo");
+    let status = command.status().with_context(|| format!("start {}", roundhouse.display()))?;
+    let played = match status.code() {
+        Some(0) => Ok(()),
+        Some(MISSED) => Err(anyhow!("a goal is missed beyond doubt; all figures are above")),
+        _ => Err(anyhow!("`{}` failed: {status}", steps::line(&command))),
+    };
     eprintln!("bench: {} in {}", request.name, steps::elapsed(start.elapsed()));
     if request.name == "echo" && request.is_whole() {
         let mut flags = request.flags;

@@ -549,30 +549,6 @@ fn attach(
     check(unsafe { libc::setsockopt(fd, level, name, (&raw const program).cast(), len) }).map(drop)
 }
 
-/// The number of handshakes in progress on a TCP port: the SYN has come, the ACK has not (state 3
-/// in proc_net_tcp(5)). The listener does not count them.
-///
-/// # Errors
-/// `/proc` cannot be read.
-pub fn handshakes(port: u16) -> io::Result<usize> {
-    let is_open = |line: &&str| {
-        let mut words = line.split_ascii_whitespace().skip(1);
-        let local = words.next().and_then(|address| address.rsplit_once(':'));
-        let here = local.is_some_and(|it| u16::from_str_radix(it.1, 16) == Ok(port));
-        here && words.nth(1) == Some("03")
-    };
-    let mut count = 0;
-    for table in ["/proc/self/net/tcp", "/proc/self/net/tcp6"] {
-        match std::fs::read_to_string(table) {
-            Ok(text) => count += text.lines().filter(is_open).count(),
-            // A machine without IPv6 has no such file.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(count)
-}
-
 /// Limits the unsent bytes of a socket, as [`ListenOptions::unsent_max`] does; `None`: no limit.
 ///
 /// # Errors

@@ -4,6 +4,7 @@
 //! estimated from the residuals of all candidates together, so two blocks of twenty candidates tell
 //! it well, although two heats of one candidate would not.
 
+use crate::grid::RecordedHeats;
 use crate::space::Candidate;
 use serde::{Deserialize, Serialize};
 use stats::{median, normal_share};
@@ -98,6 +99,15 @@ impl Field {
         Field(candidates.into_iter().map(Runner::new).collect())
     }
 
+    /// All candidates of a recorded grid with all of their heats.
+    pub fn recorded(rows: &[RecordedHeats]) -> Field {
+        let runner = |row: &RecordedHeats| Runner {
+            heats: row.heats.clone(),
+            ..Runner::new(row.candidate.clone())
+        };
+        Field(rows.iter().map(runner).collect())
+    }
+
     pub fn staying(&self) -> impl Iterator<Item = &Runner> {
         self.0.iter().filter(|runner| runner.left.is_none())
     }
@@ -128,8 +138,13 @@ impl Field {
         ranks.into_iter().map(|it| it.0).collect()
     }
 
+    /// The smallest difference of two log-costs that is told: `margin` and twice the standard error.
+    pub fn told(&self, margin: f64) -> f64 {
+        margin.ln_1p() + 2.0 * self.error()
+    }
+
     /// How many of the first [`Field::ranks`] keep the objective and cost no more than `margin`
-    /// above the cheapest, or cannot be told from that: within twice the standard error.
+    /// above the cheapest, or cannot be told from that.
     pub fn alike(&self, objective: f64, margin: f64) -> usize {
         let (ranks, effects) = (self.ranks(objective), self.effects());
         let cost = |row: &&Runner| {
@@ -137,13 +152,13 @@ impl Field {
             found.filter(|_| row.share() >= objective).map(|it| it.1)
         };
         let Some(least) = ranks.first().and_then(cost) else { return 0 };
-        let most = least + margin.ln_1p() + 2.0 * self.error();
+        let most = least + self.told(margin);
         let is_alike = |row: &&&Runner| cost(row).is_some_and(|it| it <= most);
         ranks.iter().take_while(is_alike).count()
     }
 
     /// The mean log-cost of each staying candidate relative to its blocks.
-    fn effects(&self) -> Vec<(Candidate, f64)> {
+    pub fn effects(&self) -> Vec<(Candidate, f64)> {
         let rows: Vec<&Runner> = self.staying().collect();
         let blocks = rows.iter().map(|row| row.heats.len()).max().unwrap_or(0);
         let centres: Vec<Option<f64>> = (0..blocks)

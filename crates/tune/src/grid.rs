@@ -4,7 +4,7 @@
 //! involved. Each block of a replay is a recorded block, drawn at random and the same for all
 //! candidates, so what they had in common stays in common.
 
-use crate::field::Heat;
+use crate::field::{Field, Heat, Runner};
 use crate::search::{Heats, Stage};
 use crate::space::{Candidate, Facts, Space};
 use anyhow::{Context, Result, ensure};
@@ -12,7 +12,8 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
-use stats::{Rng, median};
+use stats::Rng;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::path::Path;
@@ -152,18 +153,34 @@ impl Grid {
         Facts { cores, connections, silent, in_flight: self.in_flight, churns: false }
     }
 
-    /// A candidate's true value: its cost at the workload's rate, and more if it misses the
-    /// objective: ten times the missing share. `None` for one that never ran.
-    pub fn value(&self, candidate: &Candidate) -> Option<f64> {
-        let heats = &self.rows.iter().find(|row| row.candidate == *candidate)?.heats;
-        let cost = median(&heats.iter().filter_map(|heat| heat.cpu_ns).collect::<Vec<f64>>())?;
-        let share = heats.iter().map(Heat::share).sum::<f64>() / heats.len() as f64;
-        Some(cost * (1.0 + 10.0 * (self.objective - share).max(0.0)))
+    /// The true value of each candidate that ran: its cost at the workload's rate relative to the
+    /// blocks, times 1 + 10 m if it misses the objective by the share m. Costs within `margin` of
+    /// the least, and those that the whole grid cannot tell from it, are one value, their mean:
+    /// the least of many equal costs is the one with the luckiest heats.
+    pub fn values(&self, margin: f64) -> BTreeMap<Candidate, f64> {
+        let field = Field::recorded(&self.rows);
+        let effects = field.effects();
+        let cost = |it: &Runner| {
+            let (_, effect) = effects.iter().find(|(candidate, _)| *candidate == it.candidate)?;
+            Some(effect.exp())
+        };
+        let ranks = field.ranks(self.objective);
+        let alike = field.alike(self.objective, margin);
+        let sum: f64 = ranks[..alike].iter().filter_map(|it| cost(it)).sum();
+        let least = sum / alike.max(1) as f64;
+        let value = |(at, it): (usize, &&Runner)| {
+            let cost = if at < alike { least } else { cost(it)?.max(least) };
+            let missed = (self.objective - it.share()).max(0.0);
+            Some((it.candidate.clone(), cost * (1.0 + 10.0 * missed)))
+        };
+        ranks.iter().enumerate().filter_map(value).collect()
     }
 
-    /// The value of the best candidate.
-    pub fn best(&self) -> Option<f64> {
-        self.rows.iter().filter_map(|row| self.value(&row.candidate)).min_by(f64::total_cmp)
+    /// The number of candidates that share the least value, and the smallest difference of costs,
+    /// as a ratio less 1, that the grid tells.
+    pub fn resolution(&self, margin: f64) -> (usize, f64) {
+        let field = Field::recorded(&self.rows);
+        (field.alike(self.objective, margin), field.told(margin).exp_m1())
     }
 
     /// Replays the grid with a seed and a budget in heats.

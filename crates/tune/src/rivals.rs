@@ -14,7 +14,8 @@ pub const RIVALS: [&str; 6] =
 pub struct Scores {
     /// The tuner.
     pub name: &'static str,
-    /// Regret: the value of the choice over that of the best candidate, less 1. The median.
+    /// Regret: the value of the choice over that of the best candidate, less 1 ([`Grid::values`]).
+    /// The median.
     pub regret: f64,
     /// Its 90th percentile.
     pub regret_p90: f64,
@@ -37,12 +38,13 @@ pub fn judge(
     seeds: u64,
     heats: usize,
 ) -> Option<Scores> {
-    let best = grid.best()?;
-    let default = grid.value(&grid.rows[0].candidate).unwrap_or(best);
+    let values = grid.values(terms.margin);
+    let best = values.values().copied().min_by(f64::total_cmp)?;
+    let default = values.get(&grid.rows[0].candidate).copied().unwrap_or(best);
     let runs: Vec<(f64, f64)> = (0..seeds)
         .map(|seed| {
             let (choice, used) = choose(name, grid, terms, seed, heats);
-            (grid.value(&choice).unwrap_or(f64::MAX), used as f64)
+            (values.get(&choice).copied().unwrap_or(f64::MAX), used as f64)
         })
         .collect();
     let mut regrets: Vec<f64> = runs.iter().map(|run| run.0 / best - 1.0).collect();
@@ -90,18 +92,18 @@ fn choose(
     let all: Vec<Candidate> = grid.rows.iter().map(|row| row.candidate.clone()).collect();
     let mut replay = grid.replay(seed, budget);
     let mut rng = Rng::new(seed);
+    let shuffled = |rng: &mut Rng| -> Vec<Candidate> {
+        rng.order(all.len()).into_iter().map(|at| all[at].clone()).collect()
+    };
     let choice = match name {
         "roundhouse" => {
             let found = search(&Space::engines(&facts), &facts, terms, &mut replay);
             found.map_or_else(|| all[0].clone(), |found| found.choice)
         }
         "formula" => formula(&facts, &all),
-        "random" => {
-            let some = rng.order(all.len()).into_iter().map(|at| all[at].clone());
-            best_of(&some.collect::<Vec<_>>(), terms, &mut replay, budget)
-        }
+        "random" => best_of(&shuffled(&mut rng), terms, &mut replay, budget),
         "hill climbing" => climb(grid, terms, &mut rng, &mut replay, budget),
-        "successive halving" => halve(&all, terms, &mut replay, budget),
+        "successive halving" => halve(&shuffled(&mut rng), terms, &mut replay, budget),
         _ => all[0].clone(),
     };
     (choice, replay.heats)
@@ -119,7 +121,7 @@ fn formula(facts: &Facts, all: &[Candidate]) -> Candidate {
     nearest.unwrap_or(&all[0]).clone()
 }
 
-/// The value of one heat; a miss counts as in [`Grid::value`].
+/// The value of one heat; a miss counts as in [`Grid::values`].
 fn value(terms: &SearchTerms, replay: &mut impl Heats, block: u32, candidate: &Candidate) -> f64 {
     let heats = replay.block(Stage::Screen, block, 1.0, std::slice::from_ref(candidate));
     let Some(heat) = heats.and_then(|mut heats| heats.pop()) else { return f64::MAX };
@@ -188,15 +190,18 @@ fn climb(
 }
 
 /// Keeps the better third after each round, with unpaired heats (Jamieson, Talwalkar,
-/// *Non-stochastic best arm identification*, 2016).
+/// *Non-stochastic best arm identification*, 2016). It begins with as many of `some` as have a heat
+/// each in the first round's part of the budget.
 fn halve(
-    all: &[Candidate],
+    some: &[Candidate],
     terms: &SearchTerms,
     replay: &mut impl Heats,
     budget: usize,
 ) -> Candidate {
-    let mut alive = all.to_vec();
-    let rounds = (all.len() as f64).log(3.0).ceil().max(1.0) as usize;
+    let rounds = |count: usize| (count as f64).log(3.0).ceil().max(1.0) as usize;
+    let fits = |count: &usize| count * rounds(*count) <= budget;
+    let count = (1..=some.len()).rev().find(fits).unwrap_or(1);
+    let (mut alive, rounds) = (some[..count].to_vec(), rounds(count));
     for _ in 0..rounds {
         let each = (budget / rounds / alive.len()).max(1) as u32;
         let mut values: Vec<(f64, Candidate)> = alive

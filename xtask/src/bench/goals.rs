@@ -4,7 +4,6 @@
 //! The interval is the one of every other measurement here (`stats::median_interval`, 95 %), so
 //! fewer than six blocks resolve nothing.
 
-use super::record;
 use serde_json::json;
 use stats::words::short;
 use stats::{Goal, Interval};
@@ -57,7 +56,8 @@ impl Figure {
         }
     }
 
-    fn line(&self) -> serde_json::Value {
+    /// The row as JSON.
+    pub fn line(&self) -> serde_json::Value {
         let found = match &self.found {
             Ok(values) => {
                 let interval = values.interval().map(|it| [it.low, it.high]);
@@ -74,7 +74,7 @@ impl Figure {
 }
 
 /// The rows as Markdown, then the reasons for missed goals, and the doubts.
-fn text(note: &str, figures: &[Figure], doubts: &[String]) -> String {
+pub fn text(note: &str, figures: &[Figure], doubts: &[String]) -> String {
     let mut text = format!(
         "{note}\n\n\
          | goal | figure | what | load, sink | left / right | found | wanted | verdict |\n\
@@ -111,26 +111,6 @@ fn text(note: &str, figures: &[Figure], doubts: &[String]) -> String {
         text.extend(doubts.iter().map(|doubt| format!("- {doubt}\n")));
     }
     text
-}
-
-/// Prints a result, and with `save` keeps it in `runs/`: its name, its title, and its note.
-///
-/// # Errors
-/// If it cannot be kept.
-pub fn show(
-    [name, title, note]: [&str; 3],
-    figures: &[Figure],
-    doubts: &[String],
-    save: bool,
-) -> anyhow::Result<()> {
-    let text = text(note, figures, doubts);
-    print!("{text}");
-    if save {
-        let lines: Vec<_> = figures.iter().map(Figure::line).collect();
-        let path = record::keep(name, title, &text, &lines, doubts)?;
-        eprintln!("bench: saved in {}", path.display());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! two arms of the same block, or of one arm's value.
 
 use super::goals::{self, Figure, Values};
-use super::{prepare, record};
+use super::prepare;
+use super::record::{self, Record};
 use crate::steps::{self, Server};
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
@@ -187,15 +188,31 @@ pub fn run(name: &str, args: &[String]) -> anyhow::Result<()> {
         false => (Vec::new(), Vec::new()),
     };
     doubts.splice(0..0, record::busy());
+    let name = ask.only.iter().fold(name.to_owned(), |name, group| name + "-" + group);
+    let record = ask.save.then(|| Record::new(&name, &plan.title)).transpose()?;
     let mut figures: Vec<Figure> = Vec::new();
     for group in &mut plan.group {
         group.packets /= if ask.quick { QUICK } else { 1 };
-        let arms = group.arms(&senders);
-        eprintln!("── {}: {} arms, {} blocks", group.name, arms.len(), ask.blocks);
-        figures.extend(group.figures(&Taken::blocks(&roundhouse, group, arms, ask.blocks)));
+        let mut taken = Taken { arms: group.arms(&senders), ..Taken::default() };
+        eprintln!("── {}: {} arms, {} blocks", group.name, taken.arms.len(), ask.blocks);
+        let before = figures.len();
+        for block in 0..ask.blocks {
+            taken.block(&roundhouse, group, block);
+            figures.truncate(before);
+            figures.extend(group.figures(&taken));
+            // After each block, so that a bench that is stopped loses only the last one.
+            if let Some(record) = &record {
+                let lines: Vec<Value> = figures.iter().map(Figure::line).collect();
+                let text = goals::text(&plan.note, &figures, &doubts);
+                record.write(&text, &lines, &doubts)?;
+            }
+        }
     }
-    let name = ask.only.iter().fold(name.to_owned(), |name, group| name + "-" + group);
-    goals::show([&name, &plan.title, &plan.note], &figures, &doubts, ask.save)
+    print!("{}", goals::text(&plan.note, &figures, &doubts));
+    if let Some(record) = &record {
+        eprintln!("bench: saved in {}", record.folder().display());
+    }
+    Ok(())
 }
 
 /// The names of the plans.
@@ -323,24 +340,20 @@ struct Taken {
 }
 
 impl Taken {
-    /// Runs every arm once in each block. One that fails is left out from then on.
-    fn blocks(roundhouse: &Path, group: &Group, arms: Vec<Arm>, blocks: usize) -> Taken {
-        let mut taken = Taken { arms, ..Taken::default() };
-        for block in 0..blocks {
-            for at in stats::Rng::new(block as u64).order(taken.arms.len()) {
-                let arm = &taken.arms[at];
-                let known = taken.readings.entry(arm.name.clone()).or_insert(Ok(Vec::new()));
-                let Ok(values) = known else { continue };
-                match reading(roundhouse, group, arm) {
-                    Ok(value) => values.push(value),
-                    Err(why) => {
-                        eprintln!("   {}: {why:#}", arm.name);
-                        *known = Err(format!("{}: {why:#}", arm.name));
-                    }
+    /// Runs every arm once. One that fails is left out from then on.
+    fn block(&mut self, roundhouse: &Path, group: &Group, block: usize) {
+        for at in stats::Rng::new(block as u64).order(self.arms.len()) {
+            let arm = &self.arms[at];
+            let known = self.readings.entry(arm.name.clone()).or_insert(Ok(Vec::new()));
+            let Ok(values) = known else { continue };
+            match reading(roundhouse, group, arm) {
+                Ok(value) => values.push(value),
+                Err(why) => {
+                    eprintln!("   {}: {why:#}", arm.name);
+                    *known = Err(format!("{}: {why:#}", arm.name));
                 }
             }
         }
-        taken
     }
 
     /// One quantity of one arm for each block.

@@ -1,7 +1,7 @@
 //! The place and the machine of a bench run, and its files in `runs/`.
 
 use anyhow::Context;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,33 +17,53 @@ pub(super) fn busy() -> Option<String> {
         .then(|| format!("the machine was busy before the run (load average {busy:.2})"))
 }
 
-/// Writes `NAME.md` and `NAME.jsonl`, each after the manifest.
-///
-/// # Errors
-/// If the folder cannot be written or the date is unknown.
-pub(super) fn keep(
-    name: &str,
-    title: &str,
-    text: &str,
-    rows: &[serde_json::Value],
-    doubts: &[String],
-) -> anyhow::Result<PathBuf> {
-    let manifest = Manifest::read()?;
-    let dir = manifest.folder();
-    fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
-    let mut lines = manifest.line(name, doubts);
-    for row in rows {
-        lines += &format!("{row}\n");
+/// The files `NAME.md` and `NAME.jsonl` of a bench, each after the manifest.
+pub(super) struct Record {
+    manifest: Manifest,
+    name: String,
+    title: String,
+}
+
+impl Record {
+    /// A record of the tree as it is now, before the first file is written.
+    ///
+    /// # Errors
+    /// If the commit or the date is unknown.
+    pub(super) fn new(name: &str, title: &str) -> anyhow::Result<Self> {
+        let manifest = Manifest::read()?;
+        Ok(Self { manifest, name: name.to_owned(), title: title.to_owned() })
     }
-    let head = format!(
-        "# {title}\n\nMachine: {}, {} CPUs, {}. Commit {}. {}.\n\n",
-        manifest.cpu, manifest.cpus, manifest.kernel, manifest.commit, manifest.date
-    );
-    for (kind, text) in [("md", head + text), ("jsonl", lines)] {
-        let path = dir.join(format!("{name}.{kind}"));
-        fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+
+    /// The folder of the files.
+    pub(super) fn folder(&self) -> PathBuf {
+        self.manifest.folder()
     }
-    Ok(dir)
+
+    /// Writes the result, over an earlier one.
+    ///
+    /// # Errors
+    /// If the folder cannot be written.
+    pub(super) fn write(
+        &self,
+        text: &str,
+        rows: &[Value],
+        doubts: &[String],
+    ) -> anyhow::Result<()> {
+        let Self { manifest, name, title } = self;
+        let dir = self.folder();
+        fs::create_dir_all(&dir).with_context(|| format!("create {}", dir.display()))?;
+        let mut lines = manifest.line(name, doubts);
+        lines.extend(rows.iter().map(|row| format!("{row}\n")));
+        let head = format!(
+            "# {title}\n\nMachine: {}, {} CPUs, {}. Commit {}. {}.\n\n",
+            manifest.cpu, manifest.cpus, manifest.kernel, manifest.commit, manifest.date
+        );
+        for (kind, text) in [("md", head + text), ("jsonl", lines)] {
+            let path = dir.join(format!("{name}.{kind}"));
+            fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+        }
+        Ok(())
+    }
 }
 
 /// The place and the machine of a run.

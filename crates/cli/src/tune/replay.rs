@@ -23,6 +23,9 @@ pub fn run(files: &[PathBuf]) -> Result<ExitCode> {
         let budget = (SHARE * whole as f64) as usize;
         let terms = SearchTerms { loads: vec![1.0], ..SearchTerms::quick(grid.objective) };
         println!("{grid}; replays of {budget} heats, a fifth of the grid");
+        let ((alike, told), all) = (grid.resolution(terms.margin), grid.rows.len());
+        let told = percent(told);
+        println!("costs are told apart from {told} on; {alike} of {all} candidates are the best");
         let of = |name| judge(name, &grid, &terms, SEEDS, budget);
         let scores: Vec<Scores> = RIVALS.into_iter().filter_map(of).collect();
         let mut table = terminal::ruled();

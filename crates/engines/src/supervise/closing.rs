@@ -8,13 +8,12 @@
 //! Where all workers are busy, the drain begins after [`AT_MOST`], and the connections in the queue
 //! take the places of those that end.
 
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use language::eprintln;
 use memory::Phase;
 use seam::{Instant, Service};
-use sys::socket;
+use sys::{netlink, socket};
 
 use super::{Crew, GRACE, Supervisor, clock};
 
@@ -86,15 +85,26 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         self.deadline = None;
         match self.phase() {
             Phase::Leaving => self.enter(Phase::Draining, self.drain),
+            // On a busy machine workers may still be ending, though there is nothing to cut.
+            Phase::Draining if self.is_vacant() => self.enter(Phase::Forced, GRACE),
             Phase::Draining => self.force("the time to drain is over"),
-            _ if self.crew.kill() => {}
             _ => {
-                eprintln!("a worker does not end: ending the process");
-                self.save_at_last();
-                self.close_handler();
-                sys::process::exit_now(1);
+                self.report.forced = true;
+                if !self.crew.kill() {
+                    eprintln!("a worker does not end: ending the process");
+                    self.save_at_last();
+                    self.close_handler();
+                    sys::process::exit_now(1);
+                }
             }
         }
+    }
+
+    /// Whether neither a connection is open nor a datagram or stream may be in progress.
+    fn is_vacant(&self) -> bool {
+        let common = self.common;
+        let has_others = common.extra.is_some() || common.listeners.are_datagrams;
+        !has_others && !self.has_queue() && common.board.open_total() == 0
     }
 
     /// Keeps new clients out; drains as soon as the queue is empty.
@@ -146,10 +156,10 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     /// Whether clients are about to enter the queue.
     fn has_handshakes(&self) -> bool {
-        let port = |socket: &OwnedFd| socket::local_addr(socket).map(|it| it.port());
-        let mut ports: Vec<u16> = self.common.listeners.sockets.iter().flat_map(port).collect();
-        ports.dedup();
-        ports.into_iter().any(|port| socket::handshakes(port).is_ok_and(|count| count > 0))
+        let sockets = self.common.listeners.sockets.iter();
+        let mut places: Vec<_> = sockets.flat_map(socket::local_addr).collect();
+        places.dedup();
+        places.into_iter().any(|it| netlink::handshakes(it).is_ok_and(|count| count > 0))
     }
 
     /// The last worker has left.

@@ -44,10 +44,14 @@ impl<P: PacedSource> Worker<'_, '_, P> {
     /// Asks the streams for the packets due until a moment; true if there was no room for all.
     fn gather(&mut self, until: Instant) -> bool {
         for running in &mut self.running {
+            let cx = self.context.cx(self.now, &self.effects);
+            // `obey` first takes back the packets of the order that this one replaces.
+            if self.context.source.has_news(&cx, &running.stream) {
+                continue;
+            }
             while let Next::At(at) = running.next
                 && at <= until
             {
-                let cx = self.context.cx(self.now, &self.effects);
                 let burst = self.plan.burst(running.id);
                 burst.set_class(self.context.source.policy(&running.stream).class);
                 let from = burst.len();

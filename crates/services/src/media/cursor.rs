@@ -206,6 +206,12 @@ impl<F> Cursor<F> {
         (self.next < self.stop()).then(|| self.moment(self.line.at_ns(self.next)))
     }
 
+    /// When the last packet before the next one is due; `None` before the first of the segment.
+    pub fn last_due(&self) -> Option<Instant> {
+        let has_last = self.next > self.segment.first;
+        has_last.then(|| self.moment(self.line.at_ns(self.next - 1)))
+    }
+
     /// The packet at `index`, and its header.
     #[inline]
     pub fn packet(&self, index: u64, ssrc: u32) -> (Packet, [u8; rtp::HEADER]) {

@@ -222,7 +222,9 @@ impl<B: Platform> Media<B> {
             // A stream that reached its end has sent its BYE.
             if !stream.rtp.is_over() {
                 let at = stream.left_at.unwrap_or(cx.now).min(until);
-                self.report(stream, at, true, burst);
+                // Packets that were handed to the kernel ahead of time leave before it.
+                let last = stream.rtp.cursor.last_due();
+                self.report(stream, last.map_or(at, |last| at.max(last)), true, burst);
             }
             return Next::Done;
         }
@@ -329,7 +331,10 @@ impl<B: Platform> PacedSource for Media<B> {
 
     fn has_news(&self, cx: &At<'_>, stream: &Stream<B::File>) -> bool {
         match stream {
-            Stream::Sends(stream) => cx.state.epoch(stream.slot) != stream.epoch,
+            Stream::Sends(stream) => {
+                // Packets that are owed before the next order must be asked for.
+                stream.then.is_none() && cx.state.epoch(stream.slot) != stream.epoch
+            }
             Stream::Reads(..) => false,
         }
     }

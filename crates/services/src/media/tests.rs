@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seam::{Channel, Effects, Instant, PacedCx, PacedSource, Service, WorkerId};
+use seam::{Burst, Channel, Effects, Instant, PacedCx, PacedSource, Service, WorkerId};
 use sim::{Deed, Whims, paced_laws, play_paced};
 use wire::rtp::Packet;
 use wire::rtsp::{Item, digest_response, next};
@@ -381,6 +381,28 @@ fn casts_keep_the_laws_and_are_paused_and_torn_down() {
         let is_bye = |it: &&sim::Made| it.bytes.windows(2).any(|two| two == [0x81, 203]);
         assert_eq!(last.filter(is_bye).count(), 1, "seed {seed}");
     }
+}
+
+#[test]
+fn a_bye_follows_packets_that_were_requested_ahead() {
+    let (media, orders) = (media(options()), orders());
+    let mut guest = Guest::new(&media, &orders);
+    let session = set_up(&mut guest, URL, UDP);
+    guest.ask("PLAY", URL, &session);
+    let slot = (0..super::SLOTS).find(|slot| orders.epoch(*slot) > 0).expect("an order");
+    let begin = orders.order(slot).expect("an order").segment.begin;
+    let effects = Effects::new(false, false);
+    let cx = PacedCx::new(begin, WorkerId::new(1, 1), &*orders, &effects);
+    let (mut stream, _) = media.start(&cx).expect("a stream");
+    let mut burst = Burst::new(64);
+    media.due(&cx, &mut stream, begin + Duration::from_millis(500), &mut burst);
+    let ahead = burst.len();
+    // The stream sees the end at its next turn, while the packets wait in the kernel.
+    orders.release(slot);
+    media.due(&cx, &mut stream, begin + Duration::from_millis(520), &mut burst);
+    let (bye, before) = burst.packets().split_last().expect("packets");
+    assert_eq!((bye.channel, before.len()), (Channel::Rtcp, ahead));
+    assert!(ahead > 20 && before.iter().all(|it| it.at <= bye.at), "{:?}", bye.at);
 }
 
 #[test]

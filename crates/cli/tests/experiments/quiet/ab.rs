@@ -23,7 +23,7 @@ fn a_dearer_command_fails_the_gate_and_its_protocol_is_found_out() {
 
 #[test]
 fn servers_over_tls_are_compared_without_their_names() {
-    let room = Room::alone();
+    let room = Room::shared();
     let made = rcgen::generate_simple_self_signed(["a.org".to_owned()]).expect("a good name");
     let path = |name: &str, text: String| {
         std::fs::write(room.path().join(name), text).expect("the folder is writable");

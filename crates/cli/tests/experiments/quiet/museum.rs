@@ -1,7 +1,8 @@
 //! Exhibits about time at their smallest size, from the real binary: the artefact appears.
 //!
 //! The bounds are wide: a run of sleeping clients takes about as long as they sleep, and fifteen
-//! clients need two rounds of ten workers. The page reports the exact difference on the machine.
+//! clients need two rounds of ten workers. So two of these tests may run at once, but no other
+//! suite. The page reports the exact difference on the machine.
 
 use std::fs;
 
@@ -11,7 +12,7 @@ use crate::Room;
 
 #[test]
 fn clients_that_sleep_hide_the_server() {
-    let room = Room::alone();
+    let room = Room::shared();
     // Four clients, ten orders, 100 ms after each: 40 requests a second, and never more.
     let wanted = [("below-ceiling", 0.2, 1.0), ("equal-asleep", 0.0, 1.5), ("freed", 1.5, 1e6)];
     room.shows("think-time --scale 0.1 --clients 4 --blocks 1", &wanted);
@@ -31,7 +32,7 @@ fn clients_that_sleep_hide_the_server() {
 
 #[test]
 fn fifteen_clients_need_two_rounds_of_ten_workers() {
-    let room = Room::alone();
+    let room = Room::shared();
     let words = "staircase --scale 0.1 --clients 15 --report stairs.html";
     room.shows(words, &[("rounds", 1.3, 3.0)]);
     assert!(room.text("stairs.html").contains("The staircase"));
@@ -40,7 +41,7 @@ fn fifteen_clients_need_two_rounds_of_ten_workers() {
 
 #[test]
 fn a_kept_run_is_judged_and_a_stopped_one_goes_on() {
-    let room = Room::alone();
+    let room = Room::shared();
     let words = "staircase --scale 0.02 --clients 11,20";
     // A machine with other tests is not quiet: then nothing is a claim.
     let verified = room.museum(&format!("verify {words} --busy --out kept"));
@@ -72,14 +73,14 @@ fn a_kept_run_is_judged_and_a_stopped_one_goes_on() {
 
 #[test]
 fn kinds_of_request_look_alike_when_clients_sleep() {
-    let room = Room::alone();
+    let room = Room::shared();
     let wanted = [("equal-asleep", 0.0, 1.5), ("differ-awake", 0.1, 10.0)];
     room.shows("workload --scale 0.05 --clients 5 --blocks 1", &wanted);
 }
 
 #[test]
 fn locks_look_alike_when_clients_sleep() {
-    let room = Room::alone();
+    let room = Room::shared();
     let wanted = [("equal-asleep", 0.0, 1.5), ("lock-costs", 0.2, 20.0)];
     room.shows("stock-lock --scale 0.05 --clients 5 --blocks 1", &wanted);
 }
