@@ -138,7 +138,7 @@ impl Field {
         ranks.into_iter().map(|it| it.0).collect()
     }
 
-    /// The smallest difference of two log-costs that is told: `margin` and twice the standard error.
+    /// The smallest difference of two log-costs that is told: `margin` and two standard errors.
     pub fn told(&self, margin: f64) -> f64 {
         margin.ln_1p() + 2.0 * self.error()
     }

@@ -288,8 +288,9 @@ impl<'a> Machine<'a> {
             };
             let trial = runner.run(&slot, attempt, self.begun)?;
             let is_disturbed = !trial.objections.is_empty();
-            if attempt == ATTEMPTS || !is_disturbed {
-                let heat = Heat { is_disturbed, ..heat_of(&trial) };
+            let heat = Heat { is_disturbed, ..heat_of(&trial) };
+            // A server that does not answer costs ten seconds; the next block asks it again.
+            if attempt == ATTEMPTS || !is_disturbed || heat.failure.is_some() {
                 return Some((heat, begun.elapsed().as_secs_f64()));
             }
         }
