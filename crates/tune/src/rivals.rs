@@ -275,6 +275,29 @@ mod tests {
         assert!(wrong <= 0.05, "{wrong}");
     }
 
+    /// The kept grids of `runs/`: no timing is involved, so what they say is exact.
+    #[test]
+    fn kept_grids_are_searched_as_well_as_docs_say() {
+        let runs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../runs/2026-11-26-2cpu-amd-epyc/tune");
+        let Ok(files) = std::fs::read_dir(runs) else {
+            println!("skipped: a crate without the repository has no runs");
+            return;
+        };
+        let paths = files.map(|file| file.expect("a file").path());
+        let grids: Vec<_> =
+            paths.filter(|path| path.extension().is_some_and(|it| it == "gz")).collect();
+        assert_eq!(grids.len(), 6, "{grids:?}");
+        for path in grids {
+            let grid = Grid::read(&path).expect("a grid");
+            let terms = SearchTerms { loads: vec![1.0], ..SearchTerms::quick(grid.objective) };
+            let heats = grid.rows.len() * grid.blocks() / 5;
+            let ours = judge(RIVALS[0], &grid, &terms, 40, heats).expect("a tuner");
+            assert!(ours.never_worse >= 0.95, "{grid}: {ours:?}");
+            let wrong = false_winners(&grid, &terms, 100, heats);
+            assert!(wrong <= 0.05, "{grid}: {wrong}");
+        }
+    }
+
     #[test]
     fn a_grid_is_read_as_it_was_written_and_a_part_of_one_is_refused() {
         let path = std::env::temp_dir().join(format!("grid-{}.gz", std::process::id()));
