@@ -191,7 +191,8 @@ pub fn run(name: &str, args: &[String]) -> anyhow::Result<()> {
     let name = ask.only.iter().fold(name.to_owned(), |name, group| name + "-" + group);
     let record = ask.save.then(|| Record::new(&name, &plan.title)).transpose()?;
     let mut figures: Vec<Figure> = Vec::new();
-    for group in &mut plan.group {
+    let groups = plan.group.len();
+    for (at, group) in plan.group.iter_mut().enumerate() {
         group.packets /= if ask.quick { QUICK } else { 1 };
         let mut taken = Taken { arms: group.arms(&senders), ..Taken::default() };
         eprintln!("── {}: {} arms, {} blocks", group.name, taken.arms.len(), ask.blocks);
@@ -200,11 +201,15 @@ pub fn run(name: &str, args: &[String]) -> anyhow::Result<()> {
             taken.block(&roundhouse, group, block);
             figures.truncate(before);
             figures.extend(group.figures(&taken));
-            // After each block, so that a bench that is stopped loses only the last one.
+            // After each block, so that a bench that is stopped loses only the last one, and its
+            // record says where it was stopped.
             if let Some(record) = &record {
+                let is_whole = (at + 1, block + 1) == (groups, ask.blocks);
+                let stopped = || format!("stopped after block {} of {}", block + 1, group.name);
+                let doubts: Vec<String> =
+                    doubts.iter().cloned().chain((!is_whole).then(stopped)).collect();
                 let lines: Vec<Value> = figures.iter().map(Figure::line).collect();
-                let text = goals::text(&plan.note, &figures, &doubts);
-                record.write(&text, &lines, &doubts)?;
+                record.write(&goals::text(&plan.note, &figures, &doubts), &lines, &doubts)?;
             }
         }
     }
