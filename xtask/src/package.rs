@@ -10,7 +10,7 @@ mod image;
 mod wheel;
 
 use crate::steps;
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use files::Files;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -86,8 +86,18 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     let megabytes = |bytes: usize| bytes as f64 / 1e6;
     let kind = if parts.libraries.is_empty() { "static" } else { "dynamic" };
     eprintln!("   {kind} binary, stripped: {:.1} MB", megabytes(parts.binary.len()));
-    for (name, build) in KINDS.iter().filter(|(name, _)| ask.kinds.contains(name)) {
-        let (file, bytes) = build(&parts).with_context(|| format!("the package `{name}`"))?;
+    let kinds = KINDS.iter().filter(|(name, _)| ask.kinds.contains(name));
+    let parts = &parts;
+    // Each compresses the binary, which takes seconds.
+    let built: Vec<_> = std::thread::scope(|scope| {
+        let begin =
+            |&(name, build): &(&'static str, Builder)| (name, scope.spawn(move || build(parts)));
+        let started: Vec<_> = kinds.map(begin).collect();
+        started.into_iter().map(|(name, thread)| (name, thread.join())).collect()
+    });
+    for (name, made) in built {
+        let made = made.map_err(|_| anyhow!("the thread of a package panicked"))?;
+        let (file, bytes) = made.with_context(|| format!("the package `{name}`"))?;
         let path = out.join(file);
         fs::write(&path, &bytes).with_context(|| format!("write {}", path.display()))?;
         eprintln!("   {:.1} MB {}", megabytes(bytes.len()), path.display());

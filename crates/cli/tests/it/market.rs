@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 
+use memchr::{memchr, memmem};
 use stats::Rng;
 
 /// Stocks with ids 1 to `count`, each with `left` left, as a file.
@@ -17,8 +18,8 @@ pub type Lefts = BTreeMap<u32, i64>;
 pub fn parse(text: &str) -> Option<Lefts> {
     let whole = text.is_empty() || text.ends_with('\n');
     let row = |line: &str| {
-        let fields: Vec<&str> = line.split(' ').collect();
-        let [id, left, price] = fields[..] else { return None };
+        let (id, rest) = line.split_once(' ')?;
+        let (left, price) = rest.split_once(' ')?;
         let id: u32 = id.parse().ok()?;
         // Prices never change, so they show whether a row is intact.
         (price.parse() == Ok(id * 10)).then_some((id, left.parse().ok()?))
@@ -82,8 +83,8 @@ impl Account {
         while let Some(&request) = pending.front() {
             let rest = &heard[used..];
             let len = match request {
-                Request::Show => rest.windows(2).position(|two| two == b"\n\n").map(|at| at + 2),
-                _ => rest.iter().position(|&byte| byte == b'\n').map(|at| at + 1),
+                Request::Show => memmem::find(rest, b"\n\n").map(|at| at + 2),
+                _ => memchr(b'\n', rest).map(|at| at + 1),
             };
             let Some(len) = len else { break };
             let reply = std::str::from_utf8(&rest[..len]).expect("replies are text");

@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
+use std::mem;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use memchr::memchr;
 use socket2::{Domain, Socket, Type};
 
 use super::PATIENCE;
@@ -137,7 +139,8 @@ impl Client {
         while self.ahead.len() < len {
             assert!(self.receive(), "expected {len} bytes, found the end after {:?}", self.heard());
         }
-        self.ahead.drain(..len).collect()
+        let rest = self.ahead.split_off(len);
+        mem::replace(&mut self.ahead, rest)
     }
 
     /// The next line, without its newline.
@@ -145,7 +148,7 @@ impl Client {
     pub fn line(&mut self) -> String {
         let mut seen = 0;
         loop {
-            if let Some(at) = self.ahead[seen..].iter().position(|&byte| byte == b'\n') {
+            if let Some(at) = memchr(b'\n', &self.ahead[seen..]) {
                 let mut line = self.exact(seen + at + 1);
                 line.pop();
                 return String::from_utf8(line).expect("replies are text");
