@@ -38,7 +38,7 @@ const COMMANDS: &[(&str, &str, &str, Task)] = &[
     ),
     (
         "site",
-        "[--quick] [--binary PATH]",
+        "[--check] [--binary PATH]",
         "the documents as a site, by mdBook; each link is checked",
         xtask::site::run,
     ),

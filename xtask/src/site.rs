@@ -29,19 +29,19 @@ const BOOK: &str = "[book]\ntitle = \"Roundhouse\"\nlanguage = \"en\"\nsrc = \"s
 /// Links of the dark themes, whose own colours are hard to read; Hangul breaks between words.
 const STYLE: &str = ".navy, .coal { --links: #6cb6e8; }\nmain { word-break: keep-all; }\n";
 
-/// Builds the site in `target/site/html`.
+/// Builds the site in `target/site/html`; with `--check` only its sources, whose links it checks.
 ///
 /// # Errors
 /// A link without a target, a missing tool, or a file that cannot be written.
 pub fn run(args: &[String]) -> anyhow::Result<()> {
-    let mut all_engines = true;
+    let mut is_check = false;
     let mut binary = None;
     let mut words = args.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
-            "--quick" => all_engines = false,
+            "--check" => is_check = true,
             "--binary" => binary = Some(words.next().context("expected a path after --binary")?),
-            _ => bail!("expected --quick or --binary PATH, found `{word}`"),
+            _ => bail!("expected --check or --binary PATH, found `{word}`"),
         }
     }
     let binary = match binary {
@@ -60,7 +60,7 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     }
     let mut site = Site { source: place.join("source"), taken: BTreeSet::new() };
     let mut summary = site.pages()?;
-    summary.push_str(&reference::write(&mut site, &binary, all_engines)?);
+    summary.push_str(&reference::write(&mut site, &binary, !is_check)?);
     summary.push_str("\n# Further pages\n\n");
     for path in site.taken.iter().map(|path| as_page(path)) {
         if !summary.contains(&format!("]({path})")) {
@@ -71,14 +71,13 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     site.write("SUMMARY.md", &summary)?;
     fs::write(place.join("book.toml"), BOOK)?;
     fs::write(place.join("roundhouse.css"), STYLE)?;
-    let needs = "cargo install mdbook";
-    steps::run(Command::new(mdbook(&target)?).args(["build"]).arg(&place), needs)?;
-    let html = place.join("html");
-    let pages = check::links(&html)?;
-    eprintln!(
-        "   {pages} pages, every link leads somewhere: {}",
-        html.join("index.html").display()
-    );
+    let pages = check::links(&site.source)?;
+    eprintln!("   {pages} pages, every link leads somewhere");
+    if !is_check {
+        let needs = "cargo install mdbook";
+        steps::run(Command::new(mdbook(&target)?).args(["build"]).arg(&place), needs)?;
+        eprintln!("   {}", place.join("html/index.html").display());
+    }
     Ok(())
 }
 
@@ -86,7 +85,7 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// It is missing, and cargo cannot install it.
-pub fn mdbook(target: &Path) -> anyhow::Result<PathBuf> {
+fn mdbook(target: &Path) -> anyhow::Result<PathBuf> {
     let silent = |program: &Path| {
         let mut ask = Command::new(program);
         ask.arg("--version").stdout(Stdio::null()).status().is_ok_and(|it| it.success())

@@ -97,20 +97,16 @@ struct Outcome {
 type Ran = (Suite, Outcome, f64);
 
 /// Builds and runs all tests of the workspace, doc tests too, and records the time of each suite.
-/// Beside tests that mostly wait, the site's tool is installed, of which the site's step reports
-/// the fault.
 ///
 /// # Errors
 /// Names the suites and tests that failed.
 pub fn run(times: &mut Times) -> anyhow::Result<()> {
-    let target = steps::target_dir()?;
-    let folder = target.join("ci-output");
+    let folder = steps::target_dir()?.join("ci-output");
     std::fs::create_dir_all(&folder).context("a directory for the output of tests")?;
     let (calm, others) = in_order(suites()?);
     let mut ran = at_once(1, calm, &folder)?;
     let start = Instant::now();
     let (docs, others) = std::thread::scope(|scope| {
-        scope.spawn(|| crate::site::mdbook(&target));
         let docs = scope.spawn(|| {
             let doc = ["test", "--doc", "--workspace", "--no-fail-fast", "--profile", PROFILE];
             (steps::run(steps::cargo(doc).arg("--quiet"), "cargo"), start.elapsed())

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The engines with a recording under `--quick`.
+/// The engines with a recording under `--check`.
 const QUICK: &[&str] = &["epoll", "thread"];
 
 /// The services whose metrics are listed, as words of `roundhouse serve`.

@@ -272,11 +272,11 @@ mount! {
     select = SELECT: every, waits, crowd, loops, bits, calls, hoard, private;
     poll = POLL: every, waits, crowd, loops, calls, hoard, private;
     prefork_lock = PREFORK_LOCK: every, crowd, blocking, calls, processes, single;
-    prefork_pass = PREFORK_PASS: every, crowd, blocking, calls, processes, single, passing;
+    prefork_pass = PREFORK_PASS: rare, processes, single, passing | every, crowd, blocking, calls;
     processes_exclusive = PROCESSES_EXCLUSIVE: rare, loops, calls, processes, sharing;
     processes_pass = PROCESSES_PASS: every, crowd, loops, calls, processes, passing;
-    processes_pass_uring = PROCESSES_PASS_URING: every, crowd, loops, calls, ring, processes,
-        passing;
+    processes_pass_uring = PROCESSES_PASS_URING: rare, ring, processes, passing
+        | every, crowd, loops, calls;
     worker = WORKER: every, waits, crowd, blocking, calls, processes, office;
     event = EVENT: every, waits, crowd, loops, calls, processes, office;
     worker_spare = WORKER_SPARE: crowd, spare;

@@ -97,6 +97,11 @@ impl Browser {
 
     /// Sends a command and returns its result.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
+        self.answer(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// Sends a command and returns its result, or the browser's error.
+    fn answer(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         self.last += 1;
         let id = self.last;
         let mut message = json!({"id": id, "method": method, "params": params});
@@ -110,8 +115,9 @@ impl Browser {
         loop {
             let answer = self.next(until).unwrap_or_else(|| panic!("{method}: no answer"));
             if answer["id"] == json!(id) {
-                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
-                return answer["result"].clone();
+                let error = &answer["error"];
+                let result = if error.is_null() { Ok(&answer["result"]) } else { Err(error) };
+                return result.cloned().map_err(Value::clone);
             }
             self.events.push(answer);
         }
@@ -127,16 +133,21 @@ impl Browser {
 
     /// The value of an expression in the page; promises are awaited.
     pub fn eval(&mut self, expression: &str) -> Value {
-        let params = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
-        let found = self.call("Runtime.evaluate", params);
-        assert!(found["exceptionDetails"].is_null(), "{expression}: {found}");
-        found["result"]["value"].clone()
+        self.try_eval(expression).unwrap_or_else(|error| panic!("{expression}: {error}"))
     }
 
-    /// Waits until an expression is true in the page.
+    /// The value of an expression; the browser's error if the page is left meanwhile.
+    fn try_eval(&mut self, expression: &str) -> Result<Value, Value> {
+        let params = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
+        let found = self.answer("Runtime.evaluate", params)?;
+        assert!(found["exceptionDetails"].is_null(), "{expression}: {found}");
+        Ok(found["result"]["value"].clone())
+    }
+
+    /// Waits until an expression is true in the page, or in the one that follows it.
     pub fn wait(&mut self, expression: &str) {
         let until = Instant::now() + PATIENCE;
-        while self.eval(&format!("Boolean({expression})")) != json!(true) {
+        while self.try_eval(&format!("Boolean({expression})")) != Ok(json!(true)) {
             assert!(Instant::now() < until, "it never came true: {expression}");
             thread::sleep(Duration::from_millis(100));
         }
