@@ -34,7 +34,7 @@ impl Page {
             None
         });
         let of_html = values(line, "href").chain(values(line, "src")).map(str::to_owned);
-        self.links.extend(of_html.filter(|link| !link.contains("://") && !link.contains(':')));
+        self.links.extend(of_html.filter(|link| !link.contains(':')));
         self.anchors.extend(values(line, "id").map(str::to_owned));
         if let Some(heading) = line.trim_start_matches('#').strip_prefix(' ')
             && line.starts_with('#')
