@@ -90,9 +90,8 @@ pub fn run(args: &[String]) -> anyhow::Result<()> {
     let parts = &parts;
     // Each compresses the binary, which takes seconds.
     let built: Vec<_> = std::thread::scope(|scope| {
-        let begin =
-            |&(name, build): &(&'static str, Builder)| (name, scope.spawn(move || build(parts)));
-        let started: Vec<_> = kinds.map(begin).collect();
+        let started: Vec<_> =
+            kinds.map(|(name, build)| (name, scope.spawn(move || build(parts)))).collect();
         started.into_iter().map(|(name, thread)| (name, thread.join())).collect()
     });
     for (name, made) in built {

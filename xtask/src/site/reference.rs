@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The engines with a recording under `--check`.
-const QUICK: &[&str] = &["epoll", "thread"];
+const CHECKED: &[&str] = &["epoll", "thread"];
 
 /// The services whose metrics are listed, as words of `roundhouse serve`.
 const SERVICES: &[&[&str]] = &[
@@ -157,7 +157,7 @@ fn moves(site: &Site, binary: &Path, all_engines: bool) -> anyhow::Result<()> {
     let table = said(binary, &["engines"])?;
     let names = table.lines().filter_map(|line| line.split_whitespace().next());
     let known = |name: &&str| crate::root().join(format!("docs/engines/{name}.svg")).exists();
-    for name in names.filter(known).filter(|name| all_engines || QUICK.contains(name)) {
+    for name in names.filter(known).filter(|name| all_engines || CHECKED.contains(name)) {
         let path = site.source.join(format!("reference/moves/{name}.html"));
         fs::create_dir_all(path.parent().context("a folder")?)?;
         said(binary, &["explain", name, "--page", &path.display().to_string()])?;

@@ -115,9 +115,10 @@ impl Browser {
         loop {
             let answer = self.next(until).unwrap_or_else(|| panic!("{method}: no answer"));
             if answer["id"] == json!(id) {
-                let error = &answer["error"];
-                let result = if error.is_null() { Ok(&answer["result"]) } else { Err(error) };
-                return result.cloned().map_err(Value::clone);
+                return match &answer["error"] {
+                    Value::Null => Ok(answer["result"].clone()),
+                    error => Err(error.clone()),
+                };
             }
             self.events.push(answer);
         }
@@ -147,8 +148,12 @@ impl Browser {
     /// Waits until an expression is true in the page, or in the one that follows it.
     pub fn wait(&mut self, expression: &str) {
         let until = Instant::now() + PATIENCE;
-        while self.try_eval(&format!("Boolean({expression})")) != Ok(json!(true)) {
-            assert!(Instant::now() < until, "it never came true: {expression}");
+        loop {
+            let found = self.try_eval(&format!("Boolean({expression})"));
+            if found == Ok(json!(true)) {
+                return;
+            }
+            assert!(Instant::now() < until, "it never came true: {expression}, last: {found:?}");
             thread::sleep(Duration::from_millis(100));
         }
     }
