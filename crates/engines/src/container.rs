@@ -8,7 +8,7 @@ pub mod threads;
 use std::cell::Cell;
 use std::os::fd::AsFd;
 
-use seam::{Effects, Service, WorkerId};
+use seam::{Effects, WorkerId};
 use sys::signal;
 
 use crate::accept::{AcceptSource, Arrival, acceptor};
@@ -35,7 +35,7 @@ pub(crate) struct Member {
 
 impl Member {
     /// The worker `id` in the group of all workers.
-    pub fn of_all<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Member {
+    pub fn of_all(common: &Common<'_>, id: WorkerId) -> Member {
         let first = common.epoch.slot();
         Member { first, index: id.slot() - first, workers: common.shape.workers }
     }
@@ -47,16 +47,16 @@ impl Member {
 }
 
 /// One worker's life, from its context to the end of the drain.
-pub(crate) fn serve<S: Service>(
-    common: &Common<'_, S>,
-    mechanism: &dyn Mechanism<S>,
+pub(crate) fn serve(
+    common: &Common<'_>,
+    mechanism: &dyn Mechanism,
     id: WorkerId,
     member: Member,
 ) -> Result<(), Fault> {
     if let Some(ended) = common.run_extra(id) {
         return ended;
     }
-    if common.server.signals {
+    if common.host.signals {
         // A worker inherits this, unless the C library failed to keep the mask of a new thread.
         signal::block(SIGNALS).map_err(Fault::Wait)?;
     }
@@ -76,8 +76,8 @@ pub(crate) fn serve<S: Service>(
 }
 
 /// The life of a worker of one connection, which the supervisor has accepted.
-pub(crate) fn serve_visitor<S: Service>(
-    common: &Common<'_, S>,
+pub(crate) fn serve_visitor(
+    common: &Common<'_>,
     id: WorkerId,
     member: Member,
     kept: &mut Kept,
@@ -92,17 +92,16 @@ pub(crate) fn serve_visitor<S: Service>(
 }
 
 /// The context of a worker.
-fn context<'a, S: Service>(
-    common: &Common<'a, S>,
+fn context<'a>(
+    common: &Common<'a>,
     id: WorkerId,
     member: Member,
     accept_source: &'a dyn AcceptSource,
-) -> WorkerContext<'a, S> {
-    let Common { server, shape, board, listeners, stop, bell, extra, .. } = *common;
+) -> WorkerContext<'a> {
+    let Common { service, host, shape, board, listeners, stop, bell, extra, .. } = *common;
     WorkerContext {
-        service: server.service,
-        state: server.state,
-        assets: server.assets,
+        service,
+        assets: host.assets,
         knobs: &shape.knobs,
         id,
         is_first: false,
@@ -113,7 +112,7 @@ fn context<'a, S: Service>(
         stop,
         bell,
         orders: extra.map(|extra| extra.orders),
-        effects: Effects::new(shape.carries(), server.verbose),
+        effects: Effects::new(shape.carries(), host.verbose),
         share: share(common, member.index),
         lifetime: lifetime(shape, id, member.index),
         helping: Helping {
@@ -140,7 +139,7 @@ fn lifetime(shape: &Shape, id: WorkerId, index: usize) -> u64 {
 }
 
 /// The share of the connections that the worker `index` may have.
-fn share<S: Service>(common: &Common<'_, S>, index: usize) -> Share {
+fn share(common: &Common<'_>, index: usize) -> Share {
     // An acceptor has no share of its own; it uses the first worker's.
     let workers = common.shape.workers.max(1);
     let most = if common.shape.wait == Wait::Blocking { 1 } else { usize::MAX };

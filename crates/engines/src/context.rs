@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use language::eprintln;
 use memory::{Board, Doing, Phase, Slot, SlotState};
-use seam::{Cx, Effects, Instant, Service, SessionId, WorkerId};
+use seam::{Cx, Effects, Instant, SessionId, WorkerId};
 use sys::eventfd::EventFd;
 use sys::socket;
 
 use crate::accept::AcceptSource;
+use crate::erased::ErasedService;
 use crate::knobs::Knobs;
 use crate::limits::{HELD_LOOK, WAIT_RETRY};
 use crate::parts::assets::Assets;
@@ -22,9 +23,8 @@ use crate::server::Renew;
 pub use governed::Permit;
 
 /// One worker's place in the server. Made by the container, used by a loop of `wait/`.
-pub struct WorkerContext<'a, S: Service> {
-    pub service: &'a S,
-    pub state: &'a S::State,
+pub struct WorkerContext<'a> {
+    pub service: &'a dyn ErasedService,
     pub assets: &'a Assets,
     pub knobs: &'a Knobs,
     pub id: WorkerId,
@@ -81,15 +81,15 @@ pub struct Share {
     pub most: usize,
 }
 
-impl<S: Service> WorkerContext<'_, S> {
+impl WorkerContext<'_> {
     /// The time; read once a turn.
     pub fn now(&self) -> Instant {
         Instant::from_ns(sys::clock::now_ns())
     }
 
     /// The context of a call for session `me`.
-    pub fn cx(&self, now: Instant, me: SessionId) -> Cx<'_, S::State> {
-        Cx::new(now, me, self.id, self.state, &self.effects)
+    pub fn cx(&self, now: Instant, me: SessionId) -> Cx<'_, ()> {
+        Cx::new(now, me, self.id, &(), &self.effects)
     }
 
     pub fn slot(&self) -> &Slot {

@@ -16,7 +16,6 @@ mod uring;
 use std::os::fd::OwnedFd;
 
 use language::info;
-use seam::Service;
 use sys::udp::{Udp, UdpOptions};
 
 use crate::address::Address;
@@ -29,10 +28,10 @@ use crate::shape::{Refused, Shape};
 use crate::wait::uring::tactics::Tactics;
 
 /// A worker's life.
-type Serve<S> = fn(&WorkerContext<'_, S>) -> Result<(), Fault>;
+type Serve = fn(&WorkerContext<'_>) -> Result<(), Fault>;
 
 /// The loop for a way of waiting that [`check`] allows.
-pub(crate) fn serve<S: Service>(wait: Wait) -> Serve<S> {
+pub(crate) fn serve(wait: Wait) -> Serve {
     match wait {
         Wait::Blocking => blocking::serve,
         Wait::Uring => uring::serve,

@@ -1,8 +1,8 @@
 //! A service whose types the engines do not know, so that every loop is compiled once, here,
 //! instead of once for each service.
 //!
-//! An [`Object`] is itself a [`Service`]: its sessions and jobs are boxes, its state is empty, and
-//! each call goes through one table of functions to the actual service. A step costs one more
+//! An [`ErasedService`] is itself a [`Service`]: its sessions and jobs are boxes, its state is empty,
+//! and each call goes through one table of functions to the actual service. A step costs one
 //! indirect call and a connection one small allocation; a build is minutes shorter.
 
 use core::any::Any;
@@ -20,8 +20,11 @@ use crate::status::Gauge;
 /// A session, a job or an outcome of the actual service.
 pub(crate) type Value = Box<dyn Any + Send>;
 
+/// A connection of an erased service.
+pub(crate) type Conn = seam::Conn<Value, Value>;
+
 /// A service with its state, behind one table of functions.
-pub(crate) trait Object:
+pub(crate) trait ErasedService:
     Service<State = (), Session = Value, Job = Value, Outcome = Value>
 {
     /// As [`Share::heal`] of the state.
@@ -36,7 +39,7 @@ pub(crate) struct Bound<'a, S: Service> {
     pub request_time: Duration,
 }
 
-impl<S: Service> Object for Bound<'_, S> {
+impl<S: Service> ErasedService for Bound<'_, S> {
     fn heal(&self, dead: Dead) {
         self.state.heal(dead);
     }
@@ -125,7 +128,7 @@ impl<S: Service> Service for Bound<'_, S> {
     }
 }
 
-/// An engine delivers datagrams only where [`Object::datagrams`] returned a value.
+/// An engine delivers datagrams only where [`Service::datagrams`] returned a value.
 const DATAGRAMS: &str = "a service of datagrams remains one";
 
 impl<S: Service> Datagrams for Bound<'_, S> {

@@ -15,28 +15,29 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
 
-use seam::{Service, SessionId};
+use seam::SessionId;
 use sys::eventfd::EventFd;
 
 use crate::context::{Helping, WorkerContext};
+use crate::erased::{ErasedService, Value};
 use crate::fault::Fault;
 
 /// How a loop sends jobs and collects their outcomes.
-pub trait Helpers<S: Service> {
+pub trait Helpers {
     /// Readable when outcomes can be collected.
     fn bell(&self) -> BorrowedFd<'_>;
     /// Hands over a job of session `id`.
-    fn submit(&self, id: SessionId, job: S::Job);
+    fn submit(&self, id: SessionId, job: Value);
     /// The outcomes since the last call.
-    fn collect(&self) -> Vec<Done<S>>;
+    fn collect(&self) -> Vec<Done>;
 }
 
 /// A job that is done.
-pub struct Done<S: Service> {
+pub struct Done {
     /// Its session.
     pub id: SessionId,
     /// Its outcome; `None`: it panicked.
-    pub outcome: Option<S::Outcome>,
+    pub outcome: Option<Value>,
     /// The time that it waited for a helper, and the time that it took.
     pub times: JobTimes,
 }
@@ -49,21 +50,18 @@ pub struct JobTimes {
 }
 
 /// Runs a job that was given at `given_ns`; 0: its times do not matter.
-fn run<S: Service>(
-    (service, state): (&S, &S::State),
-    (id, job, given_ns): (SessionId, S::Job, u64),
-) -> Done<S> {
+fn run(service: &dyn ErasedService, (id, job, given_ns): (SessionId, Value, u64)) -> Done {
     let clock = || if given_ns == 0 { 0 } else { sys::clock::now_ns() };
     let begun_ns = clock();
-    let outcome = catch_unwind(AssertUnwindSafe(|| service.work(state, job))).ok();
+    let outcome = catch_unwind(AssertUnwindSafe(|| service.work(&(), job))).ok();
     let times = JobTimes { wait_ns: begun_ns - given_ns, work_ns: clock() - begun_ns };
     Done { id, outcome, times }
 }
 
 /// Runs `serve` with helpers; they end when it returns.
-pub fn with<S: Service>(
-    context: &WorkerContext<'_, S>,
-    serve: impl FnOnce(&dyn Helpers<S>) -> Result<(), Fault>,
+pub fn with(
+    context: &WorkerContext<'_>,
+    serve: impl FnOnce(&dyn Helpers) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let bell = EventFd::new().map_err(Fault::Wait)?;
     let Helping { most, is_beforehand } = context.helping;
@@ -90,15 +88,15 @@ pub fn with<S: Service>(
 }
 
 /// The data that a loop and its helpers share.
-struct Shop<S: Service> {
+struct Shop {
     bell: EventFd,
-    jobs: Mutex<Jobs<S>>,
+    jobs: Mutex<Jobs>,
     given: Condvar,
-    outcomes: Mutex<Vec<Done<S>>>,
+    outcomes: Mutex<Vec<Done>>,
 }
 
 /// Adds an outcome. The bell rings for the first one: the loop collects all that are there then.
-fn add<S: Service>(outcomes: &Mutex<Vec<Done<S>>>, bell: &EventFd, done: Done<S>) {
+fn add(outcomes: &Mutex<Vec<Done>>, bell: &EventFd, done: Done) {
     let mut outcomes = lock(outcomes);
     outcomes.push(done);
     if outcomes.len() == 1 {
@@ -106,59 +104,59 @@ fn add<S: Service>(outcomes: &Mutex<Vec<Done<S>>>, bell: &EventFd, done: Done<S>
     }
 }
 
-struct Jobs<S: Service> {
+struct Jobs {
     /// Jobs with the time when they were given.
-    queue: VecDeque<(SessionId, S::Job, u64)>,
+    queue: VecDeque<(SessionId, Value, u64)>,
     hired: usize,
     idle: usize,
     closed: bool,
 }
 
-struct Crew<'scope, 'env, 'd, S: Service> {
-    shop: &'env Shop<S>,
+struct Crew<'scope, 'env, 'd> {
+    shop: &'env Shop,
     scope: &'scope Scope<'scope, 'env>,
-    context: &'env WorkerContext<'d, S>,
+    context: &'env WorkerContext<'d>,
     max: usize,
 }
 
-impl<S: Service> Crew<'_, '_, '_, S> {
+impl Crew<'_, '_, '_> {
     fn hire(&self) {
-        let (shop, service, state) = (self.shop, self.context.service, self.context.state);
-        self.scope.spawn(move || work(shop, service, state));
+        let (shop, service) = (self.shop, self.context.service);
+        self.scope.spawn(move || work(shop, service));
     }
 }
 
 /// A loop that is its own helper.
-struct InPlace<'a, 'd, S: Service> {
+struct InPlace<'a, 'd> {
     bell: EventFd,
-    context: &'a WorkerContext<'d, S>,
-    outcomes: Mutex<Vec<Done<S>>>,
+    context: &'a WorkerContext<'d>,
+    outcomes: Mutex<Vec<Done>>,
 }
 
-impl<S: Service> Helpers<S> for InPlace<'_, '_, S> {
+impl Helpers for InPlace<'_, '_> {
     fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
-    fn submit(&self, id: SessionId, job: S::Job) {
+    fn submit(&self, id: SessionId, job: Value) {
         let context = self.context;
         let given_ns = context.job_begins();
-        let done = run((context.service, context.state), (id, job, given_ns));
+        let done = run(context.service, (id, job, given_ns));
         add(&self.outcomes, &self.bell, done);
     }
 
-    fn collect(&self) -> Vec<Done<S>> {
+    fn collect(&self) -> Vec<Done> {
         self.bell.clear();
         std::mem::take(&mut lock(&self.outcomes))
     }
 }
 
-impl<S: Service> Helpers<S> for Crew<'_, '_, '_, S> {
+impl Helpers for Crew<'_, '_, '_> {
     fn bell(&self) -> BorrowedFd<'_> {
         self.shop.bell.as_fd()
     }
 
-    fn submit(&self, id: SessionId, job: S::Job) {
+    fn submit(&self, id: SessionId, job: Value) {
         let given_ns = self.context.job_begins();
         let mut jobs = lock(&self.shop.jobs);
         jobs.queue.push_back((id, job, given_ns));
@@ -174,19 +172,19 @@ impl<S: Service> Helpers<S> for Crew<'_, '_, '_, S> {
         }
     }
 
-    fn collect(&self) -> Vec<Done<S>> {
+    fn collect(&self) -> Vec<Done> {
         self.shop.bell.clear();
         std::mem::take(&mut lock(&self.shop.outcomes))
     }
 }
 
 /// One helper's life.
-fn work<S: Service>(shop: &Shop<S>, service: &S, state: &S::State) {
+fn work(shop: &Shop, service: &dyn ErasedService) {
     let mut jobs = lock(&shop.jobs);
     loop {
         if let Some(job) = jobs.queue.pop_front() {
             drop(jobs);
-            let done = run((service, state), job);
+            let done = run(service, job);
             add(&shop.outcomes, &shop.bell, done);
             jobs = lock(&shop.jobs);
         } else if jobs.closed {

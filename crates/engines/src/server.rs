@@ -12,7 +12,8 @@ use sys::eventfd::EventFd;
 
 use crate::accept::Listeners;
 use crate::address::Address;
-use crate::extra::{Extra, ExtraWorkerEntry};
+use crate::erased::ErasedService;
+use crate::extra::{Extra, ExtraWorker, ExtraWorkerEntry};
 use crate::fault::Fault;
 use crate::governor::Mode;
 use crate::handover::{Epoch, Handover};
@@ -22,16 +23,26 @@ use crate::shape::{Shape, WORKERS_MAX};
 use crate::status::Gauge;
 use crate::wait::uring::tactics::Rings;
 
-/// A server: its service, its addresses and its settings.
+/// A server: a service with its state, and its host.
 pub struct Server<'a, S: Service> {
     /// The protocol.
     pub service: &'a S,
     /// The state that all workers share; it must lie where [`Shape::placement`] says.
     pub state: &'a S::State,
+    /// Where the service runs.
+    pub host: Host<'a>,
+}
+
+/// The surroundings of a service: its address and files, the process that it runs in, and what that
+/// process hands over.
+#[derive(Clone)]
+pub struct Host<'a> {
     /// The files that sessions send.
     pub assets: &'a Assets,
     /// The address to listen on.
     pub address: Address,
+    /// A worker that serves no connections.
+    pub extra: Option<&'a dyn ExtraWorker>,
     /// Print what sessions note (stderr).
     pub verbose: bool,
     /// Print the seconds from the first connection to the last disconnect (stderr).
@@ -47,28 +58,6 @@ pub struct Server<'a, S: Service> {
     pub others: &'a [BorrowedFd<'a>],
     /// A predecessor's handover: its listeners are used, and it learns when this server is ready.
     pub handover: Option<&'a Handover>,
-}
-
-impl<'a, S: Service> Server<'a, S> {
-    /// The same server, for another service.
-    pub(crate) fn with<T: Service>(&self, service: &'a T, state: &'a T::State) -> Server<'a, T> {
-        let Server { assets, verbose, timer, signals, control, .. } = *self;
-        let address = self.address.clone();
-        let Server { state_fd, others, handover, .. } = *self;
-        Server {
-            service,
-            state,
-            assets,
-            address,
-            verbose,
-            timer,
-            signals,
-            control,
-            state_fd,
-            others,
-            handover,
-        }
-    }
 }
 
 /// Stops a server from another thread.
@@ -174,8 +163,9 @@ pub struct Report {
 }
 
 /// The data that the workers of any container share.
-pub(crate) struct Common<'a, S: Service> {
-    pub server: &'a Server<'a, S>,
+pub(crate) struct Common<'a> {
+    pub service: &'a dyn ErasedService,
+    pub host: &'a Host<'a>,
     pub shape: &'a Shape,
     pub board: &'a Board,
     pub listeners: &'a Listeners,
@@ -187,8 +177,6 @@ pub(crate) struct Common<'a, S: Service> {
     pub parts: usize,
     /// The function that each worker calls after a change of the settings.
     pub renew: Option<&'a Renew<'a>>,
-    /// Frees the parts of the state that a dead worker held.
-    pub heal: &'a (dyn Fn(Dead) + Sync),
     /// The worker that serves no connections, where there is one.
     pub extra: Option<Extra<'a>>,
 }
@@ -199,7 +187,7 @@ pub(crate) struct Common<'a, S: Service> {
 /// copies of its process.
 pub type Renew<'a> = dyn Fn(u32) -> Option<String> + Sync + 'a;
 
-impl<S: Service> Common<'_, S> {
+impl Common<'_> {
     /// The first slot of the entry `index`.
     pub fn slot_of(&self, index: usize) -> usize {
         self.epoch.slot() + index * self.shape.stride()
@@ -219,17 +207,17 @@ impl<S: Service> Common<'_, S> {
     /// Runs the extra worker, if `id` names it.
     pub fn run_extra(&self, id: WorkerId) -> Option<Result<(), Fault>> {
         let extra = self.extra.filter(|extra| extra.slot == id.slot())?;
-        let Common { server, board, stop, bell, .. } = self;
+        let Common { host, board, stop, bell, .. } = self;
         let entry = ExtraWorkerEntry {
-            assets: server.assets,
+            assets: host.assets,
             board,
             id,
             slots: self.shape.stride(),
             orders: extra.orders,
             stop,
             bell,
-            verbose: server.verbose,
-            is_successor: server.handover.is_some(),
+            verbose: host.verbose,
+            is_successor: host.handover.is_some(),
         };
         Some(extra.worker.run(&entry).map_err(Fault::Extra))
     }
@@ -245,7 +233,7 @@ impl<S: Service> Common<'_, S> {
             let dead = WorkerId::new(id.slot() + offset, id.generation());
             // SAFETY: the supervisor has seen the end of this worker's process or thread, and it
             // starts a successor only after this.
-            (self.heal)(unsafe { Dead::sworn(dead) });
+            self.service.heal(unsafe { Dead::sworn(dead) });
             self.listeners.heal(dead);
             self.board.heal(dead);
         }
@@ -268,7 +256,7 @@ impl<S: Service> Common<'_, S> {
         }
         throttle.begin(knobs.governor == Mode::On, sys::cpu::count());
         let wanted = knobs.sessions_max;
-        let all = wanted.unwrap_or(self.server.service.limits().sessions_max);
+        let all = wanted.unwrap_or(self.service.limits().sessions_max);
         // If each connection has a worker, each also needs a slot.
         let each = self.shape.container.is_per_connection();
         settings.set_sessions_max(if each { all.min(WORKERS_MAX) } else { all });

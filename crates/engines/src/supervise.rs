@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use language::eprintln;
 use memory::{Phase, SlotState};
-use seam::{Instant, Service};
+use seam::Instant;
 use sys::poll::{PollFd, poll};
 use sys::signal::{self, Signal, SignalFd};
 
@@ -65,12 +65,12 @@ struct Readiness {
     admin: bool,
 }
 
-struct Supervisor<'a, S: Service, C: Crew> {
-    common: &'a Common<'a, S>,
+struct Supervisor<'a, C: Crew> {
+    common: &'a Common<'a>,
     crew: &'a mut C,
-    store: &'a mut dyn StateStore<S::State>,
+    store: &'a mut dyn StateStore<()>,
     entries: Vec<WorkerEntry>,
-    reception: Option<Reception<'a, S>>,
+    reception: Option<Reception<'a>>,
     /// Decides how many processes there are, where that changes.
     spare: Option<Spare>,
     /// Decides how many requests are carried out at one time, where that is limited.
@@ -105,14 +105,14 @@ struct Supervisor<'a, S: Service, C: Crew> {
 }
 
 /// Leads the server from its first worker to its last.
-pub(crate) fn supervise<S: Service, C: Crew>(
-    common: &Common<'_, S>,
+pub(crate) fn supervise<C: Crew>(
+    common: &Common<'_>,
     crew: &mut C,
-    store: &mut dyn StateStore<S::State>,
+    store: &mut dyn StateStore<()>,
     admin: Admin<'_>,
     ready: &mut dyn FnMut(),
 ) -> Result<Report, Fault> {
-    let signals = match common.server.signals {
+    let signals = match common.host.signals {
         true => Some(SignalFd::new(SIGNALS).map_err(Fault::Wait)?),
         false => None,
     };
@@ -147,7 +147,7 @@ pub(crate) fn supervise<S: Service, C: Crew>(
     let outcome = catch_unwind(AssertUnwindSafe(|| this.lead(signals.as_ref(), ready)));
     if !matches!(outcome, Ok(Ok(()))) {
         // The state of a successor that never served belongs to its predecessor.
-        let is_ours = this.phase() > Phase::Starting || common.server.handover.is_none();
+        let is_ours = this.phase() > Phase::Starting || common.host.handover.is_none();
         this.abandon();
         if is_ours {
             this.save_at_last();
@@ -157,7 +157,7 @@ pub(crate) fn supervise<S: Service, C: Crew>(
     outcome.unwrap_or_else(|panic| resume_unwind(panic)).map(|()| this.report)
 }
 
-impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+impl<C: Crew> Supervisor<'_, C> {
     fn lead(&mut self, signals: Option<&SignalFd>, ready: &mut dyn FnMut()) -> Result<(), Fault> {
         self.open().map_err(Fault::Spawn)?;
         loop {
@@ -212,7 +212,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         let timeout = soonest.map(|moment| moment.since(clock()));
         let fds = [
             Some(self.common.bell.as_fd()),
-            Some(self.common.server.control.bell.as_fd()),
+            Some(self.common.host.control.bell.as_fd()),
             signals.map(AsFd::as_fd),
             self.crew.watched(),
             self.successor.as_ref().map(Successor::watched),
@@ -241,7 +241,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     /// Handles signals and the control.
     fn obey_signals(&mut self, signals: Option<&SignalFd>) {
-        for _ in 0..self.common.server.control.take() {
+        for _ in 0..self.common.host.control.take() {
             self.stop();
         }
         while let Some(Ok(Some(signal))) = signals.map(SignalFd::read) {
@@ -276,7 +276,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 (first..first + self.common.shape.stride()).map(|slot| board.slot(slot))
             });
             if slots.all(|slot| slot.state() == SlotState::Ready) {
-                if self.common.server.signals {
+                if self.common.host.signals {
                     // The C library restores the mask around a thread's start, and may fail to.
                     let _ = signal::block(SIGNALS);
                 }
@@ -289,11 +289,11 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             return;
         }
         if let Some(busy) = board.take_busy()
-            && self.common.server.timer
+            && self.common.host.timer
         {
             eprintln!("elapsed time: {:.3} s", busy.as_secs_f64());
         }
-        if self.save_at.is_none() && self.store.is_changed(self.common.server.state) {
+        if self.save_at.is_none() && self.store.is_changed(&()) {
             self.save_at = Some(now + SAVE_DELAY);
         }
     }

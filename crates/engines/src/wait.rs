@@ -12,8 +12,6 @@ pub mod port;
 pub mod select;
 pub mod uring;
 
-use seam::Service;
-
 use crate::axes::Wait;
 use crate::container::Member;
 use crate::context::WorkerContext;
@@ -24,12 +22,12 @@ use parked::parking::ParkedConnections;
 use port::completion_port::CompletionPort;
 
 /// One process's way of waiting, with the data that its workers share.
-pub(crate) trait Mechanism<S: Service>: Sync {
+pub(crate) trait Mechanism: Sync {
     /// One worker's life.
     ///
     /// # Errors
     /// The worker can no longer wait.
-    fn serve(&self, context: &WorkerContext<'_, S>, member: Member) -> Result<(), Fault>;
+    fn serve(&self, context: &WorkerContext<'_>, member: Member) -> Result<(), Fault>;
 
     /// Whether a process has one pool of sessions for all its workers.
     fn pools_sessions(&self) -> bool {
@@ -50,10 +48,8 @@ pub(crate) trait Mechanism<S: Service>: Sync {
 ///
 /// # Errors
 /// The kernel refuses a resource.
-pub(crate) fn mechanism<'m, S: Service + 'm>(
-    common: &Common<'_, S>,
-) -> Result<Box<dyn Mechanism<S> + 'm>, Fault> {
-    if common.server.service.datagrams().is_some() {
+pub(crate) fn mechanism<'m>(common: &Common<'_>) -> Result<Box<dyn Mechanism + 'm>, Fault> {
+    if common.service.datagrams().is_some() {
         return Ok(Box::new(Separate(datagrams::serve(common.shape.wait))));
     }
     Ok(match common.shape.wait {
@@ -70,10 +66,10 @@ pub(crate) fn mechanism<'m, S: Service + 'm>(
 }
 
 /// Workers that share nothing.
-struct Separate<S: Service>(fn(&WorkerContext<'_, S>) -> Result<(), Fault>);
+struct Separate(fn(&WorkerContext<'_>) -> Result<(), Fault>);
 
-impl<S: Service> Mechanism<S> for Separate<S> {
-    fn serve(&self, context: &WorkerContext<'_, S>, _member: Member) -> Result<(), Fault> {
+impl Mechanism for Separate {
+    fn serve(&self, context: &WorkerContext<'_>, _member: Member) -> Result<(), Fault> {
         (self.0)(context)
     }
 }

@@ -7,7 +7,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use engines::{Accept, Assets, Container, Control, Knobs, NoStateStore, Shape, Wait, run};
+use engines::{
+    Accept, Admin, Assets, Container, Control, Knobs, NoStateStore, Ready, Shape, Wait, run,
+};
 use memory::Region;
 use seam::{Cx, Event, Limits, Out, Peer, Service, Share, Step};
 use sys::process::{self, Pid};
@@ -110,9 +112,10 @@ fn check(container: Container, wait: Wait) {
     let server = apart::server((&Bomb, &*state, &assets), &control);
     let mut client = None;
     let _frame = Frame(process::this(), &state);
-    let report = run(&server, &shape, &mut NoStateStore, &mut |ready| {
+    let mut ready = |ready: &Ready| {
         client = Some(apart::client(ready.listening.net().expect("an address")));
-    });
+    };
+    let report = run(&server, &shape, &mut NoStateStore, Admin::default(), &mut ready);
     let report = report.expect("the server stands");
     let status = client.expect("the server was ready").wait().expect("our own child");
     assert!(status.success(), "{shape}: the client failed: {status}");

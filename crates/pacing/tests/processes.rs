@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engines::{Admin, Assets, Control, NoStateStore, Shape, run_with_extra};
+use engines::{Admin, Assets, Control, NoStateStore, Shape, run};
 use memory::Region;
 use pacing::cbr::{CbrOrders, CbrSource, Contents};
 use pacing::{PacedRunner, Sender, StreamSockets, StreamStats};
@@ -52,14 +52,15 @@ fn check(engine: &str) {
     let (sender, sockets) = (Sender::USUAL, &sockets);
     let runner = PacedRunner::new((&source, &*state), sender, sockets, &stats);
     let (control, assets) = (Control::new().expect("a descriptor"), Assets::default());
-    let server = apart::server((&Bell, &*state, &assets), &control);
+    let mut server = apart::server((&Bell, &*state, &assets), &control);
+    server.host.extra = Some(&runner);
     let mut client = None;
     let mut ready = |decided: &engines::Ready| {
         client = Some(apart::client(decided.listening.net().expect("an address")))
     };
     let admin = Admin::default();
-    let report = run_with_extra(&server, &shape, &runner, &mut NoStateStore, admin, &mut ready)
-        .expect("the server stands");
+    let report =
+        run(&server, &shape, &mut NoStateStore, admin, &mut ready).expect("the server stands");
     let status = client.expect("it was ready").wait().expect("a child");
     assert!(status.success(), "{engine}: the client failed");
     assert!(!report.forced && report.replaced == 0, "{engine}: {report:?}");

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use clap::CommandFactory;
 use engines::{
-    Admin, Assets, Control, Fault, Handover, NoStateStore, Ready, Refused, Renew, Report, Shape,
+    Admin, Assets, Control, Fault, Handover, Host, NoStateStore, Ready, Refused, Renew, Report, Shape,
 };
 use memory::Region;
 use seam::{Service, Share};
@@ -295,11 +295,10 @@ impl<S: Service + Send + 'static> Server<S> {
             .address
             .clone()
             .map_err(|why| refused(format!("expected an address such as 127.0.0.1:7000: {why}")))?;
-        let server = engines::Server {
-            service,
-            state,
+        let host = Host {
             assets: &Assets::default(),
             address: address.into(),
+            extra: None,
             verbose: false,
             timer: false,
             signals,
@@ -308,8 +307,9 @@ impl<S: Service + Send + 'static> Server<S> {
             others: &[],
             handover: None,
         };
+        let server = engines::Server { service, state, host };
         let admin = Admin { renew, ..Admin::default() };
-        engines::run_with(&server, shape, &mut NoStateStore, admin, ready)
+        engines::run(&server, shape, &mut NoStateStore, admin, ready)
     }
 
     fn state(&self, shape: &Shape) -> Result<Region<S::State>, Fault> {

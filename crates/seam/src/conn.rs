@@ -79,14 +79,16 @@ struct LastCall {
     late: bool,
 }
 
-/// One connection of service `S`.
-pub struct Conn<S: Service> {
-    session: S::Session,
+/// One connection: a session of type `T`, whose jobs have type `J`.
+///
+/// The calls take the service each time, so that a table of connections does not depend on it.
+pub struct Conn<T, J> {
+    session: T,
     out: Out,
     /// Input that the session has been offered and has not used, oldest first.
     carry: Vec<u8>,
     wake: Option<Instant>,
-    job: Option<S::Job>,
+    job: Option<J>,
     mode: Mode,
     /// No input is offered until the output is low.
     full: bool,
@@ -105,9 +107,14 @@ pub struct Conn<S: Service> {
     input_max: usize,
 }
 
-impl<S: Service> Conn<S> {
+impl<T, J> Conn<T, J> {
     /// Opens a session for a peer that has connected.
-    pub fn open(service: &S, cx: &Cx<'_, S::State>, peer: Peer, buffers: &mut Buffers) -> Conn<S> {
+    pub fn open<S: Service<Session = T, Job = J> + ?Sized>(
+        service: &S,
+        cx: &Cx<'_, S::State>,
+        peer: Peer,
+        buffers: &mut Buffers,
+    ) -> Conn<T, J> {
         let limits = service.limits();
         let mut out = Out::new(&limits);
         out.lend(buffers);
@@ -137,7 +144,12 @@ impl<S: Service> Conn<S> {
 
     /// Feeds input. Bytes for a closing connection are dropped.
     #[inline]
-    pub fn feed(&mut self, service: &S, cx: &Cx<'_, S::State>, fresh: &[u8]) {
+    pub fn feed<S: Service<Session = T, Job = J> + ?Sized>(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+        fresh: &[u8],
+    ) {
         if self.mode == Mode::Closing || fresh.is_empty() {
             return;
         }
@@ -158,7 +170,11 @@ impl<S: Service> Conn<S> {
     }
 
     /// The peer will send no more.
-    pub fn eof(&mut self, service: &S, cx: &Cx<'_, S::State>) {
+    pub fn eof<S: Service<Session = T, Job = J> + ?Sized>(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+    ) {
         if self.eof == Once::NotYet {
             self.eof = Once::Pending;
             self.advance(service, cx);
@@ -183,7 +199,11 @@ impl<S: Service> Conn<S> {
     }
 
     /// The server is shutting down, and no input is left in the kernel.
-    pub fn drain(&mut self, service: &S, cx: &Cx<'_, S::State>) {
+    pub fn drain<S: Service<Session = T, Job = J> + ?Sized>(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+    ) {
         if self.drain == Once::NotYet {
             self.drain = Once::Pending;
             self.advance(service, cx);
@@ -192,7 +212,11 @@ impl<S: Service> Conn<S> {
 
     /// Delivers the session's deadline if it has passed by `cx.now`; harmless if not. Ends the
     /// connection if a request is overdue.
-    pub fn deadline(&mut self, service: &S, cx: &Cx<'_, S::State>) {
+    pub fn deadline<S: Service<Session = T, Job = J> + ?Sized>(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+    ) {
         if let Some(last) = &mut self.last_call {
             last.late |= last.until <= cx.now;
         }
@@ -206,7 +230,12 @@ impl<S: Service> Conn<S> {
     }
 
     /// The job's outcome is back.
-    pub fn outcome(&mut self, service: &S, cx: &Cx<'_, S::State>, outcome: S::Outcome) {
+    pub fn outcome<S: Service<Session = T, Job = J> + ?Sized>(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+        outcome: S::Outcome,
+    ) {
         if self.mode == Mode::Away {
             self.mode = Mode::Reading;
             self.step(service, cx, Event::Outcome(outcome));
@@ -216,14 +245,24 @@ impl<S: Service> Conn<S> {
 
     /// The oldest `bytes` of the output were sent.
     #[inline]
-    pub fn sent(&mut self, service: &S, cx: &Cx<'_, S::State>, bytes: usize) {
+    pub fn sent<S: Service<Session = T, Job = J> + ?Sized>(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+        bytes: usize,
+    ) {
         self.out.advance(bytes);
         self.relieved(service, cx);
     }
 
     /// `bytes` of the output taken earlier were sent.
     #[inline]
-    pub fn landed(&mut self, service: &S, cx: &Cx<'_, S::State>, bytes: usize) {
+    pub fn landed<S: Service<Session = T, Job = J> + ?Sized>(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+        bytes: usize,
+    ) {
         self.out.landed(bytes);
         self.relieved(service, cx);
     }
@@ -232,7 +271,7 @@ impl<S: Service> Conn<S> {
     ///
     /// # Errors
     /// [`PushRefused`] if this connection is closing or its output is full.
-    pub fn push(
+    pub fn push<S: Service<Session = T, Job = J> + ?Sized>(
         &mut self,
         service: &S,
         cx: &Cx<'_, S::State>,
@@ -271,7 +310,7 @@ impl<S: Service> Conn<S> {
     }
 
     /// The next job to work on, handed out once; its result returns by [`Conn::outcome`].
-    pub fn take_job(&mut self) -> Option<S::Job> {
+    pub fn take_job(&mut self) -> Option<J> {
         self.job.take()
     }
 
@@ -338,7 +377,11 @@ impl<S: Service> Conn<S> {
 
     /// Ends the session. The engine must have seen [`Wants::close`], which also comes after
     /// [`Conn::abort`] once nothing is in flight.
-    pub fn close(self, service: &S, cx: &Cx<'_, S::State>) {
+    pub fn close<S: Service<Session = T, Job = J> + ?Sized>(
+        self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+    ) {
         debug_assert!(self.out.is_empty(), "closed with output that was neither sent nor dropped");
         service.close(&cx.dropping(self.unsent), self.session, self.why);
     }
@@ -362,7 +405,11 @@ impl<S: Service> Conn<S> {
 
     /// Offers carried input, then delivers pending events, until no progress is possible.
     #[inline]
-    fn advance(&mut self, service: &S, cx: &Cx<'_, S::State>) {
+    fn advance<S: Service<Session = T, Job = J> + ?Sized>(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+    ) {
         loop {
             self.offer_carry(service, cx);
             if self.mode != Mode::Reading || self.full {
@@ -380,7 +427,11 @@ impl<S: Service> Conn<S> {
         }
     }
 
-    fn offer_carry(&mut self, service: &S, cx: &Cx<'_, S::State>) {
+    fn offer_carry<S: Service<Session = T, Job = J> + ?Sized>(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+    ) {
         if self.carry.is_empty() || self.stalled {
             return;
         }
@@ -397,7 +448,12 @@ impl<S: Service> Conn<S> {
 
     /// Offers `input` while the session makes progress; returns the number of bytes used.
     #[inline]
-    fn offer(&mut self, service: &S, cx: &Cx<'_, S::State>, input: &[u8]) -> usize {
+    fn offer<S: Service<Session = T, Job = J> + ?Sized>(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+        input: &[u8],
+    ) -> usize {
         let mut used = 0;
         while self.mode == Mode::Reading && !self.full && used < input.len() {
             let rest = &input[used..];
@@ -417,7 +473,12 @@ impl<S: Service> Conn<S> {
 
     /// Steps the session once and follows its answer; returns the number of input bytes used.
     #[inline]
-    fn step(&mut self, service: &S, cx: &Cx<'_, S::State>, event: Event<'_, S::Outcome>) -> usize {
+    fn step<S: Service<Session = T, Job = J> + ?Sized>(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+        event: Event<'_, S::Outcome>,
+    ) -> usize {
         let is_event = !matches!(event, Event::Bytes(_));
         let Step { used, then, wake } = service.step(cx, &mut self.session, event, &mut self.out);
         self.wake = wake;
@@ -452,7 +513,11 @@ impl<S: Service> Conn<S> {
 
     /// Continues if the output is low again.
     #[inline]
-    fn relieved(&mut self, service: &S, cx: &Cx<'_, S::State>) {
+    fn relieved<S: Service<Session = T, Job = J> + ?Sized>(
+        &mut self,
+        service: &S,
+        cx: &Cx<'_, S::State>,
+    ) {
         if !self.room_owed || !self.out.is_low() {
             return;
         }

@@ -8,7 +8,7 @@
 //! | module | what |
 //! |---|---|
 //! | `options` | the flags, and the [`engines::Shape`] that they make |
-//! | `run` | the life of the process around [`engines::run_with`] |
+//! | `run` | the life of the process around [`engines::run`] |
 //! | `certificate` | the certificates of TLS |
 //! | `config` | `--config FILE`: options from a file |
 //! | `reload` | the options that change while the server runs |

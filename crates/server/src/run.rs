@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use engines::{
-    Admin, AdminHandler, Assets, Control, ExtraWorker, Fault, Handover, Pulse, Ready, Refused,
-    Renew, Report, Server, Shape, StateStore, Wait,
+    Admin, AdminHandler, Assets, Control, ExtraWorker, Fault, Handover, Host, Pulse, Ready,
+    Refused, Renew, Report, Server, Shape, StateStore, Wait,
 };
 use memory::Region;
 use seam::Service;
@@ -127,11 +127,10 @@ impl ServerArgs {
         let door = admin::open(watch.admin.as_ref(), watch.admin_anywhere, is_successor);
         let door = door.map_err(Refused)?;
         let control = Control::new()?;
-        let server = Server {
-            service: instance.service,
-            state: instance.state,
+        let host = Host {
             assets: instance.assets,
             address: self.address(instance.port),
+            extra,
             verbose: watch.verbose && !watch.quiet,
             timer: watch.timer,
             signals: true,
@@ -140,6 +139,7 @@ impl ServerArgs {
             others,
             handover: instance.handover,
         };
+        let server = Server { service: instance.service, state: instance.state, host };
         if shape.name() == Some("reactor") && shape.workers == 1 {
             language::info!("reactor with one worker equals epoll: one loop, one listener");
         }
@@ -171,13 +171,7 @@ impl ServerArgs {
             Some((notify::interval(is_successor)?, Box::new(move || manager.alive()) as _))
         });
         let admin = Admin { handler, reload, renew, pulse };
-        let served = match extra {
-            None => engines::run_with(&server, shape, store, admin, &mut announce),
-            Some(extra) => {
-                engines::run_with_extra(&server, shape, extra, store, admin, &mut announce)
-            }
-        };
-        match served {
+        match engines::run(&server, shape, store, admin, &mut announce) {
             Ok(report) => Ok(leave(&report)),
             Err(Fault::Refused(refused)) => Err(refused.into()),
             Err(fault) => Err(fault.into()),

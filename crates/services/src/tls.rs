@@ -61,7 +61,7 @@ pub struct Session<S: Service>(Option<Box<Talk<S>>>);
 struct Talk<S: Service> {
     tls: ServerConnection,
     /// The session of the inner service, once the handshake is done.
-    conn: Option<Conn<S>>,
+    conn: Option<Conn<S::Session, S::Job>>,
     peer: Peer,
     /// The deadline of the handshake.
     until: Instant,
@@ -243,7 +243,7 @@ fn put(tls: &mut ServerConnection, out: &mut Out) {
 /// Feeds plaintext to the inner session while it takes it; true if anything moved.
 fn take<S: Service>(
     tls: &mut ServerConnection,
-    conn: &mut Conn<S>,
+    conn: &mut Conn<S::Session, S::Job>,
     inner: &S,
     cx: &Cx<'_, S::State>,
     ended: &mut bool,
@@ -274,7 +274,7 @@ fn take<S: Service>(
 /// Encrypts output of the inner session, once; true if there was any.
 fn say<S: Service>(
     tls: &mut ServerConnection,
-    conn: &mut Conn<S>,
+    conn: &mut Conn<S::Session, S::Job>,
     inner: &S,
     cx: &Cx<'_, S::State>,
 ) -> bool {

@@ -50,7 +50,7 @@ enum Stage<S: Service> {
 }
 
 struct Talk<S: Service> {
-    conn: Conn<S>,
+    conn: Conn<S::Session, S::Job>,
     kind: MessageKind,
     reader: MessageReader,
     /// Bytes of the inner output that are framed, while the outer one is full: the inner service

@@ -58,7 +58,7 @@ impl<O> Default for Tray<O> {
 
 /// One connection in a worker's table.
 pub(crate) struct Connection<S: Service> {
-    pub(crate) conn: Conn<S>,
+    pub(crate) conn: Conn<S::Session, S::Job>,
     pub(crate) client: usize,
     pub(crate) tray: Tray<S::Outcome>,
     /// The connection waits for a turn.
@@ -98,7 +98,11 @@ enum Task {
 }
 
 impl<S: Service> Connection<S> {
-    pub(crate) fn new(conn: Conn<S>, client: usize, writes: Writes) -> Connection<S> {
+    pub(crate) fn new(
+        conn: Conn<S::Session, S::Job>,
+        client: usize,
+        writes: Writes,
+    ) -> Connection<S> {
         Connection {
             conn,
             client,

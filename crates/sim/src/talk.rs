@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct Talk<'a, S: Service> {
     service: &'a S,
     state: &'a S::State,
-    conn: Conn<S>,
+    conn: Conn<S::Session, S::Job>,
     /// The effects of the steps, such as notes.
     pub effects: Effects,
     /// The time.
@@ -37,7 +37,10 @@ impl<'a, S: Service> Talk<'a, S> {
     }
 
     /// Triggers an event, runs the jobs, and leaves the output in place.
-    pub fn quietly(&mut self, event: impl FnOnce(&mut Conn<S>, &S, &Cx<'_, S::State>)) {
+    pub fn quietly(
+        &mut self,
+        event: impl FnOnce(&mut Conn<S::Session, S::Job>, &S, &Cx<'_, S::State>),
+    ) {
         let cx = cx(self.now, self.state, &self.effects);
         event(&mut self.conn, self.service, &cx);
         while let Some(job) = self.conn.take_job() {
@@ -47,7 +50,10 @@ impl<'a, S: Service> Talk<'a, S> {
     }
 
     /// Triggers an event and takes the output.
-    pub fn hear(&mut self, event: impl FnOnce(&mut Conn<S>, &S, &Cx<'_, S::State>)) -> String {
+    pub fn hear(
+        &mut self,
+        event: impl FnOnce(&mut Conn<S::Session, S::Job>, &S, &Cx<'_, S::State>),
+    ) -> String {
         self.quietly(event);
         String::from_utf8_lossy(&self.drink()).into_owned()
     }

@@ -6,7 +6,9 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::thread;
 
-use engines::{Assets, Control, Fault, NoStateStore, Ready, Report, Server, Shape, run};
+use engines::{
+    Admin, Assets, Control, Fault, Host, NoStateStore, Ready, Report, Server, Shape, run,
+};
 use seam::Service;
 
 use crate::PATIENCE;
@@ -29,11 +31,10 @@ pub(crate) fn server<'a, S: Service>(
     control: &'a Control,
     signals: bool,
 ) -> Server<'a, S> {
-    Server {
-        service,
-        state,
+    let host = Host {
         assets,
         address: SocketAddr::from(([127, 0, 0, 1], 0)).into(),
+        extra: None,
         verbose: false,
         timer: false,
         signals,
@@ -41,7 +42,8 @@ pub(crate) fn server<'a, S: Service>(
         state_fd: None,
         others: &[],
         handover: None,
-    }
+    };
+    Server { service, state, host }
 }
 
 /// Runs a server of `shape` while `visit` has its address, and returns its report.
@@ -54,7 +56,7 @@ pub fn serve<S: Service>(
     visit: impl FnOnce(SocketAddr),
 ) -> Result<Report, Fault> {
     let live = |server: &Server<'_, S>, ready: &mut dyn FnMut(&Ready)| {
-        run(server, shape, &mut NoStateStore, ready)
+        run(server, shape, &mut NoStateStore, Admin::default(), ready)
     };
     serve_by(parts, live, visit)
 }

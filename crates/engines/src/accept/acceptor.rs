@@ -5,7 +5,6 @@ use std::io;
 use std::time::Duration;
 
 use memory::{Doing, Phase, Refusal, Slot, SlotState};
-use seam::Service;
 
 use super::{Arrival, Listeners, Means, accept};
 use crate::context::WorkerContext;
@@ -16,8 +15,8 @@ use crate::parts::admission::{Admission, Attempt};
 const RETRY: Duration = Duration::from_millis(1);
 
 /// Accepts until the server drains. `first` is the slot of the first worker.
-pub fn serve<S: Service>(
-    context: &WorkerContext<'_, S>,
+pub fn serve(
+    context: &WorkerContext<'_>,
     listeners: &Listeners,
     first: usize,
 ) -> Result<(), Fault> {
@@ -51,15 +50,15 @@ fn taken(slot: &Slot) -> u64 {
     slot.accepted.read() + slot.refused.read()
 }
 
-struct Acceptor<'a, 'd, S: Service> {
-    context: &'a WorkerContext<'d, S>,
+struct Acceptor<'a, 'd> {
+    context: &'a WorkerContext<'d>,
     listeners: &'a Listeners,
     first: usize,
     /// The number of connections passed to each worker, counted as the worker counts them.
     passed: Vec<u64>,
 }
 
-impl<S: Service> Acceptor<'_, '_, S> {
+impl Acceptor<'_, '_> {
     /// The worker for the next connection, if one has room.
     fn choose(&mut self) -> io::Result<Option<usize>> {
         let slot = |index: usize| self.context.board.slot(self.first + index);

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use memory::{Board, SlotState};
-use seam::{Service, WorkerId};
+use seam::WorkerId;
 use sys::process;
 
 use super::{Member, serve};
@@ -23,7 +23,7 @@ use crate::wait::mechanism;
 
 /// The process's whole life. `id` names its first worker; the slots of the others and of the
 /// listener follow.
-pub(crate) fn live<S: Service>(common: &Common<'_, S>, id: WorkerId) -> Result<(), Fault> {
+pub(crate) fn live(common: &Common<'_>, id: WorkerId) -> Result<(), Fault> {
     let threads = common.shape.threads();
     let processes = (common.shape.workers / threads).max(1);
     let shape = Shape { container: Container::Threads, workers: threads, ..common.shape.clone() };

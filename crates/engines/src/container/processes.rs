@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use language::eprintln;
-use seam::{Service, WorkerId};
+use seam::WorkerId;
 use sys::process::{self, Exit, Fork, Pid};
 use sys::signal::{self, Signal, SignalFd};
 
@@ -32,9 +32,9 @@ use crate::wait::mechanism;
 const PANICKED: i32 = 101;
 
 /// Runs the workers as children of this process.
-pub(crate) fn run<S: Service>(
-    common: &Common<'_, S>,
-    store: &mut dyn StateStore<S::State>,
+pub(crate) fn run(
+    common: &Common<'_>,
+    store: &mut dyn StateStore<()>,
     admin: Admin<'_>,
     ready: &mut dyn FnMut(),
 ) -> Result<Report, Fault> {
@@ -53,8 +53,8 @@ fn ends() -> io::Result<SignalFd> {
     SignalFd::new(&[Signal::CHLD])
 }
 
-struct Processes<'a, S: Service> {
-    common: &'a Common<'a, S>,
+struct Processes<'a> {
+    common: &'a Common<'a>,
     /// The living, in no order. After a fork each write copies a page, and here one is written.
     children: Vec<(Pid, WorkerId)>,
     ends: SignalFd,
@@ -62,7 +62,7 @@ struct Processes<'a, S: Service> {
     kept: Kept,
 }
 
-impl<S: Service> Crew for Processes<'_, S> {
+impl Crew for Processes<'_> {
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> io::Result<()> {
         let supervisor = process::this();
         match process::fork()? {
@@ -120,7 +120,7 @@ fn end(pid: Pid) -> Option<End> {
     })
 }
 
-impl<S: Service> Processes<'_, S> {
+impl Processes<'_> {
     /// The child's whole life.
     fn live(&mut self, id: WorkerId, supervisor: Pid, visitor: Option<Arrival>) -> ! {
         self.common.board.sit(id, process::this());

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use seam::{Service, WorkerId};
+use seam::WorkerId;
 use sys::process::{self, Pid};
 use sys::thread::{self, Scope};
 
@@ -26,9 +26,9 @@ const STACK: usize = 2 << 20;
 const VISIT_STACK: usize = 512 << 10;
 
 /// Runs the workers as threads of the supervisor's process.
-pub(crate) fn run<S: Service>(
-    common: &Common<'_, S>,
-    store: &mut dyn StateStore<S::State>,
+pub(crate) fn run(
+    common: &Common<'_>,
+    store: &mut dyn StateStore<()>,
     admin: Admin<'_>,
     ready: &mut dyn FnMut(),
 ) -> Result<Report, Fault> {
@@ -41,9 +41,9 @@ pub(crate) fn run<S: Service>(
     })
 }
 
-struct Threads<'scope, 'env, S: Service> {
-    common: &'env Common<'env, S>,
-    mechanism: &'env dyn Mechanism<S>,
+struct Threads<'scope, 'env> {
+    common: &'env Common<'env>,
+    mechanism: &'env dyn Mechanism,
     scope: &'scope Scope<'scope, 'env>,
     pid: Pid,
     over: &'env Mutex<Over>,
@@ -61,7 +61,7 @@ struct Over {
 /// As many as one turn of the supervisor starts threads.
 const SPARE_MAX: usize = ACCEPTS;
 
-impl<S: Service> Crew for Threads<'_, '_, S> {
+impl Crew for Threads<'_, '_> {
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> std::io::Result<()> {
         let (common, mechanism, over) = (self.common, self.mechanism, self.over);
         let member = Member::of_all(common, id);

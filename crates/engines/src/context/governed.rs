@@ -4,7 +4,6 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use seam::Service;
 use sys::socket;
 
 use super::WorkerContext;
@@ -20,7 +19,7 @@ pub struct Permit {
     waited_ns: Option<u64>,
 }
 
-impl<S: Service> WorkerContext<'_, S> {
+impl WorkerContext<'_> {
     /// Decides whether requests in the input that comes next are refused, in a loop: `waited` is
     /// the time since the turn began, and the kernel is asked for more if the input `may_wait`.
     pub fn judge(&self, fd: impl AsFd, waited: Duration, may_wait: bool) {

@@ -5,7 +5,6 @@ use std::io;
 use std::time::Duration;
 
 use memory::{Doing, Phase, SlotState};
-use seam::Service;
 use sys::socket;
 use sys::udp::Letter;
 
@@ -18,11 +17,11 @@ use crate::limits::LETTER_ROOM;
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
 /// Serves until the server drains.
-pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
+pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
     run(context).map_err(Fault::Wait)
 }
 
-fn run<S: Service>(context: &WorkerContext<'_, S>) -> io::Result<()> {
+fn run(context: &WorkerContext<'_>) -> io::Result<()> {
     let mut exchange = Exchange::new(context, false, false)?;
     let mut buffer = vec![0; LETTER_ROOM];
     let (mut waits, mut drains) = (None, false);

@@ -5,7 +5,6 @@ use std::io;
 use std::ops::Range;
 
 use memory::{Doing, Phase, SlotState};
-use seam::Service;
 use sys::epoll::{Epoll, Events};
 use sys::ready::Interest;
 use sys::udp::{Batch, Mail};
@@ -18,8 +17,8 @@ use crate::limits::{LETTER_ROOM, LETTERS};
 const KEY_SOCKET: u64 = 1;
 const KEY_STOP: u64 = 2;
 
-struct Loop<'a, S: Service> {
-    exchange: Exchange<'a, S>,
+struct Loop<'a> {
+    exchange: Exchange<'a>,
     epoll: Epoll,
     batch: Batch,
     mail: Mail,
@@ -32,7 +31,7 @@ struct Loop<'a, S: Service> {
 }
 
 /// Serves until the server drains.
-pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
+pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
     let live = || {
         let exchange = Exchange::new(context, true, true)?;
         let (epoll, batch) = (Epoll::new()?, Batch::default());
@@ -43,7 +42,7 @@ pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
     live().map_err(Fault::Wait)
 }
 
-impl<S: Service> Loop<'_, S> {
+impl Loop<'_> {
     fn run(&mut self) -> io::Result<()> {
         let context = self.exchange.context;
         self.epoll.add(&self.exchange.socket, Interest::READ, KEY_SOCKET)?;

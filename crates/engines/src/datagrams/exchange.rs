@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use memory::{Doing, Loss, Phase};
-use seam::{Datagrams, Instant, Replies, Service, SessionId, Train};
+use seam::{Datagrams, Instant, Replies, SessionId, Train};
 use sys::socket;
 use sys::udp::{Batch, Filling, Letter, Sent, Udp};
 
@@ -13,9 +13,9 @@ use crate::context::WorkerContext;
 use crate::limits::WAIT;
 
 /// The part of a loop that does not depend on how datagrams move.
-pub struct Exchange<'a, S: Service> {
-    pub context: &'a WorkerContext<'a, S>,
-    service: &'a dyn Datagrams<State = S::State>,
+pub struct Exchange<'a> {
+    pub context: &'a WorkerContext<'a>,
+    service: &'a dyn Datagrams<State = ()>,
     pub socket: Udp,
     pub replies: Replies,
     datagram_max: usize,
@@ -27,13 +27,13 @@ pub struct Exchange<'a, S: Service> {
     now: Instant,
 }
 
-impl<'a, S: Service> Exchange<'a, S> {
+impl<'a> Exchange<'a> {
     /// The worker's socket in this mode; `joins`: the kernel may join arriving datagrams.
     pub fn new(
-        context: &'a WorkerContext<'a, S>,
+        context: &'a WorkerContext<'a>,
         nonblocking: bool,
         joins: bool,
-    ) -> io::Result<Exchange<'a, S>> {
+    ) -> io::Result<Exchange<'a>> {
         let service = context.service.datagrams().expect("a server without connections");
         let socket = Udp::adopt(context.listener.try_clone_to_owned()?)?;
         // A predecessor may have had another loop.

@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use memory::{Doing, Phase, SlotState};
-use seam::{Replies, Service};
+use seam::Replies;
 use sys::udp::{Batch, Mail};
 use sys::uring::{
     Armed, Completion, DATAGRAM_OVERHEAD, Filled, Raw, Received, Setup, Unsent, Uring,
@@ -25,8 +25,8 @@ use crate::limits::{LETTER_ROOM, LETTERS};
 const TOKEN_SOCKET: u64 = 1;
 const TOKEN_STOP: u64 = 2;
 
-struct Loop<'a, S: Service> {
-    exchange: Exchange<'a, S>,
+struct Loop<'a> {
+    exchange: Exchange<'a>,
     ring: Uring,
     /// The receive, until its last completion.
     armed: Option<Armed>,
@@ -38,7 +38,7 @@ struct Loop<'a, S: Service> {
 }
 
 /// Serves until the server drains.
-pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
+pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
     let setup = context.knobs.ring;
     // A buffer takes the longest train.
     let ring = context.knobs.tactics.ring(&Setup {
@@ -54,7 +54,7 @@ pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
     Loop { exchange, ring, armed, inbox, sending, is_sending }.run().map_err(Fault::Wait)
 }
 
-impl<S: Service> Loop<'_, S> {
+impl Loop<'_> {
     fn run(&mut self) -> io::Result<()> {
         let context = self.exchange.context;
         self.ring.watch(context.stop.as_fd(), TOKEN_STOP);

@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use language::eprintln;
 use memory::Phase;
-use seam::{Closed, Conn, Cx, Instant, Service};
+use seam::{Closed, Cx, Instant};
 use sys::socket;
 
 use super::pace::{Pace, Taking};
 use crate::context::WorkerContext;
+use crate::erased::Conn;
 use crate::limits::{HELD_FREE, LINGER, LINGER_DRAINED, RECEIVE_BYTES};
 
 /// A session and its socket; `X` is the additional record that one kind of loop needs.
-pub struct Connection<S: Service, X> {
-    pub conn: Conn<S>,
+pub struct Connection<X> {
+    pub conn: Conn,
     pub fd: OwnedFd,
     /// The time when bytes last moved, in either direction.
     pub active: Instant,
@@ -56,9 +57,9 @@ impl Overdue {
     }
 }
 
-impl<S: Service, X> Connection<S, X> {
+impl<X> Connection<X> {
     /// The connection of a peer that came at `now`.
-    pub fn new(conn: Conn<S>, fd: OwnedFd, now: Instant, x: X) -> Connection<S, X> {
+    pub fn new(conn: Conn, fd: OwnedFd, now: Instant, x: X) -> Connection<X> {
         Connection {
             conn,
             fd,
@@ -75,20 +76,20 @@ impl<S: Service, X> Connection<S, X> {
 
     /// Records that the kernel took the oldest `bytes` of the output.
     #[inline]
-    pub fn sent(&mut self, context: &WorkerContext<'_, S>, cx: &Cx<'_, S::State>, bytes: usize) {
+    pub fn sent(&mut self, context: &WorkerContext<'_>, cx: &Cx<'_, ()>, bytes: usize) {
         self.note_sent(context, cx.now, bytes);
         self.conn.sent(context.service, cx, bytes);
     }
 
     /// Records that the kernel took `bytes` of the output that had been taken out for it.
     #[inline]
-    pub fn landed(&mut self, context: &WorkerContext<'_, S>, cx: &Cx<'_, S::State>, bytes: usize) {
+    pub fn landed(&mut self, context: &WorkerContext<'_>, cx: &Cx<'_, ()>, bytes: usize) {
         self.note_sent(context, cx.now, bytes);
         self.conn.landed(context.service, cx, bytes);
     }
 
     #[inline]
-    fn note_sent(&mut self, context: &WorkerContext<'_, S>, now: Instant, bytes: usize) {
+    fn note_sent(&mut self, context: &WorkerContext<'_>, now: Instant, bytes: usize) {
         self.active = now;
         self.pace.give(&self.fd, bytes);
         context.slot().bytes_out.add(bytes as u64);
@@ -97,7 +98,7 @@ impl<S: Service, X> Connection<S, X> {
     /// Counts the memory that the connection holds; returns whether it may receive. While memory is
     /// short, a connection that holds much may not.
     #[inline]
-    pub fn may_receive(&mut self, context: &WorkerContext<'_, S>, now: Instant) -> bool {
+    pub fn may_receive(&mut self, context: &WorkerContext<'_>, now: Instant) -> bool {
         let held = self.conn.held();
         if held != self.held {
             context.hold(std::mem::replace(&mut self.held, held), held, now);
@@ -112,7 +113,7 @@ impl<S: Service, X> Connection<S, X> {
     }
 
     /// Counts a connection that is closed because memory is short, if it is one.
-    pub fn is_shed(&self, context: &WorkerContext<'_, S>, now: Instant) -> bool {
+    pub fn is_shed(&self, context: &WorkerContext<'_>, now: Instant) -> bool {
         if !self.holds_much() || !context.board.is_short() {
             return false;
         }
@@ -137,7 +138,7 @@ impl<S: Service, X> Connection<S, X> {
     }
 
     /// Whether the connection is overdue at `now`.
-    pub fn overdue(&mut self, context: &WorkerContext<'_, S>, now: Instant) -> Option<Overdue> {
+    pub fn overdue(&mut self, context: &WorkerContext<'_>, now: Instant) -> Option<Overdue> {
         let owes = !self.conn.out().is_empty();
         let mut slow = false;
         if owes {
@@ -197,8 +198,8 @@ impl<S: Service, X> Connection<S, X> {
     /// of output, so a peer that has the reply sees the end before it asks again.
     pub fn last_look(
         &mut self,
-        context: &WorkerContext<'_, S>,
-        cx: &Cx<'_, S::State>,
+        context: &WorkerContext<'_>,
+        cx: &Cx<'_, ()>,
         scratch: &mut Vec<u8>,
     ) {
         let service = context.service;
@@ -237,14 +238,14 @@ impl<S: Service, X> Connection<S, X> {
     }
 
     /// The connection holds no memory any more.
-    pub fn release(&mut self, context: &WorkerContext<'_, S>, now: Instant) {
+    pub fn release(&mut self, context: &WorkerContext<'_>, now: Instant) {
         if self.held > 0 {
             context.hold(std::mem::take(&mut self.held), 0, now);
         }
     }
 
     /// Ends the session; the caller closes the descriptor.
-    pub fn close(mut self, context: &WorkerContext<'_, S>, cx: &Cx<'_, S::State>) -> OwnedFd {
+    pub fn close(mut self, context: &WorkerContext<'_>, cx: &Cx<'_, ()>) -> OwnedFd {
         self.release(context, cx.now);
         self.reset_if_stalled();
         self.conn.close(context.service, cx);

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use memory::{Doing, Phase};
-use seam::{Buffers, Closed, Conn, Cx, Instant, Peer, Service, SessionId};
+use seam::{Buffers, Closed, Conn, Cx, Instant, Peer, SessionId};
 
 use super::admission::Admission;
 use super::connection::{Connection, Overdue};
@@ -20,16 +20,16 @@ use crate::limits::{
 };
 
 /// A session with everything that its turn needs, looked up once.
-pub struct At<'f, 'a, S: Service, X> {
-    pub connection: &'f mut Connection<S, X>,
-    pub cx: Cx<'a, S::State>,
+pub struct At<'f, 'a, X> {
+    pub connection: &'f mut Connection<X>,
+    pub cx: Cx<'a, ()>,
     pub buffers: &'f mut Buffers,
     deadlines: &'f mut Deadlines,
     /// Bytes of all sessions that were moved in this turn.
     pub moved: &'f mut usize,
 }
 
-impl<S: Service, X> At<'_, '_, S, X> {
+impl<X> At<'_, '_, X> {
     /// The number of bytes that this session may send in this turn.
     #[inline]
     pub fn send_bytes(&self) -> usize {
@@ -47,13 +47,13 @@ impl<S: Service, X> At<'_, '_, S, X> {
 
 /// Decides about the input of a turn.
 #[derive(Clone, Copy)]
-pub struct Judge<'a, S: Service> {
-    context: &'a WorkerContext<'a, S>,
+pub struct Judge<'a> {
+    context: &'a WorkerContext<'a>,
     now: Instant,
     turn_before: Duration,
 }
 
-impl<S: Service> Judge<'_, S> {
+impl Judge<'_> {
     /// Decides whether requests in input that has come on `fd` are refused.
     #[inline]
     pub fn look(self, fd: impl AsFd) {
@@ -66,9 +66,9 @@ impl<S: Service> Judge<'_, S> {
 }
 
 /// A worker's sessions and their shared data.
-pub struct EventLoop<'a, S: Service, X> {
-    pub context: &'a WorkerContext<'a, S>,
-    pub table: Table<Connection<S, X>>,
+pub struct EventLoop<'a, X> {
+    pub context: &'a WorkerContext<'a>,
+    pub table: Table<Connection<X>>,
     pub buffers: Buffers,
     pub admission: Admission,
     /// The time of this turn.
@@ -90,8 +90,8 @@ pub struct EventLoop<'a, S: Service, X> {
     was_short: bool,
 }
 
-impl<'a, S: Service, X> EventLoop<'a, S, X> {
-    pub fn new(context: &'a WorkerContext<'a, S>) -> EventLoop<'a, S, X> {
+impl<'a, X> EventLoop<'a, X> {
+    pub fn new(context: &'a WorkerContext<'a>) -> EventLoop<'a, X> {
         let now = context.now();
         let sweep_every = sweep_every(context);
         let (table, buffers) = prepared(context);
@@ -144,12 +144,12 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
 
     /// The judge of the input of this turn.
     #[inline]
-    pub fn judge(&self) -> Judge<'a, S> {
+    pub fn judge(&self) -> Judge<'a> {
         Judge { context: self.context, now: self.now, turn_before: self.turn_before }
     }
 
     /// The context of a call for session `me`.
-    pub fn cx(&self, me: SessionId) -> Cx<'a, S::State> {
+    pub fn cx(&self, me: SessionId) -> Cx<'a, ()> {
         let context = self.context;
         context.cx(self.now, me)
     }
@@ -188,7 +188,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
 
     /// A session and the context of a call for it, with the spare buffers.
     #[inline]
-    pub fn at(&mut self, id: SessionId) -> Option<At<'_, 'a, S, X>> {
+    pub fn at(&mut self, id: SessionId) -> Option<At<'_, 'a, X>> {
         let context = self.context;
         let cx = context.cx(self.now, id);
         let connection = self.table.lookup(id)?;
@@ -249,7 +249,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
 
     /// Gives sessions the outcomes of their jobs, and returns the sessions. A job that panicked
     /// ends its session.
-    pub fn outcomes(&mut self, helpers: &dyn Helpers<S>) -> Vec<SessionId> {
+    pub fn outcomes(&mut self, helpers: &dyn Helpers) -> Vec<SessionId> {
         let mut changed = Vec::new();
         for Done { id, outcome, times } in helpers.collect() {
             let (context, service) = (self.context, self.context.service);
@@ -365,7 +365,7 @@ impl<'a, S: Service, X> EventLoop<'a, S, X> {
 
 /// A table and buffers, with memory for the sessions that are to be prepared. The memory is touched
 /// now, so that the first clients do not wait for page faults.
-fn prepared<S: Service, X>(context: &WorkerContext<'_, S>) -> (Table<Connection<S, X>>, Buffers) {
+fn prepared<X>(context: &WorkerContext<'_>) -> (Table<Connection<X>>, Buffers) {
     let count = context.knobs.prepared.min(context.sessions_max());
     let (mut table, mut buffers) = (Table::new(context.id.slot()), Buffers::new(BUFFERS));
     table.prepare(count);
@@ -379,7 +379,7 @@ fn prepared<S: Service, X>(context: &WorkerContext<'_, S>) -> (Table<Connection<
 }
 
 /// The interval between two searches for overdue sessions.
-pub fn sweep_every<S: Service>(context: &WorkerContext<'_, S>) -> Duration {
+pub fn sweep_every(context: &WorkerContext<'_>) -> Duration {
     if context.phase() >= Phase::Draining {
         return DRAIN_LOOK;
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use language::eprintln;
 use memory::{Phase, Refusal, SlotState};
-use seam::{Closed, Peer, Service, SessionId};
+use seam::{Closed, Peer, SessionId};
 use sys::ready::{Interest, Ready};
 use sys::socket;
 
@@ -73,10 +73,10 @@ const KEY_LISTENER: u64 = 1 << 60;
 const KEY_STOP: u64 = 2 << 60;
 const KEY_JOBS: u64 = 3 << 60;
 
-struct Loop<'a, S: Service, P: Poller> {
-    event_loop: EventLoop<'a, S, Watch>,
+struct Loop<'a, P: Poller> {
+    event_loop: EventLoop<'a, Watch>,
     poller: P,
-    helpers: &'a dyn Helpers<S>,
+    helpers: &'a dyn Helpers,
     scratch: Vec<u8>,
     /// Sessions that had more to do than a turn allows.
     again: VecDeque<SessionId>,
@@ -91,10 +91,7 @@ struct Loop<'a, S: Service, P: Poller> {
 }
 
 /// Serves until the server drains.
-pub fn serve<S: Service, P: Poller>(
-    context: &WorkerContext<'_, S>,
-    poller: P,
-) -> Result<(), Fault> {
+pub fn serve<P: Poller>(context: &WorkerContext<'_>, poller: P) -> Result<(), Fault> {
     helpers::with(context, |helpers| {
         let mut this = Loop {
             event_loop: EventLoop::new(context),
@@ -111,7 +108,7 @@ pub fn serve<S: Service, P: Poller>(
     })
 }
 
-impl<S: Service, P: Poller> Loop<'_, S, P> {
+impl<P: Poller> Loop<'_, P> {
     fn run(&mut self) -> io::Result<()> {
         let context = self.event_loop.context;
         self.poller.add(
@@ -460,11 +457,7 @@ impl<S: Service, P: Poller> Loop<'_, S, P> {
 }
 
 /// Hands out the job and sends what waits, up to a turn's limit.
-fn send<S: Service>(
-    context: &WorkerContext<'_, S>,
-    at: &mut At<'_, '_, S, Watch>,
-    helpers: &dyn Helpers<S>,
-) {
+fn send(context: &WorkerContext<'_>, at: &mut At<'_, '_, Watch>, helpers: &dyn Helpers) {
     let mut left = at.send_bytes();
     let At { connection, cx, moved, .. } = at;
     loop {

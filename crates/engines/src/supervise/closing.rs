@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use language::eprintln;
 use memory::Phase;
-use seam::{Instant, Service};
+use seam::Instant;
 use sys::{netlink, socket};
 
 use super::{Crew, GRACE, Supervisor, clock};
@@ -43,7 +43,7 @@ impl Closing {
     }
 }
 
-impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+impl<C: Crew> Supervisor<'_, C> {
     /// Stops the server: the first call drains, the second forces.
     pub(super) fn stop(&mut self) {
         let now = clock();

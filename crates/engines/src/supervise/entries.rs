@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use language::eprintln;
 use memory::{Phase, SlotState};
-use seam::{Instant, Service, WorkerId};
+use seam::{Instant, WorkerId};
 use sys::signal::Signal;
 
 use super::event_log::{Birth, Death};
@@ -44,7 +44,7 @@ impl WorkerEntry {
     }
 }
 
-impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+impl<C: Crew> Supervisor<'_, C> {
     /// Makes the entries, and starts the initial workers.
     pub(super) fn open(&mut self) -> io::Result<()> {
         let (shape, generation) = (self.common.shape, self.common.epoch.generation());

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use memory::{Phase, Slot};
-use seam::{Instant, Service};
+use seam::Instant;
 
 use super::{Crew, Supervisor};
 use crate::governor::{Decision, EVERY, Governor, Measured, Mode};
@@ -76,7 +76,7 @@ pub(super) fn governing(shape: &Shape, now: Instant) -> Option<Governing> {
     })
 }
 
-impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+impl<C: Crew> Supervisor<'_, C> {
     /// Lets the governor decide, if that is due.
     pub(super) fn govern(&mut self, now: Instant) {
         let board = self.common.board;

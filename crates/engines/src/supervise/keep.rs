@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use language::{eprintln, info};
-use seam::{Instant, Service};
+use seam::Instant;
 use sys::process;
 
 use super::{Crew, Supervisor};
@@ -46,7 +46,7 @@ const NOTHING: &str = "/dev/null";
 const NFILE: i32 = 23;
 const MFILE: i32 = 24;
 
-impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+impl<C: Crew> Supervisor<'_, C> {
     /// Saves the state if that is due.
     pub(super) fn keep(&mut self, now: Instant) {
         if self.handed_over.is_some() {
@@ -55,7 +55,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
         }
         if self.save_next.is_some_and(|moment| moment <= now) {
             self.save_next = self.store.every().map(|every| now + every);
-            if self.store.is_changed(self.common.server.state) {
+            if self.store.is_changed(&()) {
                 self.save_at = Some(now);
             }
         }
@@ -82,7 +82,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
     pub(super) fn save(&mut self) {
         let before = self.report.unsaved.take();
         self.reserve.refill();
-        let state = self.common.server.state;
+        let state = &();
         if self.handed_over.is_some() || !self.store.is_changed(state) {
             return;
         }
@@ -105,7 +105,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     /// Saves although no descriptor but the reserve is left.
     fn save_by_reserve(&mut self) -> Result<(), String> {
-        let (store, state) = (&mut *self.store, self.common.server.state);
+        let (store, state) = (&mut *self.store, &());
         if !self.common.shape.container.is_processes()
             && let Some(spare) = &self.reserve.0
             // Another process may take the descriptor that is freed here before the file does.

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use language::eprintln;
 use memory::{Phase, Refusal, SlotState};
-use seam::{Cx, Effects, Instant, Service, SessionId, WorkerId};
+use seam::{Cx, Effects, Instant, SessionId, WorkerId};
 use sys::process;
 
 use super::event_log::Birth;
@@ -18,8 +18,8 @@ use crate::server::Common;
 use crate::shape::SLOTS;
 
 /// The supervisor's resources for accepting connections.
-pub(super) struct Reception<'a, S: Service> {
-    common: &'a Common<'a, S>,
+pub(super) struct Reception<'a> {
+    common: &'a Common<'a>,
     admission: Admission,
     /// Entries whose worker has ended.
     pub vacant: Vec<usize>,
@@ -31,9 +31,9 @@ pub(super) struct Reception<'a, S: Service> {
     me: WorkerId,
 }
 
-impl<'a, S: Service> Reception<'a, S> {
+impl<'a> Reception<'a> {
     /// The reception, if connections have workers of their own.
-    pub fn new(common: &'a Common<'a, S>) -> Option<Reception<'a, S>> {
+    pub fn new(common: &'a Common<'a>) -> Option<Reception<'a>> {
         if !common.shape.container.is_per_connection() {
             return None;
         }
@@ -44,7 +44,7 @@ impl<'a, S: Service> Reception<'a, S> {
             admission: Admission::new(common.sessions_max()),
             vacant: Vec::new(),
             next_tick: Some(Instant::ZERO),
-            effects: Effects::new(false, common.server.verbose),
+            effects: Effects::new(false, common.host.verbose),
             me,
         })
     }
@@ -63,8 +63,8 @@ impl<'a, S: Service> Reception<'a, S> {
             self.next_tick = None;
         }
         if self.next_tick.is_some_and(|moment| moment <= now) {
-            let cx = Cx::new(now, SessionId::NONE, self.me, common.server.state, &self.effects);
-            self.next_tick = common.server.service.tick(&cx);
+            let cx = Cx::new(now, SessionId::NONE, self.me, &(), &self.effects);
+            self.next_tick = common.service.tick(&cx);
             if self.effects.take_ring()
                 && let Some(extra) = common.extra
             {
@@ -77,7 +77,7 @@ impl<'a, S: Service> Reception<'a, S> {
     }
 }
 
-impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+impl<C: Crew> Supervisor<'_, C> {
     /// The listener, while connections are accepted.
     pub(super) fn listens(&self) -> Option<BorrowedFd<'_>> {
         let takes = self.common.board.accepts()

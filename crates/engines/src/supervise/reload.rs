@@ -2,12 +2,11 @@
 //! logs. Data stays as it is.
 
 use language::info;
-use seam::Service;
 
 use super::{Crew, Supervisor, clock};
 use crate::spare::Terms;
 
-impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+impl<C: Crew> Supervisor<'_, C> {
     /// Reloads, and returns the report.
     ///
     /// The order is: the settings of the server; the files of the store; then a notice to the
@@ -30,7 +29,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 }
             }
         }
-        words.extend(self.store.reload(self.common.server.state));
+        words.extend(self.store.reload(&()));
         let board = self.common.board;
         board.publish();
         words.extend(self.common.renew.and_then(|renew| renew(board.edition())));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use memory::{LATE_EDGES_NS, Loss, Phase, Refusal, Slot, SlotState};
-use seam::{Instant, Service};
+use seam::Instant;
 use sys::process;
 use sys::socket;
 
@@ -56,7 +56,7 @@ impl Windows {
     }
 }
 
-impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+impl<C: Crew> Supervisor<'_, C> {
     /// A complete sample, taken now.
     pub(super) fn sample(&mut self) -> Sample {
         let (common, board) = (self.common, self.common.board);
@@ -126,8 +126,8 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     /// The figures of the store, and of the memory that connections hold.
     fn gauges(&self) -> Vec<Gauge> {
-        let (common, board) = (self.common, self.common.board);
-        let mut gauges = self.store.gauges(common.server.state);
+        let board = self.common.board;
+        let mut gauges = self.store.gauges(&());
         let shed: u64 = board.slots().map(|slot| slot.shed.read()).sum();
         let help = "Memory that connections hold for input and output";
         gauges.push(Gauge::now("held_bytes", help, board.held_total() as f64));

@@ -6,7 +6,7 @@
 //! the last in the table.
 
 use language::eprintln;
-use seam::{Instant, Service};
+use seam::Instant;
 
 use memory::{Phase, SlotState};
 
@@ -21,7 +21,7 @@ pub(super) fn controller(shape: &Shape, now: Instant) -> Option<Spare> {
     Some(Spare::new(staffing.policy, staffing.terms, now))
 }
 
-impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+impl<C: Crew> Supervisor<'_, C> {
     /// Lets the governor decide, and starts or retires processes, if that is due.
     pub(super) fn follow_load(&mut self, now: Instant) {
         self.govern(now);

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use language::{eprintln, info};
 use memory::Phase;
-use seam::Service;
 
 use super::{Crew, Supervisor, clock};
 use crate::handover::{Handover, Outcome, Successor};
@@ -12,11 +11,11 @@ use crate::handover::{Handover, Outcome, Successor};
 /// The interval of looks whether a hand-over can begin.
 const LOOK: Duration = Duration::from_millis(50);
 
-impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+impl<C: Crew> Supervisor<'_, C> {
     /// Starts a successor, as soon as that is possible; prints the reason if it never is.
     pub(super) fn hand_over(&mut self) {
         let common = self.common;
-        let refused = match (common.server.state_fd, self.handed_over) {
+        let refused = match (common.host.state_fd, self.handed_over) {
             (_, Some(pid)) => {
                 Err(format!("process {pid} has taken over already; send the signal to that one"))
             }
@@ -28,7 +27,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
             (Some(state), _) => Ok(state),
         };
         let is_early = self.phase() < Phase::Ready
-            || common.server.handover.is_some_and(Handover::is_predecessor_here);
+            || common.host.handover.is_some_and(Handover::is_predecessor_here);
         if refused.is_ok() && is_early {
             if self.hand_over_at.is_none() {
                 info!("the server before has not left yet; handing over when it has");
@@ -42,7 +41,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
                 common.epoch,
                 state,
                 &common.listeners.sockets,
-                common.server.others,
+                common.host.others,
             );
             started.map_err(|error| format!("the program cannot be started again: {error}"))
         });
@@ -81,7 +80,7 @@ impl<S: Service, C: Crew> Supervisor<'_, S, C> {
 
     /// Tells a predecessor that it may leave.
     pub(super) fn say_ready(&self) {
-        if let Some(handover) = self.common.server.handover
+        if let Some(handover) = self.common.host.handover
             && let Err(error) = handover.say_ready()
         {
             eprintln!("the predecessor has ended already: {error}");

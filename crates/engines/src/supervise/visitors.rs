@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use memory::Phase;
-use seam::{Instant, Service};
+use seam::Instant;
 use sys::poll::{PollFd, poll};
 
 use super::{Crew, Supervisor, clock};
@@ -12,7 +12,7 @@ use crate::admin::{Answer, Order};
 /// The time that clients may take to read the last answers.
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
-impl<S: Service, C: Crew> Supervisor<'_, S, C> {
+impl<C: Crew> Supervisor<'_, C> {
     /// Gives a sign of life when it is due.
     pub(super) fn pulse(&mut self, now: Instant) {
         if let Some((every, pulse)) = &mut self.admin.pulse

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use memory::{Doing, Phase, SlotState};
-use seam::{Buffers, Closed, Conn, Instant, Peer, Service, SessionId};
+use seam::{Buffers, Closed, Conn, Instant, Peer, SessionId};
 use sys::socket;
 
 use crate::accept::Arrival;
@@ -26,7 +26,7 @@ use crate::parts::pace::Taking;
 use crate::parts::transmit::{Wait, transmit};
 
 /// Serves until the server drains.
-pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
+pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
     let mut admission = Admission::new(1);
     let mut kept = Kept::new();
     kept.next_tick = context.is_first.then_some(Instant::ZERO);
@@ -54,7 +54,7 @@ pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
 }
 
 /// Serves one connection that the supervisor has accepted.
-pub fn serve_one<S: Service>(context: &WorkerContext<'_, S>, kept: &mut Kept, (fd, peer): Arrival) {
+pub fn serve_one(context: &WorkerContext<'_>, kept: &mut Kept, (fd, peer): Arrival) {
     context.slot().set_state(SlotState::Ready);
     kept.served = context.id.generation();
     Turn::new(context, kept, fd, peer).run();
@@ -81,7 +81,7 @@ impl Kept {
     }
 
     /// Calls the service's tick if it is due.
-    fn tick<S: Service>(&mut self, context: &WorkerContext<'_, S>, now: Instant) {
+    fn tick(&mut self, context: &WorkerContext<'_>, now: Instant) {
         if self.next_tick.is_some_and(|moment| moment <= now) {
             // While the server leaves, its successor calls it.
             let here = context.phase() != Phase::Leaving;
@@ -92,10 +92,10 @@ impl Kept {
 }
 
 /// A worker's turn with one connection, from accept to close.
-struct Turn<'a, 'd, S: Service> {
-    context: &'a WorkerContext<'d, S>,
+struct Turn<'a, 'd> {
+    context: &'a WorkerContext<'d>,
     kept: &'a mut Kept,
-    connection: Connection<S, SessionId>,
+    connection: Connection<SessionId>,
     now: Instant,
     /// When to check the peer's pace next.
     look: Instant,
@@ -108,8 +108,8 @@ struct Turn<'a, 'd, S: Service> {
     is_fresh: bool,
 }
 
-impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
-    fn new(context: &'a WorkerContext<'d, S>, kept: &'a mut Kept, fd: OwnedFd, peer: Peer) -> Self {
+impl<'a, 'd> Turn<'a, 'd> {
+    fn new(context: &'a WorkerContext<'d>, kept: &'a mut Kept, fd: OwnedFd, peer: Peer) -> Self {
         let now = context.now();
         context.turn(now); // A reload may have come while it waited.
         kept.served = kept.served % SessionId::GENERATION_MAX + 1;
@@ -145,7 +145,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         self.finish();
     }
 
-    fn cx(&self) -> seam::Cx<'a, S::State> {
+    fn cx(&self) -> seam::Cx<'a, ()> {
         self.context.cx(self.now, self.connection.x)
     }
 
@@ -216,7 +216,7 @@ impl<'a, 'd, S: Service> Turn<'a, 'd, S> {
         loop {
             let cx = self.cx();
             if let Some(job) = self.connection.conn.take_job() {
-                let outcome = self.context.service.work(self.context.state, job);
+                let outcome = self.context.service.work(&(), job);
                 self.now = self.context.now();
                 self.connection.conn.outcome(self.context.service, &self.cx(), outcome);
                 continue;

@@ -10,7 +10,6 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use seam::Service;
 use sys::epoll::{Epoll, Events};
 use sys::ready::{Interest, Ready};
 
@@ -20,7 +19,7 @@ use crate::limits::EVENTS;
 use crate::parts::readiness::{self, Poller};
 
 /// Serves until the server drains.
-pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
+pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
     let epoll = Epoll::new().map_err(Fault::Wait)?;
     let waiter = Waiter { epoll, events: Events::with_capacity(EVENTS), edge: context.knobs.edge };
     readiness::serve(context, waiter)

@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
 use memory::{Doing, Phase};
-use seam::{Buffers, Closed, Conn, Cx, Instant, Service, SessionId};
+use seam::{Buffers, Closed, Conn, Cx, Instant, SessionId};
 use sys::ready::Interest;
 use sys::socket;
 
@@ -31,8 +31,8 @@ use crate::wait::Mechanism;
 /// The interval between two checks of a peer that takes no output.
 const LOOK: Duration = Duration::from_secs(2);
 
-impl<S: Service> Mechanism<S> for ParkedConnections<S> {
-    fn serve(&self, context: &WorkerContext<'_, S>, member: Member) -> Result<(), Fault> {
+impl Mechanism for ParkedConnections {
+    fn serve(&self, context: &WorkerContext<'_>, member: Member) -> Result<(), Fault> {
         if member.feeds_workers() {
             return listener::serve(context, self, member.first);
         }
@@ -54,9 +54,9 @@ impl<S: Service> Mechanism<S> for ParkedConnections<S> {
 
 /// Serves connections from the queue until the server drains. `shard` is the listener's slot,
 /// which names the sessions.
-fn serve<S: Service>(
-    context: &WorkerContext<'_, S>,
-    parking: &ParkedConnections<S>,
+fn serve(
+    context: &WorkerContext<'_>,
+    parking: &ParkedConnections,
     shard: usize,
 ) -> Result<(), Fault> {
     let (scratch, buffers) = (vec![0; RECEIVE_BYTES], Buffers::new(BLOCKING_BUFFERS));
@@ -85,9 +85,9 @@ fn serve<S: Service>(
     }
 }
 
-struct Worker<'a, 'd, S: Service> {
-    context: &'a WorkerContext<'d, S>,
-    parking: &'a ParkedConnections<S>,
+struct Worker<'a, 'd> {
+    context: &'a WorkerContext<'d>,
+    parking: &'a ParkedConnections,
     shard: usize,
     scratch: Vec<u8>,
     buffers: Buffers,
@@ -98,8 +98,8 @@ struct Worker<'a, 'd, S: Service> {
     place: Permit,
 }
 
-impl<'a, S: Service> Worker<'a, '_, S> {
-    fn take(&mut self, ready: Ready<S>) {
+impl<'a> Worker<'a, '_> {
+    fn take(&mut self, ready: Ready) {
         match ready {
             Ready::New((fd, peer)) => {
                 let id = self.parking.name(self.shard);
@@ -123,12 +123,12 @@ impl<'a, S: Service> Worker<'a, '_, S> {
         self.serving = None;
     }
 
-    fn cx(&self, id: SessionId) -> Cx<'a, S::State> {
+    fn cx(&self, id: SessionId) -> Cx<'a, ()> {
         self.context.cx(self.now, id)
     }
 
     /// Checks the deadlines of a session that was parked.
-    fn check(&mut self, connection: &mut Connection<S>, moved: bool) {
+    fn check(&mut self, connection: &mut Connection, moved: bool) {
         let cx = self.cx(connection.x.id);
         connection.conn.deadline(self.context.service, &cx);
         if connection.is_shed(self.context, self.now) {
@@ -148,7 +148,7 @@ impl<'a, S: Service> Worker<'a, '_, S> {
     }
 
     /// Serves a session until it would block.
-    fn serve(&mut self, mut connection: Box<Connection<S>>, mut readable: bool) {
+    fn serve(&mut self, mut connection: Box<Connection>, mut readable: bool) {
         loop {
             self.work_and_send(&mut connection);
             self.context.carry_out_effects();
@@ -184,7 +184,7 @@ impl<'a, S: Service> Worker<'a, '_, S> {
     }
 
     /// Receives once; returns whether there may be more.
-    fn receive(&mut self, connection: &mut Connection<S>) -> bool {
+    fn receive(&mut self, connection: &mut Connection) -> bool {
         let received = socket::recv_nowait(&connection.fd, &mut self.scratch);
         self.now = self.context.now();
         let cx = self.cx(connection.x.id);
@@ -211,10 +211,10 @@ impl<'a, S: Service> Worker<'a, '_, S> {
     }
 
     /// Runs jobs in place and sends until nothing waits or it would block.
-    fn work_and_send(&mut self, connection: &mut Connection<S>) {
+    fn work_and_send(&mut self, connection: &mut Connection) {
         loop {
             if let Some(job) = connection.conn.take_job() {
-                let outcome = self.context.service.work(self.context.state, job);
+                let outcome = self.context.service.work(&(), job);
                 self.now = self.context.now();
                 let cx = self.cx(connection.x.id);
                 connection.conn.outcome(self.context.service, &cx, outcome);
@@ -246,7 +246,7 @@ impl<'a, S: Service> Worker<'a, '_, S> {
     }
 
     /// Parks a session until it is ready or due.
-    fn park(&mut self, mut connection: Box<Connection<S>>) {
+    fn park(&mut self, mut connection: Box<Connection>) {
         connection.conn.reclaim(&mut self.buffers);
         let wants = connection.conn.wants();
         let is_gated = !connection.may_receive(self.context, self.now);

@@ -7,7 +7,6 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use seam::Service;
 use sys::poll::PollSet;
 use sys::ready::{Interest, Ready};
 
@@ -16,7 +15,7 @@ use crate::fault::Fault;
 use crate::parts::readiness::{self, Poller};
 
 /// Serves until the server drains.
-pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
+pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
     readiness::serve(context, Waiter(PollSet::new()))
 }
 

@@ -43,7 +43,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 
 use memory::{Doing, SlotState};
-use seam::{Buffers, Cx, Instant, Service, SessionId};
+use seam::{Buffers, Cx, Instant, SessionId};
 use sys::uring::{Completion, Filled};
 
 use self::completion_port::{CompletionPort, Job, Message, WorkItem, lock};
@@ -60,9 +60,9 @@ use crate::wait::uring::TOKEN_LISTENER;
 const TOKEN_STOP: u64 = 2;
 
 /// One thread of a port.
-pub(super) struct PortThread<'a, 'd, S: Service> {
-    context: &'a WorkerContext<'d, S>,
-    port: &'a CompletionPort<S>,
+pub(super) struct PortThread<'a, 'd> {
+    context: &'a WorkerContext<'d>,
+    port: &'a CompletionPort,
     /// Its number among the threads.
     me: usize,
     role: Role,
@@ -71,12 +71,12 @@ pub(super) struct PortThread<'a, 'd, S: Service> {
     now: Instant,
     /// The items that this thread will hand to the scheduler.
     new_items: Vec<WorkItem>,
-    jobs: Vec<Job<S>>,
+    jobs: Vec<Job>,
     batch: Vec<WorkItem>,
     /// The number of items of the last batch, and its duration in nanoseconds.
     cost: Option<(usize, u64)>,
     /// The messages of the session that is stepped.
-    inbox: Vec<Message<S::Outcome>>,
+    inbox: Vec<Message>,
     /// Buffers that have been read.
     read: Vec<Filled>,
     found: Vec<Completion>,
@@ -84,8 +84,8 @@ pub(super) struct PortThread<'a, 'd, S: Service> {
     scratch: Vec<u8>,
 }
 
-impl<S: Service> Mechanism<S> for CompletionPort<S> {
-    fn serve(&self, context: &WorkerContext<'_, S>, member: Member) -> Result<(), Fault> {
+impl Mechanism for CompletionPort {
+    fn serve(&self, context: &WorkerContext<'_>, member: Member) -> Result<(), Fault> {
         serve(context, self, member.index)
     }
 
@@ -95,11 +95,7 @@ impl<S: Service> Mechanism<S> for CompletionPort<S> {
 }
 
 /// Serves as the thread `me` of the port until the server drains.
-fn serve<S: Service>(
-    context: &WorkerContext<'_, S>,
-    port: &CompletionPort<S>,
-    me: usize,
-) -> Result<(), Fault> {
+fn serve(context: &WorkerContext<'_>, port: &CompletionPort, me: usize) -> Result<(), Fault> {
     port.join(me);
     let mut thread = PortThread {
         context,
@@ -126,7 +122,7 @@ fn serve<S: Service>(
     lived.unwrap_or_else(|panic| resume_unwind(panic)).map_err(Fault::Wait)
 }
 
-impl<'a, S: Service> PortThread<'a, '_, S> {
+impl<'a> PortThread<'a, '_> {
     fn live(&mut self) -> io::Result<()> {
         loop {
             let action = self.report();
@@ -151,7 +147,7 @@ impl<'a, S: Service> PortThread<'a, '_, S> {
     }
 
     /// Reports the end of the last action with its results, and gets the next action.
-    fn report(&mut self) -> Action<Job<S>> {
+    fn report(&mut self) -> Action<Job> {
         let mut scheduler = lock(&self.port.scheduler);
         scheduler.release(self.role);
         if let Some((items, elapsed_ns)) = self.cost.take() {
@@ -182,7 +178,7 @@ impl<'a, S: Service> PortThread<'a, '_, S> {
     }
 
     /// The context of a call for session `me`.
-    fn cx(&self, me: SessionId) -> Cx<'a, S::State> {
+    fn cx(&self, me: SessionId) -> Cx<'a, ()> {
         self.context.cx(self.now, me)
     }
 
@@ -215,10 +211,10 @@ impl<'a, S: Service> PortThread<'a, '_, S> {
     }
 
     /// Runs a job in place, without a token.
-    fn work(&mut self, (id, job): Job<S>) {
-        let (service, state) = (self.context.service, self.context.state);
+    fn work(&mut self, (id, job): Job) {
+        let service = self.context.service;
         self.context.slot().set_doing(Doing::Working);
-        let outcome = catch_unwind(AssertUnwindSafe(|| service.work(state, job))).ok();
+        let outcome = catch_unwind(AssertUnwindSafe(|| service.work(&(), job))).ok();
         self.post(id, Message::Outcome(outcome));
     }
 

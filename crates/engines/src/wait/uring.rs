@@ -25,7 +25,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use memory::{Phase, SlotState};
-use seam::{Service, SessionId};
+use seam::SessionId;
 use sys::socket;
 use sys::uring::{Completion, Raw, Receive, Uring};
 
@@ -59,10 +59,10 @@ pub(super) const TOKEN_LISTENER: u64 = 1;
 const TOKEN_STOP: u64 = 2;
 const TOKEN_JOBS: u64 = 3;
 
-struct Loop<'a, S: Service> {
-    event_loop: EventLoop<'a, S, Ops>,
+struct Loop<'a> {
+    event_loop: EventLoop<'a, Ops>,
     ring: Uring,
-    helpers: &'a dyn Helpers<S>,
+    helpers: &'a dyn Helpers,
     tactics: Tactics,
     /// The way of receiving bytes.
     receive: Receive,
@@ -76,7 +76,7 @@ struct Loop<'a, S: Service> {
 }
 
 /// Serves until the server drains.
-pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
+pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
     // The thread that uses the ring makes it, after any fork.
     let tactics = context.knobs.tactics;
     let ring = tactics.ring(&context.knobs.ring).map_err(Fault::Ring)?;
@@ -98,7 +98,7 @@ pub fn serve<S: Service>(context: &WorkerContext<'_, S>) -> Result<(), Fault> {
     })
 }
 
-impl<S: Service> Loop<'_, S> {
+impl Loop<'_> {
     fn run(&mut self) -> io::Result<()> {
         let context = self.event_loop.context;
         self.ring.watch(context.stop.as_fd(), TOKEN_STOP);

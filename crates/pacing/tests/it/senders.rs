@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use engines::{Admin, Assets, Fault, NoStateStore, Ready, Server, Shape, run_with_extra};
+use engines::{Admin, Assets, Fault, Host, NoStateStore, Ready, Server, Shape, run};
 use pacing::cbr::{CbrOrders, CbrSource, Contents, HEAD};
 use pacing::{PacedRunner, Sender, StreamSockets, StreamStats, probe, run_alone};
 use seam::AssetId;
@@ -221,7 +221,9 @@ fn in_a_server_the_sessions_order_and_the_source_hears_the_bell() {
             eventually("the source hears the bell", PATIENCE, || stats.running() == 0);
         };
         let live = |server: &Server<'_, Bell>, ready: &mut dyn FnMut(&Ready)| {
-            run_with_extra(server, &shape, &runner, &mut NoStateStore, Admin::default(), ready)
+            let host = Host { extra: Some(&runner), ..server.host.clone() };
+            let server = Server { host, ..*server };
+            run(&server, &shape, &mut NoStateStore, Admin::default(), ready)
         };
         match serve_by((&Bell, &state, &Assets::default()), live, visit) {
             Ok(report) => assert_eq!((report.replaced, report.forced), (0, false), "{engine}"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use memory::Region;
-use seam::{Closed, Conn, Cx, Instant, Peer};
+use seam::{Closed, Conn, Cx, Instant, Peer, Service};
 use sim::Talk;
 
 use super::{Media, Options, Orders};
@@ -120,7 +120,7 @@ impl<'a> Guest<'a> {
     }
 }
 
-type Film = Conn<Media<MemoryFiles>>;
+type Film = Conn<<Media<MemoryFiles> as Service>::Session, <Media<MemoryFiles> as Service>::Job>;
 type Context<'c> = Cx<'c, Orders>;
 
 /// The name of the session that an answer begins.

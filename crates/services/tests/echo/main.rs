@@ -144,7 +144,7 @@ fn the_first_session_goes_when_the_operator_wants_it() {
     };
     let mut buffers = Buffers::new(1);
     let open = |at| Conn::open(&echo, &cx(at, 0), Peer::Local, &mut buffers);
-    let mut conns: Vec<Conn<Echo>> = [0, 1].map(open).into();
+    let mut conns: Vec<Conn<_, _>> = [0, 1].map(open).into();
     assert_eq!(state.dismiss_first(), Some(SessionId::new(0, 0, 1)));
     let pulse = conns[0].wants().wake.expect("an operated session has a pulse");
     for (at, conn) in conns.iter_mut().enumerate() {

@@ -3,12 +3,11 @@
 use std::io;
 
 use memory::{Doing, Phase};
-use seam::Service;
 use sys::socket;
 
 use super::Turn;
 
-impl<S: Service> Turn<'_, '_, S> {
+impl Turn<'_, '_> {
     /// Closes the connection, after lingering if that is due.
     pub(super) fn finish(mut self) {
         self.context.end_request(&mut self.place);

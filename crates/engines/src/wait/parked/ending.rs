@@ -3,16 +3,15 @@
 use std::io;
 
 use memory::Phase;
-use seam::Service;
 use sys::socket;
 
 use super::Worker;
 use super::parking::Connection;
 use crate::limits::LINGER_RECEIVES;
 
-impl<S: Service> Worker<'_, '_, S> {
+impl Worker<'_, '_> {
     /// Ends a session: its connection lingers, or is closed.
-    pub(super) fn part(&mut self, mut connection: Box<Connection<S>>) {
+    pub(super) fn part(&mut self, mut connection: Box<Connection>) {
         if connection.lingers(self.now, self.context.phase()) {
             self.park(connection);
         } else {
@@ -21,7 +20,7 @@ impl<S: Service> Worker<'_, '_, S> {
     }
 
     /// Receives and drops what a peer sends while its connection lingers.
-    pub(super) fn drop_input(&mut self, connection: Box<Connection<S>>) {
+    pub(super) fn drop_input(&mut self, connection: Box<Connection>) {
         let phase = self.context.phase();
         if phase >= Phase::Forced || connection.has_lingered(self.now, phase) {
             return self.finish(*connection);
@@ -36,7 +35,7 @@ impl<S: Service> Worker<'_, '_, S> {
         self.park(connection);
     }
 
-    pub(super) fn finish(&mut self, mut connection: Connection<S>) {
+    pub(super) fn finish(&mut self, mut connection: Connection) {
         connection.conn.reclaim(&mut self.buffers);
         let id = connection.x.id;
         drop(connection.close(self.context, &self.cx(id)));

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use memory::{Doing, Phase, Refusal, SlotState};
-use seam::{Closed, Instant, Service, SessionId};
+use seam::{Closed, Instant, SessionId};
 use sys::epoll::Events;
 use sys::ready::{Interest, Ready};
 
@@ -27,9 +27,9 @@ const RELOAD: Duration = Duration::from_secs(5);
 const LISTENER: Interest = Interest { exclusive: true, ..Interest::READ };
 
 /// Listens until the server drains. `first` is the worker slot of the process's first worker.
-pub fn serve<S: Service>(
-    context: &WorkerContext<'_, S>,
-    parking: &ParkedConnections<S>,
+pub fn serve(
+    context: &WorkerContext<'_>,
+    parking: &ParkedConnections,
     first: usize,
 ) -> Result<(), Fault> {
     let mut listener = Listener {
@@ -45,9 +45,9 @@ pub fn serve<S: Service>(
     listener.run().map_err(Fault::Wait)
 }
 
-struct Listener<'a, 'd, S: Service> {
-    context: &'a WorkerContext<'d, S>,
-    parking: &'a ParkedConnections<S>,
+struct Listener<'a, 'd> {
+    context: &'a WorkerContext<'d>,
+    parking: &'a ParkedConnections,
     admission: Admission,
     first: usize,
     /// The number of accepted connections, which decides when the process is replaced.
@@ -58,7 +58,7 @@ struct Listener<'a, 'd, S: Service> {
     next_tick: Option<Instant>,
 }
 
-impl<S: Service> Listener<'_, '_, S> {
+impl Listener<'_, '_> {
     fn run(&mut self) -> io::Result<()> {
         let (context, parking) = (self.context, self.parking);
         let stop = Interest { edge: true, ..Interest::READ };
@@ -131,7 +131,7 @@ impl<S: Service> Listener<'_, '_, S> {
         }
     }
 
-    fn queue(&mut self, connection: Box<Connection<S>>, moved: bool) {
+    fn queue(&mut self, connection: Box<Connection>, moved: bool) {
         if let Err(parking::Ready::Parked(connection, _)) =
             self.parking.put(parking::Ready::Parked(connection, moved))
         {
@@ -209,7 +209,7 @@ impl<S: Service> Listener<'_, '_, S> {
         }
     }
 
-    fn end(&mut self, mut connection: Connection<S>, why: Closed) {
+    fn end(&mut self, mut connection: Connection, why: Closed) {
         let id = connection.x.id;
         connection.conn.abort(why);
         connection.close(self.context, &self.context.cx(self.now, id));

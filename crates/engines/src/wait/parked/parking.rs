@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memory::Buffer;
-use seam::{Instant, Service, SessionId};
+use seam::{Instant, SessionId};
 use sys::epoll::Epoll;
 use sys::eventfd::EventFd;
 use sys::ready::Interest;
@@ -18,7 +18,7 @@ use crate::limits::WAIT;
 use crate::parts::connection;
 
 /// A connection that can be parked.
-pub type Connection<S> = connection::Connection<S, Parked>;
+pub type Connection = connection::Connection<Parked>;
 
 /// The record of a parked connection besides the record that every loop keeps.
 pub struct Parked {
@@ -38,17 +38,17 @@ impl Parked {
 }
 
 /// An item in the workers' queue.
-pub enum Ready<S: Service> {
+pub enum Ready {
     /// A new connection.
     New(Arrival),
     /// A parked connection that is ready (`true`) or due.
-    Parked(Box<Connection<S>>, bool),
+    Parked(Box<Connection>, bool),
 }
 
 /// The sessions of one process.
-pub struct ParkedConnections<S: Service> {
-    inside: Mutex<Inside<S>>,
-    queue: Buffer<Ready<S>>,
+pub struct ParkedConnections {
+    inside: Mutex<Inside>,
+    queue: Buffer<Ready>,
     /// Watches the parked connections, the listener and both bells.
     pub epoll: Epoll,
     /// Rung when the listener should check the shared state.
@@ -62,21 +62,21 @@ pub struct ParkedConnections<S: Service> {
     closed: AtomicBool,
 }
 
-struct Inside<S: Service> {
-    slots: Vec<Slot<S>>,
+struct Inside {
+    slots: Vec<Slot>,
     vacant: Vec<usize>,
     /// A lower bound for the time at which the first parked session is due.
     soonest: Instant,
 }
 
-struct Slot<S: Service> {
+struct Slot {
     generation: u32,
-    connection: Option<Box<Connection<S>>>,
+    connection: Option<Box<Connection>>,
 }
 
-impl<S: Service> ParkedConnections<S> {
+impl ParkedConnections {
     /// Room for up to `most` parked sessions.
-    pub fn new(most: usize) -> io::Result<ParkedConnections<S>> {
+    pub fn new(most: usize) -> io::Result<ParkedConnections> {
         let inside = Inside { slots: Vec::new(), vacant: Vec::new(), soonest: Instant::NEVER };
         Ok(ParkedConnections {
             inside: Mutex::new(inside),
@@ -91,14 +91,14 @@ impl<S: Service> ParkedConnections<S> {
     }
 
     /// A panic elsewhere leaves every slot whole.
-    fn lock(&self) -> MutexGuard<'_, Inside<S>> {
+    fn lock(&self) -> MutexGuard<'_, Inside> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     // ---- workers
 
     /// Waits up to [`WAIT`] for work, as an idle worker.
-    pub fn next_ready(&self) -> Option<Ready<S>> {
+    pub fn next_ready(&self) -> Option<Ready> {
         self.idle.fetch_add(1, Ordering::SeqCst);
         if self.starving.swap(false, Ordering::SeqCst) {
             self.bell.ring();
@@ -126,9 +126,9 @@ impl<S: Service> ParkedConnections<S> {
     /// The session, if it cannot be watched, and the reason.
     pub fn park(
         &self,
-        connection: Box<Connection<S>>,
+        connection: Box<Connection>,
         interest: Interest,
-    ) -> Result<(), (Box<Connection<S>>, io::Error)> {
+    ) -> Result<(), (Box<Connection>, io::Error)> {
         let (index, key, due) =
             (connection.x.id.index() as usize, connection.x.id.bits(), connection.scheduled);
         let was_watched = connection.x.watched;
@@ -158,7 +158,7 @@ impl<S: Service> ParkedConnections<S> {
 
     /// Queues a session again that has more to do than a turn allows; returns it if the queue is
     /// empty, so that the caller continues.
-    pub fn requeue(&self, connection: Box<Connection<S>>) -> Option<Box<Connection<S>>> {
+    pub fn requeue(&self, connection: Box<Connection>) -> Option<Box<Connection>> {
         if self.queue.is_empty() {
             return Some(connection);
         }
@@ -199,12 +199,12 @@ impl<S: Service> ParkedConnections<S> {
     }
 
     /// Queues work. There is room for every session.
-    pub fn put(&self, ready: Ready<S>) -> Result<(), Ready<S>> {
+    pub fn put(&self, ready: Ready) -> Result<(), Ready> {
         self.queue.try_put(ready)
     }
 
     /// Takes out the session of this id, if it is parked.
-    pub fn claim(&self, id: SessionId) -> Option<Box<Connection<S>>> {
+    pub fn claim(&self, id: SessionId) -> Option<Box<Connection>> {
         let mut inside = self.lock();
         let slot = inside.slots.get_mut(id.index() as usize)?;
         slot.connection.take_if(|connection| connection.x.id == id)
@@ -219,8 +219,8 @@ impl<S: Service> ParkedConnections<S> {
     /// others is due.
     pub fn take_where(
         &self,
-        mut is_wanted: impl FnMut(&Connection<S>) -> bool,
-    ) -> Vec<Box<Connection<S>>> {
+        mut is_wanted: impl FnMut(&Connection) -> bool,
+    ) -> Vec<Box<Connection>> {
         let mut inside = self.lock();
         let mut taken = Vec::new();
         let mut soonest = Instant::NEVER;

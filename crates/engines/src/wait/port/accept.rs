@@ -2,14 +2,12 @@
 
 use std::io;
 
-use seam::Service;
-
 use super::PortThread;
 use super::completion_port::WorkItem;
 use super::leader::LeaderState;
 use crate::wait::uring::accept::Incoming;
 
-impl<S: Service> PortThread<'_, '_, S> {
+impl PortThread<'_, '_> {
     /// Queues each connection that is admitted, and follows the admission.
     pub(super) fn accept(&mut self, leader: &mut LeaderState) {
         let (context, port) = (self.context, self.port);

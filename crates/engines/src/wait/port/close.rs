@@ -5,13 +5,13 @@ use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use memory::Phase;
-use seam::{Instant, Service, SessionId};
+use seam::{Instant, SessionId};
 
 use super::PortThread;
 use super::completion_port::{Connection, lock};
 use crate::wait::uring::tactics::CloseBy;
 
-impl<S: Service> PortThread<'_, '_, S> {
+impl PortThread<'_, '_> {
     /// Counts an opened session; returns whether the other sessions were already told of a drain,
     /// and of a force.
     pub(super) fn count_open(&self) -> (bool, bool) {
@@ -26,13 +26,13 @@ impl<S: Service> PortThread<'_, '_, S> {
 
     /// Whether the session stays although its output is flushed: because it lingers, or because an
     /// armed receive holds the socket. The receive's last completion leads back here.
-    pub(super) fn part(&mut self, connection: &mut Connection<S>) -> bool {
+    pub(super) fn part(&mut self, connection: &mut Connection) -> bool {
         let lingers = connection.lingers(self.now, self.context.phase());
         lingers || connection.x.flight.armed.is_some()
     }
 
     /// Stops all operations of a session that are armed or in flight.
-    pub(super) fn cut(&mut self, connection: &mut Connection<S>) {
+    pub(super) fn cut(&mut self, connection: &mut Connection) {
         connection.linger = None;
         if connection.x.flight.is_busy() {
             connection.x.flight.stopping = true;
@@ -44,7 +44,7 @@ impl<S: Service> PortThread<'_, '_, S> {
     }
 
     /// The session is over, and nothing of it is in flight.
-    pub(super) fn finish(&mut self, id: SessionId, mut connection: Connection<S>) {
+    pub(super) fn finish(&mut self, id: SessionId, mut connection: Connection) {
         let port = self.port;
         connection.release(self.context, self.now);
         connection.reset_if_stalled();

@@ -15,12 +15,13 @@ use std::thread::{self, Thread};
 
 use memory::session::SharedOutbox;
 use memory::{SharedTable, SlotState};
-use seam::{Instant, Service, SessionId, WorkerId};
+use seam::{Instant, SessionId, WorkerId};
 use sys::uring::{Load, Port, Received};
 use sys::{process, socket};
 
 use super::leader::LeaderState;
 use super::scheduler::Scheduler;
+use crate::erased::Value;
 use crate::fault::Fault;
 use crate::parts::connection;
 use crate::server::Common;
@@ -34,7 +35,7 @@ use crate::wait::uring::tactics::Tactics;
 const SPARE: usize = 1024;
 
 /// An event of a session, to be handled at its next step.
-pub(super) enum Message<O> {
+pub(super) enum Message {
     Received {
         input: Received,
         more: bool,
@@ -47,7 +48,7 @@ pub(super) enum Message<O> {
     /// The peer takes output again, or the wait for it is over.
     Writable,
     /// The outcome of its job; `None` if that panicked.
-    Outcome(Option<O>),
+    Outcome(Option<Value>),
     /// Bytes of another session.
     Push(Vec<u8>),
     /// The requested deadline has come.
@@ -61,7 +62,7 @@ pub(super) enum Message<O> {
 }
 
 /// A connection of a port.
-pub(super) type Connection<S> = connection::Connection<S, Ops>;
+pub(super) type Connection = connection::Connection<Ops>;
 
 /// A port's record of a connection, besides the record that every loop keeps.
 #[derive(Default)]
@@ -78,15 +79,15 @@ impl HasFlight for Ops {
 }
 
 /// A session and its mailbox; one thread at a time steps it.
-pub(super) struct Strand<S: Service> {
+pub(super) struct Strand {
     steps: SharedOutbox,
-    mailbox: Mutex<Vec<Message<S::Outcome>>>,
-    connection: Mutex<Option<Connection<S>>>,
+    mailbox: Mutex<Vec<Message>>,
+    connection: Mutex<Option<Connection>>,
 }
 
-impl<S: Service> Strand<S> {
+impl Strand {
     /// A strand whose first step the caller will run.
-    pub fn new() -> Box<Strand<S>> {
+    pub fn new() -> Box<Strand> {
         let strand = Strand {
             steps: SharedOutbox::default(),
             mailbox: Mutex::new(Vec::new()),
@@ -99,18 +100,18 @@ impl<S: Service> Strand<S> {
 
     /// Posts a message; true if the caller must queue a step.
     #[must_use]
-    pub fn post(&self, message: Message<S::Outcome>) -> bool {
+    pub fn post(&self, message: Message) -> bool {
         lock(&self.mailbox).push(message);
         self.steps.queued()
     }
 
     /// The connection; only the thread that steps it may call this.
-    pub fn connection(&self) -> MutexGuard<'_, Option<Connection<S>>> {
+    pub fn connection(&self) -> MutexGuard<'_, Option<Connection>> {
         lock(&self.connection)
     }
 
     /// Puts the messages into `inbox`, which must be empty.
-    pub fn collect(&self, inbox: &mut Vec<Message<S::Outcome>>) {
+    pub fn collect(&self, inbox: &mut Vec<Message>) {
         std::mem::swap(&mut *lock(&self.mailbox), inbox);
     }
 
@@ -132,7 +133,7 @@ pub(super) enum WorkItem {
 }
 
 /// A job and its session.
-pub(super) type Job<S> = (SessionId, <S as Service>::Job);
+pub(super) type Job = (SessionId, Value);
 
 /// A thread's place to sleep.
 #[derive(Default)]
@@ -142,11 +143,11 @@ struct Sleeper {
 }
 
 /// The state that all threads of a port share.
-pub struct CompletionPort<S: Service> {
+pub struct CompletionPort {
     pub(super) ring: Port,
     pub(super) tactics: Tactics,
-    pub(super) table: SharedTable<Box<Strand<S>>>,
-    pub(super) scheduler: Mutex<Scheduler<WorkItem, Job<S>>>,
+    pub(super) table: SharedTable<Box<Strand>>,
+    pub(super) scheduler: Mutex<Scheduler<WorkItem, Job>>,
     pub(super) leader: Mutex<LeaderState>,
     /// The time until which the leader sleeps, in nanoseconds; 0 while no thread leads.
     pub(super) until: AtomicU64,
@@ -158,12 +159,12 @@ pub struct CompletionPort<S: Service> {
     sleepers: Vec<Sleeper>,
 }
 
-impl<S: Service> CompletionPort<S> {
+impl CompletionPort {
     /// The port of a server, before its threads start.
     ///
     /// # Errors
     /// The kernel refuses the ring.
-    pub(crate) fn new(common: &Common<'_, S>) -> Result<CompletionPort<S>, Fault> {
+    pub(crate) fn new(common: &Common<'_>) -> Result<CompletionPort, Fault> {
         let (shape, knobs) = (common.shape, &common.shape.knobs);
         let tactics = knobs.tactics;
         let ring = tactics.port(&knobs.ring).map_err(Fault::Ring)?;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use memory::{Board, Phase};
-use seam::{Instant, Service};
+use seam::Instant;
 
 use super::PortThread;
 use super::completion_port::{Message, WorkItem, lock};
@@ -62,7 +62,7 @@ impl LeaderState {
     }
 }
 
-impl<S: Service> PortThread<'_, '_, S> {
+impl PortThread<'_, '_> {
     /// The leader's work before it waits: deadlines, ticks, sweeps, accepts. Returns how long it
     /// may sleep; `None` if there is work to do at once.
     pub(super) fn before_wait(&mut self) -> Option<Option<Duration>> {
@@ -137,7 +137,7 @@ impl<S: Service> PortThread<'_, '_, S> {
         is_over
     }
 
-    fn post_to_all(&mut self, message: impl Fn() -> Message<S::Outcome>) {
+    fn post_to_all(&mut self, message: impl Fn() -> Message) {
         let port = self.port;
         for id in port.table.ids() {
             self.post(id, message());

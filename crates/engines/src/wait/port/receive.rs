@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use seam::{Closed, Instant, Service, SessionId};
+use seam::{Closed, Instant, SessionId};
 use sys::uring::Received;
 
 use super::PortThread;
@@ -10,13 +10,8 @@ use super::completion_port::{Connection, Message};
 use crate::parts::connection::Overdue;
 use crate::wait::uring::send::land;
 
-impl<S: Service> PortThread<'_, '_, S> {
-    pub(super) fn handle(
-        &mut self,
-        id: SessionId,
-        connection: &mut Connection<S>,
-        message: Message<S::Outcome>,
-    ) {
+impl PortThread<'_, '_> {
+    pub(super) fn handle(&mut self, id: SessionId, connection: &mut Connection, message: Message) {
         let (service, cx) = (self.context.service, self.cx(id));
         match message {
             Message::Received { input, more, waiting } => {
@@ -56,7 +51,7 @@ impl<S: Service> PortThread<'_, '_, S> {
         }
     }
 
-    fn received(&mut self, id: SessionId, connection: &mut Connection<S>, input: Received) {
+    fn received(&mut self, id: SessionId, connection: &mut Connection, input: Received) {
         let (context, cx) = (self.context, self.cx(id));
         match input {
             Received::Bytes(buffer) => {
@@ -90,7 +85,7 @@ impl<S: Service> PortThread<'_, '_, S> {
     }
 
     /// Ends a session that is overdue.
-    fn look(&mut self, connection: &mut Connection<S>) {
+    fn look(&mut self, connection: &mut Connection) {
         match connection.overdue(self.context, self.now) {
             None => {}
             Some(Overdue::Idle) => connection.conn.shut(Closed::Idle),

@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use seam::{Closed, Service, SessionId};
+use seam::{Closed, SessionId};
 use sys::socket;
 
 use super::PortThread;
@@ -14,9 +14,9 @@ use crate::parts::transmit::{Wait, transmit};
 use crate::wait::uring::send::load;
 use crate::wait::uring::tactics::SendBy;
 
-impl<S: Service> PortThread<'_, '_, S> {
+impl PortThread<'_, '_> {
     /// Sends everything that waits, if nothing is in flight.
-    pub(super) fn send(&mut self, id: SessionId, connection: &mut Connection<S>) {
+    pub(super) fn send(&mut self, id: SessionId, connection: &mut Connection) {
         if connection.x.flight.sending || connection.conn.out().waiting() == 0 {
             return;
         }
@@ -31,7 +31,7 @@ impl<S: Service> PortThread<'_, '_, S> {
     }
 
     /// One send on the ring of everything that waits.
-    fn launch(&mut self, id: SessionId, connection: &mut Connection<S>) {
+    fn launch(&mut self, id: SessionId, connection: &mut Connection) {
         if let Some(load) = load(connection.conn.out()) {
             connection.x.flight.sending = true;
             self.port.ring.hub().send(connection.fd.as_fd(), id.bits(), load);
@@ -40,7 +40,7 @@ impl<S: Service> PortThread<'_, '_, S> {
 
     /// Sends files, and what lies before them, as far as the peer takes it, up to
     /// [`PORT_FILE_BYTES`].
-    fn send_files(&mut self, id: SessionId, connection: &mut Connection<S>) {
+    fn send_files(&mut self, id: SessionId, connection: &mut Connection) {
         let (context, cx) = (self.context, self.cx(id));
         let mut left = PORT_FILE_BYTES;
         while left > 0 && connection.conn.out().has_file() {
@@ -63,7 +63,7 @@ impl<S: Service> PortThread<'_, '_, S> {
     }
 
     /// One `send(2)` of output in one piece.
-    fn send_now(&mut self, id: SessionId, connection: &mut Connection<S>) {
+    fn send_now(&mut self, id: SessionId, connection: &mut Connection) {
         let (context, cx) = (self.context, self.cx(id));
         let Some(bytes) = connection.conn.out().single() else { return };
         match socket::send_nowait(&connection.fd, bytes) {

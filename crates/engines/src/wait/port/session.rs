@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use memory::Refusal;
-use seam::{Closed, Conn, Service, SessionId};
+use seam::{Closed, Conn, SessionId};
 use sys::uring::Received;
 
 use super::PortThread;
@@ -11,9 +11,9 @@ use super::completion_port::{Connection, Message, Ops, Strand, WorkItem, lock};
 use crate::wait::uring::accept::{Incoming, peer_of};
 use crate::wait::uring::receive;
 
-impl<S: Service> PortThread<'_, '_, S> {
+impl PortThread<'_, '_> {
     /// Posts a message to a session, and queues a step if none is queued.
-    pub(super) fn post(&mut self, id: SessionId, message: Message<S::Outcome>) {
+    pub(super) fn post(&mut self, id: SessionId, message: Message) {
         match self.port.table.acquire(id) {
             Some(strand) => {
                 if strand.post(message) {
@@ -25,7 +25,7 @@ impl<S: Service> PortThread<'_, '_, S> {
     }
 
     /// Drops a message whose session is gone.
-    fn drop_message(&mut self, message: Message<S::Outcome>) {
+    fn drop_message(&mut self, message: Message) {
         match message {
             Message::Received { input: Received::Bytes(buffer), .. } => self.read.push(buffer),
             Message::Push(_) => self.context.slot().pushes_dropped.add(1),
@@ -74,7 +74,7 @@ impl<S: Service> PortThread<'_, '_, S> {
 
     /// Handles the messages and settles the session. Messages that arrive during the step wait for
     /// another step, which is queued after those of other sessions.
-    fn handle_all(&mut self, id: SessionId, strand: &Strand<S>) {
+    fn handle_all(&mut self, id: SessionId, strand: &Strand) {
         let mut held = strand.connection();
         let Some(connection) = held.as_mut() else { return };
         let mut inbox = std::mem::take(&mut self.inbox);
@@ -107,7 +107,7 @@ impl<S: Service> PortThread<'_, '_, S> {
     }
 
     /// Ends a session in which the service panicked; the service is not called for it again.
-    pub(super) fn panicked(&mut self, id: SessionId, connection: &mut Connection<S>) {
+    pub(super) fn panicked(&mut self, id: SessionId, connection: &mut Connection) {
         self.context.slot().panics.add(1);
         connection.x.panicked = true;
         connection.conn.abort(Closed::Reset);
@@ -121,7 +121,7 @@ impl<S: Service> PortThread<'_, '_, S> {
 
     /// Hands out the job, starts the send, then compares what the session wants with what is armed,
     /// and changes the difference. False if the session is over.
-    fn settle(&mut self, id: SessionId, connection: &mut Connection<S>) -> bool {
+    fn settle(&mut self, id: SessionId, connection: &mut Connection) -> bool {
         if connection.conn.looks() {
             let ring = || self.port.ring.hub();
             if !receive::release(connection, ring) {

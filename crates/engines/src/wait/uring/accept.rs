@@ -8,7 +8,7 @@ use std::ops::DerefMut;
 use std::os::fd::OwnedFd;
 
 use memory::Phase;
-use seam::{Instant, Peer, Service};
+use seam::{Instant, Peer};
 use sys::socket;
 use sys::uring::{Acceptance, Armed, Uring};
 
@@ -61,9 +61,9 @@ impl Accepting {
     /// An excess waits here. While the server leaves or drains, it is served regardless of the
     /// limit: no successor can see these connections, and their requests may have been sent
     /// already.
-    pub fn next<S: Service>(
+    pub fn next(
         &mut self,
-        context: &WorkerContext<'_, S>,
+        context: &WorkerContext<'_>,
         admission: &mut Admission,
         live: usize,
         now: Instant,
@@ -91,9 +91,9 @@ impl Accepting {
     /// A multishot accept takes all that the kernel's queue has. Where the limit leaves less room
     /// than that, connections are accepted one at a time: the others stay in the queue, where they
     /// cost no descriptor.
-    pub fn follow<S: Service, R: DerefMut<Target = Uring>>(
+    pub fn follow<R: DerefMut<Target = Uring>>(
         &mut self,
-        context: &WorkerContext<'_, S>,
+        context: &WorkerContext<'_>,
         admission: &Admission,
         live: usize,
         ring: impl FnOnce() -> R,
@@ -111,12 +111,7 @@ impl Accepting {
         }
     }
 
-    fn arm<S: Service>(
-        &mut self,
-        context: &WorkerContext<'_, S>,
-        how: Option<Acceptance>,
-        ring: &mut Uring,
-    ) {
+    fn arm(&mut self, context: &WorkerContext<'_>, how: Option<Acceptance>, ring: &mut Uring) {
         self.allowed = 0;
         let armed = match how {
             Some(how) => ring.accept(context.listener, TOKEN_LISTENER, how),
@@ -128,9 +123,9 @@ impl Accepting {
     }
 
     /// Handles the completion of an accept.
-    pub fn accepted<S: Service, R: DerefMut<Target = Uring>>(
+    pub fn accepted<R: DerefMut<Target = Uring>>(
         &mut self,
-        context: &WorkerContext<'_, S>,
+        context: &WorkerContext<'_>,
         admission: &mut Admission,
         now: Instant,
         (result, more): (io::Result<Incoming>, bool),
@@ -165,7 +160,7 @@ pub(in crate::wait) fn peer_of((fd, peer): &Incoming) -> Peer {
     peer.or_else(|| socket::peer_addr(fd).ok()).map_or(Peer::Local, Peer::Net)
 }
 
-impl<S: Service> Loop<'_, S> {
+impl Loop<'_> {
     /// Opens a session for each connection that is admitted, and follows the admission.
     pub(super) fn accept(&mut self) {
         loop {

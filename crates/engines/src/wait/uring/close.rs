@@ -3,13 +3,13 @@
 
 use std::os::fd::AsFd;
 
-use seam::{Closed, Service, SessionId};
+use seam::{Closed, SessionId};
 
 use super::Loop;
 use super::tactics::CloseBy;
 use crate::parts::connection::Overdue;
 
-impl<S: Service> Loop<'_, S> {
+impl Loop<'_> {
     /// Handles a session whose output is flushed: it lingers, or closes as soon as nothing is
     /// armed. False if the session is gone.
     pub(super) fn part(&mut self, id: SessionId) -> bool {

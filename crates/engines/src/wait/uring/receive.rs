@@ -3,7 +3,7 @@
 use std::ops::DerefMut;
 use std::os::fd::AsFd;
 
-use seam::{Closed, Service, SessionId};
+use seam::{Closed, SessionId};
 use sys::uring::{Armed, Receive, Received, Uring};
 
 use super::Loop;
@@ -54,8 +54,8 @@ pub(in crate::wait) trait HasFlight {
 }
 
 /// Arms or stops a connection's receive, as `reads` says; `is_over`: the session has ended.
-pub(in crate::wait) fn follow<S: Service, X: HasFlight, R: DerefMut<Target = Uring>>(
-    connection: &mut Connection<S, X>,
+pub(in crate::wait) fn follow<X: HasFlight, R: DerefMut<Target = Uring>>(
+    connection: &mut Connection<X>,
     id: SessionId,
     (reads, is_over): (bool, bool),
     usual: Receive,
@@ -79,8 +79,8 @@ pub(in crate::wait) fn follow<S: Service, X: HasFlight, R: DerefMut<Target = Uri
 
 /// Stops a connection's receive, so that a call can receive; true if nothing is armed. Everything
 /// that the ring has received comes before the end of an armed receive.
-pub(in crate::wait) fn release<S: Service, X: HasFlight, R: DerefMut<Target = Uring>>(
-    connection: &mut Connection<S, X>,
+pub(in crate::wait) fn release<X: HasFlight, R: DerefMut<Target = Uring>>(
+    connection: &mut Connection<X>,
     ring: impl FnOnce() -> R,
 ) -> bool {
     let flight = connection.x.flight();
@@ -91,7 +91,7 @@ pub(in crate::wait) fn release<S: Service, X: HasFlight, R: DerefMut<Target = Ur
     flight.armed.is_none()
 }
 
-impl<S: Service> Loop<'_, S> {
+impl Loop<'_> {
     pub(super) fn received(&mut self, id: SessionId, input: Received, more: bool, waiting: bool) {
         let cx = self.event_loop.cx(id);
         let (context, judge) = (self.event_loop.context, self.event_loop.judge());

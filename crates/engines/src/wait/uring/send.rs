@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use seam::{Buffers, Closed, Cx, Out, Part, Service, SessionId};
+use seam::{Buffers, Closed, Cx, Out, Part, SessionId};
 use sys::socket;
 use sys::uring::{Chunk, Load};
 
@@ -20,7 +20,7 @@ use crate::parts::connection::Connection;
 use crate::parts::event_loop::At;
 use crate::parts::transmit::{Wait, transmit};
 
-impl<S: Service> Loop<'_, S> {
+impl Loop<'_> {
     pub(super) fn sent(&mut self, id: SessionId, result: io::Result<usize>, load: Option<Load>) {
         let (context, cx) = (self.event_loop.context, self.event_loop.cx(id));
         let Some(connection) = self.event_loop.table.lookup(id) else {
@@ -126,10 +126,10 @@ impl<S: Service> Loop<'_, S> {
 }
 
 /// Handles the completion of a send, in part or, if `load` comes back, as a whole.
-pub(in crate::wait) fn land<S: Service, X: HasFlight>(
-    context: &WorkerContext<'_, S>,
-    cx: &Cx<'_, S::State>,
-    connection: &mut Connection<S, X>,
+pub(in crate::wait) fn land<X: HasFlight>(
+    context: &WorkerContext<'_>,
+    cx: &Cx<'_, ()>,
+    connection: &mut Connection<X>,
     (result, load): (io::Result<usize>, Option<Load>),
     buffers: &mut Buffers,
 ) {
