@@ -58,8 +58,10 @@ fn tests_a_core(suite: &str) -> Option<usize> {
 }
 
 /// Crates whose unit tests compute and do nothing else.
-const PURE: &[&str] =
-    &["cluster", "document", "grid", "index", "ledger", "seam", "services", "sim", "stats", "wire"];
+const PURE: &[&str] = &[
+    "cluster", "document", "echo", "game", "grid", "index", "layers", "ledger", "media", "seam",
+    "sim", "stats", "stock", "web", "wire",
+];
 
 /// At most this many lines of a failed suite are printed.
 const LINES: usize = 200;

@@ -42,6 +42,7 @@ pub type Check = fn(&Tree) -> Vec<Finding>;
 /// All rules by name.
 pub const CHECKS: &[(&str, Check)] = &[
     ("imports", imports::imports),
+    ("floors", imports::floors),
     ("imports-shown", imports::shown),
     ("runtimes", imports::runtimes),
     ("sans-io", imports::sans_io),

@@ -4,10 +4,9 @@
 
 use xtask::tidy::{CHECKS, Dependency, File, Package, Tree};
 
-const RS: &str = "crates/lab/src/a.rs";
+const RS: &str = "lab/lab/src/a.rs";
 const TIDY: &str = "xtask/tidy.toml";
-const MANIFEST: &str =
-    "[workspace.dependencies]\nlibc = \"0.2\"\nsys = { path = \"crates/sys\" }\n";
+const MANIFEST: &str = "[workspace.dependencies]\nlibc = \"0.2\"\nsys = { path = \"base/sys\" }\n";
 const ARGUED: &str = "# dep libc: the kernel's own interface, as the C library states it\n";
 const BAN: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]\n";
 
@@ -22,9 +21,23 @@ fn packages(names: &[&str]) -> Tree {
         let (dev, ours) = (rest.starts_with(">>"), rest.starts_with('>'));
         let depends = Dependency { name: rest.trim_start_matches(['>', '+']).into(), dev, ours };
         let depends = if rest.is_empty() { Vec::new() } else { vec![depends] };
-        tree.packages.push(Package { name: name.into(), dir: format!("crates/{name}"), depends });
+        tree.packages.push(Package { name: name.into(), dir: format!("base/{name}"), depends });
     }
     tree
+}
+
+/// A tree of packages in their folders, each with one import of ours or none.
+fn at(rooms: &[(&str, &str)]) -> Tree {
+    let package = |(dir, import): &(&str, &str)| Package {
+        name: dir.rsplit('/').next().unwrap_or_default().into(),
+        dir: (*dir).into(),
+        depends: [*import]
+            .iter()
+            .filter(|name| !name.is_empty())
+            .map(|name| Dependency { name: (*name).into(), dev: false, ours: true })
+            .collect(),
+    };
+    Tree { files: Vec::new(), packages: rooms.iter().map(package).collect() }
 }
 
 /// A tree of files.
@@ -44,19 +57,25 @@ fn both(packages_of: &[&str], files_of: &[(&str, &str)]) -> Tree {
 }
 
 fn of_packages() -> Vec<Example> {
-    let wire = |text: &str| both(&["wire"], &[("crates/wire/src/lib.rs", text)]);
+    let wire = |text: &str| both(&["wire"], &[("base/wire/src/lib.rs", text)]);
     vec![
-        ("imports", true, packages(&["services>sys"])),
-        ("imports", true, packages(&["engines>services"])),
+        ("imports", true, packages(&["stock>sys"])),
+        ("imports", true, packages(&["engines>web"])),
         ("imports", true, packages(&["load>>engines"])),
         ("imports", true, packages(&["stranger"])),
-        ("imports", false, packages(&["services>seam", "engines>>sim", "cli>lab"])),
+        ("imports", false, packages(&["stock>seam", "engines>>sim", "cli>lab"])),
+        ("floors", true, at(&[("lab/load", "engines"), ("runtime/engines", "")])),
+        ("floors", true, at(&[("services/stock", "load"), ("lab/load", "")])),
+        ("floors", true, at(&[("base/sys", "seam"), ("runtime/seam", "")])),
+        ("floors", true, at(&[("attic/old", "")])),
+        ("floors", false, at(&[("services/stock", "seam"), ("runtime/seam", "")])),
+        ("floors", false, at(&[("cli/tools", "load"), ("lab/load", "")])),
         ("runtimes", true, packages(&["engines+tokio"])),
         ("runtimes", false, packages(&["peers+tokio", "engines+libc"])),
         ("sans-io", true, wire("//! Doc.\n")),
         ("sans-io", true, wire(&format!("// {BAN}"))),
         ("sans-io", false, wire(BAN)),
-        ("sans-io", false, both(&["engines"], &[("crates/engines/src/lib.rs", "")])),
+        ("sans-io", false, both(&["engines"], &[("runtime/engines/src/lib.rs", "")])),
     ]
 }
 
@@ -79,7 +98,7 @@ fn of_sizes() -> Vec<Example> {
     let lines = |count: usize| "\n".repeat(count);
     let body = |count: usize| format!("fn f() {{\n{}}}\n", "    g();\n".repeat(count - 2));
     let excused = |size: usize, crates: &[&str]| {
-        let paths: Vec<String> = crates.iter().map(|it| format!("crates/{it}/src/a.rs")).collect();
+        let paths: Vec<String> = crates.iter().map(|it| format!("base/{it}/src/a.rs")).collect();
         let mut all: Vec<_> = paths.iter().map(|it| (it.as_str(), "pub struct Told;\n")).collect();
         let list = format!("[names]\nTold = {size}\n");
         all.extend((size > 0).then_some((TIDY, list.as_str())));
@@ -90,7 +109,7 @@ fn of_sizes() -> Vec<Example> {
         ("columns", true, file("bare/a.c", &"x".repeat(101))),
         ("columns", false, file(RS, &"é".repeat(100))),
         ("files", true, file(RS, &lines(601))),
-        ("files", true, file("crates/engines/src/wait/epoll.rs", &lines(301))),
+        ("files", true, file("runtime/engines/src/wait/epoll.rs", &lines(301))),
         ("files", true, file("bare/a.c", &lines(201))),
         ("files", false, file(RS, &lines(600))),
         ("functions", true, file(RS, &body(71))),
@@ -114,7 +133,7 @@ fn of_words() -> Vec<Example> {
         ("unsafe", true, file(RS, block)),
         ("unsafe", true, file(RS, "unsafe impl Send for X {}\n")),
         ("unsafe", false, file(RS, share)),
-        ("unsafe", false, file("crates/sys/src/a.rs", block)),
+        ("unsafe", false, file("base/sys/src/a.rs", block)),
         ("unfinished", true, file(RS, "fn f() { todo!(\"x\") }\n")),
         ("unfinished", true, file(RS, "fn f() { unimplemented!() }\n")),
         ("unfinished", true, file(RS, "#[allow(dead_code)]\nfn f() {}\n")),

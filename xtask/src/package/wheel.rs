@@ -27,7 +27,7 @@ pub(super) fn build(parts: &Parts) -> anyhow::Result<(String, Vec<u8>)> {
 fn files(parts: &Parts, stem: &str, platform: &str) -> anyhow::Result<Files> {
     let mut files = Files::default();
     let root = crate::root();
-    let module = [("__init__.py", "python/roundhouse"), ("locustfile.py", "crates/swarm")];
+    let module = [("__init__.py", "python/roundhouse"), ("locustfile.py", "lab/swarm")];
     for (name, folder) in module {
         let text = fs::read(root.join(folder).join(name)).with_context(|| name)?;
         files.add(&format!("roundhouse/{name}"), 0o644, text);

@@ -1,0 +1,58 @@
+//! `roundhouse serve echo`: echoes the packets of a game server library.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use ::echo::{CloseReason, Echo, Options, Register};
+use anyhow::{Result, anyhow};
+use engines::{Assets, Handover};
+
+use server::{LibraryArgs, ServerArgs, ServiceInstance};
+use tools::lanes::LaneArgs;
+use tools::serve::tally::CloseTally;
+
+/// The port without --port.
+const PORT: u16 = 6001;
+
+/// The flags of the echo service.
+#[derive(clap::Args)]
+#[command(mut_arg("port", |arg| arg.default_value("6001")))]
+pub struct Args {
+    #[command(flatten)]
+    lanes: LaneArgs,
+    #[command(flatten)]
+    library: LibraryArgs,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// Serves until the server is stopped.
+pub fn run(args: Args) -> Result<ExitCode> {
+    if let Some(ended) = args.lanes.front(&args.server, PORT, "echo", false) {
+        return ended;
+    }
+    let shape = args.library.applied(args.server.shape()?)?;
+    let operated = args.library.is_operated(&shape);
+    let handover = Handover::receive()?;
+    let mut register = args.server.state::<Register>(&shape, handover.as_ref(), "register")?;
+    if handover.is_none() {
+        register.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
+    }
+    let service = Arc::new(Echo::new(Options { operated, ..Options::default() }));
+    let instance = ServiceInstance {
+        name: "echo",
+        port: PORT,
+        tries: &["roundhouse load echo://{at} --for 2s"],
+        service: &service,
+        state: &register,
+        assets: &Assets::default(),
+        handover: handover.as_ref(),
+        grammar: crate::grammar,
+        facts: &[],
+    };
+    let mut tally = CloseTally::new(CloseReason::ALL.map(CloseReason::words), |it: &Register| {
+        CloseReason::ALL.map(|why| it.closed(why))
+    });
+    let dismiss = || register.dismiss_first();
+    args.library.run(&args.server, &shape, &instance, dismiss, &mut tally)
+}

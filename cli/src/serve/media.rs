@@ -1,0 +1,311 @@
+//! `roundhouse serve media`: files of sound and pictures, and live sources, over RTSP and RTP.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::time::Duration;
+
+use ::media::live::Source;
+use ::media::{Credentials, Groups, Media, Options, Orders};
+use anyhow::{Context, Result, anyhow};
+use engines::{Assets, Handover, Refused, Shape};
+use memory::Region;
+use pacing::{Classes, PacedRunner, Sender, StreamSockets, StreamStats};
+
+use server::{Beside, ServerArgs, ServiceInstance};
+use tools::senders::RankArgs;
+use tools::serve::site::Site;
+use tools::serve::source::{self, SourceFlag};
+use tools::serve::streams::{StreamMetrics, report};
+use tools::serve::{folder_of, secret, wall_clock};
+use wire::conf::span;
+
+/// The default port: RTSP's own needs a privilege.
+const PORT: u16 = 8554;
+
+/// The flags of the media service.
+#[derive(clap::Args)]
+#[command(mut_arg("port", |arg| arg.default_value("8554")))]
+pub struct Args {
+    /// The folder to serve, or files of one folder; a named pipe, or `-` for standard input, is a
+    /// live source [default: the present folder]
+    #[arg(value_name = "DIR|FILE|-")]
+    paths: Vec<PathBuf>,
+    /// A live source: a transport stream read from a pipe, or `-`, that every client of NAME
+    /// receives
+    #[arg(long, value_name = "NAME=PATH")]
+    source: Vec<SourceFlag>,
+    /// Serve the files also as one title of this name: one after the other, without a gap
+    #[arg(long, value_name = "NAME")]
+    playlist: Option<String>,
+    /// All clients see the same moment, as of a broadcast: a file begins again when it ends, and
+    /// late clients join where it is
+    #[arg(long)]
+    live: bool,
+    /// A file begins again when it ends, for each client by itself
+    #[arg(long = "loop")]
+    repeat: bool,
+    /// Require this name and password (Digest)
+    #[arg(long, value_name = "USER:PASSWORD")]
+    user: Option<UserFlag>,
+    /// End a session without request or report for this long
+    #[arg(long, default_value = "60s", value_parser = span, value_name = "TIME")]
+    session_timeout: Duration,
+    /// The even port of media by UDP; reports use the next; 0 picks two
+    #[arg(long, default_value_t = 0, value_name = "PORT")]
+    rtp_port: u16,
+    /// Send interleaved with the connection only
+    #[arg(long)]
+    no_udp: bool,
+    /// Offer multicast: the first title requested that way goes to this group, each further one to
+    /// the next address
+    #[arg(long, value_name = "ADDRESS[:PORT]", conflicts_with = "no_udp")]
+    group: Option<GroupFlag>,
+    /// The TTL of packets to a group; 1 stays in this network
+    #[arg(long, default_value_t = 1, value_name = "HOPS")]
+    ttl: u8,
+    /// Send by UDP to groups only
+    #[arg(long, requires = "group")]
+    group_only: bool,
+    /// How packets wait for their moment and leave (`roundhouse senders` explains them)
+    #[arg(long, default_value_t = Sender::USUAL)]
+    sender: Sender,
+    #[command(flatten)]
+    rank: RankArgs,
+    /// Audio leaves before video (`on`), or packets by time alone (`off`); limits in ms, such as
+    /// `audio=60,video=200`, also drop packets that are later
+    #[arg(long, default_value_t, value_name = "on|off|CLASS=MS,…")]
+    classes: Classes,
+    /// Most streams by UDP to one address at a time; 0: no limit
+    #[arg(long, default_value_t = Options::default().per_address, value_name = "N")]
+    per_address: usize,
+    /// How far a slow client may fall behind before it skips to what is due now
+    #[arg(long, default_value = "3s", value_parser = span, value_name = "TIME")]
+    debt: Duration,
+    /// Keep files up to this many bytes in memory
+    #[arg(long, default_value_t = Options::default().file_max, value_name = "BYTES")]
+    file_max: u64,
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// The value of `--group`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct GroupFlag(SocketAddr);
+
+/// The default port of a group: the one that players try.
+const GROUP_PORT: u16 = 5004;
+
+impl FromStr for GroupFlag {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GroupFlag, String> {
+        let address = text.parse::<SocketAddr>().or_else(|_| {
+            text.parse::<IpAddr>().map(|address| SocketAddr::new(address, GROUP_PORT))
+        });
+        match address {
+            Ok(address) if address.ip().is_multicast() && address.port() % 2 == 0 => {
+                Ok(GroupFlag(address))
+            }
+            _ => Err(format!(
+                "expected a multicast address and an even port, such as 239.77.0.1:5004, found \
+                 `{text}`"
+            )),
+        }
+    }
+}
+
+/// The value of `--user`.
+#[derive(Clone, Debug)]
+struct UserFlag(Credentials);
+
+impl FromStr for UserFlag {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<UserFlag, String> {
+        match text.split_once(':') {
+            Some((user, password)) if !user.is_empty() => {
+                Ok(UserFlag(Credentials { user: user.to_owned(), password: password.to_owned() }))
+            }
+            _ => Err("expected USER:PASSWORD, found no name or no colon".to_owned()),
+        }
+    }
+}
+
+/// Serves until the server is stopped.
+pub fn run(args: Args) -> Result<ExitCode> {
+    args.server.refuse_layers(true, "players speak RTSP, and media leave by UDP")?;
+    let shape = args.server.shape()?;
+    let (sources, paths) = parted(&args);
+    let (dir, mut only) = chosen(&paths).map_err(Refused)?;
+    if let Some(reason) = doubled(&sources).or_else(|| ungrouped(&args)) {
+        return Err(Refused(reason).into());
+    }
+    let list = match &args.playlist {
+        Some(_) if only.is_empty() => {
+            let reason = "expected files for --playlist, in their order, found none";
+            return Err(Refused(reason.to_owned()).into());
+        }
+        Some(name) => Some((name.clone(), only.clone())),
+        None => None,
+    };
+    only.extend(args.playlist.clone());
+    if !only.is_empty() || paths.is_empty() {
+        only.extend(sources.iter().map(|source| source.name.clone()));
+    }
+    let site = Site::open(&dir, false).with_context(|| {
+        format!("cannot serve {}: expected a folder that can be read", dir.display())
+    })?;
+    let handover = Handover::receive()?;
+    let mut passed = handover.as_ref().map(Handover::others).transpose()?.unwrap_or_default();
+    let rings = passed.split_off(passed.len().min(2));
+    // Live sources are read by the streaming worker, even where it sends nothing.
+    let sockets = match args.no_udp && sources.is_empty() {
+        true => None,
+        false => Some(sockets(&args, passed)?),
+    };
+    let placement = args.server.placement(&shape);
+    let orders = orders(&args, &shape, handover.as_ref())?;
+    let options = Options {
+        ports: sockets.as_ref().filter(|_| !args.no_udp).map(StreamSockets::ports).transpose()?,
+        secret: orders.secret(),
+        list,
+        only,
+        ..choices(&args)
+    };
+    let service = Media::new(options, site).with_sources(source::open(&sources, placement, rings)?);
+    let instance = ServiceInstance {
+        name: "media",
+        port: PORT,
+        tries: &["roundhouse play rtsp://{at}/NAME", "ffplay rtsp://{at}/NAME"],
+        service: &service,
+        state: &orders,
+        assets: &Assets::default(),
+        handover: handover.as_ref(),
+        grammar: crate::grammar,
+        facts: &[],
+    };
+    let Some(sockets) = &sockets else {
+        let mut metrics = StreamMetrics::new(service.sources(), None);
+        return args.server.run(&shape, &instance, Beside::default(), &mut metrics);
+    };
+    let mut stats: Region<StreamStats> =
+        Region::place(shape.placement()).context("cannot place the figures in memory")?;
+    stats.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
+    let runner = PacedRunner::new((&service, &*orders), args.sender, sockets, &stats)
+        .ranked(args.rank.rank())
+        .classed(args.classes);
+    let mut metrics = StreamMetrics::new(service.sources(), Some(&stats));
+    let mut others = sockets.fds().to_vec();
+    others.extend(service.sources().iter().filter_map(Source::fd));
+    let beside = Beside { extra: Some(&runner), others: &others, renew: None };
+    let exit = args.server.run(&shape, &instance, beside, &mut metrics);
+    report(&stats);
+    exit
+}
+
+/// The orders: the predecessor's, or none yet.
+fn orders(args: &Args, shape: &Shape, handover: Option<&Handover>) -> Result<Region<Orders>> {
+    let mut orders: Region<Orders> = args.server.state(shape, handover, "orders")?;
+    if handover.is_none() {
+        orders.init(&secret()?).map_err(|bad| anyhow!("{bad}"))?;
+    }
+    Ok(orders)
+}
+
+/// The options that the flags set by themselves.
+fn choices(args: &Args) -> Options {
+    Options {
+        groups: args.group.map(|GroupFlag(first)| Groups {
+            first: first.ip(),
+            port: first.port(),
+            ttl: args.ttl,
+            only: args.group_only,
+        }),
+        credentials: args.user.clone().map(|UserFlag(it)| it),
+        wall: wall_clock(),
+        live: args.live,
+        repeat: args.repeat,
+        session_timeout: args.session_timeout,
+        per_address: if args.per_address == 0 { usize::MAX } else { args.per_address },
+        debt: args.debt,
+        file_max: args.file_max,
+        from_files: args.sender.sends_files(),
+        ..Options::default()
+    }
+}
+
+/// The sockets of datagrams: the predecessor's, if there was one.
+fn sockets(args: &Args, passed: Vec<OwnedFd>) -> Result<StreamSockets> {
+    let host = args.server.ip()?;
+    let opened = match <[OwnedFd; 2]>::try_from(passed) {
+        Ok([rtp, rtcp]) => StreamSockets::adopt(rtp, rtcp),
+        Err(_) => StreamSockets::bind(host, args.rtp_port),
+    };
+    let sockets =
+        opened.with_context(|| format!("cannot send from port {} of {host}", args.rtp_port))?;
+    if args.group.is_some() {
+        sockets.set_multicast(args.ttl, Some(host)).context("cannot send to groups")?;
+    }
+    Ok(sockets)
+}
+
+/// The error of a group of another family than the server's own address.
+fn ungrouped(args: &Args) -> Option<String> {
+    let (host, GroupFlag(first)) = (args.server.ip().ok()?, args.group?);
+    let fits = first.is_ipv4() == host.is_ipv4();
+    (!fits).then(|| format!("expected a group that {host} can send to, found {}", first.ip()))
+}
+
+/// The live sources, and the other paths.
+fn parted(args: &Args) -> (Vec<SourceFlag>, Vec<PathBuf>) {
+    let mut sources = args.source.clone();
+    let mut paths = Vec::new();
+    for path in &args.paths {
+        match SourceFlag::of(path) {
+            Some(source) => sources.push(source),
+            None => paths.push(path.clone()),
+        }
+    }
+    (sources, paths)
+}
+
+/// The error of two sources with one name, or that read one input.
+fn doubled(sources: &[SourceFlag]) -> Option<String> {
+    sources.iter().enumerate().find_map(|(at, source)| {
+        let same = |it: &&SourceFlag| it.name == source.name || it.path == source.path;
+        let other = sources[..at].iter().find(same)?;
+        Some(format!(
+            "expected sources of different names from different places, found {}={} and {}={}",
+            other.name,
+            other.path.display(),
+            source.name,
+            source.path.display()
+        ))
+    })
+}
+
+/// The folder, and the files of it that are served if not all are.
+fn chosen(paths: &[PathBuf]) -> Result<(PathBuf, Vec<String>), String> {
+    let folder = match paths {
+        [] => return Ok((PathBuf::from("."), Vec::new())),
+        [one] if one.is_dir() => return Ok((one.clone(), Vec::new())),
+        [first, ..] => folder_of(first),
+    };
+    let mut only = Vec::new();
+    for path in paths {
+        let name = path.file_name().and_then(|name| name.to_str());
+        match name {
+            Some(name) if path.is_file() && folder_of(path) == folder => only.push(name.to_owned()),
+            _ => {
+                return Err(format!(
+                    "expected one folder, or files of one folder, found {}",
+                    path.display()
+                ));
+            }
+        }
+    }
+    Ok((folder.to_path_buf(), only))
+}

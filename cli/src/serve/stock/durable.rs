@@ -1,0 +1,309 @@
+//! The log of a market: what it rebuilds before the server starts, and the committer, one a
+//! machine, which writes and syncs the batches of all workers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
+
+use ::stock::queue::{ORDERS_WAITING, OrderQueue, WORDS, order_in_file};
+use ::stock::{Durability, Market};
+use anyhow::{Context, Result};
+use engines::{ExtraFault, ExtraWorker, ExtraWorkerEntry};
+use language::{eprintln, info};
+use ledger::{
+    Folder, LedgerFault, LedgerState, Log, LogOptions, OrderRecord, OrderSink, SEGMENT_BYTES,
+    TableStore,
+};
+use memory::{Board, FileWords, Phase, SlotState};
+
+/// The time between two batches without sync, and between two looks at the server's phase.
+pub const LOOK: Duration = Duration::from_millis(20);
+/// The time without a connection after which a draining server gets no order any more.
+const QUIET: Duration = Duration::from_millis(100);
+/// Orders that did not reach the log before the server was killed ([`Durability::Os`]).
+const WAITING: &str = "waiting";
+
+/// How durable orders are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Store {
+    /// An append-only log of every order, with snapshots
+    #[default]
+    Log,
+    /// The present state in the tables of the library redb: to compare
+    Redb,
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if *self == Store::Log { "log" } else { "redb" })
+    }
+}
+
+impl Store {
+    /// The store's folder, beside the book at `book`.
+    pub fn folder_of(self, book: &Path) -> PathBuf {
+        let path = fs::canonicalize(book).unwrap_or_else(|_| book.to_owned());
+        let mut path = path.into_os_string();
+        path.push(format!(".{self}"));
+        path.into()
+    }
+
+    /// The state of the store, if there is one, and whether a crash tore its end.
+    fn recover(self, path: &Path, folder: &Folder) -> Result<Option<(LedgerState, bool)>> {
+        if self == Store::Redb {
+            return Ok(TableStore::open(path)?.state()?.map(|state| (state, false)));
+        }
+        if !ledger::exists(folder)? {
+            return Ok(None);
+        }
+        let (state, tail) = ledger::recover(folder)?;
+        Ok(Some((state, tail.is_torn)))
+    }
+
+    fn found(self, path: &Path, folder: &Folder, state: &LedgerState) -> Result<(), LedgerFault> {
+        match self {
+            Store::Log => ledger::found(folder, state),
+            Store::Redb => TableStore::open(path)?.found(state),
+        }
+    }
+
+    fn open(
+        self,
+        path: &Path,
+        folder: &Folder,
+        sync: bool,
+    ) -> Result<Box<dyn OrderSink>, LedgerFault> {
+        Ok(match self {
+            Store::Log => Box::new(Log::open(folder.clone(), options(sync))?),
+            Store::Redb => Box::new(TableStore::open(path)?),
+        })
+    }
+}
+
+/// The log of one book.
+pub struct OrderLog<'a> {
+    store: Store,
+    path: PathBuf,
+    folder: Folder,
+    orders: &'a OrderQueue,
+    durability: Durability,
+    /// Segments that stay after they are full.
+    keep: usize,
+}
+
+fn options(sync: bool) -> LogOptions {
+    LogOptions { sync, segment_bytes: SEGMENT_BYTES }
+}
+
+impl<'a> OrderLog<'a> {
+    /// Brings `market`, which holds the book at `book`, to the state of the log in the folder
+    /// beside it, which is founded if it is not there.
+    ///
+    /// # Errors
+    /// The disk's, and damage.
+    pub fn open(
+        book: &Path,
+        market: &'a Market,
+        store: Store,
+        durability: Durability,
+        keep: usize,
+    ) -> Result<OrderLog<'a>> {
+        let path = store.folder_of(book);
+        let folder = Folder::make(&path)
+            .with_context(|| format!("cannot make the folder of the log, {}", path.display()))?;
+        let log = OrderLog { store, path, folder, orders: market.orders(), durability, keep };
+        log.recover(market)
+            .with_context(|| format!("cannot recover the log in {}", log.path.display()))?;
+        Ok(log)
+    }
+
+    fn recover(&self, market: &Market) -> Result<()> {
+        let OrderLog { store, path, folder, .. } = self;
+        let rows = (0..market.len() as u32).map(|row| (market.entry(row).id, row));
+        let rows: BTreeMap<u32, u32> = rows.collect();
+        let book = || rows.iter().map(|(id, row)| (*id, market.entry(*row).left));
+        let (mut state, is_torn) = match store.recover(path, folder)? {
+            Some(found) => found,
+            None => {
+                let state = LedgerState::new(book().collect());
+                store.found(path, folder, &state)?;
+                (state, false)
+            }
+        };
+        if is_torn {
+            eprintln!("the log was cut after order {}: a crash tore what follows", state.last);
+        }
+        let waiting = self.waiting(state.last)?;
+        let is_same = rows.keys().eq(state.lefts.keys());
+        if !waiting.is_empty() || !is_same {
+            // These orders must be on the disk before anything is built on them.
+            store.open(path, folder, true)?.commit(&waiting)?;
+            for order in &waiting {
+                state.apply(order).map_err(anyhow::Error::msg)?;
+            }
+        }
+        if !is_same {
+            let gone = state.lefts.keys().filter(|id| !rows.contains_key(id)).count();
+            let before = state.lefts.len();
+            state.lefts.retain(|id, _| rows.contains_key(id));
+            book().for_each(|(id, left)| _ = state.lefts.entry(id).or_insert(left));
+            store.found(path, folder, &state)?;
+            let new = state.lefts.len() + gone - before;
+            info!("the book has {new} new stocks, and lacks {gone} that the log had");
+        }
+        let differ = book().filter(|(id, left)| state.lefts[id] != *left).count();
+        if differ > 0 {
+            info!("{differ} amounts come from the log, which is newer than the book");
+        }
+        for (id, row) in &rows {
+            market.set_left(*row, state.lefts[id]);
+        }
+        self.orders.begin(state.last, state.recent.iter().copied());
+        Ok(())
+    }
+
+    /// The orders after `last` that a killed server had answered and not written.
+    fn waiting(&self, last: u64) -> Result<Vec<OrderRecord>> {
+        let Ok(bytes) = fs::read(self.path.join(WAITING)) else { return Ok(Vec::new()) };
+        let words = |entry: &[u8]| {
+            let word = |at: usize| {
+                u64::from_le_bytes(entry[8 * at..8 * at + 8].try_into().expect("eight bytes"))
+            };
+            order_in_file([0, 1, 2, 3, 4].map(word)).map(|order| (order.seq, order))
+        };
+        let found: BTreeMap<_, _> = bytes.chunks_exact(8 * WORDS).filter_map(words).collect();
+        Ok((last + 1..).map_while(|seq| found.get(&seq).copied()).collect())
+    }
+
+    /// The file of words in which orders lie before they count, emptied; `None` if they need none.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn words(&self) -> Result<Option<FileWords>> {
+        let path = self.path.join(WAITING);
+        if self.durability != Durability::Os {
+            let _ = fs::remove_file(&path);
+            return Ok(None);
+        }
+        let count = ORDERS_WAITING * WORDS;
+        let made = fs::write(&path, vec![0; count * 8])
+            .and_then(|()| File::options().read(true).write(true).open(&path))
+            .and_then(|file| {
+                file.sync_all()?;
+                FileWords::map(file.into(), count)
+            });
+        Ok(Some(made.with_context(|| format!("cannot make {}", path.display()))?))
+    }
+
+    /// Commits batches until the server ends.
+    fn serve(&self, log: &mut dyn OrderSink, entry: &ExtraWorkerEntry<'_>) {
+        let mut last = log.last();
+        self.orders.committed(last);
+        let mut batch = Vec::new();
+        let (mut rest, mut folded) = (Rest::default(), last);
+        let is_lazy = self.durability != Durability::Sync;
+        std::thread::scope(|threads| {
+            let mut folding = None;
+            loop {
+                batch.clear();
+                self.orders.next(last, LOOK, is_lazy, &mut batch);
+                if batch.is_empty() {
+                    if rest.is_over(entry.board) {
+                        return;
+                    }
+                    if self.store == Store::Log {
+                        // A quiet moment. If this fails, so does the next rotation, and says so.
+                        let _ = ledger::prepare_spare(&self.folder, options(!is_lazy));
+                    }
+                    continue;
+                }
+                if let Err(fault) = log.commit(&batch) {
+                    self.orders.stop();
+                    eprintln!("{fault}; orders are refused from now on, `show` goes on");
+                    return;
+                }
+                last = log.last();
+                self.orders.committed(last);
+                if self.store == Store::Log && last - folded > SEGMENT_BYTES / 48 {
+                    folded = last;
+                    if folding.as_ref().is_none_or(ScopedJoinHandle::is_finished) {
+                        folding = Some(threads.spawn(|| {
+                            if let Err(fault) = ledger::fold(&self.folder, self.keep) {
+                                eprintln!(
+                                    "the log cannot be compacted: {fault}; it goes on growing"
+                                );
+                            }
+                        }));
+                    }
+                }
+            }
+        });
+    }
+}
+
+impl ExtraWorker for OrderLog<'_> {
+    fn check(&self) -> Result<(), ExtraFault> {
+        Ok(())
+    }
+
+    fn run(&self, entry: &ExtraWorkerEntry<'_>) -> Result<(), ExtraFault> {
+        let is_first = entry.board.phase() == Phase::Starting;
+        let sync = self.durability == Durability::Sync;
+        let opened = self.store.open(&self.path, &self.folder, sync);
+        let mut log = match opened {
+            Ok(log) => Some(log),
+            Err(fault) if is_first => return Err(fault.into()),
+            Err(fault) => {
+                eprintln!("{fault}; orders are refused from now on, `show` goes on");
+                self.orders.stop();
+                None
+            }
+        };
+        begin(entry);
+        if let Some(log) = log.as_mut().filter(|_| !self.orders.commits().1) {
+            self.serve(&mut **log, entry);
+        }
+        end(entry, self.orders);
+        Ok(())
+    }
+}
+
+/// The committer is ready.
+pub fn begin(entry: &ExtraWorkerEntry<'_>) {
+    for slot in entry.id.slot()..entry.id.slot() + entry.slots {
+        entry.board.slot(slot).set_state(SlotState::Ready);
+    }
+    entry.bell.ring();
+}
+
+/// The committer leaves when the server does.
+pub fn end(entry: &ExtraWorkerEntry<'_>, orders: &OrderQueue) {
+    while entry.board.phase() <= Phase::Ready {
+        std::thread::sleep(LOOK);
+    }
+    // Orders of later connections are refused rather than left waiting.
+    orders.stop();
+}
+
+/// Whether a server still needs its committer, which has nothing to do.
+pub struct Rest(Instant);
+
+impl Default for Rest {
+    fn default() -> Rest {
+        Rest(Instant::now())
+    }
+}
+
+impl Rest {
+    /// Whether the server drains and has had no connection for a while.
+    pub fn is_over(&mut self, board: &Board) -> bool {
+        let phase = board.phase();
+        if phase <= Phase::Ready || !board.is_idle() {
+            self.0 = Instant::now();
+        }
+        phase >= Phase::Forced || self.0.elapsed() >= QUIET
+    }
+}

@@ -1,0 +1,362 @@
+//! The committer of a market that several nodes serve: brings the orders of all workers into the
+//! common log, carries out those of all nodes, and says which are answered.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use ::stock::queue::Unplaced;
+use ::stock::replicated::{TicketOutcome, since};
+use ::stock::{Lock, Market, Refusal};
+use anyhow::{Context, Result, anyhow};
+use cluster::{
+    BatchStore, ClusterNode, OrderOutcome, PlacedOrder, Replica, Settlement, StoreAddress,
+    StoreFault, connect,
+};
+use engines::{ExtraFault, ExtraWorker, ExtraWorkerEntry};
+use language::{eprintln, info};
+use memory::Phase;
+use seam::WorkerId;
+
+use super::durable::{LOOK, Rest, begin, end};
+
+/// How long a server that starts asks for its store.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The pause after a fault of the store.
+const PAUSE: Duration = Duration::from_millis(50);
+/// The time without news after which the log is looked at.
+const CONFIRM: Duration = Duration::from_millis(250);
+const BEAT: Duration = Duration::from_secs(1);
+/// Orders and batches of a segment: what `--log-keep` counts.
+const SEGMENT: [u64; 2] = [170_000, 5_000];
+
+/// The log of a market that several nodes serve.
+pub struct ReplicatedLog<'a> {
+    address: StoreAddress,
+    market: &'a Market,
+    lock: Lock,
+    /// Orders and batches between two snapshots.
+    snapshots: [u64; 2],
+    /// This node's name for the log, and the one for people.
+    id: u64,
+    name: String,
+}
+
+/// A committer's part that lasts as long as its process.
+struct Committer<'a, 'env> {
+    log: &'env ReplicatedLog<'a>,
+    store: Box<dyn BatchStore + Send>,
+    node: ClusterNode,
+    me: WorkerId,
+    beaten: Option<Instant>,
+    /// Since when the store has been silent.
+    silent: Option<Instant>,
+}
+
+impl<'a> ReplicatedLog<'a> {
+    /// Brings `market` to the state of the log at `address`, which is founded with it if there is
+    /// none. Snapshots are `keep` segments apart. The node has a name for people, and may use a
+    /// store that a power cut of all its machines makes forget.
+    ///
+    /// # Errors
+    /// The store's, and a book of other stocks.
+    pub fn open(
+        address: StoreAddress,
+        market: &'a Market,
+        lock: Lock,
+        (name, may_forget): (String, bool),
+        keep: usize,
+    ) -> Result<ReplicatedLog<'a>> {
+        let id = stats::Rng::new(sys::clock::now_ns() ^ u64::from(std::process::id()) << 40).roll();
+        if let Some(doubt) = connect(&address).doubt() {
+            if !may_forget {
+                return Err(anyhow!(
+                    "a power cut may lose orders that {address} has acknowledged: {doubt}; set \
+                     `sync_interval: always` and the monitoring port, or say --unsynced-store"
+                ));
+            }
+            info!("a power cut may lose orders that {address} has acknowledged: {doubt}");
+        }
+        let keep = keep.max(1) as u64;
+        let snapshots = SEGMENT.map(|segment| segment * keep);
+        let log = ReplicatedLog { address, market, lock, snapshots, id, name };
+        let rows = 0..market.len() as u32;
+        let book: BTreeMap<u32, u64> =
+            rows.map(|row| market.entry(row)).map(|entry| (entry.id, entry.left)).collect();
+        let begin = Instant::now();
+        let joined = loop {
+            match ClusterNode::join(&mut *connect(&log.address), id, 0, &book) {
+                Err(StoreFault::Silent { .. }) if begin.elapsed() < PATIENCE => {
+                    std::thread::sleep(PAUSE);
+                }
+                joined => break joined,
+            }
+        };
+        let (node, _) =
+            joined.with_context(|| format!("cannot join the market at {}", log.address))?;
+        let found = &node.market().lefts;
+        if !found.keys().eq(book.keys()) {
+            let stocks = |all: &BTreeMap<u32, u64>, other: &BTreeMap<u32, u64>| {
+                all.keys().filter(|id| !other.contains_key(id)).count()
+            };
+            return Err(anyhow!(
+                "expected the stocks of the market at {} in the book, found {} others, and {} \
+                 missing: give each node the same book",
+                log.address,
+                stocks(&book, found),
+                stocks(found, &book),
+            ));
+        }
+        let differ = book.iter().filter(|(id, left)| found[id] != **left).count();
+        if differ > 0 {
+            info!("{differ} amounts come from the market at {}", log.address);
+        }
+        log.take_over(&node);
+        market.orders().begin(0, std::iter::empty());
+        market.cluster().begin();
+        Ok(log)
+    }
+
+    /// Sets all amounts.
+    fn take_over(&self, node: &ClusterNode) {
+        let market = node.market();
+        for (id, left) in &market.lefts {
+            if let Some(row) = self.market.find(*id) {
+                self.market.set_left(row, *left);
+            }
+        }
+        self.market.cluster().advance(market.batch, market.last, market.decided);
+    }
+
+    fn serve(&self, entry: &ExtraWorkerEntry<'_>) {
+        let (news, ends) = (AtomicBool::new(true), AtomicBool::new(false));
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                connect(&self.address).watch(&ends, &|| {
+                    news.store(true, Ordering::Release);
+                    self.market.orders().wake();
+                });
+            });
+            threads.spawn(|| self.look_at_members(&ends));
+            if let Some(mut committer) = self.committer(entry)
+                && let Err(fault) = committer.run(entry, threads, &news)
+            {
+                self.market.orders().stop();
+                eprintln!("{fault}; orders are refused from now on, `show` goes on");
+            }
+            ends.store(true, Ordering::Relaxed);
+        });
+    }
+
+    /// Lists the machines of the store and their states twice a second, on a connection of its own:
+    /// a silent one delays no batch.
+    fn look_at_members(&self, ends: &AtomicBool) {
+        let mut store = connect(&self.address);
+        while !ends.load(Ordering::Relaxed) {
+            let members = store.members().into_iter();
+            let members: Vec<_> = members.map(|(name, state)| (name, state as u64)).collect();
+            self.market.cluster().members.replace(&members);
+            std::thread::sleep(BEAT / 2);
+        }
+    }
+
+    /// Joins again; [`None`]: the server ended meanwhile, or the log is damaged.
+    fn committer<'env>(&'env self, entry: &ExtraWorkerEntry<'_>) -> Option<Committer<'a, 'env>> {
+        let mut store = connect(&self.address);
+        loop {
+            let settled = self.market.orders().ends().1;
+            match ClusterNode::join(&mut *store, self.id, settled, &BTreeMap::new()) {
+                Ok((node, news)) => {
+                    let (beaten, silent) = (None, None);
+                    let me = entry.id;
+                    let committer = Committer { log: self, store, node, me, beaten, silent };
+                    committer.publish(&news);
+                    return Some(committer);
+                }
+                Err(StoreFault::Silent { .. }) if entry.board.phase() <= Phase::Draining => {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(StoreFault::Silent { .. }) => return None,
+                Err(fault) => {
+                    self.market.orders().stop();
+                    eprintln!("{fault}; orders are refused from now on, `show` goes on");
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+impl Committer<'_, '_> {
+    /// Commits batches until the server ends.
+    fn run<'scope>(
+        &mut self,
+        entry: &ExtraWorkerEntry<'_>,
+        threads: &'scope Scope<'scope, '_>,
+        news: &AtomicBool,
+    ) -> Result<(), StoreFault> {
+        let orders = self.log.market.orders();
+        let (mut rest, mut looked) = (Rest::default(), Instant::now());
+        let mut saving: Option<ScopedJoinHandle<'scope, ()>> = None;
+        let mut waiting = Vec::new();
+        loop {
+            waiting.clear();
+            orders.next(self.node.settled(), LOOK, false, &mut waiting);
+            let command = |it: &ledger::OrderRecord| PlacedOrder {
+                request: it.request,
+                stock: it.stock,
+                change: it.change,
+                since: since(it.left),
+            };
+            let commands: Vec<PlacedOrder> = waiting.iter().map(command).collect();
+            self.beat();
+            let has_news = news.swap(false, Ordering::Acquire);
+            if commands.is_empty() && rest.is_over(entry.board) {
+                return Ok(());
+            }
+            if commands.is_empty() && !has_news && looked.elapsed() < CONFIRM {
+                continue;
+            }
+            looked = Instant::now();
+            let before = self.marks();
+            let is_writer = self.turn(&commands)?;
+            if self.silent.is_some() && entry.board.phase() >= Phase::Forced {
+                return Ok(());
+            }
+            let is_idle = saving.as_ref().is_none_or(ScopedJoinHandle::is_finished);
+            if is_writer && self.marks() != before && is_idle {
+                saving = Some(self.save(threads));
+            }
+        }
+    }
+
+    /// How many snapshots there should have been.
+    fn marks(&self) -> [u64; 2] {
+        let market = self.node.market();
+        [market.last / self.log.snapshots[0], market.batch / self.log.snapshots[1]]
+    }
+
+    /// One turn; whether an own batch is in the log now.
+    fn turn(&mut self, commands: &[PlacedOrder]) -> Result<bool, StoreFault> {
+        let (now, mut news) = (sys::clock::now_ns(), Settlement::default());
+        let done = self.node.turn(&mut *self.store, commands, &mut news);
+        self.publish(&news);
+        if news.is_current {
+            self.log.market.cluster().refresh(seam::Instant::from_ns(now));
+        }
+        match done {
+            Err(StoreFault::Silent { address, why }) => {
+                if self.silent.is_none() {
+                    eprintln!("the store at {address} does not answer ({why}): orders wait");
+                }
+                self.silent.get_or_insert_with(Instant::now);
+                std::thread::sleep(PAUSE);
+                Ok(false)
+            }
+            Err(damage) => Err(damage),
+            Ok(()) => {
+                if let Some(since) = self.silent.take() {
+                    eprintln!("the store answers again, after {:.1?}", since.elapsed());
+                }
+                Ok(news.is_writer)
+            }
+        }
+    }
+
+    /// Carries out what is new, and answers.
+    fn publish(&self, news: &Settlement) {
+        let ReplicatedLog { market, lock, .. } = self.log;
+        let inside = market.enter(self.me);
+        if news.is_reloaded {
+            self.log.take_over(&self.node);
+        } else {
+            for record in &news.records {
+                if let Some(row) = market.find(record.stock) {
+                    market.locked(*lock, self.me, row, || market.set_left(row, record.left));
+                }
+            }
+            let Replica { batch, last, decided, .. } = self.node.market();
+            market.cluster().advance(*batch, *last, *decided);
+        }
+        drop(inside);
+        for (ticket, outcome) in &news.outcomes {
+            market.orders().decide(*ticket, decided(*outcome));
+        }
+        if !news.outcomes.is_empty() {
+            market.orders().committed(self.node.settled());
+        }
+    }
+
+    /// Writes a snapshot beside the batches that follow.
+    fn save<'scope>(&self, threads: &'scope Scope<'scope, '_>) -> ScopedJoinHandle<'scope, ()> {
+        let (number, bytes) = (self.node.market().batch, self.node.market().encode());
+        let mut store = connect(&self.log.address);
+        threads.spawn(move || {
+            if let Err(fault) = store.save(number, &bytes) {
+                eprintln!("no snapshot of the market: {fault}; a later one takes its place");
+            }
+        })
+    }
+
+    /// Says that this node lives, and lists those that do.
+    fn beat(&mut self) {
+        if self.silent.is_some() || self.beaten.is_some_and(|at| at.elapsed() < BEAT) {
+            return;
+        }
+        self.beaten = Some(Instant::now());
+        let words = NodeWords { name: self.log.name.clone(), last: self.node.market().last };
+        // A fault shows in the next turn.
+        if let Ok(nodes) = self.store.beat(self.log.id, &words.to_string()) {
+            let mut nodes: Vec<_> = nodes.iter().filter_map(|words| NodeWords::of(words)).collect();
+            nodes.sort_unstable();
+            self.log.market.cluster().nodes.replace(&nodes);
+        }
+    }
+}
+
+/// A node's report of itself.
+struct NodeWords {
+    name: String,
+    last: u64,
+}
+
+impl fmt::Display for NodeWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.last)
+    }
+}
+
+impl NodeWords {
+    fn of(words: &str) -> Option<(String, u64)> {
+        let (name, last) = words.rsplit_once(' ')?;
+        Some((name.to_owned(), last.parse().ok()?))
+    }
+}
+
+fn decided(outcome: OrderOutcome) -> TicketOutcome {
+    match outcome {
+        OrderOutcome::Placed(number) => Some(Ok(number)),
+        OrderOutcome::Read => Some(Ok(0)),
+        OrderOutcome::NotEnough => Some(Err(Unplaced::Market(Refusal::NotEnough))),
+        OrderOutcome::TooMany => Some(Err(Unplaced::Market(Refusal::TooMany))),
+        OrderOutcome::OtherOrder => Some(Err(Unplaced::OtherOrder(0))),
+        OrderOutcome::Lost => None,
+    }
+}
+
+impl ExtraWorker for ReplicatedLog<'_> {
+    fn check(&self) -> Result<(), ExtraFault> {
+        Ok(())
+    }
+
+    fn run(&self, entry: &ExtraWorkerEntry<'_>) -> Result<(), ExtraFault> {
+        begin(entry);
+        if !self.market.orders().commits().1 {
+            self.serve(entry);
+        }
+        end(entry, self.market.orders());
+        Ok(())
+    }
+}

@@ -1,0 +1,123 @@
+//! `demo game`: the world of `serve game`, a page that walks in it, and players of our own that
+//! walk on the paths that the server finds for them.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ::game::packet::{Ask, Role};
+use ::game::{Game, Options, Terrain};
+use anyhow::{Context, Result, anyhow, bail};
+use grid::movingai::Map;
+use load::{Target, Usage};
+use roundhouse::{MessageKind, Server, WebSocketOptions};
+use stats::Rng;
+
+use super::Serving;
+use crate::walk::{self, Link, Scene};
+
+/// Engines of the first years of railways.
+const NAMES: [&str; 8] = [
+    "Rocket",
+    "Adler",
+    "Puffing Billy",
+    "Saxonia",
+    "Novelty",
+    "Sans Pareil",
+    "Locomotion",
+    "Planet",
+];
+/// How long a player waits for packets before it looks whether the demonstration is over.
+const LOOK: Duration = Duration::from_millis(100);
+/// The least rest at the end of a path, and the most that is added, in milliseconds.
+const REST_MS: (u64, usize) = (400, 2000);
+
+/// The arguments of `demo game`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The map, in the format of the MovingAI sets [default: a built-in one of 80 x 40 cells]
+    #[arg(long, value_name = "FILE")]
+    map: Option<PathBuf>,
+    /// Players that walk by themselves
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u16).range(0..=64))]
+    bots: u16,
+    #[command(flatten)]
+    serving: Serving,
+}
+
+/// Serves the world and its page until the end.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let stop = crate::interrupt::watch()?;
+    let map = match &args.map {
+        Some(file) => crate::path::read_map(file)?,
+        None => Map::parse(grid::PORTFOLIO_MAPS[1])?,
+    };
+    let options = Options { tick: Duration::from_millis(80), ..Options::default() };
+    let page = crate::page::page("a world to walk in", HTML, SCRIPT);
+    let page = WebSocketOptions { page, ..MessageKind::Binary.into() };
+    let game = Server::new(Game::new(Terrain::new(map.grid()?)?, options)).pushes();
+    let address = args.serving.address();
+    let server = super::cannot_serve(game.websocket(page).listen(address).spawn(), address)?;
+    let listening = server.address();
+    let place = format!("http://{listening}").parse();
+    let mut place: Target = place.map_err(|usage: Usage| anyhow!(usage.0))?;
+    place.websocket = Some(MessageKind::Binary);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let walk = |number| {
+            let (place, over) = (&place, &over);
+            threads.spawn(move || bot(place, number, over))
+        };
+        let mut bots: Vec<_> = (0..args.bots).map(walk).collect();
+        let waited = args.serving.wait("demo-game", listening, &stop, || {
+            let Some(at) = bots.iter().position(|bot| bot.is_finished()) else { return Ok(()) };
+            let ended = bots.swap_remove(at).join();
+            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        over.store(true, Ordering::Relaxed);
+        waited
+    })
+}
+
+const HTML: &str = include_str!("game.html");
+const SCRIPT: &str = include_str!("game.js");
+
+/// Walks from place to place until the demonstration is over.
+fn bot(server: &Target, number: u16, over: &AtomicBool) -> Result<()> {
+    let known = NAMES[usize::from(number) % NAMES.len()];
+    let name = match usize::from(number) / NAMES.len() {
+        0 => known.to_owned(),
+        more => format!("{known} {}", more + 1),
+    };
+    let (mut link, mut scene) = walk::join(server, Role::Player, &name)?;
+    let mut rng = Rng::new(u64::from(number) + 1);
+    let mut rested = Instant::now();
+    while !over.load(Ordering::Relaxed) {
+        if let Some(tell) = link.tell(LOOK)? {
+            scene.hear(tell);
+        }
+        if link.is_over() || scene.bye.is_some() {
+            bail!("the world has closed the connection of {name}");
+        }
+        if std::mem::take(&mut scene.is_lost) {
+            link.ask(&Ask::Who)?;
+        }
+        let rest = REST_MS.0 + rng.below(REST_MS.1) as u64;
+        if !scene.has_arrived() {
+            rested = Instant::now() + Duration::from_millis(rest);
+        } else if Instant::now() >= rested {
+            go(&mut link, &scene, &mut rng).context("cannot walk")?;
+            rested = Instant::now() + Duration::from_millis(rest);
+        }
+    }
+    Ok(())
+}
+
+/// Requests a path to any place; the server leads to the nearest that can be reached.
+fn go(link: &mut Link, scene: &Scene, rng: &mut Rng) -> Result<()> {
+    let (width, height) = scene.size;
+    let mut any = |most: u16| rng.below(usize::from(most.max(1))) as u16;
+    link.ask(&Ask::Go((any(width), any(height))))
+}

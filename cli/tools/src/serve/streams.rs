@@ -1,0 +1,109 @@
+//! The figures of a media server's streams: as metrics while it runs, and as a line at the end.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use ::media::Orders;
+use ::media::live::Source;
+use engines::StateStore;
+use engines::status::Gauge;
+use pacing::{Counter, StreamStats};
+use seam::PacketClass;
+use stats::words::time;
+
+/// Prints how late packets left, if there were any (stderr).
+pub fn report(stats: &StreamStats) {
+    let (packets, failed) = (stats.packets.read(), stats.failed.read());
+    let dropped: u64 = stats.dropped.iter().map(Counter::read).sum();
+    if packets == 0 {
+        return;
+    }
+    let late = |share| stats.quantile(share).map(|late| time(late.as_nanos() as f64));
+    let late = match (late(0.5), late(0.99), late(0.999)) {
+        (Some(half), Some(most), Some(tail)) => format!(
+            "lateness p50 {half}, p99 {most}, p99.9 {tail}, {} later than 10 ms",
+            stats.late.read()
+        ),
+        _ => "the kernel sent them and does not report when".to_owned(),
+    };
+    language::info!("{packets} packets in {} calls, {failed} not sent; {late}", stats.calls.read());
+    if dropped > 0 {
+        language::info!("{dropped} packets too late for their class were dropped");
+    }
+}
+
+/// A store of a media server's state that keeps nothing, and reports on its streams.
+pub struct StreamMetrics<'a> {
+    sources: &'a [Source<Arc<OwnedFd>>],
+    stats: Option<&'a StreamStats>,
+}
+
+impl<'a> StreamMetrics<'a> {
+    /// Reports on these live sources, and on streams by UDP if there are any.
+    pub fn new(
+        sources: &'a [Source<Arc<OwnedFd>>],
+        stats: Option<&'a StreamStats>,
+    ) -> StreamMetrics<'a> {
+        StreamMetrics { sources, stats }
+    }
+}
+
+impl StateStore<Orders> for StreamMetrics<'_> {
+    fn gauges(&self, orders: &Orders) -> Vec<Gauge> {
+        let gauge = |name: &str, help: &str, value: u64, is_total| Gauge {
+            name: format!("media_{name}"),
+            help: help.to_owned(),
+            labels: Vec::new(),
+            value: value as f64,
+            is_total,
+        };
+        let mut gauges = Vec::new();
+        for source in self.sources {
+            let (count, (astray, late)) = (source.ring().count(), source.ring().troubles());
+            let labels = vec![("source".to_owned(), source.name().to_owned())];
+            let of = |name: &str, help: &str, value: u64| Gauge {
+                labels: labels.clone(),
+                ..gauge(name, help, value, true)
+            };
+            gauges.extend([
+                of("source_datagrams", "Datagrams that came in", count),
+                of("source_astray", "Bytes that were no packet", astray),
+                of("source_late", "Times that the source was late", late),
+            ]);
+        }
+        let set_up = orders.count() as u64;
+        gauges.push(gauge("transmissions", "Tracks set up for UDP", set_up, false));
+        let totals = orders.heard();
+        let (lost, share) = (totals.lost.max(0) as u64, u64::from(totals.lost_share) * 100 / 256);
+        let trip = totals.round_trip.as_micros() as u64;
+        gauges.extend([
+            gauge("heard", "Transmissions of which receivers report", totals.reporting, false),
+            gauge("heard_lost", "Packets that they miss", lost, false),
+            gauge("heard_lost_percent", "The most that one missed lately", share, false),
+            gauge("round_trip_us", "The longest way there and back, in us", trip, false),
+        ]);
+        if let Some(stats) = self.stats {
+            let dropped = |class: PacketClass| stats.dropped[class as usize].read();
+            gauges.extend([
+                gauge("streams", "Streams running", stats.running(), false),
+                gauge("packets", "Packets that the kernel took", stats.packets.read(), true),
+                gauge("calls", "System calls that took them", stats.calls.read(), true),
+                gauge("failed", "Packets that could not leave", stats.failed.read(), true),
+                gauge("late", "Packets later than 10 ms", stats.late.read(), true),
+                gauge("reports", "Datagrams heard", stats.received.read(), true),
+            ]);
+            gauges.extend(PacketClass::ALL.map(|class| Gauge {
+                labels: vec![("class".to_owned(), class.name().to_owned())],
+                ..gauge("dropped", "Packets too late for their class", dropped(class), true)
+            }));
+            // Where the kernel paces, the moment of leaving is unknown.
+            let us = |share| stats.quantile(share).map(|late| late.as_micros() as u64);
+            let half =
+                us(0.5).map(|us| gauge("lateness_p50_us", "Half were not later, in us", us, false));
+            let most = us(0.99)
+                .map(|us| gauge("lateness_p99_us", "99 of 100 were not later, in us", us, false));
+            gauges.extend(half.into_iter().chain(most));
+        }
+        gauges
+    }
+}

@@ -1,0 +1,208 @@
+//! The named points of the space: the architectures of the textbooks, and modern ones.
+
+use crate::axes::{Accept, Container, Wait};
+
+/// The default number of workers of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crowd {
+    /// The same number on every machine.
+    Fixed(usize),
+    /// One for each core that the process may use.
+    Cores,
+    /// Two for each core; one for each core runs.
+    TwiceCores,
+    /// One for each connection.
+    Connections,
+}
+
+/// A point with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Preset {
+    /// The value of `--engine`.
+    pub name: &'static str,
+    /// The container of the workers.
+    pub container: Container,
+    /// The way of accepting connections.
+    pub accept: Accept,
+    /// The worker's way of waiting.
+    pub wait: Wait,
+    /// Workers by default.
+    pub crowd: Crowd,
+    /// Its requirements, or its limits.
+    pub needs: &'static str,
+    /// The file that shows how it works, below `runtime/engines/src`.
+    pub code: &'static str,
+    /// The architecture it models, and the source.
+    pub from: &'static str,
+}
+
+impl Preset {
+    /// The point.
+    pub fn point(&self) -> (Container, Accept, Wait) {
+        (self.container, self.accept, self.wait)
+    }
+}
+
+const fn preset(
+    name: &'static str,
+    (container, accept, wait): (Container, Accept, Wait),
+    crowd: Crowd,
+    [needs, code, from]: [&'static str; 3],
+) -> Preset {
+    Preset { name, container, accept, wait, crowd, needs, code, from }
+}
+
+/// The named points.
+pub const PRESETS: &[Preset] = &[
+    preset(
+        "iterative",
+        (Container::Solo, Accept::Shared, Wait::Blocking),
+        Crowd::Fixed(1),
+        [
+            "nothing; other clients wait while one is served",
+            "wait/blocking.rs",
+            "one process, one client at a time (Stevens, UNP section 1.5)",
+        ],
+    ),
+    preset(
+        "fork",
+        (Container::ProcessPerConnection, Accept::Shared, Wait::Blocking),
+        Crowd::Connections,
+        [
+            "state in shared memory; at most 2046 connections",
+            "supervise/receive.rs",
+            "a process for each client (UNP sections 4.8 and 30.5)",
+        ],
+    ),
+    preset(
+        "thread",
+        (Container::ThreadPerConnection, Accept::Shared, Wait::Blocking),
+        Crowd::Connections,
+        [
+            "a stack for each client; at most 2046 connections",
+            "supervise/receive.rs",
+            "a thread for each client (UNP section 30.10, CS:APP section 12.3)",
+        ],
+    ),
+    preset(
+        "pool",
+        (Container::Threads, Accept::Handoff, Wait::Blocking),
+        Crowd::Fixed(16),
+        [
+            "a worker for each client served at one time",
+            "accept/handoff.rs",
+            "an acceptor, a bounded buffer, workers (CS:APP section 12.5.5)",
+        ],
+    ),
+    preset(
+        "prefork",
+        (Container::Processes, Accept::Shared, Wait::Blocking),
+        Crowd::Fixed(16),
+        [
+            "state in shared memory; workers as for pool",
+            "container/processes.rs",
+            "children forked beforehand, each accepting (UNP section 30.6, Apache prefork)",
+        ],
+    ),
+    preset(
+        "worker",
+        (Container::Hybrid, Accept::Handoff, Wait::Blocking),
+        Crowd::Fixed(400),
+        [
+            "state in shared memory; as many processes as the load needs",
+            "container/hybrid.rs",
+            "processes of threads with spare ones (Apache worker)",
+        ],
+    ),
+    preset(
+        "event",
+        (Container::Hybrid, Accept::Handoff, Wait::Parked),
+        Crowd::Fixed(400),
+        [
+            "state in shared memory; as many processes as the load needs",
+            "wait/parked.rs",
+            "the same, with idle connections parked in an epoll (Apache event)",
+        ],
+    ),
+    preset(
+        "select",
+        (Container::Solo, Accept::Shared, Wait::Select),
+        Crowd::Fixed(1),
+        [
+            "descriptors below 1024",
+            "wait/select.rs",
+            "one event loop over three bit sets (select(2), CS:APP section 12.2)",
+        ],
+    ),
+    preset(
+        "poll",
+        (Container::Solo, Accept::Shared, Wait::Poll),
+        Crowd::Fixed(1),
+        [
+            "nothing; each wait costs time for every open connection",
+            "wait/poll.rs",
+            "one event loop over an array (poll(2), UNP section 6.11)",
+        ],
+    ),
+    preset(
+        "epoll",
+        (Container::Solo, Accept::Shared, Wait::Epoll),
+        Crowd::Fixed(1),
+        ["nothing", "wait/epoll.rs", "one event loop over what the kernel finds ready (epoll(7))"],
+    ),
+    preset(
+        "amped",
+        (Container::Helped, Accept::Shared, Wait::Epoll),
+        Crowd::Fixed(1),
+        [
+            "nothing; --helpers: the slow steps that may run at one time",
+            "helpers.rs",
+            "one event loop, and helpers for what would block it (AMPED: Flash, USENIX 1999)",
+        ],
+    ),
+    preset(
+        "reactor",
+        (Container::Threads, Accept::Reuseport, Wait::Epoll),
+        Crowd::Cores,
+        [
+            "nothing; with one core it equals epoll",
+            "wait/epoll.rs",
+            "an event loop and a listener for each core (Schmidt's Reactor, SO_REUSEPORT)",
+        ],
+    ),
+    preset(
+        "uring",
+        (Container::Threads, Accept::Reuseport, Wait::Uring),
+        Crowd::Cores,
+        [
+            "io_uring: Linux 6.1, and permission to use it",
+            "wait/uring.rs",
+            "a completion ring and a listener for each core (io_uring(7))",
+        ],
+    ),
+    preset(
+        "port",
+        (Container::Threads, Accept::Shared, Wait::Port),
+        Crowd::TwiceCores,
+        [
+            "io_uring: Linux 6.1, and permission to use it",
+            "wait/port.rs",
+            "one completion queue, N threads, R running (Windows' I/O completion ports)",
+        ],
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Shape;
+
+    #[test]
+    fn every_name_leads_back_to_its_point_and_the_point_can_be() {
+        for preset in PRESETS {
+            let shape = Shape::preset(preset.name, 2).expect("a preset's own name");
+            assert_eq!(shape.name(), Some(preset.name));
+            assert_eq!(shape.check(), Ok(()), "{}", preset.name);
+        }
+    }
+}

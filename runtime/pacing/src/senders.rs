@@ -1,0 +1,252 @@
+//! The senders: ways for packets to wait for their due time and to leave. Each is a file (some with
+//! a folder of the same name) called as on the command line, with `_` for `-` and `+`; all send the
+//! same packets.
+//!
+//! A sender's row describes it and says how it starts. [`Start`] has three kinds: a thread for each
+//! stream, a [`Transmit`] that sends the due packets now, and a [`Queue`](queue::Queue) that takes
+//! packets before they are due.
+
+mod gso;
+mod head_then_file;
+mod kernel_rtp;
+mod maps;
+mod msg_zerocopy;
+pub(crate) mod outlet;
+mod plain;
+mod plain_abs;
+pub(crate) mod queue;
+pub(crate) mod send_plan;
+mod sendfile;
+mod sendfile_gso;
+mod sendmmsg;
+mod sendmmsg_gso;
+mod splice;
+mod tbf_kernel;
+mod uring_batch;
+mod uring_chain;
+mod uring_chain_sqpoll;
+mod uring_zc;
+mod wheel_mmap;
+pub(crate) mod wheel_sendto;
+mod xdp_run;
+
+use std::io;
+use std::str::FromStr;
+
+use seam::{Burst, Channel};
+use sys::udp::Udp;
+
+use outlet::{Count, Outlet};
+use queue::Queue;
+
+use crate::sockets::StreamSockets;
+
+/// The description of a sender.
+struct Row {
+    sender: Sender,
+    /// The value of `--sender`.
+    name: &'static str,
+    /// The way of waiting, and the calls that send.
+    how: &'static str,
+    /// Its requirements of kernel and privileges.
+    needs: &'static str,
+    /// Whether it sends from files by itself.
+    sends_files: bool,
+    /// Whether it sets up queues, filters or devices of this machine's network.
+    sets_up_queues: bool,
+    /// Sets up the sender's resources.
+    start: fn(&StreamSockets) -> io::Result<Start>,
+}
+
+/// Every sender, once, in the order in which they are shown.
+const ROWS: &[Row] = &[
+    plain::ROW,
+    plain_abs::ROW,
+    wheel_sendto::ROW,
+    wheel_mmap::ROW,
+    sendmmsg::ROW,
+    gso::ROW,
+    sendmmsg_gso::ROW,
+    msg_zerocopy::ROW,
+    sendfile::ROW,
+    splice::ROW,
+    sendfile_gso::ROW,
+    uring_batch::ROW,
+    uring_zc::ROW,
+    xdp_run::ROW,
+    uring_chain::ROW,
+    uring_chain_sqpoll::ROW,
+    tbf_kernel::ROW,
+    kernel_rtp::ROW,
+];
+
+/// A sender that is ready to send, by the loop that drives it.
+pub(crate) enum Start {
+    /// A thread for each stream, which sleeps until a moment or for a time.
+    Threads { until_moment: bool },
+    /// A timer wheel wakes the sources, and the due packets are sent.
+    Wheel(Box<dyn Transmit>),
+    /// The kernel takes packets before they are due.
+    Queue(Box<dyn Queue>),
+}
+
+impl Start {
+    fn wheel(transmit: impl Transmit + 'static) -> Start {
+        Start::Wheel(Box::new(transmit))
+    }
+
+    fn queue(queue: impl Queue + 'static) -> Start {
+        Start::Queue(Box::new(queue))
+    }
+}
+
+/// Sends a burst at once.
+pub(crate) trait Transmit {
+    /// Sends the packets in their order, each whole or not at all, and counts them.
+    fn transmit(&mut self, outlet: &Outlet<'_>, burst: &Burst, count: &mut Count);
+
+    /// Whether it sends from files that were opened at run time. For the other senders these are
+    /// read into memory first, because each file would need a mapping that is kept.
+    fn sends_open_files(&self) -> bool {
+        false
+    }
+
+    /// Reads the kernel's notices about earlier sends, because each unread notice would wake the
+    /// worker again.
+    fn hear_notices(&mut self, socket: &Udp, channel: Channel) {
+        let _ = (socket, channel);
+    }
+}
+
+/// A way for packets to wait for their moment and to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}", self.name())]
+pub enum Sender {
+    /// A thread for each stream: read, send, sleep for the gap. The stream drifts by the cost of
+    /// reading and sending.
+    Plain,
+    /// [`Sender::Plain`], but each sleep lasts until a moment.
+    PlainAbs,
+    /// A timer wheel; a read and a sendto for each packet.
+    WheelSendto,
+    /// A timer wheel; files are mapped, a sendmsg for each packet.
+    WheelMmap,
+    /// A timer wheel; one sendmmsg for all packets that are due.
+    Sendmmsg,
+    /// A timer wheel; a sendmsg for each burst to one receiver, cut by the kernel.
+    Gso,
+    /// A timer wheel; one sendmmsg for all such bursts.
+    SendmmsgGso,
+    /// A timer wheel; sendmsg with `MSG_ZEROCOPY`.
+    MsgZerocopy,
+    /// A timer wheel; a header, then sendfile.
+    Sendfile,
+    /// A timer wheel; a header, then splice from the file through a pipe.
+    Splice,
+    /// A timer wheel; pages of files as one message, cut by the kernel.
+    SendfileGso,
+    /// A timer wheel; all packets that are due as entries of one ring.
+    UringBatch,
+    /// [`Sender::UringBatch`] from pinned pages (`IORING_OP_SENDMSG_ZC`).
+    UringZc,
+    /// A timer wheel; a program in the kernel makes all frames by one call.
+    XdpRun,
+    /// The kernel waits, reads and sends: one submission for seconds of packets.
+    UringChain,
+    /// [`Sender::UringChain`] by a kernel thread.
+    UringChainSqpoll,
+    /// A queue in the kernel, filled ahead, releases packets by its timer interrupt.
+    TbfKernel,
+    /// [`Sender::TbfKernel`] from files; a program in the kernel writes the headers.
+    KernelRtp,
+}
+
+impl Sender {
+    /// Every sender, in the order of the table.
+    pub fn all() -> impl Iterator<Item = Sender> {
+        ROWS.iter().map(|row| row.sender)
+    }
+
+    fn row(self) -> &'static Row {
+        ROWS.iter().find(|row| row.sender == self).expect("every sender has a row")
+    }
+
+    /// The value of `--sender`.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The way of waiting, and the calls that send.
+    pub fn how(self) -> &'static str {
+        self.row().how
+    }
+
+    /// Its requirements of kernel and privileges.
+    pub fn needs(self) -> &'static str {
+        self.row().needs
+    }
+
+    /// The file that shows how it works, below `runtime/pacing/src`.
+    pub fn code(self) -> String {
+        format!("senders/{}.rs", self.name().replace(['-', '+'], "_"))
+    }
+
+    /// The default for audio and video: the kernel segments bursts of video, and packets of audio
+    /// leave together with those of other streams.
+    pub const USUAL: Sender = Sender::SendmmsgGso;
+
+    /// Whether it sends from files itself, so that holding them in memory gains nothing.
+    #[must_use]
+    pub fn sends_files(self) -> bool {
+        self.row().sends_files
+    }
+
+    /// Whether it sets up queues, filters or devices of this machine's network.
+    #[must_use]
+    pub fn sets_up_queues(self) -> bool {
+        self.row().sets_up_queues
+    }
+
+    /// Makes it ready to send from `sockets`.
+    ///
+    /// # Errors
+    /// The kernel lacks something, or no descriptor is left.
+    pub(crate) fn start(self, sockets: &StreamSockets) -> io::Result<Start> {
+        (self.row().start)(sockets)
+    }
+}
+
+/// No sender has that name.
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display(
+    "expected a sender ({}), found `{_0}`",
+    ROWS.iter().map(|row| row.name).collect::<Vec<_>>().join(", ")
+)]
+pub struct UnknownSender(String);
+
+impl std::error::Error for UnknownSender {}
+
+impl FromStr for Sender {
+    type Err = UnknownSender;
+
+    fn from_str(name: &str) -> Result<Sender, UnknownSender> {
+        let found = ROWS.iter().find(|row| row.name == name);
+        found.map(|row| row.sender).ok_or_else(|| UnknownSender(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sender_has_one_row_and_is_known_by_its_name() {
+        for sender in Sender::all() {
+            assert_eq!(sender.name().parse(), Ok(sender));
+            let code = concat!(env!("CARGO_MANIFEST_DIR"), "/src/");
+            assert!(std::path::Path::new(code).join(sender.code()).is_file(), "{sender}");
+        }
+        let unknown = "sendmsg".parse::<Sender>().expect_err("no such sender").to_string();
+        assert!(unknown.contains("sendmmsg") && unknown.contains("`sendmsg`"), "{unknown}");
+    }
+}

@@ -1,0 +1,420 @@
+//! From a service to a running server: as a program with flags, or inside another program.
+
+use std::ffi::OsString;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::process::CommandExt;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ::layers::tls::Tls;
+use ::layers::websocket::WebSocket;
+use clap::CommandFactory;
+use engines::{
+    Admin, Assets, Control, Fault, Handover, Host, NoStateStore, Ready, Refused, Renew, Report, Shape,
+};
+use memory::Region;
+use seam::{Service, Share};
+use server::certificate::{self, CertificateArgs, Certificates};
+use server::{Beside, ServerArgs, ServiceInstance, config};
+use wire::websocket::WebSocketOptions;
+
+/// The port of a program without `--port`.
+const PORT: u16 = 7000;
+
+/// Serves `service` as a program, with every flag of `roundhouse serve`: parses the command line,
+/// prints one line of JSON when the server is ready, and serves until it is stopped.
+pub fn main<S: Service + Send + 'static>(service: S) -> ExitCode {
+    Server::new(service).main()
+}
+
+/// The command line of a program.
+#[derive(clap::Parser)]
+#[command(name = program(), about = "Serve on any server architecture", max_term_width = 100)]
+struct Flags {
+    #[command(flatten)]
+    server: ServerArgs,
+}
+
+/// A service and how it is served.
+///
+/// ```
+/// use roundhouse::prelude::*;
+/// use std::io::{Read, Write};
+///
+/// let echo = lines(|line, reply| {
+///     reply.put(line);
+/// });
+/// let server = Server::new(echo).engine("reactor").listen("127.0.0.1:0").spawn().unwrap();
+/// let mut client = std::net::TcpStream::connect(server.address()).unwrap();
+/// client.write_all(b"hi\n").unwrap();
+/// client.shutdown(std::net::Shutdown::Write).unwrap();
+/// let mut heard = String::new();
+/// client.read_to_string(&mut heard).unwrap();
+/// assert_eq!(heard, "hi\n");
+/// assert_eq!(server.stop().unwrap().accepted, 1);
+/// ```
+#[derive(Debug)]
+pub struct Server<S> {
+    service: Arc<S>,
+    websocket: Option<WebSocketOptions>,
+    certificate: CertificateArgs,
+    pushes: bool,
+    engine: String,
+    address: Result<SocketAddr, String>,
+    on_ready: fn(SocketAddr),
+    seed: Vec<u8>,
+    drain: Option<Duration>,
+}
+
+impl<S: Service + Send + 'static> Server<S> {
+    /// A server of `service` on `epoll`, at a free port of this machine.
+    pub fn new(service: S) -> Server<S> {
+        let address = Ok(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let engine = "epoll".to_owned();
+        let (service, websocket) = (Arc::new(service), None);
+        let certificate = CertificateArgs::default();
+        let (seed, drain) = (Vec::new(), None);
+        let on_ready = |_| {};
+        Server {
+            service,
+            websocket,
+            certificate,
+            pushes: false,
+            engine,
+            address,
+            on_ready,
+            seed,
+            drain,
+        }
+    }
+
+    /// Clients speak WebSocket (RFC 6455), such as pages of browsers; a program does so by
+    /// `--websocket` too. The options say what a message is, which pages may connect, and the page
+    /// for a browser that opens the address; `MessageKind::Text.into()` is enough for lines.
+    #[must_use]
+    pub fn websocket(self, options: WebSocketOptions) -> Self {
+        Server { websocket: Some(options), ..self }
+    }
+
+    /// Clients speak TLS 1.2 or 1.3, with [`Server::websocket`] as `wss://`. `cert` is a file with
+    /// the certificate chain (PEM, the server's own first), `key` one with its private key (PEM).
+    /// They are read at the start, and again at the SIGHUP of a program or of [`Server::run`].
+    /// `--tls-cert` and `--tls-key` of a program take precedence.
+    ///
+    /// ```no_run
+    /// use roundhouse::prelude::*;
+    ///
+    /// let hello = lines(|name, reply| {
+    ///     reply.put("hello, ").put(name);
+    /// });
+    /// let server = Server::new(hello).tls("chain.pem", "key.pem").listen("0.0.0.0:7443");
+    /// println!("{}", server.spawn().unwrap().address());
+    /// ```
+    #[must_use]
+    pub fn tls(self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Server { certificate: CertificateArgs::new(cert.into(), key.into()), ..self }
+    }
+
+    /// The service pushes bytes from one session to another ([`seam::Cx::push`]): engines whose
+    /// sessions live in several workers are refused at the start, with the reason.
+    #[must_use]
+    pub fn pushes(self) -> Self {
+        Server { pushes: true, ..self }
+    }
+
+    /// The engine for [`Server::run`] and [`Server::spawn`], by a name that `roundhouse engines`
+    /// lists.
+    #[must_use]
+    pub fn engine(self, name: &str) -> Self {
+        Server { engine: name.to_owned(), ..self }
+    }
+
+    /// The address for [`Server::run`] and [`Server::spawn`]; port 0 picks a free one.
+    #[must_use]
+    pub fn listen(self, address: impl ToSocketAddrs) -> Self {
+        let found = address.to_socket_addrs().map_err(|error| error.to_string());
+        let address = found.and_then(|mut all| all.next().ok_or_else(|| "found none".to_owned()));
+        Server { address, ..self }
+    }
+
+    /// The bytes from which the state is filled ([`Share::init`]).
+    #[must_use]
+    pub fn seed(self, seed: impl Into<Vec<u8>>) -> Self {
+        Server { seed: seed.into(), ..self }
+    }
+
+    /// How long a stop of [`Server::run`] and [`Server::spawn`] may take before it is forced.
+    #[must_use]
+    pub fn drain(self, time: Duration) -> Self {
+        Server { drain: Some(time), ..self }
+    }
+
+    /// Called by [`Server::run`] with the address when clients can connect.
+    #[must_use]
+    pub fn on_ready(self, on_ready: fn(SocketAddr)) -> Self {
+        Server { on_ready, ..self }
+    }
+
+    /// Serves in this thread until SIGTERM or SIGINT, without flags.
+    ///
+    /// # Errors
+    /// Why the server could not start.
+    pub fn run(self) -> Result<Report, Fault> {
+        let shape = self.shape()?;
+        let mut ready = |found: &Ready| found.listening.net().into_iter().for_each(self.on_ready);
+        let (state, control) = (self.state(&shape)?, Control::new().map_err(Fault::Wait)?);
+        self.serve(&shape, (&state, &control), true, &mut ready)
+    }
+
+    /// Serves in a thread of its own, and returns when clients can connect. Signals are left to
+    /// the program.
+    ///
+    /// # Errors
+    /// Why the server could not start. Engines with worker processes need a program of one thread.
+    pub fn spawn(self) -> Result<ServerHandle<S::State>, Fault> {
+        let shape = self.shape()?;
+        let state = Arc::new(self.state(&shape)?);
+        let control = Arc::new(Control::new().map_err(Fault::Wait)?);
+        let (sender, ready) = mpsc::channel();
+        let shared = (Arc::clone(&state), Arc::clone(&control));
+        // The sender ends with the thread, so a failed start is noticed.
+        let serve = move || {
+            self.serve(&shape, (&shared.0, &shared.1), false, &mut move |found| {
+                if let Some(address) = found.listening.net() {
+                    let _ = sender.send(address);
+                }
+            })
+        };
+        let thread = std::thread::Builder::new().name("roundhouse".to_owned()).spawn(serve);
+        let thread = thread.map_err(Fault::Spawn)?;
+        let Ok(address) = ready.recv() else {
+            let ended = thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+            return Err(ended.err().unwrap_or(Fault::DiedAtStartup(0)));
+        };
+        Ok(ServerHandle { address, state, control, thread: Some(thread) })
+    }
+
+    /// Serves as a program, see [`main`](crate::main()). With the first argument `race` the program
+    /// becomes `roundhouse race` of itself.
+    pub fn main(self) -> ExitCode {
+        let mut arguments = std::env::args_os().skip(1);
+        if arguments.next().is_some_and(|first| first == "race") {
+            return race(arguments);
+        }
+        let mut flags: Flags = config::parse();
+        if !flags.server.certificate.is_set() {
+            flags.server.certificate = self.certificate.clone();
+        }
+        self.serve_by(&flags.server).unwrap_or_else(|(code, why)| {
+            engines::eprintln!("{}: {why}", program());
+            ExitCode::from(code)
+        })
+    }
+
+    /// Serves by flags.
+    ///
+    /// # Errors
+    /// The exit code and the reason.
+    fn serve_by(&self, flags: &ServerArgs) -> Result<ExitCode, (u8, String)> {
+        let usage = |why: &dyn ToString| (2, why.to_string());
+        let shape = flags.shape().map_err(|why| usage(&why))?;
+        self.check(&shape).map_err(|why| usage(&why))?;
+        let handover = Handover::receive().map_err(|fault| (1, fault.to_string()))?;
+        let handover = handover.as_ref();
+        let state = flags.state::<S::State>(&shape, handover, "state");
+        let mut state = state.map_err(|error| (1, format!("{error:#}")))?;
+        if handover.is_none() {
+            state.init(&self.seed).map_err(|bad| (1, bad.to_string()))?;
+        }
+        let instance = ServiceInstance {
+            name: program(),
+            port: PORT,
+            tries: &[],
+            service: &self.service,
+            state: &state,
+            assets: &Assets::default(),
+            handover,
+            grammar: Flags::command,
+            facts: &[],
+        };
+        let websocket = flags.websocket(self.websocket.clone().unwrap_or_default());
+        let websocket = websocket.or_else(|| self.websocket.clone());
+        let beside = Beside::default();
+        let served = flags.run_layered(&shape, &instance, websocket, beside, &mut NoStateStore);
+        served.map_err(|error| (1 + u8::from(error.is::<Refused>()), format!("{error:#}")))
+    }
+
+    fn serve(
+        &self,
+        shape: &Shape,
+        parts: (&Region<S::State>, &Control),
+        signals: bool,
+        ready: &mut dyn FnMut(&Ready),
+    ) -> Result<Report, Fault> {
+        let service = Arc::clone(&self.service);
+        let Some(options) = self.websocket.clone() else {
+            return self.serve_sealed(service, &[], shape, parts, signals, ready);
+        };
+        let service = WebSocket::new(service, options);
+        self.serve_sealed(service, certificate::HTTP, shape, parts, signals, ready)
+    }
+
+    /// Serves `inner`, in TLS that offers `protocols` if there is a certificate.
+    fn serve_sealed<T: Service<State = S::State> + 'static>(
+        &self,
+        inner: T,
+        protocols: &[&str],
+        shape: &Shape,
+        parts: (&Region<S::State>, &Control),
+        signals: bool,
+        ready: &mut dyn FnMut(&Ready),
+    ) -> Result<Report, Fault> {
+        let certificates = Certificates::new(&self.certificate, std::iter::empty());
+        let Some(keys) = certificates.keys(protocols).map_err(Fault::Refused)? else {
+            return self.serve_as(&inner, None, shape, parts, signals, ready);
+        };
+        let tls = Tls::new(inner, keys);
+        let renew = certificates.renewal(tls.keys());
+        self.serve_as(&tls, Some(&renew), shape, parts, signals, ready)
+    }
+
+    fn serve_as<T: Service<State = S::State>>(
+        &self,
+        service: &T,
+        renew: Option<&Renew<'_>>,
+        shape: &Shape,
+        (state, control): (&Region<S::State>, &Control),
+        signals: bool,
+        ready: &mut dyn FnMut(&Ready),
+    ) -> Result<Report, Fault> {
+        let address = self
+            .address
+            .clone()
+            .map_err(|why| refused(format!("expected an address such as 127.0.0.1:7000: {why}")))?;
+        let host = Host {
+            assets: &Assets::default(),
+            address: address.into(),
+            extra: None,
+            verbose: false,
+            timer: false,
+            signals,
+            control,
+            state_fd: state.fd(),
+            others: &[],
+            handover: None,
+        };
+        let server = engines::Server { service, state, host };
+        let admin = Admin { renew, ..Admin::default() };
+        engines::run(&server, shape, &mut NoStateStore, admin, ready)
+    }
+
+    fn state(&self, shape: &Shape) -> Result<Region<S::State>, Fault> {
+        let mut state = Region::<S::State>::place(shape.placement()).map_err(Fault::Wait)?;
+        state.init(&self.seed).map_err(|bad| refused(bad.to_string()))?;
+        Ok(state)
+    }
+
+    fn shape(&self) -> Result<Shape, Fault> {
+        let cores = sys::cpu::affinity().map_or(1, |cpus| cpus.len());
+        let mut shape = Shape::preset(&self.engine, cores).map_err(Fault::Refused)?;
+        shape.knobs.drain = self.drain.unwrap_or(shape.knobs.drain);
+        self.check(&shape)?;
+        Ok(shape)
+    }
+
+    fn check(&self, shape: &Shape) -> Result<(), Fault> {
+        let is_layered = self.websocket.is_some() || self.certificate.is_set();
+        if is_layered && self.service.datagrams().is_some() {
+            let why = "expected a service of connections for WebSocket or TLS, found datagrams";
+            return Err(refused(why.to_owned()));
+        }
+        if !self.pushes || shape.carries() {
+            return Ok(());
+        }
+        Err(refused(format!(
+            "this service sends bytes from one session to another, so one worker must have all \
+             sessions and wait for all of them at once, found {shape} with {} workers: say \
+             --engine epoll, or --engine uring --workers 1",
+            shape.workers
+        )))
+    }
+}
+
+/// A server in a thread of this program. Dropping the handle stops it, and waits until it has
+/// drained.
+pub struct ServerHandle<T: Share> {
+    address: SocketAddr,
+    state: Arc<Region<T>>,
+    control: Arc<Control>,
+    thread: Option<JoinHandle<Result<Report, Fault>>>,
+}
+
+impl<T: Share> ServerHandle<T> {
+    /// The state that all workers share, for other threads of the program and for tests.
+    pub fn state(&self) -> Arc<Region<T>> {
+        Arc::clone(&self.state)
+    }
+
+    /// The address that clients connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops as SIGTERM does: requests that have arrived are answered, then connections close.
+    ///
+    /// # Errors
+    /// A fault of the running server.
+    ///
+    /// # Panics
+    /// If the server panicked.
+    pub fn stop(mut self) -> Result<Report, Fault> {
+        self.control.stop();
+        let thread = self.thread.take().expect("a handle has its thread until it stops");
+        thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+impl<T: Share> Drop for ServerHandle<T> {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.control.stop();
+            // A program that drops its handle has no use for the report.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Races the engines under this program; returns only if that cannot start.
+fn race(flags: impl Iterator<Item = OsString>) -> ExitCode {
+    let own = std::env::current_exe().unwrap_or_default();
+    let mut own = own.display().to_string();
+    // A command is split at spaces outside of quotes.
+    if own.contains(|c: char| !c.is_alphanumeric() && !"/._-".contains(c)) {
+        own = format!("'{}'", own.replace('\'', r"'\''"));
+    }
+    let mut race = Command::new("roundhouse");
+    let why = race.args(["race", "--service", &own]).args(flags).exec();
+    engines::eprintln!(
+        "{}: expected the program `roundhouse` in a folder of PATH, which races this one: {why}",
+        program()
+    );
+    ExitCode::FAILURE
+}
+
+fn refused(why: String) -> Fault {
+    Fault::Refused(Refused(why))
+}
+
+/// The name by which this program was called.
+fn program() -> &'static str {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| {
+        let path = std::env::args_os().next().unwrap_or_default();
+        let stem = Path::new(&path).file_stem().unwrap_or_default();
+        stem.to_string_lossy().into_owned()
+    })
+}

@@ -1,0 +1,230 @@
+//! From the options to a running server: its administration, its reloads, the line that it prints
+//! when it is ready, and its exit code.
+
+use std::io::{IsTerminal, Write, stdout};
+use std::os::fd::BorrowedFd;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use ::layers::tls::Tls;
+use ::layers::websocket::WebSocket;
+use anyhow::Result;
+use engines::{
+    Admin, AdminHandler, Assets, Control, ExtraWorker, Fault, Handover, Host, Pulse, Ready,
+    Refused, Renew, Report, Server, Shape, StateStore, Wait,
+};
+use memory::Region;
+use seam::Service;
+use wire::websocket::WebSocketOptions;
+
+use crate::admin::{self, Front, Place};
+use crate::certificate::{self, Certificates};
+use crate::notify::{self, Manager};
+use crate::options::{ServerArgs, rings_report};
+use crate::reload::Reloader;
+use crate::welcome::welcome;
+
+/// A service with its state, ready to be served.
+pub struct ServiceInstance<'a, S: Service> {
+    /// Its name in the ready line and in metrics.
+    pub name: &'static str,
+    /// The port without --port.
+    pub port: u16,
+    /// Commands that a person on a terminal may try, with `{at}` for the address.
+    pub tries: &'static [&'static str],
+    /// The service.
+    pub service: &'a S,
+    /// Its state.
+    pub state: &'a Region<S::State>,
+    /// Files that it sends from.
+    pub assets: &'a Assets,
+    /// The predecessor, if the server takes over from one.
+    pub handover: Option<&'a Handover>,
+    /// The grammar of this program's command line, which a reload parses again.
+    pub grammar: fn() -> clap::Command,
+    /// Further fields of the ready line: names and values.
+    pub facts: &'a [(&'static str, &'static str)],
+}
+
+impl<'a, S: Service> ServiceInstance<'a, S> {
+    /// The same with a service around this one.
+    fn around<'b, T: Service<State = S::State>>(&self, service: &'b T) -> ServiceInstance<'b, T>
+    where
+        'a: 'b,
+    {
+        let ServiceInstance { name, port, tries, state, assets, .. } = *self;
+        let ServiceInstance { handover, grammar, facts, .. } = *self;
+        ServiceInstance { name, port, tries, service, state, assets, handover, grammar, facts }
+    }
+}
+
+/// Parts of a server beside its service and its state.
+#[derive(Clone, Copy, Default)]
+pub struct Beside<'a> {
+    /// A worker that serves no connections.
+    pub extra: Option<&'a dyn ExtraWorker>,
+    /// Descriptors that a successor inherits in addition to the listeners and the state.
+    pub others: &'a [BorrowedFd<'a>],
+    /// Each worker calls it with the number of the reload before its next turn, to read
+    /// certificates again.
+    pub renew: Option<&'a Renew<'a>>,
+}
+
+impl ServerArgs {
+    /// [`ServerArgs::run`] in the layers that the flags put around the service: WebSocket, which
+    /// [`ServerArgs::websocket`] has made, and TLS around both.
+    pub fn run_layered<S: Service + Send + 'static>(
+        &self,
+        shape: &Shape,
+        instance: &ServiceInstance<'_, Arc<S>>,
+        websocket: Option<WebSocketOptions>,
+        beside: Beside<'_>,
+        store: &mut dyn StateStore<S::State>,
+    ) -> Result<ExitCode> {
+        if instance.service.datagrams().is_some() {
+            self.refuse_layers(true, "this service has datagrams and no connections")?;
+        }
+        let inner = Arc::clone(instance.service);
+        match websocket {
+            None => self.run_sealed(shape, instance, inner, &[], beside, store),
+            Some(options) => {
+                let inner = WebSocket::new(inner, options);
+                self.run_sealed(shape, instance, inner, certificate::HTTP, beside, store)
+            }
+        }
+    }
+
+    /// Serves `inner`, in TLS that offers `protocols` if the flags name a certificate.
+    fn run_sealed<S: Service, T: Service<State = S::State> + 'static>(
+        &self,
+        shape: &Shape,
+        instance: &ServiceInstance<'_, S>,
+        inner: T,
+        protocols: &[&str],
+        beside: Beside<'_>,
+        store: &mut dyn StateStore<S::State>,
+    ) -> Result<ExitCode> {
+        let certificates = Certificates::new(&self.certificate, std::iter::empty());
+        let Some(keys) = certificates.keys(protocols)? else {
+            return self.run(shape, &instance.around(&inner), beside, store);
+        };
+        let tls = Tls::new(inner, keys);
+        let renew = certificates.renewal(tls.keys());
+        let beside = Beside { renew: Some(&renew), ..beside };
+        self.run(shape, &instance.around(&tls), beside, store)
+    }
+
+    /// Serves until it is stopped.
+    pub fn run<S: Service>(
+        &self,
+        shape: &Shape,
+        instance: &ServiceInstance<'_, S>,
+        Beside { extra, others, renew }: Beside<'_>,
+        store: &mut dyn StateStore<S::State>,
+    ) -> Result<ExitCode> {
+        let watch = &self.watch;
+        let is_successor = instance.handover.is_some();
+        let door = admin::open(watch.admin.as_ref(), watch.admin_anywhere, is_successor);
+        let door = door.map_err(Refused)?;
+        let control = Control::new()?;
+        let host = Host {
+            assets: instance.assets,
+            address: self.address(instance.port),
+            extra,
+            verbose: watch.verbose && !watch.quiet,
+            timer: watch.timer,
+            signals: true,
+            control: &control,
+            state_fd: instance.state.fd(),
+            others,
+            handover: instance.handover,
+        };
+        let server = Server { service: instance.service, state: instance.state, host };
+        if shape.name() == Some("reactor") && shape.workers == 1 {
+            language::info!("reactor with one worker equals epoll: one loop, one listener");
+        }
+        let place = door.as_ref().map(Place::of);
+        let engine = shape.name().unwrap_or("none");
+        language::debug!("engine {engine}: {shape}, {} workers", shape.workers);
+        language::debug!("administration at {}", place.as_deref().unwrap_or("no place"));
+        let about = (instance.name, instance.facts);
+        let manager = Manager::of_environment();
+        let mut announce = |ready: &Ready| {
+            let line = match stdout().is_terminal() && !watch.json {
+                true => welcome(instance.name, instance.tries, shape, ready),
+                false => announcement(about, shape, place.as_deref(), ready),
+            };
+            if let Err(error) = stdout().write_all(line.as_bytes()) {
+                language::eprintln!("expected a stdout for the address: {error}; serving without");
+            }
+            if let Some(manager) = &manager {
+                manager.ready(&format!("{} on {}", instance.name, ready.listening));
+            }
+        };
+        let mut reloader = Reloader::new(shape, instance.grammar)?;
+        let handler = door.map(|door| {
+            let front = Front { service: instance.name, address: door.address() };
+            (door, Box::new(front) as Box<dyn AdminHandler>)
+        });
+        let reload: Option<Box<dyn FnMut() -> _>> = Some(Box::new(|| reloader.reload()));
+        let pulse: Option<Pulse<'_>> = manager.as_ref().and_then(|manager| {
+            Some((notify::interval(is_successor)?, Box::new(move || manager.alive()) as _))
+        });
+        let admin = Admin { handler, reload, renew, pulse };
+        match engines::run(&server, shape, store, admin, &mut announce) {
+            Ok(report) => Ok(leave(&report)),
+            Err(Fault::Refused(refused)) => Err(refused.into()),
+            Err(fault) => Err(fault.into()),
+        }
+    }
+}
+
+/// The line of JSON about a server that accepts connections, for which scripts and the laboratory
+/// wait.
+fn announcement(
+    (service, facts): (&str, &[(&str, &str)]),
+    shape: &Shape,
+    admin: Option<&str>,
+    ready: &Ready,
+) -> String {
+    let mut line = serde_json::json!({
+        "listening": ready.listening.to_string(),
+        "service": service,
+        "engine": shape.name(),
+        "container": shape.container.to_string(),
+        "accept": shape.accept.to_string(),
+        "wait": shape.wait.to_string(),
+        "workers": shape.workers,
+        "running": (shape.wait == Wait::Port).then(|| shape.running()),
+        "acceptors": shape.acceptors(),
+        "helpers": shape.has_loops().then(|| shape.helpers()),
+        "processes": shape.staffing().map(|staffing| {
+            serde_json::json!({
+                "policy": staffing.policy.to_string(),
+                "threads": staffing.terms.size,
+                "start": staffing.start,
+                "most": staffing.terms.processes_max,
+                "spare_min": staffing.terms.spare_min,
+                "spare_max": staffing.terms.spare_max,
+            })
+        }),
+        "rings": ready.rings.as_ref().map(rings_report),
+        "admin": admin,
+        "pid": std::process::id(),
+    });
+    for (name, value) in facts {
+        line[name] = (*value).into();
+    }
+    format!("{line}\n")
+}
+
+fn leave(report: &Report) -> ExitCode {
+    let Report { forced, replaced, accepted, refused, unsaved, .. } = report;
+    let (spawned, retired, recycled) = (report.spawned, report.retired, report.recycled);
+    if retired + recycled > 0 {
+        language::info!("{spawned} processes started, {retired} retired, {recycled} recycled");
+    }
+    let refused = if *refused > 0 { format!("{refused} refused, ") } else { String::new() };
+    language::info!("stopped after {accepted} connections, {refused}{replaced} workers replaced");
+    if *forced || unsaved.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

@@ -1,0 +1,378 @@
+//! The paced half of the service: it sends the datagrams that sessions have ordered.
+
+use core::net::SocketAddr;
+use seam::{
+    AtShutdown, Body, Burst, Channel, Instant, Next, PacedCx, PacedLimits, PacedSource,
+    PacketClass, StreamPolicy,
+};
+use std::sync::Arc;
+use wire::containers::Kind;
+use wire::rtcp::{self, Message};
+
+use super::cursor::{Cursor, Line};
+use super::orders::{Destination, Order, Orders};
+use super::rtp_stream::{Piece, RtpStream};
+use super::title::{Title, Window};
+use super::{Media, live};
+use web::Platform;
+
+/// The maximum number of streams of one worker: one for each slot.
+const STREAMS_MAX: usize = super::orders::SLOTS;
+/// How often to try to read an order that changes during the read.
+const LOOKS: usize = 64;
+
+/// A stream of the streaming worker.
+#[derive(Debug)]
+pub enum Stream<F> {
+    /// A stream that sends datagrams.
+    Sends(Box<Sending<F>>),
+    /// The reader of a live source, and the moment of its next read.
+    Reads(usize, Instant),
+}
+
+/// A running stream of datagrams.
+#[derive(Debug)]
+pub struct Sending<F> {
+    slot: usize,
+    destination: Destination,
+    rtp: RtpStream<F>,
+    /// The number of the order that plays.
+    epoch: u32,
+    /// The next order. It waits until the packets that the session counts as sent have left.
+    then: Option<Order>,
+    window: Window,
+    /// The first order is the last.
+    alone: bool,
+    /// The session has ended; only a BYE is left to send.
+    leaves: bool,
+    /// When the end of the session was seen. This is the moment of the BYE, even if the BYE is
+    /// withdrawn.
+    left_at: Option<Instant>,
+    /// No packet can be made, because the file has changed or is unreadable.
+    broken: bool,
+    scratch: Vec<u8>,
+}
+
+impl<F> Sending<F> {
+    /// Whether the stream continues without this server, because other hosts may listen to its
+    /// group.
+    fn goes_on(&self) -> bool {
+        let is_over = self.rtp.is_over() || self.leaves || self.broken;
+        self.destination.rtp.ip().is_multicast() && !is_over
+    }
+}
+
+/// The context of a call.
+type At<'a> = PacedCx<'a, Orders>;
+
+impl<B: Platform> Media<B> {
+    /// The title of an order, in the version for which the order was planned. It is read if it is
+    /// not in memory, as happens where sessions live in other processes.
+    fn ordered_title(&self, path: &str, stamp: u64) -> Option<Arc<Title<B::File>>> {
+        if let Some(title) = self.live_title(path) {
+            return Some(title.clone());
+        }
+        if let Some(title) = self.library.find(path, stamp) {
+            return Some(title);
+        }
+        let title = self.library.get(&self.platform, &self.options, path).ok()?;
+        (title.stamp == stamp).then_some(title)
+    }
+
+    fn take_up(&self, cx: &At<'_>, slot: usize, order: &Order) -> Option<Sending<B::File>> {
+        let (path, stamp) = cx.state.file(slot);
+        let title = self.ordered_title(&path, stamp)?;
+        let (destination, ssrc, track) = cx.state.route(slot);
+        if track >= title.program.tracks.len() {
+            return None;
+        }
+        let mut cursor = Cursor::new(Line { title, track }, order.segment);
+        cursor.next = cx.state.resumed(slot, order);
+        let mut rtp = RtpStream::new(cursor, ssrc).apart();
+        (rtp.packets, rtp.octets) = cx.state.sent_before(slot);
+        Some(Sending {
+            slot,
+            destination,
+            rtp,
+            epoch: order.epoch,
+            then: None,
+            alone: cx.state.is_alone(slot),
+            window: Window::default(),
+            leaves: order.leaves,
+            left_at: None,
+            broken: false,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Acts on a changed order, if there is one.
+    ///
+    /// If a client pauses and plays again quickly, this worker may see the order only after packets
+    /// are due that the session counts as sent. Those are sent first, or receivers would miss their
+    /// sequence numbers.
+    #[inline]
+    fn heed(&self, cx: &At<'_>, stream: &mut Sending<B::File>) {
+        if stream.then.is_some() || cx.state.epoch(stream.slot) == stream.epoch {
+            return;
+        }
+        let Some(order) = cx.state.order(stream.slot) else { return };
+        let cursor = &mut stream.rtp.cursor;
+        let owed = if order.leaves { 0 } else { cursor.owed(&order.segment) };
+        if owed > 0 && !cursor.is_at(&order.segment) {
+            cursor.segment.stop = cursor.next + owed;
+            cursor.segment.ends = false;
+            stream.then = Some(order);
+        } else {
+            self.turn(cx, stream, &order);
+        }
+    }
+
+    /// Plays the new order from now on.
+    fn turn(&self, cx: &At<'_>, stream: &mut Sending<B::File>, order: &Order) {
+        let segment = order.segment;
+        (stream.epoch, stream.leaves, stream.then) = (order.epoch, order.leaves, None);
+        if stream.leaves {
+            stream.left_at.get_or_insert(cx.now);
+        }
+        let cursor = &mut stream.rtp.cursor;
+        if cursor.is_at(&segment) {
+            // The same segment with an earlier end; sent packets stay sent.
+            cursor.segment = segment;
+            cursor.segment.stop = segment.stop.max(cursor.next);
+        } else {
+            stream.rtp.turn(segment);
+        }
+        self.tell(cx, stream);
+    }
+
+    /// The next piece and its due time; packets owed before the next order are due at once.
+    #[inline]
+    fn piece(&self, cx: &At<'_>, stream: &mut Sending<B::File>) -> Option<(Instant, Piece)> {
+        loop {
+            let next = stream.rtp.next();
+            match (stream.then, next) {
+                (Some(_), Some((at, piece))) => return Some((at.min(cx.now), piece)),
+                (Some(order), None) => {
+                    self.turn(cx, stream, &order);
+                    self.heed(cx, stream);
+                }
+                (None, next) => return next,
+            }
+        }
+    }
+
+    /// When the stream wants to be called next.
+    fn next(&self, cx: &At<'_>, stream: &mut Sending<B::File>) -> Next {
+        let next = self.piece(cx, stream);
+        if stream.leaves || stream.broken {
+            return Next::At(cx.now);
+        }
+        match next {
+            Some((at, _)) => Next::At(at),
+            None if stream.alone => Next::Done,
+            None => Next::Parked,
+        }
+    }
+
+    /// Appends the next packet, which is due at `at`; false if its bytes are not available.
+    fn packet(&self, stream: &mut Sending<B::File>, at: Instant, burst: &mut Burst) -> bool {
+        let Sending { rtp, window, scratch, .. } = stream;
+        let (packet, header) = rtp.cursor.packet(rtp.cursor.next, rtp.ssrc);
+        let title = &rtp.cursor.line.title;
+        scratch.clear();
+        scratch.extend_from_slice(&header);
+        scratch.extend_from_slice(packet.prefix.bytes());
+        let len = packet.prefix.bytes().len() + packet.payload.len();
+        if self.options.from_files
+            && let Some((source, range)) = title.piece(&self.platform, &packet.payload)
+        {
+            let body = Body::File(source, range);
+            burst.push(at, stream.destination.rtp, Channel::Rtp, scratch, body);
+            stream.rtp.sent(len);
+            return true;
+        }
+        let mut bytes = title.bytes(&packet.payload, window);
+        if bytes.is_none() {
+            let Ok(fresh) = title.window(&self.platform, &packet.payload) else { return false };
+            *window = fresh;
+            bytes = title.bytes(&packet.payload, window);
+        }
+        let Some((bytes, range)) = bytes else { return false };
+        burst.push(at, stream.destination.rtp, Channel::Rtp, scratch, Body::Shared(&bytes, range));
+        stream.rtp.sent(len);
+        true
+    }
+
+    fn report(&self, stream: &mut Sending<B::File>, at: Instant, bye: bool, burst: &mut Burst) {
+        stream.scratch.clear();
+        stream.rtp.report(&self.options, at, bye, &mut stream.scratch);
+        burst.push(at, stream.destination.rtcp, Channel::Rtcp, &stream.scratch, Body::Bytes(&[]));
+    }
+
+    /// Appends the due packets of a stream.
+    fn send(
+        &self,
+        cx: &At<'_>,
+        stream: &mut Sending<B::File>,
+        until: Instant,
+        burst: &mut Burst,
+    ) -> Next {
+        self.heed(cx, stream);
+        if stream.leaves || stream.broken {
+            // A stream that reached its end has sent its BYE.
+            if !stream.rtp.is_over() {
+                let at = stream.left_at.unwrap_or(cx.now).min(until);
+                // Packets that were handed to the kernel ahead of time leave before it.
+                let last = stream.rtp.cursor.last_due();
+                self.report(stream, last.map_or(at, |last| at.max(last)), true, burst);
+            }
+            return Next::Done;
+        }
+        if cx.now.since(until) > self.options.debt {
+            stream.rtp.skip(cx.now);
+        }
+        loop {
+            let is_there = stream.rtp.is_there();
+            let Some((at, piece)) = self.piece(cx, stream) else { break };
+            if at > until || burst.is_full() || stream.leaves {
+                break;
+            }
+            match piece {
+                Piece::Packet if !is_there => {
+                    self.tell(cx, stream);
+                    return Next::At(until.max(cx.now) + live::LOOK_EVERY);
+                }
+                Piece::Packet => {
+                    if !self.packet(stream, at, burst) {
+                        stream.broken = true;
+                        return Next::At(until);
+                    }
+                }
+                Piece::Report => self.report(stream, at, false, burst),
+                Piece::Bye => self.report(stream, at, true, burst),
+            }
+        }
+        self.tell(cx, stream);
+        self.next(cx, stream)
+    }
+
+    /// Stores the position of a stream.
+    fn tell(&self, cx: &At<'_>, stream: &Sending<B::File>) {
+        let RtpStream { cursor, packets, octets, .. } = &stream.rtp;
+        cx.state.tell(stream.slot, stream.epoch, cursor.next, (*packets, *octets));
+    }
+}
+
+impl<B: Platform> PacedSource for Media<B> {
+    type State = Orders;
+    type Stream = Stream<B::File>;
+
+    fn limits(&self) -> PacedLimits {
+        PacedLimits::streams(STREAMS_MAX)
+    }
+
+    fn start(&self, cx: &At<'_>) -> Option<(Stream<B::File>, Next)> {
+        if let Some(source) = self.sources.iter().position(|source| source.take(cx.worker)) {
+            return Some((Stream::Reads(source, cx.now), Next::At(cx.now)));
+        }
+        // An order that is still being written is handled when its writer rings, after the last
+        // write. Waiting here could keep the writer off the processor.
+        let mut unwritten = Vec::new();
+        let started = loop {
+            let Some(slot) = cx.state.take(cx.worker) else { break None };
+            let mut looks = std::iter::repeat_with(|| cx.state.order(slot)).take(LOOKS);
+            let Some(order) = looks.find_map(|order| order) else {
+                unwritten.push(slot);
+                continue;
+            };
+            if let Some(mut stream) = self.take_up(cx, slot, &order) {
+                let next = self.next(cx, &mut stream);
+                break Some((Stream::Sends(Box::new(stream)), next));
+            }
+            cx.note(|line| line.push_str("an order cannot be played: the file has changed"));
+            cx.state.put_back(slot, false);
+        };
+        unwritten.into_iter().for_each(|slot| cx.state.put_back(slot, true));
+        started
+    }
+
+    fn due(
+        &self,
+        cx: &At<'_>,
+        stream: &mut Stream<B::File>,
+        until: Instant,
+        burst: &mut Burst,
+    ) -> Next {
+        match stream {
+            Stream::Sends(stream) => self.send(cx, stream, until, burst),
+            Stream::Reads(source, again) => {
+                *again = until.max(cx.now) + live::LOOK_EVERY;
+                let more = self.sources[*source].pump(cx.worker, cx.now);
+                more.map_or(Next::Done, |_| Next::At(*again))
+            }
+        }
+    }
+
+    fn withdrawn(&self, cx: &At<'_>, stream: &mut Stream<B::File>, unsent: usize) {
+        let Stream::Sends(stream) = stream else { return };
+        stream.rtp.take_back(unsent);
+        self.tell(cx, stream);
+    }
+
+    fn rung(&self, cx: &At<'_>, stream: &mut Stream<B::File>) -> Next {
+        match stream {
+            Stream::Sends(stream) => {
+                self.heed(cx, stream);
+                self.next(cx, stream)
+            }
+            Stream::Reads(_, again) => Next::At(*again),
+        }
+    }
+
+    fn has_news(&self, cx: &At<'_>, stream: &Stream<B::File>) -> bool {
+        match stream {
+            Stream::Sends(stream) => {
+                // Packets that are owed before the next order must be asked for.
+                stream.then.is_none() && cx.state.epoch(stream.slot) != stream.epoch
+            }
+            Stream::Reads(..) => false,
+        }
+    }
+
+    fn policy(&self, stream: &Stream<B::File>) -> StreamPolicy {
+        let Stream::Sends(sending) = stream else {
+            // A reader that waits would starve all who listen to its source.
+            let (class, at_shutdown) = (PacketClass::Audio, AtShutdown::Stop);
+            return StreamPolicy { class, at_shutdown, ..StreamPolicy::default() };
+        };
+        let is_group = sending.destination.rtcp.ip().is_multicast();
+        StreamPolicy {
+            class: match sending.rtp.cursor.line.track().kind {
+                Kind::Audio => PacketClass::Audio,
+                Kind::Video => PacketClass::Video,
+            },
+            report_group: is_group.then_some(sending.destination.rtcp),
+            at_shutdown: if sending.goes_on() { AtShutdown::Transfer } else { AtShutdown::Finish },
+        }
+    }
+
+    fn receive(&self, cx: &At<'_>, from: SocketAddr, channel: Channel, datagram: &[u8]) {
+        // A datagram to the media port does nothing but open a path through a gateway.
+        if channel == Channel::Rtp && datagram.get(1).is_none_or(|kind| !(200..=204).contains(kind))
+        {
+            return;
+        }
+        let now = rtcp::ntp(self.options.wall_ns(cx.now));
+        rtcp::read(datagram, |word| {
+            if let Message::Report(heard) = word {
+                cx.state.hear(cx.now, from.ip(), &heard, now);
+            }
+        });
+    }
+
+    fn close(&self, cx: &At<'_>, stream: Stream<B::File>) {
+        if let Stream::Sends(stream) = stream {
+            cx.state.put_back(stream.slot, stream.goes_on());
+        }
+    }
+}

@@ -1,0 +1,487 @@
+//! Files that can be played: their plans, and their bytes in memory or on disk.
+//!
+//! A file of ordinary length is read once and shared by all clients, so that a packet costs no
+//! system call and no copy. A long file is read in windows. Audio samples that are sent in the
+//! other byte order are swapped when they are read, not when they are sent.
+
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use seam::Source;
+use wire::containers::{self, Payload, Program, Unplayable};
+
+use memory::Region;
+
+use super::live::{DATAGRAM, Ring};
+use super::options::Options;
+use web::{LookupError, Meta, Platform, Resource};
+
+/// The number of bytes of a long file that are read at once.
+const WINDOW: usize = 256 * 1024;
+
+/// A file that can be played.
+#[derive(Debug)]
+pub struct Title<F> {
+    /// Its path beneath the root.
+    pub path: String,
+    /// The version of the file; it changes when the file does.
+    pub stamp: u64,
+    /// Its plan.
+    pub program: Program,
+    len: u64,
+    store: Store<F>,
+    /// Datagrams recently copied out of a ring, by their lower bits.
+    copies: Mutex<Vec<Option<Copied>>>,
+}
+
+/// A datagram and its bytes.
+type Copied = (u64, Arc<[u8]>);
+
+/// The number of kept copies: streams that are at the same moment share them.
+const COPIES: u64 = 1024;
+
+#[derive(Debug)]
+enum Store<F> {
+    /// The whole file.
+    Memory(Arc<[u8]>),
+    /// A file that is read when needed.
+    File(Mutex<F>),
+    /// A live source.
+    Live(Arc<Region<Ring>>),
+    /// Other titles, one after the other.
+    List(Vec<Part<F>>),
+}
+
+/// A title in a playlist.
+#[derive(Debug)]
+struct Part<F> {
+    /// The offset of its first byte, as if the playlist were one file.
+    from: u64,
+    title: Title<F>,
+}
+
+/// Why a file is not played.
+#[derive(Debug, Clone)]
+pub enum Trouble {
+    /// The file cannot be opened.
+    LookupError(LookupError),
+    /// The file is not playable, for this reason.
+    Unplayable(String),
+}
+
+/// The result of loading a file.
+pub type Loaded<F> = Result<Arc<Title<F>>, Trouble>;
+
+/// Identifies the version of a file.
+pub fn stamp(meta: Meta) -> u64 {
+    meta.modified_ns.wrapping_mul(31).wrapping_add(meta.len)
+}
+
+/// Locks a mutex. A poisoned one is usable, because each change is one store.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<F: Send + 'static> Title<F> {
+    /// Opens `path` and reads it; may block.
+    pub fn load<B: Platform<File = F>>(
+        platform: &B,
+        options: &Options,
+        path: &str,
+    ) -> Result<Title<F>, Trouble> {
+        if let Some((_, paths)) = options.list.as_ref().filter(|(name, _)| name == path) {
+            return Title::list(platform, options, (path, 0), paths);
+        }
+        let (file, meta) = match platform.find(path.as_bytes()) {
+            Ok(Resource::File(file, meta)) => (file, meta),
+            Ok(Resource::Folder) => return Err(Trouble::LookupError(LookupError::Absent)),
+            Err(missing) => return Err(Trouble::LookupError(missing)),
+        };
+        if is_list(path) {
+            let paths = listed(platform, &file, path).map_err(Trouble::Unplayable)?;
+            return Title::list(platform, options, (path, stamp(meta)), &paths);
+        }
+        let unplayable = |unplayable: Unplayable| Trouble::Unplayable(unplayable.to_string());
+        let mut reader = Reader { platform, file: &file, len: meta.len, at: 0 };
+        let (program, store) = if meta.len <= options.file_max && !options.from_files {
+            let mut bytes = Vec::with_capacity(meta.len as usize);
+            reader.read_to_end(&mut bytes).map_err(|error| unplayable(error.into()))?;
+            let program = containers::open(&mut Cursor::new(&bytes)).map_err(unplayable)?;
+            swap(&program, 0, &mut bytes);
+            (program, Store::Memory(bytes.into()))
+        } else {
+            let program = containers::open(&mut reader).map_err(unplayable)?;
+            (program, Store::File(Mutex::new(file)))
+        };
+        Ok(Title {
+            path: path.to_owned(),
+            stamp: stamp(meta),
+            program,
+            len: meta.len,
+            store,
+            copies: Mutex::default(),
+        })
+    }
+
+    /// A title that plays those at `paths` one after the other.
+    fn list<B: Platform<File = F>>(
+        platform: &B,
+        options: &Options,
+        (path, stamp): (&str, u64),
+        paths: &[String],
+    ) -> Result<Title<F>, Trouble> {
+        let (mut parts, mut programs, mut from) = (Vec::new(), Vec::new(), 0);
+        for name in paths {
+            if is_list(name) || name == path {
+                return Err(Trouble::Unplayable(format!(
+                    "expected files in a list, found the list {name}"
+                )));
+            }
+            let title = Title::load(platform, options, name).map_err(|trouble| match trouble {
+                Trouble::LookupError(missing) => {
+                    Trouble::Unplayable(format!("{name} of the list: {missing:?}"))
+                }
+                Trouble::Unplayable(words) => {
+                    Trouble::Unplayable(format!("{name} of the list: {words}"))
+                }
+            })?;
+            programs.push((title.program.clone(), title.len));
+            let len = title.len;
+            parts.push(Part { from, title });
+            from += len;
+        }
+        let program = containers::chain(programs)
+            .map_err(|unplayable| Trouble::Unplayable(unplayable.to_string()))?;
+        Ok(Title {
+            path: path.to_owned(),
+            stamp,
+            program,
+            len: from,
+            store: Store::List(parts),
+            copies: Mutex::default(),
+        })
+    }
+
+    /// The title of a live source.
+    pub fn live(name: &str, ring: Arc<Region<Ring>>) -> Title<F> {
+        Title {
+            path: name.to_owned(),
+            stamp: 0,
+            program: containers::ts::live(),
+            len: 0,
+            store: Store::Live(ring),
+            copies: Mutex::default(),
+        }
+    }
+
+    /// The number of bytes that the title keeps in memory, without its plan.
+    fn weight(&self) -> u64 {
+        match &self.store {
+            Store::Memory(bytes) => bytes.len() as u64,
+            Store::File(_) | Store::Live(_) => 0,
+            Store::List(parts) => parts.iter().map(|part| part.title.weight()).sum(),
+        }
+    }
+}
+
+/// The maximum number of files in a playlist, and of bytes of the playlist itself.
+const LIST_MAX: usize = 1024;
+const LIST_BYTES: usize = 256 * 1024;
+
+/// Whether a path names a playlist, by its extension.
+fn is_list(path: &str) -> bool {
+    let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
+    ["m3u", "m3u8"].iter().any(|known| ending.eq_ignore_ascii_case(known))
+}
+
+/// The paths in a playlist, one a line, relative to it; lines that begin with # are comments.
+fn listed<B: Platform>(platform: &B, file: &B::File, path: &str) -> Result<Vec<String>, String> {
+    let mut bytes = Vec::new();
+    loop {
+        let left = LIST_BYTES + 1 - bytes.len();
+        match platform.read(file, bytes.len() as u64, left, &mut bytes) {
+            Ok(0) => break,
+            Ok(_) if bytes.len() > LIST_BYTES => return Err("the list is too long".to_owned()),
+            Ok(_) => {}
+            Err(error) => return Err(format!("the list cannot be read: {error}")),
+        }
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let folder = path.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+    let names = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let paths: Vec<String> = names.map(|name| format!("{folder}{name}")).collect();
+    match paths.len() {
+        0 => Err("expected a file on a line of the list, found none".to_owned()),
+        1..=LIST_MAX => Ok(paths),
+        many => Err(format!("expected at most {LIST_MAX} files in the list, found {many}")),
+    }
+}
+
+/// Swaps the bytes of samples in `bytes`, which begin at `from` in the file.
+fn swap(program: &Program, from: u64, bytes: &mut [u8]) {
+    // A file with swapped samples has exactly one track.
+    let [track] = &program.tracks[..] else { return };
+    let last = track.plan.len() - 1;
+    let ends = (track.plan.packet(0).payload, track.plan.packet(last).payload);
+    let (Payload::Swapped(first), Payload::Swapped(last)) = ends else { return };
+    let (start, end) = (first.start.max(from), last.end.min(from + bytes.len() as u64));
+    if start < end {
+        // Samples have two bytes, and windows begin at a payload.
+        let samples = &mut bytes[(start - from) as usize..(end - from) as usize];
+        samples.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
+    }
+}
+
+/// A part of a long file; empty at first.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    from: u64,
+    bytes: Option<Arc<[u8]>>,
+}
+
+/// A payload's bytes.
+pub type Bytes = (Arc<[u8]>, Range<usize>);
+
+impl<F> Title<F> {
+    /// The ring of a live title.
+    #[inline]
+    pub fn ring(&self) -> Option<&Ring> {
+        match &self.store {
+            Store::Live(ring) => Some(ring),
+            Store::Memory(_) | Store::File(_) | Store::List(_) => None,
+        }
+    }
+
+    /// The bytes of a live datagram, copied once for all streams that send it now.
+    fn copied(&self, ring: &Ring, index: u64) -> Option<Bytes> {
+        let mut copies = locked(&self.copies);
+        copies.resize_with(COPIES as usize, || None);
+        let place = &mut copies[(index % COPIES) as usize];
+        let bytes = match place {
+            Some((known, bytes)) if *known == index => bytes.clone(),
+            _ => {
+                let mut bytes = Vec::with_capacity(DATAGRAM);
+                if !ring.read(index, &mut bytes) {
+                    return None;
+                }
+                let bytes: Arc<[u8]> = bytes.into();
+                *place = Some((index, bytes.clone()));
+                bytes
+            }
+        };
+        let whole = 0..bytes.len();
+        Some((bytes, whole))
+    }
+}
+
+impl<F: Send + 'static> Title<F> {
+    /// The bytes of a payload, if they are in memory.
+    #[inline]
+    pub fn bytes(&self, payload: &Payload, window: &Window) -> Option<Bytes> {
+        let (range, (memory, from)) = match (payload, &self.store) {
+            (Payload::Made(range), _) => return Some((self.program.made.clone(), range.clone())),
+            (Payload::File(range) | Payload::Swapped(range), Store::Memory(bytes)) => {
+                (range, (bytes, 0))
+            }
+            (Payload::File(range) | Payload::Swapped(range), Store::File(_)) => {
+                (range, (window.bytes.as_ref()?, window.from))
+            }
+            (payload, Store::List(_)) => {
+                let (part, payload) = self.part(payload)?;
+                let from = window.from.checked_sub(part.from);
+                let bytes = window.bytes.clone().filter(|_| from.is_some());
+                let window = Window { from: from.unwrap_or(0), bytes };
+                return part.title.bytes(&payload, &window);
+            }
+            (Payload::File(range) | Payload::Swapped(range), Store::Live(ring)) => {
+                return self.copied(ring, range.start / DATAGRAM as u64);
+            }
+        };
+        let start = usize::try_from(range.start.checked_sub(from)?).ok()?;
+        let end = start + payload.len();
+        (end <= memory.len()).then(|| (memory.clone(), start..end))
+    }
+
+    /// The title within a playlist to which a payload belongs, and the payload in that title's own
+    /// file.
+    fn part(&self, payload: &Payload) -> Option<(&Part<F>, Payload)> {
+        let Store::List(parts) = &self.store else { return None };
+        let (Payload::File(range) | Payload::Swapped(range)) = payload else { return None };
+        let behind = parts.partition_point(|part| part.from <= range.start);
+        let part = parts.get(behind.checked_sub(1)?)?;
+        let own = range.start - part.from..range.end - part.from;
+        let payload = match payload {
+            Payload::Swapped(_) => Payload::Swapped(own),
+            _ => Payload::File(own),
+        };
+        Some((part, payload))
+    }
+
+    /// The file range of a payload, for senders that send from files; `None` where the file's bytes
+    /// differ from those sent.
+    pub fn piece<B: Platform<File = F>>(
+        &self,
+        platform: &B,
+        payload: &Payload,
+    ) -> Option<(Source, Range<u64>)> {
+        if let Some((part, payload)) = self.part(payload) {
+            return part.title.piece(platform, &payload);
+        }
+        let (Payload::File(range), Store::File(file)) = (payload, &self.store) else { return None };
+        Some((platform.source(&locked(file))?, range.clone()))
+    }
+
+    /// The window of a long file that begins with `payload`; may block.
+    ///
+    /// # Errors
+    /// Those of reading; also if the file has become shorter.
+    pub fn window<B: Platform<File = F>>(
+        &self,
+        platform: &B,
+        payload: &Payload,
+    ) -> io::Result<Window> {
+        let (Payload::File(range) | Payload::Swapped(range)) = payload else {
+            return Ok(Window::default());
+        };
+        if let Some((part, payload)) = self.part(payload) {
+            let window = part.title.window(platform, &payload)?;
+            return Ok(Window { from: window.from + part.from, ..window });
+        }
+        let Store::File(file) = &self.store else { return Ok(Window::default()) };
+        let from = range.start;
+        let wanted = WINDOW.min(self.len.saturating_sub(from) as usize);
+        let mut bytes = Vec::with_capacity(wanted);
+        while bytes.len() < wanted {
+            let at = from + bytes.len() as u64;
+            let left = wanted - bytes.len();
+            if platform.read(&locked(file), at, left, &mut bytes)? == 0 {
+                break;
+            }
+        }
+        if bytes.len() < payload.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        swap(&self.program, from, &mut bytes);
+        Ok(Window { from, bytes: Some(bytes.into()) })
+    }
+}
+
+/// A file of the platform as the standard library's reader.
+struct Reader<'a, B: Platform> {
+    platform: &'a B,
+    file: &'a B::File,
+    len: u64,
+    at: u64,
+}
+
+impl<B: Platform> Read for Reader<'_, B> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut bytes = Vec::with_capacity(into.len());
+        let read = self.platform.read(self.file, self.at, into.len(), &mut bytes)?;
+        let read = read.min(into.len());
+        into[..read].copy_from_slice(&bytes[..read]);
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl<B: Platform> Seek for Reader<'_, B> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.len.checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        };
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+/// The titles in memory.
+#[derive(Debug)]
+pub struct Library<F> {
+    shelf: Mutex<Shelf<F>>,
+    memory_max: u64,
+    /// Each lock is held while a path that maps to it is read.
+    turns: [Mutex<()>; TURNS],
+}
+
+/// The maximum number of files that are read at the same time.
+const TURNS: usize = 16;
+
+#[derive(Debug)]
+struct Shelf<F> {
+    titles: Vec<(Arc<Title<F>>, u64)>,
+    /// Counts requests, to find the title that was requested longest ago.
+    asked: u64,
+}
+
+/// The maximum number of titles that are kept, however small.
+const TITLES_MAX: usize = 4096;
+
+impl<F: Send + 'static> Library<F> {
+    /// An empty library that keeps at most `memory_max` bytes.
+    pub fn new(memory_max: u64) -> Library<F> {
+        let shelf = Mutex::new(Shelf { titles: Vec::new(), asked: 0 });
+        Library { shelf, memory_max, turns: [const { Mutex::new(()) }; TURNS] }
+    }
+
+    /// The current title at `path`, read if it is not in memory. Concurrent requests share one
+    /// read. May block.
+    pub fn get<B: Platform<File = F>>(
+        &self,
+        platform: &B,
+        options: &Options,
+        path: &str,
+    ) -> Loaded<F> {
+        let place =
+            path.bytes().fold(0, |sum: usize, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
+        let _turn = locked(&self.turns[place % TURNS]);
+        let known = match options.list.as_ref().is_some_and(|(name, _)| name == path) {
+            true => Some(0),
+            false => match platform.find(path.as_bytes()) {
+                Ok(Resource::File(_, meta)) => Some(stamp(meta)),
+                _ => None,
+            },
+        };
+        if let Some(title) = known.and_then(|stamp| self.find(path, stamp)) {
+            return Ok(title);
+        }
+        let title = Arc::new(Title::load(platform, options, path)?);
+        self.keep(title.clone());
+        Ok(title)
+    }
+
+    /// The current title of this file, if it is in memory.
+    pub fn find(&self, path: &str, stamp: u64) -> Option<Arc<Title<F>>> {
+        let mut shelf = locked(&self.shelf);
+        shelf.asked += 1;
+        let asked = shelf.asked;
+        let is_it = |title: &Title<F>| title.stamp == stamp && title.path == path;
+        let (title, last) = shelf.titles.iter_mut().find(|(title, _)| is_it(title))?;
+        *last = asked;
+        Some(title.clone())
+    }
+
+    /// Keeps `title`, and drops unused titles beyond the limit.
+    fn keep(&self, title: Arc<Title<F>>) {
+        let mut shelf = locked(&self.shelf);
+        let asked = shelf.asked;
+        let is_it = |kept: &Title<F>| kept.stamp == title.stamp && kept.path == title.path;
+        shelf.titles.retain(|(kept, _)| !is_it(kept));
+        shelf.titles.push((title, asked));
+        loop {
+            let weight: u64 = shelf.titles.iter().map(|(title, _)| title.weight()).sum();
+            if weight <= self.memory_max && shelf.titles.len() <= TITLES_MAX {
+                return;
+            }
+            let idle = (0..shelf.titles.len() - 1)
+                .filter(|at| Arc::strong_count(&shelf.titles[*at].0) == 1)
+                .min_by_key(|at| shelf.titles[*at].1);
+            let Some(idle) = idle else { return };
+            shelf.titles.swap_remove(idle);
+        }
+    }
+}

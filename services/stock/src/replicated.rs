@@ -1,0 +1,285 @@
+//! A market that several nodes serve: orders wait for the common log, which decides them.
+//!
+//! A worker does not carry an order out. It draws a ticket and leaves the order in the queue; the
+//! committer brings it into the log, and reports the outcome under the ticket when it has carried
+//! out all orders before it. The amounts of the market are the committer's to change.
+
+use super::Refusal;
+use super::queue::{ORDERS_WAITING, OrderQueue, Placing, Unplaced, packed};
+use seam::Instant;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64, fence};
+
+/// Rows of a list.
+const ROWS: usize = 16;
+/// Words of a row: the number, then the name in eight bytes a word.
+const ROW_WORDS: usize = 8;
+
+const UNKNOWN: u64 = 0;
+const NOT_ENOUGH: u64 = 1;
+const TOO_MANY: u64 = 2;
+const OTHER_ORDER: u64 = 3;
+const READ: u64 = 4;
+const PLACED: u64 = 16;
+/// Marks a word that is no outcome yet: the orders that were decided when the ticket was drawn.
+const OPEN: u64 = 1 << 63;
+
+/// How many numbered orders were decided when the order with this word in the queue was taken.
+pub fn since(word: u64) -> u64 {
+    word & !OPEN
+}
+
+/// The log's decision on a ticket; [`None`]: this node cannot know.
+pub type TicketOutcome = Option<Result<u64, Unplaced>>;
+
+/// The market of all nodes, as the committer of this one knows it. All-zero bytes: there is none.
+#[repr(C)]
+pub struct ClusterView {
+    is_on: AtomicU32,
+    /// The last order that is carried out here.
+    last: AtomicU64,
+    batch: AtomicU64,
+    /// The numbered orders that are decided here.
+    decided: AtomicU64,
+    /// The monotonic clock when nothing in the log was missing here.
+    fresh_ns: AtomicU64,
+    /// The nodes that live, with the last order that each has carried out.
+    pub nodes: NamedNumbers,
+    /// The machines of the store, with their states: 0 silent, 1 ailing, 2 follows, 3 leads.
+    pub members: NamedNumbers,
+}
+
+impl ClusterView {
+    /// Whether several nodes serve the market.
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Relaxed) != 0
+    }
+
+    /// Begins, before any worker exists.
+    pub fn begin(&self) {
+        self.is_on.store(1, Release);
+    }
+
+    /// Batch `batch`, which ends with order `last`, is the last one that is carried out here;
+    /// `decided` numbered orders are.
+    pub fn advance(&self, batch: u64, last: u64, decided: u64) {
+        self.batch.store(batch, Relaxed);
+        self.decided.store(decided, Relaxed);
+        self.last.store(last, Release);
+    }
+
+    /// Nothing was missing here at `now`.
+    pub fn refresh(&self, now: Instant) {
+        self.fresh_ns.store(now.ns(), Relaxed);
+    }
+
+    /// The last batch and order that are carried out here.
+    pub fn ends(&self) -> (u64, u64) {
+        (self.batch.load(Relaxed), self.last.load(Acquire))
+    }
+
+    /// The time since nothing was missing here, in milliseconds.
+    pub fn age_ms(&self, now: Instant) -> u64 {
+        now.ns().saturating_sub(self.fresh_ns.load(Relaxed)) / 1_000_000
+    }
+}
+
+/// Names, of which 56 bytes are kept, with a number each.
+#[repr(C)]
+pub struct NamedNumbers {
+    count: AtomicU64,
+    rows: [[AtomicU64; ROW_WORDS]; ROWS],
+}
+
+impl NamedNumbers {
+    /// Replaces the list; 16 are kept.
+    pub fn replace(&self, list: &[(String, u64)]) {
+        for (row, (name, number)) in self.rows.iter().zip(list) {
+            let mut bytes = [0; 8 * (ROW_WORDS - 1)];
+            let len = name.len().min(bytes.len());
+            bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
+            row[0].store(*number, Relaxed);
+            for (word, bytes) in row[1..].iter().zip(bytes.as_chunks::<8>().0) {
+                word.store(u64::from_le_bytes(*bytes), Relaxed);
+            }
+        }
+        self.count.store(list.len().min(ROWS) as u64, Release);
+    }
+
+    /// The list.
+    pub fn list(&self) -> Vec<(String, u64)> {
+        let count = self.count.load(Acquire) as usize;
+        let pair = |row: &[AtomicU64; ROW_WORDS]| {
+            let words = row[1..].iter().map(|word| word.load(Relaxed).to_le_bytes());
+            let bytes: Vec<u8> = words.flatten().take_while(|byte| *byte != 0).collect();
+            (String::from_utf8_lossy(&bytes).into_owned(), row[0].load(Relaxed))
+        };
+        self.rows.iter().take(count).map(pair).collect()
+    }
+}
+
+impl Placing<'_> {
+    /// Draws a ticket for an order of `change` shares of `stock`, or for a read with stock 0.
+    pub fn ticket(&self, stock: u32, change: i32, request: u64) -> Result<u64, Unplaced> {
+        let queue = self.market().orders();
+        let open = OPEN | self.market().cluster().decided.load(Relaxed);
+        let last = queue.free()?;
+        let ticket = last + 1;
+        let slot = queue.slot(ticket);
+        slot[0].store(ticket, Relaxed);
+        // A session that finds one of these words finds the ticket above too, and so looks again.
+        fence(Release);
+        for (word, to) in [request, packed(stock, change), open].into_iter().zip(&slot[1..]) {
+            to.store(word, Relaxed);
+        }
+        queue.publish(ticket);
+        Ok(ticket)
+    }
+}
+
+impl OrderQueue {
+    /// Keeps the outcome of `ticket` for its session. [`OrderQueue::committed`] tells it.
+    pub fn decide(&self, ticket: u64, outcome: TicketOutcome) {
+        let word = match outcome {
+            Some(Ok(0)) => READ,
+            Some(Ok(number)) => PLACED + number,
+            Some(Err(Unplaced::Market(Refusal::NotEnough))) => NOT_ENOUGH,
+            Some(Err(Unplaced::Market(Refusal::TooMany))) => TOO_MANY,
+            Some(Err(Unplaced::OtherOrder(_))) => OTHER_ORDER,
+            Some(Err(_)) | None => UNKNOWN,
+        };
+        self.slot(ticket)[3].store(word, Relaxed);
+    }
+
+    /// The outcome of `ticket`, which [`OrderQueue::wait`] has found settled: the number of the
+    /// order, or 0 of a read. It is unknown if later orders have taken the ticket's place.
+    pub(super) fn outcome(&self, ticket: u64) -> TicketOutcome {
+        let slot = self.slot(ticket);
+        let (request, outcome) = (slot[1].load(Relaxed), slot[3].load(Relaxed));
+        fence(Acquire);
+        if slot[0].load(Relaxed) != ticket {
+            return None;
+        }
+        Some(match outcome {
+            UNKNOWN | OPEN.. => return None,
+            NOT_ENOUGH => Err(Unplaced::Market(Refusal::NotEnough)),
+            TOO_MANY => Err(Unplaced::Market(Refusal::TooMany)),
+            OTHER_ORDER => Err(Unplaced::OtherOrder(request)),
+            READ => Ok(0),
+            number => Ok(number - PLACED),
+        })
+    }
+
+    fn slot(&self, ticket: u64) -> &[AtomicU64; 4] {
+        &self.words()[(ticket % ORDERS_WAITING as u64) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::Settled;
+    use crate::{Durability, HeldReplies, Market, Options, Reads, Stock};
+    use memory::Region;
+    use seam::{Cx, Effects, Event, Out, Service, SessionId, Step, Then, WorkerId};
+    use std::time::Duration;
+
+    const ME: WorkerId = WorkerId::new(0, 1);
+
+    fn market() -> Region<Market> {
+        let market = Region::<Market>::alone(b"1 10 100\n2 5 200\n");
+        market.orders().begin(0, std::iter::empty());
+        market.cluster().begin();
+        market
+    }
+
+    fn stock(reads: Reads) -> Stock {
+        let durability = Durability::Sync;
+        Stock::new(Options { durability, reads: Some(reads), ..Options::default() })
+    }
+
+    /// Steps the service; the bytes that it used, the text that leaves, and what is held.
+    fn step(
+        stock: &Stock,
+        market: &Market,
+        event: Event<'_, (Settled, HeldReplies)>,
+    ) -> (usize, String, Option<HeldReplies>) {
+        let effects = Effects::new(false, false);
+        let now = Instant::from_ns(9_000_000);
+        let cx = Cx::new(now, SessionId::NONE, ME, market, &effects);
+        let mut out = Out::new(&Options::default().limits);
+        let Step { used, then, .. } = stock.step(&cx, &mut (), event, &mut out);
+        let held = if let Then::Offload(held) = then { Some(held) } else { None };
+        (used, String::from_utf8_lossy(out.bytes()).into_owned(), held)
+    }
+
+    #[test]
+    fn the_log_decides_and_the_replies_follow_it() {
+        let (market, stock) = (market(), stock(Reads::Strict));
+        let input = "buy 1 3 #7\nbuy 9 1\nsell 2 1\nbuy 1 99\nbuy 1 1 #8\nshow\nshow\n";
+        let (used, now, held) = step(&stock, &market, Event::Bytes(input.as_bytes()));
+        assert_eq!((used, &*now), (input.len() - 10, ""), "`show` waits for its turn");
+        let mut orders = Vec::new();
+        market.orders().next(0, Duration::ZERO, false, &mut orders);
+        let orders: Vec<_> = orders.iter().map(|it| (it.request, it.stock, it.change)).collect();
+        assert_eq!(orders, [(7, 1, -3), (0, 2, 1), (0, 1, -99), (8, 1, -1)]);
+        assert_eq!(market.entry(0).left, 10, "nothing is carried out yet");
+        let none = Err(Unplaced::Market(Refusal::NotEnough));
+        let outcomes = [Ok(41), Ok(42), none, Err(Unplaced::OtherOrder(8))];
+        for (ticket, outcome) in (1..).zip(outcomes) {
+            market.orders().decide(ticket, Some(outcome));
+        }
+        market.orders().committed(4);
+        let outcome = stock.work(&market, held.expect("replies that wait"));
+        let (_, said, _) = step(&stock, &market, Event::Outcome(outcome));
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines[0], "[buy] success @41");
+        assert!(lines[1].starts_with("error: expected the ID of a stock"), "{said}");
+        assert_eq!(lines[2..4], ["[sell] success", "Not enough left stocks"]);
+        assert!(lines[4].contains("found #8 in use"), "{said}");
+    }
+
+    #[test]
+    fn a_strict_show_has_a_ticket_and_a_local_one_an_age() {
+        let (market, strict) = (market(), stock(Reads::Strict));
+        let (used, now, held) = step(&strict, &market, Event::Bytes(b"show\nshow\n"));
+        assert_eq!((used, &*now), (5, ""), "one at a time");
+        market.set_left(0, 4);
+        market.orders().decide(1, Some(Ok(0)));
+        market.orders().committed(1);
+        let outcome = strict.work(&market, held.expect("a read that waits"));
+        let (_, said, _) = step(&strict, &market, Event::Outcome(outcome));
+        assert_eq!(said, "1 4 100\n2 5 200\n\n");
+        market.cluster().advance(3, 17, 9);
+        market.cluster().refresh(Instant::from_ns(4_000_000));
+        let (_, said, held) = step(&stock(Reads::Local), &market, Event::Bytes(b"show\n"));
+        assert_eq!((&*said, held.is_none()), ("1 4 100\n2 5 200\n@17 5 ms\n\n", true));
+    }
+
+    #[test]
+    fn an_outcome_that_was_overwritten_is_unknown() {
+        let (market, stock) = (market(), stock(Reads::Strict));
+        let (_, _, held) = step(&stock, &market, Event::Bytes(b"buy 1 1\n"));
+        market.orders().decide(1, Some(Ok(1)));
+        market.orders().committed(1);
+        let more = "sell 1 1\n".repeat(64);
+        for _ in 0..ORDERS_WAITING / 64 {
+            step(&stock, &market, Event::Bytes(more.as_bytes()));
+        }
+        let (_, full, _) = step(&stock, &market, Event::Bytes(b"sell 1 1\n"));
+        assert_eq!(full, "BUSY\n", "refused by a word");
+        assert_eq!(market.orders().outcome(1), None);
+        let outcome = stock.work(&market, held.expect("a reply that waits"));
+        let (_, said, _) = step(&stock, &market, Event::Outcome(outcome));
+        assert!(said.starts_with("error: the store has not answered"), "{said}");
+    }
+
+    #[test]
+    fn nodes_are_listed() {
+        let market = market();
+        let nodes = [("127.0.0.1:6001".to_owned(), 7), ("x".repeat(56), 8)];
+        market.cluster().nodes.replace(&nodes);
+        assert_eq!(market.cluster().nodes.list(), nodes);
+        assert_eq!(market.cluster().members.list(), []);
+    }
+}
