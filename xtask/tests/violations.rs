@@ -79,6 +79,27 @@ fn of_packages() -> Vec<Example> {
     ]
 }
 
+/// A tree of engines with two files beside the root.
+fn engines(root: &str, a: &str, b: &str) -> Tree {
+    let path = |name: &str| format!("runtime/engines/src/{name}.rs");
+    let [lib, first, second] = ["lib", "a", "a/b"].map(path);
+    let files = files(&[(&lib, root), (&first, a), (&second, b)]).files;
+    Tree { files, ..at(&[("runtime/engines", "")]) }
+}
+
+fn of_engines() -> Vec<Example> {
+    let test = "#[cfg(test)]\nmod tests { use crate::a::b::B; }\n";
+    vec![
+        ("cycles", true, engines("", "use self::b::B;\n", "use super::A;\n")),
+        ("cycles", true, engines("", "fn f() { b::f() }\n", "use crate::{a::{A, C}, d};\n")),
+        ("cycles", true, engines("pub use a::A;\n", "use self::b::B;\n", "use crate::A;\n")),
+        ("cycles", false, engines("pub use a::A;\n", "mod b;\n", "use super::A;\n")),
+        ("cycles", false, engines("", test, "use crate::a::A;\n")),
+        ("cycles", false, engines("", "use self::b::B;\n", "pub(in crate::a) struct B;\n")),
+        ("cycles", false, engines("", "use sys::{b::B};\n", "use super::A; // crate::a::b\n")),
+    ]
+}
+
 fn of_dependencies() -> Vec<Example> {
     let argue = |deny: &str| files(&[("Cargo.toml", MANIFEST), ("deny.toml", deny)]);
     let gone = format!("{ARGUED}# dep left-pad: it was there and then it was gone\n");
@@ -165,7 +186,8 @@ fn of_language() -> Vec<Example> {
 }
 
 fn examples() -> impl Iterator<Item = Example> {
-    let trees = of_packages().into_iter().chain(of_dependencies()).chain(of_sizes());
+    let trees =
+        of_packages().into_iter().chain(of_engines()).chain(of_dependencies()).chain(of_sizes());
     trees.chain(of_words()).chain(of_language())
 }
 

@@ -9,77 +9,29 @@ pub mod acceptor;
 mod exclusive;
 mod handoff;
 pub mod lent;
+mod listen;
 mod lock;
 mod pass;
 mod shared;
+pub mod source;
 
 use std::io;
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
-use language::info;
 use memory::Board;
-use seam::{Peer, WorkerId};
-use sys::ready::Interest;
-use sys::socket::{self, ListenOptions};
+use seam::WorkerId;
 
+use self::listen::{listen, listeners_of};
+use self::source::AcceptSource;
 use crate::address::{Address, SocketFile};
 use crate::axes::{Accept, Container, Wait};
-use crate::container::Member;
-use crate::datagrams;
 use crate::fault::Fault;
 use crate::handover::Handover;
-use crate::limits::WAIT;
+use crate::member::Member;
 use crate::shape::Shape;
 
-/// A connection that no worker serves yet, and its peer.
-pub type Arrival = (OwnedFd, Peer);
-
-/// The next connection of a listener, as [`socket::accept`].
-pub fn accept(listener: BorrowedFd<'_>, nonblocking: bool) -> io::Result<Arrival> {
-    let (fd, address) = socket::accept(listener, nonblocking)?;
-    Ok((fd, address.map_or(Peer::Local, Peer::Net)))
-}
-
-/// The source of a worker's connections.
-pub trait AcceptSource {
-    /// Readable when a connection may be waiting.
-    fn fd(&self) -> BorrowedFd<'_>;
-
-    /// A readiness loop's interest in [`AcceptSource::fd`].
-    fn interest(&self) -> Interest {
-        Interest::READ
-    }
-
-    /// The number of connections after which a loop should register it again.
-    fn renew_after(&self) -> Option<u32> {
-        None
-    }
-
-    /// The next connection; if `wait`, after up to [`WAIT`].
-    ///
-    /// # Errors
-    /// `WouldBlock` if none came in time; the others as accept(2).
-    fn take(&self, wait: bool) -> io::Result<Arrival>;
-
-    /// Whether an acceptor hands the connections over.
-    fn is_given(&self) -> bool {
-        false
-    }
-
-    /// While the server drains: whether no connection is on the way from an acceptor.
-    fn is_over(&self) -> bool {
-        true
-    }
-
-    /// Whether connections wait here that an acceptor has accepted.
-    fn is_filled(&self) -> bool {
-        false
-    }
-
-    /// A connection that came by this accept source has ended.
-    fn left(&self) {}
-}
+/// Makes the sockets of an address for all workers of a shape.
+pub type Bind<'a> = dyn Fn(&Address, &Shape) -> Result<(Vec<OwnedFd>, Address), Fault> + 'a;
 
 /// The listening sockets, and the resources of all accept sources.
 pub struct Listeners {
@@ -105,28 +57,30 @@ enum Means {
 
 impl Listeners {
     /// Listens on `address`, or on the listeners that a predecessor or a service manager has passed
-    /// to this process.
+    /// to this process. `bind` makes sockets for datagrams instead.
     pub fn open(
         address: &Address,
         shape: &Shape,
         handover: Option<&Handover>,
         lent: Option<OwnedFd>,
-        are_datagrams: bool,
+        bind: Option<&Bind<'_>>,
     ) -> Result<Listeners, Fault> {
         let is_lent = lent.is_some() || (handover.is_some() && lent::is_lent());
         let (sockets, listening) = match (handover, lent) {
             (Some(handover), _) => inherit(handover, address, shape).map_err(Fault::Handover)?,
             (None, Some(listener)) => lent::adopt(listener, shape)
                 .map_err(|error| Fault::Listen(address.clone(), error))?,
-            (None, None) if are_datagrams => datagrams::bind(address, shape)?,
-            (None, None) => listen(address, shape)?,
+            (None, None) => match bind {
+                Some(bind) => bind(address, shape)?,
+                None => listen(address, shape)?,
+            },
         };
         let file = match &listening {
             Address::Unix(path, _) if !is_lent => Some(SocketFile::of(path).map_err(Fault::Wait)?),
             _ => None,
         };
         let listeners = Listeners::of(sockets, listening, shape, false).map_err(Fault::Wait)?;
-        Ok(Listeners { file, are_datagrams, is_lent, ..listeners })
+        Ok(Listeners { file, are_datagrams: bind.is_some(), is_lent, ..listeners })
     }
 
     /// The resources for the threads of one process of a hybrid: the same listeners, and otherwise
@@ -218,76 +172,5 @@ fn inherit(
         )));
     }
     let address = lent::address_of(&listeners[0])?;
-    Ok((listeners, address))
-}
-
-/// The number of listening sockets of a shape. A path has one, which all workers then share.
-fn listeners_of(address: &Address, shape: &Shape) -> usize {
-    let own = shape.accept == Accept::Reuseport && address.net().is_some();
-    if own { shape.workers } else { 1 }
-}
-
-/// Whether the workers that accept sleep in accept(2) itself.
-fn blocks(shape: &Shape) -> bool {
-    match shape.accept {
-        Accept::Handoff | Accept::Pass => shape.wait != Wait::Parked,
-        // Where each connection has a worker, the supervisor accepts, and waits in poll(2) instead.
-        _ if shape.container.is_per_connection() => false,
-        _ => matches!(shape.wait, Wait::Blocking | Wait::Uring | Wait::Port),
-    }
-}
-
-/// The options of `each` listeners of a shape.
-fn options(shape: &Shape, each: usize) -> ListenOptions {
-    ListenOptions {
-        backlog: shape.knobs.backlog,
-        reuse_port: each > 1,
-        nodelay: shape.knobs.nodelay,
-        nonblocking: !blocks(shape),
-        keepalive: Some(shape.knobs.keepalive).filter(|silence| !silence.is_zero()),
-        unsent_max: Some(shape.knobs.unsent_max).filter(|bytes| *bytes > 0),
-    }
-}
-
-/// Bounds the calls of workers that block.
-fn set_waits(listener: &OwnedFd, shape: &Shape) -> io::Result<()> {
-    if shape.wait == Wait::Blocking {
-        // Accepted sockets inherit both, so no call lasts longer than this.
-        socket::set_receive_timeout(listener, Some(WAIT))?;
-        socket::set_send_timeout(listener, Some(WAIT))?;
-    } else if blocks(shape) {
-        socket::set_receive_timeout(listener, Some(WAIT))?;
-    }
-    Ok(())
-}
-
-/// One listening socket, or one for each worker on the same port.
-fn listen(address: &Address, shape: &Shape) -> Result<(Vec<OwnedFd>, Address), Fault> {
-    let each = listeners_of(address, shape);
-    let options = options(shape, each);
-    let mut address = address.clone();
-    let mut listeners = Vec::with_capacity(each);
-    let alone = ListenOptions { reuse_port: false, ..options };
-    let taken = |it: SocketAddr| it.port() != 0 && socket::listen(it, &alone).is_err();
-    let is_shared = options.reuse_port && address.net().is_some_and(taken);
-    for _ in 0..each {
-        let fault = |error| Fault::Listen(address.clone(), error);
-        let listener = match &address {
-            Address::Net(address) => socket::listen(*address, &options),
-            Address::Unix(path, mode) => socket::listen_unix(path, *mode, &options),
-        };
-        let listener = listener.map_err(fault)?;
-        set_waits(&listener, shape).map_err(fault)?;
-        if address.net().is_some() {
-            address = socket::local_addr(&listener).map_err(fault)?.into();
-        }
-        listeners.push(listener);
-    }
-    if is_shared {
-        info!(
-            "another server listens on {address} too: the kernel divides new connections between \
-             both, until one of them stops"
-        );
-    }
     Ok((listeners, address))
 }

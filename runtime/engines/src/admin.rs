@@ -11,7 +11,6 @@ mod queue;
 use std::time::Duration;
 
 use crate::knobs::Knobs;
-use crate::server::Renew;
 use crate::status::Sample;
 
 pub use door::Door;
@@ -32,6 +31,12 @@ pub struct Admin<'a> {
 
 /// The longest time between two calls, and the function.
 pub type Pulse<'a> = (Duration, Box<dyn FnMut() + 'a>);
+
+/// Called on a reload, first by the supervisor and then by each worker between two of its turns,
+/// with the number of the edition. It rereads data that a process keeps for itself, such as
+/// certificates, and returns a report. Only the supervisor's report is printed; later workers are
+/// copies of its process.
+pub type Renew<'a> = dyn Fn(u32) -> Option<String> + Sync + 'a;
 
 /// Answers the clients of the administration.
 pub trait AdminHandler {

@@ -79,6 +79,12 @@ pub enum Wait {
     Port,
 }
 
+/// The reason why a point is refused.
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+pub struct Refused(pub String);
+
+impl std::error::Error for Refused {}
+
 /// Writes the words that the command line takes for an enum, reads them, and lists them.
 macro_rules! words {
     ($type:ty, $($variant:ident = $word:literal),+ $(,)?) => {
@@ -94,12 +100,12 @@ macro_rules! words {
         }
 
         impl std::str::FromStr for $type {
-            type Err = $crate::Refused;
+            type Err = $crate::axes::Refused;
 
-            fn from_str(word: &str) -> Result<$type, $crate::Refused> {
+            fn from_str(word: &str) -> Result<$type, $crate::axes::Refused> {
                 match word {
                     $($word => Ok(<$type>::$variant),)+
-                    _ => Err($crate::Refused(format!(
+                    _ => Err($crate::axes::Refused(format!(
                         "expected one of {}, found `{word}`",
                         [$($word),+].join(", ")
                     ))),

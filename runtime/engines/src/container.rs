@@ -11,40 +11,18 @@ use std::os::fd::AsFd;
 use seam::{Effects, WorkerId};
 use sys::signal;
 
-use crate::accept::{AcceptSource, Arrival, acceptor};
+use crate::accept::acceptor;
+use crate::accept::source::{AcceptSource, Arrival};
 use crate::axes::{Container, Wait};
+use crate::common::Common;
 use crate::context::{Helping, Share, WorkerContext};
 use crate::fault::Fault;
 use crate::governor::Mode;
-use crate::server::Common;
+use crate::member::Member;
 use crate::shape::Shape;
 use crate::supervise::SIGNALS;
-use crate::wait::Mechanism;
 use crate::wait::blocking::{self, Kept};
-
-/// A worker's place in the group that shares listeners: all workers, or those of one process.
-#[derive(Clone, Copy)]
-pub(crate) struct Member {
-    /// The slot of the group's first worker.
-    pub first: usize,
-    /// The number within the group.
-    pub index: usize,
-    /// The number of workers in the group; an acceptor or a listener comes after them.
-    pub workers: usize,
-}
-
-impl Member {
-    /// The worker `id` in the group of all workers.
-    pub fn of_all(common: &Common<'_>, id: WorkerId) -> Member {
-        let first = common.epoch.slot();
-        Member { first, index: id.slot() - first, workers: common.shape.workers }
-    }
-
-    /// Whether the member is not a worker but the acceptor or the listener.
-    pub fn feeds_workers(&self) -> bool {
-        self.index >= self.workers
-    }
-}
+use crate::wait::mechanism::Mechanism;
 
 /// One worker's life, from its context to the end of the drain.
 pub(crate) fn serve(

@@ -1,6 +1,6 @@
 //! A worker's context: the service, the state, its slot on the scoreboard, its listener.
 
-mod governed;
+pub mod governed;
 
 use std::cell::Cell;
 use std::io;
@@ -13,14 +13,12 @@ use seam::{Cx, Effects, Instant, SessionId, WorkerId};
 use sys::eventfd::EventFd;
 use sys::socket;
 
-use crate::accept::AcceptSource;
+use crate::accept::source::AcceptSource;
+use crate::admin::Renew;
 use crate::erased::ErasedService;
 use crate::knobs::Knobs;
 use crate::limits::{HELD_LOOK, WAIT_RETRY};
 use crate::parts::assets::Assets;
-use crate::server::Renew;
-
-pub use governed::Permit;
 
 /// One worker's place in the server. Made by the container, used by a loop of `wait/`.
 pub struct WorkerContext<'a> {

@@ -19,13 +19,14 @@ use language::info;
 use sys::udp::{Udp, UdpOptions};
 
 use crate::address::Address;
+use crate::axes::Refused;
 use crate::axes::Wait;
 use crate::conflict::datagram_conflict;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::limits::RECEIVE_BUFFER;
-use crate::shape::{Refused, Shape};
-use crate::wait::uring::tactics::Tactics;
+use crate::shape::Shape;
+use crate::tactics::Tactics;
 
 /// A worker's life.
 type Serve = fn(&WorkerContext<'_>) -> Result<(), Fault>;

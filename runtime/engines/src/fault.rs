@@ -5,8 +5,8 @@ use std::io;
 use sys::uring::Refusal;
 
 use crate::address::Address;
+use crate::axes::Refused;
 use crate::extra::ExtraFault;
-use crate::shape::Refused;
 
 /// The reason why a server could not run.
 #[derive(Debug, derive_more::Display)]

@@ -6,7 +6,7 @@ use sys::uring::Setup;
 
 use crate::governor::Mode;
 use crate::staff::Staff;
-use crate::wait::uring::tactics::Tactics;
+use crate::tactics::Tactics;
 
 /// The settings of any point.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,5 +8,6 @@ pub mod deadlines;
 pub mod event_loop;
 pub mod pace;
 pub mod readiness;
+pub mod ring;
 pub mod table;
 pub mod transmit;

@@ -4,10 +4,13 @@ use memory::{Board, Region};
 use seam::Service;
 use sys::eventfd::EventFd;
 use sys::signal;
+use sys::uring::Refusal;
 
-use crate::accept::{Listeners, lent};
+use crate::accept::{Bind, Listeners, lent};
 use crate::admin::Admin;
+use crate::axes::Refused;
 use crate::axes::Wait;
+use crate::common::Common;
 use crate::container::{processes, threads};
 use crate::datagrams;
 use crate::erased::{Bound, BoundStore, ErasedService};
@@ -15,10 +18,10 @@ use crate::extra::{Extra, ExtraWorker};
 use crate::fault::Fault;
 use crate::governor::Mode;
 use crate::handover::Epoch;
-use crate::server::{Common, Host, Ready, Report, Server, StateStore};
-use crate::shape::{Refused, SLOTS, Shape};
+use crate::server::{Host, Ready, Report, Server, StateStore};
+use crate::shape::{SLOTS, Shape};
 use crate::supervise::SIGNALS;
-use crate::wait::uring::tactics::{self, Rings, Tactics};
+use crate::tactics::Rings;
 
 /// Serves until the server is stopped.
 ///
@@ -55,7 +58,7 @@ fn start(
     }
     check_governor(service, shape)?;
     let mut shape = shape.clone();
-    shape.knobs.tactics = Tactics::of(&shape);
+    shape.knobs.tactics = shape.tactics();
     let shape = &shape;
     let rings = probe(shape)?;
     host.extra.map_or(Ok(()), ExtraWorker::check).map_err(Fault::Extra)?;
@@ -69,7 +72,8 @@ fn start(
         true => lent::lent().map_err(|error| Fault::Listen(host.address.clone(), error))?,
         false => None,
     };
-    let listeners = Listeners::open(&host.address, shape, host.handover, lent, are_datagrams)?;
+    let bind: Option<&Bind<'_>> = if are_datagrams { Some(&datagrams::bind) } else { None };
+    let listeners = Listeners::open(&host.address, shape, host.handover, lent, bind)?;
     let mut board: Region<Board> = Region::place(shape.placement()).map_err(Fault::Wait)?;
     board.init(&[]).expect("a scoreboard needs no seed");
     let stop = EventFd::new().map_err(Fault::Wait)?;
@@ -138,6 +142,20 @@ fn check_governor(service: &dyn ErasedService, shape: &Shape) -> Result<(), Faul
 fn probe(shape: &Shape) -> Result<Option<Rings>, Fault> {
     match shape.wait {
         Wait::Blocking | Wait::Select | Wait::Poll | Wait::Epoll | Wait::Parked => Ok(None),
-        Wait::Uring | Wait::Port => tactics::probe(shape).map(Some).map_err(Fault::Ring),
+        Wait::Uring | Wait::Port => rings(shape).map(Some).map_err(Fault::Ring),
     }
+}
+
+/// Finds the properties of a shape's rings, by making one.
+fn rings(shape: &Shape) -> Result<Rings, Refusal> {
+    let tactics = shape.knobs.tactics;
+    let (flags, refused) = if shape.wait == Wait::Port {
+        let port = tactics.port(&shape.knobs.ring)?;
+        let hub = port.hub();
+        (hub.flags(), hub.refused())
+    } else {
+        let ring = tactics.ring(&shape.knobs.ring)?;
+        (ring.flags(), ring.refused())
+    };
+    Ok(Rings { tactics, flags: flags.words(), refused: refused.words() })
 }

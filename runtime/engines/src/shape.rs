@@ -1,15 +1,18 @@
 //! The space of architectures: the parts of a point, and the reasons why some are refused. The
 //! named points are in [`PRESETS`](crate::PRESETS).
 
+mod helpers;
+mod staffing;
+
 use memory::Placement;
 use seam::SHARDS_MAX;
 
-use crate::axes::{Accept, Container, Wait};
+use crate::axes::{Accept, Container, Refused, Wait};
 use crate::conflict::conflict;
 use crate::knobs::Knobs;
 use crate::presets::{Crowd, PRESETS};
 use crate::spare::Policy;
-use crate::wait::uring::tactics::AcceptBy;
+use crate::tactics::{AcceptBy, Tactics};
 
 /// Slots that one binary may use: half of all, because during a hand-over two binaries serve.
 pub(crate) const SLOTS: usize = SHARDS_MAX / 2;
@@ -34,12 +37,6 @@ pub struct Shape {
     /// The settings of any point.
     pub knobs: Knobs,
 }
-
-/// The reason why a point is refused.
-#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
-pub struct Refused(pub String);
-
-impl std::error::Error for Refused {}
 
 impl Shape {
     /// The named point with default settings, on `cores` cores.
@@ -114,6 +111,17 @@ impl Shape {
             Wait::Port => true,
             Wait::Select | Wait::Poll | Wait::Epoll | Wait::Uring => self.workers == 1,
         }
+    }
+
+    /// The tactics of the rings, with every open choice decided.
+    pub fn tactics(&self) -> Tactics {
+        // Connections from an acceptor are taken by calls.
+        let is_given = self.accept.has_acceptor();
+        let is_port = self.wait == Wait::Port;
+        let is_shared = self.accept == Accept::Shared && self.workers > 1 && !is_port;
+        let fitting = if is_shared || is_given { AcceptBy::Poll } else { AcceptBy::Multi };
+        let tactics = self.knobs.tactics;
+        Tactics { accept: Some(tactics.accept.unwrap_or(fitting)), ..tactics }
     }
 
     /// Checks that the point is possible.

@@ -6,19 +6,25 @@
 //! that worker.
 
 mod closing;
-mod crew;
+pub mod crew;
 mod entries;
 mod event_log;
 mod govern;
+mod governing;
 mod keep;
 mod receive;
+mod reception;
 mod reload;
+mod reserve;
 mod sample;
 mod spares;
+mod state;
 mod succeed;
 mod visitors;
+mod windows;
+mod worker_entry;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
@@ -28,29 +34,27 @@ use seam::Instant;
 use sys::poll::{PollFd, poll};
 use sys::signal::{self, Signal, SignalFd};
 
-use self::closing::Closing;
-pub(crate) use self::crew::{Crew, End, Ended};
-use self::entries::WorkerEntry;
+use self::crew::Crew;
 use self::event_log::EventLog;
-use self::govern::{Governing, clock};
-use self::keep::Reserve;
-use self::receive::Reception;
-use self::sample::Windows;
+use self::governing::governing;
+use self::reception::Reception;
+use self::reserve::Reserve;
+use self::state::{Administration, Closing, Saving, Stopping, Supervisor, Takeover, clock, word};
+use self::windows::Windows;
 use crate::admin::{Admin, AdminQueue};
+use crate::common::Common;
 use crate::fault::Fault;
 use crate::handover::Successor;
 use crate::limits::WAIT_RETRY;
-use crate::server::{Common, Report, StateStore};
-use crate::spare::Spare;
+use crate::server::{Report, StateStore};
+use crate::shape::Shape;
+use crate::spare::{Policy, Spare};
 
 /// The signals that a server obeys.
 pub(crate) const SIGNALS: &[Signal] = &[Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2];
 
 /// The time to wait for another connection after the last disconnect, before saving.
 const SAVE_DELAY: Duration = Duration::from_millis(50);
-/// The time that workers have to end by themselves after a force.
-const GRACE: Duration = Duration::from_secs(2);
-
 /// The descriptors that are ready after a wait.
 struct Readiness {
     bell: bool,
@@ -65,43 +69,21 @@ struct Readiness {
     admin: bool,
 }
 
-struct Supervisor<'a, C: Crew> {
-    common: &'a Common<'a>,
-    crew: &'a mut C,
-    store: &'a mut dyn StateStore<()>,
-    entries: Vec<WorkerEntry>,
-    reception: Option<Reception<'a>>,
-    /// Decides how many processes there are, where that changes.
-    spare: Option<Spare>,
-    /// Decides how many requests are carried out at one time, where that is limited.
-    governing: Option<Governing>,
-    save_at: Option<Instant>,
-    save_next: Option<Instant>,
-    reserve: Reserve,
-    /// The server is stopping, and connections may still wait in the kernel's queue.
-    closing: Option<Closing>,
-    /// The time of the last stop that counted.
-    stopped_at: Option<Instant>,
-    /// The time when the present phase ends by force.
-    deadline: Option<Instant>,
-    /// A binary that was started to take over.
-    successor: Option<Successor>,
-    /// The time to try a hand-over that could not begin yet.
-    hand_over_at: Option<Instant>,
-    /// The process of the successor, which saves the state from now on.
-    handed_over: Option<u32>,
-    /// The longest drain.
-    drain: Duration,
-    /// The time when the server started.
-    begun: Instant,
-    admin: Admin<'a>,
-    /// The time of the next sign of life.
-    pulse_at: Option<Instant>,
-    /// Clients of the administration.
-    admin_queue: AdminQueue,
-    event_log: EventLog,
-    windows: Windows,
-    report: Report,
+impl Readiness {
+    /// After a wait that failed, anything may be ready that costs nothing to look at.
+    const UNKNOWN: Readiness = Readiness {
+        bell: true,
+        control: true,
+        signals: true,
+        ends: true,
+        successor: false,
+        admin: false,
+    };
+}
+
+/// The wait for a descriptor to become readable, if there is one.
+fn read(fd: Option<BorrowedFd<'_>>) -> PollFd<'_> {
+    fd.map_or(PollFd::none(), |fd| PollFd::new(fd, true, false))
 }
 
 /// Leads the server from its first worker to its last.
@@ -124,24 +106,24 @@ pub(crate) fn supervise<C: Crew>(
         store,
         entries: Vec::new(),
         reception: Reception::new(common),
-        spare: spares::controller(common.shape, now),
-        governing: govern::governing(common.shape, now),
-        save_at: None,
-        save_next,
-        reserve: Reserve::take(),
-        closing: None,
-        stopped_at: None,
-        deadline: None,
-        successor: None,
-        hand_over_at: None,
-        handed_over: None,
-        drain: common.shape.knobs.drain,
-        begun: now,
+        spare: controller(common.shape, now),
+        governing: governing(common.shape, now),
+        saving: Saving { at: None, next: save_next, reserve: Reserve::take() },
+        stopping: Stopping {
+            closing: None,
+            stopped_at: None,
+            deadline: None,
+            drain: common.shape.knobs.drain,
+        },
+        takeover: Takeover::default(),
         event_log: EventLog::new(admin.handler.is_some()),
-        pulse_at: admin.pulse.is_some().then_some(now),
-        admin,
-        admin_queue: AdminQueue::default(),
-        windows: Windows::default(),
+        administration: Administration {
+            pulse_at: admin.pulse.is_some().then_some(now),
+            admin,
+            queue: AdminQueue::default(),
+            windows: Windows::default(),
+        },
+        begun: now,
         report: Report::default(),
     };
     let outcome = catch_unwind(AssertUnwindSafe(|| this.lead(signals.as_ref(), ready)));
@@ -155,6 +137,12 @@ pub(crate) fn supervise<C: Crew>(
     }
     this.close_handler();
     outcome.unwrap_or_else(|panic| resume_unwind(panic)).map(|()| this.report)
+}
+
+/// The controller of a shape, if its processes come and go.
+fn controller(shape: &Shape, now: Instant) -> Option<Spare> {
+    let staffing = shape.staffing().filter(|staffing| staffing.policy != Policy::Static)?;
+    Some(Spare::new(staffing.policy, staffing.terms, now))
 }
 
 impl<C: Crew> Supervisor<'_, C> {
@@ -202,39 +190,47 @@ impl<C: Crew> Supervisor<'_, C> {
         let connections = self.reception.as_ref().and_then(Reception::wakes_at);
         let looks_at = self.spare.as_ref().filter(|_| self.phase() == Phase::Ready);
         let looks_at = looks_at.and_then(Spare::wakes_at);
-        let (window, visitors) = (self.windows.wakes_at(), self.admin_queue.wakes_at());
-        let closing = self.closing.as_ref().map(Closing::wakes_at);
-        let pressing = [self.deadline, closing, connections, looks_at, self.hand_over_at];
-        let calm =
-            [self.save_at, self.save_next, window, visitors, self.pulse_at, self.governs_at()];
+        let (window, visitors) =
+            (self.administration.windows.wakes_at(), self.administration.queue.wakes_at());
+        let closing = self.stopping.closing.as_ref().map(Closing::wakes_at);
+        let pressing =
+            [self.stopping.deadline, closing, connections, looks_at, self.takeover.retry_at];
+        let calm = [
+            self.saving.at,
+            self.saving.next,
+            window,
+            visitors,
+            self.administration.pulse_at,
+            self.governs_at(),
+        ];
         let others = pressing.into_iter().chain(calm);
         let soonest = others.flatten().chain(respawns).min();
         let timeout = soonest.map(|moment| moment.since(clock()));
-        let fds = [
-            Some(self.common.bell.as_fd()),
-            Some(self.common.host.control.bell.as_fd()),
-            signals.map(AsFd::as_fd),
-            self.crew.watched(),
-            self.successor.as_ref().map(Successor::watched),
-            self.listens(),
+        let successor = self.takeover.successor.as_ref().map(Successor::watched);
+        let mut list = vec![
+            read(Some(self.common.bell.as_fd())),
+            read(Some(self.common.host.control.bell.as_fd())),
+            read(signals.map(AsFd::as_fd)),
+            read(self.crew.watched()),
+            read(successor),
+            read(self.listens()),
         ];
-        let read = |fd: Option<_>| fd.map_or(PollFd::none(), |fd| PollFd::new(fd, true, false));
-        let mut list = fds.map(read).to_vec();
         list.extend(self.watched_clients());
         if let Err(error) = poll(&mut list, timeout) {
             // Without memory for the call it is only late: everything is looked at after a pause.
             eprintln!("the supervisor cannot wait: {error}; trying again");
             std::thread::sleep(WAIT_RETRY);
-            let (bell, control, signals, ends) = (true, true, true, true);
-            return Readiness { bell, control, signals, ends, successor: false, admin: false };
+            return Readiness::UNKNOWN;
         }
-        let clients = &list[fds.len()..];
+        let [bell, control, signals, ends, successor, _, clients @ ..] = &list[..] else {
+            unreachable!("the list begins with six descriptors");
+        };
         Readiness {
-            bell: list[0].readable(),
-            control: list[1].readable(),
-            signals: list[2].readable(),
-            ends: list[3].readable(),
-            successor: list[4].readable() || list[4].hangup(),
+            bell: bell.readable(),
+            control: control.readable(),
+            signals: signals.readable(),
+            ends: ends.readable(),
+            successor: successor.readable() || successor.hangup(),
             admin: clients.iter().any(|fd| fd.readable() || fd.writable()),
         }
     }
@@ -259,8 +255,8 @@ impl<C: Crew> Supervisor<'_, C> {
         self.common.board.advance(phase);
         self.common.stop.ring();
         let now = clock();
-        self.event_log.note(now, "phase", None, sample::word(phase).to_owned(), false);
-        self.deadline = Some(now + at_most);
+        self.event_log.note(now, "phase", None, word(phase).to_owned(), false);
+        self.stopping.deadline = Some(now + at_most);
         for entry in &mut self.entries {
             entry.respawn_at = None;
         }
@@ -293,8 +289,8 @@ impl<C: Crew> Supervisor<'_, C> {
         {
             eprintln!("elapsed time: {:.3} s", busy.as_secs_f64());
         }
-        if self.save_at.is_none() && self.store.is_changed(&()) {
-            self.save_at = Some(now + SAVE_DELAY);
+        if self.saving.at.is_none() && self.store.is_changed(&()) {
+            self.saving.at = Some(now + SAVE_DELAY);
         }
     }
 }

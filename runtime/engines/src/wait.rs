@@ -1,11 +1,12 @@
 //! Waiting for bytes and moving them. Each file has `serve`: accept, wait, move bytes, get the next
 //! interest from [`seam::Conn`], close.
 //!
-//! A [`Mechanism`] is the data that the workers of one process share for that. Most mechanisms
+//! A [`Mechanism`](mechanism::Mechanism) is the data that the workers of one process share for that. Most mechanisms
 //! share nothing; the parked connections and the completion port own the sessions of their process.
 
 pub mod blocking;
 pub mod epoll;
+pub mod mechanism;
 pub mod parked;
 pub mod poll;
 pub mod port;
@@ -13,42 +14,20 @@ pub mod select;
 pub mod uring;
 
 use crate::axes::Wait;
-use crate::container::Member;
+use crate::common::Common;
 use crate::context::WorkerContext;
 use crate::datagrams;
 use crate::fault::Fault;
-use crate::server::Common;
+use crate::member::Member;
+use mechanism::Mechanism;
 use parked::parking::ParkedConnections;
 use port::completion_port::CompletionPort;
-
-/// One process's way of waiting, with the data that its workers share.
-pub(crate) trait Mechanism: Sync {
-    /// One worker's life.
-    ///
-    /// # Errors
-    /// The worker can no longer wait.
-    fn serve(&self, context: &WorkerContext<'_>, member: Member) -> Result<(), Fault>;
-
-    /// Whether a process has one pool of sessions for all its workers.
-    fn pools_sessions(&self) -> bool {
-        false
-    }
-
-    /// Whether the member after all workers is a listener of this mechanism, which also calls the
-    /// service's tick.
-    fn has_listener(&self) -> bool {
-        false
-    }
-
-    /// Reports that the listener has ended.
-    fn listener_ended(&self) {}
-}
 
 /// The mechanism of one process.
 ///
 /// # Errors
 /// The kernel refuses a resource.
-pub(crate) fn mechanism<'m>(common: &Common<'_>) -> Result<Box<dyn Mechanism + 'm>, Fault> {
+pub(crate) fn of_server<'m>(common: &Common<'_>) -> Result<Box<dyn Mechanism + 'm>, Fault> {
     if common.service.datagrams().is_some() {
         return Ok(Box::new(Separate(datagrams::serve(common.shape.wait))));
     }

@@ -14,7 +14,8 @@ use ::layers::tls::Tls;
 use ::layers::websocket::WebSocket;
 use clap::CommandFactory;
 use engines::{
-    Admin, Assets, Control, Fault, Handover, Host, NoStateStore, Ready, Refused, Renew, Report, Shape,
+    Admin, Assets, Control, Fault, Handover, Host, NoStateStore, Ready, Refused, Renew, Report,
+    Shape,
 };
 use memory::Region;
 use seam::{Service, Share};

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use memory::{Doing, Phase, Refusal, Slot, SlotState};
 
-use super::{Arrival, Listeners, Means, accept};
+use super::source::{Arrival, accept};
+use super::{Listeners, Means};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::parts::admission::{Admission, Attempt};

@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 
 use sys::ready::Interest;
 
-use super::{AcceptSource, Arrival, accept};
+use super::source::{AcceptSource, Arrival, accept};
 
 /// Connections after which a loop registers again.
 const RENEW_AFTER: u32 = 16;

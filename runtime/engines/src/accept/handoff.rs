@@ -13,7 +13,7 @@ use memory::{Buffer, Slot, SlotState};
 use seam::Peer;
 use sys::eventfd::EventFd;
 
-use super::{AcceptSource, Arrival};
+use super::source::{AcceptSource, Arrival};
 use crate::axes::Wait;
 use crate::limits::WAIT;
 use crate::shape::Shape;

@@ -8,6 +8,7 @@ use std::os::unix::net::UnixListener;
 
 use sys::{inherit, socket};
 
+use super::listen::{options, set_waits};
 use crate::address::Address;
 use crate::shape::Shape;
 
@@ -36,10 +37,10 @@ pub fn lent() -> io::Result<Option<OwnedFd>> {
 
 /// A service manager's listener, which all workers share.
 pub fn adopt(listener: OwnedFd, shape: &Shape) -> io::Result<(Vec<OwnedFd>, Address)> {
-    socket::adopt_listener(&listener, &super::options(shape, 1)).map_err(|error| {
+    socket::adopt_listener(&listener, &options(shape, 1)).map_err(|error| {
         io::Error::new(error.kind(), format!("the service manager's socket: {error}"))
     })?;
-    super::set_waits(&listener, shape)?;
+    set_waits(&listener, shape)?;
     let address = address_of(&listener)?;
     Ok((vec![listener], address))
 }

@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use memory::{Board, Lock, Padded, Region};
 use seam::{Share, WorkerId};
 
-use super::{AcceptSource, Arrival, accept};
+use super::source::{AcceptSource, Arrival, accept};
 use crate::shape::Shape;
 
 /// The lock in memory that all workers share.

@@ -16,7 +16,7 @@ use sys::pass;
 use sys::poll::{PollFd, poll};
 use sys::socket;
 
-use super::{AcceptSource, Arrival};
+use super::source::{AcceptSource, Arrival};
 use crate::axes::Wait;
 use crate::limits::WAIT;
 use crate::shape::Shape;

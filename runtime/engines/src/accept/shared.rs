@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::{AcceptSource, Arrival, accept};
+use super::source::{AcceptSource, Arrival, accept};
 
 pub struct Listener<'h>(pub BorrowedFd<'h>);
 

@@ -14,12 +14,13 @@ use memory::{Board, SlotState};
 use seam::WorkerId;
 use sys::process;
 
-use super::{Member, serve};
+use super::serve;
 use crate::axes::Container;
+use crate::common::Common;
 use crate::fault::Fault;
-use crate::server::Common;
+use crate::member::Member;
 use crate::shape::Shape;
-use crate::wait::mechanism;
+use crate::wait;
 
 /// The process's whole life. `id` names its first worker; the slots of the others and of the
 /// listener follow.
@@ -29,7 +30,7 @@ pub(crate) fn live(common: &Common<'_>, id: WorkerId) -> Result<(), Fault> {
     let shape = Shape { container: Container::Threads, workers: threads, ..common.shape.clone() };
     let listeners = common.listeners.within(&shape).map_err(Fault::Spawn)?;
     let inner = Common { shape: &shape, listeners: &listeners, parts: processes, ..*common };
-    let mechanism = mechanism(&inner)?;
+    let mechanism = wait::of_server(&inner)?;
     let mechanism = &*mechanism;
     let crew = Crew { first: id.slot(), count: threads + 1, board: common.board };
     let fault = Mutex::new(None);

@@ -18,15 +18,17 @@ use seam::WorkerId;
 use sys::process::{self, Exit, Fork, Pid};
 use sys::signal::{self, Signal, SignalFd};
 
-use super::{Member, hybrid, serve, serve_visitor};
-use crate::accept::Arrival;
+use super::{hybrid, serve, serve_visitor};
+use crate::accept::source::Arrival;
 use crate::admin::Admin;
 use crate::axes::Container;
+use crate::common::Common;
 use crate::fault::Fault;
-use crate::server::{Common, Report, StateStore};
-use crate::supervise::{Crew, End, Ended, supervise};
+use crate::server::{Report, StateStore};
+use crate::supervise::crew::{Crew, End, Ended};
+use crate::supervise::supervise;
+use crate::wait;
 use crate::wait::blocking::Kept;
-use crate::wait::mechanism;
 
 /// The exit code of a worker that panicked, as of any Rust program.
 const PANICKED: i32 = 101;
@@ -131,7 +133,7 @@ impl Processes<'_> {
         }
         // A panic must not unwind into the supervisor's frames, of which this process has a copy.
         let common = self.common;
-        let member = Member::of_all(common, id);
+        let member = common.member(id);
         let is_extra = common.extra.is_some_and(|extra| extra.slot == id.slot());
         let kept = &mut self.kept;
         let live = || match visitor {
@@ -139,7 +141,7 @@ impl Processes<'_> {
             None if common.shape.container == Container::Hybrid && !is_extra => {
                 hybrid::live(common, id)
             }
-            None => serve(common, &*mechanism(common)?, id, member),
+            None => serve(common, &*wait::of_server(common)?, id, member),
         };
         match catch_unwind(AssertUnwindSafe(|| bound.and_then(|()| live()))) {
             Ok(Ok(())) => process::exit_now(0),

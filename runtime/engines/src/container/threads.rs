@@ -9,15 +9,18 @@ use seam::WorkerId;
 use sys::process::{self, Pid};
 use sys::thread::{self, Scope};
 
-use super::{Member, serve, serve_visitor};
-use crate::accept::Arrival;
+use super::{serve, serve_visitor};
+use crate::accept::source::Arrival;
 use crate::admin::Admin;
+use crate::common::Common;
 use crate::fault::Fault;
 use crate::limits::ACCEPTS;
-use crate::server::{Common, Report, StateStore};
-use crate::supervise::{Crew, End, Ended, supervise};
+use crate::server::{Report, StateStore};
+use crate::supervise::crew::{Crew, End, Ended};
+use crate::supervise::supervise;
+use crate::wait;
 use crate::wait::blocking::Kept;
-use crate::wait::{Mechanism, mechanism};
+use crate::wait::mechanism::Mechanism;
 
 /// The stack of a worker that stays, as std gives it.
 const STACK: usize = 2 << 20;
@@ -32,7 +35,7 @@ pub(crate) fn run(
     admin: Admin<'_>,
     ready: &mut dyn FnMut(),
 ) -> Result<Report, Fault> {
-    let mechanism = mechanism(common)?;
+    let mechanism = wait::of_server(common)?;
     let over = Mutex::default();
     thread::scope(|scope| {
         let pid = process::this();
@@ -64,7 +67,7 @@ const SPARE_MAX: usize = ACCEPTS;
 impl Crew for Threads<'_, '_> {
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> std::io::Result<()> {
         let (common, mechanism, over) = (self.common, self.mechanism, self.over);
-        let member = Member::of_all(common, id);
+        let member = common.member(id);
         common.board.sit(id, self.pid);
         let stack = if visitor.is_some() { VISIT_STACK } else { STACK };
         let visit = visitor.map(|visitor| (visitor, lock(over).spare.pop()));

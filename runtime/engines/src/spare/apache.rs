@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Act, Census, Terms, Verdict, hold};
+use super::terms::{Act, Census, Terms, Verdict, hold};
 
 /// The interval between two checks (`SCOREBOARD_MAINTENANCE_INTERVAL`).
 pub const EVERY: Duration = Duration::from_secs(1);

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use seam::Instant;
 
-use super::{Act, Census, Terms, Verdict, hold};
+use super::terms::{Act, Census, Terms, Verdict, hold};
 
 /// The interval between two checks.
 pub const EVERY: Duration = Duration::from_millis(100);

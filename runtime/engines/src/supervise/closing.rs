@@ -15,7 +15,8 @@ use memory::Phase;
 use seam::Instant;
 use sys::{netlink, socket};
 
-use super::{Crew, GRACE, Supervisor, clock};
+use super::crew::Crew;
+use super::state::{Closing, GRACE, Supervisor, clock};
 
 /// The time after which a handshake that the kernel reports nowhere has completed.
 const AT_LEAST: Duration = Duration::from_millis(20);
@@ -28,34 +29,19 @@ const HANDSHAKES: Duration = Duration::from_secs(1);
 /// The time between two looks at the queue.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A stop in progress, while the listeners are deaf.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Closing {
-    from: Instant,
-    until: Instant,
-    looks_at: Instant,
-}
-
-impl Closing {
-    /// When to check the queue.
-    pub fn wakes_at(&self) -> Instant {
-        self.looks_at
-    }
-}
-
 impl<C: Crew> Supervisor<'_, C> {
     /// Stops the server: the first call drains, the second forces.
     pub(super) fn stop(&mut self) {
         let now = clock();
-        if self.stopped_at.is_some_and(|before| now.since(before) < REPEAT) {
+        if self.stopping.stopped_at.is_some_and(|before| now.since(before) < REPEAT) {
             return;
         }
-        self.stopped_at = Some(now);
+        self.stopping.stopped_at = Some(now);
         match self.phase() {
-            Phase::Ready if self.closing.is_none() => self.close_listeners(now),
-            Phase::Starting | Phase::Leaving => self.enter(Phase::Draining, self.drain),
+            Phase::Ready if self.stopping.closing.is_none() => self.close_listeners(now),
+            Phase::Starting | Phase::Leaving => self.enter(Phase::Draining, self.stopping.drain),
             Phase::Ready => {
-                self.closing = None;
+                self.stopping.closing = None;
                 self.force("stopped twice");
             }
             Phase::Draining => self.force("stopped twice"),
@@ -65,7 +51,7 @@ impl<C: Crew> Supervisor<'_, C> {
 
     /// The phase that is reported: the drain begins as soon as the listeners are deaf.
     pub(super) fn public_phase(&self) -> Phase {
-        if self.closing.is_some() { Phase::Draining } else { self.phase() }
+        if self.stopping.closing.is_some() { Phase::Draining } else { self.phase() }
     }
 
     pub(super) fn force(&mut self, why: &str) {
@@ -79,12 +65,12 @@ impl<C: Crew> Supervisor<'_, C> {
 
     /// Enforces the deadline of the phase.
     pub(super) fn press(&mut self, now: Instant) {
-        if self.deadline.is_none_or(|deadline| deadline > now) {
+        if self.stopping.deadline.is_none_or(|deadline| deadline > now) {
             return;
         }
-        self.deadline = None;
+        self.stopping.deadline = None;
         match self.phase() {
-            Phase::Leaving => self.enter(Phase::Draining, self.drain),
+            Phase::Leaving => self.enter(Phase::Draining, self.stopping.drain),
             // On a busy machine workers may still be ending, though there is nothing to cut.
             Phase::Draining if self.is_vacant() => self.enter(Phase::Forced, GRACE),
             Phase::Draining => self.force("the time to drain is over"),
@@ -111,14 +97,14 @@ impl<C: Crew> Supervisor<'_, C> {
     fn close_listeners(&mut self, now: Instant) {
         let listeners = self.common.listeners;
         // A successor, or the next server of a service manager, accepts from the same listeners.
-        let is_followed = self.successor.is_some() || self.handed_over.is_some();
+        let is_followed = self.takeover.successor.is_some() || self.takeover.handed_over.is_some();
         let are_ours = !is_followed && !listeners.is_lent;
         if are_ours && listeners.are_datagrams {
             // Workers answer what the sockets hold; a locked filter only makes that longer.
             for socket in &listeners.sockets {
                 let _ = socket::deafen_datagrams(socket);
             }
-            self.enter(Phase::Draining, self.drain);
+            self.enter(Phase::Draining, self.stopping.drain);
             return;
         }
         let shut_out = || match &listeners.file {
@@ -130,27 +116,27 @@ impl<C: Crew> Supervisor<'_, C> {
             None => listeners.sockets.iter().all(|listener| socket::deafen(listener).is_ok()),
         };
         if !are_ours || !shut_out() {
-            self.enter(Phase::Draining, self.drain);
+            self.enter(Phase::Draining, self.stopping.drain);
             return;
         }
         self.common.board.set_deaf();
-        let (from, until) = (now + AT_LEAST, now + AT_MOST.min(self.drain));
-        self.closing = Some(Closing { from, until, looks_at: from.min(until) });
+        let (from, until) = (now + AT_LEAST, now + AT_MOST.min(self.stopping.drain));
+        self.stopping.closing = Some(Closing { from, until, looks_at: from.min(until) });
     }
 
     /// Drains once the queue is empty.
     pub(super) fn empty_queue(&mut self, now: Instant) {
-        let Some(closing) = &mut self.closing else { return };
+        let Some(closing) = &mut self.stopping.closing else { return };
         if now < closing.looks_at {
             return;
         }
         closing.looks_at = now + LOOK;
         let Closing { from, until, .. } = *closing;
         let is_due = now >= until || (now >= from && self.queue().length == 0);
-        let is_patient = now < from + HANDSHAKES.min(self.drain);
+        let is_patient = now < from + HANDSHAKES.min(self.stopping.drain);
         if is_due && !(is_patient && self.has_handshakes()) {
-            self.closing = None;
-            self.enter(Phase::Draining, self.drain);
+            self.stopping.closing = None;
+            self.enter(Phase::Draining, self.stopping.drain);
         }
     }
 
@@ -173,7 +159,7 @@ impl<C: Crew> Supervisor<'_, C> {
         self.report.recycled = turnover.recycled.read();
         self.save_at_last();
         if let Some(file) =
-            self.common.listeners.file.as_ref().filter(|_| self.handed_over.is_none())
+            self.common.listeners.file.as_ref().filter(|_| self.takeover.handed_over.is_none())
         {
             file.remove();
         }

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use seam::WorkerId;
 use sys::signal::Signal;
 
-use crate::accept::Arrival;
+use crate::accept::source::Arrival;
 
 /// The services that a container provides to the supervisor.
 pub(crate) trait Crew {

@@ -8,9 +8,11 @@ use memory::{Phase, SlotState};
 use seam::{Instant, WorkerId};
 use sys::signal::Signal;
 
+use super::crew::{Crew, End, Ended};
 use super::event_log::{Birth, Death};
-use super::{Crew, End, Ended, GRACE, Supervisor, clock};
-use crate::accept::Arrival;
+use super::state::{GRACE, Supervisor, clock};
+use super::worker_entry::WorkerEntry;
+use crate::accept::source::Arrival;
 use crate::fault::Fault;
 
 /// The first delay before a worker that did not live for a second is replaced; it doubles.
@@ -22,28 +24,6 @@ const KILLS_AT_START: u32 = 5;
 /// A worker that lived this long did not die of its start.
 const LIFE_MIN: Duration = Duration::from_secs(1);
 
-/// A worker as the supervisor follows it, from one generation to the next.
-pub(super) struct WorkerEntry {
-    pub generation: u32,
-    pub born: Instant,
-    /// Deaths in a row shortly after the start.
-    pub failures: u32,
-    pub respawn_at: Option<Instant>,
-    pub alive: bool,
-    /// The worker was told to leave, because there are too many.
-    pub retiring: bool,
-    /// Its predecessor had served its number of connections.
-    pub recycled: bool,
-}
-
-impl WorkerEntry {
-    fn new(generation: u32) -> WorkerEntry {
-        let (born, respawn_at) = (clock(), None);
-        let (alive, retiring, recycled) = (false, false, false);
-        WorkerEntry { generation, born, failures: 0, respawn_at, alive, retiring, recycled }
-    }
-}
-
 impl<C: Crew> Supervisor<'_, C> {
     /// Makes the entries, and starts the initial workers.
     pub(super) fn open(&mut self) -> io::Result<()> {
@@ -51,7 +31,7 @@ impl<C: Crew> Supervisor<'_, C> {
         let start = shape.staffing().map_or(usize::MAX, |staffing| staffing.start);
         let processes = shape.entries() - shape.acceptors();
         for index in 0..self.common.entries() {
-            self.entries.push(WorkerEntry::new(generation));
+            self.entries.push(WorkerEntry::new(generation, clock()));
             if index < start || index >= processes {
                 self.start(index, Birth::Start, None)?;
             }
@@ -64,7 +44,7 @@ impl<C: Crew> Supervisor<'_, C> {
         if let Some(index) = self.reception.as_mut().and_then(|room| room.vacant.pop()) {
             return index;
         }
-        self.entries.push(WorkerEntry::new(self.common.epoch.generation()));
+        self.entries.push(WorkerEntry::new(self.common.epoch.generation(), clock()));
         self.entries.len() - 1
     }
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use seam::Instant;
 use sys::process::Pid;
 
-use super::End;
+use super::crew::End;
 use crate::status::Happening;
 
 /// The number of events kept.

@@ -3,78 +3,17 @@
 
 use std::time::Duration;
 
-use memory::{Phase, Slot};
+use memory::Phase;
 use seam::Instant;
 
-use super::{Crew, Supervisor};
-use crate::governor::{Decision, EVERY, Governor, Measured, Mode};
-use crate::shape::Shape;
+use super::crew::Crew;
+use super::governing::Sums;
+use super::state::Supervisor;
+use crate::governor::{Decision, EVERY};
 use crate::status::{GovernorDecision, GovernorFacts};
 
 /// The interval between looks at a server without connections.
 const IDLE: Duration = Duration::from_millis(200);
-
-/// The controller with the sums of its last look.
-pub(super) struct Governing {
-    pub governor: Governor,
-    sums: Sums,
-    looked: Instant,
-}
-
-/// Sums over all workers since the start.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sums {
-    carried: u64,
-    refused: u64,
-    inputs: u64,
-    input_wait_ns: u64,
-    measured: u64,
-    wait_ns: u64,
-    service_ns: u64,
-}
-
-impl Sums {
-    fn add(self, slot: &Slot) -> Sums {
-        Sums {
-            carried: self.carried + slot.carried.read(),
-            refused: self.refused + slot.requests_refused.read(),
-            inputs: self.inputs + slot.inputs.read(),
-            input_wait_ns: self.input_wait_ns + slot.input_wait_ns.read(),
-            measured: self.measured + slot.measured.read(),
-            wait_ns: self.wait_ns + slot.wait_ns.read(),
-            service_ns: self.service_ns + slot.service_ns.read(),
-        }
-    }
-
-    /// The measurements since `before`, `elapsed` ago.
-    fn since(&self, before: &Sums, elapsed: Duration, peak: u64) -> Measured {
-        let mean = |now: u64, then: u64, count: u64| {
-            (count > 0).then(|| Duration::from_nanos(now.wrapping_sub(then) / count))
-        };
-        let measured = self.measured - before.measured;
-        let inputs = mean(self.input_wait_ns, before.input_wait_ns, self.inputs - before.inputs);
-        let waits = mean(self.wait_ns, before.wait_ns, measured);
-        let wait = inputs.or(waits).map(|_| inputs.unwrap_or_default() + waits.unwrap_or_default());
-        Measured {
-            elapsed,
-            done: self.carried - before.carried,
-            refused: self.refused - before.refused,
-            wait,
-            service: mean(self.service_ns, before.service_ns, measured),
-            peak,
-        }
-    }
-}
-
-/// The governor of a shape, if it has one.
-pub(super) fn governing(shape: &Shape, now: Instant) -> Option<Governing> {
-    let knobs = &shape.knobs;
-    (knobs.governor != Mode::Off).then(|| Governing {
-        governor: Governor::new(knobs.governor, knobs.objective, sys::cpu::count(), now),
-        sums: Sums::default(),
-        looked: now,
-    })
-}
 
 impl<C: Crew> Supervisor<'_, C> {
     /// Lets the governor decide, if that is due.
@@ -127,10 +66,6 @@ impl<C: Crew> Supervisor<'_, C> {
             decisions: governor.decisions().map(decision).collect(),
         })
     }
-}
-
-pub(super) fn clock() -> Instant {
-    Instant::from_ns(sys::clock::now_ns())
 }
 
 const _: () = assert!(EVERY.as_millis() * 4 <= 200, "a step is answered within 200 ms");

@@ -3,7 +3,8 @@
 
 use language::info;
 
-use super::{Crew, Supervisor, clock};
+use super::crew::Crew;
+use super::state::{Supervisor, clock};
 use crate::spare::Terms;
 
 impl<C: Crew> Supervisor<'_, C> {
@@ -13,12 +14,12 @@ impl<C: Crew> Supervisor<'_, C> {
     /// workers, each of which calls [`crate::Admin::renew`] before its next turn.
     pub(super) fn reload(&mut self) -> Vec<String> {
         let mut words = Vec::new();
-        if let Some(reload) = &mut self.admin.reload {
+        if let Some(reload) = &mut self.administration.admin.reload {
             let found = reload();
             words.extend(found.words);
             if let Some(knobs) = found.knobs {
                 self.common.put_in_force(&knobs);
-                self.drain = knobs.drain;
+                self.stopping.drain = knobs.drain;
                 if let Some(spare) = &mut self.spare {
                     let now = spare.terms();
                     spare.set_terms(Terms {

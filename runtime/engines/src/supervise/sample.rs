@@ -1,60 +1,18 @@
-//! Samples of the server, and the windows of a second from which rates are computed.
+//! Samples of the server.
 
 use std::time::Duration;
 
-use memory::{LATE_EDGES_NS, Loss, Phase, Refusal, Slot, SlotState};
+use memory::{LATE_EDGES_NS, Loss, Refusal, Slot, SlotState};
 use seam::Instant;
 use sys::process;
 use sys::socket;
 
-use super::{Crew, Supervisor, clock};
+use super::crew::Crew;
+use super::state::{Supervisor, clock, word};
 use crate::axes::Container;
 use crate::shape::SLOTS;
 use crate::spare::Spare;
-use crate::status::{Gauge, Limits, Queue, Rates, SCHEMA, Sample, ShapeFacts, Totals, Worker};
-
-/// The minimum length of a window; it ends when the supervisor wakes after that.
-const WINDOW: Duration = Duration::from_secs(1);
-
-/// The counts at the beginning of the present window, and the results of the last one.
-#[derive(Debug, Default)]
-pub(super) struct Windows {
-    since: Option<(Instant, memory::Totals)>,
-    rates: Rates,
-}
-
-impl Windows {
-    /// The end of the present window.
-    pub(super) fn wakes_at(&self) -> Option<Instant> {
-        self.since.map(|(begun, _)| begun + WINDOW)
-    }
-
-    /// Ends the window if its time is over, and begins the next.
-    pub(super) fn look(&mut self, now: Instant, totals: impl FnOnce() -> memory::Totals) {
-        if self.wakes_at().is_some_and(|moment| now < moment) {
-            return;
-        }
-        let totals = totals();
-        if let Some((begun, before)) = self.since.replace((now, totals)) {
-            let window = now.since(begun);
-            let rate = |now: u64, before: u64| {
-                now.saturating_sub(before) as f64 / window.as_secs_f64().max(1e-9)
-            };
-            let (accepted, answered) =
-                (rate(totals.accepted, before.accepted), rate(totals.answered, before.answered));
-            self.rates = Rates {
-                window_ns: window.as_nanos() as u64,
-                accepted,
-                answered,
-                bytes_in: rate(totals.bytes_in, before.bytes_in),
-                bytes_out: rate(totals.bytes_out, before.bytes_out),
-                accepted_max: self.rates.accepted_max.max(accepted),
-                answered_max: self.rates.answered_max.max(answered),
-                open_max: self.rates.open_max.max(totals.open),
-            };
-        }
-    }
-}
+use crate::status::{Gauge, Limits, Queue, SCHEMA, Sample, ShapeFacts, Totals, Worker};
 
 impl<C: Crew> Supervisor<'_, C> {
     /// A complete sample, taken now.
@@ -111,7 +69,7 @@ impl<C: Crew> Supervisor<'_, C> {
             listening: common.listeners.listening.to_string(),
             limits: self.limits(),
             totals,
-            rates: self.windows.rates.clone(),
+            rates: self.administration.windows.rates.clone(),
             queue: self.queue(),
             workers,
             spawned: self.event_log.spawned(),
@@ -200,7 +158,7 @@ impl<C: Crew> Supervisor<'_, C> {
             spare: spare.map(|terms| (terms.spare_min, terms.spare_max)),
             idle_ns: ns(settings.idle()),
             write_stall_ns: ns(settings.write_stall()),
-            drain_ns: ns(self.drain),
+            drain_ns: ns(self.stopping.drain),
             edition: self.common.board.edition(),
         }
     }
@@ -223,43 +181,5 @@ impl<C: Crew> Supervisor<'_, C> {
             }
         }
         queue
-    }
-}
-
-/// The name of a phase.
-pub(super) fn word(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Starting => "starting",
-        Phase::Ready => "ready",
-        Phase::Leaving => "leaving",
-        Phase::Draining => "draining",
-        Phase::Forced => "forced",
-        Phase::Done => "done",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_belongs_to_its_window_and_the_highest_stays() {
-        let mut windows = Windows::default();
-        let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
-        let counts = |answered: u64, open: u64| memory::Totals {
-            answered,
-            accepted: answered / 10,
-            open,
-            ..memory::Totals::default()
-        };
-        windows.look(at(5000), || counts(100, 1));
-        assert_eq!((windows.rates.clone(), windows.wakes_at()), (Rates::default(), Some(at(6000))));
-        windows.look(at(5999), || panic!("it is not over"));
-        windows.look(at(7000), || counts(700, 9));
-        assert_eq!((windows.rates.answered, windows.rates.accepted), (300.0, 30.0));
-        windows.look(at(8000), || counts(710, 2));
-        let Rates { answered, answered_max, open_max, window_ns, .. } = windows.rates;
-        assert_eq!((answered, answered_max, open_max), (10.0, 300.0, 9));
-        assert_eq!(window_ns, 1_000_000_000);
     }
 }

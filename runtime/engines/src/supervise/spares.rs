@@ -10,16 +10,11 @@ use seam::Instant;
 
 use memory::{Phase, SlotState};
 
+use super::crew::Crew;
+use super::entries::RESPAWN_MAX;
 use super::event_log::Birth;
-use super::{Crew, Supervisor};
-use crate::shape::Shape;
-use crate::spare::{Act, Census, Policy, Spare};
-
-/// The controller of a shape, if its processes come and go.
-pub(super) fn controller(shape: &Shape, now: Instant) -> Option<Spare> {
-    let staffing = shape.staffing().filter(|staffing| staffing.policy != Policy::Static)?;
-    Some(Spare::new(staffing.policy, staffing.terms, now))
-}
+use super::state::Supervisor;
+use crate::spare::{Act, Census, Spare};
 
 impl<C: Crew> Supervisor<'_, C> {
     /// Lets the governor decide, and starts or retires processes, if that is due.
@@ -96,7 +91,7 @@ impl<C: Crew> Supervisor<'_, C> {
         let Some(index) = (0..self.common.shape.entries()).find(vacant) else { return };
         if let Err(error) = self.start(index, Birth::Demand, None) {
             eprintln!("worker {index} cannot be started: {error}; trying again");
-            self.entries[index].respawn_at = Some(now + super::entries::RESPAWN_MAX);
+            self.entries[index].respawn_at = Some(now + RESPAWN_MAX);
         }
     }
 

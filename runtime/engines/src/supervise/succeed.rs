@@ -5,7 +5,8 @@ use std::time::Duration;
 use language::{eprintln, info};
 use memory::Phase;
 
-use super::{Crew, Supervisor, clock};
+use super::crew::Crew;
+use super::state::{Supervisor, clock};
 use crate::handover::{Handover, Outcome, Successor};
 
 /// The interval of looks whether a hand-over can begin.
@@ -15,12 +16,14 @@ impl<C: Crew> Supervisor<'_, C> {
     /// Starts a successor, as soon as that is possible; prints the reason if it never is.
     pub(super) fn hand_over(&mut self) {
         let common = self.common;
-        let refused = match (common.host.state_fd, self.handed_over) {
+        let refused = match (common.host.state_fd, self.takeover.handed_over) {
             (_, Some(pid)) => {
                 Err(format!("process {pid} has taken over already; send the signal to that one"))
             }
             _ if self.phase() > Phase::Ready => Err("this server stops".to_owned()),
-            _ if self.successor.is_some() => Err("one is being started already".to_owned()),
+            _ if self.takeover.successor.is_some() => {
+                Err("one is being started already".to_owned())
+            }
             (None, _) => {
                 Err("the state lies in private memory; serve with --upgradable".to_owned())
             }
@@ -29,13 +32,13 @@ impl<C: Crew> Supervisor<'_, C> {
         let is_early = self.phase() < Phase::Ready
             || common.host.handover.is_some_and(Handover::is_predecessor_here);
         if refused.is_ok() && is_early {
-            if self.hand_over_at.is_none() {
+            if self.takeover.retry_at.is_none() {
                 info!("the server before has not left yet; handing over when it has");
             }
-            self.hand_over_at = Some(clock() + LOOK);
+            self.takeover.retry_at = Some(clock() + LOOK);
             return;
         }
-        self.hand_over_at = None;
+        self.takeover.retry_at = None;
         let started = refused.and_then(|state| {
             let started = Successor::start(
                 common.epoch,
@@ -48,7 +51,7 @@ impl<C: Crew> Supervisor<'_, C> {
         match started {
             Ok(successor) => {
                 info!("handing over to process {}", successor.pid());
-                self.successor = Some(successor);
+                self.takeover.successor = Some(successor);
             }
             Err(reason) => eprintln!("cannot hand over: {reason}"),
         }
@@ -56,26 +59,28 @@ impl<C: Crew> Supervisor<'_, C> {
 
     /// Tries a hand-over that was asked for too early.
     pub(super) fn retry_hand_over(&mut self) {
-        if self.hand_over_at.is_some_and(|moment| moment <= clock()) {
+        if self.takeover.retry_at.is_some_and(|moment| moment <= clock()) {
             self.hand_over();
         }
     }
 
     /// Leaves if the successor is ready.
     pub(super) fn follow_successor(&mut self, said_something: bool) {
-        let Some(successor) = self.successor.as_mut().filter(|_| said_something) else { return };
+        let Some(successor) = self.takeover.successor.as_mut().filter(|_| said_something) else {
+            return;
+        };
         match successor.outcome() {
             Outcome::Ready => {
-                self.handed_over = Some(successor.pid());
+                self.takeover.handed_over = Some(successor.pid());
                 if self.phase() == Phase::Ready {
-                    self.enter(Phase::Leaving, self.drain);
+                    self.enter(Phase::Leaving, self.stopping.drain);
                 }
             }
             Outcome::Failed => {
                 eprintln!("the successor did not become ready; this server continues")
             }
         }
-        self.successor = None;
+        self.takeover.successor = None;
     }
 
     /// Tells a predecessor that it may leave.

@@ -15,8 +15,9 @@ use memory::{Doing, Phase, SlotState};
 use seam::{Buffers, Closed, Conn, Instant, Peer, SessionId};
 use sys::socket;
 
-use crate::accept::Arrival;
-use crate::context::{Permit, WorkerContext};
+use crate::accept::source::Arrival;
+use crate::context::WorkerContext;
+use crate::context::governed::Permit;
 use crate::fault::Fault;
 use crate::limits::{BLOCKING_BUFFERS, RECEIVE_BYTES, SHORT_LOOK, WAIT};
 use crate::parts::admission::{Admission, Attempt};

@@ -20,13 +20,14 @@ use sys::ready::Interest;
 use sys::socket;
 
 use self::parking::{Connection, Parked, ParkedConnections, Ready};
-use crate::container::Member;
-use crate::context::{Permit, WorkerContext};
+use crate::context::WorkerContext;
+use crate::context::governed::Permit;
 use crate::fault::Fault;
 use crate::limits::{BLOCKING_BUFFERS, DRAIN_LOOK, RECEIVE_BYTES, SHORT_LOOK};
+use crate::member::Member;
 use crate::parts::pace::Taking;
 use crate::parts::transmit::{Wait, transmit};
-use crate::wait::Mechanism;
+use crate::wait::mechanism::Mechanism;
 
 /// The interval between two checks of a peer that takes no output.
 const LOOK: Duration = Duration::from_secs(2);

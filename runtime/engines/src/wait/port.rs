@@ -31,11 +31,13 @@
 mod accept;
 mod close;
 pub mod completion_port;
+mod lead;
 mod leader;
 mod receive;
 mod scheduler;
 mod send;
 mod session;
+mod thread;
 
 use std::io;
 use std::os::fd::AsFd;
@@ -43,46 +45,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering;
 
 use memory::{Doing, SlotState};
-use seam::{Buffers, Cx, Instant, SessionId};
-use sys::uring::{Completion, Filled};
+use seam::{Buffers, Cx, SessionId};
+use sys::uring::Completion;
 
 use self::completion_port::{CompletionPort, Job, Message, WorkItem, lock};
 use self::scheduler::{Action, Role};
-use crate::container::Member;
+use self::thread::{PortThread, TOKEN_STOP};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::limits::PORT_BUFFERS;
-use crate::wait::Mechanism;
-use crate::wait::uring::TOKEN_LISTENER;
-
-// Tokens of sessions are below 2^60 and have a generation of 1 or more; this one, like
-// TOKEN_LISTENER, names no session.
-const TOKEN_STOP: u64 = 2;
-
-/// One thread of a port.
-pub(super) struct PortThread<'a, 'd> {
-    context: &'a WorkerContext<'d>,
-    port: &'a CompletionPort,
-    /// Its number among the threads.
-    me: usize,
-    role: Role,
-    buffers: Buffers,
-    /// The time of this batch, or of the leader's present check.
-    now: Instant,
-    /// The items that this thread will hand to the scheduler.
-    new_items: Vec<WorkItem>,
-    jobs: Vec<Job>,
-    batch: Vec<WorkItem>,
-    /// The number of items of the last batch, and its duration in nanoseconds.
-    cost: Option<(usize, u64)>,
-    /// The messages of the session that is stepped.
-    inbox: Vec<Message>,
-    /// Buffers that have been read.
-    read: Vec<Filled>,
-    found: Vec<Completion>,
-    /// For receives by a call, while the server drains.
-    scratch: Vec<u8>,
-}
+use crate::member::Member;
+use crate::parts::ring::accepting::TOKEN_LISTENER;
+use crate::wait::mechanism::Mechanism;
 
 impl Mechanism for CompletionPort {
     fn serve(&self, context: &WorkerContext<'_>, member: Member) -> Result<(), Fault> {

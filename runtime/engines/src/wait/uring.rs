@@ -5,7 +5,7 @@
 //! receive for each session brings bytes, in buffers that the kernel picks from a ring, so an idle
 //! session owns none. The output of a turn leaves in one send for each session, with the next
 //! enter. Descriptors are closed on the ring. Each of these can be done in another way
-//! ([`tactics`]), so that its worth can be measured.
+//! ([`crate::Tactics`]), so that its worth can be measured.
 //!
 //! `ENOBUFS` is flow control: a session that found the ring empty receives into its own buffers for
 //! a while. So only as many sessions use the ring as it has buffers for.
@@ -13,11 +13,11 @@
 //! An armed receive holds its socket. So a session is closed only when none of its operations is
 //! armed or in flight.
 
-pub(super) mod accept;
+mod accept;
 mod close;
-pub(super) mod receive;
-pub(super) mod send;
-pub mod tactics;
+mod receive;
+mod ring_loop;
+mod send;
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,53 +27,16 @@ use std::time::Duration;
 use memory::{Phase, SlotState};
 use seam::SessionId;
 use sys::socket;
-use sys::uring::{Completion, Raw, Receive, Uring};
+use sys::uring::{Completion, Raw};
 
+use self::ring_loop::{Ops, RingLoop, TOKEN_JOBS, TOKEN_STOP};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
-use crate::helpers::{self, Helpers};
+use crate::helpers;
+use crate::parts::connection::Connection;
 use crate::parts::event_loop::EventLoop;
-use accept::Accepting;
-use receive::{Flight, HasFlight};
-use tactics::Tactics;
-
-/// The loop's record for each session.
-#[derive(Default)]
-struct Ops {
-    flight: Flight,
-    /// It is in the list of sessions to settle.
-    dirty: bool,
-    /// It is in the list of sessions with more of a file to send.
-    again: bool,
-}
-
-impl HasFlight for Ops {
-    fn flight(&mut self) -> &mut Flight {
-        &mut self.flight
-    }
-}
-
-// Sessions have tokens below 2^60 and shard numbers below 4096; a token without a generation names
-// no session.
-pub(super) const TOKEN_LISTENER: u64 = 1;
-const TOKEN_STOP: u64 = 2;
-const TOKEN_JOBS: u64 = 3;
-
-struct Loop<'a> {
-    event_loop: EventLoop<'a, Ops>,
-    ring: Uring,
-    helpers: &'a dyn Helpers,
-    tactics: Tactics,
-    /// The way of receiving bytes.
-    receive: Receive,
-    /// Sessions that had an event in this turn.
-    dirty: Vec<SessionId>,
-    /// Sessions that have more of a file to send than a turn allows.
-    again: VecDeque<SessionId>,
-    accepting: Accepting,
-    /// For receives by a call, while the server drains.
-    scratch: Vec<u8>,
-}
+use crate::parts::ring::accepting::{Accepting, TOKEN_LISTENER};
+use crate::parts::ring::flight::ReceiveChange;
 
 /// Serves until the server drains.
 pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
@@ -92,13 +55,22 @@ pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
         let (event_loop, dirty, receive) = (EventLoop::new(context), Vec::new(), tactics.receive());
         let again = VecDeque::new();
         let scratch = Vec::new();
-        let mut this =
-            Loop { event_loop, ring, helpers, tactics, receive, dirty, again, accepting, scratch };
+        let mut this = RingLoop {
+            event_loop,
+            ring,
+            helpers,
+            tactics,
+            receive,
+            dirty,
+            again,
+            accepting,
+            scratch,
+        };
         this.run().map_err(Fault::Wait)
     })
 }
 
-impl Loop<'_> {
+impl RingLoop<'_> {
     fn run(&mut self) -> io::Result<()> {
         let context = self.event_loop.context;
         self.ring.watch(context.stop.as_fd(), TOKEN_STOP);
@@ -224,7 +196,10 @@ impl Loop<'_> {
         let Some(connection) = self.event_loop.table.lookup(id) else { return };
         connection.x.dirty = false;
         if connection.conn.looks() {
-            if !receive::release(connection, || &mut self.ring) {
+            if let Some(armed) = connection.x.flight.stop() {
+                self.ring.cancel(armed);
+            }
+            if connection.x.flight.armed.is_some() {
                 return;
             }
             let (context, cx) = (self.event_loop.context, self.event_loop.cx(id));
@@ -245,7 +220,15 @@ impl Loop<'_> {
         let may_receive = connection.may_receive(self.event_loop.context, self.event_loop.now);
         let reads =
             (wants.read && may_receive) || (connection.linger.is_some() && !connection.ended);
-        receive::follow(connection, id, (reads, wants.close), self.receive, || &mut self.ring);
+        let Connection { x: Ops { flight, .. }, fd, .. } = connection;
+        match flight.change(reads, wants.close, self.receive) {
+            Some(ReceiveChange::Arm { how, waiting }) => {
+                let armed = self.ring.receive(fd.as_fd(), id.bits(), how, waiting);
+                flight.armed = Some(armed);
+            }
+            Some(ReceiveChange::Stop(armed)) => self.ring.cancel(armed),
+            None => {}
+        }
         self.event_loop.schedule(id);
     }
 }

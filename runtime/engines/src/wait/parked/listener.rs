@@ -176,7 +176,7 @@ impl Listener<'_, '_> {
         Ok(())
     }
 
-    fn admit(&mut self, arrival: crate::accept::Arrival) {
+    fn admit(&mut self, arrival: crate::accept::source::Arrival) {
         let context = self.context;
         context.opened(self.now);
         if self.parking.put(parking::Ready::New(arrival)).is_err() {

@@ -13,7 +13,7 @@ use sys::epoll::Epoll;
 use sys::eventfd::EventFd;
 use sys::ready::Interest;
 
-use crate::accept::Arrival;
+use crate::accept::source::Arrival;
 use crate::limits::WAIT;
 use crate::parts::connection;
 

@@ -2,10 +2,10 @@
 
 use std::io;
 
-use super::PortThread;
 use super::completion_port::WorkItem;
 use super::leader::LeaderState;
-use crate::wait::uring::accept::Incoming;
+use super::thread::PortThread;
+use crate::parts::ring::accepting::Incoming;
 
 impl PortThread<'_, '_> {
     /// Queues each connection that is admitted, and follows the admission.
@@ -16,7 +16,9 @@ impl PortThread<'_, '_> {
             *inside += 1;
             self.new_items.push(WorkItem::Open(incoming));
         }
-        accepting.follow(context, admission, *inside, || port.ring.hub());
+        if let Some(change) = accepting.change(context, admission, *inside) {
+            accepting.apply(context, change, &mut port.ring.hub());
+        }
     }
 
     pub(super) fn accepted(
@@ -27,7 +29,9 @@ impl PortThread<'_, '_> {
     ) {
         let port = self.port;
         let LeaderState { accepting, admission, .. } = leader;
-        let ring = || port.ring.hub();
-        accepting.accepted(self.context, admission, self.now, (result, more), ring);
+        let context = self.context;
+        if let Some(change) = accepting.accepted(context, admission, self.now, (result, more)) {
+            accepting.apply(context, change, &mut port.ring.hub());
+        }
     }
 }

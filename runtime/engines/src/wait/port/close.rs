@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use memory::Phase;
 use seam::{Instant, SessionId};
 
-use super::PortThread;
 use super::completion_port::{Connection, lock};
-use crate::wait::uring::tactics::CloseBy;
+use super::thread::PortThread;
+use crate::tactics::CloseBy;
 
 impl PortThread<'_, '_> {
     /// Counts an opened session; returns whether the other sessions were already told of a drain,

@@ -21,14 +21,14 @@ use sys::{process, socket};
 
 use super::leader::LeaderState;
 use super::scheduler::Scheduler;
+use crate::common::Common;
 use crate::erased::Value;
 use crate::fault::Fault;
 use crate::parts::connection;
-use crate::server::Common;
+use crate::parts::ring::accepting::Incoming;
+use crate::parts::ring::flight::Flight;
 use crate::shape::SLOTS;
-use crate::wait::uring::accept::Incoming;
-use crate::wait::uring::receive::{Flight, HasFlight};
-use crate::wait::uring::tactics::Tactics;
+use crate::tactics::Tactics;
 
 /// A multishot accept may take connections beyond the limit, which are served when a successor
 /// takes over.
@@ -70,12 +70,6 @@ pub(super) struct Ops {
     pub flight: Flight,
     /// The service panicked in this session, and is not called for it again.
     pub panicked: bool,
-}
-
-impl HasFlight for Ops {
-    fn flight(&mut self) -> &mut Flight {
-        &mut self.flight
-    }
 }
 
 /// A session and its mailbox; one thread at a time steps it.

@@ -5,10 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use seam::{Closed, Instant, SessionId};
 use sys::uring::Received;
 
-use super::PortThread;
 use super::completion_port::{Connection, Message};
+use super::thread::PortThread;
 use crate::parts::connection::Overdue;
-use crate::wait::uring::send::land;
+use crate::parts::ring::output::land;
 
 impl PortThread<'_, '_> {
     pub(super) fn handle(&mut self, id: SessionId, connection: &mut Connection, message: Message) {
@@ -19,7 +19,9 @@ impl PortThread<'_, '_> {
                 self.received(id, connection, input);
             }
             Message::Sent { result, load } => {
-                land(self.context, &cx, connection, (result, load), &mut self.buffers);
+                if land(self.context, &cx, connection, (result, load), &mut self.buffers) {
+                    connection.x.flight.sending = false;
+                }
             }
             Message::Writable => connection.x.flight.sending = false,
             Message::Outcome(Some(outcome)) => {

@@ -7,12 +7,12 @@ use std::os::fd::AsFd;
 use seam::{Closed, SessionId};
 use sys::socket;
 
-use super::PortThread;
 use super::completion_port::Connection;
+use super::thread::PortThread;
 use crate::limits::PORT_FILE_BYTES;
+use crate::parts::ring::output::load;
 use crate::parts::transmit::{Wait, transmit};
-use crate::wait::uring::send::load;
-use crate::wait::uring::tactics::SendBy;
+use crate::tactics::SendBy;
 
 impl PortThread<'_, '_> {
     /// Sends everything that waits, if nothing is in flight.

@@ -1,15 +1,16 @@
 //! A step of a session: its messages in order, then its job, its send, and its next interest.
 
+use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use memory::Refusal;
 use seam::{Closed, Conn, SessionId};
 use sys::uring::Received;
 
-use super::PortThread;
 use super::completion_port::{Connection, Message, Ops, Strand, WorkItem, lock};
-use crate::wait::uring::accept::{Incoming, peer_of};
-use crate::wait::uring::receive;
+use super::thread::PortThread;
+use crate::parts::ring::accepting::{Incoming, peer_of};
+use crate::parts::ring::flight::ReceiveChange;
 
 impl PortThread<'_, '_> {
     /// Posts a message to a session, and queues a step if none is queued.
@@ -123,8 +124,10 @@ impl PortThread<'_, '_> {
     /// and changes the difference. False if the session is over.
     fn settle(&mut self, id: SessionId, connection: &mut Connection) -> bool {
         if connection.conn.looks() {
-            let ring = || self.port.ring.hub();
-            if !receive::release(connection, ring) {
+            if let Some(armed) = connection.x.flight.stop() {
+                self.port.ring.hub().cancel(armed);
+            }
+            if connection.x.flight.armed.is_some() {
                 return true;
             }
             connection.last_look(self.context, &self.cx(id), &mut self.scratch);
@@ -142,8 +145,15 @@ impl PortThread<'_, '_> {
         let reads =
             (wants.read && may_receive) || (connection.linger.is_some() && !connection.ended);
         let usual = self.port.tactics.receive();
-        let ring = || self.port.ring.hub();
-        receive::follow(connection, id, (reads, wants.close), usual, ring);
+        let Connection { x: Ops { flight, .. }, fd, .. } = &mut *connection;
+        match flight.change(reads, wants.close, usual) {
+            Some(ReceiveChange::Arm { how, waiting }) => {
+                let armed = self.port.ring.hub().receive(fd.as_fd(), id.bits(), how, waiting);
+                flight.armed = Some(armed);
+            }
+            Some(ReceiveChange::Stop(armed)) => self.port.ring.hub().cancel(armed),
+            None => {}
+        }
         if let Some(wake) = wants.wake.filter(|wake| *wake < connection.scheduled) {
             lock(&self.port.leader).deadlines.ask(id, Some(wake), &mut connection.scheduled);
             self.port.wake_leader_by(wake);

@@ -5,11 +5,11 @@ use std::os::fd::AsFd;
 
 use seam::{Closed, SessionId};
 
-use super::Loop;
-use super::tactics::CloseBy;
+use super::ring_loop::RingLoop;
 use crate::parts::connection::Overdue;
+use crate::tactics::CloseBy;
 
-impl Loop<'_> {
+impl RingLoop<'_> {
     /// Handles a session whose output is flushed: it lingers, or closes as soon as nothing is
     /// armed. False if the session is gone.
     pub(super) fn part(&mut self, id: SessionId) -> bool {

@@ -7,27 +7,27 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use seam::{Buffers, Closed, Cx, Out, Part, SessionId};
+use seam::{Closed, SessionId};
 use sys::socket;
-use sys::uring::{Chunk, Load};
+use sys::uring::Load;
 
-use super::Loop;
-use super::receive::HasFlight;
-use super::tactics::SendBy;
-use crate::context::WorkerContext;
-use crate::limits::{RING_SLICES, SEND_BYTES};
-use crate::parts::connection::Connection;
+use super::ring_loop::RingLoop;
+use crate::limits::SEND_BYTES;
 use crate::parts::event_loop::At;
+use crate::parts::ring::output::{land, load};
 use crate::parts::transmit::{Wait, transmit};
+use crate::tactics::SendBy;
 
-impl Loop<'_> {
+impl RingLoop<'_> {
     pub(super) fn sent(&mut self, id: SessionId, result: io::Result<usize>, load: Option<Load>) {
         let (context, cx) = (self.event_loop.context, self.event_loop.cx(id));
         let Some(connection) = self.event_loop.table.lookup(id) else {
             debug_assert!(false, "a send outlived its session");
             return;
         };
-        land(context, &cx, connection, (result, load), &mut self.event_loop.buffers);
+        if land(context, &cx, connection, (result, load), &mut self.event_loop.buffers) {
+            connection.x.flight.sending = false;
+        }
         self.touch(id);
     }
 
@@ -122,67 +122,5 @@ impl Loop<'_> {
         let Some(load) = load(connection.conn.out()) else { return };
         connection.x.flight.sending = true;
         self.ring.send(connection.fd.as_fd(), id.bits(), load);
-    }
-}
-
-/// Handles the completion of a send, in part or, if `load` comes back, as a whole.
-pub(in crate::wait) fn land<X: HasFlight>(
-    context: &WorkerContext<'_>,
-    cx: &Cx<'_, ()>,
-    connection: &mut Connection<X>,
-    (result, load): (io::Result<usize>, Option<Load>),
-    buffers: &mut Buffers,
-) {
-    connection.conn.lend(buffers);
-    match result {
-        Ok(len) => connection.landed(context, cx, len),
-        Err(_) => connection.conn.abort(Closed::Reset),
-    }
-    if let Some(load) = load {
-        connection.x.flight().sending = false;
-        // The bytes that a failed send did not carry are lost with the connection.
-        let lost = connection.conn.out().flying();
-        if lost > 0 {
-            connection.conn.landed(context.service, cx, lost);
-        }
-        reuse(load, buffers);
-    }
-}
-
-/// Takes the output to be sent; there are no files before it.
-pub(in crate::wait) fn load(out: &mut Out) -> Option<Load> {
-    let mut chunks = Vec::new();
-    let mut first = None;
-    while chunks.len() < RING_SLICES {
-        let chunk = match out.take() {
-            Some(Part::Bytes(bytes)) => Chunk::Owned(bytes),
-            Some(Part::Shared(bytes, range)) => Chunk::Shared(bytes, range),
-            Some(Part::File(..)) => unreachable!("files go by calls"),
-            None => break,
-        };
-        // A single piece, the common case, needs no list.
-        match first.take() {
-            None if chunks.is_empty() => first = Some(chunk),
-            None => chunks.push(chunk),
-            Some(earlier) => chunks.extend([earlier, chunk]),
-        }
-    }
-    match first {
-        Some(chunk) => Some(Load::One(chunk)),
-        None if chunks.is_empty() => None,
-        None => Some(Load::Rope(chunks)),
-    }
-}
-
-/// Returns the buffers of a landed send to the spare ones.
-fn reuse(load: Load, buffers: &mut Buffers) {
-    let mut put = |chunk| {
-        if let Chunk::Owned(bytes) = chunk {
-            buffers.put(bytes);
-        }
-    };
-    match load {
-        Load::One(chunk) => put(chunk),
-        Load::Rope(chunks) => chunks.into_iter().for_each(put),
     }
 }

@@ -4,8 +4,7 @@
 
 use sys::uring::{Acceptance, Feature, Port, Receive, Refusal, Setup, Uring};
 
-use crate::axes::{Accept, Wait, words};
-use crate::shape::Shape;
+use crate::axes::words;
 
 /// The way of receiving bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,17 +68,6 @@ pub struct Tactics {
 }
 
 impl Tactics {
-    /// The tactics of a shape, with every open choice decided.
-    pub fn of(shape: &Shape) -> Tactics {
-        // Connections from an acceptor are taken by calls.
-        let is_given = shape.accept.has_acceptor();
-        let is_port = shape.wait == Wait::Port;
-        let is_shared = shape.accept == Accept::Shared && shape.workers > 1 && !is_port;
-        let fitting = if is_shared || is_given { AcceptBy::Poll } else { AcceptBy::Multi };
-        let Tactics { accept, .. } = shape.knobs.tactics;
-        Tactics { accept: Some(accept.unwrap_or(fitting)), ..shape.knobs.tactics }
-    }
-
     /// A ring that can be used in these ways.
     ///
     /// # Errors
@@ -94,7 +82,7 @@ impl Tactics {
     ///
     /// # Errors
     /// As [`Tactics::ring`].
-    pub(in crate::wait) fn port(self, setup: &Setup) -> Result<Port, Refusal> {
+    pub(crate) fn port(self, setup: &Setup) -> Result<Port, Refusal> {
         // A connection that finds the ring of buffers empty continues with its own.
         let port = Port::new(&self.fitted(setup))?;
         self.check(&port.hub())?;
@@ -120,7 +108,7 @@ impl Tactics {
         Ok(())
     }
 
-    pub(in crate::wait) fn receive(self) -> Receive {
+    pub(crate) fn receive(self) -> Receive {
         match self.recv {
             RecvBy::Ring => Receive::Multishot,
             RecvBy::Once => Receive::Once,
@@ -129,7 +117,7 @@ impl Tactics {
     }
 
     /// The ring's way of accepting; `None`: it only polls.
-    pub(in crate::wait) fn acceptance(self) -> Option<Acceptance> {
+    pub(crate) fn acceptance(self) -> Option<Acceptance> {
         match self.accept {
             None | Some(AcceptBy::Multi) => Some(Acceptance::Multishot),
             Some(AcceptBy::Once) => Some(Acceptance::Once),
@@ -147,23 +135,6 @@ pub struct Rings {
     pub flags: Vec<&'static str>,
     /// The requested flags that this kernel lacks.
     pub refused: Vec<&'static str>,
-}
-
-/// Finds the properties of a shape's rings, by making one.
-///
-/// # Errors
-/// As [`Tactics::ring`].
-pub fn probe(shape: &Shape) -> Result<Rings, Refusal> {
-    let tactics = Tactics::of(shape);
-    let (flags, refused) = if shape.wait == Wait::Port {
-        let port = tactics.port(&shape.knobs.ring)?;
-        let hub = port.hub();
-        (hub.flags(), hub.refused())
-    } else {
-        let ring = tactics.ring(&shape.knobs.ring)?;
-        (ring.flags(), ring.refused())
-    };
-    Ok(Rings { tactics, flags: flags.words(), refused: refused.words() })
 }
 
 words!(RecvBy, Ring = "ring", Once = "once", Own = "own");

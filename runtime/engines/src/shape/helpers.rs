@@ -1,7 +1,7 @@
 //! The number of working threads: the helpers of a loop, and the running threads of a port.
 
-use crate::axes::{Container, Wait};
-use crate::shape::{Refused, Shape};
+use super::Shape;
+use crate::axes::{Container, Refused, Wait};
 
 /// Helpers of a loop, started when they are needed.
 const HELPERS: usize = 4;

@@ -1,0 +1,42 @@
+//! The data of the loop of a ring.
+
+use std::collections::VecDeque;
+
+use seam::SessionId;
+use sys::uring::{Receive, Uring};
+
+use crate::helpers::Helpers;
+use crate::parts::event_loop::EventLoop;
+use crate::parts::ring::accepting::Accepting;
+use crate::parts::ring::flight::Flight;
+use crate::tactics::Tactics;
+
+/// The loop's record for each session.
+#[derive(Default)]
+pub(super) struct Ops {
+    pub flight: Flight,
+    /// It is in the list of sessions to settle.
+    pub dirty: bool,
+    /// It is in the list of sessions with more of a file to send.
+    pub again: bool,
+}
+
+// Tokens of the loop itself, which have no generation and so name no session, like TOKEN_LISTENER.
+pub(super) const TOKEN_STOP: u64 = 2;
+pub(super) const TOKEN_JOBS: u64 = 3;
+
+pub(super) struct RingLoop<'a> {
+    pub event_loop: EventLoop<'a, Ops>,
+    pub ring: Uring,
+    pub helpers: &'a dyn Helpers,
+    pub tactics: Tactics,
+    /// The way of receiving bytes.
+    pub receive: Receive,
+    /// Sessions that had an event in this turn.
+    pub dirty: Vec<SessionId>,
+    /// Sessions that have more of a file to send than a turn allows.
+    pub again: VecDeque<SessionId>,
+    pub accepting: Accepting,
+    /// For receives by a call, while the server drains.
+    pub scratch: Vec<u8>,
+}
