@@ -12,8 +12,8 @@ use ::load::work::Think;
 use ::load::{Mix, Model, Plan, Target, Usage};
 use anyhow::{Context, Result, anyhow};
 use engines::Refused;
-use ledger::Receipt;
 use wire::conf::span;
+use wire::receipt::Receipt;
 
 /// A node answers or refuses an order within 5 s; after this time it is dead or cut off.
 const NODE_SILENT: Duration = Duration::from_secs(8);

@@ -11,7 +11,7 @@ use lab::machine::Placement;
 use lab::runner::Runner;
 use lab::trial::Trial;
 use language::{eprintln, info};
-use load::parse::span;
+use wire::conf::span;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;

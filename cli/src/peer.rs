@@ -1,7 +1,7 @@
 //! `roundhouse peer`: a small server on another runtime, for races against ours.
 
 use anyhow::{Context, Result};
-use load::parse::span;
+use wire::conf::span;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -27,7 +27,7 @@ use lab::race::{Outcome, RaceEvent};
 use lab::record::{Manifest, Recorder, Run, Sitting};
 use lab::runner::Runner;
 use language::{eprintln, info};
-use load::parse::span;
+use wire::conf::span;
 use preflight::Preflight;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -8,7 +8,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use ::load::parse::span;
+use wire::conf::span;
 use ::swarm::load_crew::LoadCrew;
 use ::swarm::run::{Notice, run as work};
 use ::swarm::worker::Settings;

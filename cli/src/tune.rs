@@ -22,7 +22,7 @@ use lab::plan::{Arm, fnv1a};
 use lab::service::Service;
 use language::{debug, info, println, tr};
 use load::Slo;
-use load::parse::span;
+use wire::conf::span;
 use pages::terminal;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};

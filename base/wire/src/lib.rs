@@ -13,6 +13,7 @@
 //! - [`http`]: HTTP/1.1 heads, targets, chunked bodies and replies, strictly.
 //! - [`message`]: numbers put into a message and taken out one after another.
 //! - [`proxy`]: the header by which a proxy names the client of a connection.
+//! - [`receipt`]: what a client knows of an order.
 //! - [`rtp`], [`rtcp`], [`rtsp`], [`sdp`]: media packets, reports about them, the protocol that
 //!   requests them, and session descriptions.
 //! - [`text`]: whole text files in UTF-8, UTF-16 or CP949, as UTF-8.
@@ -31,6 +32,7 @@ pub mod line;
 mod media_fuzz;
 pub mod message;
 pub mod proxy;
+pub mod receipt;
 pub mod rtcp;
 pub mod rtp;
 pub mod rtsp;

@@ -1,6 +1,7 @@
 //! The flags of `load`, in groups.
 
-use ::load::parse::{Scheme, rate, span};
+use ::load::parse::{Scheme, rate};
+use wire::conf::span;
 use ::load::slo::Slo;
 use ::load::stop::Precision;
 use ::load::work::Think;

@@ -5,7 +5,7 @@ use crate::race::INTERRUPTED;
 use anyhow::{Context, Result, bail};
 use document::Conclusion;
 use language::{eprintln, info, tr};
-use load::parse::span;
+use wire::conf::span;
 use museum::{EXHIBITS, Exhibit, Kept, Settings, is_quiet};
 use pages::Repeated;
 use pages::terminal::ruled;

@@ -12,7 +12,7 @@ use lab::probe::{self, Protocol};
 use lab::server::Server;
 use lab::service::Service;
 use language::info;
-use load::parse::span;
+use wire::conf::span;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::ExitCode;

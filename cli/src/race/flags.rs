@@ -1,6 +1,6 @@
 //! The flags of a race that shape its plan.
 
-use load::parse::span;
+use wire::conf::span;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser};
 use language::{eprintln, info};
-use load::parse::span;
+use wire::conf::span;
 use serde_json::json;
 use server::Keys;
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use comfy_table::{CellAlignment, Table};
 use language::eprintln;
 use load::listen::{ListenPlan, MediaReport, Percentiles, ReceivePlan, Transport, listen, receive};
-use load::parse::span;
+use wire::conf::span;
 use pages::terminal::{folded, ruled};
 use serde_json::{Value, json};
 use stats::words::time;

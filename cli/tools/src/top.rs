@@ -23,7 +23,7 @@ use anyhow::{Result, bail};
 use crate::screen::{self, Screen};
 use language::tr;
 pub(crate) use link::Link;
-use load::parse::span;
+use wire::conf::span;
 use pages::terminal::folded;
 use view::View;
 

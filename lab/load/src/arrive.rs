@@ -20,7 +20,7 @@ pub use replay::Replay;
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use seam::Instant;
+use crate::Instant;
 use std::time::Duration;
 
 /// An arrival process: a sequence of moments that never decrease.

@@ -53,7 +53,7 @@ use idle::Idle;
 use link::{Link, State};
 use meter::Histogram;
 use recorder::Recorder;
-use seam::Instant;
+use crate::Instant;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};

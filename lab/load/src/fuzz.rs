@@ -13,7 +13,7 @@ use crate::script::{
     StockOptions,
 };
 use crate::timeline::{BUCKETS_MAX, SLICES_MAX, Slice, Timeline};
-use seam::Instant;
+use crate::Instant;
 use stats::Rng;
 
 /// The most requests of one conversation.

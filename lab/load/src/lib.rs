@@ -79,6 +79,7 @@ mod websocket;
 pub mod work;
 
 pub use arrive::Arrive;
+pub use clock::Instant;
 pub use faults::{Fault, FaultKind, Faults};
 pub use fuzz::fuzz;
 pub use health::{Health, Verdict};

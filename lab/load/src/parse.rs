@@ -5,7 +5,6 @@ mod target;
 pub use target::{SCHEMES, Scheme, Target};
 
 use std::str::FromStr;
-use std::time::Duration;
 
 /// An invalid value, with a message that says what was expected and what was found.
 #[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
@@ -58,14 +57,6 @@ impl FromStr for Mix {
         }
         if mix.total() == 0 { Err(bad()) } else { Ok(mix) }
     }
-}
-
-/// A duration, by [`wire::conf::span`].
-///
-/// # Errors
-/// The text is no duration, is negative, or is longer than a day.
-pub fn span(text: &str) -> Result<Duration, Usage> {
-    wire::conf::span(text).map_err(Usage)
 }
 
 /// A rate per second, such as `5000`, `5k`, `100/s`, `1.5M/s`.

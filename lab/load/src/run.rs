@@ -25,7 +25,7 @@ use crate::watch::Watch;
 pub use crate::watch::Watched;
 use crate::work::Think;
 use meter::{CpuTimes, Histogram};
-use seam::Instant;
+use crate::Instant;
 use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};

@@ -7,7 +7,7 @@
 use crate::drive::{Delays, StressCounts};
 use crate::faults::Faults;
 use meter::Spectrum;
-use seam::Instant;
+use crate::Instant;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

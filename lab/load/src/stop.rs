@@ -9,7 +9,7 @@ mod precision;
 pub use precision::{ByPrecision, Metric, Precision};
 
 use crate::tally::Tally;
-use seam::Instant;
+use crate::Instant;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 

@@ -17,7 +17,7 @@
 use crate::faults::Faults;
 use crate::script::Note;
 use meter::Histogram;
-use seam::Instant;
+use crate::Instant;
 
 /// Counts of an interval; all begin at zero with it.
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,7 @@
 
 use meter::Spectrum;
 use schemars::JsonSchema;
-use seam::Instant;
+use crate::Instant;
 use serde::{Deserialize, Serialize};
 
 /// The most slices; runs longer than a second have at least half as many.

@@ -16,7 +16,7 @@ use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, RootCertStore,
     SignatureScheme,
 };
-use seam::Instant;
+use crate::Instant;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;

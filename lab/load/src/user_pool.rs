@@ -24,7 +24,7 @@ use crate::tally::{KindTally, Tally};
 use crate::tls::Layers;
 use crate::watch;
 use crate::work::{Think, Work};
-use seam::Instant;
+use crate::Instant;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,7 +2,8 @@
 //! connection of its own.
 
 use crate::arrive::{exponential, unit};
-use crate::parse::{Usage, span};
+use crate::parse::Usage;
+use wire::conf::span;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::str::FromStr;
@@ -86,7 +87,7 @@ impl FromStr for Think {
 
     /// `100ms`, `exp:100ms` or `50ms..150ms`.
     fn from_str(text: &str) -> Result<Self, Usage> {
-        let bad = |Usage(_)| {
+        let bad = |_: String| {
             Usage(format!(
                 "expected a pause such as 100ms, exp:100ms (mean) or 50ms..150ms, found `{text}`"
             ))
@@ -99,7 +100,7 @@ impl FromStr for Think {
             return Ok(if pause.is_zero() { Self::None } else { Self::Fixed(pause) });
         };
         let (least, most) = (span(least).map_err(bad)?, span(most).map_err(bad)?);
-        if least > most { Err(bad(Usage(String::new()))) } else { Ok(Self::Even(least, most)) }
+        if least > most { Err(bad(String::new())) } else { Ok(Self::Even(least, most)) }
     }
 }
 

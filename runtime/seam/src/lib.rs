@@ -1,7 +1,8 @@
 //! The contract between a service and the engine that runs it: bytes and `now` go in, bytes and a
 //! deadline come out.
 //!
-//! Code here cannot block, open a socket, start a thread or read a clock, and it has no dependency.
+//! Code here cannot block, open a socket, start a thread or read a clock; its one dependency is the
+//! type of a moment, [`Instant`].
 //! A [`Service`] is a sans-I/O state machine. A [`Conn`] is one connection of it and the only
 //! caller of [`Service::step`]. Blocking threads, `epoll`, `io_uring` and the simulator are each a
 //! plain loop around [`Conn`]:
@@ -26,8 +27,8 @@ mod out;
 mod paced;
 mod service;
 mod share;
-mod time;
 
+pub use clock::Instant;
 pub use conn::{Conn, PushRefused, Wants};
 pub use datagrams::{DatagramLimits, DatagramService, Datagrams, Replies, Train};
 pub use effects::{Effects, NoPush, Push};
@@ -39,4 +40,3 @@ pub use paced::{
 };
 pub use service::{Closed, Cx, Event, Limits, Peer, Service, Step, Then};
 pub use share::{BadSeed, Dead, Share};
-pub use time::Instant;

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
-use ledger::{Receipt, ReceiptEnd, prove};
+use ledger::prove;
+use wire::receipt::{Receipt, ReceiptEnd};
 use stats::Rng;
 
 use super::*;

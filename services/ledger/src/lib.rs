@@ -27,7 +27,7 @@ mod table;
 use std::io;
 
 pub use disk::{Disk, DiskFile, Folder};
-pub use history::{HistoryProof, Receipt, ReceiptEnd, prove};
+pub use history::{HistoryProof, prove};
 pub use log::{Log, LogOptions, SEGMENT_BYTES, prepare_spare};
 pub use record::OrderRecord;
 pub use state::{LedgerState, REQUESTS_KEPT, Tail, exists, fold, found, recover, replay};

@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use load::Mix;
-use load::parse::{Usage, span};
+use load::Usage;
+use wire::conf::span;
 use memory::{Placement, Region};
 use sys::poll::{PollFd, poll};
 use sys::process::{self, Exit, Fork, Pid};

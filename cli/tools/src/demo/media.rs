@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(value_parser = clap::value_parser!(u32).range(0..=100))]
     loss: u32,
     /// The most by which the relay delays a packet at first; the page changes it
-    #[arg(long, default_value = "0ms", value_name = "TIME", value_parser = load::parse::span)]
+    #[arg(long, default_value = "0ms", value_name = "TIME", value_parser = wire::conf::span)]
     delay: Duration,
     #[command(flatten)]
     serving: Serving,

@@ -7,7 +7,7 @@ use super::link::Link;
 use super::scene::{Scene, goodbye};
 use ::game::packet::{Ask, Moved, Place, Tell};
 use anyhow::{Context, Result, bail};
-use load::parse::span;
+use wire::conf::span;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;

@@ -6,7 +6,7 @@
 
 use super::Arrive;
 use crate::parse::Usage;
-use seam::Instant;
+use crate::Instant;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

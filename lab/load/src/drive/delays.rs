@@ -5,7 +5,7 @@
 //! that takes milliseconds between two clock reads.
 
 use crate::tally::nanos;
-use seam::Instant;
+use crate::Instant;
 use std::time::Duration;
 
 /// A wait longer than requested by more than this is a stall.

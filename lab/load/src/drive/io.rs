@@ -9,7 +9,7 @@ use crate::stop::Stop;
 use crate::tally::{Span, nanos};
 use crate::tls::Layers;
 use crate::work::Work;
-use seam::Instant;
+use crate::Instant;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use sys::epoll::{Epoll, Interest};

@@ -1,7 +1,7 @@
 //! One connection: its outstanding requests and the bytes in flight.
 
 use super::wire::Wire;
-use seam::Instant;
+use crate::Instant;
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -7,7 +7,7 @@
 use super::{Driver, State};
 use crate::stop::Stop;
 use crate::work::Work;
-use seam::Instant;
+use crate::Instant;
 use std::cmp::Reverse;
 
 impl Driver {

@@ -3,7 +3,7 @@
 use super::Driver;
 use crate::snapshot::{Board, INTERVAL, Phase, Snapshot};
 use crate::timeline::Timeline;
-use seam::Instant;
+use crate::Instant;
 
 /// The timeline and the snapshots, if requested.
 #[derive(Debug, Default)]

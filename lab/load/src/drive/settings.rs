@@ -7,7 +7,7 @@ use crate::script::Script;
 use crate::tally::Tally;
 use crate::tls::Layers;
 use crate::work::Work;
-use seam::Instant;
+use crate::Instant;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 

@@ -8,7 +8,7 @@
 use super::{Driver, State};
 use crate::stop::Stop;
 use schemars::JsonSchema;
-use seam::Instant;
+use crate::Instant;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,7 +3,7 @@
 use super::Driver;
 use super::link::State;
 use crate::tls::LayeredLink;
-use seam::Instant;
+use crate::Instant;
 use std::io;
 use std::os::fd::OwnedFd;
 use sys::socket;

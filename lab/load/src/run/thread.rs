@@ -12,7 +12,7 @@ use crate::timeline::Timeline;
 use crate::watch::{self, Watch};
 use meter::CounterSample;
 use meter::{Histogram, ProcError};
-use seam::Instant;
+use crate::Instant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;

@@ -10,7 +10,6 @@ use super::{Replies, ReplyLog, Script, Totals, shown, unasked};
 use crate::faults::FaultKind;
 use crate::parse::{Mix, Usage};
 use crate::report::Check;
-use ledger::{Receipt, ReceiptEnd};
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
@@ -18,6 +17,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::framing::{Decoder, Shape};
+use wire::receipt::{Receipt, ReceiptEnd};
 
 /// A run draws the upper bits of its numbers at random, because numbers must never come back. The
 /// lower bits count: 64 billion orders.

@@ -12,7 +12,7 @@
 use super::{Progress, Stop};
 use crate::parse::Usage;
 use crate::tally::Tally;
-use seam::Instant;
+use crate::Instant;
 use std::cell::RefCell;
 use std::fmt;
 use std::str::FromStr;

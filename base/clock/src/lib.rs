@@ -1,4 +1,8 @@
 //! Time as a value: nanoseconds since boot in a `u64`, comparable across processes.
+//!
+//! Nothing here reads a clock: `sys::clock` does, in the crates that may call the kernel.
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use core::ops::{Add, Sub};
 use core::time::Duration;
