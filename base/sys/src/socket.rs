@@ -512,29 +512,6 @@ pub fn deafen_datagrams(socket: impl AsFd) -> io::Result<()> {
     attach(socket.as_fd(), libc::SO_ATTACH_FILTER, &mut [drop_all])
 }
 
-/// Lets the kernel draw the listener of each new connection, for all listeners that share this
-/// one's port ([`ListenOptions::reuse_port`]): `shares[i]` per cent of them go to the listener that
-/// was opened as the `i`-th, and the rest to the last that has a share (`SO_ATTACH_REUSEPORT_CBPF`,
-/// socket(7)). It may be called before other listeners open, and again at any time.
-///
-/// # Errors
-/// `EINVAL` where the port is not shared.
-pub fn steer(listener: impl AsFd, shares: &[u8]) -> io::Result<()> {
-    // <linux/filter.h>: a random number, in the ancillary data at SKF_AD_OFF.
-    const RANDOM: u32 = (-0x1000_i32 + 56).cast_unsigned();
-    let step = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
-    // BPF_LD | BPF_W | BPF_ABS, then BPF_ALU | BPF_MOD | BPF_K.
-    let mut program = vec![step(0x20, 0, RANDOM), step(0x94, 0, 100)];
-    let (mut below, mut last) = (0, 0);
-    for (index, share) in (0..).zip(shares).filter(|(_, share)| **share > 0) {
-        (below, last) = (below + u32::from(*share), index);
-        // BPF_JMP | BPF_JGE | BPF_K over the answer, and BPF_RET | BPF_K.
-        program.extend([step(0x35, 1, below), step(0x06, 0, index)]);
-    }
-    program.push(step(0x06, 0, last));
-    attach(listener.as_fd(), libc::SO_ATTACH_REUSEPORT_CBPF, &mut program)
-}
-
 /// Attaches a classic BPF program by this option.
 fn attach(
     socket: BorrowedFd<'_>,

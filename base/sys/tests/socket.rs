@@ -277,24 +277,3 @@ fn a_file_is_not_replaced_by_a_listener() {
     let file = tempfile::NamedTempFile::new().unwrap();
     check_kind(socket::listen_unix(file.path(), None, &BLOCKING), ErrorKind::AddrInUse);
 }
-
-#[test]
-fn new_connections_go_to_listeners_by_their_shares() {
-    let options = ListenOptions { reuse_port: true, ..ListenOptions::default() };
-    let first = socket::listen(LOOPBACK, &options).expect("a port");
-    socket::steer(&first, &[100]).expect("before others join");
-    let address = socket::local_addr(&first).expect("it listens");
-    let others = [(); 2].map(|()| socket::listen(address, &options).expect("a shared port"));
-    let count = |shares: &[u8]| {
-        socket::steer(&first, shares).expect("again");
-        let clients: Vec<_> = (0..400).map(|_| socket::connect(address).unwrap()).collect();
-        let all = [&first, &others[0], &others[1]]
-            .map(|listener| std::iter::from_fn(|| socket::accept(listener, true).ok()).count());
-        drop(clients);
-        all
-    };
-    assert_eq!(count(&[100, 0, 0]), [400, 0, 0]);
-    assert_eq!(count(&[0, 0, 100]), [0, 0, 400]);
-    let [a, b, c] = count(&[10, 80, 10]);
-    assert!(a + b + c == 400 && (10..90).contains(&a) && b > 250, "{a} {b} {c}");
-}

@@ -8,7 +8,6 @@ use anyhow::{Result, anyhow};
 use engines::{Assets, Handover};
 
 use server::{LibraryArgs, ServerArgs, ServiceInstance};
-use tools::lanes::LaneArgs;
 use tools::serve::tally::CloseTally;
 
 /// The port without --port.
@@ -19,8 +18,6 @@ const PORT: u16 = 6001;
 #[command(mut_arg("port", |arg| arg.default_value("6001")))]
 pub struct Args {
     #[command(flatten)]
-    lanes: LaneArgs,
-    #[command(flatten)]
     library: LibraryArgs,
     #[command(flatten)]
     server: ServerArgs,
@@ -28,9 +25,6 @@ pub struct Args {
 
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    if let Some(ended) = args.lanes.front(&args.server, PORT, "echo", false) {
-        return ended;
-    }
     let shape = args.library.applied(args.server.shape()?)?;
     let operated = args.library.is_operated(&shape);
     let handover = Handover::receive()?;

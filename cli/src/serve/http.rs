@@ -22,7 +22,6 @@ use seam::Service;
 
 use server::certificate::{self, Certificates};
 use server::{Beside, ServerArgs, ServiceInstance};
-use tools::lanes::LaneArgs;
 use tools::serve::access_log::AccessLog;
 use tools::serve::site::Site;
 use tools::serve::wall_clock;
@@ -85,8 +84,6 @@ pub struct Args {
     /// The page for a status of 400 or more, as 404=FILE; may be repeated
     #[arg(long, value_name = "STATUS=FILE")]
     error_page: Vec<PageFlag>,
-    #[command(flatten)]
-    lanes: LaneArgs,
     #[command(flatten)]
     rules: RuleArgs,
     #[command(flatten)]
@@ -219,12 +216,6 @@ fn sites(args: &Args, lends: bool) -> Result<(SiteNames, Vec<Rules>, Vec<Site>)>
 
 /// Serves until the server is stopped.
 pub fn run(args: Args) -> Result<ExitCode> {
-    if args.lanes.is_front() && args.access_log.as_ref().is_some_and(|it| it.as_os_str() == "-") {
-        return Err(Refused("lanes have no common standard output: log to a file".into()).into());
-    }
-    if let Some(ended) = args.lanes.front(&args.server, PORT, "http", true) {
-        return ended;
-    }
     args.server.refuse_layers(false, "pages ask this server over HTTP already")?;
     let mut shape = args.server.shape()?;
     keep_descriptors(&mut shape);

@@ -36,27 +36,6 @@ fn logged_in(server: &Server) -> Client {
     client
 }
 
-/// Lanes need no HTTP: a switch loses no session of the echo, and new ones go to the other engine.
-#[test]
-fn a_switch_of_lanes_keeps_the_sessions() {
-    let mut command = Command::new(BINARY);
-    command.args(["serve", "echo", "--port", "0", "--governor", "on", "--lanes", "epoll,thread"]);
-    let server = testkit::Server::start(&mut command);
-    let pid = server.pid.to_string();
-    let ctl =
-        |word: &str| testkit::run(Command::new(BINARY).args(["ctl", &pid, word])).success().out;
-    let mut old = Client::new(server.address);
-    assert_eq!(old.exact(10), login());
-    assert!(ctl("switch").contains("thread will serve"));
-    testkit::eventually("a switch", PATIENCE, || ctl("why").contains("thread serves now"));
-    let mut new = Client::new(server.address);
-    assert_eq!(new.exact(10), login());
-    for client in [&mut old, &mut new] {
-        client.send(packet(7));
-        assert_eq!(client.exact(10), packet(7));
-    }
-}
-
 /// The key `d` disconnects the first session only.
 #[test]
 fn an_operator_disconnects_the_first() {

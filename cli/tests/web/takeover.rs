@@ -12,7 +12,7 @@ use sys::signal::Signal;
 use crate::server::Server;
 use crate::site::site;
 use crate::traffic::{Tally, converse};
-use testkit::{Folder, PATIENCE, eventually, soak};
+use testkit::{Folder, soak};
 
 /// Clients of each server.
 const CLIENTS: u64 = 3;
@@ -39,30 +39,6 @@ fn beside<R>(server: &mut Server, seed: u64, act: impl FnOnce(&mut Server) -> R)
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
-}
-
-#[test]
-fn no_request_fails_when_lanes_switch() {
-    let site = site();
-    let flags = ["--governor", "on", "--deadline", "60s", "--lanes", "epoll,thread,event"];
-    let mut server = Server::open("auto", &site, &flags);
-    let pid = server.pid.to_string();
-    let ctl = |word: &str| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_roundhouse"));
-        testkit::run(command.args(["ctl", &pid, word])).success().out
-    };
-    let (tally, ()) = beside(&mut server, 11, |_| {
-        for engine in ["thread", "event"] {
-            assert!(ctl("switch").contains("will serve"));
-            let says = || ctl("why").contains(&format!("{engine} serves now: it was ordered"));
-            eventually(engine, PATIENCE, says);
-            assert!(ctl("status").contains(engine));
-            std::thread::sleep(SERVES);
-        }
-    });
-    println!("{tally:?}");
-    assert!(tally.whole > 0 && tally.lost == 0 && tally.refused == 0, "{tally:?}");
-    server.close();
 }
 
 /// The memory that a server hands over, as an open file.

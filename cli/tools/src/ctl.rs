@@ -13,13 +13,13 @@ pub struct Args {
     /// The server: its process id, or the socket or address of its administration [default: the
     /// only server that runs]
     server: Option<String>,
-    /// why (the last decisions with their reasons), status, metrics, drain, quit, reload, or switch
-    /// (to the next of --lanes) [default: status]
+    /// why (the last decisions with their reasons), status, metrics, drain, quit or reload
+    /// [default: status]
     word: Option<String>,
 }
 
 /// The questions and orders that a server takes.
-const WORDS: &str = "why, status, metrics, drain, quit, reload, switch";
+const WORDS: &str = "why, status, metrics, drain, quit, reload";
 
 /// Prints the answer.
 pub fn run(args: &Args) -> Result<ExitCode> {
@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         "status" => return top::show_once(&link),
         "why" => print!("{}", link.page("governor")?),
         "metrics" => print!("{}", link.page("metrics")?),
-        "drain" | "quit" | "reload" | "switch" => println!("{}", link.order(word)?),
+        "drain" | "quit" | "reload" => println!("{}", link.order(word)?),
         other => {
             let why = format!("expected one of {WORDS} after the server, found `{other}`");
             return Err(engines::Refused(why).into());

@@ -8,7 +8,6 @@
 //! |---|---|
 //! | `top` | a client of a server's administration, as a screen |
 //! | `ctl` | the same in one line: why, status, orders |
-//! | `lanes` | servers on several engines at one address, and the front that chooses among them |
 //! | `client`, `course` | clients of the stock market, for people and as the course has them |
 //! | `walk` | a client of the game |
 //! | `play`, `cast` | a receiver of media that measures it; a sender to any address |
@@ -31,7 +30,6 @@ pub mod ctl;
 pub mod demo;
 pub mod doctor;
 pub mod interrupt;
-pub mod lanes;
 pub mod live;
 pub mod motion;
 mod page;

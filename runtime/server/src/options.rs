@@ -279,23 +279,6 @@ impl ServerArgs {
         }
     }
 
-    /// The address of lanes that share it, and whether they only give advice.
-    ///
-    /// # Errors
-    /// Flags that belong to one server.
-    pub fn front(&self, port: u16) -> Result<(SocketAddr, bool), Refused> {
-        let refuse = |words: &str| Err(Refused(words.to_owned()));
-        match (self.address(port), self.limits.governor) {
-            (Address::Unix(..), _) => refuse("lanes share a TCP port: leave --host unix:PATH out"),
-            (_, Mode::Off) => refuse("lanes are tried by a governor: say --governor on or advise"),
-            _ if self.watch.admin.is_some() || self.watch.upgradable => refuse(
-                "lanes have their own administration and hand-over: leave --admin and --upgradable \
-                 out",
-            ),
-            (Address::Net(address), mode) => Ok((address, mode == Mode::Advise)),
-        }
-    }
-
     /// The point of the space that the flags name.
     ///
     /// # Errors

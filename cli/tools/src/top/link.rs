@@ -143,7 +143,7 @@ impl Link {
     ///
     /// # Errors
     /// No server answers.
-    pub fn exchange(&self, request: &str) -> Result<Vec<u8>> {
+    fn exchange(&self, request: &str) -> Result<Vec<u8>> {
         let answer = match &self.place {
             Place::None => bail!("expected a place, found none"),
             Place::Path(path) => {

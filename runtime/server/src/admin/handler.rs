@@ -178,7 +178,7 @@ impl Front {
     }
 }
 
-/// The last decisions about requests, spare workers and lanes with their reasons, oldest first.
+/// The last decisions about requests and spare workers with their reasons, oldest first.
 fn decisions(sample: &Sample) -> String {
     let ms = |ns: u64| ns as f64 / 1e6;
     let governed = sample.governor.iter().flat_map(|governor| &governor.decisions);
