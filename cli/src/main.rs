@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use server::config;
-use tools::{architectures, cast, client, ctl, doctor, live, path, play, senders, top, walk};
+use tools::{architectures, cast, client, ctl, doctor, live, path, play, senders, top};
 
 /// Write a service once, run it on every server architecture, and measure which is best, and why.
 #[derive(Parser)]
@@ -107,8 +107,6 @@ enum Command {
     /// Find shortest paths on maps, check them, compare two searches in a browser
     #[command(subcommand)]
     Path(path::Command),
-    /// Walk in the world of a game server
-    Walk(walk::Args),
     /// Send media to an address or a group over RTP, and write its description (SDP)
     Cast(cast::Args),
     /// Receive media over RTSP and RTP, and report loss, order and lateness
@@ -194,7 +192,6 @@ fn main() -> ExitCode {
         Command::Duet(args) => duet::run(args),
         Command::Museum(args) => museum::run(&args),
         Command::Path(command) => path::run(command),
-        Command::Walk(args) => walk::run(&args),
         Command::Cast(args) => cast::run(&args),
         Command::Play(args) => play::run(&args),
         Command::Log(command) => log::run(&command),

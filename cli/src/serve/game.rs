@@ -72,7 +72,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let instance = ServiceInstance {
         name: "game",
         port: PORT,
-        tries: &["roundhouse walk {at}"],
+        tries: &[],
         service: &service,
         state: &world,
         assets: &Assets::default(),

@@ -155,14 +155,13 @@ fn flags_put_tls_around_websocket() {
             Ask::Join { version: 1, role: Role::Player, name }.put(&mut join);
             page.write_all(&join).expect("a server that reads");
             hear(&mut page);
-            let place = format!("wss://localhost:{}", server.address.port());
-            let mut walk = Command::new(BINARY);
-            walk.args(["walk", &place, "--cacert", cert, "--name", "Bob", "--script", "-"]);
-            let walked = run(&mut walk).success();
-            assert!(walked.out.starts_with("joined "), "{walked:?}");
+            let mut other = secure("echo+wss", &server, cert);
+            let (mut join, name) = (Vec::new(), "Bob".to_owned());
+            Ask::Join { version: 1, role: Role::Player, name }.put(&mut join);
+            other.write_all(&join).expect("a server that reads");
             let told = hear(&mut page);
             assert!(told.windows(3).any(|it| it == b"Bob"), "{told:?}");
-            drop(page);
+            drop((page, other));
             server.stop();
         });
     }

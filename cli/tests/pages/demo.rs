@@ -3,12 +3,11 @@
 
 use crate::browser::Browser;
 use serde_json::json;
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use sys::process::Pid;
 use sys::signal::Signal;
 use testkit::procfs::{children, is_alive};
-use testkit::{Folder, PATIENCE, Process, Server, Terminal, eventually, run};
+use testkit::{Folder, PATIENCE, Server, Terminal, eventually, run};
 
 fn demo(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_roundhouse"));
@@ -134,13 +133,6 @@ fn a_player_walks_in_the_game_among_others() {
     browser.wait("document.documentElement.dataset.way > 20");
     let (before, place) = (browser.eval(place), place);
     browser.wait(&format!("{place} !== {before}"));
-    // Another client, on a terminal.
-    let mut walk = Command::new(env!("CARGO_BIN_EXE_roundhouse"));
-    walk.arg("walk").arg(format!("ws://{}", server.address)).args(["--script", "-"]);
-    let mut walk = Process::start_with(&mut walk, Stdio::piped());
-    walk.stdin().expect("it is piped").write_all(b"who\n").expect("it reads");
-    let here = walk.end(PATIENCE).success().out;
-    assert!(here.contains("Rocket") && here.contains("visitor"), "{here}");
     inspect(&mut browser, "demo-game");
     interrupt(&mut browser, server);
 }

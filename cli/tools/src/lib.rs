@@ -9,7 +9,6 @@
 //! | `top` | a client of a server's administration, as a screen |
 //! | `ctl` | the same in one line: why, status, orders |
 //! | `client`, `course` | clients of the stock market, for people and as the course has them |
-//! | `walk` | a client of the game |
 //! | `play`, `cast` | a receiver of media that measures it; a sender to any address |
 //! | `senders` | the ways in which packets leave, and the laboratory that compares them |
 //! | `doctor` | what a machine can measure |
@@ -41,4 +40,3 @@ pub mod screen;
 pub mod senders;
 pub mod serve;
 pub mod top;
-pub mod walk;

@@ -235,6 +235,5 @@
   }
   addEventListener("resize", resize);
   dark.addEventListener("change", () => { if (ground) paint(); });
-  by("join").textContent = `roundhouse walk ws://${location.host}`;
   requestAnimationFrame(frame);
 })();

@@ -1,21 +1,23 @@
 //! `demo game`: the world of `serve game`, a page that walks in it, and players of our own that
 //! walk on the paths that the server finds for them.
 
+mod player;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use ::game::packet::{Ask, Role};
+use ::game::packet::Ask;
 use ::game::{Game, Options, Terrain};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use grid::movingai::Map;
 use load::{Target, Usage};
 use roundhouse::{MessageKind, Server, WebSocketOptions};
 use stats::Rng;
 
 use super::Serving;
-use crate::walk::{self, Link, Scene};
+use player::Player;
 
 /// Engines of the first years of railways.
 const NAMES: [&str; 8] = [
@@ -91,33 +93,21 @@ fn bot(server: &Target, number: u16, over: &AtomicBool) -> Result<()> {
         0 => known.to_owned(),
         more => format!("{known} {}", more + 1),
     };
-    let (mut link, mut scene) = walk::join(server, Role::Player, &name)?;
+    let mut player = Player::join(server, &name)?;
     let mut rng = Rng::new(u64::from(number) + 1);
     let mut rested = Instant::now();
     while !over.load(Ordering::Relaxed) {
-        if let Some(tell) = link.tell(LOOK)? {
-            scene.hear(tell);
-        }
-        if link.is_over() || scene.bye.is_some() {
-            bail!("the world has closed the connection of {name}");
-        }
-        if std::mem::take(&mut scene.is_lost) {
-            link.ask(&Ask::Who)?;
-        }
+        player.follow(LOOK).with_context(|| format!("{name} cannot walk"))?;
         let rest = REST_MS.0 + rng.below(REST_MS.1) as u64;
-        if !scene.has_arrived() {
+        if !player.has_arrived() {
             rested = Instant::now() + Duration::from_millis(rest);
         } else if Instant::now() >= rested {
-            go(&mut link, &scene, &mut rng).context("cannot walk")?;
+            // The server leads to the nearest place that can be reached.
+            let (width, height) = player.size;
+            let mut any = |most: u16| rng.below(usize::from(most.max(1))) as u16;
+            player.ask(&Ask::Go((any(width), any(height))))?;
             rested = Instant::now() + Duration::from_millis(rest);
         }
     }
     Ok(())
-}
-
-/// Requests a path to any place; the server leads to the nearest that can be reached.
-fn go(link: &mut Link, scene: &Scene, rng: &mut Rng) -> Result<()> {
-    let (width, height) = scene.size;
-    let mut any = |most: u16| rng.below(usize::from(most.max(1))) as u16;
-    link.ask(&Ask::Go((any(width), any(height))))
 }
