@@ -11,13 +11,13 @@ use lab::machine::Placement;
 use lab::runner::Runner;
 use lab::trial::Trial;
 use language::{eprintln, info};
-use wire::conf::span;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tools::interrupt::watch;
 use tools::race::room;
+use wire::conf::span;
 
 /// Fresh starts, and windows on each server at the most, that show that a plan works.
 const QUICK: (u32, u32) = (2, 5);

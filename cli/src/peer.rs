@@ -1,11 +1,11 @@
 //! `roundhouse peer`: a small server on another runtime, for races against ours.
 
 use anyhow::{Context, Result};
-use wire::conf::span;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use wire::conf::span;
 
 /// The servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

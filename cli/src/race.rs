@@ -27,7 +27,6 @@ use lab::race::{Outcome, RaceEvent};
 use lab::record::{Manifest, Recorder, Run, Sitting};
 use lab::runner::Runner;
 use language::{eprintln, info};
-use wire::conf::span;
 use preflight::Preflight;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -38,6 +37,7 @@ use std::time::{Duration, Instant};
 use tools::interrupt::watch;
 use tools::live;
 use tools::race::{Lines, Screen, room};
+use wire::conf::span;
 
 /// The arguments of `race`.
 #[derive(clap::Args)]

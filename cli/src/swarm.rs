@@ -8,13 +8,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use wire::conf::span;
 use ::swarm::load_crew::LoadCrew;
 use ::swarm::run::{Notice, run as work};
 use ::swarm::worker::Settings;
 use anyhow::{Context, Result, bail};
 use language::info;
 use serde_json::json;
+use wire::conf::span;
 
 /// The default port of a Locust master.
 const PORT: u16 = 5557;
@@ -90,7 +90,7 @@ fn name(text: &str) -> Result<String> {
 }
 
 fn silence(text: &str) -> Result<Duration> {
-    let silence = span(text)?;
+    let silence = span(text).map_err(anyhow::Error::msg)?;
     // A master sends a message each second.
     if silence < Duration::from_secs(2) {
         bail!("expected 2s or more, found {text}: a master that is well answers once a second");

@@ -22,7 +22,6 @@ use lab::plan::{Arm, fnv1a};
 use lab::service::Service;
 use language::{debug, info, println, tr};
 use load::Slo;
-use wire::conf::span;
 use pages::terminal;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -31,6 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tools::interrupt::watch;
 use tools::race::room;
+use wire::conf::span;
 
 /// The usual time of a search.
 const BUDGET: Duration = Duration::from_secs(600);

@@ -69,7 +69,8 @@ mod tests {
         for line in ["0 10 1 -3 #7 @1", "16 30 1 -1 #10 refused", "21 31 1 2 #11 unknown"] {
             assert_eq!(line.parse::<Receipt>().expect("a receipt").to_string(), line);
         }
-        for line in ["1 2 3", "0 10 1 -3 7 @1", "0 10 1 -3 #7 1", "0 10 1 -3 #7 @", "a 1 1 1 #1 @1"] {
+        for line in ["1 2 3", "0 10 1 -3 7 @1", "0 10 1 -3 #7 1", "0 10 1 -3 #7 @", "a 1 1 1 #1 @1"]
+        {
             assert!(line.parse::<Receipt>().is_err(), "{line}");
         }
     }

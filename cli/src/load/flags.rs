@@ -1,7 +1,6 @@
 //! The flags of `load`, in groups.
 
 use ::load::parse::{Scheme, rate};
-use wire::conf::span;
 use ::load::slo::Slo;
 use ::load::stop::Precision;
 use ::load::work::Think;
@@ -10,6 +9,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+use wire::conf::span;
 use wire::framing::Framing;
 
 /// The arguments of `load`.

@@ -5,7 +5,6 @@ use crate::race::INTERRUPTED;
 use anyhow::{Context, Result, bail};
 use document::Conclusion;
 use language::{eprintln, info, tr};
-use wire::conf::span;
 use museum::{EXHIBITS, Exhibit, Kept, Settings, is_quiet};
 use pages::Repeated;
 use pages::terminal::ruled;
@@ -14,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tools::interrupt::watch;
+use wire::conf::span;
 
 /// The time for which the machine is watched before an exhibit.
 const LOOK: Duration = Duration::from_secs(2);

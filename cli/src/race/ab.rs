@@ -12,12 +12,12 @@ use lab::probe::{self, Protocol};
 use lab::server::Server;
 use lab::service::Service;
 use language::info;
-use wire::conf::span;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use tools::race::{book, room};
+use wire::conf::span;
 
 /// The most blocks; the answer or the budget ends the race earlier.
 const BLOCKS: u32 = 200;

@@ -1,8 +1,8 @@
 //! The flags of a race that shape its plan.
 
-use wire::conf::span;
 use std::path::PathBuf;
 use std::time::Duration;
+use wire::conf::span;
 
 /// The ways of asking; each list is a curve, and several may be combined.
 #[derive(clap::Args)]

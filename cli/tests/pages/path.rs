@@ -1,11 +1,11 @@
-//! The page on which users draw walls: served, with our own searches, and as one file.
+//! The page on which users draw walls, with our own searches.
 
 use crate::browser::Browser;
 use serde_json::json;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
-use testkit::{Folder, Server, run};
+use testkit::Server;
 
 const EXE: &str = env!("CARGO_BIN_EXE_roundhouse");
 
@@ -110,27 +110,4 @@ fn walls_that_are_drawn_change_both_searches() {
 
 fn both(length: &str) -> (String, String) {
     (length.to_owned(), length.to_owned())
-}
-
-#[test]
-fn the_page_is_also_one_file_that_asks_nobody() {
-    let Some(mut browser) = Browser::open() else { return };
-    let room = Folder::new();
-    let file = room.path().join("path.html");
-    run(Command::new(EXE).args(["path", "page"]).arg(&file)).success();
-    browser.look(360, 800, "dark");
-    browser.go(&format!("file://{}", file.display()));
-    browser.wait(DONE);
-    assert_eq!((told(&mut browser, "length0"), told(&mut browser, "length1")), both("84.4975"));
-    browser.eval(
-        "(() => { const it = document.getElementById('map'); it.selectedIndex = 1; \
-         it.dispatchEvent(new Event('change')); })()",
-    );
-    browser.wait(&format!("{DONE} && document.documentElement.dataset.length1 === '108.0122'"));
-    browser.shot("path-file-360-dark");
-    let over = browser.eval("document.documentElement.scrollWidth - innerWidth");
-    assert_eq!(over, json!(0), "the page is wider than the window");
-    let asked = browser.requests();
-    assert!(asked.iter().all(|it| it.starts_with("file:") || it.starts_with("data:")), "{asked:?}");
-    assert!(browser.complaints().is_empty(), "{:#?}", browser.complaints());
 }

@@ -21,9 +21,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser};
 use language::{eprintln, info};
-use wire::conf::span;
 use serde_json::json;
 use server::Keys;
+use wire::conf::span;
 
 /// The interval at which keys, Ctrl-C and the end are looked for.
 const LOOK: Duration = Duration::from_millis(50);

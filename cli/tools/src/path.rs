@@ -2,10 +2,9 @@
 //! browser.
 //!
 //! ```text
-//!   find    one path, over the map in the terminal or as SVG
+//!   find    one path, over the map in the terminal
 //!   check   every length and every step of a scenario
 //!   edit    serves a page to draw walls and compare two searches
-//!   page    the same page as one file, with recorded searches
 //! ```
 //!
 //! Corner rules are types in `grid` and values on the command line; `under` turns one into the
@@ -15,10 +14,7 @@ mod check;
 mod draw;
 mod edit;
 mod find;
-mod page;
-mod service;
 mod solve;
-mod svg;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -37,8 +33,6 @@ pub enum Command {
     Check(check::Args),
     /// Serve a page to draw walls and watch two searches side by side
     Edit(edit::Args),
-    /// Write the page as one offline file, with recorded searches
-    Page(page::Args),
 }
 
 /// Runs a command.
@@ -47,7 +41,6 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Find(args) => find::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Edit(args) => edit::run(&args),
-        Command::Page(args) => page::run(&args),
     }
 }
 

@@ -9,10 +9,10 @@ use anyhow::{Context, Result, anyhow};
 use comfy_table::{CellAlignment, Table};
 use language::eprintln;
 use load::listen::{ListenPlan, MediaReport, Percentiles, ReceivePlan, Transport, listen, receive};
-use wire::conf::span;
 use pages::terminal::{folded, ruled};
 use serde_json::{Value, json};
 use stats::words::time;
+use wire::conf::span;
 
 use crate::interrupt::watch;
 

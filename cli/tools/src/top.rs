@@ -23,9 +23,9 @@ use anyhow::{Result, bail};
 use crate::screen::{self, Screen};
 use language::tr;
 pub(crate) use link::Link;
-use wire::conf::span;
 use pages::terminal::folded;
 use view::View;
+use wire::conf::span;
 
 /// The arguments of `top`.
 #[derive(clap::Args)]

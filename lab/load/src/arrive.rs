@@ -18,9 +18,9 @@ mod replay;
 
 pub use replay::Replay;
 
+use crate::Instant;
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use crate::Instant;
 use std::time::Duration;
 
 /// An arrival process: a sequence of moments that never decrease.

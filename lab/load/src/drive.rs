@@ -42,6 +42,7 @@ pub use delays::Delays;
 pub use settings::{IntervalReport, Observer, Parts, Settings};
 pub use stress::{ECHO_LATE, LOGIN_LATE, StressCounts, StressOptions};
 
+use crate::Instant;
 use crate::arrive::Arrive;
 use crate::faults::{FaultKind, Faults};
 use crate::script::{Notes, Script};
@@ -53,7 +54,6 @@ use idle::Idle;
 use link::{Link, State};
 use meter::Histogram;
 use recorder::Recorder;
-use crate::Instant;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::net::{IpAddr, SocketAddr};

@@ -5,6 +5,7 @@
 //! corrupted bytes the promise is: no panic, no more replies than requests, no more bytes used than
 //! there were.
 
+use crate::Instant;
 use crate::faults::Faults;
 use crate::parse::Mix;
 use crate::script::echo::{LOGIN, packet};
@@ -13,7 +14,6 @@ use crate::script::{
     StockOptions,
 };
 use crate::timeline::{BUCKETS_MAX, SLICES_MAX, Slice, Timeline};
-use crate::Instant;
 use stats::Rng;
 
 /// The most requests of one conversation.

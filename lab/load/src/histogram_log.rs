@@ -7,11 +7,11 @@
 //!
 //! [`Settings::interval`]: crate::drive::Settings::interval
 
+use crate::Instant;
 use crate::drive::IntervalReport;
 use crate::run::{Plan, ThreadObserver};
 use meter::Histogram;
 use meter::hlog::{self, Interval};
-use crate::Instant;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io;

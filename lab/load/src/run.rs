@@ -13,6 +13,7 @@ pub(crate) use sums::Sums;
 pub use workload::Workload;
 pub(crate) use workload::{audit, drive, script};
 
+use crate::Instant;
 use crate::calibrate::Baseline;
 use crate::drive::{Driver, IntervalReport, Settings};
 use crate::model::Model;
@@ -25,7 +26,6 @@ use crate::watch::Watch;
 pub use crate::watch::Watched;
 use crate::work::Think;
 use meter::{CpuTimes, Histogram};
-use crate::Instant;
 use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};

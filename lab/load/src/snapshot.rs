@@ -4,10 +4,10 @@
 //! tries the lock of the [`Board`]. If a reader holds it, the snapshot grows until the next
 //! attempt, so observers never delay an arrival.
 
+use crate::Instant;
 use crate::drive::{Delays, StressCounts};
 use crate::faults::Faults;
 use meter::Spectrum;
-use crate::Instant;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

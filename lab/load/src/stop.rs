@@ -8,8 +8,8 @@ mod precision;
 
 pub use precision::{ByPrecision, Metric, Precision};
 
-use crate::tally::Tally;
 use crate::Instant;
+use crate::tally::Tally;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 

@@ -14,10 +14,10 @@
 //! and lateness zero, as most requests of a closed loop have. Such requests are recorded once and
 //! merged into the three other histograms when the figures are read.
 
+use crate::Instant;
 use crate::faults::Faults;
 use crate::script::Note;
 use meter::Histogram;
-use crate::Instant;
 
 /// Counts of an interval; all begin at zero with it.
 #[derive(Clone, Debug, Default)]

@@ -5,9 +5,9 @@
 //! chosen before the length of the run is known. A request belongs to the slice of its reply, not
 //! to that of its due time; a stall therefore shows as an empty slice followed by a bad one.
 
+use crate::Instant;
 use meter::Spectrum;
 use schemars::JsonSchema;
-use crate::Instant;
 use serde::{Deserialize, Serialize};
 
 /// The most slices; runs longer than a second have at least half as many.

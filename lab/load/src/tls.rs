@@ -4,6 +4,7 @@
 //! A connection never blocks. The driver hands it plaintext and buffers, as it does to a plain
 //! socket.
 
+use crate::Instant;
 use crate::parse::{Scheme, Target, Usage};
 use crate::websocket::WebSocket;
 use meter::Histogram;
@@ -16,7 +17,6 @@ use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, HandshakeKind, RootCertStore,
     SignatureScheme,
 };
-use crate::Instant;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;

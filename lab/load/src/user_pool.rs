@@ -13,6 +13,7 @@
 //!
 //! A pool never pauses: to stop, set zero users; to start again, set more.
 
+use crate::Instant;
 use crate::arrive::{self, Constant, Poisson};
 use crate::drive::{Delays, Driver, Parts, Settings};
 use crate::faults::Faults;
@@ -24,7 +25,6 @@ use crate::tally::{KindTally, Tally};
 use crate::tls::Layers;
 use crate::watch;
 use crate::work::{Think, Work};
-use crate::Instant;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,11 +3,11 @@
 
 use crate::arrive::{exponential, unit};
 use crate::parse::Usage;
-use wire::conf::span;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::str::FromStr;
 use std::time::Duration;
+use wire::conf::span;
 
 /// The work of each arrival.
 #[derive(Clone, Copy, Debug, PartialEq)]

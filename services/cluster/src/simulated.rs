@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
 use ledger::prove;
-use wire::receipt::{Receipt, ReceiptEnd};
 use stats::Rng;
+use wire::receipt::{Receipt, ReceiptEnd};
 
 use super::*;
 use crate::replica::HELD_MAX;

@@ -22,11 +22,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use load::Mix;
 use load::Usage;
-use wire::conf::span;
 use memory::{Placement, Region};
 use sys::poll::{PollFd, poll};
 use sys::process::{self, Exit, Fork, Pid};
 use sys::signal::{self, Signal, SignalFd, SignalSet};
+use wire::conf::span;
 use wire::framing::Framing;
 
 use self::check::{Book, BookVerdict};

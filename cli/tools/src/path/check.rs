@@ -4,14 +4,12 @@
 //! checked, by code that shares nothing with the searches. Scenarios do not name their corner rule:
 //! if the lengths fit another rule, the check names that rule.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use indicatif::{ProgressBar, ProgressStyle};
-use language::level::is_quiet;
 use language::{eprintln, info};
 use serde_json::json;
 
@@ -20,8 +18,6 @@ use grid::movingai::{Query, scenario};
 use grid::{Cell, Corners, Cost, Grid, Jumps, Method, Rule, Searcher, oracle};
 use stats::words::time;
 
-/// Queries between two reports of progress.
-const BEAT: usize = 100;
 /// Errors that are printed in full.
 const SHOWN_MAX: usize = 10;
 
@@ -44,7 +40,7 @@ pub struct Args {
     /// Check at most this many queries, spread over the scenario
     #[arg(long, value_name = "COUNT")]
     sample: Option<usize>,
-    /// Print progress and result as lines of JSON
+    /// Print the result as one line of JSON
     #[arg(long)]
     json: bool,
 }
@@ -86,9 +82,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         // From the end, because the long paths are there.
         queries = queries.into_iter().rev().step_by(every).collect();
     }
-    let bar = bar(args, queries.len());
-    let tally = under(args.rule, Checking { args, grid: &grid, queries: &queries, bar: &bar })?;
-    bar.finish_and_clear();
+    let tally = under(args.rule, Checking { args, grid: &grid, queries: &queries });
     say(args, &grid, &queries, &tally)?;
     let right = tally.optimal == tally.searches;
     Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -137,30 +131,18 @@ fn fits(grid: &Grid, queries: &[Query], map: &Path) -> Result<()> {
     Ok(())
 }
 
-fn bar(args: &Args, queries: usize) -> ProgressBar {
-    if args.json || is_quiet() || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(queries as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} · {elapsed} · {msg}") {
-        bar.set_style(style);
-    }
-    bar
-}
-
 /// The whole check under one rule.
 struct Checking<'a> {
     args: &'a Args,
     grid: &'a Grid,
     queries: &'a [Query],
-    bar: &'a ProgressBar,
 }
 
 impl Task for Checking<'_> {
-    type Output = Result<Tally>;
+    type Output = Tally;
 
-    fn run<R: Rule>(self) -> Result<Tally> {
-        let Checking { args, grid, queries, bar } = self;
+    fn run<R: Rule>(self) -> Tally {
+        let Checking { args, grid, queries } = self;
         let table = (args.algorithm == Algorithm::JpsPlus).then(|| Jumps::of(grid));
         let method: Method<'_, R> = match (args.algorithm, &table) {
             (Algorithm::JpsPlus, Some(table)) => Method::JpsPlus(table),
@@ -169,19 +151,12 @@ impl Task for Checking<'_> {
         };
         let mut searcher = Searcher::<R>::new();
         let mut tally = Tally::default();
-        for (done, query) in queries.iter().enumerate() {
+        for query in queries {
             for ends in [(query.from, query.to), (query.to, query.from)] {
                 tally.query(&mut searcher, grid, method, query, ends);
             }
-            bar.inc(1);
-            if args.json && (done + 1).is_multiple_of(BEAT) {
-                let mut out = std::io::stdout().lock();
-                let beat = json!({"event": "progress", "done": done + 1, "of": queries.len()});
-                writeln!(out, "{beat}")?;
-                out.flush()?;
-            }
         }
-        Ok(tally)
+        tally
     }
 }
 

@@ -4,14 +4,13 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use language::{eprintln, info};
 use serde_json::json;
 
-use super::draw::{Style, draw};
+use super::draw::draw;
 use super::solve::{Answer, Question};
-use super::{Algorithm, corners, read_map, svg};
-use crate::screen::has_colours;
+use super::{Algorithm, corners, read_map};
 use grid::{Cell, Corners, Grid};
 use stats::words::time;
 
@@ -41,9 +40,6 @@ pub struct Args {
     /// Show the cells that the search expanded
     #[arg(long)]
     expanded: bool,
-    /// Also write the picture to a file, as SVG
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
     /// Draw at most this many columns; a wider map is drawn smaller [default: the terminal's width]
     #[arg(long, value_name = "COLUMNS")]
     width: Option<usize>,
@@ -65,17 +61,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         to,
     };
     let answer = question.answer()?;
-    if let Some(file) = &args.svg {
-        let text = svg::svg(&grid, &answer, args.algorithm, args.rule);
-        std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
-    }
     let mut out = std::io::stdout().lock();
     if args.json {
         writeln!(out, "{}", told(args, to, &answer))?;
     } else if !answer.cells.is_empty() {
-        let style = Style { colours: has_colours(), columns: columns(args, out.is_terminal()) };
         let events = if args.expanded { &answer.events[..] } else { &[] };
-        write!(out, "{}", draw(&grid, &answer.cells, events, style))?;
+        let columns = columns(args, out.is_terminal());
+        write!(out, "{}", draw(&grid, &answer.cells, events, columns))?;
         writeln!(out, "{}", sentence(args, &answer))?;
     }
     if answer.cells.is_empty() {

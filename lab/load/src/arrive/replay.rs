@@ -5,8 +5,8 @@
 //! memory than one of a second.
 
 use super::Arrive;
-use crate::parse::Usage;
 use crate::Instant;
+use crate::parse::Usage;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

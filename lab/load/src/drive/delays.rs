@@ -4,8 +4,8 @@
 //! a debugger, another process or the host kept this thread from running. The same holds for work
 //! that takes milliseconds between two clock reads.
 
-use crate::tally::nanos;
 use crate::Instant;
+use crate::tally::nanos;
 use std::time::Duration;
 
 /// A wait longer than requested by more than this is a stall.

@@ -3,13 +3,13 @@
 use super::link::State;
 use super::wire::Wire;
 use super::{Driver, ECHO_LATE, RECEIVE, now};
+use crate::Instant;
 use crate::faults::FaultKind;
 use crate::script::{Replies, ReplyLog};
 use crate::stop::Stop;
 use crate::tally::{Span, nanos};
 use crate::tls::Layers;
 use crate::work::Work;
-use crate::Instant;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use sys::epoll::{Epoll, Interest};

@@ -5,9 +5,9 @@
 //! and wait in a queue when none has.
 
 use super::{Driver, State};
+use crate::Instant;
 use crate::stop::Stop;
 use crate::work::Work;
-use crate::Instant;
 use std::cmp::Reverse;
 
 impl Driver {

@@ -1,9 +1,9 @@
 //! The records of a run in progress: its timeline, and snapshots for observers.
 
 use super::Driver;
+use crate::Instant;
 use crate::snapshot::{Board, INTERVAL, Phase, Snapshot};
 use crate::timeline::Timeline;
-use crate::Instant;
 
 /// The timeline and the snapshots, if requested.
 #[derive(Debug, Default)]

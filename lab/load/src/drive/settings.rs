@@ -1,13 +1,13 @@
 //! The settings of a generator, and its reports to an observer.
 
 use super::{Delays, StressOptions};
+use crate::Instant;
 use crate::arrive::Arrive;
 use crate::faults::Faults;
 use crate::script::Script;
 use crate::tally::Tally;
 use crate::tls::Layers;
 use crate::work::Work;
-use crate::Instant;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 

@@ -6,9 +6,9 @@
 //! are abandoned, which is no fault.
 
 use super::{Driver, State};
+use crate::Instant;
 use crate::stop::Stop;
 use schemars::JsonSchema;
-use crate::Instant;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

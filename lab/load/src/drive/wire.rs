@@ -2,8 +2,8 @@
 
 use super::Driver;
 use super::link::State;
-use crate::tls::LayeredLink;
 use crate::Instant;
+use crate::tls::LayeredLink;
 use std::io;
 use std::os::fd::OwnedFd;
 use sys::socket;

@@ -2,6 +2,7 @@
 
 use super::workload::Prepared;
 use super::{Failure, Plan, Window, now, phase, share};
+use crate::Instant;
 use crate::drive::{Delays, Driver, Parts, Settings};
 use crate::parse::Usage;
 use crate::report::Server;
@@ -12,7 +13,6 @@ use crate::timeline::Timeline;
 use crate::watch::{self, Watch};
 use meter::CounterSample;
 use meter::{Histogram, ProcError};
-use crate::Instant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;

@@ -10,9 +10,9 @@
 //! more.
 
 use super::{Progress, Stop};
+use crate::Instant;
 use crate::parse::Usage;
 use crate::tally::Tally;
-use crate::Instant;
 use std::cell::RefCell;
 use std::fmt;
 use std::str::FromStr;

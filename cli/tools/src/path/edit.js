@@ -1,5 +1,5 @@
-// Draws a grid twice and animates on it what two searches did. It never searches: served, it sends
-// the grid to where it came from; as a file, it has searches that were recorded beforehand.
+// Draws a grid twice and animates on it what two searches did. It never searches: it sends the grid to
+// where it came from.
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -46,10 +46,6 @@
   async function ask() {
     const number = ++asked;
     root.dataset.state = "asking";
-    if (!data.live) {
-      show(data.maps[by("map").selectedIndex].answer);
-      return;
-    }
     const question = { rows: rows(), from, to, rule: by("rule").value, algorithms: [...new Set([method(0), method(1)])] };
     try {
       const reply = await fetch("/search", { method: "POST", body: JSON.stringify(question) });
@@ -210,14 +206,8 @@
     }
   }
 
-  function drawable() {
-    if (!data.live) say("This file holds recorded searches. To draw walls of your own: roundhouse path edit", false);
-    return data.live;
-  }
-
   for (const { canvas } of sides) {
     canvas.addEventListener("pointerdown", (event) => {
-      if (!drawable()) return;
       const cell = cellAt(event, canvas);
       canvas.setPointerCapture(event.pointerId);
       const carries = same(cell, from) ? from : same(cell, to) ? to : null;
@@ -249,7 +239,6 @@
         mark = [Math.max(0, Math.min(width - 1, mark[0] + move[0])), Math.max(0, Math.min(height - 1, mark[1] + move[1]))];
         draw();
       } else if (mark && ["Enter", "s", "g"].includes(event.key)) {
-        if (!drawable()) return;
         const end = { s: from, g: to }[event.key];
         hand = end ? { carries: end } : { builds: walls[at(...mark)] ? 0 : 1 };
         put(mark);
@@ -282,14 +271,6 @@
   options(by("right"), METHODS);
   by("right").value = "jps";
   by("rule").value = data.rule;
-  by("intro").textContent = data.live
-    ? "Draw walls on either side; the searches run in the program that serves this page and tell what they did."
-    : "Searches that were recorded when this file was written; it works offline. To draw walls, run: roundhouse path edit";
-  if (!data.live) {
-    for (const id of ["rule", "clear"]) by(id).disabled = true;
-    document.body.classList.add("fixed");
-    by("keys").textContent = "Space runs again; 1 shows A* alone, 2 JPS alone, 3 both.";
-  }
   by("map").addEventListener("change", () => { load(data.maps[by("map").selectedIndex]); change(); ask(); });
   for (const id of ["rule", "left", "right"]) by(id).addEventListener("change", () => ask());
   by("run").addEventListener("click", () => ask());
