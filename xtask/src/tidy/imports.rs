@@ -92,8 +92,10 @@ const RUNTIMES: &[&str] = &[
 const RUNTIME_USERS: &[&str] = &["peers", "swarm"];
 
 /// Crates where bytes and `now` go in, and bytes and a deadline come out.
-const SANS_IO: &[&str] =
-    &["clock", "seam", "wire", "layers", "stock", "web", "echo", "game", "media", "index", "grid", "sim"];
+const SANS_IO: &[&str] = &[
+    "clock", "seam", "wire", "layers", "stock", "web", "echo", "game", "media", "index", "grid",
+    "sim",
+];
 /// The attribute at the top of each of them; the two lists are in `clippy.toml`.
 const BAN: &str = "#![deny(clippy::disallowed_methods, clippy::disallowed_types)]";
 
