@@ -75,7 +75,7 @@ pub type Loaded<F> = Result<Arc<Title<F>>, Trouble>;
 
 /// Identifies the version of a file.
 pub fn stamp(meta: Meta) -> u64 {
-    meta.modified_ns.wrapping_mul(31).wrapping_add(meta.len)
+    meta.modified_ns.wrapping_mul(31).wrapping_add(meta.len) ^ meta.version
 }
 
 /// Locks a mutex. A poisoned one is usable, because each change is one store.

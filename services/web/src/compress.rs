@@ -123,7 +123,7 @@ mod tests {
         let key = |path: &str| Key {
             site: 0,
             path: path.into(),
-            meta: Meta { len: 1, modified_ns: 1 },
+            meta: Meta { len: 1, modified_ns: 1, version: 0 },
             coding: 1,
         };
         let is_known = |cache: &Cache, path: &str| cache.find(&key(path)).is_some();

@@ -273,12 +273,13 @@ pub struct Plan {
 /// The reply to `request` for this file. `now` is in seconds since 1970.
 pub fn plan(request: &FileRequest, form: Form, now: u64) -> Plan {
     let Form { meta, coding, kind, lifetime, packed, .. } = form;
-    // Never later than `Date` (RFC 9110 section 8.8.2.1).
-    let modified = (meta.modified_ns / 1_000_000_000).min(now);
+    let modified = modified(meta, now);
     let tag = tag(meta, coding);
-    let stamp = date::format(modified);
-    let stamp = String::from_utf8_lossy(&stamp).into_owned();
-    let mut fields = vec![("ETag", tag.clone()), ("Last-Modified", stamp)];
+    let mut fields = vec![("ETag", tag.clone())];
+    if let Some(modified) = modified {
+        let stamp = String::from_utf8_lossy(&date::format(modified)).into_owned();
+        fields.push(("Last-Modified", stamp));
+    }
     if mime::is_compressible(kind) {
         fields.push(("Vary", "Accept-Encoding".to_owned()));
     }
@@ -322,7 +323,7 @@ pub fn plan(request: &FileRequest, form: Form, now: u64) -> Plan {
                 len,
             }
         }
-        Ranges::Parts(parts) => multipart(&parts, meta.len, kind, &tag, fields),
+        Ranges::Parts(parts) => multipart(&parts, meta, kind, fields),
     }
 }
 
@@ -330,53 +331,67 @@ fn content_range(part: &Range<u64>, len: u64) -> String {
     format!("bytes {}-{}/{len}", part.start, part.end - 1)
 }
 
-/// A strong tag: modification time and length. A precompressed file is another representation, so
-/// its tag differs even if both were written in the same nanosecond.
+/// When the file was modified, in seconds since 1970, never later than `Date` (RFC 9110 section
+/// 8.8.2.1). `None` for the two times that images and package stores give to every file.
+fn modified(meta: Meta, now: u64) -> Option<u64> {
+    const CONSTANT_MAX_S: u64 = 1;
+    let seconds = meta.modified_ns / 1_000_000_000;
+    (seconds > CONSTANT_MAX_S).then_some(seconds.min(now))
+}
+
+/// A strong tag changes with the content (RFC 9110 section 8.8.1): modification time, length, and the
+/// version, because images and package stores give every file one time. A precompressed file is
+/// another representation, so its tag differs even if both were written in the same nanosecond.
 fn tag(meta: Meta, coding: Option<usize>) -> String {
-    let coding = coding.map_or("", |coding| CODINGS[coding].0);
-    let dash = if coding.is_empty() { "" } else { "-" };
-    format!("\"{:x}-{:x}{dash}{coding}\"", meta.modified_ns, meta.len)
+    let coding = coding.map_or(String::new(), |coding| format!("-{}", CODINGS[coding].0));
+    let version = if meta.version == 0 { String::new() } else { format!("-{:x}", meta.version) };
+    format!("\"{:x}-{:x}{version}{coding}\"", meta.modified_ns, meta.len)
 }
 
 /// Evaluates the conditions in their order of precedence (RFC 9110 section 13.2.2); returns the
 /// status that answers the request, if one does.
-fn condition(request: &FileRequest, tag: &str, modified: u64) -> Option<Status> {
-    let moment = |value: &Option<Vec<u8>>| value.as_ref().and_then(|text| date::parse(text));
+fn condition(request: &FileRequest, tag: &str, modified: Option<u64>) -> Option<Status> {
+    // Without a date of the file, dates in conditions are ignored (section 13.1.3).
+    let moment = |value: &Option<Vec<u8>>| {
+        let limit = value.as_ref().and_then(|text| date::parse(text))?;
+        Some((modified?, limit))
+    };
     if let Some(list) = &request.if_match {
         if !choice::names_tag(list, tag, false) {
             return Some(Status::PRECONDITION);
         }
-    } else if moment(&request.if_unmodified).is_some_and(|limit| modified > limit) {
+    } else if moment(&request.if_unmodified).is_some_and(|(modified, limit)| modified > limit) {
         return Some(Status::PRECONDITION);
     }
     if let Some(list) = &request.if_none_match {
         return choice::names_tag(list, tag, true).then_some(Status::NOT_MODIFIED);
     }
-    let unchanged = moment(&request.if_modified).is_some_and(|since| modified <= since);
+    let unchanged = moment(&request.if_modified).is_some_and(|(modified, since)| modified <= since);
     unchanged.then_some(Status::NOT_MODIFIED)
 }
 
 /// Whether a range may be sent: `If-Range` is absent or names exactly this file.
-fn is_same(request: &FileRequest, tag: &str, modified: u64, now: u64) -> bool {
+fn is_same(request: &FileRequest, tag: &str, modified: Option<u64>, now: u64) -> bool {
     match &request.if_range {
         None => true,
         Some(value) if value.starts_with(b"\"") => choice::names_tag(value, tag, false),
         // A date is a strong validator only if it was at least a second old when it was sent
         // (section 8.8.2.2).
-        Some(value) => date::parse(value) == Some(modified) && now > modified + 1,
+        Some(value) => modified
+            .is_some_and(|modified| date::parse(value) == Some(modified) && now > modified + 1),
     }
 }
 
-/// Several ranges in one body (section 14.6). The boundary is derived from the tag, so it is the
-/// same in every engine and process.
+/// Several ranges in one body (section 14.6). The boundary is derived from the file's time and
+/// length, so it is the same in every engine and process.
 fn multipart(
     parts: &[Range<u64>],
-    len: u64,
+    meta: Meta,
     kind: &str,
-    tag: &str,
     mut fields: Vec<(&'static str, String)>,
 ) -> Plan {
-    let boundary = format!("roundhouse-{}", tag.trim_matches('"'));
+    let len = meta.len;
+    let boundary = format!("roundhouse-{:x}-{len:x}", meta.modified_ns);
     let mut pieces = VecDeque::new();
     let mut total = 0;
     for (index, part) in parts.iter().enumerate() {

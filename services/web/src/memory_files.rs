@@ -50,7 +50,7 @@ impl Platform for MemoryFiles {
         match self.files.get(path) {
             Some(bytes) if bytes == b"forbidden" => Err(LookupError::Forbidden),
             Some(bytes) => {
-                let meta = Meta { len: bytes.len() as u64, modified_ns: CHANGED_NS };
+                let meta = Meta { len: bytes.len() as u64, modified_ns: CHANGED_NS, version: 0 };
                 Ok(Resource::File(path.to_owned(), meta))
             }
             None if self.below(path).is_empty() => Err(LookupError::Absent),

@@ -146,6 +146,12 @@ fn finish<'a>(
     Ok(Head { len, method, target, version, body, keep_alive, expects, lines })
 }
 
+/// The fault of a request line that is too long: its method, or else its target (RFC 9112 section 3).
+fn too_long(line: &[u8], limits: &Limits) -> Bad {
+    let is_token = line[..limits.line_max.min(line.len()) / 2].iter().all(|byte| *byte != b' ');
+    if is_token { Bad::Syntax } else { Bad::LineTooLong }
+}
+
 /// The end of the head, after its empty line. Every line must end with CR LF.
 fn end(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Bad> {
     let seen = &bytes[..bytes.len().min(limits.head_max)];
@@ -157,7 +163,7 @@ fn end(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Bad> {
             return Err(Bad::Newline);
         }
         if start == 0 && at + 1 > limits.line_max {
-            return Err(Bad::LineTooLong);
+            return Err(too_long(line, limits));
         }
         if line.is_empty() {
             // An empty request line does not end a head.
@@ -166,7 +172,7 @@ fn end(bytes: &[u8], limits: &Limits) -> Result<Option<usize>, Bad> {
         start = at + 1;
     }
     if start == 0 && seen.len() >= limits.line_max {
-        return Err(Bad::LineTooLong);
+        return Err(too_long(seen, limits));
     }
     if bytes.len() >= limits.head_max {
         return Err(Bad::HeadTooLong);
@@ -213,7 +219,7 @@ type Meaning = (Body, bool, bool);
 /// Reads the fields that concern the connection.
 fn meant(version: Version, fields: &[httparse::Header<'_>]) -> Result<Meaning, Bad> {
     let mut length: Option<u64> = None;
-    let mut chunked = false;
+    let mut codings = Codings::default();
     let (mut close, mut keep) = (false, false);
     let (mut hosts, mut expects) = (0, false);
     for httparse::Header { name, value } in fields {
@@ -224,11 +230,7 @@ fn meant(version: Version, fields: &[httparse::Header<'_>]) -> Result<Meaning, B
             }
             length = Some(digits(value).ok_or(Bad::Framing)?);
         } else if is("transfer-encoding") {
-            if chunked {
-                return Err(Bad::Framing);
-            }
-            check_codings(value)?;
-            chunked = true;
+            codings.add(value)?;
         } else if is("host") {
             hosts += 1;
             if !is_host(value) {
@@ -253,6 +255,7 @@ fn meant(version: Version, fields: &[httparse::Header<'_>]) -> Result<Meaning, B
     if hosts > 1 || (hosts == 0 && version == Version::Http11) {
         return Err(Bad::Host);
     }
+    let chunked = codings.are_chunked()?;
     if chunked && (length.is_some() || version == Version::Http10) {
         return Err(Bad::Framing);
     }
@@ -262,18 +265,41 @@ fn meant(version: Version, fields: &[httparse::Header<'_>]) -> Result<Meaning, B
     Ok((body, !close && (keep || version == Version::Http11), expects))
 }
 
-/// A Transfer-Encoding must be `chunked` alone. Where chunked is not the last coding the end of the
-/// body cannot be found (RFC 9112 section 6.3); codings before it are unknown to us.
-fn check_codings(value: &[u8]) -> Result<(), Bad> {
-    let mut codings = value.rsplit(|&byte| byte == b',').map(<[u8]>::trim_ascii);
-    let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
-    if !codings.next().is_some_and(is_chunked) {
-        return Err(Bad::Framing);
+/// The list of a request's transfer codings. Several fields of the name are one list (RFC 9110
+/// section 5.3), and its empty elements do not count (section 5.6.1.2).
+#[derive(Default)]
+struct Codings {
+    /// Whether the request has the field.
+    present: bool,
+    chunked: bool,
+    others: bool,
+}
+
+impl Codings {
+    /// Adds the codings of a field. None may follow `chunked`, because the end of the body could then
+    /// not be found (RFC 9112 section 6.3).
+    fn add(&mut self, value: &[u8]) -> Result<(), Bad> {
+        self.present = true;
+        for coding in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+            match coding {
+                b"" => {}
+                _ if self.chunked => return Err(Bad::Framing),
+                _ if coding.eq_ignore_ascii_case(b"chunked") => self.chunked = true,
+                _ => self.others = true,
+            }
+        }
+        Ok(())
     }
-    match codings.next() {
-        None => Ok(()),
-        Some(again) if is_chunked(again) => Err(Bad::Framing),
-        Some(_) => Err(Bad::Coding),
+
+    /// Whether the body is in chunks. A list without `chunked` at its end does not say where the
+    /// body ends; this server knows no coding before it.
+    fn are_chunked(&self) -> Result<bool, Bad> {
+        match (self.present, self.chunked, self.others) {
+            (false, ..) => Ok(false),
+            (true, false, _) => Err(Bad::Framing),
+            (true, true, true) => Err(Bad::Coding),
+            (true, true, false) => Ok(true),
+        }
     }
 }
 
@@ -433,6 +459,9 @@ mod tests {
         check(&host("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"), Bad::Framing);
         check(&host("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), Bad::Framing);
         check(&host("Transfer-Encoding: gzip, chunked\r\n"), Bad::Coding);
+        check(&host("Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"), Bad::Coding);
+        check(&host("Transfer-Encoding: chunked\r\nTransfer-Encoding: gzip\r\n"), Bad::Framing);
+        check(&host("Transfer-Encoding: , ,\r\n"), Bad::Framing);
         check(&host("Transfer-Encoding: \x0bchunked\r\n"), Bad::Syntax);
         check(&host("Transfer-Encoding: identity\r\n"), Bad::Framing);
         check(&host("Transfer-Encoding: chunked, gzip\r\n"), Bad::Framing);

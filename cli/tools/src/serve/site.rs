@@ -69,8 +69,9 @@ impl Root {
 
 /// The steps of computation between two readings of the clock; they take some microseconds.
 const STEPS: u64 = 2_000;
-/// The longest listing of a folder.
-const ENTRIES_MAX: usize = 10_000;
+/// The longest listing of a folder: its page holds about 100 bytes an entry. A folder with more is
+/// not listed, because an incomplete list looks whole.
+const ENTRIES_MAX: usize = 1_000_000;
 
 impl Site {
     /// The site of a folder; if `lends`, the engine may send its files by itself.
@@ -97,7 +98,8 @@ impl Site {
         if !about.is_file() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        let meta = Meta { len: about.len(), modified_ns: modified_ns(&about) };
+        let (modified_ns, version) = (modified_ns(&about), version(&about));
+        let meta = Meta { len: about.len(), modified_ns, version };
         Ok(Resource::File(Arc::new(file.into()), meta))
     }
 }
@@ -106,6 +108,14 @@ impl Site {
 fn modified_ns(about: &Metadata) -> u64 {
     let seconds = u64::try_from(about.mtime()).unwrap_or(0);
     seconds.saturating_mul(1_000_000_000).saturating_add(about.mtime_nsec() as u64)
+}
+
+/// A number that changes with the content of a path even where its modification time is set to a
+/// constant: the kernel itself counts the inode and the time of its last change (inode(7)).
+fn version(about: &Metadata) -> u64 {
+    let seconds = about.ctime() as u64;
+    let changed = seconds.wrapping_mul(1_000_000_000).wrapping_add(about.ctime_nsec() as u64);
+    changed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) ^ about.ino()
 }
 
 /// The answer to an error of the file system.
@@ -191,8 +201,11 @@ impl Platform for Site {
             // The folder that was opened, even if it has been renamed since.
             let entries = std::fs::read_dir(format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
             let mut found = Vec::new();
-            for entry in entries.take(ENTRIES_MAX) {
+            for entry in entries {
                 let entry = entry?;
+                if found.len() == ENTRIES_MAX {
+                    return Err(io::ErrorKind::FileTooLarge.into());
+                }
                 let name = entry.file_name().into_vec();
                 // Targets with a backslash are refused; broken links lead nowhere.
                 let Ok(at) = self.look(&[path, b"/", &name].concat(), Wait::May) else { continue };
@@ -271,6 +284,16 @@ mod tests {
         assert_eq!(names, [&b"a.txt"[..], b"caf\xe9", b"d", b"link"], "no dead link is listed");
         assert!(matches!(site.find(b"caf\xe9"), Ok(Resource::File(..))), "a name in Latin-1");
         assert!(matches!(Site::without_files().find(b"a.txt"), Err(LookupError::Absent)));
+    }
+
+    #[test]
+    fn a_folder_is_listed_whole() {
+        let folder = Folder::new();
+        for number in 0..10_003 {
+            std::fs::write(folder.path().join(number.to_string()), "").expect("a temporary file");
+        }
+        let site = Site::open(folder.path(), true).expect("our own folder");
+        assert_eq!(site.list(b".").expect("our own folder").len(), 10_003);
     }
 
     #[test]
