@@ -267,26 +267,46 @@ pub fn recv(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     recv_flags(fd.as_fd(), buffer, 0)
 }
 
-/// Like [`recv`], but never blocks.
-///
-/// # Errors
-/// As [`recv`].
-pub fn recv_nowait(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
-    recv_flags(fd.as_fd(), buffer, libc::MSG_DONTWAIT)
+/// The result of a receive on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// The peer will send no more.
+    End,
+    /// Nothing has come yet, or in time.
+    Later,
+    /// The connection is broken.
+    Broken,
+}
+
+impl Received {
+    #[inline]
+    fn of(result: io::Result<usize>) -> Received {
+        match result {
+            Ok(0) => Received::End,
+            Ok(len) => Received::Bytes(len),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Received::Later,
+            Err(_) => Received::Broken,
+        }
+    }
+}
+
+/// Like [`recv`] into a buffer that is not empty, but never blocks.
+#[inline]
+pub fn recv_nowait(fd: impl AsFd, buffer: &mut [u8]) -> Received {
+    Received::of(recv_flags(fd.as_fd(), buffer, libc::MSG_DONTWAIT))
 }
 
 /// Like [`recv`], into the capacity of `buffer`, whose content is replaced. Pages of a fresh buffer
-/// that nothing was received into stay untouched.
-///
-/// # Errors
-/// As [`recv`]; the buffer is empty then.
-pub fn recv_into(fd: impl AsFd, buffer: &mut Vec<u8>) -> io::Result<usize> {
+/// that nothing was received into stay untouched. Without bytes the buffer is empty.
+pub fn recv_into(fd: impl AsFd, buffer: &mut Vec<u8>) -> Received {
     buffer.clear();
     // SAFETY: the capacity is writable, and the kernel has written its first `len` bytes.
     unsafe {
-        let len = recv_raw(fd.as_fd(), buffer.as_mut_ptr(), buffer.capacity(), 0)?;
-        buffer.set_len(len);
-        Ok(len)
+        let result = recv_raw(fd.as_fd(), buffer.as_mut_ptr(), buffer.capacity(), 0);
+        buffer.set_len(*result.as_ref().unwrap_or(&0));
+        Received::of(result)
     }
 }
 

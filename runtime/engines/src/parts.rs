@@ -10,4 +10,5 @@ pub mod pace;
 pub mod readiness;
 pub mod ring;
 pub mod table;
+pub mod tick;
 pub mod transmit;

@@ -24,6 +24,7 @@ mod datagrams;
 mod effects;
 mod ids;
 mod out;
+mod overdue;
 mod paced;
 mod service;
 mod share;
@@ -34,6 +35,7 @@ pub use datagrams::{DatagramLimits, DatagramService, Datagrams, Replies, Train};
 pub use effects::{Effects, NoPush, Push};
 pub use ids::{AssetId, SHARDS_MAX, SessionId, WorkerId};
 pub use out::{Buffers, Out, Part, Source};
+pub use overdue::{Taking, overdue};
 pub use paced::{
     AtShutdown, Body, Burst, Channel, Next, PacedCx, PacedLimits, PacedSource, Packet, PacketClass,
     Payload, StreamPolicy,

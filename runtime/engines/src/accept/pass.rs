@@ -14,7 +14,7 @@ use memory::{Slot, SlotState};
 use seam::Peer;
 use sys::pass;
 use sys::poll::{PollFd, poll};
-use sys::socket;
+use sys::socket::{self, Received};
 
 use super::source::{AcceptSource, Arrival};
 use crate::axes::Wait;
@@ -84,7 +84,7 @@ impl Channels {
     fn clear_ends(&self) {
         let mut bytes = [0; 64];
         for (ours, _) in &self.pairs {
-            while socket::recv_nowait(ours, &mut bytes).is_ok_and(|len| len > 0) {}
+            while let Received::Bytes(_) = socket::recv_nowait(ours, &mut bytes) {}
         }
     }
 }

@@ -1,15 +1,14 @@
 //! One connection, as every loop keeps it: the session, its socket, and its peer's pace.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use language::eprintln;
 use memory::Phase;
-use seam::{Closed, Cx, Instant};
-use sys::socket;
+use seam::{Closed, Cx, Instant, Taking, overdue};
+use sys::socket::{self, Received};
 
-use super::pace::{Pace, Taking};
+use super::pace::Pace;
 use crate::context::WorkerContext;
 use crate::erased::Conn;
 use crate::limits::{HELD_FREE, LINGER, LINGER_DRAINED, RECEIVE_BYTES};
@@ -140,29 +139,64 @@ impl<X> Connection<X> {
     /// Whether the connection is overdue at `now`.
     pub fn overdue(&mut self, context: &WorkerContext<'_>, now: Instant) -> Option<Overdue> {
         let owes = !self.conn.out().is_empty();
-        let mut slow = false;
-        if owes {
-            match self.pace.look(&self.fd, now, context.pace()) {
-                Taking::Some => self.active = now,
-                Taking::Nothing => {}
-                Taking::TooLittle => slow = true,
-            }
-        } else {
-            self.pace.rest();
-        }
-        let still = now.since(self.active);
+        let why = self.why_over(context, now, owes);
         if self.is_shed(context, now) {
             Some(Overdue::Shed)
         } else if self.gated && !context.board.is_short() {
             Some(Overdue::Resumed)
         } else if self.linger.is_some() && self.has_lingered(now, context.phase()) {
             Some(Overdue::Lingering)
-        } else if slow || (owes && still >= context.write_stall()) {
-            Some(Overdue::Stalled)
-        } else if still >= context.idle() {
-            Some(Overdue::Idle)
         } else {
-            None
+            why.map(|why| if why == Closed::Idle { Overdue::Idle } else { Overdue::Stalled })
+        }
+    }
+
+    /// Looks at the peer's pace, if it `owes` the taking of output, and decides whether the
+    /// connection is over because nothing moves.
+    pub fn why_over(
+        &mut self,
+        context: &WorkerContext<'_>,
+        now: Instant,
+        owes: bool,
+    ) -> Option<Closed> {
+        let taking = owes.then(|| self.pace.look(&self.fd, now, context.pace()));
+        match taking {
+            Some(Taking::Some) => self.active = now,
+            Some(Taking::Nothing | Taking::TooLittle) => {}
+            None => self.pace.rest(),
+        }
+        overdue(taking, now.since(self.active), context.write_stall(), context.idle())
+    }
+
+    /// Ends the session because nothing moves.
+    pub fn end(&mut self, why: Closed) {
+        match why {
+            Closed::Idle => self.conn.shut(why),
+            _ => self.conn.abort(why),
+        }
+    }
+
+    /// Feeds what a receive into `buffer` brought.
+    #[inline]
+    pub fn received(
+        &mut self,
+        context: &WorkerContext<'_>,
+        cx: &Cx<'_, ()>,
+        received: Received,
+        buffer: &[u8],
+    ) {
+        match received {
+            Received::Bytes(len) => {
+                self.active = cx.now;
+                context.slot().bytes_in.add(len as u64);
+                self.conn.feed(context.service, cx, &buffer[..len]);
+            }
+            Received::End => {
+                self.ended = true;
+                self.conn.eof(context.service, cx);
+            }
+            Received::Later => {}
+            Received::Broken => self.conn.abort(Closed::Reset),
         }
     }
 
@@ -202,26 +236,14 @@ impl<X> Connection<X> {
         cx: &Cx<'_, ()>,
         scratch: &mut Vec<u8>,
     ) {
-        let service = context.service;
         scratch.resize(RECEIVE_BYTES, 0);
         while self.conn.looks() {
             let is_over = self.ended || self.conn.is_past_call(cx.now);
-            let received = if is_over { Ok(0) } else { socket::recv_nowait(&self.fd, scratch) };
-            match received {
-                Ok(0) if is_over => self.conn.drain(service, cx),
-                Ok(0) => {
-                    self.ended = true;
-                    self.conn.eof(service, cx);
-                }
-                Ok(len) => {
-                    self.active = cx.now;
-                    context.slot().bytes_in.add(len as u64);
-                    self.conn.feed(service, cx, &scratch[..len]);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.conn.drain(service, cx);
-                }
-                Err(_) => self.conn.abort(Closed::Reset),
+            let received =
+                if is_over { Received::Later } else { socket::recv_nowait(&self.fd, scratch) };
+            self.received(context, cx, received, scratch);
+            if received == Received::Later {
+                self.conn.drain(context.service, cx);
             }
         }
         if self.conn.is_closing() {

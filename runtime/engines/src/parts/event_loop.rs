@@ -11,6 +11,7 @@ use super::admission::Admission;
 use super::connection::{Connection, Overdue};
 use super::deadlines::Deadlines;
 use super::table::Table;
+use super::tick::tick;
 use crate::context::WorkerContext;
 use crate::helpers::{Done, Helpers};
 use crate::limits::{
@@ -21,6 +22,7 @@ use crate::limits::{
 
 /// A session with everything that its turn needs, looked up once.
 pub struct At<'f, 'a, X> {
+    pub context: &'a WorkerContext<'a>,
     pub connection: &'f mut Connection<X>,
     pub cx: Cx<'a, ()>,
     pub buffers: &'f mut Buffers,
@@ -39,7 +41,7 @@ impl<X> At<'_, '_, X> {
     /// Ends the turn of this session: takes back its spare memory and notes when it wants to be
     /// woken.
     #[inline]
-    pub fn rest(self, wake: Option<Instant>) {
+    pub fn rest(&mut self, wake: Option<Instant>) {
         self.connection.conn.reclaim(self.buffers);
         self.deadlines.ask(self.cx.me, wake, &mut self.connection.scheduled);
     }
@@ -154,20 +156,20 @@ impl<'a, X> EventLoop<'a, X> {
         context.cx(self.now, me)
     }
 
-    /// Opens the session of a new connection.
-    pub fn open(&mut self, fd: OwnedFd, peer: Peer, x: X) -> SessionId {
+    /// Opens the session of a new connection; the loop settles it.
+    pub fn open(&mut self, fd: OwnedFd, peer: Peer, x: X) -> At<'_, 'a, X> {
         let id = self.table.next_id();
         let cx = self.cx(id);
         let conn = Conn::open(self.context.service, &cx, peer, &mut self.buffers);
         self.table.insert(Connection::new(conn, fd, self.now, x));
         self.context.opened(self.now);
-        if self.drained {
+        let (now, drained) = (self.now, self.drained);
+        let at = self.at(id).expect("inserted just now");
+        if drained {
             // The connection was on its way when the drain began.
-            let connection = self.table.lookup(id).expect("inserted just now");
-            connection.conn.last_call(self.now, self.now);
+            at.connection.conn.last_call(now, now);
         }
-        self.schedule(id);
-        id
+        at
     }
 
     /// Ends a session of which no operation is in flight.
@@ -178,14 +180,6 @@ impl<'a, X> EventLoop<'a, X> {
         Some(fd)
     }
 
-    /// Notes the session's present deadline.
-    pub fn schedule(&mut self, id: SessionId) {
-        if let Some(connection) = self.table.lookup(id) {
-            let wake = connection.conn.wants().wake;
-            self.deadlines.ask(id, wake, &mut connection.scheduled);
-        }
-    }
-
     /// A session and the context of a call for it, with the spare buffers.
     #[inline]
     pub fn at(&mut self, id: SessionId) -> Option<At<'_, 'a, X>> {
@@ -193,7 +187,7 @@ impl<'a, X> EventLoop<'a, X> {
         let cx = context.cx(self.now, id);
         let connection = self.table.lookup(id)?;
         let EventLoop { buffers, deadlines, moved, .. } = self;
-        Some(At { connection, cx, buffers, deadlines, moved })
+        Some(At { context, connection, cx, buffers, deadlines, moved })
     }
 
     /// The bytes that the next receive may take. A turn that lasts too long is long from here on.
@@ -241,8 +235,8 @@ impl<'a, X> EventLoop<'a, X> {
             self.context.note_late(entry, self.now);
             connection.conn.lend(&mut self.buffers);
             connection.conn.deadline(self.context.service, &cx);
+            self.deadlines.ask(id, connection.conn.wants().wake, &mut connection.scheduled);
             woken.push(id);
-            self.schedule(id);
         }
         woken
     }
@@ -268,14 +262,7 @@ impl<'a, X> EventLoop<'a, X> {
 
     /// Calls the service's tick if it is due.
     pub fn tick(&mut self) {
-        if self.next_tick.is_some_and(|moment| moment <= self.now) {
-            if self.context.phase() == Phase::Leaving {
-                // The successor calls it.
-                self.next_tick = None;
-                return;
-            }
-            self.next_tick = self.context.service.tick(&self.cx(SessionId::NONE));
-        }
+        self.next_tick = tick(self.context, self.next_tick, self.now);
     }
 
     /// Checks for overdue sessions periodically, and in parts: each check can be a system call, and

@@ -8,24 +8,13 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use seam::Instant;
+use seam::{Instant, Taking};
 use sys::socket;
 
 /// A peer that was given this many bytes has taken nearly as many. From then on the kernel may hold
 /// a whole send buffer for it, so that the server sends less often. (Until then, sending a file of
 /// 10 MiB over loopback costs up to twice the CPU.)
 const PROOF: u64 = 1 << 20;
-
-/// The peer's progress since the last check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taking {
-    /// The peer has taken some bytes.
-    Some,
-    /// The peer has taken no bytes.
-    Nothing,
-    /// Over the last stall time it has taken less than it must.
-    TooLittle,
-}
 
 /// The pace at which one peer takes its output.
 #[derive(Debug)]

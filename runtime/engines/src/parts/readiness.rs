@@ -13,11 +13,11 @@ use language::eprintln;
 use memory::{Phase, Refusal, SlotState};
 use seam::{Closed, Peer, SessionId};
 use sys::ready::{Interest, Ready};
-use sys::socket;
+use sys::socket::{self, Received};
 
 use super::admission::Attempt;
 use super::connection::{Connection, Overdue};
-use super::event_loop::{At, EventLoop};
+use super::event_loop::{At, EventLoop, Judge};
 use super::transmit::{Wait, transmit};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
@@ -75,11 +75,7 @@ const KEY_JOBS: u64 = 3 << 60;
 
 struct Loop<'a, P: Poller> {
     event_loop: EventLoop<'a, Watch>,
-    poller: P,
-    helpers: &'a dyn Helpers,
-    scratch: Vec<u8>,
-    /// Sessions that had more to do than a turn allows.
-    again: VecDeque<SessionId>,
+    mover: Mover<'a, P>,
     listening: bool,
     /// Connections since the listener was last registered.
     since_renewed: u32,
@@ -90,15 +86,26 @@ struct Loop<'a, P: Poller> {
     turned_away: bool,
 }
 
+/// What moves the bytes of a session, apart from the sessions.
+struct Mover<'a, P: Poller> {
+    poller: P,
+    helpers: &'a dyn Helpers,
+    scratch: Vec<u8>,
+    /// Sessions that had more to do than a turn allows.
+    again: VecDeque<SessionId>,
+}
+
 /// Serves until the server drains.
 pub fn serve<P: Poller>(context: &WorkerContext<'_>, poller: P) -> Result<(), Fault> {
     helpers::with(context, |helpers| {
         let mut this = Loop {
             event_loop: EventLoop::new(context),
-            poller,
-            helpers,
-            scratch: vec![0; RECEIVE_BYTES],
-            again: VecDeque::new(),
+            mover: Mover {
+                poller,
+                helpers,
+                scratch: vec![0; RECEIVE_BYTES],
+                again: VecDeque::new(),
+            },
             listening: true,
             since_renewed: 0,
             looking: false,
@@ -111,21 +118,21 @@ pub fn serve<P: Poller>(context: &WorkerContext<'_>, poller: P) -> Result<(), Fa
 impl<P: Poller> Loop<'_, P> {
     fn run(&mut self) -> io::Result<()> {
         let context = self.event_loop.context;
-        self.poller.add(
+        self.mover.poller.add(
             context.accept_source.fd(),
             context.accept_source.interest(),
             KEY_LISTENER,
         )?;
         // The descriptor stays readable once rung; an edge reports each further ring.
         let stop = Interest { edge: P::TELLS_EDGES, ..Interest::READ };
-        self.poller.add(context.stop.as_fd(), stop, KEY_STOP)?;
-        self.poller.add(self.helpers.bell(), Interest::READ, KEY_JOBS)?;
+        self.mover.poller.add(context.stop.as_fd(), stop, KEY_STOP)?;
+        self.mover.poller.add(self.mover.helpers.bell(), Interest::READ, KEY_JOBS)?;
         context.ready();
         let mut ready = Vec::new();
         loop {
             ready.clear();
             self.event_loop.end_turn();
-            if let Err(error) = self.poller.wait(self.timeout(), &mut ready) {
+            if let Err(error) = self.mover.poller.wait(self.timeout(), &mut ready) {
                 context.endure(error)?;
             }
             self.event_loop.begin_turn();
@@ -136,7 +143,7 @@ impl<P: Poller> Loop<'_, P> {
     }
 
     fn timeout(&self) -> Option<Duration> {
-        if !self.again.is_empty() {
+        if !self.mover.again.is_empty() {
             return Some(Duration::ZERO);
         }
         let timeout = self.event_loop.timeout();
@@ -151,12 +158,9 @@ impl<P: Poller> Loop<'_, P> {
     fn turn(&mut self, ready: &[Ready]) -> io::Result<bool> {
         let mut is_acceptable = false;
         // Only as many as were waiting, so that large transfers do not delay new events.
-        for _ in 0..self.again.len() {
-            let Some(id) = self.again.pop_front() else { break };
-            if let Some(connection) = self.event_loop.table.lookup(id) {
-                connection.x.again = false;
-                self.advance(id);
-            }
+        for _ in 0..self.mover.again.len() {
+            let Some(id) = self.mover.again.pop_front() else { break };
+            self.resume(id);
             if self.event_loop.is_long() {
                 break;
             }
@@ -166,7 +170,7 @@ impl<P: Poller> Loop<'_, P> {
                 KEY_LISTENER => is_acceptable = true,
                 KEY_STOP => self.on_stop()?,
                 KEY_JOBS => {
-                    for id in self.event_loop.outcomes(self.helpers) {
+                    for id in self.event_loop.outcomes(self.mover.helpers) {
                         self.settle(id);
                     }
                 }
@@ -197,7 +201,7 @@ impl<P: Poller> Loop<'_, P> {
         context.slot().set_state(SlotState::Draining);
         if !P::TELLS_EDGES && !self.looking {
             self.looking = true;
-            self.poller.remove(context.stop.as_fd())?;
+            self.mover.poller.remove(context.stop.as_fd())?;
         }
         Ok(())
     }
@@ -235,11 +239,11 @@ impl<P: Poller> Loop<'_, P> {
         let renew =
             context.accept_source.renew_after().is_some_and(|most| self.since_renewed >= most);
         if self.listening && (!open || renew) {
-            self.poller.remove(context.accept_source.fd())?;
+            self.mover.poller.remove(context.accept_source.fd())?;
             self.listening = false;
         }
         if open && !self.listening {
-            self.poller.add(
+            self.mover.poller.add(
                 context.accept_source.fd(),
                 context.accept_source.interest(),
                 KEY_LISTENER,
@@ -262,7 +266,7 @@ impl<P: Poller> Loop<'_, P> {
                 return false;
             }
             match admission.sort(context.accept_source.take(false), *now, context.slot()) {
-                Attempt::Taken((fd, _)) if !self.poller.can_watch(fd.as_fd()) => {
+                Attempt::Taken((fd, _)) if !self.mover.poller.can_watch(fd.as_fd()) => {
                     self.turn_away(&fd)
                 }
                 Attempt::Taken((fd, peer)) => self.admit(fd, peer),
@@ -287,29 +291,39 @@ impl<P: Poller> Loop<'_, P> {
     }
 
     fn admit(&mut self, fd: OwnedFd, peer: Peer) {
-        let interest = if self.poller.is_edge() {
+        let interest = if self.mover.poller.is_edge() {
             Interest { read: true, write: true, edge: true, rdhup: true, ..Interest::NONE }
         } else {
             Interest::READ
         };
         let watch =
             Watch { interest, readable: false, ending: false, blocked: false, again: false };
-        let id = self.event_loop.open(fd, peer, watch);
-        let connection = self.event_loop.table.lookup(id).expect("opened just now");
-        if self.poller.add(connection.fd.as_fd(), interest, id.bits()).is_err() {
-            connection.conn.abort(Closed::Reset);
-            self.close(id);
-            return;
-        }
-        self.since_renewed += 1;
+        let mut at = self.event_loop.open(fd, peer, watch);
+        let id = at.cx.me;
+        let added = self.mover.poller.add(at.connection.fd.as_fd(), interest, id.bits());
         // A greeting goes out at once.
-        self.settle(id);
+        let stays = match added {
+            Ok(()) => self.mover.settle(&mut at),
+            Err(_) => {
+                at.connection.conn.abort(Closed::Reset);
+                false
+            }
+        };
+        self.since_renewed += u32::from(added.is_ok());
+        if !stays {
+            self.close(id);
+        }
     }
 
     // ---- move bytes
 
     fn on_ready(&mut self, id: SessionId, event: Ready) {
-        let Some(connection) = self.event_loop.table.lookup(id) else { return };
+        let is_output = event.writable && !event.readable && !event.hangup && !event.error;
+        let is_postponed = is_output && self.event_loop.is_long();
+        let most = if is_postponed { 0 } else { self.event_loop.receive_bytes() };
+        let judge = self.event_loop.judge();
+        let Some(mut at) = self.event_loop.at(id) else { return };
+        let connection = &mut *at.connection;
         connection.x.readable |= event.readable;
         connection.x.ending |= event.hangup;
         connection.x.blocked &= !event.writable;
@@ -319,101 +333,28 @@ impl<P: Poller> Loop<'_, P> {
             // No receive would report the error, and its event would come back forever.
             connection.conn.abort(Closed::Reset);
         }
-        let is_output = event.writable && !event.readable && !event.hangup && !event.error;
-        if is_output && self.event_loop.is_long() {
-            self.postpone(id);
-        } else {
-            self.advance(id);
+        if is_postponed {
+            self.mover.postpone(&mut at);
+        } else if !self.mover.advance(&mut at, most, judge) {
+            self.close(id);
         }
     }
 
-    /// Handles a peer that takes output again in a turn that is long already. Its session continues
-    /// in a later turn, after other sessions that wait for the same, and its event is not reported
-    /// again until then.
-    fn postpone(&mut self, id: SessionId) {
-        let Some(connection) = self.event_loop.table.lookup(id) else { return };
-        let Connection { x, fd, .. } = connection;
-        if !std::mem::replace(&mut x.again, true) {
-            self.again.push_back(id);
-        }
-        if !x.interest.edge && x.interest.write {
-            let interest = Interest { write: false, ..x.interest };
-            if self.poller.modify(fd.as_fd(), interest, id.bits()).is_ok() {
-                x.interest = interest;
-            }
-        }
-    }
-
-    /// Receives once if that is wanted and possible, then settles.
-    fn advance(&mut self, id: SessionId) {
-        let context = self.event_loop.context;
+    /// Continues a session that had more to do than its turn allowed.
+    fn resume(&mut self, id: SessionId) {
         let (most, judge) = (self.event_loop.receive_bytes(), self.event_loop.judge());
-        let Some(At { connection, cx, buffers, moved, .. }) = self.event_loop.at(id) else {
-            return;
-        };
-        connection.conn.lend(buffers);
-        let may_receive = connection.linger.is_some()
-            || (connection.conn.wants().read && connection.may_receive(context, cx.now));
-        if connection.x.readable && may_receive {
-            match socket::recv_nowait(&connection.fd, &mut self.scratch[..most]) {
-                Ok(0) => {
-                    (connection.x.readable, connection.ended) = (false, true);
-                    if connection.linger.is_some() {
-                        self.close(id);
-                        return;
-                    }
-                    connection.conn.eof(context.service, &cx);
-                }
-                Ok(len) => {
-                    // A short read has emptied the socket (epoll(7), on stream sockets).
-                    connection.x.readable = len == most || connection.x.ending;
-                    connection.active = cx.now;
-                    *moved += len;
-                    context.slot().bytes_in.add(len as u64);
-                    judge.look(&connection.fd);
-                    connection.conn.feed(context.service, &cx, &self.scratch[..len]);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    connection.x.readable = false;
-                }
-                Err(_) => connection.conn.abort(Closed::Reset),
-            }
+        let Some(mut at) = self.event_loop.at(id) else { return };
+        at.connection.x.again = false;
+        if !self.mover.advance(&mut at, most, judge) {
+            self.close(id);
         }
-        self.settle(id);
     }
 
-    /// Hands out the job, sends until it would block, then compares what the session wants with
-    /// what is watched, and changes the difference.
     fn settle(&mut self, id: SessionId) {
-        let context = self.event_loop.context;
         let Some(mut at) = self.event_loop.at(id) else { return };
-        if at.connection.conn.looks() {
-            at.connection.last_look(context, &at.cx, &mut self.scratch);
+        if !self.mover.settle(&mut at) {
+            self.close(id);
         }
-        send(context, &mut at, self.helpers);
-        let wants = at.connection.conn.wants();
-        if wants.close && at.connection.linger.is_none() && !self.part(id) {
-            return;
-        }
-        let Some(at) = self.event_loop.at(id) else { return };
-        let may_receive = at.connection.may_receive(context, at.cx.now);
-        let Connection { x, linger, fd, conn, .. } = &mut *at.connection;
-        let reads = (wants.read && may_receive) || linger.is_some();
-        let more = (x.readable && reads) || (wants.write && !x.blocked) || wants.job;
-        if more && !x.again {
-            x.again = true;
-            self.again.push_back(id);
-        }
-        let interest = Interest { read: reads, write: wants.write && x.blocked, ..Interest::NONE };
-        if !x.interest.edge && interest != x.interest {
-            x.interest = interest;
-            if self.poller.modify(fd.as_fd(), interest, id.bits()).is_err() {
-                conn.abort(Closed::Reset);
-                self.close(id);
-                return;
-            }
-        }
-        at.rest(wants.wake);
     }
 
     // ---- close
@@ -421,20 +362,8 @@ impl<P: Poller> Loop<'_, P> {
     /// Ends a session.
     fn close(&mut self, id: SessionId) {
         if let Some(fd) = self.event_loop.close(id) {
-            self.poller.forget(fd.as_fd());
+            self.mover.poller.forget(fd.as_fd());
         }
-    }
-
-    /// Handles a session whose output is flushed: true if the connection lingers, otherwise it is
-    /// closed.
-    fn part(&mut self, id: SessionId) -> bool {
-        let (now, phase) = (self.event_loop.now, self.event_loop.context.phase());
-        let Some(connection) = self.event_loop.table.lookup(id) else { return false };
-        let lingers = connection.lingers(now, phase);
-        if !lingers {
-            self.close(id);
-        }
-        lingers
     }
 
     fn overdue(&mut self, id: SessionId, why: Overdue) {
@@ -456,31 +385,107 @@ impl<P: Poller> Loop<'_, P> {
     }
 }
 
-/// Hands out the job and sends what waits, up to a turn's limit.
-fn send(context: &WorkerContext<'_>, at: &mut At<'_, '_, Watch>, helpers: &dyn Helpers) {
-    let mut left = at.send_bytes();
-    let At { connection, cx, moved, .. } = at;
-    loop {
-        if let Some(job) = connection.conn.take_job() {
-            helpers.submit(cx.me, job);
+impl<P: Poller> Mover<'_, P> {
+    /// Handles a peer that takes output again in a turn that is long already. Its session continues
+    /// in a later turn, after other sessions that wait for the same, and its event is not reported
+    /// again until then.
+    fn postpone(&mut self, at: &mut At<'_, '_, Watch>) {
+        let Connection { x, fd, .. } = &mut *at.connection;
+        if !std::mem::replace(&mut x.again, true) {
+            self.again.push_back(at.cx.me);
         }
-        if connection.conn.out().waiting() == 0 || connection.x.blocked || left == 0 {
-            return;
+        if !x.interest.edge && x.interest.write {
+            let interest = Interest { write: false, ..x.interest };
+            if self.poller.modify(fd.as_fd(), interest, at.cx.me.bits()).is_ok() {
+                x.interest = interest;
+            }
         }
-        let sent = match transmit(context.assets, &connection.fd, connection.conn.out(), Wait::Not)
-        {
-            Ok(len) => len,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                connection.x.blocked = true;
+    }
+
+    /// Receives up to `most` bytes once if that is wanted and possible, then settles; false if the
+    /// session is over.
+    fn advance(&mut self, at: &mut At<'_, '_, Watch>, most: usize, judge: Judge<'_>) -> bool {
+        let At { context, connection, cx, buffers, moved, .. } = at;
+        connection.conn.lend(buffers);
+        let lingers = connection.linger.is_some();
+        let may_receive =
+            lingers || (connection.conn.wants().read && connection.may_receive(context, cx.now));
+        if connection.x.readable && may_receive {
+            let received = socket::recv_nowait(&connection.fd, &mut self.scratch[..most]);
+            match received {
+                Received::Bytes(len) => {
+                    // A short read has emptied the socket (epoll(7), on stream sockets).
+                    connection.x.readable = len == most || connection.x.ending;
+                    **moved += len;
+                    judge.look(&connection.fd);
+                }
+                Received::End if lingers => return false,
+                Received::End | Received::Later => connection.x.readable = false,
+                Received::Broken => {}
+            }
+            connection.received(context, cx, received, &self.scratch);
+        }
+        self.settle(at)
+    }
+
+    /// Hands out the job, sends until it would block, then compares what the session wants with
+    /// what is watched, and changes the difference; false if the session is over.
+    fn settle(&mut self, at: &mut At<'_, '_, Watch>) -> bool {
+        if at.connection.conn.looks() {
+            at.connection.last_look(at.context, &at.cx, &mut self.scratch);
+        }
+        self.send(at);
+        let wants = at.connection.conn.wants();
+        let is_over = wants.close && at.connection.linger.is_none();
+        if is_over && !at.connection.lingers(at.cx.now, at.context.phase()) {
+            return false;
+        }
+        let may_receive = at.connection.may_receive(at.context, at.cx.now);
+        let Connection { x, linger, fd, conn, .. } = &mut *at.connection;
+        let reads = (wants.read && may_receive) || linger.is_some();
+        let more = (x.readable && reads) || (wants.write && !x.blocked) || wants.job;
+        if more && !x.again {
+            x.again = true;
+            self.again.push_back(at.cx.me);
+        }
+        let interest = Interest { read: reads, write: wants.write && x.blocked, ..Interest::NONE };
+        if !x.interest.edge && interest != x.interest {
+            x.interest = interest;
+            if self.poller.modify(fd.as_fd(), interest, at.cx.me.bits()).is_err() {
+                conn.abort(Closed::Reset);
+                return false;
+            }
+        }
+        at.rest(wants.wake);
+        true
+    }
+
+    /// Hands out the job and sends what waits, up to a turn's limit.
+    fn send(&self, at: &mut At<'_, '_, Watch>) {
+        let mut left = at.send_bytes();
+        let At { context, connection, cx, moved, .. } = at;
+        loop {
+            if let Some(job) = connection.conn.take_job() {
+                self.helpers.submit(cx.me, job);
+            }
+            let out = connection.conn.out();
+            if out.waiting() == 0 || connection.x.blocked || left == 0 {
                 return;
             }
-            Err(_) => {
-                connection.conn.abort(Closed::Reset);
-                return;
-            }
-        };
-        left = left.saturating_sub(sent);
-        **moved += sent;
-        connection.sent(context, cx, sent);
+            let sent = match transmit(context.assets, &connection.fd, out, Wait::Not) {
+                Ok(len) => len,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    connection.x.blocked = true;
+                    return;
+                }
+                Err(_) => {
+                    connection.conn.abort(Closed::Reset);
+                    return;
+                }
+            };
+            left = left.saturating_sub(sent);
+            **moved += sent;
+            connection.sent(context, cx, sent);
+        }
     }
 }

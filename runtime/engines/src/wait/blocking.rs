@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use memory::{Doing, Phase, SlotState};
 use seam::{Buffers, Closed, Conn, Instant, Peer, SessionId};
-use sys::socket;
+use sys::socket::{self, Received};
 
 use crate::accept::source::Arrival;
 use crate::context::WorkerContext;
@@ -23,7 +23,7 @@ use crate::limits::{BLOCKING_BUFFERS, RECEIVE_BYTES, SHORT_LOOK, WAIT};
 use crate::parts::admission::{Admission, Attempt};
 use crate::parts::connection::Connection;
 use crate::parts::crowd::Crowd;
-use crate::parts::pace::Taking;
+use crate::parts::tick::tick;
 use crate::parts::transmit::{Wait, transmit};
 
 /// Serves until the server drains.
@@ -36,7 +36,7 @@ pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
     while context.phase() <= Phase::Ready || !context.is_over() {
         let now = context.now();
         context.turn(now);
-        kept.tick(context, now);
+        kept.next_tick = tick(context, kept.next_tick, now);
         context.rest(Doing::Waiting);
         let accepted = context.accept_source.take(true);
         match admission.sort(accepted, now, context.slot()) {
@@ -79,16 +79,6 @@ impl Kept {
         buffers.put(first);
         let scratch = Vec::with_capacity(RECEIVE_BYTES);
         Kept { scratch, buffers, served: 0, next_tick: None }
-    }
-
-    /// Calls the service's tick if it is due.
-    fn tick(&mut self, context: &WorkerContext<'_>, now: Instant) {
-        if self.next_tick.is_some_and(|moment| moment <= now) {
-            // While the server leaves, its successor calls it.
-            let here = context.phase() != Phase::Leaving;
-            self.next_tick =
-                here.then(|| context.service.tick(&context.cx(now, SessionId::NONE))).flatten();
-        }
     }
 }
 
@@ -167,7 +157,7 @@ impl<'a, 'd> Turn<'a, 'd> {
             std::thread::sleep(timeout);
             self.now = self.context.now();
         }
-        self.kept.tick(self.context, self.now);
+        self.kept.next_tick = tick(self.context, self.kept.next_tick, self.now);
         self.connection.conn.deadline(self.context.service, &self.cx());
         let silence = self.now.since(self.connection.active);
         // A client is silent only where the service waits for it, and has bounded that time.
@@ -194,22 +184,12 @@ impl<'a, 'd> Turn<'a, 'd> {
         let received = socket::recv_into(&self.connection.fd, &mut self.kept.scratch);
         self.now = self.context.now();
         self.context.turn(self.now);
-        let cx = self.cx();
-        match received {
-            Ok(0) => {
-                self.connection.ended = true;
-                self.connection.conn.eof(self.context.service, &cx);
-            }
-            Ok(len) => {
-                self.connection.active = self.now;
-                self.context.slot().bytes_in.add(len as u64);
-                let is_first = std::mem::take(&mut self.is_fresh);
-                self.context.begin_request(&mut self.place, &self.connection.fd, is_first);
-                self.connection.conn.feed(self.context.service, &cx, &self.kept.scratch);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => self.connection.conn.abort(Closed::Reset),
+        if let Received::Bytes(_) = received {
+            let is_first = std::mem::take(&mut self.is_fresh);
+            self.context.begin_request(&mut self.place, &self.connection.fd, is_first);
         }
+        let cx = self.cx();
+        self.connection.received(self.context, &cx, received, &self.kept.scratch);
     }
 
     /// Runs jobs in place, and sends until nothing waits.
@@ -271,11 +251,8 @@ impl<'a, 'd> Turn<'a, 'd> {
             return;
         }
         self.look = self.now + WAIT.min(self.context.write_stall() / 4);
-        match self.connection.pace.look(&self.connection.fd, self.now, self.context.pace()) {
-            Taking::Some => self.connection.active = self.now,
-            Taking::Nothing
-                if self.now.since(self.connection.active) < self.context.write_stall() => {}
-            Taking::Nothing | Taking::TooLittle => self.connection.conn.abort(Closed::Stalled),
+        if let Some(why) = self.connection.why_over(self.context, self.now, true) {
+            self.connection.end(why);
         }
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use memory::{Doing, Phase};
 use seam::{Buffers, Closed, Conn, Cx, Instant, SessionId};
 use sys::ready::Interest;
-use sys::socket;
+use sys::socket::{self, Received};
 
 use self::parking::{Connection, Parked, ParkedConnections, Ready};
 use crate::context::WorkerContext;
@@ -25,7 +25,6 @@ use crate::context::governed::Permit;
 use crate::fault::Fault;
 use crate::limits::{BLOCKING_BUFFERS, DRAIN_LOOK, RECEIVE_BYTES, SHORT_LOOK};
 use crate::member::Member;
-use crate::parts::pace::Taking;
 use crate::parts::transmit::{Wait, transmit};
 use crate::wait::mechanism::Mechanism;
 
@@ -134,16 +133,14 @@ impl<'a> Worker<'a, '_> {
         connection.conn.deadline(self.context.service, &cx);
         if connection.is_shed(self.context, self.now) {
             connection.conn.abort(Closed::Shed);
-        } else if connection.x.blocked {
-            match connection.pace.look(&connection.fd, self.now, self.context.pace()) {
-                Taking::Some => connection.active = self.now,
-                Taking::Nothing
-                    if self.now.since(connection.active) < self.context.write_stall() => {}
-                Taking::Nothing if moved => {}
-                Taking::Nothing | Taking::TooLittle => connection.conn.abort(Closed::Stalled),
+        } else {
+            let owes = std::mem::take(&mut connection.x.blocked);
+            if owes && moved {
+                connection.active = self.now;
             }
-        } else if self.now.since(connection.active) >= self.context.idle() {
-            connection.conn.shut(Closed::Idle);
+            if let Some(why) = connection.why_over(self.context, self.now, owes) {
+                connection.end(why);
+            }
         }
         connection.x.blocked = false;
     }
@@ -189,26 +186,12 @@ impl<'a> Worker<'a, '_> {
         let received = socket::recv_nowait(&connection.fd, &mut self.scratch);
         self.now = self.context.now();
         let cx = self.cx(connection.x.id);
-        match received {
-            Ok(0) => {
-                connection.ended = true;
-                connection.conn.eof(self.context.service, &cx);
-                false
-            }
-            Ok(len) => {
-                connection.active = self.now;
-                self.context.slot().bytes_in.add(len as u64);
-                // It waited in two queues, of the listener and of the workers.
-                self.context.begin_request(&mut self.place, &connection.fd, true);
-                connection.conn.feed(self.context.service, &cx, &self.scratch[..len]);
-                len == RECEIVE_BYTES
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
-            Err(_) => {
-                connection.conn.abort(Closed::Reset);
-                false
-            }
+        if let Received::Bytes(_) = received {
+            // It waited in two queues, of the listener and of the workers.
+            self.context.begin_request(&mut self.place, &connection.fd, true);
         }
+        connection.received(self.context, &cx, received, &self.scratch);
+        received == Received::Bytes(RECEIVE_BYTES)
     }
 
     /// Runs jobs in place and sends until nothing waits or it would block.

@@ -56,6 +56,7 @@ use crate::fault::Fault;
 use crate::limits::PORT_BUFFERS;
 use crate::member::Member;
 use crate::parts::ring::accepting::TOKEN_LISTENER;
+use crate::parts::tick::tick;
 use crate::wait::mechanism::Mechanism;
 
 impl Mechanism for CompletionPort {
@@ -193,7 +194,7 @@ impl<'a> PortThread<'a, '_> {
     }
 
     fn tick(&mut self) {
-        let next = self.context.service.tick(&self.cx(SessionId::NONE));
+        let next = tick(self.context, Some(self.now), self.now);
         if let Some(next) = next {
             lock(&self.port.leader).next_tick = Some(next);
             self.port.wake_leader_by(next);

@@ -29,12 +29,12 @@ use seam::SessionId;
 use sys::socket;
 use sys::uring::{Completion, Raw};
 
-use self::ring_loop::{Ops, RingLoop, TOKEN_JOBS, TOKEN_STOP};
+use self::ring_loop::{Mover, Ops, RingLoop, TOKEN_JOBS, TOKEN_STOP};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::helpers;
 use crate::parts::connection::Connection;
-use crate::parts::event_loop::EventLoop;
+use crate::parts::event_loop::{At, EventLoop};
 use crate::parts::ring::accepting::{Accepting, TOKEN_LISTENER};
 use crate::parts::ring::flight::ReceiveChange;
 
@@ -52,20 +52,16 @@ pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
     }
     let accepting = Accepting::new(tactics);
     helpers::with(context, |helpers| {
-        let (event_loop, dirty, receive) = (EventLoop::new(context), Vec::new(), tactics.receive());
-        let again = VecDeque::new();
-        let scratch = Vec::new();
-        let mut this = RingLoop {
-            event_loop,
+        let mover = Mover {
             ring,
             helpers,
             tactics,
-            receive,
-            dirty,
-            again,
-            accepting,
-            scratch,
+            receive: tactics.receive(),
+            dirty: Vec::new(),
+            again: VecDeque::new(),
+            scratch: Vec::new(),
         };
+        let mut this = RingLoop { event_loop: EventLoop::new(context), accepting, mover };
         this.run().map_err(Fault::Wait)
     })
 }
@@ -73,19 +69,19 @@ pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
 impl RingLoop<'_> {
     fn run(&mut self) -> io::Result<()> {
         let context = self.event_loop.context;
-        self.ring.watch(context.stop.as_fd(), TOKEN_STOP);
-        self.ring.watch(self.helpers.bell(), TOKEN_JOBS);
+        self.mover.ring.watch(context.stop.as_fd(), TOKEN_STOP);
+        self.mover.ring.watch(self.mover.helpers.bell(), TOKEN_JOBS);
         self.accept();
         context.ready();
         let mut batch: Vec<Raw> = Vec::new();
         loop {
             self.event_loop.end_turn();
-            let is_idle = self.again.is_empty();
+            let is_idle = self.mover.again.is_empty();
             let timeout = if is_idle { self.event_loop.timeout() } else { Some(Duration::ZERO) };
-            self.ring.wait(timeout, &mut batch)?;
+            self.mover.ring.wait(timeout, &mut batch)?;
             self.event_loop.begin_turn();
             for raw in batch.drain(..) {
-                let completion = self.ring.completion(&raw);
+                let completion = self.mover.ring.completion(&raw);
                 self.complete(completion);
             }
             if self.end_turn() {
@@ -105,11 +101,11 @@ impl RingLoop<'_> {
             Completion::Writable { token } => self.writable(SessionId::from_bits(token)),
             Completion::Accepted { result, more, .. } => self.accepted(result, more),
             Completion::Ready { token: TOKEN_JOBS, more } => {
-                for id in self.event_loop.outcomes(self.helpers) {
+                for id in self.event_loop.outcomes(self.mover.helpers) {
                     self.touch(id);
                 }
                 if !more {
-                    self.ring.watch(self.helpers.bell(), TOKEN_JOBS);
+                    self.mover.ring.watch(self.mover.helpers.bell(), TOKEN_JOBS);
                 }
             }
             Completion::Ready { token: TOKEN_LISTENER, .. } => self.accepting.polled(),
@@ -151,7 +147,7 @@ impl RingLoop<'_> {
             for id in self.event_loop.effects() {
                 self.touch(id);
             }
-            let Some(id) = self.dirty.pop() else { return any };
+            let Some(id) = self.mover.dirty.pop() else { return any };
             self.settle(id);
             any = true;
         }
@@ -182,42 +178,51 @@ impl RingLoop<'_> {
     }
 
     fn touch(&mut self, id: SessionId) {
-        if let Some(connection) = self.event_loop.table.lookup(id)
-            && !connection.x.dirty
-        {
-            connection.x.dirty = true;
-            self.dirty.push(id);
+        if let Some(connection) = self.event_loop.table.lookup(id) {
+            self.mover.touch(id, &mut connection.x);
         }
     }
 
-    /// Hands out the job, starts the send, then compares what the session wants with what is armed,
-    /// and changes the difference.
+    /// Settles a session that had an event.
     fn settle(&mut self, id: SessionId) {
-        let Some(connection) = self.event_loop.table.lookup(id) else { return };
-        connection.x.dirty = false;
-        if connection.conn.looks() {
-            if let Some(armed) = connection.x.flight.stop() {
+        let is_long = self.event_loop.is_long();
+        let Some(mut at) = self.event_loop.at(id) else { return };
+        at.connection.x.dirty = false;
+        if !self.mover.settle(&mut at, is_long) {
+            self.close(id);
+        }
+    }
+}
+
+impl Mover<'_> {
+    /// Hands out the job, starts the send, then compares what the session wants with what is armed,
+    /// and changes the difference; false if the session is over.
+    fn settle(&mut self, at: &mut At<'_, '_, Ops>, is_long: bool) -> bool {
+        let id = at.cx.me;
+        if at.connection.conn.looks() {
+            let flight = &mut at.connection.x.flight;
+            if let Some(armed) = flight.stop() {
                 self.ring.cancel(armed);
             }
-            if connection.x.flight.armed.is_some() {
-                return;
+            if flight.armed.is_some() {
+                return true;
             }
-            let (context, cx) = (self.event_loop.context, self.event_loop.cx(id));
-            let Some(connection) = self.event_loop.table.lookup(id) else { return };
-            connection.last_look(context, &cx, &mut self.scratch);
+            at.connection.last_look(at.context, &at.cx, &mut self.scratch);
         }
-        self.send(id);
-        let Some(connection) = self.event_loop.table.lookup(id) else { return };
+        self.send(at, is_long);
+        let connection = &mut *at.connection;
         if let Some(job) = connection.conn.take_job() {
             self.helpers.submit(id, job);
         }
         let wants = connection.conn.wants();
-        if wants.close && !connection.x.flight.sending && !self.part(id) {
-            return;
+        if wants.close && !connection.x.flight.sending {
+            // An armed receive holds the socket; its last completion leads back here.
+            let lingers = connection.lingers(at.cx.now, at.context.phase());
+            if !lingers && connection.x.flight.armed.is_none() {
+                return false;
+            }
         }
-        let Some(connection) = self.event_loop.table.lookup(id) else { return };
-        connection.conn.reclaim(&mut self.event_loop.buffers);
-        let may_receive = connection.may_receive(self.event_loop.context, self.event_loop.now);
+        let may_receive = connection.may_receive(at.context, at.cx.now);
         let reads =
             (wants.read && may_receive) || (connection.linger.is_some() && !connection.ended);
         let Connection { x: Ops { flight, .. }, fd, .. } = connection;
@@ -229,6 +234,7 @@ impl RingLoop<'_> {
             Some(ReceiveChange::Stop(armed)) => self.ring.cancel(armed),
             None => {}
         }
-        self.event_loop.schedule(id);
+        at.rest(wants.wake);
+        true
     }
 }

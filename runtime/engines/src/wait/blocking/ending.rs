@@ -1,9 +1,7 @@
 //! The end of a blocking worker's connection.
 
-use std::io;
-
 use memory::{Doing, Phase};
-use sys::socket;
+use sys::socket::{self, Received};
 
 use super::Turn;
 
@@ -33,10 +31,8 @@ impl Turn<'_, '_> {
         };
         while lingers(self.context.phase()) {
             match socket::recv_into(&self.connection.fd, &mut self.kept.scratch) {
-                Ok(0) => return,
-                Ok(_) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return,
+                Received::Bytes(_) | Received::Later => {}
+                Received::End | Received::Broken => return,
             }
         }
     }

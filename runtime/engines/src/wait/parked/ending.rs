@@ -1,9 +1,7 @@
 //! The end of a parked connection: it lingers until the peer stops sending, and is closed.
 
-use std::io;
-
 use memory::Phase;
-use sys::socket;
+use sys::socket::{self, Received};
 
 use super::Worker;
 use super::parking::Connection;
@@ -27,9 +25,9 @@ impl Worker<'_, '_> {
         }
         for _ in 0..LINGER_RECEIVES {
             match socket::recv_nowait(&connection.fd, &mut self.scratch) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Ok(0) | Err(_) => return self.finish(*connection),
-                Ok(_) => {}
+                Received::Bytes(_) => {}
+                Received::Later => break,
+                Received::End | Received::Broken => return self.finish(*connection),
             }
         }
         self.park(connection);

@@ -15,6 +15,7 @@ use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::limits::{ACCEPTS, DRAIN_LOOK, EVENTS, SHORT_LOOK};
 use crate::parts::admission::{Admission, Attempt};
+use crate::parts::tick::tick;
 
 // Sessions have keys below 2^60; these are above.
 const KEY_LISTENER: u64 = 1 << 60;
@@ -89,7 +90,7 @@ impl Listener<'_, '_> {
                 let due = parking.take_where(|connection| connection.scheduled <= now);
                 due.into_iter().for_each(|connection| self.queue(connection, false));
             }
-            self.tick();
+            self.next_tick = tick(context, self.next_tick, self.now);
             context.carry_out_effects();
             if context.slot().open.read() == 0 && context.is_over() {
                 return Ok(());
@@ -214,14 +215,5 @@ impl Listener<'_, '_> {
         connection.conn.abort(why);
         connection.close(self.context, &self.context.cx(self.now, id));
         self.parking.end(id);
-    }
-
-    fn tick(&mut self) {
-        if self.next_tick.is_some_and(|moment| moment <= self.now) {
-            let here = self.context.phase() != Phase::Leaving;
-            let cx = self.context.cx(self.now, SessionId::NONE);
-            // While the server leaves, its successor calls the tick.
-            self.next_tick = here.then(|| self.context.service.tick(&cx)).flatten();
-        }
     }
 }

@@ -30,10 +30,7 @@ impl PortThread<'_, '_> {
         }
         if leader.next_tick.is_some_and(|moment| moment <= self.now) {
             leader.next_tick = None;
-            // While the server leaves, its successor calls the tick.
-            if self.context.phase() != Phase::Leaving {
-                self.new_items.push(WorkItem::Tick);
-            }
+            self.new_items.push(WorkItem::Tick);
         }
         if leader.next_sweep <= self.now {
             if leader.inside > 0 {

@@ -14,12 +14,12 @@ impl RingLoop<'_> {
             let next = self.accepting.next(context, admission, table.len(), *now);
             let Some(incoming) = next else { break };
             let peer = peer_of(&incoming);
-            let id = self.event_loop.open(incoming.0, peer, Ops::default());
-            self.touch(id);
+            let at = self.event_loop.open(incoming.0, peer, Ops::default());
+            self.mover.touch(at.cx.me, &mut at.connection.x);
         }
         let EventLoop { context, admission, table, .. } = &self.event_loop;
         if let Some(change) = self.accepting.change(context, admission, table.len()) {
-            self.accepting.apply(context, change, &mut self.ring);
+            self.accepting.apply(context, change, &mut self.mover.ring);
         }
     }
 
@@ -27,7 +27,7 @@ impl RingLoop<'_> {
         let EventLoop { context, admission, now, .. } = &mut self.event_loop;
         let change = self.accepting.accepted(context, admission, *now, (result, more));
         if let Some(change) = change {
-            self.accepting.apply(context, change, &mut self.ring);
+            self.accepting.apply(context, change, &mut self.mover.ring);
         }
     }
 }

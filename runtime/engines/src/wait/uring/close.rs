@@ -10,22 +10,14 @@ use crate::parts::connection::Overdue;
 use crate::tactics::CloseBy;
 
 impl RingLoop<'_> {
-    /// Handles a session whose output is flushed: it lingers, or closes as soon as nothing is
-    /// armed. False if the session is gone.
-    pub(super) fn part(&mut self, id: SessionId) -> bool {
-        let (now, phase) = (self.event_loop.now, self.event_loop.context.phase());
-        let Some(connection) = self.event_loop.table.lookup(id) else { return false };
-        // An armed receive holds the socket; its last completion leads back here.
-        if connection.lingers(now, phase) || connection.x.flight.armed.is_some() {
-            return true;
-        }
+    /// Ends a session of which nothing is armed or in flight.
+    pub(super) fn close(&mut self, id: SessionId) {
         if let Some(fd) = self.event_loop.close(id) {
-            match self.tactics.close {
-                CloseBy::Ring => self.ring.close(fd),
+            match self.mover.tactics.close {
+                CloseBy::Ring => self.mover.ring.close(fd),
                 CloseBy::Call => drop(fd),
             }
         }
-        false
     }
 
     /// Ends a session even if operations are armed or in flight.
@@ -34,9 +26,9 @@ impl RingLoop<'_> {
             connection.linger = None;
             if connection.x.flight.is_busy() {
                 connection.x.flight.stopping = true;
-                self.ring.cancel_all(connection.fd.as_fd());
+                self.mover.ring.cancel_all(connection.fd.as_fd());
             }
-            self.touch(id);
+            self.mover.touch(id, &mut connection.x);
         }
     }
 

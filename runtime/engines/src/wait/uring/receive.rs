@@ -4,36 +4,36 @@ use seam::{Closed, SessionId};
 use sys::uring::Received;
 
 use super::ring_loop::RingLoop;
+use crate::parts::event_loop::At;
 
 impl RingLoop<'_> {
     pub(super) fn received(&mut self, id: SessionId, input: Received, more: bool, waiting: bool) {
-        let cx = self.event_loop.cx(id);
-        let (context, judge) = (self.event_loop.context, self.event_loop.judge());
-        let Some(connection) = self.event_loop.table.lookup(id) else {
+        let judge = self.event_loop.judge();
+        let Some(At { context, connection, cx, buffers, .. }) = self.event_loop.at(id) else {
             debug_assert!(false, "a receive outlived its session");
             if let Received::Bytes(buffer) = input {
-                self.ring.give_back(buffer);
+                self.mover.ring.give_back(buffer);
             }
             return;
         };
         connection.x.flight.received(&input, more, waiting);
         match input {
             Received::Bytes(buffer) => {
-                connection.conn.lend(&mut self.event_loop.buffers);
+                connection.conn.lend(buffers);
                 connection.active = cx.now;
-                let bytes = self.ring.bytes(&buffer);
+                let bytes = self.mover.ring.bytes(&buffer);
                 context.slot().bytes_in.add(bytes.len() as u64);
                 judge.look(&connection.fd);
                 connection.conn.feed(context.service, &cx, bytes);
-                self.ring.give_back(buffer);
+                self.mover.ring.give_back(buffer);
                 // Now, not at the end of the turn: the next session is judged by it.
                 if let Some(job) = connection.conn.take_job() {
-                    self.helpers.submit(id, job);
+                    self.mover.helpers.submit(id, job);
                 }
             }
             Received::Eof => {
                 connection.ended = true;
-                connection.conn.lend(&mut self.event_loop.buffers);
+                connection.conn.lend(buffers);
                 connection.conn.eof(context.service, &cx);
             }
             Received::NoBuffers => context.slot().enobufs.add(1),
@@ -43,6 +43,6 @@ impl RingLoop<'_> {
                 connection.conn.abort(Closed::Reset);
             }
         }
-        self.touch(id);
+        self.mover.touch(id, &mut connection.x);
     }
 }

@@ -25,8 +25,15 @@ pub(super) struct Ops {
 pub(super) const TOKEN_STOP: u64 = 2;
 pub(super) const TOKEN_JOBS: u64 = 3;
 
+/// The loop: its sessions, and the rest.
 pub(super) struct RingLoop<'a> {
     pub event_loop: EventLoop<'a, Ops>,
+    pub accepting: Accepting,
+    pub mover: Mover<'a>,
+}
+
+/// What moves the bytes of a session, apart from the sessions.
+pub(super) struct Mover<'a> {
     pub ring: Uring,
     pub helpers: &'a dyn Helpers,
     pub tactics: Tactics,
@@ -36,7 +43,16 @@ pub(super) struct RingLoop<'a> {
     pub dirty: Vec<SessionId>,
     /// Sessions that have more of a file to send than a turn allows.
     pub again: VecDeque<SessionId>,
-    pub accepting: Accepting,
     /// For receives by a call, while the server drains.
     pub scratch: Vec<u8>,
+}
+
+impl Mover<'_> {
+    /// Notes that a session had an event.
+    #[inline]
+    pub fn touch(&mut self, id: SessionId, x: &mut Ops) {
+        if !std::mem::replace(&mut x.dirty, true) {
+            self.dirty.push(id);
+        }
+    }
 }

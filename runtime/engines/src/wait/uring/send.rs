@@ -11,7 +11,7 @@ use seam::{Closed, SessionId};
 use sys::socket;
 use sys::uring::Load;
 
-use super::ring_loop::RingLoop;
+use super::ring_loop::{Mover, Ops, RingLoop};
 use crate::limits::SEND_BYTES;
 use crate::parts::event_loop::At;
 use crate::parts::ring::output::{land, load};
@@ -20,43 +20,20 @@ use crate::tactics::SendBy;
 
 impl RingLoop<'_> {
     pub(super) fn sent(&mut self, id: SessionId, result: io::Result<usize>, load: Option<Load>) {
-        let (context, cx) = (self.event_loop.context, self.event_loop.cx(id));
-        let Some(connection) = self.event_loop.table.lookup(id) else {
+        let Some(At { context, connection, cx, buffers, .. }) = self.event_loop.at(id) else {
             debug_assert!(false, "a send outlived its session");
             return;
         };
-        if land(context, &cx, connection, (result, load), &mut self.event_loop.buffers) {
+        if land(context, &cx, connection, (result, load), buffers) {
             connection.x.flight.sending = false;
         }
-        self.touch(id);
-    }
-
-    /// Sends everything that waits, if nothing is in flight.
-    pub(super) fn send(&mut self, id: SessionId) {
-        let Some(connection) = self.event_loop.table.lookup(id) else { return };
-        if connection.x.flight.sending || connection.x.again || connection.conn.out().waiting() == 0
-        {
-            return;
-        }
-        if self.tactics.send == SendBy::Call && !connection.conn.out().has_file() {
-            self.send_now(id);
-        }
-        // The bytes that left may have made room for a file.
-        if self
-            .event_loop
-            .table
-            .lookup(id)
-            .is_some_and(|connection| connection.conn.out().has_file())
-        {
-            return self.send_files(id);
-        }
-        self.launch(id);
+        self.mover.touch(id, &mut connection.x);
     }
 
     /// Continues with sessions that have more of a file to send, as many as fit a turn.
     pub(super) fn send_more(&mut self) {
         while !self.event_loop.is_long()
-            && let Some(id) = self.again.pop_front()
+            && let Some(id) = self.mover.again.pop_front()
         {
             if let Some(connection) = self.event_loop.table.lookup(id) {
                 connection.x.again = false;
@@ -65,62 +42,79 @@ impl RingLoop<'_> {
         }
     }
 
-    /// Sends files, and the output before them, as far as the peer takes it and a turn allows. In a
-    /// long turn it sends nothing, so that large transfers do not delay small replies.
-    fn send_files(&mut self, id: SessionId) {
-        let (context, is_long) = (self.event_loop.context, self.event_loop.is_long());
-        let Some(At { connection, cx, moved, .. }) = self.event_loop.at(id) else { return };
+    /// Handles a peer that takes output again, or the end of the wait for it.
+    pub(super) fn writable(&mut self, id: SessionId) {
+        if let Some(connection) = self.event_loop.table.lookup(id) {
+            connection.x.flight.sending = false;
+            self.mover.touch(id, &mut connection.x);
+        }
+    }
+}
+
+impl Mover<'_> {
+    /// Sends everything that waits, if nothing is in flight.
+    pub(super) fn send(&mut self, at: &mut At<'_, '_, Ops>, is_long: bool) {
+        let connection = &mut *at.connection;
+        let is_busy = connection.x.flight.sending || connection.x.again;
+        if is_busy || connection.conn.out().waiting() == 0 {
+            return;
+        }
+        if self.tactics.send == SendBy::Call && !connection.conn.out().has_file() {
+            send_now(at);
+        }
+        // The bytes that left may have made room for a file.
+        if at.connection.conn.out().has_file() && !self.send_files(at, is_long) {
+            return;
+        }
+        self.launch(at);
+    }
+
+    /// Sends files, and the output before them, as far as the peer takes it and a turn allows;
+    /// false if there is more of them. In a long turn it sends nothing, so that large transfers do
+    /// not delay small replies.
+    fn send_files(&mut self, at: &mut At<'_, '_, Ops>, is_long: bool) -> bool {
+        let At { context, connection, cx, moved, .. } = at;
         let mut left = if is_long { 0 } else { SEND_BYTES };
         while left > 0 && connection.conn.out().has_file() {
             match transmit(context.assets, &connection.fd, connection.conn.out(), Wait::Not) {
                 Ok(len) => {
                     left = left.saturating_sub(len);
-                    *moved += len;
-                    connection.sent(context, &cx, len);
+                    **moved += len;
+                    connection.sent(context, cx, len);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     connection.x.flight.sending = true;
-                    self.ring.watch_writable(connection.fd.as_fd(), id.bits());
-                    return;
+                    self.ring.watch_writable(connection.fd.as_fd(), cx.me.bits());
+                    return false;
                 }
                 Err(_) => connection.conn.abort(Closed::Reset),
             }
         }
-        if connection.conn.out().has_file() {
+        let has_more = connection.conn.out().has_file();
+        if has_more {
             connection.x.again = true;
-            self.again.push_back(id);
-            return;
+            self.again.push_back(cx.me);
         }
-        self.launch(id);
-    }
-
-    /// Handles a peer that takes output again, or the end of the wait for it.
-    pub(super) fn writable(&mut self, id: SessionId) {
-        if let Some(connection) = self.event_loop.table.lookup(id) {
-            connection.x.flight.sending = false;
-            self.touch(id);
-        }
-    }
-
-    /// One `send(2)` of output in one piece.
-    fn send_now(&mut self, id: SessionId) {
-        let context = self.event_loop.context;
-        let Some(At { connection, cx, .. }) = self.event_loop.at(id) else { return };
-        let Some(bytes) = connection.conn.out().single() else { return };
-        match socket::send_nowait(&connection.fd, bytes) {
-            Ok(len) => {
-                connection.sent(context, &cx, len);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => connection.conn.abort(Closed::Reset),
-        }
+        !has_more
     }
 
     /// One send on the ring of everything that waits.
-    fn launch(&mut self, id: SessionId) {
-        let Some(connection) = self.event_loop.table.lookup(id) else { return };
-        let Some(load) = load(connection.conn.out()) else { return };
-        connection.x.flight.sending = true;
-        self.ring.send(connection.fd.as_fd(), id.bits(), load);
+    fn launch(&mut self, at: &mut At<'_, '_, Ops>) {
+        let connection = &mut *at.connection;
+        if let Some(load) = load(connection.conn.out()) {
+            connection.x.flight.sending = true;
+            self.ring.send(connection.fd.as_fd(), at.cx.me.bits(), load);
+        }
+    }
+}
+
+/// One `send(2)` of output in one piece.
+fn send_now(at: &mut At<'_, '_, Ops>) {
+    let At { context, connection, cx, .. } = at;
+    let Some(bytes) = connection.conn.out().single() else { return };
+    match socket::send_nowait(&connection.fd, bytes) {
+        Ok(len) => connection.sent(context, cx, len),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        Err(_) => connection.conn.abort(Closed::Reset),
     }
 }
