@@ -10,7 +10,6 @@
 //! Callers name an operation by a token of 60 bits; the top four bits tell the kinds apart.
 
 mod buffers;
-mod datagrams;
 mod enter;
 mod flights;
 mod port;
@@ -26,10 +25,7 @@ use std::time::Duration;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use socket2::{SockAddr, SockAddrStorage};
 
-use crate::udp::Batch;
 use buffers::{BufferId, BufferRing};
-use datagrams::Parcel;
-pub use datagrams::{DATAGRAM_OVERHEAD, Unsent};
 use enter::Enter;
 pub use flights::{Chunk, Load, OWN_LARGE, OWN_SMALL};
 use flights::{Message, Receiving, Sending, Slots, Spare};
@@ -97,13 +93,6 @@ pub enum Completion {
         /// The payload, once none of it is in flight any more.
         load: Option<Load>,
     },
-    /// All datagrams of a send have left, or failed.
-    SentDatagrams {
-        /// The bytes that were sent.
-        bytes: Vec<u8>,
-        /// The messages that failed, by number.
-        unsent: Vec<Unsent>,
-    },
     /// The watched descriptor is readable.
     Ready {
         /// The token it was watched with.
@@ -157,11 +146,6 @@ pub struct Uring {
     spare: Spare,
     sends: Slots<Sending>,
     receives: Slots<Receiving>,
-    parcels: Slots<Parcel>,
-    /// Free memory for the next parcels.
-    batches: Vec<Batch>,
-    /// The header of all receives of datagrams: the room for names and control messages.
-    received_as: Option<Box<libc::msghdr>>,
     /// The buffer for the next peer's address while a one-shot accept is armed.
     caller: Option<Box<Caller>>,
     /// A registered descriptor is only valid on its own thread.
@@ -182,7 +166,6 @@ const KIND_QUIET: u64 = 5;
 const KIND_ACCEPT_ONCE: u64 = 6;
 const KIND_RECEIVE_OWN: u64 = 7;
 const KIND_WRITABLE: u64 = 8;
-const KIND_DATAGRAM: u64 = 9;
 /// The largest token: the top four bits belong to the ring.
 pub const TOKEN_MAX: u64 = (1 << KIND_SHIFT) - 1;
 const BUFFER_GROUP: u16 = 0;
@@ -213,9 +196,6 @@ impl Uring {
             spare: Spare::new(),
             sends: Slots::new(),
             receives: Slots::new(),
-            parcels: Slots::new(),
-            batches: Vec::new(),
-            received_as: None,
             caller: None,
             _thread: PhantomData,
         };
@@ -411,7 +391,6 @@ impl Uring {
                 Completion::Received { token, input, more, waiting }
             }
             KIND_RECEIVE_OWN => self.received_own(token as u32, raw),
-            KIND_DATAGRAM => self.datagram_left(token, raw.result()),
             KIND_SEND => self.landed(token as u32, raw.result()),
             KIND_ACCEPT => {
                 let result = accepted(raw.result()).map(|fd| (fd, None));
@@ -549,7 +528,6 @@ impl Drop for Uring {
             }
             self.sends.leak();
             self.receives.leak();
-            self.parcels.leak();
             std::mem::forget(self.caller.take());
         }
     }

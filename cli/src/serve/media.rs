@@ -200,7 +200,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut metrics = StreamMetrics::new(service.sources(), Some(&stats));
     let mut others = sockets.fds().to_vec();
     others.extend(service.sources().iter().filter_map(Source::fd));
-    let beside = Beside { extra: Some(&runner), others: &others, renew: None };
+    let beside = Beside { extra: Some(&runner), others: &others, ..Beside::default() };
     let exit = args.server.run(&shape, &instance, beside, &mut metrics);
     report(&stats);
     exit

@@ -97,7 +97,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     stats.init(&[]).map_err(|bad| anyhow!("{bad}"))?;
     let runner = PacedRunner::new((&relay, &*rooms), Sender::USUAL, &sockets, &stats);
     let others = sockets.fds().to_vec();
-    let beside = Beside { extra: Some(&runner), others: &others, renew: None };
+    let beside = Beside { extra: Some(&runner), others: &others, ..Beside::default() };
     let exit = args.server.run(&shape, &instance, beside, &mut Figures(&stats));
     report(&stats);
     exit

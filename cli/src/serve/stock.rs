@@ -153,7 +153,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let passed: Vec<_> = lock.iter().map(AsFd::as_fd).collect();
     let extra = log.as_ref().map(|log| log as &dyn ExtraWorker);
     let extra = extra.or(nodes.as_ref().map(|log| log as &dyn ExtraWorker));
-    let beside = Beside { extra, others: &passed, renew: None };
+    let beside = Beside { extra, others: &passed, ..Beside::default() };
     let websocket = args.server.websocket(MessageKind::Text);
     args.server.run_layered(&shape, &instance, websocket, beside, &mut ledger)
 }

@@ -77,8 +77,8 @@ pub fn datagram_conflict(container: Container, accept: Accept, wait: Wait) -> Op
         (Container::Helped, ..) => {
             Some("a service of datagrams has no jobs for helpers: say --engine epoll")
         }
-        (_, _, Wait::Select | Wait::Poll) => {
-            Some("a worker waits for one socket only, which needs no set: say --wait epoll")
+        (_, _, Wait::Blocking | Wait::Select | Wait::Poll | Wait::Uring) => {
+            Some("one loop receives and sends many a call, by epoll: say --wait epoll")
         }
         (Container::Threads | Container::Processes, accept, _) if accept != Accept::Reuseport => {
             Some("each worker has a socket of its own on the port: say --accept reuseport")

@@ -90,7 +90,7 @@ fn context<'a>(
         stop,
         bell,
         orders: extra.map(|extra| extra.orders),
-        effects: Effects::new(shape.carries(), host.verbose),
+        effects: Effects::new(shape.carries(), host.verbose).within(shape.knobs.request_time),
         share: share(common, member.index),
         lifetime: lifetime(shape, id, member.index),
         helping: Helping {

@@ -3,42 +3,26 @@
 //! worker. The sockets stay open in the supervisor: what arrives while a worker is replaced waits
 //! for its successor.
 //!
-//! There are three loops: calls for single datagrams (`blocking`), calls for many (`epoll`), and a
-//! ring (`uring`). The latter two let the kernel join arriving datagrams and cut departing ones
-//! (`UDP_GRO`, `UDP_SEGMENT`). While the send buffer is full, a loop delivers nothing: the receive
-//! buffer fills, and the kernel drops and counts what does not fit.
+//! A turn is one recvmmsg(2), the calls of the service, and one sendmmsg(2); the kernel joins
+//! arriving datagrams and cuts departing ones (`UDP_GRO`, `UDP_SEGMENT`). While the send buffer is
+//! full, the loop delivers nothing: the receive buffer fills, and the kernel drops and counts what
+//! does not fit.
 
-mod blocking;
-mod epoll;
 mod exchange;
-mod uring;
+mod turns;
 
 use std::os::fd::OwnedFd;
 
 use language::info;
 use sys::udp::{Udp, UdpOptions};
 
+pub(crate) use self::turns::serve;
 use crate::address::Address;
 use crate::axes::Refused;
-use crate::axes::Wait;
 use crate::conflict::datagram_conflict;
-use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::limits::RECEIVE_BUFFER;
 use crate::shape::Shape;
-use crate::tactics::Tactics;
-
-/// A worker's life.
-type Serve = fn(&WorkerContext<'_>) -> Result<(), Fault>;
-
-/// The loop for a way of waiting that [`check`] allows.
-pub(crate) fn serve(wait: Wait) -> Serve {
-    match wait {
-        Wait::Blocking => blocking::serve,
-        Wait::Uring => uring::serve,
-        _ => epoll::serve,
-    }
-}
 
 /// Checks that a shape can serve datagrams, and that no setting would be without effect.
 pub(crate) fn check(shape: &Shape, address: &Address) -> Result<(), Refused> {
@@ -55,7 +39,6 @@ pub(crate) fn check(shape: &Shape, address: &Address) -> Result<(), Refused> {
         (knobs.edge, "--edge"),
         (knobs.helpers.is_some(), "--helpers"),
         (knobs.sessions_max.is_some(), "--max-connections"),
-        (knobs.tactics != Tactics::default(), "--uring-recv and the like"),
     ];
     match settings.iter().find(|(is_set, _)| *is_set) {
         Some((_, flag)) => Err(Refused(format!(
@@ -95,7 +78,7 @@ pub(crate) fn bind(address: &Address, shape: &Shape) -> Result<(Vec<OwnedFd>, Ad
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::axes::{Accept, Container};
+    use crate::axes::{Accept, Container, Wait};
 
     #[test]
     fn each_point_serves_datagrams_or_names_one_that_does() {
@@ -115,8 +98,8 @@ mod tests {
                 }
             }
         }
-        // Three ways of waiting, alone (with or without SO_REUSEPORT), as threads, as processes.
-        assert_eq!(possible, 3 * (2 + 1 + 1));
+        // Alone (with or without SO_REUSEPORT), as threads, as processes.
+        assert_eq!(possible, 2 + 1 + 1);
         let mut shape = Shape::preset("epoll", 2).unwrap();
         assert_eq!(check(&shape, &local), Ok(()));
         shape.knobs.sessions_max = Some(9);

@@ -35,8 +35,6 @@ pub(crate) trait ErasedService:
 pub(crate) struct Bound<'a, S: Service> {
     pub service: &'a S,
     pub state: &'a S::State,
-    /// The time that a request may take.
-    pub request_time: Duration,
 }
 
 impl<S: Service> ErasedService for Bound<'_, S> {
@@ -62,16 +60,8 @@ impl<S: Service> Service for Bound<'_, S> {
         self.service.patience()
     }
 
-    fn request_time(&self) -> Duration {
-        self.request_time
-    }
-
     fn refuses(&self) -> bool {
         self.service.refuses()
-    }
-
-    fn datagrams(&self) -> Option<&dyn Datagrams<State = ()>> {
-        self.service.datagrams().map(|_| self as &dyn Datagrams<State = ()>)
     }
 
     fn open(&self, cx: &Cx<'_, ()>, peer: Peer, out: &mut Out) -> Value {
@@ -128,24 +118,28 @@ impl<S: Service> Service for Bound<'_, S> {
     }
 }
 
-/// An engine delivers datagrams only where [`Service::datagrams`] returned a value.
-const DATAGRAMS: &str = "a service of datagrams remains one";
+/// A service of datagrams and its state.
+pub struct BoundDatagrams<'a, D: Datagrams> {
+    /// The service.
+    pub service: &'a D,
+    /// Its state.
+    pub state: &'a D::State,
+}
 
-impl<S: Service> Datagrams for Bound<'_, S> {
+impl<D: Datagrams> Datagrams for BoundDatagrams<'_, D> {
     type State = ();
 
     fn limits(&self) -> DatagramLimits {
-        self.service.datagrams().expect(DATAGRAMS).limits()
+        self.service.limits()
     }
 
     #[inline]
     fn receive(&self, cx: &Cx<'_, ()>, from: SocketAddr, datagram: &[u8], out: &mut Replies) {
-        let service = self.service.datagrams().expect(DATAGRAMS);
-        service.receive(&cx.on(self.state), from, datagram, out);
+        self.service.receive(&cx.on(self.state), from, datagram, out);
     }
 
     fn tick(&self, cx: &Cx<'_, ()>, out: &mut Replies) -> Option<Instant> {
-        self.service.datagrams().expect(DATAGRAMS).tick(&cx.on(self.state), out)
+        self.service.tick(&cx.on(self.state), out)
     }
 }
 

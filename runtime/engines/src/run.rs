@@ -38,7 +38,7 @@ pub fn run<S: Service>(
     ready: &mut dyn FnMut(&Ready),
 ) -> Result<Report, Fault> {
     let Server { service, state, ref host } = *server;
-    let bound = Bound { service, state, request_time: shape.knobs.request_time };
+    let bound = Bound { service, state };
     start(&bound, host, shape, &mut BoundStore { store, state }, admin, ready)
 }
 
@@ -52,7 +52,7 @@ fn start(
     ready: &mut dyn FnMut(&Ready),
 ) -> Result<Report, Fault> {
     shape.check().map_err(Fault::Refused)?;
-    let are_datagrams = service.datagrams().is_some();
+    let are_datagrams = host.datagrams.is_some();
     if are_datagrams {
         datagrams::check(shape, &host.address).map_err(Fault::Refused)?;
     }

@@ -13,6 +13,8 @@ pub mod port;
 pub mod select;
 pub mod uring;
 
+use seam::Datagrams;
+
 use crate::axes::Wait;
 use crate::common::Common;
 use crate::context::WorkerContext;
@@ -27,9 +29,9 @@ use port::completion_port::CompletionPort;
 ///
 /// # Errors
 /// The kernel refuses a resource.
-pub(crate) fn of_server<'m>(common: &Common<'_>) -> Result<Box<dyn Mechanism + 'm>, Fault> {
-    if common.service.datagrams().is_some() {
-        return Ok(Box::new(Separate(datagrams::serve(common.shape.wait))));
+pub(crate) fn of_server<'m>(common: &Common<'m>) -> Result<Box<dyn Mechanism + 'm>, Fault> {
+    if let Some(service) = common.host.datagrams {
+        return Ok(Box::new(DatagramLoop(service)));
     }
     Ok(match common.shape.wait {
         Wait::Blocking => Box::new(Separate(blocking::serve)),
@@ -42,6 +44,15 @@ pub(crate) fn of_server<'m>(common: &Common<'_>) -> Result<Box<dyn Mechanism + '
         }
         Wait::Port => Box::new(CompletionPort::new(common)?),
     })
+}
+
+/// Workers with a socket for datagrams each.
+struct DatagramLoop<'a>(&'a dyn Datagrams<State = ()>);
+
+impl Mechanism for DatagramLoop<'_> {
+    fn serve(&self, context: &WorkerContext<'_>, _member: Member) -> Result<(), Fault> {
+        datagrams::serve(context, self.0)
+    }
 }
 
 /// Workers that share nothing.

@@ -130,5 +130,5 @@ fn answer(query: &[u8], reply: &mut ReplyBuffer<'_>) -> After {
 }
 
 fn main() -> ExitCode {
-    roundhouse::main(datagrams(answer))
+    datagrams(answer).main()
 }

@@ -5,7 +5,8 @@
 use roundhouse::prelude::*;
 
 fn main() -> ExitCode {
-    roundhouse::main(datagrams(|datagram, reply| {
+    let echo = datagrams(|datagram, reply| {
         reply.put(datagram);
-    }))
+    });
+    echo.main()
 }

@@ -75,5 +75,5 @@ impl Datagrams for Game {
 }
 
 fn main() -> ExitCode {
-    roundhouse::main(udp(Game))
+    udp(Game).main()
 }

@@ -45,7 +45,7 @@ pub use http::{
 pub use messages::{After, Handler, Messages, ReplyBuffer, lines};
 pub use seam::{Datagrams, Service, share};
 pub use serve::{Server, ServerHandle, main};
-pub use udp::{Answers, datagrams, udp};
+pub use udp::{Answers, Udp, datagrams, udp};
 pub use wire::websocket::{MessageKind, WebSocketOptions};
 
 /// State that all workers share, in safe Rust: counters, tables, maps, logs, snapshots.

@@ -161,7 +161,7 @@ impl<T, J> Conn<T, J> {
             let used = self.offer(service, cx, fresh);
             if self.mode != Mode::Closing && used < fresh.len() {
                 self.carry.extend_from_slice(&fresh[used..]);
-                self.overdue = cx.now + service.request_time();
+                self.overdue = cx.request_ends();
             }
         } else {
             self.carry.extend_from_slice(fresh);
@@ -439,7 +439,7 @@ impl<T, J> Conn<T, J> {
         let used = self.offer(service, cx, &carry);
         carry.drain(..used);
         if used > 0 {
-            self.overdue = cx.now + service.request_time();
+            self.overdue = cx.request_ends();
         }
         if self.mode != Mode::Closing {
             self.carry = carry;

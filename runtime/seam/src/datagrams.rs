@@ -1,6 +1,6 @@
 //! Datagrams in, datagrams out: the seam of services without connections.
 //!
-//! A [`Service`] has a session for each peer; a [`Datagrams`] gets each datagram with its sender
+//! A [`Service`](crate::Service) has a session for each peer; a [`Datagrams`] gets each datagram with its sender
 //! and may answer to any address, or to none. Datagrams can be lost, come twice, and overtake each
 //! other, and the sender's address can be forged: a reply should not be much longer than its
 //! request, unless the peer has proved its address (RFC 9000, section 8).
@@ -8,11 +8,10 @@
 //! The surprising thing: [`Replies`] joins consecutive datagrams of one length to one address into
 //! a [`Train`], which the kernel takes in one piece and cuts again (`UDP_SEGMENT`, udp(7)).
 
-use core::convert::Infallible;
 use core::net::SocketAddr;
 use core::ops::Range;
 
-use crate::{Closed, Cx, Event, Instant, Out, Peer, Service, Share, Step};
+use crate::{Cx, Instant, Share};
 
 /// A protocol of single datagrams with its state, written once for every way of moving them.
 ///
@@ -212,40 +211,6 @@ impl Replies {
     pub fn put_back(&mut self, bytes: Vec<u8>) {
         self.bytes = bytes;
     }
-}
-
-/// A [`Datagrams`] in the place of a [`Service`], for launchers that take one: it is served on
-/// datagram sockets and has no connections.
-#[derive(Clone, Copy, Debug)]
-pub struct DatagramService<D>(pub D);
-
-impl<D: Datagrams> Service for DatagramService<D> {
-    type State = D::State;
-    type Session = ();
-    type Job = Infallible;
-    type Outcome = Infallible;
-
-    fn datagrams(&self) -> Option<&dyn Datagrams<State = D::State>> {
-        Some(&self.0)
-    }
-
-    fn open(&self, _cx: &Cx<'_, D::State>, _peer: Peer, _out: &mut Out) {}
-
-    fn step(
-        &self,
-        _cx: &Cx<'_, D::State>,
-        _session: &mut (),
-        _event: Event<'_, Infallible>,
-        _out: &mut Out,
-    ) -> Step<Infallible> {
-        Step::close(0)
-    }
-
-    fn work(&self, _state: &D::State, job: Infallible) -> Infallible {
-        match job {}
-    }
-
-    fn close(&self, _cx: &Cx<'_, D::State>, _session: (), _why: Closed) {}
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
+use core::time::Duration;
 
 use crate::SessionId;
 
@@ -39,6 +40,7 @@ pub struct Effects {
     pushes: RefCell<Vec<Push>>,
     notes: RefCell<Vec<String>>,
     answered: Cell<u64>,
+    request_time: Option<Duration>,
     overloaded: Cell<bool>,
     refused: Cell<u64>,
 }
@@ -48,6 +50,18 @@ impl Effects {
     /// sessions; `verbose`: it prints notes.
     pub fn new(carries: bool, verbose: bool) -> Effects {
         Effects { carries, verbose, ..Effects::default() }
+    }
+
+    /// The same where a peer may take `time` for one request, from the step that uses none of it to
+    /// the one that uses some; then the connection ends ([`crate::Closed::Idle`]). It counts only
+    /// while the session has no deadline of its own.
+    #[must_use]
+    pub fn within(self, time: Duration) -> Effects {
+        Effects { request_time: Some(time), ..self }
+    }
+
+    pub(crate) fn request_time(&self) -> Option<Duration> {
+        self.request_time
     }
 
     /// Whether effects have come since the last [`Effects::take_pushes`], [`Effects::take_ring`]

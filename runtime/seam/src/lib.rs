@@ -31,7 +31,7 @@ mod share;
 
 pub use clock::Instant;
 pub use conn::{Conn, PushRefused, Wants};
-pub use datagrams::{DatagramLimits, DatagramService, Datagrams, Replies, Train};
+pub use datagrams::{DatagramLimits, Datagrams, Replies, Train};
 pub use effects::{Effects, NoPush, Push};
 pub use ids::{AssetId, SHARDS_MAX, SessionId, WorkerId};
 pub use out::{Buffers, Out, Part, Source};

@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
-use crate::{Datagrams, Effects, Instant, NoPush, Out, PushRefused, SessionId, Share, WorkerId};
+use crate::{Effects, Instant, NoPush, Out, PushRefused, SessionId, Share, WorkerId};
 
 /// A protocol with its state, written once, for every architecture.
 ///
@@ -31,23 +31,10 @@ pub trait Service: Sync {
         None
     }
 
-    /// The time that a peer may take for one request, from the step that uses none of it to the one
-    /// that uses some; then the connection ends ([`Closed::Idle`]). It counts only while the
-    /// session has no deadline of its own. An engine sets it, a service need not.
-    fn request_time(&self) -> Duration {
-        Duration::MAX
-    }
-
     /// Whether the service asks before each request ([`Cx::admit`]) and can refuse it in the words
     /// of its protocol.
     fn refuses(&self) -> bool {
         false
-    }
-
-    /// The service's datagrams, if it is served on datagram sockets instead of connections
-    /// ([`crate::DatagramService`]).
-    fn datagrams(&self) -> Option<&dyn Datagrams<State = Self::State>> {
-        None
     }
 
     /// A peer has connected. The service may append a greeting to `out`.
@@ -169,6 +156,11 @@ impl<'a, T> Cx<'a, T> {
     #[inline]
     pub fn admit(&self) -> bool {
         self.effects.admit()
+    }
+
+    /// When a request that begins or goes on now is overdue.
+    pub(crate) fn request_ends(&self) -> Instant {
+        self.effects.request_time().map_or(Instant::NEVER, |time| self.now + time)
     }
 
     /// Writes a line for `--verbose`; `write` runs only if that is on.
@@ -319,16 +311,8 @@ macro_rules! pass_on {
                 (**self).patience()
             }
 
-            fn request_time(&self) -> Duration {
-                (**self).request_time()
-            }
-
             fn refuses(&self) -> bool {
                 (**self).refuses()
-            }
-
-            fn datagrams(&self) -> Option<&dyn Datagrams<State = S::State>> {
-                (**self).datagrams()
             }
 
             fn open(&self, cx: &Cx<'_, S::State>, peer: Peer, out: &mut Out) -> S::Session {

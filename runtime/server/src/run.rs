@@ -14,7 +14,7 @@ use engines::{
     Refused, Renew, Report, Server, Shape, StateStore, Wait,
 };
 use memory::Region;
-use seam::Service;
+use seam::{Datagrams, Service};
 use wire::websocket::WebSocketOptions;
 
 use crate::admin::{self, Front, Place};
@@ -61,6 +61,8 @@ impl<'a, S: Service> ServiceInstance<'a, S> {
 /// Parts of a server beside its service and its state.
 #[derive(Clone, Copy, Default)]
 pub struct Beside<'a> {
+    /// What is served instead of connections; the service then has none.
+    pub datagrams: Option<&'a dyn Datagrams<State = ()>>,
     /// A worker that serves no connections.
     pub extra: Option<&'a dyn ExtraWorker>,
     /// Descriptors that a successor inherits in addition to the listeners and the state.
@@ -81,7 +83,7 @@ impl ServerArgs {
         beside: Beside<'_>,
         store: &mut dyn StateStore<S::State>,
     ) -> Result<ExitCode> {
-        if instance.service.datagrams().is_some() {
+        if beside.datagrams.is_some() {
             self.refuse_layers(true, "this service has datagrams and no connections")?;
         }
         let inner = Arc::clone(instance.service);
@@ -119,7 +121,7 @@ impl ServerArgs {
         &self,
         shape: &Shape,
         instance: &ServiceInstance<'_, S>,
-        Beside { extra, others, renew }: Beside<'_>,
+        Beside { datagrams, extra, others, renew }: Beside<'_>,
         store: &mut dyn StateStore<S::State>,
     ) -> Result<ExitCode> {
         let watch = &self.watch;
@@ -130,6 +132,7 @@ impl ServerArgs {
         let host = Host {
             assets: instance.assets,
             address: self.address(instance.port),
+            datagrams,
             extra,
             verbose: watch.verbose && !watch.quiet,
             timer: watch.timer,

@@ -28,19 +28,15 @@ pub struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    /// The worker's socket in this mode; `joins`: the kernel may join arriving datagrams.
+    /// The worker's socket.
     pub fn new(
         context: &'a WorkerContext<'a>,
-        nonblocking: bool,
-        joins: bool,
+        service: &'a dyn Datagrams<State = ()>,
     ) -> io::Result<Exchange<'a>> {
-        let service = context.service.datagrams().expect("a server without connections");
         let socket = Udp::adopt(context.listener.try_clone_to_owned()?)?;
-        // A predecessor may have had another loop.
-        socket::set_nonblocking(&socket, nonblocking)?;
-        socket::set_send_timeout(&socket, Some(WAIT))?;
-        // Before Linux 5.0 they come one by one.
-        let _ = socket.set_gro(joins);
+        socket::set_nonblocking(&socket, true)?;
+        // The kernel joins arriving datagrams. Before Linux 5.0 they come one by one.
+        let _ = socket.set_gro(true);
         let limits = service.limits();
         let now = context.now();
         Ok(Exchange {
@@ -117,19 +113,8 @@ impl<'a> Exchange<'a> {
         !flushed.is_full
     }
 
-    /// Sends what waits by a call for each datagram.
-    pub fn flush_each(&mut self) {
-        let (socket, mut flushed) = (&self.socket, Flushed::default());
-        while let Some(train) = self.replies.trains().first().copied() {
-            let send = |to, bytes: &_| socket.send_to(bytes, to, false);
-            flushed.send_each(&self.replies, &train, send);
-            self.replies.leave(1);
-        }
-        self.count(&flushed);
-    }
-
     /// Adds to the scoreboard what was sent.
-    pub fn count(&self, flushed: &Flushed) {
+    fn count(&self, flushed: &Flushed) {
         let slot = self.context.slot();
         slot.bytes_out.add(flushed.bytes);
         slot.lose(Loss::Unsent, flushed.unsent);
@@ -137,7 +122,7 @@ impl<'a> Exchange<'a> {
 }
 
 /// Adds a message for each train of `bytes`.
-pub fn fill<'d>(filling: &mut Filling<'_, 'd>, trains: &[Train], bytes: &'d [u8]) {
+fn fill<'d>(filling: &mut Filling<'_, 'd>, trains: &[Train], bytes: &'d [u8]) {
     for train in trains {
         filling.datagram(train.to);
         filling.piece(&bytes[train.range()]);
@@ -149,18 +134,18 @@ pub fn fill<'d>(filling: &mut Filling<'_, 'd>, trains: &[Train], bytes: &'d [u8]
 
 /// The outcome of sends.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Flushed {
+struct Flushed {
     /// Bytes that the kernel took.
-    pub bytes: u64,
+    bytes: u64,
     /// Datagrams that it refused.
-    pub unsent: u64,
+    unsent: u64,
     /// The send buffer is full.
-    pub is_full: bool,
+    is_full: bool,
 }
 
 impl Flushed {
     /// Sends each datagram of a train.
-    pub fn send_each(
+    fn send_each(
         &mut self,
         replies: &Replies,
         train: &Train,

@@ -244,7 +244,7 @@ impl<'a> PortThread<'a, '_> {
                 self.port.ring.hub().watch(self.context.stop.as_fd(), TOKEN_STOP);
             }
             // `before_wait` checks the phase.
-            Completion::Ready { .. } | Completion::SentDatagrams { .. } | Completion::Quiet => {}
+            Completion::Ready { .. } | Completion::Quiet => {}
         }
     }
 

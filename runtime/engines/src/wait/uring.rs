@@ -112,7 +112,7 @@ impl RingLoop<'_> {
             Completion::Ready { .. } => {
                 self.event_loop.context.slot().set_state(SlotState::Draining)
             }
-            Completion::SentDatagrams { .. } | Completion::Quiet => {}
+            Completion::Quiet => {}
         }
     }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::ops::Range;
 
 use memory::{Doing, Phase, SlotState};
+use seam::Datagrams;
 use sys::epoll::{Epoll, Events};
 use sys::ready::Interest;
 use sys::udp::{Batch, Mail};
@@ -31,9 +32,12 @@ struct Loop<'a> {
 }
 
 /// Serves until the server drains.
-pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
+pub fn serve(
+    context: &WorkerContext<'_>,
+    service: &dyn Datagrams<State = ()>,
+) -> Result<(), Fault> {
     let live = || {
-        let exchange = Exchange::new(context, true, true)?;
+        let exchange = Exchange::new(context, service)?;
         let (epoll, batch) = (Epoll::new()?, Batch::default());
         let mail = Mail::new(LETTERS, LETTER_ROOM);
         let (letters, is_behind, is_full) = (0..0, false, false);
