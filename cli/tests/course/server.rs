@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use engines::{Crowd, PRESETS, Preset, Wait};
+use engines::{PRESETS, Preset, Wait, WorkerCount};
 use testkit::{Ended, Folder, PATIENCE, Process, eventually, has_uring};
 
 /// The tested binary.
@@ -22,10 +22,10 @@ pub fn each_engine(test: impl Fn(&Preset)) {
 
 /// Whether the engine serves a few clients at one time on any machine.
 pub fn serves_many(preset: &Preset) -> bool {
-    let workers = match preset.crowd {
-        Crowd::Connections => usize::MAX,
-        Crowd::Fixed(workers) => workers,
-        Crowd::Cores | Crowd::TwiceCores => 1,
+    let workers = match preset.count {
+        WorkerCount::Connections => usize::MAX,
+        WorkerCount::Fixed(workers) => workers,
+        WorkerCount::Cores | WorkerCount::TwiceCores => 1,
     };
     preset.wait != Wait::Blocking || workers > 3
 }

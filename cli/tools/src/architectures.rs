@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use comfy_table::ContentArrangement;
-use engines::{Accept, Container, Crowd, PRESETS, Preset, Wait, conflict};
+use engines::{Accept, Container, PRESETS, Preset, Wait, WorkerCount, conflict};
 use pages::terminal::{annotated, folded, ruled};
 use serde_json::json;
 use sys::uring::{Setup, Uring};
@@ -60,11 +60,11 @@ fn described(preset: &Preset) -> serde_json::Value {
 }
 
 fn workers(preset: &Preset) -> String {
-    match preset.crowd {
-        Crowd::Fixed(count) => count.to_string(),
-        Crowd::Cores => "one a core".into(),
-        Crowd::TwiceCores => "two a core".into(),
-        Crowd::Connections => "one a connection".into(),
+    match preset.count {
+        WorkerCount::Fixed(count) => count.to_string(),
+        WorkerCount::Cores => "one a core".into(),
+        WorkerCount::TwiceCores => "two a core".into(),
+        WorkerCount::Connections => "one a connection".into(),
     }
 }
 

@@ -54,6 +54,12 @@ impl Common<'_> {
         self.shape.entries() + usize::from(self.extra.is_some())
     }
 
+    /// Whether the entry `index` has a worker from the start.
+    pub fn starts_at_once(&self, index: usize) -> bool {
+        let start = self.shape.staffing().map_or(usize::MAX, |staffing| staffing.start);
+        index < start || index >= self.shape.entries() - self.shape.acceptors()
+    }
+
     /// Whether the entry `index` is the extra worker's.
     pub fn is_extra_entry(&self, index: usize) -> bool {
         self.extra.is_some_and(|extra| extra.slot == self.slot_of(index))

@@ -15,7 +15,7 @@ use crate::accept::acceptor;
 use crate::accept::source::{AcceptSource, Arrival};
 use crate::axes::{Container, Wait};
 use crate::common::Common;
-use crate::context::{Helping, Share, WorkerContext};
+use crate::context::{Helping, Quota, WorkerContext};
 use crate::fault::Fault;
 use crate::governor::Mode;
 use crate::member::Member;
@@ -45,7 +45,7 @@ pub(crate) fn serve(
     context.is_first = member.first == common.epoch.slot() && member.index == waits;
     if mechanism.pools_sessions() {
         let (parts, most) = (common.parts, common.sessions_max());
-        context.share = Share { parts, workers: 1, index: 0, most };
+        context.quota = Quota { parts, workers: 1, index: 0, most };
     }
     if member.feeds_workers() && !mechanism.has_listener() {
         return acceptor::serve(&context, common.listeners, member.first);
@@ -91,7 +91,7 @@ fn context<'a>(
         bell,
         orders: extra.map(|extra| extra.orders),
         effects: Effects::new(shape.carries(), host.verbose).within(shape.knobs.request_time),
-        share: share(common, member.index),
+        quota: quota(common, member.index),
         lifetime: lifetime(shape, id, member.index),
         helping: Helping {
             most: shape.helpers(),
@@ -117,10 +117,10 @@ fn lifetime(shape: &Shape, id: WorkerId, index: usize) -> u64 {
 }
 
 /// The share of the connections that the worker `index` may have.
-fn share(common: &Common<'_>, index: usize) -> Share {
+fn quota(common: &Common<'_>, index: usize) -> Quota {
     // An acceptor has no share of its own; it uses the first worker's.
     let workers = common.shape.workers.max(1);
     let most = if common.shape.wait == Wait::Blocking { 1 } else { usize::MAX };
     let index = if index < workers { index } else { 0 };
-    Share { parts: common.parts, workers, index, most }
+    Quota { parts: common.parts, workers, index, most }
 }

@@ -1,4 +1,20 @@
-//! A worker's context: the service, the state, its slot on the scoreboard, its listener.
+//! A worker's context: everything that a loop of `wait/` may ask for besides its own sessions.
+//!
+//! A container makes one for each worker and hands it to the mechanism; a loop borrows it for its
+//! whole life and passes it down by reference. It holds no session. The fields are of three kinds:
+//! what all workers share (service, files, settings, scoreboard, the event descriptors), what this
+//! worker is (its id, its listener, its part of the connections), and what its sessions leave
+//! behind in a turn (effects, grown memory, the edition of the settings that it has seen).
+//!
+//! A turn of any loop is framed by two calls. [`WorkerContext::turn`] comes after the wait: it
+//! counts the turn, shows that the worker lives, and says whether settings have changed.
+//! [`WorkerContext::rest`] comes before the wait: it adds the answered requests to the scoreboard
+//! and shows what the worker waits for. Between them a loop reports each connection once
+//! ([`WorkerContext::opened`], [`WorkerContext::closed`]). The supervisor reads all of this from the
+//! scoreboard and never calls into a worker.
+//!
+//! The phase of the server is read here and nowhere else, because to a worker that is dismissed
+//! alone the server drains.
 
 pub mod governed;
 
@@ -42,7 +58,7 @@ pub struct WorkerContext<'a> {
     /// The worker ends with its connection, and the supervisor notices that end.
     pub is_visit: bool,
     /// The worker's share of the server's connections.
-    pub share: Share,
+    pub quota: Quota,
     /// The number of connections after which its process is replaced.
     pub lifetime: u64,
     /// Where its jobs run.
@@ -68,7 +84,7 @@ pub struct Helping {
 
 /// A worker's share of the connections.
 #[derive(Clone, Copy)]
-pub struct Share {
+pub struct Quota {
     /// The number of processes among which connections are divided first.
     pub parts: usize,
     /// The number of workers among which a process's part is divided.
@@ -187,7 +203,7 @@ impl WorkerContext<'_> {
 
     /// Connections that this worker may hold at one time, by the settings in force.
     pub fn sessions_max(&self) -> usize {
-        let Share { parts, workers, index, most } = self.share;
+        let Quota { parts, workers, index, most } = self.quota;
         let all = (self.board.settings().sessions_max() / parts).max(1);
         let spare = usize::from(index < all % workers);
         (all / workers + spare).clamp(1, most)

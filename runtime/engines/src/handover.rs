@@ -89,7 +89,7 @@ impl Handover {
     }
 
     /// Tells the predecessor that it may leave.
-    pub(crate) fn say_ready(&self) -> io::Result<()> {
+    pub(crate) fn report_ready(&self) -> io::Result<()> {
         io::PipeWriter::from(self.ready.try_clone()?).write_all(b"!")
     }
 

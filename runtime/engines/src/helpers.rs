@@ -68,27 +68,27 @@ pub fn with(
     if most == 0 {
         return serve(&InPlace { bell, context, outcomes: Mutex::new(Vec::new()) });
     }
-    let shop = Shop {
+    let shared = Shared {
         bell,
-        jobs: Mutex::new(Jobs { queue: VecDeque::new(), hired: 0, idle: 0, closed: false }),
+        jobs: Mutex::new(Jobs { queue: VecDeque::new(), started: 0, idle: 0, closed: false }),
         given: Condvar::new(),
         outcomes: Mutex::new(Vec::new()),
     };
     thread::scope(|scope| {
-        let crew = Crew { shop: &shop, scope, context, max: most };
+        let pool = Pool { shared: &shared, scope, context, max: most };
         if is_beforehand {
-            lock(&shop.jobs).hired = most;
-            (0..most).for_each(|_| crew.hire());
+            lock(&shared.jobs).started = most;
+            (0..most).for_each(|_| pool.start());
         }
-        let served = serve(&crew);
-        lock(&shop.jobs).closed = true;
-        shop.given.notify_all();
+        let served = serve(&pool);
+        lock(&shared.jobs).closed = true;
+        shared.given.notify_all();
         served
     })
 }
 
 /// The data that a loop and its helpers share.
-struct Shop {
+struct Shared {
     bell: EventFd,
     jobs: Mutex<Jobs>,
     given: Condvar,
@@ -107,22 +107,22 @@ fn add(outcomes: &Mutex<Vec<Done>>, bell: &EventFd, done: Done) {
 struct Jobs {
     /// Jobs with the time when they were given.
     queue: VecDeque<(SessionId, Value, u64)>,
-    hired: usize,
+    started: usize,
     idle: usize,
     closed: bool,
 }
 
-struct Crew<'scope, 'env, 'd> {
-    shop: &'env Shop,
+struct Pool<'scope, 'env, 'd> {
+    shared: &'env Shared,
     scope: &'scope Scope<'scope, 'env>,
     context: &'env WorkerContext<'d>,
     max: usize,
 }
 
-impl Crew<'_, '_, '_> {
-    fn hire(&self) {
-        let (shop, service) = (self.shop, self.context.service);
-        self.scope.spawn(move || work(shop, service));
+impl Pool<'_, '_, '_> {
+    fn start(&self) {
+        let (shared, service) = (self.shared, self.context.service);
+        self.scope.spawn(move || work(shared, service));
     }
 }
 
@@ -151,47 +151,47 @@ impl Helpers for InPlace<'_, '_> {
     }
 }
 
-impl Helpers for Crew<'_, '_, '_> {
+impl Helpers for Pool<'_, '_, '_> {
     fn bell(&self) -> BorrowedFd<'_> {
-        self.shop.bell.as_fd()
+        self.shared.bell.as_fd()
     }
 
     fn submit(&self, id: SessionId, job: Value) {
         let given_ns = self.context.job_begins();
-        let mut jobs = lock(&self.shop.jobs);
+        let mut jobs = lock(&self.shared.jobs);
         jobs.queue.push_back((id, job, given_ns));
-        if jobs.idle < jobs.queue.len() && jobs.hired < self.max {
-            jobs.hired += 1;
-            self.hire();
+        if jobs.idle < jobs.queue.len() && jobs.started < self.max {
+            jobs.started += 1;
+            self.start();
         }
         // Waking costs a system call also where nobody sleeps.
         let sleeps = jobs.idle > 0;
         drop(jobs);
         if sleeps {
-            self.shop.given.notify_one();
+            self.shared.given.notify_one();
         }
     }
 
     fn collect(&self) -> Vec<Done> {
-        self.shop.bell.clear();
-        std::mem::take(&mut lock(&self.shop.outcomes))
+        self.shared.bell.clear();
+        std::mem::take(&mut lock(&self.shared.outcomes))
     }
 }
 
 /// One helper's life.
-fn work(shop: &Shop, service: &dyn ErasedService) {
-    let mut jobs = lock(&shop.jobs);
+fn work(shared: &Shared, service: &dyn ErasedService) {
+    let mut jobs = lock(&shared.jobs);
     loop {
         if let Some(job) = jobs.queue.pop_front() {
             drop(jobs);
             let done = run(service, job);
-            add(&shop.outcomes, &shop.bell, done);
-            jobs = lock(&shop.jobs);
+            add(&shared.outcomes, &shared.bell, done);
+            jobs = lock(&shared.jobs);
         } else if jobs.closed {
             return;
         } else {
             jobs.idle += 1;
-            jobs = shop.given.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+            jobs = shared.given.wait(jobs).unwrap_or_else(PoisonError::into_inner);
             jobs.idle -= 1;
         }
     }

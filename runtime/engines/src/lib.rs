@@ -58,9 +58,9 @@ pub use knobs::Knobs;
 #[doc(hidden)]
 pub use language::eprintln;
 pub use parts::assets::Assets;
-pub use presets::{Crowd, PRESETS, Preset};
+pub use presets::{PRESETS, Preset, WorkerCount};
 pub use run::run;
-pub use server::{Control, Host, NoStateStore, Ready, Report, Server, StateStore};
+pub use server::{Control, Host, NoStateStore, Report, Server, Started, StateStore};
 pub use shape::{Shape, WORKERS_MAX};
 pub use staff::{Staff, Staffing};
 pub use tactics::{AcceptBy, CloseBy, RecvBy, Rings, SendBy, Tactics};

@@ -3,12 +3,12 @@
 pub mod admission;
 pub mod assets;
 pub mod connection;
-pub mod crowd;
 pub mod deadlines;
 pub mod event_loop;
 pub mod pace;
 pub mod readiness;
 pub mod ring;
+pub mod silence;
 pub mod table;
 pub mod tick;
 pub mod transmit;

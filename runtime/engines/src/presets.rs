@@ -4,7 +4,7 @@ use crate::axes::{Accept, Container, Wait};
 
 /// The default number of workers of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Crowd {
+pub enum WorkerCount {
     /// The same number on every machine.
     Fixed(usize),
     /// One for each core that the process may use.
@@ -27,7 +27,7 @@ pub struct Preset {
     /// The worker's way of waiting.
     pub wait: Wait,
     /// Workers by default.
-    pub crowd: Crowd,
+    pub count: WorkerCount,
     /// Its requirements, or its limits.
     pub needs: &'static str,
     /// The file that shows how it works, below `runtime/engines/src`.
@@ -46,10 +46,10 @@ impl Preset {
 const fn preset(
     name: &'static str,
     (container, accept, wait): (Container, Accept, Wait),
-    crowd: Crowd,
+    count: WorkerCount,
     [needs, code, from]: [&'static str; 3],
 ) -> Preset {
-    Preset { name, container, accept, wait, crowd, needs, code, from }
+    Preset { name, container, accept, wait, count, needs, code, from }
 }
 
 /// The named points.
@@ -57,7 +57,7 @@ pub const PRESETS: &[Preset] = &[
     preset(
         "iterative",
         (Container::Solo, Accept::Shared, Wait::Blocking),
-        Crowd::Fixed(1),
+        WorkerCount::Fixed(1),
         [
             "nothing; other clients wait while one is served",
             "wait/blocking.rs",
@@ -67,7 +67,7 @@ pub const PRESETS: &[Preset] = &[
     preset(
         "fork",
         (Container::ProcessPerConnection, Accept::Shared, Wait::Blocking),
-        Crowd::Connections,
+        WorkerCount::Connections,
         [
             "state in shared memory; at most 2046 connections",
             "supervise/receive.rs",
@@ -77,7 +77,7 @@ pub const PRESETS: &[Preset] = &[
     preset(
         "thread",
         (Container::ThreadPerConnection, Accept::Shared, Wait::Blocking),
-        Crowd::Connections,
+        WorkerCount::Connections,
         [
             "a stack for each client; at most 2046 connections",
             "supervise/receive.rs",
@@ -87,7 +87,7 @@ pub const PRESETS: &[Preset] = &[
     preset(
         "pool",
         (Container::Threads, Accept::Handoff, Wait::Blocking),
-        Crowd::Fixed(16),
+        WorkerCount::Fixed(16),
         [
             "a worker for each client served at one time",
             "accept/handoff.rs",
@@ -97,7 +97,7 @@ pub const PRESETS: &[Preset] = &[
     preset(
         "prefork",
         (Container::Processes, Accept::Shared, Wait::Blocking),
-        Crowd::Fixed(16),
+        WorkerCount::Fixed(16),
         [
             "state in shared memory; workers as for pool",
             "container/processes.rs",
@@ -107,7 +107,7 @@ pub const PRESETS: &[Preset] = &[
     preset(
         "worker",
         (Container::Hybrid, Accept::Handoff, Wait::Blocking),
-        Crowd::Fixed(400),
+        WorkerCount::Fixed(400),
         [
             "state in shared memory; as many processes as the load needs",
             "container/hybrid.rs",
@@ -117,7 +117,7 @@ pub const PRESETS: &[Preset] = &[
     preset(
         "event",
         (Container::Hybrid, Accept::Handoff, Wait::Parked),
-        Crowd::Fixed(400),
+        WorkerCount::Fixed(400),
         [
             "state in shared memory; as many processes as the load needs",
             "wait/parked.rs",
@@ -127,7 +127,7 @@ pub const PRESETS: &[Preset] = &[
     preset(
         "select",
         (Container::Solo, Accept::Shared, Wait::Select),
-        Crowd::Fixed(1),
+        WorkerCount::Fixed(1),
         [
             "descriptors below 1024",
             "wait/select.rs",
@@ -137,7 +137,7 @@ pub const PRESETS: &[Preset] = &[
     preset(
         "poll",
         (Container::Solo, Accept::Shared, Wait::Poll),
-        Crowd::Fixed(1),
+        WorkerCount::Fixed(1),
         [
             "nothing; each wait costs time for every open connection",
             "wait/poll.rs",
@@ -147,13 +147,13 @@ pub const PRESETS: &[Preset] = &[
     preset(
         "epoll",
         (Container::Solo, Accept::Shared, Wait::Epoll),
-        Crowd::Fixed(1),
+        WorkerCount::Fixed(1),
         ["nothing", "wait/epoll.rs", "one event loop over what the kernel finds ready (epoll(7))"],
     ),
     preset(
         "amped",
         (Container::Helped, Accept::Shared, Wait::Epoll),
-        Crowd::Fixed(1),
+        WorkerCount::Fixed(1),
         [
             "nothing; --helpers: the slow steps that may run at one time",
             "helpers.rs",
@@ -163,7 +163,7 @@ pub const PRESETS: &[Preset] = &[
     preset(
         "reactor",
         (Container::Threads, Accept::Reuseport, Wait::Epoll),
-        Crowd::Cores,
+        WorkerCount::Cores,
         [
             "nothing; with one core it equals epoll",
             "wait/epoll.rs",
@@ -173,7 +173,7 @@ pub const PRESETS: &[Preset] = &[
     preset(
         "uring",
         (Container::Threads, Accept::Reuseport, Wait::Uring),
-        Crowd::Cores,
+        WorkerCount::Cores,
         [
             "io_uring: Linux 6.1, and permission to use it",
             "wait/uring.rs",
@@ -183,7 +183,7 @@ pub const PRESETS: &[Preset] = &[
     preset(
         "port",
         (Container::Threads, Accept::Shared, Wait::Port),
-        Crowd::TwiceCores,
+        WorkerCount::TwiceCores,
         [
             "io_uring: Linux 6.1, and permission to use it",
             "wait/port.rs",

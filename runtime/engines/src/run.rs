@@ -1,5 +1,7 @@
 //! Runs a service on a shape: listeners, scoreboard, workers, supervisor, and the shutdown.
 
+use std::sync::Mutex;
+
 use memory::{Board, Region};
 use seam::Service;
 use sys::eventfd::EventFd;
@@ -11,17 +13,19 @@ use crate::admin::Admin;
 use crate::axes::Refused;
 use crate::axes::Wait;
 use crate::common::Common;
-use crate::container::{processes, threads};
+use crate::container::processes::Processes;
+use crate::container::threads::Threads;
 use crate::datagrams;
 use crate::erased::{Bound, BoundStore, ErasedService};
 use crate::extra::{Extra, ExtraWorker};
 use crate::fault::Fault;
 use crate::governor::Mode;
 use crate::handover::Epoch;
-use crate::server::{Host, Ready, Report, Server, StateStore};
+use crate::server::{Host, Report, Server, Started, StateStore};
 use crate::shape::{SLOTS, Shape};
-use crate::supervise::SIGNALS;
+use crate::supervise::{SIGNALS, supervise};
 use crate::tactics::Rings;
+use crate::wait;
 
 /// Serves until the server is stopped.
 ///
@@ -35,7 +39,7 @@ pub fn run<S: Service>(
     shape: &Shape,
     store: &mut dyn StateStore<S::State>,
     admin: Admin<'_>,
-    ready: &mut dyn FnMut(&Ready),
+    ready: &mut dyn FnMut(&Started),
 ) -> Result<Report, Fault> {
     let Server { service, state, ref host } = *server;
     let bound = Bound { service, state };
@@ -49,19 +53,13 @@ fn start(
     shape: &Shape,
     store: &mut dyn StateStore<()>,
     admin: Admin<'_>,
-    ready: &mut dyn FnMut(&Ready),
+    ready: &mut dyn FnMut(&Started),
 ) -> Result<Report, Fault> {
-    shape.check().map_err(Fault::Refused)?;
-    let are_datagrams = host.datagrams.is_some();
-    if are_datagrams {
-        datagrams::check(shape, &host.address).map_err(Fault::Refused)?;
-    }
-    check_governor(service, shape)?;
+    check(service, host, shape)?;
     let mut shape = shape.clone();
     shape.knobs.tactics = shape.tactics();
     let shape = &shape;
     let rings = probe(shape)?;
-    host.extra.map_or(Ok(()), ExtraWorker::check).map_err(Fault::Extra)?;
     if host.signals {
         // Workers inherit the blocked signals, so only the supervisor receives them.
         signal::block(SIGNALS).map_err(Fault::Wait)?;
@@ -72,7 +70,8 @@ fn start(
         true => lent::lent().map_err(|error| Fault::Listen(host.address.clone(), error))?,
         false => None,
     };
-    let bind: Option<&Bind<'_>> = if are_datagrams { Some(&datagrams::bind) } else { None };
+    let bind: Option<&Bind<'_>> =
+        if host.datagrams.is_some() { Some(&datagrams::bind) } else { None };
     let listeners = Listeners::open(&host.address, shape, host.handover, lent, bind)?;
     let mut board: Region<Board> = Region::place(shape.placement()).map_err(Fault::Wait)?;
     board.init(&[]).expect("a scoreboard needs no seed");
@@ -96,12 +95,26 @@ fn start(
     };
     common.put_in_force(&shape.knobs);
     let mut announce =
-        || ready(&Ready { listening: listeners.listening.clone(), rings: rings.clone() });
+        || ready(&Started { listening: listeners.listening.clone(), rings: rings.clone() });
     if shape.container.is_processes() {
-        processes::run(&common, store, admin, &mut announce)
-    } else {
-        threads::run(&common, store, admin, &mut announce)
+        let mut crew = Processes::new(&common).map_err(Fault::Wait)?;
+        return supervise(&common, &mut crew, store, admin, &mut announce);
     }
+    let (mechanism, over) = (wait::of_server(&common)?, Mutex::default());
+    sys::thread::scope(|scope| {
+        let mut crew = Threads::new(&common, &*mechanism, scope, &over);
+        supervise(&common, &mut crew, store, admin, &mut announce)
+    })
+}
+
+/// Checks that the shape is possible for this service.
+fn check(service: &dyn ErasedService, host: &Host<'_>, shape: &Shape) -> Result<(), Fault> {
+    shape.check().map_err(Fault::Refused)?;
+    if host.datagrams.is_some() {
+        datagrams::check(shape, &host.address).map_err(Fault::Refused)?;
+    }
+    check_governor(service, shape)?;
+    host.extra.map_or(Ok(()), ExtraWorker::check).map_err(Fault::Extra)
 }
 
 /// Gives the extra worker a slot after those of the workers.

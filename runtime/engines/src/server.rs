@@ -127,7 +127,7 @@ impl<T> StateStore<T> for NoStateStore {}
 
 /// The results of the server's start.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Ready {
+pub struct Started {
     /// The address that peers connect to.
     pub listening: Address,
     /// The settings of the rings in force, where there are rings.

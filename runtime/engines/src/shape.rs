@@ -1,5 +1,14 @@
 //! The space of architectures: the parts of a point, and the reasons why some are refused. The
 //! named points are in [`PRESETS`](crate::PRESETS).
+//!
+//! A [`Shape`] is a point (container, accept, wait), a number of workers, and the settings. It is
+//! plain data: it is made from flags or from a preset, checked once before anything starts
+//! ([`Shape::check`]), and then only read. Whether three axes fit each other is in `conflict`;
+//! whether the numbers fit them is here and in `shape/`: the processes and their spare workers
+//! (`staffing`), the threads for jobs and those of a port (`helpers`).
+//!
+//! A refusal names what was expected and found, and a setting that is possible. A setting that
+//! would have no effect is refused too.
 
 mod helpers;
 mod staffing;
@@ -10,7 +19,7 @@ use seam::SHARDS_MAX;
 use crate::axes::{Accept, Container, Refused, Wait};
 use crate::conflict::conflict;
 use crate::knobs::Knobs;
-use crate::presets::{Crowd, PRESETS};
+use crate::presets::{PRESETS, WorkerCount};
 use crate::spare::Policy;
 use crate::tactics::{AcceptBy, Tactics};
 
@@ -58,11 +67,11 @@ impl Shape {
             container: preset.container,
             accept: preset.accept,
             wait: preset.wait,
-            workers: match preset.crowd {
-                Crowd::Fixed(count) => count,
-                Crowd::Cores => cores.max(1),
-                Crowd::TwiceCores => 2 * cores.max(1),
-                Crowd::Connections => 0,
+            workers: match preset.count {
+                WorkerCount::Fixed(count) => count,
+                WorkerCount::Cores => cores.max(1),
+                WorkerCount::TwiceCores => 2 * cores.max(1),
+                WorkerCount::Connections => 0,
             },
             knobs: Knobs::default(),
         })

@@ -1,9 +1,20 @@
 //! The supervisor: one loop on one thread, which may fork while it serves.
 //!
-//! The supervisor receives the signals, replaces workers that end, saves the state, and leads the
-//! server through its phases: Starting, Ready, (Leaving,) Draining, Forced, Done. It serves no
-//! connection; where each connection has a worker of its own, it accepts the connection and starts
-//! that worker.
+//! It receives the signals, replaces workers that end, saves the state, and leads the server
+//! through its phases: Starting, Ready, (Leaving,) Draining, Forced, Done. It serves no connection;
+//! where each connection has a worker of its own, it accepts the connection and starts that worker.
+//!
+//! A round of the loop waits for a few descriptors or the earliest deadline ([`Supervisor::wait`]),
+//! and then gives each task its chance, in a fixed order: signals, the successor, ended workers,
+//! the administration, workers to start, the load, connections, the scoreboard, the state. Each
+//! task compares its own deadline with the clock and returns at once if nothing is due. So no task
+//! knows another one, and a late wake-up costs only time.
+//!
+//! The supervisor and its workers meet in two places only: the scoreboard, which both read, and two
+//! event descriptors, `bell` (a worker: look at the board) and `stop` (the supervisor: the phase is
+//! no longer Ready). Starting and reaping workers is the container's part ([`Crew`]).
+//!
+//! The data is in `state`, by what changes together; each other file holds the methods of one task.
 
 mod closing;
 pub mod crew;
@@ -35,20 +46,16 @@ use sys::poll::{PollFd, poll};
 use sys::signal::{self, Signal, SignalFd};
 
 use self::crew::Crew;
-use self::event_log::EventLog;
-use self::governing::governing;
+use self::event_log::Birth;
 use self::reception::Reception;
-use self::reserve::Reserve;
-use self::state::{Administration, Closing, Saving, Stopping, Supervisor, Takeover, clock, word};
-use self::windows::Windows;
-use crate::admin::{Admin, AdminQueue};
+use self::state::{Closing, Supervisor, clock, word};
+use crate::admin::Admin;
 use crate::common::Common;
 use crate::fault::Fault;
 use crate::handover::Successor;
 use crate::limits::WAIT_RETRY;
 use crate::server::{Report, StateStore};
-use crate::shape::Shape;
-use crate::spare::{Policy, Spare};
+use crate::spare::Spare;
 
 /// The signals that a server obeys.
 pub(crate) const SIGNALS: &[Signal] = &[Signal::TERM, Signal::INT, Signal::HUP, Signal::USR2];
@@ -98,35 +105,16 @@ pub(crate) fn supervise<C: Crew>(
         true => Some(SignalFd::new(SIGNALS).map_err(Fault::Wait)?),
         false => None,
     };
-    let now = clock();
-    let save_next = store.every().map(|every| now + every);
-    let mut this = Supervisor {
-        common,
-        crew,
-        store,
-        entries: Vec::new(),
-        reception: Reception::new(common),
-        spare: controller(common.shape, now),
-        governing: governing(common.shape, now),
-        saving: Saving { at: None, next: save_next, reserve: Reserve::take() },
-        stopping: Stopping {
-            closing: None,
-            stopped_at: None,
-            deadline: None,
-            drain: common.shape.knobs.drain,
-        },
-        takeover: Takeover::default(),
-        event_log: EventLog::new(admin.handler.is_some()),
-        administration: Administration {
-            pulse_at: admin.pulse.is_some().then_some(now),
-            admin,
-            queue: AdminQueue::default(),
-            windows: Windows::default(),
-        },
-        begun: now,
-        report: Report::default(),
-    };
-    let outcome = catch_unwind(AssertUnwindSafe(|| this.lead(signals.as_ref(), ready)));
+    let mut this = Supervisor::new(common, crew, store, admin);
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        for index in 0..common.entries() {
+            this.add_entry();
+            if common.starts_at_once(index) {
+                this.start(index, Birth::Start, None).map_err(Fault::Spawn)?;
+            }
+        }
+        this.lead(signals.as_ref(), ready)
+    }));
     if !matches!(outcome, Ok(Ok(()))) {
         // The state of a successor that never served belongs to its predecessor.
         let is_ours = this.phase() > Phase::Starting || common.host.handover.is_none();
@@ -139,19 +127,12 @@ pub(crate) fn supervise<C: Crew>(
     outcome.unwrap_or_else(|panic| resume_unwind(panic)).map(|()| this.report)
 }
 
-/// The controller of a shape, if its processes come and go.
-fn controller(shape: &Shape, now: Instant) -> Option<Spare> {
-    let staffing = shape.staffing().filter(|staffing| staffing.policy != Policy::Static)?;
-    Some(Spare::new(staffing.policy, staffing.terms, now))
-}
-
 impl<C: Crew> Supervisor<'_, C> {
     fn lead(&mut self, signals: Option<&SignalFd>, ready: &mut dyn FnMut()) -> Result<(), Fault> {
-        self.open().map_err(Fault::Spawn)?;
         loop {
             let readiness = self.wait(signals);
             if readiness.control || readiness.signals {
-                self.obey_signals(signals);
+                self.handle_signals(signals);
             }
             self.follow_successor(readiness.successor);
             self.retry_hand_over();
@@ -236,7 +217,7 @@ impl<C: Crew> Supervisor<'_, C> {
     }
 
     /// Handles signals and the control.
-    fn obey_signals(&mut self, signals: Option<&SignalFd>) {
+    fn handle_signals(&mut self, signals: Option<&SignalFd>) {
         for _ in 0..self.common.host.control.take() {
             self.stop();
         }
@@ -278,7 +259,7 @@ impl<C: Crew> Supervisor<'_, C> {
                 }
                 board.advance(Phase::Ready);
                 ready();
-                self.say_ready();
+                self.report_ready();
             }
         }
         if !board.is_idle() {

@@ -21,6 +21,7 @@ use crate::context::WorkerContext;
 use crate::datagrams;
 use crate::fault::Fault;
 use crate::member::Member;
+use crate::parts::readiness::Readiness;
 use mechanism::Mechanism;
 use parked::parking::ParkedConnections;
 use port::completion_port::CompletionPort;
@@ -34,11 +35,11 @@ pub(crate) fn of_server<'m>(common: &Common<'m>) -> Result<Box<dyn Mechanism + '
         return Ok(Box::new(DatagramLoop(service)));
     }
     Ok(match common.shape.wait {
-        Wait::Blocking => Box::new(Separate(blocking::serve)),
-        Wait::Select => Box::new(Separate(select::serve)),
-        Wait::Poll => Box::new(Separate(poll::serve)),
-        Wait::Epoll => Box::new(Separate(epoll::serve)),
-        Wait::Uring => Box::new(Separate(uring::serve)),
+        Wait::Blocking => Box::new(blocking::Blocking),
+        Wait::Select => Box::new(Readiness::<select::Waiter>::new()),
+        Wait::Poll => Box::new(Readiness::<poll::Waiter>::new()),
+        Wait::Epoll => Box::new(Readiness::<epoll::Waiter>::new()),
+        Wait::Uring => Box::new(uring::Rings),
         Wait::Parked => {
             Box::new(ParkedConnections::new(common.sessions_max()).map_err(Fault::Wait)?)
         }
@@ -52,14 +53,5 @@ struct DatagramLoop<'a>(&'a dyn Datagrams<State = ()>);
 impl Mechanism for DatagramLoop<'_> {
     fn serve(&self, context: &WorkerContext<'_>, _member: Member) -> Result<(), Fault> {
         datagrams::serve(context, self.0)
-    }
-}
-
-/// Workers that share nothing.
-struct Separate(fn(&WorkerContext<'_>) -> Result<(), Fault>);
-
-impl Mechanism for Separate {
-    fn serve(&self, context: &WorkerContext<'_>, _member: Member) -> Result<(), Fault> {
-        (self.0)(context)
     }
 }

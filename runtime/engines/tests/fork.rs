@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use engines::{
-    Accept, Admin, Assets, Container, Control, Knobs, NoStateStore, Ready, Shape, Wait, run,
+    Accept, Admin, Assets, Container, Control, Knobs, NoStateStore, Shape, Started, Wait, run,
 };
 use memory::Region;
 use seam::{Cx, Event, Limits, Out, Peer, Service, Share, Step};
@@ -112,7 +112,7 @@ fn check(container: Container, wait: Wait) {
     let server = apart::server((&Bomb, &*state, &assets), &control);
     let mut client = None;
     let _frame = Frame(process::this(), &state);
-    let mut ready = |ready: &Ready| {
+    let mut ready = |ready: &Started| {
         client = Some(apart::client(ready.listening.net().expect("an address")));
     };
     let report = run(&server, &shape, &mut NoStateStore, Admin::default(), &mut ready);

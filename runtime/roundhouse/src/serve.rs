@@ -14,8 +14,8 @@ use ::layers::tls::Tls;
 use ::layers::websocket::WebSocket;
 use clap::CommandFactory;
 use engines::{
-    Admin, Assets, Control, Fault, Handover, Host, NoStateStore, Ready, Refused, Renew, Report,
-    Shape,
+    Admin, Assets, Control, Fault, Handover, Host, NoStateStore, Refused, Renew, Report, Shape,
+    Started,
 };
 use memory::Region;
 use seam::{Datagrams, Service, Share};
@@ -176,7 +176,7 @@ impl<S: Service + Send + 'static> Server<S> {
     /// Why the server could not start.
     pub fn run(self) -> Result<Report, Fault> {
         let shape = self.shape()?;
-        let mut ready = |found: &Ready| found.listening.net().into_iter().for_each(self.on_ready);
+        let mut ready = |found: &Started| found.listening.net().into_iter().for_each(self.on_ready);
         let (state, control) = (self.state(&shape)?, Control::new().map_err(Fault::Wait)?);
         self.serve(&shape, (&state, &control), true, &mut ready)
     }
@@ -265,7 +265,7 @@ impl<S: Service + Send + 'static> Server<S> {
         shape: &Shape,
         parts: (&Region<S::State>, &Control),
         signals: bool,
-        ready: &mut dyn FnMut(&Ready),
+        ready: &mut dyn FnMut(&Started),
     ) -> Result<Report, Fault> {
         let service = Arc::clone(&self.service);
         let Some(options) = self.websocket.clone() else {
@@ -283,7 +283,7 @@ impl<S: Service + Send + 'static> Server<S> {
         shape: &Shape,
         parts: (&Region<S::State>, &Control),
         signals: bool,
-        ready: &mut dyn FnMut(&Ready),
+        ready: &mut dyn FnMut(&Started),
     ) -> Result<Report, Fault> {
         let certificates = Certificates::new(&self.certificate, std::iter::empty());
         let Some(keys) = certificates.keys(protocols).map_err(Fault::Refused)? else {
@@ -301,7 +301,7 @@ impl<S: Service + Send + 'static> Server<S> {
         shape: &Shape,
         (state, control): (&Region<S::State>, &Control),
         signals: bool,
-        ready: &mut dyn FnMut(&Ready),
+        ready: &mut dyn FnMut(&Started),
     ) -> Result<Report, Fault> {
         let address = self
             .address

@@ -1,5 +1,5 @@
-//! One connection: a session, its unused input, its output. Written once, for every engine; the
-//! only caller of [`Service::step`].
+//! One connection: a session, its unused input, its output. Written once, for every engine; only
+//! this file, and a service around another one, calls [`Service::step`].
 //!
 //! An engine does four things:
 //!
@@ -8,6 +8,12 @@
 //! 2. hand out the job, and write until a write would block;
 //! 3. ask [`Conn::wants`] once, and change only the difference;
 //! 4. close when [`Wants::close`] says so.
+//!
+//! An event is offered in [`Conn::advance`]: carried input first, oldest bytes first, then the
+//! one-time events, and each only while the session reads and its output is not full. What a step
+//! does not use is carried to the next input. A full output stops the offers until it is low again;
+//! then the session gets [`Event::Room`]. So back-pressure reaches a peer without a word of the
+//! service: the engine stops receiving, and the kernel's window closes.
 //!
 //! When the server stops, an engine announces that ([`Conn::last_call`]). Where [`Wants::look`]
 //! then asks for it, the engine receives the input that has arrived, and calls [`Conn::drain`] when

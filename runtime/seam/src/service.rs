@@ -1,4 +1,14 @@
 //! The definition of a service: a state machine over bytes and time.
+//!
+//! A service has a state, which all workers share, and a session for each connection, which one
+//! worker steps at a time. Each call gets the outside world as values ([`Cx`]) and an event
+//! ([`Event`]); it appends to an output that the engine owns ([`Out`]) and returns a step
+//! ([`Step`]): how many bytes it used, what comes next, and when it wants to be woken. It does no
+//! I/O and reads no clock, so a run is determined by its events, and the simulator can play one.
+//!
+//! What would block is a job ([`Then::Offload`]): it leaves the session, runs on a thread of the
+//! engine's choice, and comes back as [`Event::Outcome`]. Effects beyond the session's own output go
+//! through [`Cx`]: bytes for another session, a bell, a count, a note.
 
 use core::net::SocketAddr;
 use core::time::Duration;

@@ -10,8 +10,8 @@ use ::layers::tls::Tls;
 use ::layers::websocket::WebSocket;
 use anyhow::Result;
 use engines::{
-    Admin, AdminHandler, Assets, Control, ExtraWorker, Fault, Handover, Host, Pulse, Ready,
-    Refused, Renew, Report, Server, Shape, StateStore, Wait,
+    Admin, AdminHandler, Assets, Control, ExtraWorker, Fault, Handover, Host, Pulse, Refused,
+    Renew, Report, Server, Shape, Started, StateStore, Wait,
 };
 use memory::Region;
 use seam::{Datagrams, Service};
@@ -86,34 +86,28 @@ impl ServerArgs {
         if beside.datagrams.is_some() {
             self.refuse_layers(true, "this service has datagrams and no connections")?;
         }
-        let inner = Arc::clone(instance.service);
-        match websocket {
-            None => self.run_sealed(shape, instance, inner, &[], beside, store),
-            Some(options) => {
-                let inner = WebSocket::new(inner, options);
-                self.run_sealed(shape, instance, inner, certificate::HTTP, beside, store)
+        let service = Arc::clone(instance.service);
+        let certificates = Certificates::new(&self.certificate, std::iter::empty());
+        let protocols = if websocket.is_some() { certificate::HTTP } else { &[] };
+        match (websocket, certificates.keys(protocols)?) {
+            (None, None) => self.run(shape, instance, beside, store),
+            (Some(options), None) => {
+                let websocket = WebSocket::new(service, options);
+                self.run(shape, &instance.around(&websocket), beside, store)
+            }
+            (None, Some(keys)) => {
+                let tls = Tls::new(service, keys);
+                let renew = certificates.renewal(tls.keys());
+                let beside = Beside { renew: Some(&renew), ..beside };
+                self.run(shape, &instance.around(&tls), beside, store)
+            }
+            (Some(options), Some(keys)) => {
+                let tls = Tls::new(WebSocket::new(service, options), keys);
+                let renew = certificates.renewal(tls.keys());
+                let beside = Beside { renew: Some(&renew), ..beside };
+                self.run(shape, &instance.around(&tls), beside, store)
             }
         }
-    }
-
-    /// Serves `inner`, in TLS that offers `protocols` if the flags name a certificate.
-    fn run_sealed<S: Service, T: Service<State = S::State> + 'static>(
-        &self,
-        shape: &Shape,
-        instance: &ServiceInstance<'_, S>,
-        inner: T,
-        protocols: &[&str],
-        beside: Beside<'_>,
-        store: &mut dyn StateStore<S::State>,
-    ) -> Result<ExitCode> {
-        let certificates = Certificates::new(&self.certificate, std::iter::empty());
-        let Some(keys) = certificates.keys(protocols)? else {
-            return self.run(shape, &instance.around(&inner), beside, store);
-        };
-        let tls = Tls::new(inner, keys);
-        let renew = certificates.renewal(tls.keys());
-        let beside = Beside { renew: Some(&renew), ..beside };
-        self.run(shape, &instance.around(&tls), beside, store)
     }
 
     /// Serves until it is stopped.
@@ -152,7 +146,7 @@ impl ServerArgs {
         language::debug!("administration at {}", place.as_deref().unwrap_or("no place"));
         let about = (instance.name, instance.facts);
         let manager = Manager::of_environment();
-        let mut announce = |ready: &Ready| {
+        let mut announce = |ready: &Started| {
             let line = match stdout().is_terminal() && !watch.json {
                 true => welcome(instance.name, instance.tries, shape, ready),
                 false => announcement(about, shape, place.as_deref(), ready),
@@ -188,7 +182,7 @@ fn announcement(
     (service, facts): (&str, &[(&str, &str)]),
     shape: &Shape,
     admin: Option<&str>,
-    ready: &Ready,
+    ready: &Started,
 ) -> String {
     let mut line = serde_json::json!({
         "listening": ready.listening.to_string(),

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use engines::{Address, Ready, Shape};
+use engines::{Address, Shape, Started};
 use language::level::is_quiet;
 
 /// The lines for a server that is ready. In `tries`, what to try, `{at}` stands for the address.
-pub(crate) fn welcome(service: &str, tries: &[&str], shape: &Shape, ready: &Ready) -> String {
+pub(crate) fn welcome(service: &str, tries: &[&str], shape: &Shape, ready: &Started) -> String {
     let engine = shape.name().map_or_else(|| shape.to_string(), str::to_owned);
     let workers =
         if shape.workers == 1 { "1 worker" } else { &format!("{} workers", shape.workers) };
@@ -39,8 +39,12 @@ mod tests {
     fn a_person_reads_where_it_is_and_what_to_try() {
         let shape = Shape::preset("epoll", 2).expect("an engine");
         let check = |listening: Address, expected: &str| {
-            let text =
-                welcome("http", &["open http://{at}/"], &shape, &Ready { listening, rings: None });
+            let text = welcome(
+                "http",
+                &["open http://{at}/"],
+                &shape,
+                &Started { listening, rings: None },
+            );
             assert!(text.contains(expected) && text.contains("epoll, 1 worker, pid"), "{text}");
             assert!(text.lines().all(|line| line.len() <= 80), "{text}");
         };

@@ -1,5 +1,10 @@
-//! The engine's half of one connection: a worker's turn with it, by the
-//! contract at the top of `seam::Conn`.
+//! The engine's half of one connection: a worker's turn with it, by the contract at the top of
+//! `seam::Conn`.
+//!
+//! It does what the loops of the engines do, in every order that the contract allows: input comes
+//! in pieces, an event may wait for the next turn, a send takes all or a part, at once or later
+//! ([`Writes`]), a cancelled receive may still feed. Which of these happens is a choice of the
+//! seed. What happens later is an [`Order`] to the world.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;

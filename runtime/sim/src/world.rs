@@ -1,4 +1,15 @@
 //! One run: a queue of future events, ordered by virtual time.
+//!
+//! The world holds the clients, the workers with their connections, and the queue. It takes the
+//! earliest event, moves the clock to it, and lets the client, the worker or the connection act;
+//! what these order (a packet on its way, a job, a send that lands, a deadline) becomes a later
+//! event. Each random choice comes from the seed, and events of one time keep their order by a
+//! serial number, so a run is a pure function of its arguments.
+//!
+//! The run ends when no later event can have an observable effect: none is left that must happen,
+//! and those that matter only to an open connection (a reset, a hang-up, a drain) concern none. The
+//! faults may order a drain, which is forced after its deadline, as in an engine. A run with too
+//! many steps is cut off, and that is a finding.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};

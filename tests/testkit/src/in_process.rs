@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use engines::{
-    Admin, Assets, Control, Fault, Host, NoStateStore, Ready, Report, Server, Shape, run,
+    Admin, Assets, Control, Fault, Host, NoStateStore, Report, Server, Shape, Started, run,
 };
 use seam::Service;
 
@@ -56,7 +56,7 @@ pub fn serve<S: Service>(
     shape: &Shape,
     visit: impl FnOnce(SocketAddr),
 ) -> Result<Report, Fault> {
-    let live = |server: &Server<'_, S>, ready: &mut dyn FnMut(&Ready)| {
+    let live = |server: &Server<'_, S>, ready: &mut dyn FnMut(&Started)| {
         run(server, shape, &mut NoStateStore, Admin::default(), ready)
     };
     serve_by(parts, live, visit)
@@ -71,7 +71,7 @@ pub fn serve<S: Service>(
 /// If the server panics.
 pub fn serve_by<S: Service>(
     parts: (&S, &S::State, &Assets),
-    live: impl FnOnce(&Server<'_, S>, &mut dyn FnMut(&Ready)) -> Result<Report, Fault> + Send,
+    live: impl FnOnce(&Server<'_, S>, &mut dyn FnMut(&Started)) -> Result<Report, Fault> + Send,
     visit: impl FnOnce(SocketAddr),
 ) -> Result<Report, Fault> {
     let control = Control::new().expect("a descriptor");

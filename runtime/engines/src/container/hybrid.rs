@@ -32,20 +32,20 @@ pub(crate) fn live(common: &Common<'_>, id: WorkerId) -> Result<(), Fault> {
     let inner = Common { shape: &shape, listeners: &listeners, parts: processes, ..*common };
     let mechanism = wait::of_server(&inner)?;
     let mechanism = &*mechanism;
-    let crew = Crew { first: id.slot(), count: threads + 1, board: common.board };
+    let slots = ProcessSlots { first: id.slot(), count: threads + 1, board: common.board };
     let fault = Mutex::new(None);
-    let names = (0..crew.count).map(|index| WorkerId::new(crew.first + index, id.generation()));
+    let names = (0..slots.count).map(|index| WorkerId::new(slots.first + index, id.generation()));
     thread::scope(|scope| {
         for (index, name) in names.enumerate() {
             if index > 0 {
                 common.board.sit(name, process::this());
             }
-            let (inner, crew, fault) = (&inner, &crew, &fault);
-            let member = Member { first: crew.first, index, workers: threads };
+            let (inner, slots, fault) = (&inner, &slots, &fault);
+            let member = Member { first: slots.first, index, workers: threads };
             let work = move || {
                 let lived =
                     catch_unwind(AssertUnwindSafe(|| serve(inner, mechanism, name, member)));
-                crew.board.slot(name.slot()).set_state(SlotState::Gone);
+                slots.board.slot(name.slot()).set_state(SlotState::Gone);
                 if index == threads {
                     mechanism.listener_ended();
                 }
@@ -54,17 +54,17 @@ pub(crate) fn live(common: &Common<'_>, id: WorkerId) -> Result<(), Fault> {
                     Ok(Err(found)) => found,
                     Err(_) => Fault::Panicked,
                 };
-                crew.dismiss();
+                slots.dismiss();
                 *fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
             };
             let thread = thread::Builder::new().name(format!("worker {}", name.slot()));
             if let Err(error) = thread.spawn_scoped(scope, work) {
                 // The threads that exist leave; otherwise they would wait for a listener that is
                 // never started.
-                (index..crew.count).for_each(|rest| {
-                    common.board.slot(crew.first + rest).set_state(SlotState::Gone);
+                (index..slots.count).for_each(|rest| {
+                    common.board.slot(slots.first + rest).set_state(SlotState::Gone);
                 });
-                crew.dismiss();
+                slots.dismiss();
                 mechanism.listener_ended();
                 *fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(Fault::Spawn(error));
                 break;
@@ -78,13 +78,13 @@ pub(crate) fn live(common: &Common<'_>, id: WorkerId) -> Result<(), Fault> {
 }
 
 /// The slots of one process.
-struct Crew<'a> {
+struct ProcessSlots<'a> {
     first: usize,
     count: usize,
     board: &'a Board,
 }
 
-impl Crew<'_> {
+impl ProcessSlots<'_> {
     fn dismiss(&self) {
         (self.first..self.first + self.count).for_each(|slot| self.board.slot(slot).dismiss());
     }

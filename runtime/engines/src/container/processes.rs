@@ -20,32 +20,15 @@ use sys::signal::{self, Signal, SignalFd};
 
 use super::{hybrid, serve, serve_visitor};
 use crate::accept::source::Arrival;
-use crate::admin::Admin;
 use crate::axes::Container;
 use crate::common::Common;
 use crate::fault::Fault;
-use crate::server::{Report, StateStore};
 use crate::supervise::crew::{Crew, End, Ended};
-use crate::supervise::supervise;
 use crate::wait;
 use crate::wait::blocking::Kept;
 
 /// The exit code of a worker that panicked, as of any Rust program.
 const PANICKED: i32 = 101;
-
-/// Runs the workers as children of this process.
-pub(crate) fn run(
-    common: &Common<'_>,
-    store: &mut dyn StateStore<()>,
-    admin: Admin<'_>,
-    ready: &mut dyn FnMut(),
-) -> Result<Report, Fault> {
-    let ends = ends().map_err(Fault::Wait)?;
-    let mut crew = Processes { common, children: Vec::new(), ends, kept: Kept::new() };
-    // Every fork copies the tables of these pages.
-    process::trim_heap();
-    supervise(common, &mut crew, store, admin, ready)
-}
 
 /// Readable when a child has ended.
 fn ends() -> io::Result<SignalFd> {
@@ -55,13 +38,23 @@ fn ends() -> io::Result<SignalFd> {
     SignalFd::new(&[Signal::CHLD])
 }
 
-struct Processes<'a> {
+/// The children of this process.
+pub(crate) struct Processes<'a> {
     common: &'a Common<'a>,
     /// The living, in no order. After a fork each write copies a page, and here one is written.
     children: Vec<(Pid, WorkerId)>,
     ends: SignalFd,
     /// The buffers of each child that serves one connection, which has a copy of them.
     kept: Kept,
+}
+
+impl<'a> Processes<'a> {
+    /// None yet.
+    pub fn new(common: &'a Common<'a>) -> io::Result<Processes<'a>> {
+        // Every fork copies the tables of these pages.
+        process::trim_heap();
+        Ok(Processes { common, children: Vec::new(), ends: ends()?, kept: Kept::new() })
+    }
 }
 
 impl Crew for Processes<'_> {

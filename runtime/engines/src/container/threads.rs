@@ -11,14 +11,9 @@ use sys::thread::{self, Scope};
 
 use super::{serve, serve_visitor};
 use crate::accept::source::Arrival;
-use crate::admin::Admin;
 use crate::common::Common;
-use crate::fault::Fault;
 use crate::limits::ACCEPTS;
-use crate::server::{Report, StateStore};
 use crate::supervise::crew::{Crew, End, Ended};
-use crate::supervise::supervise;
-use crate::wait;
 use crate::wait::blocking::Kept;
 use crate::wait::mechanism::Mechanism;
 
@@ -28,23 +23,8 @@ const STACK: usize = 2 << 20;
 /// ended workers for the next ones instead of mapping new ones.
 const VISIT_STACK: usize = 512 << 10;
 
-/// Runs the workers as threads of the supervisor's process.
-pub(crate) fn run(
-    common: &Common<'_>,
-    store: &mut dyn StateStore<()>,
-    admin: Admin<'_>,
-    ready: &mut dyn FnMut(),
-) -> Result<Report, Fault> {
-    let mechanism = wait::of_server(common)?;
-    let over = Mutex::default();
-    thread::scope(|scope| {
-        let pid = process::this();
-        let mut crew = Threads { common, mechanism: &*mechanism, scope, pid, over: &over };
-        supervise(common, &mut crew, store, admin, ready)
-    })
-}
-
-struct Threads<'scope, 'env> {
+/// The threads of this process.
+pub(crate) struct Threads<'scope, 'env> {
     common: &'env Common<'env>,
     mechanism: &'env dyn Mechanism,
     scope: &'scope Scope<'scope, 'env>,
@@ -54,7 +34,7 @@ struct Threads<'scope, 'env> {
 
 /// The ends and the buffers of threads that have ended.
 #[derive(Default)]
-struct Over {
+pub(crate) struct Over {
     ended: Vec<Ended>,
     /// Buffers for the next threads with one connection, at most [`SPARE_MAX`]: memory of a new
     /// thread's own would come from another heap, and be faulted in again.
@@ -63,6 +43,18 @@ struct Over {
 
 /// As many as one turn of the supervisor starts threads.
 const SPARE_MAX: usize = ACCEPTS;
+
+impl<'scope, 'env> Threads<'scope, 'env> {
+    /// None yet; they start in `scope` and leave what is over in `over`.
+    pub fn new(
+        common: &'env Common<'env>,
+        mechanism: &'env dyn Mechanism,
+        scope: &'scope Scope<'scope, 'env>,
+        over: &'env Mutex<Over>,
+    ) -> Threads<'scope, 'env> {
+        Threads { common, mechanism, scope, pid: process::this(), over }
+    }
+}
 
 impl Crew for Threads<'_, '_> {
     fn start(&mut self, id: WorkerId, visitor: Option<Arrival>) -> std::io::Result<()> {

@@ -1,5 +1,17 @@
 //! One connection, as every loop keeps it: the session, its socket, and its peer's pace.
+//!
+//! What a loop must do for each connection beside moving its bytes is here, so that all loops do
+//! the same. [`Connection::received`] and [`Connection::sent`] count the bytes, note the time and
+//! tell the session. [`Connection::may_receive`] compares the memory that the connection holds with
+//! the server's budget. [`Connection::overdue`] decides once a sweep whether it is of least use,
+//! idle, stalled or has lingered long enough; the rule itself is [`seam::overdue`].
+//!
+//! The end has two forms. A session that the service ended *lingers*: the write half is shut down,
+//! and the loop receives and drops what the peer still sends, because a close with unread input
+//! resets the connection and can destroy the last reply. All others close at once, and a peer that
+//! took no output is reset.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -9,6 +21,7 @@ use seam::{Closed, Cx, Instant, Taking, overdue};
 use sys::socket::{self, Received};
 
 use super::pace::Pace;
+use super::transmit::{CallMode, transmit};
 use crate::context::WorkerContext;
 use crate::erased::Conn;
 use crate::limits::{HELD_FREE, LINGER, LINGER_DRAINED, RECEIVE_BYTES};
@@ -49,11 +62,15 @@ pub enum Overdue {
     Resumed,
 }
 
-impl Overdue {
-    /// The reason of a connection that is cut off.
-    pub fn closed(self) -> Closed {
-        if self == Overdue::Shed { Closed::Shed } else { Closed::Stalled }
-    }
+/// The result of a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The kernel took so many bytes.
+    Bytes(usize),
+    /// The peer takes nothing, yet or in time.
+    Later,
+    /// The connection is broken; its session has been told.
+    Broken,
 }
 
 impl<X> Connection<X> {
@@ -166,6 +183,37 @@ impl<X> Connection<X> {
             None => self.pace.rest(),
         }
         overdue(taking, now.since(self.active), context.write_stall(), context.idle())
+    }
+
+    /// Carries out the verdict of [`Connection::overdue`]. True if the loop cuts the connection off;
+    /// otherwise it settles it.
+    pub fn end_overdue(&mut self, why: Overdue) -> bool {
+        match why {
+            Overdue::Idle => self.conn.shut(Closed::Idle),
+            Overdue::Stalled => self.conn.abort(Closed::Stalled),
+            Overdue::Shed => self.conn.abort(Closed::Shed),
+            // The peer may still read the data that the kernel holds for it; the server receives no
+            // longer.
+            Overdue::Lingering => self.ended = true,
+            Overdue::Resumed => {}
+        }
+        !matches!(why, Overdue::Idle | Overdue::Resumed)
+    }
+
+    /// Sends the oldest output by one call.
+    #[inline]
+    pub fn send(&mut self, context: &WorkerContext<'_>, cx: &Cx<'_, ()>, mode: CallMode) -> Sent {
+        match transmit(context.assets, &self.fd, self.conn.out(), mode) {
+            Ok(len) => {
+                self.sent(context, cx, len);
+                Sent::Bytes(len)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Sent::Later,
+            Err(_) => {
+                self.conn.abort(Closed::Reset);
+                Sent::Broken
+            }
+        }
     }
 
     /// Ends the session because nothing moves.

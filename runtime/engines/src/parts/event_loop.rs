@@ -1,5 +1,19 @@
 //! The common part of every event loop: its sessions, their deadlines, the spare buffers, the time
 //! of the turn. Each loop watches descriptors in its own way; `X` is its record for each session.
+//!
+//! A loop calls it in this order: [`EventLoop::begin_turn`] after its wait; [`EventLoop::at`] for
+//! each event, which gives the session with all that its turn needs; then once a turn the sessions
+//! whose deadline has come ([`EventLoop::wake_due`]), the service's tick, the sessions that are
+//! overdue ([`EventLoop::sweep`]), the effects on other sessions ([`EventLoop::effects`]); and
+//! [`EventLoop::end_turn`] before it waits again, at most for [`EventLoop::timeout`]. Calls that
+//! concern several sessions return their ids, because the loop has to settle each in its own way.
+//!
+//! The clock is read once a turn, so all sessions of a turn see one time. The exception is a turn
+//! that receives much: every few receives it looks whether the turn has become long.
+//!
+//! Deadlines of sessions are exact to the turn. Everything slower (idle, stalled, lingering
+//! connections) is found by a sweep, which walks the table in parts with a pause between them,
+//! because each look at a peer may cost a system call.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -43,6 +57,12 @@ impl<X> At<'_, '_, X> {
     #[inline]
     pub fn rest(&mut self, wake: Option<Instant>) {
         self.connection.conn.reclaim(self.buffers);
+        self.schedule(wake);
+    }
+
+    /// Notes when the session wants to be woken.
+    #[inline]
+    pub fn schedule(&mut self, wake: Option<Instant>) {
         self.deadlines.ask(self.cx.me, wake, &mut self.connection.scheduled);
     }
 }

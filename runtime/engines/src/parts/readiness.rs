@@ -3,9 +3,23 @@
 //! A turn: wait, read the clock once, then for each ready session receive once, step, send, and
 //! change the interest only if it differs. Everything that was received is stepped before anything
 //! is sent, so a pipelined batch costs one `recv(2)` and one `send(2)`.
+//!
+//! The key of an event is the session's id. The session is looked up once an event
+//! ([`EventLoop::at`]); from there the connection itself is passed on: [`Mover::advance`] receives
+//! and feeds, [`Mover::settle`] sends and compares what the session wants with what is watched. Both
+//! return false for a session that is over, and only the loop, which owns the table, closes it.
+//!
+//! Three things keep one session from delaying the others. A receive takes at most one scratch
+//! buffer. A send takes at most what is left of the turn. A session with more to do goes to the list
+//! `again`, which the next turn walks before its events, and only as far as it was long then. A turn
+//! that has moved much or lasted long becomes *long*: from then on each session gets little.
+//!
+//! Level-triggered pollers report a state again and again, so the loop watches for room only while a
+//! send would block. Edge-triggered ones report a change once, so [`Watch`] remembers it.
 
 use std::collections::VecDeque;
 use std::io;
+use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -16,18 +30,23 @@ use sys::ready::{Interest, Ready};
 use sys::socket::{self, Received};
 
 use super::admission::Attempt;
-use super::connection::{Connection, Overdue};
+use super::connection::{Connection, Overdue, Sent};
 use super::event_loop::{At, EventLoop, Judge};
-use super::transmit::{Wait, transmit};
+use super::transmit::CallMode;
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::helpers::{self, Helpers};
 use crate::limits::{ACCEPTS, DRAIN_LOOK, RECEIVE_BYTES};
+use crate::member::Member;
+use crate::wait::mechanism::Mechanism;
 
 /// A system call that reports readiness.
 pub trait Poller: Sized {
     /// Whether it can report a change (an edge), not only a state (a level).
     const TELLS_EDGES: bool;
+
+    /// An empty set of one worker.
+    fn open(context: &WorkerContext<'_>) -> io::Result<Self>;
 
     /// Whether it reports each change of a session once.
     fn is_edge(&self) -> bool {
@@ -95,10 +114,48 @@ struct Mover<'a, P: Poller> {
     again: VecDeque<SessionId>,
 }
 
-/// Serves until the server drains.
-pub fn serve<P: Poller>(context: &WorkerContext<'_>, poller: P) -> Result<(), Fault> {
-    helpers::with(context, |helpers| {
-        let mut this = Loop {
+/// The mechanism of the workers of a poller, which share nothing.
+pub struct Readiness<P>(PhantomData<fn() -> P>);
+
+impl<P> Readiness<P> {
+    /// The mechanism.
+    pub fn new() -> Readiness<P> {
+        Readiness(PhantomData)
+    }
+}
+
+impl<P: Poller> Mechanism for Readiness<P> {
+    fn serve(&self, context: &WorkerContext<'_>, _member: Member) -> Result<(), Fault> {
+        helpers::with(context, |helpers| {
+            let mut this = Loop::<P>::open(context, helpers).map_err(Fault::Wait)?;
+            context.ready();
+            let mut ready = Vec::new();
+            loop {
+                ready.clear();
+                this.event_loop.end_turn();
+                if let Err(error) = this.mover.poller.wait(this.timeout(), &mut ready) {
+                    context.endure(error).map_err(Fault::Wait)?;
+                }
+                this.event_loop.begin_turn();
+                if this.turn(&ready).map_err(Fault::Wait)? {
+                    return Ok(());
+                }
+            }
+        })
+    }
+}
+
+impl<'a, P: Poller> Loop<'a, P> {
+    /// The loop, which watches the listener, the server's stop and the helpers' bell.
+    fn open(context: &'a WorkerContext<'a>, helpers: &'a dyn Helpers) -> io::Result<Loop<'a, P>> {
+        let mut poller = P::open(context)?;
+        let source = context.accept_source;
+        poller.add(source.fd(), source.interest(), KEY_LISTENER)?;
+        // The descriptor stays readable once rung; an edge reports each further ring.
+        let stop = Interest { edge: P::TELLS_EDGES, ..Interest::READ };
+        poller.add(context.stop.as_fd(), stop, KEY_STOP)?;
+        poller.add(helpers.bell(), Interest::READ, KEY_JOBS)?;
+        Ok(Loop {
             event_loop: EventLoop::new(context),
             mover: Mover {
                 poller,
@@ -110,36 +167,7 @@ pub fn serve<P: Poller>(context: &WorkerContext<'_>, poller: P) -> Result<(), Fa
             since_renewed: 0,
             looking: false,
             turned_away: false,
-        };
-        this.run().map_err(Fault::Wait)
-    })
-}
-
-impl<P: Poller> Loop<'_, P> {
-    fn run(&mut self) -> io::Result<()> {
-        let context = self.event_loop.context;
-        self.mover.poller.add(
-            context.accept_source.fd(),
-            context.accept_source.interest(),
-            KEY_LISTENER,
-        )?;
-        // The descriptor stays readable once rung; an edge reports each further ring.
-        let stop = Interest { edge: P::TELLS_EDGES, ..Interest::READ };
-        self.mover.poller.add(context.stop.as_fd(), stop, KEY_STOP)?;
-        self.mover.poller.add(self.mover.helpers.bell(), Interest::READ, KEY_JOBS)?;
-        context.ready();
-        let mut ready = Vec::new();
-        loop {
-            ready.clear();
-            self.event_loop.end_turn();
-            if let Err(error) = self.mover.poller.wait(self.timeout(), &mut ready) {
-                context.endure(error)?;
-            }
-            self.event_loop.begin_turn();
-            if self.turn(&ready)? {
-                return Ok(());
-            }
-        }
+        })
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -367,20 +395,9 @@ impl<P: Poller> Loop<'_, P> {
     }
 
     fn overdue(&mut self, id: SessionId, why: Overdue) {
-        let Some(connection) = self.event_loop.table.lookup(id) else { return };
-        match why {
-            Overdue::Idle => {
-                connection.conn.shut(Closed::Idle);
-                self.settle(id);
-            }
-            Overdue::Stalled | Overdue::Shed => {
-                connection.conn.abort(why.closed());
-                self.close(id);
-            }
-            Overdue::Resumed => self.settle(id),
-            Overdue::Lingering => {
-                self.close(id);
-            }
+        let Some(mut at) = self.event_loop.at(id) else { return };
+        if at.connection.end_overdue(why) || !self.mover.settle(&mut at) {
+            self.close(id);
         }
     }
 }
@@ -468,24 +485,17 @@ impl<P: Poller> Mover<'_, P> {
             if let Some(job) = connection.conn.take_job() {
                 self.helpers.submit(cx.me, job);
             }
-            let out = connection.conn.out();
-            if out.waiting() == 0 || connection.x.blocked || left == 0 {
+            if connection.conn.out().waiting() == 0 || connection.x.blocked || left == 0 {
                 return;
             }
-            let sent = match transmit(context.assets, &connection.fd, out, Wait::Not) {
-                Ok(len) => len,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    connection.x.blocked = true;
-                    return;
+            match connection.send(context, cx, CallMode::Nonblocking) {
+                Sent::Bytes(len) => {
+                    left = left.saturating_sub(len);
+                    **moved += len;
                 }
-                Err(_) => {
-                    connection.conn.abort(Closed::Reset);
-                    return;
-                }
-            };
-            left = left.saturating_sub(sent);
-            **moved += sent;
-            connection.sent(context, cx, sent);
+                Sent::Later => connection.x.blocked = true,
+                Sent::Broken => return,
+            }
         }
     }
 }

@@ -13,11 +13,11 @@ use crate::limits::{SEND_SLICES, SENDFILE_BYTES};
 
 /// Whether a call may wait for the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
+pub enum CallMode {
     /// For as long as the socket's send timeout.
-    May,
+    Blocking,
     /// The call answers `WouldBlock` instead.
-    Not,
+    Nonblocking,
 }
 
 /// Sends the oldest output, once; returns how many bytes the kernel took.
@@ -26,27 +26,27 @@ pub enum Wait {
 /// `WouldBlock` if the peer takes nothing; other errors of the socket or the file, and
 /// `UnexpectedEof` for a file that has become shorter. Then the connection can only be closed.
 #[inline]
-pub fn transmit(assets: &Assets, fd: &OwnedFd, out: &Out, wait: Wait) -> io::Result<usize> {
-    match (out.single(), wait) {
-        (Some(bytes), Wait::Not) => socket::send_nowait(fd, bytes),
-        (Some(bytes), Wait::May) => socket::send(fd, bytes),
-        (None, _) => transmit_rope(assets, fd, out, wait),
+pub fn transmit(assets: &Assets, fd: &OwnedFd, out: &Out, mode: CallMode) -> io::Result<usize> {
+    match (out.single(), mode) {
+        (Some(bytes), CallMode::Nonblocking) => socket::send_nowait(fd, bytes),
+        (Some(bytes), CallMode::Blocking) => socket::send(fd, bytes),
+        (None, _) => transmit_rope(assets, fd, out, mode),
     }
 }
 
-fn transmit_rope(assets: &Assets, fd: &OwnedFd, out: &Out, wait: Wait) -> io::Result<usize> {
+fn transmit_rope(assets: &Assets, fd: &OwnedFd, out: &Out, mode: CallMode) -> io::Result<usize> {
     if let Some((source, range)) = out.front_file() {
-        return send_file(fd, assets.file(source)?, range, wait);
+        return send_file(fd, assets.file(source)?, range, mode);
     }
     let mut slices = [IoSlice::new(&[]); SEND_SLICES];
     let filled = out.gather(&mut slices);
     let slices = &slices[..filled];
     // A reply's head shares a packet with the first bytes of its file.
-    match (wait, out.has_file()) {
-        (Wait::Not, true) => socket::send_vectored_more_nowait(fd, slices),
-        (Wait::Not, false) => socket::send_vectored_nowait(fd, slices),
-        (Wait::May, true) => socket::send_vectored_more(fd, slices),
-        (Wait::May, false) => socket::send_vectored(fd, slices),
+    match (mode, out.has_file()) {
+        (CallMode::Nonblocking, true) => socket::send_vectored_more_nowait(fd, slices),
+        (CallMode::Nonblocking, false) => socket::send_vectored_nowait(fd, slices),
+        (CallMode::Blocking, true) => socket::send_vectored_more(fd, slices),
+        (CallMode::Blocking, false) => socket::send_vectored(fd, slices),
     }
 }
 
@@ -55,12 +55,12 @@ fn send_file(
     fd: &OwnedFd,
     file: BorrowedFd<'_>,
     range: Range<u64>,
-    wait: Wait,
+    mode: CallMode,
 ) -> io::Result<usize> {
     let len = (range.end - range.start).min(SENDFILE_BYTES as u64) as usize;
-    let sent = match wait {
-        Wait::May => sendfile::send_file(fd, file, range.start, len)?,
-        Wait::Not => sendfile::send_file_nowait(fd, file, range.start, len)?,
+    let sent = match mode {
+        CallMode::Blocking => sendfile::send_file(fd, file, range.start, len)?,
+        CallMode::Nonblocking => sendfile::send_file_nowait(fd, file, range.start, len)?,
     };
     if sent == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(sent) }
 }

@@ -25,18 +25,9 @@ const KILLS_AT_START: u32 = 5;
 const LIFE_MIN: Duration = Duration::from_secs(1);
 
 impl<C: Crew> Supervisor<'_, C> {
-    /// Makes the entries, and starts the initial workers.
-    pub(super) fn open(&mut self) -> io::Result<()> {
-        let (shape, generation) = (self.common.shape, self.common.epoch.generation());
-        let start = shape.staffing().map_or(usize::MAX, |staffing| staffing.start);
-        let processes = shape.entries() - shape.acceptors();
-        for index in 0..self.common.entries() {
-            self.entries.push(WorkerEntry::new(generation, clock()));
-            if index < start || index >= processes {
-                self.start(index, Birth::Start, None)?;
-            }
-        }
-        Ok(())
+    /// Makes the entry of a worker that is not started yet.
+    pub(super) fn add_entry(&mut self) {
+        self.entries.push(WorkerEntry::new(self.common.epoch.generation(), clock()));
     }
 
     /// An entry for a worker of one connection.
@@ -44,7 +35,7 @@ impl<C: Crew> Supervisor<'_, C> {
         if let Some(index) = self.reception.as_mut().and_then(|room| room.vacant.pop()) {
             return index;
         }
-        self.entries.push(WorkerEntry::new(self.common.epoch.generation(), clock()));
+        self.add_entry();
         self.entries.len() - 1
     }
 

@@ -7,7 +7,7 @@ use seam::Instant;
 
 use super::crew::Crew;
 use super::event_log::EventLog;
-use super::governing::Governing;
+use super::governing::{Governing, governing};
 use super::reception::Reception;
 use super::reserve::Reserve;
 use super::windows::Windows;
@@ -16,7 +16,8 @@ use crate::admin::{Admin, AdminQueue};
 use crate::common::Common;
 use crate::handover::Successor;
 use crate::server::{Report, StateStore};
-use crate::spare::Spare;
+use crate::shape::Shape;
+use crate::spare::{Policy, Spare};
 
 /// The time that workers have to end by themselves after a force.
 pub(super) const GRACE: Duration = Duration::from_secs(2);
@@ -40,6 +41,51 @@ pub(super) struct Supervisor<'a, C: Crew> {
     /// The time when the server started.
     pub begun: Instant,
     pub report: Report,
+}
+
+impl<'a, C: Crew> Supervisor<'a, C> {
+    /// A supervisor that has not started any worker.
+    pub fn new(
+        common: &'a Common<'a>,
+        crew: &'a mut C,
+        store: &'a mut dyn StateStore<()>,
+        admin: Admin<'a>,
+    ) -> Supervisor<'a, C> {
+        let now = clock();
+        let save_next = store.every().map(|every| now + every);
+        Supervisor {
+            common,
+            crew,
+            store,
+            entries: Vec::new(),
+            reception: Reception::new(common),
+            spare: controller(common.shape, now),
+            governing: governing(common.shape, now),
+            saving: Saving { at: None, next: save_next, reserve: Reserve::take() },
+            stopping: Stopping {
+                closing: None,
+                stopped_at: None,
+                deadline: None,
+                drain: common.shape.knobs.drain,
+            },
+            takeover: Takeover::default(),
+            event_log: EventLog::new(admin.handler.is_some()),
+            administration: Administration {
+                pulse_at: admin.pulse.is_some().then_some(now),
+                admin,
+                queue: AdminQueue::default(),
+                windows: Windows::default(),
+            },
+            begun: now,
+            report: Report::default(),
+        }
+    }
+}
+
+/// The controller of a shape, if its processes come and go.
+fn controller(shape: &Shape, now: Instant) -> Option<Spare> {
+    let staffing = shape.staffing().filter(|staffing| staffing.policy != Policy::Static)?;
+    Some(Spare::new(staffing.policy, staffing.terms, now))
 }
 
 /// When the state is saved.

@@ -84,9 +84,9 @@ impl<C: Crew> Supervisor<'_, C> {
     }
 
     /// Tells a predecessor that it may leave.
-    pub(super) fn say_ready(&self) {
+    pub(super) fn report_ready(&self) {
         if let Some(handover) = self.common.host.handover
-            && let Err(error) = handover.say_ready()
+            && let Err(error) = handover.report_ready()
         {
             eprintln!("the predecessor has ended already: {error}");
         }

@@ -1,13 +1,20 @@
 //! Blocking calls, one connection at a time: the classic server, alone (iterative) or as one of
 //! many children (prefork).
 //!
-//! The kernel's scheduler is the event loop. A call that waits wakes at least every 250 ms, by the
-//! timeouts that accepted sockets inherit from the listener, so that the worker sees drains and
-//! limits.
+//! The kernel's scheduler is the event loop. A worker accepts, and then lives through one connection
+//! ([`Turn`]): send all output, wait for input, step, until the session is over; then it lingers and
+//! closes, and accepts the next. Jobs run in place, because no other session waits for the worker.
+//!
+//! A call that waits wakes at least every 250 ms ([`WAIT`]), by the timeouts that accepted sockets
+//! inherit from the listener. After each wait the worker sees the phase of the server, memory that
+//! is short, the session's deadline and a peer that is still. A session's earlier deadline shortens
+//! the timeout of the next receive, which costs a `setsockopt(2)`; a session without one never pays.
+//!
+//! While all workers are busy and clients wait, a client that is silent loses its place
+//! ([`SilenceBound`]): otherwise a few idle ones would keep all others out.
 
 mod ending;
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -20,38 +27,44 @@ use crate::context::WorkerContext;
 use crate::context::governed::Permit;
 use crate::fault::Fault;
 use crate::limits::{BLOCKING_BUFFERS, RECEIVE_BYTES, SHORT_LOOK, WAIT};
+use crate::member::Member;
 use crate::parts::admission::{Admission, Attempt};
-use crate::parts::connection::Connection;
-use crate::parts::crowd::Crowd;
+use crate::parts::connection::{Connection, Sent};
+use crate::parts::silence::SilenceBound;
 use crate::parts::tick::tick;
-use crate::parts::transmit::{Wait, transmit};
+use crate::parts::transmit::CallMode;
+use crate::wait::mechanism::Mechanism;
 
-/// Serves until the server drains.
-pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
-    let mut admission = Admission::new(1);
-    let mut kept = Kept::new();
-    kept.next_tick = context.is_first.then_some(Instant::ZERO);
-    context.ready();
-    let mut served = 0;
-    while context.phase() <= Phase::Ready || !context.is_over() {
-        let now = context.now();
-        context.turn(now);
-        kept.next_tick = tick(context, kept.next_tick, now);
-        context.rest(Doing::Waiting);
-        let accepted = context.accept_source.take(true);
-        match admission.sort(accepted, now, context.slot()) {
-            Attempt::Taken((fd, peer)) => {
-                Turn::new(context, &mut kept, fd, peer).run();
-                served += 1;
-                if served >= context.lifetime {
-                    context.slot().dismiss();
+/// The mechanism of workers that share nothing.
+pub struct Blocking;
+
+impl Mechanism for Blocking {
+    fn serve(&self, context: &WorkerContext<'_>, _member: Member) -> Result<(), Fault> {
+        let mut admission = Admission::new(1);
+        let mut kept = Kept::new();
+        kept.next_tick = context.is_first.then_some(Instant::ZERO);
+        context.ready();
+        let mut served = 0;
+        while context.phase() <= Phase::Ready || !context.is_over() {
+            let now = context.now();
+            context.turn(now);
+            kept.next_tick = tick(context, kept.next_tick, now);
+            context.rest(Doing::Waiting);
+            let accepted = context.accept_source.take(true);
+            match admission.sort(accepted, now, context.slot()) {
+                Attempt::Taken((fd, peer)) => {
+                    Turn::new(context, &mut kept, fd, peer).run();
+                    served += 1;
+                    if served >= context.lifetime {
+                        context.slot().dismiss();
+                    }
                 }
+                Attempt::Gone | Attempt::Empty => {}
+                Attempt::Exhausted => admission.sleep_back_off(now),
             }
-            Attempt::Gone | Attempt::Empty => {}
-            Attempt::Exhausted => admission.sleep_back_off(now),
         }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Serves one connection that the supervisor has accepted.
@@ -92,7 +105,7 @@ struct Turn<'a, 'd> {
     look: Instant,
     /// The socket's receive timeout, if it is not [`WAIT`].
     timeout: Duration,
-    crowd: Crowd,
+    silence_bound: SilenceBound,
     /// Its place among the requests that are carried out.
     place: Permit,
     /// No input has come yet.
@@ -108,10 +121,10 @@ impl<'a, 'd> Turn<'a, 'd> {
         let conn = Conn::open(context.service, &context.cx(now, id), peer, &mut kept.buffers);
         context.opened(now);
         let connection = Connection::new(conn, fd, now, id);
-        let crowd = Crowd::default();
+        let silence_bound = SilenceBound::default();
         let place = Permit::default();
         let (look, timeout, is_fresh) = (now, WAIT, true);
-        Turn { context, kept, connection, now, look, timeout, crowd, place, is_fresh }
+        Turn { context, kept, connection, now, look, timeout, silence_bound, place, is_fresh }
     }
 
     fn run(mut self) {
@@ -164,7 +177,7 @@ impl<'a, 'd> Turn<'a, 'd> {
         let must_leave = read
             && wake.is_some()
             && silence >= WAIT
-            && self.crowd.must_leave(self.context.is_awaited(), silence, self.now);
+            && self.silence_bound.must_leave(self.context.is_awaited(), silence, self.now);
         if must_leave || silence >= self.context.idle() {
             self.connection.conn.shut(Closed::Idle);
         }
@@ -210,23 +223,12 @@ impl<'a, 'd> Turn<'a, 'd> {
                 self.connection.pace.rest();
                 return;
             }
-            match transmit(
-                self.context.assets,
-                &self.connection.fd,
-                self.connection.conn.out(),
-                Wait::May,
-            ) {
-                Ok(len) => {
-                    self.connection.sent(self.context, &cx, len);
-                    if self.connection.conn.out().waiting() > 0 {
-                        self.endure();
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.context.rest(Doing::Writing);
-                    self.endure();
-                }
-                Err(_) => self.connection.conn.abort(Closed::Reset),
+            let sent = self.connection.send(self.context, &cx, CallMode::Blocking);
+            if sent == Sent::Later {
+                self.context.rest(Doing::Writing);
+            }
+            if sent != Sent::Broken && self.connection.conn.out().waiting() > 0 {
+                self.endure();
             }
         }
     }

@@ -14,18 +14,11 @@ use sys::epoll::{Epoll, Events};
 use sys::ready::{Interest, Ready};
 
 use crate::context::WorkerContext;
-use crate::fault::Fault;
 use crate::limits::EVENTS;
-use crate::parts::readiness::{self, Poller};
+use crate::parts::readiness::Poller;
 
-/// Serves until the server drains.
-pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
-    let epoll = Epoll::new().map_err(Fault::Wait)?;
-    let waiter = Waiter { epoll, events: Events::with_capacity(EVENTS), edge: context.knobs.edge };
-    readiness::serve(context, waiter)
-}
-
-struct Waiter {
+/// The set of watched descriptors.
+pub struct Waiter {
     epoll: Epoll,
     events: Events,
     edge: bool,
@@ -33,6 +26,11 @@ struct Waiter {
 
 impl Poller for Waiter {
     const TELLS_EDGES: bool = true;
+
+    fn open(context: &WorkerContext<'_>) -> io::Result<Waiter> {
+        let (events, edge) = (Events::with_capacity(EVENTS), context.knobs.edge);
+        Ok(Waiter { epoll: Epoll::new()?, events, edge })
+    }
 
     fn is_edge(&self) -> bool {
         self.edge

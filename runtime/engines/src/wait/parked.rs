@@ -10,7 +10,6 @@ mod ending;
 pub mod listener;
 pub mod parking;
 
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
@@ -19,13 +18,14 @@ use seam::{Buffers, Closed, Conn, Cx, Instant, SessionId};
 use sys::ready::Interest;
 use sys::socket::{self, Received};
 
-use self::parking::{Connection, Parked, ParkedConnections, Ready};
+use self::parking::{Connection, Parked, ParkedConnections, ParkedWork};
 use crate::context::WorkerContext;
 use crate::context::governed::Permit;
 use crate::fault::Fault;
 use crate::limits::{BLOCKING_BUFFERS, DRAIN_LOOK, RECEIVE_BYTES, SHORT_LOOK};
 use crate::member::Member;
-use crate::parts::transmit::{Wait, transmit};
+use crate::parts::connection::Sent;
+use crate::parts::transmit::CallMode;
 use crate::wait::mechanism::Mechanism;
 
 /// The interval between two checks of a peer that takes no output.
@@ -99,9 +99,9 @@ struct Worker<'a, 'd> {
 }
 
 impl<'a> Worker<'a, '_> {
-    fn take(&mut self, ready: Ready) {
-        match ready {
-            Ready::New((fd, peer)) => {
+    fn take(&mut self, work: ParkedWork) {
+        match work {
+            ParkedWork::New((fd, peer)) => {
                 let id = self.parking.name(self.shard);
                 self.serving = Some(id);
                 let cx = self.cx(id);
@@ -109,7 +109,7 @@ impl<'a> Worker<'a, '_> {
                 let connection = Connection::new(conn, fd, self.now, Parked::new(id));
                 self.serve(Box::new(connection), true);
             }
-            Ready::Parked(mut connection, moved) => {
+            ParkedWork::Parked(mut connection, moved) => {
                 self.serving = Some(connection.x.id);
                 connection.conn.lend(&mut self.buffers);
                 if connection.linger.is_some() {
@@ -216,16 +216,9 @@ impl<'a> Worker<'a, '_> {
             if connection.x.blocked {
                 return;
             }
-            match transmit(self.context.assets, &connection.fd, connection.conn.out(), Wait::Not) {
-                Ok(len) => {
-                    let cx = self.cx(connection.x.id);
-                    connection.sent(self.context, &cx, len);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    connection.x.blocked = true
-                }
-                Err(_) => connection.conn.abort(Closed::Reset),
-            }
+            let cx = self.cx(connection.x.id);
+            let sent = connection.send(self.context, &cx, CallMode::Nonblocking);
+            connection.x.blocked = sent == Sent::Later;
         }
     }
 

@@ -11,18 +11,17 @@ use sys::poll::PollSet;
 use sys::ready::{Interest, Ready};
 
 use crate::context::WorkerContext;
-use crate::fault::Fault;
-use crate::parts::readiness::{self, Poller};
+use crate::parts::readiness::Poller;
 
-/// Serves until the server drains.
-pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
-    readiness::serve(context, Waiter(PollSet::new()))
-}
-
-struct Waiter(PollSet);
+/// The set of watched descriptors.
+pub struct Waiter(PollSet);
 
 impl Poller for Waiter {
     const TELLS_EDGES: bool = false;
+
+    fn open(_context: &WorkerContext<'_>) -> io::Result<Waiter> {
+        Ok(Waiter(PollSet::new()))
+    }
 
     fn add(&mut self, fd: BorrowedFd<'_>, interest: Interest, key: u64) -> io::Result<()> {
         self.0.add(fd, interest, key)

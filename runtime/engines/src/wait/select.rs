@@ -12,18 +12,17 @@ use sys::ready::{Interest, Ready};
 use sys::select::SelectSet;
 
 use crate::context::WorkerContext;
-use crate::fault::Fault;
-use crate::parts::readiness::{self, Poller};
+use crate::parts::readiness::Poller;
 
-/// Serves until the server drains.
-pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
-    readiness::serve(context, Waiter(SelectSet::new()))
-}
-
-struct Waiter(SelectSet);
+/// The set of watched descriptors.
+pub struct Waiter(SelectSet);
 
 impl Poller for Waiter {
     const TELLS_EDGES: bool = false;
+
+    fn open(_context: &WorkerContext<'_>) -> io::Result<Waiter> {
+        Ok(Waiter(SelectSet::new()))
+    }
 
     fn can_watch(&self, fd: BorrowedFd<'_>) -> bool {
         SelectSet::fits(fd)

@@ -33,37 +33,43 @@ use self::ring_loop::{Mover, Ops, RingLoop, TOKEN_JOBS, TOKEN_STOP};
 use crate::context::WorkerContext;
 use crate::fault::Fault;
 use crate::helpers;
+use crate::member::Member;
 use crate::parts::connection::Connection;
 use crate::parts::event_loop::{At, EventLoop};
 use crate::parts::ring::accepting::{Accepting, TOKEN_LISTENER};
 use crate::parts::ring::flight::ReceiveChange;
+use crate::wait::mechanism::Mechanism;
 
-/// Serves until the server drains.
-pub fn serve(context: &WorkerContext<'_>) -> Result<(), Fault> {
-    // The thread that uses the ring makes it, after any fork.
-    let tactics = context.knobs.tactics;
-    let ring = tactics.ring(&context.knobs.ring).map_err(Fault::Ring)?;
-    // The ring does not wait on a non-blocking descriptor, and our own calls must not wait. All
-    // workers want the same mode of a listener that they share; an acceptor sets the mode of its
-    // own listener.
-    if !context.accept_source.is_given() {
-        let waits = tactics.acceptance().is_some();
-        socket::set_nonblocking(context.listener, !waits).map_err(Fault::Wait)?;
+/// The mechanism of workers with a ring each.
+pub struct Rings;
+
+impl Mechanism for Rings {
+    fn serve(&self, context: &WorkerContext<'_>, _member: Member) -> Result<(), Fault> {
+        // The thread that uses the ring makes it, after any fork.
+        let tactics = context.knobs.tactics;
+        let ring = tactics.ring(&context.knobs.ring).map_err(Fault::Ring)?;
+        // The ring does not wait on a non-blocking descriptor, and our own calls must not wait. All
+        // workers want the same mode of a listener that they share; an acceptor sets the mode of its
+        // own listener.
+        if !context.accept_source.is_given() {
+            let waits = tactics.acceptance().is_some();
+            socket::set_nonblocking(context.listener, !waits).map_err(Fault::Wait)?;
+        }
+        let accepting = Accepting::new(tactics);
+        helpers::with(context, |helpers| {
+            let mover = Mover {
+                ring,
+                helpers,
+                tactics,
+                receive: tactics.receive(),
+                dirty: Vec::new(),
+                again: VecDeque::new(),
+                scratch: Vec::new(),
+            };
+            let mut this = RingLoop { event_loop: EventLoop::new(context), accepting, mover };
+            this.run().map_err(Fault::Wait)
+        })
     }
-    let accepting = Accepting::new(tactics);
-    helpers::with(context, |helpers| {
-        let mover = Mover {
-            ring,
-            helpers,
-            tactics,
-            receive: tactics.receive(),
-            dirty: Vec::new(),
-            again: VecDeque::new(),
-            scratch: Vec::new(),
-        };
-        let mut this = RingLoop { event_loop: EventLoop::new(context), accepting, mover };
-        this.run().map_err(Fault::Wait)
-    })
 }
 
 impl RingLoop<'_> {
@@ -222,6 +228,7 @@ impl Mover<'_> {
                 return false;
             }
         }
+        connection.conn.reclaim(at.buffers);
         let may_receive = connection.may_receive(at.context, at.cx.now);
         let reads =
             (wants.read && may_receive) || (connection.linger.is_some() && !connection.ended);
@@ -234,7 +241,7 @@ impl Mover<'_> {
             Some(ReceiveChange::Stop(armed)) => self.ring.cancel(armed),
             None => {}
         }
-        at.rest(wants.wake);
+        at.schedule(wants.wake);
         true
     }
 }

@@ -1,5 +1,14 @@
 //! The waiting thread of a process: it waits for connections, for parked sessions to become ready
 //! or due, and for the server to drain.
+//!
+//! It steps no session. It takes a session out of its slot and queues it for a worker, with the
+//! reason: an event, or a deadline. A session is in one place at a time, so a late event finds an
+//! empty slot and is dropped. The listener accepts only while a worker is idle, so a busy process
+//! leaves clients to others; a worker that becomes idle rings the bell.
+//!
+//! Phases, reloads and short memory are handled by queueing sessions: each worker looks at the phase
+//! when it serves one. The listener counts the connections of its process, because a worker that
+//! ends a session may be any of them.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -133,8 +142,8 @@ impl Listener<'_, '_> {
     }
 
     fn queue(&mut self, connection: Box<Connection>, moved: bool) {
-        if let Err(parking::Ready::Parked(connection, _)) =
-            self.parking.put(parking::Ready::Parked(connection, moved))
+        if let Err(parking::ParkedWork::Parked(connection, _)) =
+            self.parking.put(parking::ParkedWork::Parked(connection, moved))
         {
             // There is room for every session, so this cannot happen; if it did, the session must
             // not leak.
@@ -180,7 +189,7 @@ impl Listener<'_, '_> {
     fn admit(&mut self, arrival: crate::accept::source::Arrival) {
         let context = self.context;
         context.opened(self.now);
-        if self.parking.put(parking::Ready::New(arrival)).is_err() {
+        if self.parking.put(parking::ParkedWork::New(arrival)).is_err() {
             context.slot().refuse(Refusal::NoWorker);
             context.closed(self.now);
         }

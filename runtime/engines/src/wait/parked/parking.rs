@@ -2,6 +2,11 @@
 //!
 //! A session is in one place at a time, and the thread that takes it out is its only owner. No
 //! other exclusion is needed: a late event finds an empty slot and is dropped.
+//!
+//! A parked session lies in a slot under one lock, and the epoll watches its descriptor once
+//! (`EPOLLONESHOT`), by its id. A queued one lies in a bounded buffer with room for all sessions, so
+//! queueing never fails. The number of idle workers and the listener's hunger for one are atomics
+//! beside the lock, because both sides look at them on each connection.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -38,7 +43,7 @@ impl Parked {
 }
 
 /// An item in the workers' queue.
-pub enum Ready {
+pub enum ParkedWork {
     /// A new connection.
     New(Arrival),
     /// A parked connection that is ready (`true`) or due.
@@ -48,7 +53,7 @@ pub enum Ready {
 /// The sessions of one process.
 pub struct ParkedConnections {
     inside: Mutex<Inside>,
-    queue: Buffer<Ready>,
+    queue: Buffer<ParkedWork>,
     /// Watches the parked connections, the listener and both bells.
     pub epoll: Epoll,
     /// Rung when the listener should check the shared state.
@@ -98,7 +103,7 @@ impl ParkedConnections {
     // ---- workers
 
     /// Waits up to [`WAIT`] for work, as an idle worker.
-    pub fn next_ready(&self) -> Option<Ready> {
+    pub fn next_ready(&self) -> Option<ParkedWork> {
         self.idle.fetch_add(1, Ordering::SeqCst);
         if self.starving.swap(false, Ordering::SeqCst) {
             self.bell.ring();
@@ -162,9 +167,9 @@ impl ParkedConnections {
         if self.queue.is_empty() {
             return Some(connection);
         }
-        match self.queue.try_put(Ready::Parked(connection, true)) {
-            Err(Ready::Parked(connection, _)) => Some(connection),
-            Ok(()) | Err(Ready::New(_)) => None,
+        match self.queue.try_put(ParkedWork::Parked(connection, true)) {
+            Err(ParkedWork::Parked(connection, _)) => Some(connection),
+            Ok(()) | Err(ParkedWork::New(_)) => None,
         }
     }
 
@@ -199,7 +204,7 @@ impl ParkedConnections {
     }
 
     /// Queues work. There is room for every session.
-    pub fn put(&self, ready: Ready) -> Result<(), Ready> {
+    pub fn put(&self, ready: ParkedWork) -> Result<(), ParkedWork> {
         self.queue.try_put(ready)
     }
 

@@ -7,7 +7,6 @@ use sys::uring::Received;
 
 use super::completion_port::{Connection, Message};
 use super::thread::PortThread;
-use crate::parts::connection::Overdue;
 use crate::parts::ring::output::land;
 
 impl PortThread<'_, '_> {
@@ -88,21 +87,11 @@ impl PortThread<'_, '_> {
 
     /// Ends a session that is overdue.
     fn look(&mut self, connection: &mut Connection) {
-        match connection.overdue(self.context, self.now) {
-            None => {}
-            Some(Overdue::Idle) => connection.conn.shut(Closed::Idle),
-            Some(why @ (Overdue::Stalled | Overdue::Shed)) => {
-                connection.conn.abort(why.closed());
-                self.cut(connection);
-            }
-            // Its step arms the receive.
-            Some(Overdue::Resumed) => {}
-            Some(Overdue::Lingering) => {
-                // The peer may still read the data that the kernel holds for it; the server
-                // receives no longer.
-                connection.ended = true;
-                self.cut(connection);
-            }
+        // The step of one that stays arms its receive.
+        if let Some(why) = connection.overdue(self.context, self.now)
+            && connection.end_overdue(why)
+        {
+            self.cut(connection);
         }
     }
 }

@@ -1,17 +1,16 @@
 //! Output: one send at a time for each session, with all the output that waits; files are sent by
 //! calls, as in `uring`.
 
-use std::io;
 use std::os::fd::AsFd;
 
-use seam::{Closed, SessionId};
-use sys::socket;
+use seam::SessionId;
 
 use super::completion_port::Connection;
 use super::thread::PortThread;
 use crate::limits::PORT_FILE_BYTES;
+use crate::parts::connection::Sent;
 use crate::parts::ring::output::load;
-use crate::parts::transmit::{Wait, transmit};
+use crate::parts::transmit::CallMode;
 use crate::tactics::SendBy;
 
 impl PortThread<'_, '_> {
@@ -20,8 +19,9 @@ impl PortThread<'_, '_> {
         if connection.x.flight.sending || connection.conn.out().waiting() == 0 {
             return;
         }
-        if self.port.tactics.send == SendBy::Call && !connection.conn.out().has_file() {
-            self.send_now(id, connection);
+        if self.port.tactics.send == SendBy::Call && connection.conn.out().single().is_some() {
+            let cx = self.cx(id);
+            connection.send(self.context, &cx, CallMode::Nonblocking);
         }
         // The bytes that left may have made room for a file.
         if connection.conn.out().has_file() {
@@ -44,13 +44,10 @@ impl PortThread<'_, '_> {
         let (context, cx) = (self.context, self.cx(id));
         let mut left = PORT_FILE_BYTES;
         while left > 0 && connection.conn.out().has_file() {
-            match transmit(context.assets, &connection.fd, connection.conn.out(), Wait::Not) {
-                Ok(len) => {
-                    left = left.saturating_sub(len);
-                    connection.sent(context, &cx, len);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => connection.conn.abort(Closed::Reset),
+            match connection.send(context, &cx, CallMode::Nonblocking) {
+                Sent::Bytes(len) => left = left.saturating_sub(len),
+                Sent::Later => break,
+                Sent::Broken => {}
             }
         }
         if connection.conn.out().has_file() {
@@ -60,18 +57,5 @@ impl PortThread<'_, '_> {
             return;
         }
         self.launch(id, connection);
-    }
-
-    /// One `send(2)` of output in one piece.
-    fn send_now(&mut self, id: SessionId, connection: &mut Connection) {
-        let (context, cx) = (self.context, self.cx(id));
-        let Some(bytes) = connection.conn.out().single() else { return };
-        match socket::send_nowait(&connection.fd, bytes) {
-            Ok(len) => {
-                connection.sent(context, &cx, len);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => connection.conn.abort(Closed::Reset),
-        }
     }
 }

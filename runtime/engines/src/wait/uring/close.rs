@@ -3,7 +3,7 @@
 
 use std::os::fd::AsFd;
 
-use seam::{Closed, SessionId};
+use seam::SessionId;
 
 use super::ring_loop::RingLoop;
 use crate::parts::connection::Overdue;
@@ -34,22 +34,10 @@ impl RingLoop<'_> {
 
     pub(super) fn overdue(&mut self, id: SessionId, why: Overdue) {
         let Some(connection) = self.event_loop.table.lookup(id) else { return };
-        match why {
-            Overdue::Idle => {
-                connection.conn.shut(Closed::Idle);
-                self.touch(id);
-            }
-            Overdue::Stalled | Overdue::Shed => {
-                connection.conn.abort(why.closed());
-                self.cut(id);
-            }
-            Overdue::Resumed => self.touch(id),
-            Overdue::Lingering => {
-                // The peer may still read the data that the kernel holds for it; the server
-                // receives no longer.
-                connection.ended = true;
-                self.cut(id);
-            }
+        if connection.end_overdue(why) {
+            self.cut(id);
+        } else {
+            self.mover.touch(id, &mut connection.x);
         }
     }
 }

@@ -7,15 +7,15 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use seam::{Closed, SessionId};
-use sys::socket;
+use seam::SessionId;
 use sys::uring::Load;
 
 use super::ring_loop::{Mover, Ops, RingLoop};
 use crate::limits::SEND_BYTES;
+use crate::parts::connection::Sent;
 use crate::parts::event_loop::At;
 use crate::parts::ring::output::{land, load};
-use crate::parts::transmit::{Wait, transmit};
+use crate::parts::transmit::CallMode;
 use crate::tactics::SendBy;
 
 impl RingLoop<'_> {
@@ -59,11 +59,11 @@ impl Mover<'_> {
         if is_busy || connection.conn.out().waiting() == 0 {
             return;
         }
-        if self.tactics.send == SendBy::Call && !connection.conn.out().has_file() {
-            send_now(at);
+        if self.tactics.send == SendBy::Call && connection.conn.out().single().is_some() {
+            connection.send(at.context, &at.cx, CallMode::Nonblocking);
         }
         // The bytes that left may have made room for a file.
-        if at.connection.conn.out().has_file() && !self.send_files(at, is_long) {
+        if connection.conn.out().has_file() && !self.send_files(at, is_long) {
             return;
         }
         self.launch(at);
@@ -76,18 +76,17 @@ impl Mover<'_> {
         let At { context, connection, cx, moved, .. } = at;
         let mut left = if is_long { 0 } else { SEND_BYTES };
         while left > 0 && connection.conn.out().has_file() {
-            match transmit(context.assets, &connection.fd, connection.conn.out(), Wait::Not) {
-                Ok(len) => {
+            match connection.send(context, cx, CallMode::Nonblocking) {
+                Sent::Bytes(len) => {
                     left = left.saturating_sub(len);
                     **moved += len;
-                    connection.sent(context, cx, len);
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Sent::Later => {
                     connection.x.flight.sending = true;
                     self.ring.watch_writable(connection.fd.as_fd(), cx.me.bits());
                     return false;
                 }
-                Err(_) => connection.conn.abort(Closed::Reset),
+                Sent::Broken => {}
             }
         }
         let has_more = connection.conn.out().has_file();
@@ -105,16 +104,5 @@ impl Mover<'_> {
             connection.x.flight.sending = true;
             self.ring.send(connection.fd.as_fd(), at.cx.me.bits(), load);
         }
-    }
-}
-
-/// One `send(2)` of output in one piece.
-fn send_now(at: &mut At<'_, '_, Ops>) {
-    let At { context, connection, cx, .. } = at;
-    let Some(bytes) = connection.conn.out().single() else { return };
-    match socket::send_nowait(&connection.fd, bytes) {
-        Ok(len) => connection.sent(context, cx, len),
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-        Err(_) => connection.conn.abort(Closed::Reset),
     }
 }

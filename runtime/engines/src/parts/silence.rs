@@ -17,11 +17,11 @@ const SILENCE_MIN: Duration = Duration::from_millis(500);
 
 /// One worker's view of the wait.
 #[derive(Debug, Default)]
-pub struct Crowd {
+pub struct SilenceBound {
     since: Option<Instant>,
 }
 
-impl Crowd {
+impl SilenceBound {
     /// Whether a client that has been silent for `silence` must leave; `waits`: others wait for a
     /// worker.
     pub fn must_leave(&mut self, waits: bool, silence: Duration, now: Instant) -> bool {
@@ -43,15 +43,15 @@ mod tests {
     fn the_longest_silent_leaves_first_and_only_while_others_wait() {
         let at = |ms: u64| Instant::from_ns(ms * 1_000_000);
         let leaves_at = |silence_ms: u64| {
-            let mut crowd = Crowd::default();
+            let mut bound = SilenceBound::default();
             let mut look =
-                |ms: &u64| crowd.must_leave(true, Duration::from_millis(silence_ms + ms), at(*ms));
+                |ms: &u64| bound.must_leave(true, Duration::from_millis(silence_ms + ms), at(*ms));
             (0..4000).step_by(250).find(|ms| look(ms)).expect("each one in the end")
         };
         assert_eq!([9000, 5000, 700, 0].map(leaves_at), [0, 250, 750, 1000]);
-        let mut crowd = Crowd::default();
-        assert!(!crowd.must_leave(true, Duration::from_secs(1), at(0)));
-        assert!(!crowd.must_leave(false, Duration::from_secs(9), at(2000)));
-        assert!(!crowd.must_leave(true, Duration::from_secs(1), at(2000)), "it begins again");
+        let mut bound = SilenceBound::default();
+        assert!(!bound.must_leave(true, Duration::from_secs(1), at(0)));
+        assert!(!bound.must_leave(false, Duration::from_secs(9), at(2000)));
+        assert!(!bound.must_leave(true, Duration::from_secs(1), at(2000)), "it begins again");
     }
 }
