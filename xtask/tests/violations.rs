@@ -96,6 +96,7 @@ fn of_engines() -> Vec<Example> {
         ("cycles", false, engines("pub use a::A;\n", "mod b;\n", "use super::A;\n")),
         ("cycles", false, engines("", test, "use crate::a::A;\n")),
         ("cycles", false, engines("", "use self::b::B;\n", "pub(in crate::a) struct B;\n")),
+        ("cycles", false, engines("use a::A;\n", "pub(crate) struct A;\n", "pub(super) fn f()")),
         ("cycles", false, engines("", "use sys::{b::B};\n", "use super::A; // crate::a::b\n")),
     ]
 }

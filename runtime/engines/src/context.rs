@@ -10,8 +10,8 @@
 //! counts the turn, shows that the worker lives, and says whether settings have changed.
 //! [`WorkerContext::rest`] comes before the wait: it adds the answered requests to the scoreboard
 //! and shows what the worker waits for. Between them a loop reports each connection once
-//! ([`WorkerContext::opened`], [`WorkerContext::closed`]). The supervisor reads all of this from the
-//! scoreboard and never calls into a worker.
+//! ([`WorkerContext::opened`], [`WorkerContext::closed`]). The supervisor reads all of this from
+//! the scoreboard and never calls into a worker.
 //!
 //! The phase of the server is read here and nowhere else, because to a worker that is dismissed
 //! alone the server drains.

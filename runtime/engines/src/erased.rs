@@ -1,8 +1,8 @@
 //! A service whose types the engines do not know, so that every loop is compiled once, here,
 //! instead of once for each service.
 //!
-//! An [`ErasedService`] is itself a [`Service`]: its sessions and jobs are boxes, its state is empty,
-//! and each call goes through one table of functions to the actual service. A step costs one
+//! An [`ErasedService`] is itself a [`Service`]: its sessions and jobs are boxes, its state is
+//! empty, and each call goes through one table of functions to the actual service. A step costs one
 //! indirect call and a connection one small allocation; a build is minutes shorter.
 
 use core::any::Any;

@@ -1,8 +1,9 @@
 //! Waiting for bytes and moving them. Each file has `serve`: accept, wait, move bytes, get the next
 //! interest from [`seam::Conn`], close.
 //!
-//! A [`Mechanism`](mechanism::Mechanism) is the data that the workers of one process share for that. Most mechanisms
-//! share nothing; the parked connections and the completion port own the sessions of their process.
+//! A [`Mechanism`](mechanism::Mechanism) is the data that the workers of one process share for
+//! that. Most mechanisms share nothing; the parked connections and the completion port own the
+//! sessions of their process.
 
 pub mod blocking;
 pub mod epoll;

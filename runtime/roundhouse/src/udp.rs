@@ -10,7 +10,8 @@ use crate::Server;
 use crate::messages::{After, ReplyBuffer};
 
 /// A server of datagrams: it has the same flags and the same life as one of connections, on
-/// `--engine epoll` and `reactor`, and with `--container processes --accept reuseport --wait epoll`.
+/// `--engine epoll` and `reactor`, and with `--container processes --accept reuseport --wait
+/// epoll`.
 pub fn udp<D: Datagrams + Send + 'static>(service: D) -> Server<Udp<D>> {
     Server::of_datagrams(Udp(service), |service, state| {
         Box::new(BoundDatagrams { service: &service.0, state })

@@ -1,9 +1,9 @@
 //! Datagrams in, datagrams out: the seam of services without connections.
 //!
-//! A [`Service`](crate::Service) has a session for each peer; a [`Datagrams`] gets each datagram with its sender
-//! and may answer to any address, or to none. Datagrams can be lost, come twice, and overtake each
-//! other, and the sender's address can be forged: a reply should not be much longer than its
-//! request, unless the peer has proved its address (RFC 9000, section 8).
+//! A [`Service`](crate::Service) has a session for each peer; a [`Datagrams`] gets each datagram
+//! with its sender and may answer to any address, or to none. Datagrams can be lost, come twice,
+//! and overtake each other, and the sender's address can be forged: a reply should not be much
+//! longer than its request, unless the peer has proved its address (RFC 9000, section 8).
 //!
 //! The surprising thing: [`Replies`] joins consecutive datagrams of one length to one address into
 //! a [`Train`], which the kernel takes in one piece and cuts again (`UDP_SEGMENT`, udp(7)).

@@ -2,9 +2,10 @@
 //! the service appends to it.
 //!
 //! Engines that write at once ask for the oldest piece ([`Out::single`], [`Out::gather`],
-//! [`Out::front_file`]) and report what the kernel took ([`Out::advance`]). Engines that write later
-//! take pieces out ([`Out::take`]) and report when they have landed ([`Out::landed`]). Output that
-//! is taken counts until it has landed; otherwise taking it would silently disable back-pressure.
+//! [`Out::front_file`]) and report what the kernel took ([`Out::advance`]). Engines that write
+//! later take pieces out ([`Out::take`]) and report when they have landed ([`Out::landed`]). Output
+//! that is taken counts until it has landed; otherwise taking it would silently disable
+//! back-pressure.
 //!
 //! The common reply is one piece of bytes, so it needs no rope: it is appended to a spare buffer
 //! that the engine lends ([`Out::lend`]) and takes back ([`Out::reclaim`]). An idle session owns no

@@ -16,8 +16,8 @@ pub enum Taking {
 }
 
 /// Why a connection is over on which no byte has moved for `still`, if it is: a peer that owes the
-/// taking of output has `stall`, and every peer has `idle`. `taking`: the peer's progress, if output
-/// waits for it.
+/// taking of output has `stall`, and every peer has `idle`. `taking`: the peer's progress, if
+/// output waits for it.
 pub fn overdue(
     taking: Option<Taking>,
     still: Duration,

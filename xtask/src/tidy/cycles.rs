@@ -115,15 +115,19 @@ fn tokens(code: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// All paths, those of a group (`a::{b, c}`) one by one. The place of a visibility is no import.
+/// All paths, those of a group (`a::{b, c}`) one by one. The place of a visibility (`pub(super)`,
+/// `pub(in crate::a)`) is no import.
 fn paths<'t>(tokens: &[Token<'t>]) -> Vec<Vec<&'t str>> {
     let (mut paths, mut at) = (Vec::new(), 0);
     while at < tokens.len() {
-        let is_place = at > 0 && tokens[at - 1] == Token::Name("in");
-        let mut found = Vec::new();
-        at = path(tokens, at, &[], &mut found);
+        let before = at.checked_sub(1).map(|before| tokens[before]);
+        let mut named = Vec::new();
+        at = path(tokens, at, &[], &mut named);
+        let is_whole = named.first().is_some_and(|names| names.len() == 1);
+        let is_place =
+            before == Some(Token::Name("in")) || (is_whole && before == Some(Token::Other('(')));
         if !is_place {
-            paths.append(&mut found);
+            paths.append(&mut named);
         }
     }
     paths

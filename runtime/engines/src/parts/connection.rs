@@ -185,8 +185,8 @@ impl<X> Connection<X> {
         overdue(taking, now.since(self.active), context.write_stall(), context.idle())
     }
 
-    /// Carries out the verdict of [`Connection::overdue`]. True if the loop cuts the connection off;
-    /// otherwise it settles it.
+    /// Carries out the verdict of [`Connection::overdue`]. True if the loop cuts the connection
+    /// off; otherwise it settles it.
     pub fn end_overdue(&mut self, why: Overdue) -> bool {
         match why {
             Overdue::Idle => self.conn.shut(Closed::Idle),

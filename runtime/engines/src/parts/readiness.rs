@@ -6,16 +6,17 @@
 //!
 //! The key of an event is the session's id. The session is looked up once an event
 //! ([`EventLoop::at`]); from there the connection itself is passed on: [`Mover::advance`] receives
-//! and feeds, [`Mover::settle`] sends and compares what the session wants with what is watched. Both
-//! return false for a session that is over, and only the loop, which owns the table, closes it.
+//! and feeds, [`Mover::settle`] sends and compares what the session wants with what is watched.
+//! Both return false for a session that is over, and only the loop, which owns the table, closes
+//! it.
 //!
 //! Three things keep one session from delaying the others. A receive takes at most one scratch
-//! buffer. A send takes at most what is left of the turn. A session with more to do goes to the list
-//! `again`, which the next turn walks before its events, and only as far as it was long then. A turn
-//! that has moved much or lasted long becomes *long*: from then on each session gets little.
+//! buffer. A send takes at most what is left of the turn. A session with more to do goes to the
+//! list `again`, which the next turn walks before its events, and only as far as it was long then.
+//! A turn that has moved much or lasted long becomes *long*: from then on each session gets little.
 //!
-//! Level-triggered pollers report a state again and again, so the loop watches for room only while a
-//! send would block. Edge-triggered ones report a change once, so [`Watch`] remembers it.
+//! Level-triggered pollers report a state again and again, so the loop watches for room only while
+//! a send would block. Edge-triggered ones report a change once, so [`Watch`] remembers it.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,14 +1,16 @@
 //! Blocking calls, one connection at a time: the classic server, alone (iterative) or as one of
 //! many children (prefork).
 //!
-//! The kernel's scheduler is the event loop. A worker accepts, and then lives through one connection
-//! ([`Turn`]): send all output, wait for input, step, until the session is over; then it lingers and
-//! closes, and accepts the next. Jobs run in place, because no other session waits for the worker.
+//! The kernel's scheduler is the event loop. A worker accepts, and then lives through one
+//! connection ([`Turn`]): send all output, wait for input, step, until the session is over; then it
+//! lingers and closes, and accepts the next. Jobs run in place, because no other session waits for
+//! the worker.
 //!
 //! A call that waits wakes at least every 250 ms ([`WAIT`]), by the timeouts that accepted sockets
 //! inherit from the listener. After each wait the worker sees the phase of the server, memory that
 //! is short, the session's deadline and a peer that is still. A session's earlier deadline shortens
-//! the timeout of the next receive, which costs a `setsockopt(2)`; a session without one never pays.
+//! the timeout of the next receive, which costs a `setsockopt(2)`; a session without one never
+//! pays.
 //!
 //! While all workers are busy and clients wait, a client that is silent loses its place
 //! ([`SilenceBound`]): otherwise a few idle ones would keep all others out.

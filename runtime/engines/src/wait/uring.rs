@@ -49,8 +49,8 @@ impl Mechanism for Rings {
         let tactics = context.knobs.tactics;
         let ring = tactics.ring(&context.knobs.ring).map_err(Fault::Ring)?;
         // The ring does not wait on a non-blocking descriptor, and our own calls must not wait. All
-        // workers want the same mode of a listener that they share; an acceptor sets the mode of its
-        // own listener.
+        // workers want the same mode of a listener that they share; an acceptor sets the mode of
+        // its own listener.
         if !context.accept_source.is_given() {
             let waits = tactics.acceptance().is_some();
             socket::set_nonblocking(context.listener, !waits).map_err(Fault::Wait)?;

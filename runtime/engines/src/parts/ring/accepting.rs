@@ -16,8 +16,8 @@ use crate::limits::ACCEPTS;
 use crate::parts::admission::{Admission, Attempt};
 use crate::tactics::Tactics;
 
-/// The token of the listener. Sessions have tokens below 2^60 and a generation of 1 or more; a token
-/// without a generation names no session.
+/// The token of the listener. Sessions have tokens below 2^60 and a generation of 1 or more; a
+/// token without a generation names no session.
 pub const TOKEN_LISTENER: u64 = 1;
 
 /// A connection without a session, and its peer if the kernel told it.

@@ -6,9 +6,9 @@
 //! empty slot and is dropped. The listener accepts only while a worker is idle, so a busy process
 //! leaves clients to others; a worker that becomes idle rings the bell.
 //!
-//! Phases, reloads and short memory are handled by queueing sessions: each worker looks at the phase
-//! when it serves one. The listener counts the connections of its process, because a worker that
-//! ends a session may be any of them.
+//! Phases, reloads and short memory are handled by queueing sessions: each worker looks at the
+//! phase when it serves one. The listener counts the connections of its process, because a worker
+//! that ends a session may be any of them.
 
 use std::io;
 use std::os::fd::AsFd;
