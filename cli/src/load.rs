@@ -13,18 +13,16 @@ mod media;
 mod null;
 mod plan;
 mod record;
-mod simulator;
-mod stress;
 
 pub use flags::Args;
 
 use ::load::health::Verdict;
+use ::load::histogram_log::HistogramLog;
 use ::load::run::Hooks;
 use ::load::search::{self, Capacity};
 use ::load::snapshot::Board;
 use ::load::{Failure, Report, Slo, Usage, turns};
 use anyhow::{Context, Result};
-use files::Files;
 use language::{debug, eprintln, info, println};
 use serde::Serialize;
 use stats::Objective;
@@ -68,7 +66,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let outcome = match (&args.turns.turns, &args.goal.slo, &args.goal.record) {
         (_, _, Some(file)) => record::run(&args, file),
         _ if args.goal.calibrate => calibrate(&args),
-        _ if args.profile.profile.is_some() => simulator::run(&args),
         (Some(file), ..) => in_turns(&args, file),
         (None, Some(slo), _) if args.goal.find_capacity => capacity(&args, slo),
         (None, ..) => one(&args),
@@ -108,20 +105,21 @@ fn one(args: &Args) -> Result<Result<ExitCode>, Failure> {
     );
     // Without the handler Ctrl-C ends the process, and only the report is lost.
     let stop = watch().ok();
-    let files = Files::create(&args.output, &plan)?;
+    let log = files::create(&args.output, &plan)?;
     let board = Board::default();
-    let hold = plan.settings.stress.map(|_| Arc::default());
+    let hold = plan.settings.tops_up.then(Arc::default);
     let wishes = Wishes { stop: stop.clone(), hold: hold.clone() };
     let live = Live::open(Manner::of(args.output.plain, args.output.json), &plan, &board, wishes);
     let board = live.is_some().then_some(board);
-    let hooks = Hooks { observer: files.observer(&plan), stop, hold, board };
-    let measured = ::load::run::measure(&plan, &hooks);
+    let observer = log.as_ref().map(|log| log.observer(&plan));
+    let hooks = Hooks { observer, stop, hold, board };
+    let measured = ::load::run::run_with(&plan, &hooks);
     // The terminal is restored before anything is printed on it.
     drop(live);
-    let (report, histograms) = measured?;
+    let report = measured?;
     // The histogram log ends when its last observer is dropped.
     drop(hooks);
-    let written = files.finish(&plan, &report, &histograms);
+    let written = log.map_or(Ok(()), HistogramLog::end).context("write the --hlog");
     Ok(print(args.output.json, &report).and(written).map(|()| code(&report)))
 }
 

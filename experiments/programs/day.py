@@ -16,6 +16,8 @@ import tempfile
 import threading
 import time
 
+import hlog
+
 DEADLINE_MS = 100
 PATH = "work?ms=1"
 # Requests a second that one core carries out, about: a connection each takes its part.
@@ -57,14 +59,9 @@ def tasks(root):
     return total
 
 
-def on_time(table):
-    """Requests that were carried out within the deadline, from a table of response times (hgrm)."""
-    found = 0
-    for line in open(table):
-        words = line.split()
-        if len(words) > 2 and words[0][0].isdigit() and float(words[0]) <= DEADLINE_MS:
-            found = int(words[2])
-    return found
+def on_time(log):
+    """Requests that were carried out within the deadline."""
+    return sum(count for ms, count in hlog.times(log) if ms <= DEADLINE_MS)
 
 
 def main(roundhouse, seconds, *flags):
@@ -90,8 +87,8 @@ def main(roundhouse, seconds, *flags):
                 busy.kill()
 
     beside = [threading.Thread(target=it) for it in (watch, disturb)]
-    with tempfile.NamedTemporaryFile(suffix=".hgrm") as table:
-        load = [roundhouse, "pin", "0", "--", roundhouse, "load", url, "--json", "--hgrm", table.name]
+    with tempfile.NamedTemporaryFile(suffix=".hlog") as table:
+        load = [roundhouse, "pin", "0", "--", roundhouse, "load", url, "--json", "--hlog", table.name]
         load += ["--open", str(CAPACITY), "--arrivals", "replay", times.name, "-c", "1000"]
         load += ["--requests-per-connection", "1", "--warmup", "0s", "-d", f"{seconds}s"]
         for it in beside:

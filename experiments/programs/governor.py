@@ -13,6 +13,8 @@ import sys
 import tempfile
 import time
 
+import hlog
+
 DEADLINE_MS = 100
 # The request computes for a millisecond.
 PATH = "work?ms=1"
@@ -33,7 +35,7 @@ class Server:
         null = subprocess.DEVNULL
         self.child = subprocess.Popen(line, stdin=null, stdout=subprocess.PIPE, stderr=null)
         self.url = f"http://{json.loads(self.child.stdout.readline())['listening']}/{PATH}"
-        self.table = tempfile.NamedTemporaryFile(suffix=".hgrm")
+        self.table = tempfile.NamedTemporaryFile(suffix=".hlog")
 
     def __enter__(self):
         return self
@@ -45,19 +47,21 @@ class Server:
     def load(self, flags):
         """The report of a load from the first core."""
         line = [self.roundhouse, "pin", "0", "--", self.roundhouse, "load", self.url, "--json"]
-        line += [*flags, "--hgrm", self.table.name]
+        line += [*flags, "--hlog", self.table.name]
         found = subprocess.run(line, capture_output=True, text=True)
         report = [line for line in found.stdout.splitlines() if line.startswith("{")]
         return json.loads(report[0]) if report else sys.exit(f"no report: {found.stderr}")
 
     def p99_ms(self):
-        """The 99th percentile of the last load, from its table: the report leaves it out below ten
+        """The 99th percentile of the last load, from its log: the report leaves it out below ten
         thousand samples; here the blocks repeat it."""
-        for line in open(self.table.name):
-            words = line.split()
-            if len(words) > 2 and words[0][0].isdigit() and float(words[1]) >= 0.99:
-                return float(words[0])
-        sys.exit("expected a row from 0.99 on in the table of response times")
+        all_times = hlog.times(self.table.name)
+        total, below = sum(count for _, count in all_times), 0
+        for ms, count in all_times:
+            below += count
+            if below >= 0.99 * total:
+                return ms
+        sys.exit("expected times in the log of the load")
 
 
 def main(roundhouse, engine, *each):

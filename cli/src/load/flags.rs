@@ -7,7 +7,6 @@ use ::load::work::Think;
 use meter::counters::CounterPlace;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 use wire::conf::span;
 use wire::framing::Framing;
@@ -22,7 +21,7 @@ Examples:
   roundhouse load http://127.0.0.1:8080/ --find-capacity --slo 'p99 < 5ms'
   roundhouse load http://127.0.0.1:8080/ --record own.har --port 9000
   roundhouse load line://127.0.0.1:6379 --request 'INCR x\\r\\n' --expect-prefix :
-  roundhouse load stock://127.0.0.1 --sessions 200 --hgrm out.hgrm --csv out.csv
+  roundhouse load stock://127.0.0.1 --sessions 200 --hlog out.hlog
   roundhouse load stock://a:6001,b:6001 --receipts receipts    goes on when a node dies
 
 Exit codes: 0 all replies were right; 1 replies were wrong or missing; 2 wrong usage; 98 the \
@@ -84,7 +83,7 @@ pub struct Args {
     #[command(flatten)]
     pub turns: TurnsArgs,
     #[command(flatten)]
-    pub profile: ProfileArgs,
+    pub study: StudyArgs,
 }
 
 /// When requests are sent.
@@ -210,12 +209,6 @@ pub struct OutputArgs {
     #[arg(long, default_value = "1s", value_parser = span, value_name = "TIME")]
     #[arg(requires = "hlog")]
     pub interval: Duration,
-    /// Write all percentiles, for the plotter at hdrhistogram.github.io
-    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_ONE_RUN)]
-    pub hgrm: Option<PathBuf>,
-    /// Write the time line, a row for each slice, and a row of totals
-    #[arg(long, value_name = "FILE", conflicts_with_all = NOT_ONE_RUN)]
-    pub csv: Option<PathBuf>,
 }
 
 /// Flags that make more than one run, or none.
@@ -241,7 +234,7 @@ pub struct GoalArgs {
     /// Send nothing: pass what reaches --port of this machine on to the target, and write its
     /// requests to FILE (HAR) at Ctrl-C, for --har and for `roundhouse tune FILE`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ModelArgs", "SpanArgs", "LinkArgs",
-        "StockArgs", "HttpArgs", "LineArgs", "EchoArgs", "TurnsArgs", "ProfileArgs", "OutputArgs",
+        "StockArgs", "HttpArgs", "LineArgs", "EchoArgs", "TurnsArgs", "StudyArgs", "OutputArgs",
         "slo", "find_capacity", "calibrate", "mix", "kinds", "watch", "cpu", "threads", "seed"])]
     pub record: Option<PathBuf>,
     /// The port of --record [default: any that is free]
@@ -302,6 +295,10 @@ pub struct HttpArgs {
     /// The status of a right reply [default: 200 to 399]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(100..=599))]
     pub expect_status: Option<u16>,
+    /// Take replies with an incomplete head, or a body shorter than announced, as right, and count
+    /// them
+    #[arg(long)]
+    pub malformed: bool,
     /// The length of a right reply's body [default: what its head announces]
     #[arg(long, value_name = "BYTES")]
     pub expect_length: Option<u64>,
@@ -336,43 +333,25 @@ pub struct EchoArgs {
     /// Outstanding packets of each connection, refilled as echoes arrive [default: batches of
     /// --depth]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(conflicts_with_all = ["open", "sessions", "depth", "think"])]
     pub in_flight: Option<u32>,
-    /// Length of a window of --turns [default: 40ms]
-    #[arg(long, value_name = "TIME", help_heading = "Turns")]
-    pub window: Option<WindowArg>,
     /// The shortest pause between two sends on a connection, with --in-flight
-    #[arg(long, value_parser = span, value_name = "TIME")]
+    #[arg(long, value_parser = span, value_name = "TIME", requires = "in_flight")]
     pub send_delay: Option<Duration>,
     /// Each thread replaces its oldest connection at this interval, with --in-flight
-    #[arg(long, value_parser = span, value_name = "TIME")]
+    #[arg(long, value_parser = reconnect, value_name = "TIME", requires = "in_flight")]
     pub reconnect: Option<Duration>,
 }
 
-/// The value of `--window`: a time of turns, or as `--in-flight` was written before, packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WindowArg {
-    /// Packets outstanding.
-    Packets(u32),
-    /// The length of a turn's window.
-    Span(Duration),
-}
+/// The shortest life of a connection.
+const RECONNECT_MIN: Duration = Duration::from_millis(1);
 
-impl FromStr for WindowArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<WindowArg, String> {
-        if let Ok(packets @ 1..=100_000) = text.parse() {
-            return Ok(WindowArg::Packets(packets));
-        }
-        // A time has a unit.
-        let unit = text.ends_with(|it: char| it.is_ascii_alphabetic());
-        let span = unit.then(|| span(text).ok()).flatten();
-        span.map(WindowArg::Span).ok_or_else(|| {
-            format!(
-                "expected packets such as 100, at most 100000, or a time such as 40ms, found \
-                 `{text}`"
-            )
-        })
+/// The interval of `--reconnect`.
+fn reconnect(text: &str) -> Result<Duration, String> {
+    let interval = span(text)?;
+    match interval < RECONNECT_MIN {
+        true => Err(format!("expected {RECONNECT_MIN:?} or more, found {interval:?}")),
+        false => Ok(interval),
     }
 }
 
@@ -388,36 +367,28 @@ pub struct TurnsArgs {
     #[arg(long, default_value_t = 20, value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub windows: u32,
+    /// Length of a window of --turns
+    #[arg(long, default_value = "40ms", value_parser = span, value_name = "TIME")]
+    pub window: Duration,
 }
 
-/// The clients of a published study.
+/// The clients of a published study, for a closed loop.
 #[derive(clap::Args)]
-#[command(next_help_heading = "Profiles")]
-pub struct ProfileArgs {
-    /// Imitate the clients of a published study. `simulator`: a thread for each of --closed
-    /// clients, which start at a barrier, make a connection for each request, and retry after a
-    /// timeout; with
-    /// --for, --warmup, --timeout, --ramp, --json and the flags below
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["open", "sessions", "turns", "count"])]
-    pub profile: Option<Profile>,
-    /// More clients, each active for --stay, then away for as long, and so on
-    #[arg(long, default_value_t = 0, value_name = "N", requires = "profile")]
-    pub guests: u32,
+#[command(next_help_heading = "Clients of a study")]
+pub struct StudyArgs {
+    /// Send a user's requests once its connection is made, and report connecting apart; a
+    /// connection that is not made within --timeout is tried again
+    #[arg(long, conflicts_with_all = ["open", "turns", "find_capacity", "in_flight"])]
+    pub connect_apart: bool,
+    /// More users, each active for --stay, then away for as long, and so on; at first away
+    #[arg(long, default_value_t = 0, value_name = "N", hide_default_value = true)]
+    #[arg(conflicts_with_all = ["open", "sessions", "turns", "find_capacity"])]
+    pub guests: usize,
     /// How long guests stay and stay away
     #[arg(long, default_value = "2s", value_parser = span, value_name = "TIME")]
-    #[arg(requires = "profile")]
+    #[arg(requires = "guests")]
     pub stay: Duration,
-    /// Stop at the first failure, and report it in detail
-    #[arg(long, requires = "profile")]
+    /// Stop at the first failure, and report it with its circumstances
+    #[arg(long, conflicts_with_all = ["turns", "find_capacity"])]
     pub until_failure: bool,
-    /// Write a row for each request: start, connect time, response time, bytes
-    #[arg(long, value_name = "FILE", requires = "profile")]
-    pub log: Option<PathBuf>,
-}
-
-/// The profiles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Profile {
-    /// The client simulator of a study of Apache's directives
-    Simulator,
 }

@@ -1,12 +1,13 @@
 //! From flags to plans, or to a message about the invalid flag.
 
 use super::flags::{Args, ArrivalsArg, HttpArgs, LineArgs, LinkArgs};
-use ::load::drive::Settings;
+use ::load::drive::{Guests, Settings};
 use ::load::model::{Arrivals, Model};
 use ::load::parse::{self, Scheme};
 use ::load::run::{Watched, Window, Workload};
 use ::load::script::{self, Expectation, HttpOptions, LineOptions, StockOptions, WebRequest};
 use ::load::tls::TlsOptions;
+use ::load::work::Think;
 use ::load::{Mix, Plan, Target, TurnsPlan, Usage};
 use clap::Parser;
 use language::info;
@@ -18,6 +19,8 @@ const CONNECTIONS: usize = 64;
 const SESSIONS: usize = 1000;
 /// A line of --hlog costs the generator some 0.2 ms.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
+/// The shortest stay of guests.
+const STAY_MIN: Duration = Duration::from_millis(10);
 /// Load before a measurement by time.
 const WARMUP: Duration = Duration::from_millis(300);
 /// How long a store with receipts may be silent: elections and restarts take seconds.
@@ -30,12 +33,10 @@ impl Args {
     /// The plan of one run; its baseline is not known yet.
     pub fn plan(&self) -> Result<Plan, Usage> {
         let (target, trace) = self.places()?;
-        let stress = self.stress(&target)?;
-        let model = match stress {
-            Some((window, _)) => self.stress_model(window)?,
-            None => self.model(trace)?,
-        };
-        let settings = Settings { stress: stress.map(|(_, stress)| stress), ..self.settings()? };
+        let (model, settings) = (self.model(trace)?, self.settings()?);
+        if settings.tops_up && target.scheme != Scheme::Echo {
+            return Err(Usage(format!("expected --in-flight with echo://, found {target}")));
+        }
         let ramp = model.ramp(settings.connections);
         let warmup = if self.span.count.is_some() { Duration::ZERO } else { WARMUP };
         Ok(Plan {
@@ -83,7 +84,7 @@ impl Args {
         Ok(TurnsPlan {
             runs: runs.collect::<Result<_, _>>()?,
             windows: self.turns.windows,
-            window: self.echo.turn_window()?,
+            window: self.turns.window,
             seed: self.seed,
             cpu: self.cpu,
         })
@@ -132,7 +133,12 @@ impl Args {
             (ArrivalsArg::Constant, _) => Arrivals::Constant,
             (ArrivalsArg::Poisson, _) => Arrivals::Poisson,
         };
-        let (depth, think) = (flags.depth, flags.think);
+        let (mut depth, mut think) = (flags.depth, flags.think);
+        if let Some(window) = self.echo.in_flight {
+            // Each user has a window, and pauses between two sends.
+            let pause = self.echo.send_delay.filter(|pause| !pause.is_zero());
+            (depth, think) = (window, pause.map_or(Think::None, Think::Fixed));
+        }
         Ok(match (flags.open, flags.sessions) {
             (_, Some(rate)) => {
                 let rounds = flags.session_requests;
@@ -171,8 +177,12 @@ impl Args {
             )));
         }
         let usual = Settings::default();
+        let (count, stay) = (self.study.guests, self.study.stay);
+        if count > 0 && stay < STAY_MIN {
+            return Err(Usage(format!("expected --stay of {STAY_MIN:?} or more, found {stay:?}")));
+        }
         Ok(Settings {
-            connections,
+            connections: connections + count,
             requests_per_connection: self.links.requests_per_connection,
             timeout: self.links.timeout,
             drain: self.span.drain.unwrap_or(match self.stock.receipts {
@@ -184,7 +194,11 @@ impl Args {
             spin: self.links.spin.unwrap_or(usual.spin),
             linger: self.links.spin.unwrap_or(usual.linger),
             detailed: self.kinds,
-            stress: None,
+            tops_up: self.echo.in_flight.is_some(),
+            renew: self.echo.reconnect,
+            connect_apart: self.study.connect_apart,
+            guests: (count > 0).then_some(Guests { count, stay }),
+            until_failure: self.study.until_failure,
             interval: self.output.interval,
         })
     }
@@ -250,6 +264,7 @@ impl HttpArgs {
             headers: self.header.iter().map(field).collect::<Result<_, Usage>>()?,
             body,
             wanted: Expectation { status: self.expect_status, length: self.expect_length },
+            takes_malformed: self.malformed,
             seed,
         })
     }

@@ -21,13 +21,16 @@
 //! | [`drive/next.rs`](self) | a connection's next step, by [`Work`] |
 //! | `drive/settings.rs` | the settings of a generator, and its reports to an observer |
 //! | `drive/io.rs` | connect, send, receive, record, and their faults |
-//! | `drive/stress.rs` | topped-up windows, renewed connections, late echoes |
+//! | `drive/windows.rs` | topped-up windows, renewed connections, late echoes |
+//! | `drive/connect.rs` | connecting as a time of its own; users that come and go |
+//! | `drive/state.rs` | the parts of a generator, by what changes together |
 //! | `drive/link.rs` | the state of one connection |
 //! | `drive/wire.rs` | its bytes, as they are or over TLS |
 //! | `drive/idle.rs` | connections that never send |
 //! | `drive/recorder.rs` | the timeline, and snapshots for observers |
 //! | `drive/delays.rs` | the generator's own delays |
 
+mod connect;
 mod delays;
 mod idle;
 mod io;
@@ -35,31 +38,29 @@ mod link;
 mod next;
 mod recorder;
 mod settings;
-mod stress;
+mod state;
+mod windows;
 mod wire;
 
 pub use delays::Delays;
-pub use settings::{IntervalReport, Observer, Parts, Settings};
-pub use stress::{ECHO_LATE, LOGIN_LATE, StressCounts, StressOptions};
+pub use settings::{Guests, IntervalReport, Observer, Parts, Settings};
+pub use state::{Counts, FirstFailure};
+pub use windows::StressCounts;
 
 use crate::Instant;
 use crate::arrive::Arrive;
-use crate::faults::{FaultKind, Faults};
-use crate::script::{Notes, Script};
+use crate::faults::FaultKind;
+use crate::script::Script;
 use crate::stop::{Progress, Stop};
 use crate::tally::{Tally, nanos};
-use crate::tls::{Handshakes, Layers};
-use crate::work::{Pauses, Work};
+use crate::work::Pauses;
 use idle::Idle;
 use link::{Link, State};
 use meter::Histogram;
-use recorder::Recorder;
+use state::{Arrivals, Course, Net, Record};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use sys::epoll::{Epoll, Events, Interest, Ready};
 use sys::{clock, limits};
@@ -80,71 +81,15 @@ const BELL_KEY: u64 = u64::MAX;
 
 /// A generator with its connections.
 pub struct Driver {
-    /// The server, or the nodes that serve the same.
-    addresses: Vec<SocketAddr>,
-    sources: Vec<IpAddr>,
-    /// The number of connections made so far; it chooses the next source address.
-    dialled: usize,
-    tls: Option<Layers>,
     settings: Settings,
-    arrive: Box<dyn Arrive>,
-    /// Whether arrivals follow a schedule; their lateness is counted only if they do.
-    scheduled: bool,
-    work: Work,
-    pauses: Pauses,
     script: Box<dyn Script>,
     links: Vec<Link>,
-    /// With shared work: the connections with room. With own work: the slots without a user.
-    free: VecDeque<u32>,
-    /// Due times of arrivals that found no connection.
-    waiting: VecDeque<Instant>,
-    alarms: BinaryHeap<Reverse<(Instant, u32)>>,
-    idle: Idle,
-    epoll: Epoll,
-    bell: bool,
-    buffer: Vec<u8>,
-    /// Room for received bytes before TLS opens them; empty without TLS.
-    sealed: Vec<u8>,
-    notes: Notes,
-    tally: Tally,
-    /// Earlier intervals of the same tally.
-    earlier: Option<Tally>,
-    /// When a reply came last in this phase, or its beginning.
-    answered: Instant,
-    observer: Option<Observer>,
-    recorder: Recorder,
-    interval_start: Instant,
-    /// When a descriptor was ready for the last time.
-    stirred: Instant,
-    /// Requests due before this moment are not measured.
-    epoch: Instant,
-    started: bool,
-    /// The generator's own delays in this phase.
-    pub delays: Delays,
-    /// All faults since the start of the run.
-    pub faults: Faults,
-    /// Requests lost because their connection ended first, since the start of the run.
-    pub lost: u64,
-    /// Requests sent again because the server had closed the connection.
-    pub repeated: u64,
-    /// The handshakes of TLS since the start of the run; `None` if there was none.
-    pub handshakes: Option<Handshakes>,
-    /// The counts of a stress client.
-    pub stress_counts: StressCounts,
-    round: stress::Round,
-    /// While it is set, no requests are sent.
-    hold: Option<Arc<AtomicBool>>,
-    /// Requests that are unanswered now.
-    outstanding: u64,
-    /// Connections that are up.
-    up: usize,
-    /// Requests sent in this phase, plus those outstanding at its start.
-    asked: u64,
-    /// Requests answered in this phase.
-    done: u64,
-    /// Whether idle connections are closed and no new ones are made, so that a server can be
-    /// drained.
-    parting: bool,
+    net: Net,
+    arrivals: Arrivals,
+    run: Course,
+    record: Record,
+    /// Counts since the start of the run.
+    pub counts: Counts,
 }
 
 impl Driver {
@@ -156,50 +101,38 @@ impl Driver {
     pub fn new(parts: Parts) -> std::io::Result<Self> {
         let Parts { addresses, sources, tls, settings, arrive, work, script, seed, scheduled } =
             parts;
-        enough_files(settings.connections + settings.idle)?;
+        // A client that is to run out of descriptors does so in the run.
+        if !settings.until_failure {
+            enough_files(settings.connections + settings.idle)?;
+        }
         let mut drive = Self {
-            addresses,
-            sources,
-            dialled: 0,
-            sealed: vec![0; if tls.is_some() { SEALED } else { 0 }],
-            tls,
             settings,
-            arrive,
-            scheduled,
-            work,
-            pauses: Pauses::new(work, seed),
             script,
             links: Vec::new(),
-            free: VecDeque::new(),
-            waiting: VecDeque::new(),
-            alarms: BinaryHeap::new(),
-            idle: Idle::default(),
-            epoll: Epoll::new()?,
-            bell: false,
-            buffer: vec![0; RECEIVE],
-            notes: Notes::default(),
-            tally: Tally::default(),
-            earlier: None,
-            answered: Instant::ZERO,
-            observer: None,
-            recorder: Recorder::default(),
-            interval_start: Instant::ZERO,
-            stirred: Instant::ZERO,
-            epoch: Instant::ZERO,
-            started: false,
-            delays: Delays::default(),
-            faults: Faults::default(),
-            lost: 0,
-            repeated: 0,
-            handshakes: None,
-            stress_counts: StressCounts::default(),
-            round: stress::Round::default(),
-            hold: None,
-            outstanding: 0,
-            up: 0,
-            asked: 0,
-            done: 0,
-            parting: false,
+            net: Net {
+                addresses,
+                sources,
+                dialled: 0,
+                sealed: vec![0; if tls.is_some() { SEALED } else { 0 }],
+                tls,
+                epoll: Epoll::new()?,
+                idle: Idle::default(),
+                buffer: vec![0; RECEIVE],
+                up: 0,
+            },
+            arrivals: Arrivals {
+                arrive,
+                scheduled,
+                started: None,
+                work,
+                pauses: Pauses::new(work, seed),
+                free: VecDeque::new(),
+                waiting: VecDeque::new(),
+                alarms: BinaryHeap::new(),
+            },
+            run: Course::default(),
+            record: Record::default(),
+            counts: Counts::default(),
         };
         drive.grow(settings.connections);
         Ok(drive)
@@ -210,8 +143,8 @@ impl Driver {
         let made = self.links.len();
         self.script.reserve(connections);
         self.links.extend((made..connections).map(|_| Link::default()));
-        if self.work.is_own() {
-            self.free.extend((made..connections).map(|at| at as u32));
+        if self.arrivals.work.is_own() {
+            self.arrivals.free.extend((made..connections).map(|at| at as u32));
         }
         self.settings.connections = self.links.len();
     }
@@ -223,7 +156,7 @@ impl Driver {
 
     /// The number of requests that are unanswered, or wait for a connection.
     pub fn outstanding(&self) -> u64 {
-        self.outstanding + self.waiting.len() as u64
+        self.run.outstanding + self.arrivals.waiting.len() as u64
     }
 
     /// The settings of connections.
@@ -233,12 +166,12 @@ impl Driver {
 
     /// Connections that are up, including those that the server's kernel has not answered yet.
     pub fn connections(&self) -> usize {
-        self.up
+        self.net.up
     }
 
     /// Idle connections: how many are up, and how many the server has closed.
     pub fn idle(&self) -> (usize, u64) {
-        (self.idle.up(), self.idle.closed)
+        (self.net.idle.up(), self.net.idle.closed)
     }
 
     /// Users or sessions that are present.
@@ -248,7 +181,7 @@ impl Driver {
 
     /// From now on calls `observer` after every [`Settings::interval`].
     pub fn observe(&mut self, observer: Observer) {
-        self.observer = Some(observer);
+        self.record.observer = Some(observer);
     }
 
     /// Wakes from waiting when `bell` is signalled; it stays readable until its owner clears it.
@@ -256,15 +189,15 @@ impl Driver {
     /// # Errors
     /// Those of the epoll.
     pub fn listen_to(&mut self, bell: &sys::eventfd::EventFd) -> std::io::Result<()> {
-        self.bell = true;
-        self.epoll.add(bell.as_fd(), Interest::READ, BELL_KEY)
+        self.net.epoll.add(bell.as_fd(), Interest::READ, BELL_KEY)
     }
 
     /// Replaces the arrival process by one that begins now. Present users stay.
     pub fn set_arrivals(&mut self, mut arrive: Box<dyn Arrive>) {
-        arrive.start(now());
-        self.arrive = arrive;
-        self.started = true;
+        let now = now();
+        arrive.start(now);
+        self.arrivals.arrive = arrive;
+        self.arrivals.started.get_or_insert(now);
     }
 
     /// Dismisses users until at most `users` are left, highest slots first. A user leaves once its
@@ -289,27 +222,28 @@ impl Driver {
     /// Starts the arrival process at `start`, which may lie slightly in the past. Without this call
     /// it starts with the first phase.
     pub fn start_at(&mut self, start: Instant) {
-        self.started = true;
-        self.arrive.start(start);
-        self.interval_start = start;
+        self.arrivals.started = Some(start);
+        self.arrivals.arrive.start(start);
+        self.record.interval_start = start;
     }
 
     /// Measures only requests due from `epoch` on; earlier ones are just counted.
     pub fn measure_from(&mut self, epoch: Instant) {
-        self.epoch = epoch;
-        self.delays = Delays::default();
+        self.run.epoch = epoch;
+        self.counts.delays = Delays::default();
     }
 
     /// Takes the counts since the last call; this ends the current interval.
     pub fn take_tally(&mut self) -> Tally {
-        self.tally.settle();
+        self.record.tally.settle();
         // An empty interval before a phase is not reported.
-        match self.tally.arrived + self.tally.done + self.tally.wrong + self.tally.failed {
-            0 => self.interval_start = now(),
+        let tally = &self.record.tally;
+        match tally.arrived + tally.done + tally.wrong + tally.failed {
+            0 => self.record.interval_start = now(),
             _ => self.report_interval(now()),
         }
-        let mut tally = std::mem::take(&mut self.tally);
-        if let Some(earlier) = self.earlier.take() {
+        let mut tally = std::mem::take(&mut self.record.tally);
+        if let Some(earlier) = self.record.earlier.take() {
             tally.merge(&earlier);
         }
         tally
@@ -320,11 +254,11 @@ impl Driver {
         let now = now();
         let mut least = Histogram::new();
         let mut note = |due: Instant, count: u32| {
-            if due >= self.epoch {
+            if due >= self.run.epoch {
                 least.record(nanos(due, now), u64::from(count));
             }
         };
-        self.waiting.iter().for_each(|&due| note(due, 1));
+        self.arrivals.waiting.iter().for_each(|&due| note(due, 1));
         self.links.iter().flat_map(Link::runs).for_each(|run| note(run.due, run.left));
         least
     }
@@ -340,15 +274,16 @@ impl Driver {
         loop {
             let arrived = self.admit(stop, now);
             self.ring(stop, now);
-            self.check_stress(stop, now);
+            self.check_windows(stop, now);
             self.end_interval(now, stop);
+            self.note_failure(now);
             if arrived < ARRIVALS && (stop.over(self.progress(now)) || self.is_given_up(now)) {
                 return Ok(());
             }
             let (sleep, spins) = self.sleep(stop, sweep, now);
-            self.epoll.wait(&mut events, Some(sleep))?;
+            self.net.epoll.wait(&mut events, Some(sleep))?;
             let woken = self::now();
-            self.delays.woke(now, sleep, woken, spins && arrived == 0 && events.is_empty());
+            self.counts.delays.woke(now, sleep, woken, spins && arrived == 0 && events.is_empty());
             for ready in events.iter() {
                 self.turn(ready, stop);
             }
@@ -356,8 +291,8 @@ impl Driver {
             if !events.is_empty() {
                 now = self::now();
                 // The handling of the last event took time, too.
-                self.delays.worked(now);
-                self.stirred = now;
+                self.counts.delays.worked(now);
+                self.run.stirred = now;
             }
             if now >= sweep {
                 self.sweep(now);
@@ -369,7 +304,7 @@ impl Driver {
     /// Sets whether idle connections are closed and no new ones are made. A server that serves one
     /// client at a time can only be drained this way.
     pub fn part(&mut self, parting: bool) {
-        self.parting = parting;
+        self.run.parting = parting;
     }
 
     /// Closes every connection and returns the number of unanswered requests.
@@ -379,9 +314,9 @@ impl Driver {
             self.drop_link(at, Instant::ZERO);
             self.links[at].take_runs();
         }
-        self.idle.close();
-        self.waiting.clear();
-        self.outstanding = 0;
+        self.net.idle.close();
+        self.arrivals.waiting.clear();
+        self.run.outstanding = 0;
         self.script.finish();
         unanswered
     }
@@ -389,16 +324,17 @@ impl Driver {
     /// Starts a phase: makes or wakes connections.
     fn begin(&mut self, stop: &dyn Stop) -> Instant {
         let now = now();
-        (self.asked, self.done, self.answered) = (self.outstanding(), 0, now);
-        if !self.started {
+        (self.run.asked, self.run.done, self.run.answered) = (self.outstanding(), 0, now);
+        if self.arrivals.started.is_none() {
             self.start_at(now);
         }
-        if self.idle.is_unmade() {
-            let (idle, at, tls) = (self.settings.idle, &mut self.dialled, self.tls.as_ref());
+        if self.net.idle.is_unmade() {
+            let Net { addresses, sources, dialled, tls, epoll, idle, .. } = &mut self.net;
+            let (address, tls) = (addresses[0], tls.as_ref());
             let dial = |epoll: &Epoll, key| {
-                io::dial(self.addresses[0], &self.sources, at, tls, epoll, key)
+                io::dial(address, sources, dialled, tls, epoll, (key, Interest::READ))
             };
-            self.idle.open(idle, &self.epoll, dial, &mut self.faults);
+            idle.open(self.settings.idle, epoll, dial, &mut self.counts.faults);
         }
         for at in 0..self.links.len() {
             // A user without an outstanding request did not wait between two phases.
@@ -408,23 +344,23 @@ impl Driver {
             }
             self.go_on(at, stop, now);
         }
-        self.delays.begin(now);
+        self.counts.delays.begin(now);
         now
     }
 
     /// Handles the arrivals due by now; returns how many there were.
     fn admit(&mut self, stop: &dyn Stop, mut now: Instant) -> usize {
         for count in 0..ARRIVALS {
-            let due = self.arrive.due().filter(|&due| due <= now && stop.admits(due));
+            let due = self.arrivals.arrive.due().filter(|&due| due <= now && stop.admits(due));
             let Some(due) = due else { return count };
-            if !self.work.is_own() && stop.room(self.asked) == 0 {
+            if !self.arrivals.work.is_own() && stop.room(self.run.asked) == 0 {
                 return count;
             }
-            self.arrive.advance();
-            self.tally.arrived += 1;
-            if self.scheduled && due >= self.epoch {
-                self.tally.tardiness.record(nanos(due, now), 1);
-                self.recorder.noticed(nanos(due, now));
+            self.arrivals.arrive.advance();
+            self.record.tally.arrived += 1;
+            if self.arrivals.scheduled && due >= self.run.epoch {
+                self.record.tally.tardiness.record(nanos(due, now), 1);
+                self.record.recorder.noticed(nanos(due, now));
             }
             self.arrival(due, stop, now);
             now = self::now();
@@ -434,11 +370,11 @@ impl Driver {
 
     /// Handles connections whose alarm is due.
     fn ring(&mut self, stop: &dyn Stop, now: Instant) {
-        while let Some(&Reverse((moment, at))) = self.alarms.peek() {
+        while let Some(&Reverse((moment, at))) = self.arrivals.alarms.peek() {
             if moment > now {
                 return;
             }
-            self.alarms.pop();
+            self.arrivals.alarms.pop();
             let at = at as usize;
             if self.links[at].alarm == Some(moment) {
                 self.links[at].alarm = None;
@@ -449,24 +385,24 @@ impl Driver {
 
     /// The time to sleep, and whether to spin because an arrival is near.
     fn sleep(&self, stop: &dyn Stop, sweep: Instant, now: Instant) -> (Duration, bool) {
-        if !self.scheduled && now < self.stirred + self.settings.linger {
+        if !self.arrivals.scheduled && now < self.run.stirred + self.settings.linger {
             return (Duration::ZERO, true);
         }
         let mut wake = sweep.min(now + WAIT_MAX);
         if let Some(moment) = stop.wake() {
             wake = wake.min(moment);
         }
-        if let Some(&Reverse((moment, _))) = self.alarms.peek() {
+        if let Some(&Reverse((moment, _))) = self.arrivals.alarms.peek() {
             wake = wake.min(moment);
         }
-        if let Some(moment) = self.stress_due() {
+        if let Some(moment) = self.windows_due() {
             wake = wake.min(moment);
         }
-        let open = self.work.is_own() || stop.room(self.asked) > 0;
-        let Some(due) = self.arrive.due().filter(|&due| open && stop.admits(due)) else {
+        let open = self.arrivals.work.is_own() || stop.room(self.run.asked) > 0;
+        let Some(due) = self.arrivals.arrive.due().filter(|&due| open && stop.admits(due)) else {
             return (wake.since(now), false);
         };
-        let spin = if self.scheduled { self.settings.spin } else { Duration::ZERO };
+        let spin = if self.arrivals.scheduled { self.settings.spin } else { Duration::ZERO };
         let before = Instant::from_ns(due.ns().saturating_sub(spin.as_nanos() as u64));
         match before <= now {
             true => (Duration::ZERO, due > now),
@@ -474,62 +410,89 @@ impl Driver {
         }
     }
 
-    /// Whether numbered requests have waited in vain for as long as the last ones may.
+    /// Notes the first failure with its circumstances.
+    fn note_failure(&mut self, now: Instant) {
+        let Some(fault) = self.counts.faults.list.first() else { return };
+        if self.counts.first_failure.is_some() {
+            return;
+        }
+        let start = self.arrivals.started.unwrap_or(now);
+        self.counts.first_failure = Some(FirstFailure {
+            at_ms: now.since(start).as_secs_f64() * 1e3,
+            after_requests: self.counts.answered,
+            users: self.users(),
+            kind: fault.kind,
+            words: fault.example.clone(),
+        });
+    }
+
+    /// Whether the load ends at its first failure, and that has come.
+    pub fn has_failed(&self) -> bool {
+        self.settings.until_failure && self.counts.first_failure.is_some()
+    }
+
+    /// Whether numbered requests have waited in vain for as long as the last ones may, or the load
+    /// ends at its first failure.
     fn is_given_up(&self, now: Instant) -> bool {
-        let silent = now.since(self.answered);
-        self.script.is_numbered() && self.outstanding > 0 && silent > self.settings.drain
+        if self.has_failed() && !self.run.parting {
+            return true;
+        }
+        let silent = now.since(self.run.answered);
+        self.script.is_numbered() && self.run.outstanding > 0 && silent > self.settings.drain
     }
 
     fn progress(&self, now: Instant) -> Progress {
-        let (asked, done, outstanding) = (self.asked, self.done, self.outstanding());
+        let (asked, done, outstanding) = (self.run.asked, self.run.done, self.outstanding());
         Progress { now, asked, done, outstanding }
     }
 
     /// Ends the current interval when it is over and reports it to the observer.
     fn end_interval(&mut self, now: Instant, stop: &dyn Stop) {
-        if self.recorder.is_due(now) {
+        if self.record.recorder.is_due(now) {
             self.snapshot(now);
         }
-        let observed = self.observer.is_some() || stop.looks();
-        if !observed || now < self.interval_start + self.settings.interval {
+        let observed = self.record.observer.is_some() || stop.looks();
+        if !observed || now < self.record.interval_start + self.settings.interval {
             return;
         }
-        self.tally.settle();
-        stop.look(&self.tally, now.since(self.interval_start));
+        self.record.tally.settle();
+        stop.look(&self.record.tally, now.since(self.record.interval_start));
         self.report_interval(now);
-        self.earlier.get_or_insert_default().merge(&self.tally);
-        self.tally.clear();
+        self.record.earlier.get_or_insert_default().merge(&self.record.tally);
+        self.record.tally.clear();
     }
 
     /// Reports the interval that ends now to the observer.
     fn report_interval(&mut self, now: Instant) {
         let outstanding = self.outstanding();
-        if let Some(observer) = &mut self.observer {
+        if let Some(observer) = &mut self.record.observer {
             observer(IntervalReport {
-                start: self.interval_start,
+                start: self.record.interval_start,
                 end: now,
-                measured: self.epoch > Instant::ZERO,
-                tally: &self.tally,
+                measured: self.run.epoch > Instant::ZERO,
+                tally: &self.record.tally,
                 outstanding,
-                connections: self.up,
-                faults: &self.faults,
-                delays: &self.delays,
+                connections: self.net.up,
+                faults: &self.counts.faults,
+                delays: &self.counts.delays,
             });
         }
-        self.interval_start = now;
+        self.record.interval_start = now;
     }
 
     /// Handles one ready descriptor.
     fn turn(&mut self, ready: Ready, stop: &dyn Stop) {
         if ready.key >= IDLE_KEY {
             if ready.key != BELL_KEY {
-                let (buffer, sealed) = (&mut self.buffer, &mut self.sealed);
-                self.idle.ready(ready.key, &self.epoll, buffer, sealed);
+                let (buffer, sealed) = (&mut self.net.buffer, &mut self.net.sealed);
+                self.net.idle.ready(ready.key, &self.net.epoll, buffer, sealed);
             }
             return;
         }
         let at = ready.key as usize;
-        if ready.writable && self.links[at].watching_room {
+        if ready.writable && self.links[at].dialled.is_some() {
+            self.connected(at, stop, now());
+        } else if ready.writable && self.links[at].watching_room {
             self.send(at, now());
         }
         if ready.readable {
@@ -547,10 +510,18 @@ impl Driver {
         for at in 0..self.links.len() {
             let link = &self.links[at];
             let still = now.since(link.moved);
-            if link.outstanding > 0 && link.is_up() && still > self.settings.timeout {
-                let owed = link.outstanding;
-                self.fail(at, now, FaultKind::Timeout, || {
-                    format!("connection {at}: {owed} replies missing, no bytes for {still:?}")
+            if !link.is_up() || still <= self.settings.timeout {
+                continue;
+            }
+            if link.dialled.is_some() {
+                self.dial_again(at, now);
+            } else if link.outstanding > 0 {
+                let (owed, silent) = (link.outstanding, link.is_silent());
+                self.fail(at, now, FaultKind::Timeout, || match silent {
+                    true => format!("no reply to {owed} requests of connection {at} in {still:?}"),
+                    false => {
+                        format!("connection {at}: {owed} replies missing, no bytes for {still:?}")
+                    }
                 });
             }
         }

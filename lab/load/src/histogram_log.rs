@@ -90,7 +90,7 @@ impl HistogramLog {
 }
 
 /// The comments about a run at the head of a file.
-pub fn comments(plan: &Plan) -> Vec<String> {
+fn comments(plan: &Plan) -> Vec<String> {
     let what = match plan.model.is_scheduled() {
         true => "response times, from due to done",
         false => "service times, from sent to done",

@@ -20,7 +20,6 @@
 //!   percent on a noisy machine.
 //! - [`record`] writes down a web server's own traffic, from which a load is made.
 //! - [`report`] describes the output.
-//! - [`simulator`] is the client of a published study, with its threads and its barrier.
 //!
 //! The generator depends on no service and no engine: it learns about a server only from the wire
 //! and from `/proc`. Unanswered requests count, too: they are reported (`censored`, `lost`,
@@ -49,7 +48,6 @@
 pub mod arrive;
 pub mod calibrate;
 pub mod censor;
-pub mod csv;
 pub mod drive;
 pub mod faults;
 mod fuzz;
@@ -65,7 +63,6 @@ pub mod report;
 pub mod run;
 pub mod script;
 pub mod search;
-pub mod simulator;
 pub mod slo;
 pub mod snapshot;
 pub mod stop;

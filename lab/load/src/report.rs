@@ -9,19 +9,19 @@
 //! they make the throughput. `service.count` also includes those of the drain, because a fair
 //! histogram must not lose a request that was sent in the window and answered late.
 
-mod stress;
 mod text;
 
-pub use stress::StressReport;
-
 use crate::censor::Percentile;
-use crate::faults::Faults;
+use crate::drive::{Counts, FirstFailure, StressCounts};
+use crate::faults::{FaultKind, Faults};
 use crate::health::Health;
 use crate::parse::Target;
+use crate::run::Plan;
 use crate::slo::Outcome;
 use crate::tally;
 use crate::timeline::{SLICES_MAX, Slice};
 use crate::tls::Handshakes;
+use crate::work::{Think, Work};
 use meter::Quantiles;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -121,6 +121,20 @@ pub struct Report {
     /// Requests sent again on a new connection, because the server had announced the end of the
     /// previous one.
     pub repeated: u64,
+    /// Right replies in the window with an incomplete head, or a body shorter than announced, if
+    /// such replies are taken.
+    #[serde(default)]
+    pub malformed: u64,
+    /// The times of connecting, if it is timed apart: then `service` leaves it out, and `response`
+    /// includes it.
+    #[serde(default)]
+    pub connect: Option<Quantiles>,
+    /// Connections tried again because the server's kernel had not answered in time.
+    #[serde(default)]
+    pub retries: u64,
+    /// The first failure with its circumstances, if anything failed.
+    #[serde(default)]
+    pub first_failure: Option<FirstFailure>,
     /// The counts of a stress client, if windows were topped up.
     pub stress: Option<StressReport>,
     /// Encryption, if there was any.
@@ -150,6 +164,45 @@ pub struct Report {
     pub doubts: Vec<String>,
 }
 
+/// The settings of the stress client, and the counts of the whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StressReport {
+    /// Packets that each connection may have outstanding.
+    pub window: u32,
+    /// The least pause between two sends on a connection (ns); `null` where pauses vary.
+    pub delay_ns: Option<u64>,
+    /// The time between two connections that a thread closed and reopened (ns); `null`: none.
+    pub reconnect_ns: Option<u64>,
+    /// The counts.
+    #[serde(flatten)]
+    pub counts: StressCounts,
+}
+
+impl StressReport {
+    /// The report on `counts`; what can be told from the kinds of faults comes from these.
+    pub(crate) fn of(plan: &Plan, counts: &Counts) -> Option<StressReport> {
+        let ns = |time: std::time::Duration| time.as_nanos() as u64;
+        let delay_ns = match plan.model.work() {
+            Work::Own { think: Think::None, .. } => Some(0),
+            Work::Own { think: Think::Fixed(pause), .. } => Some(ns(pause)),
+            _ => None,
+        };
+        let of = |kind| counts.faults.of(kind);
+        use FaultKind::{NoDescriptors, NoPorts, Overlong, Refused, UnaskedBytes, WrongReply};
+        let unasked = of(UnaskedBytes).saturating_sub(counts.stress.logins_twice);
+        plan.settings.tops_up.then(|| StressReport {
+            window: plan.model.depth(),
+            delay_ns,
+            reconnect_ns: plan.settings.renew.map(ns),
+            counts: StressCounts {
+                connect_failed: of(Refused) + of(NoPorts) + of(NoDescriptors),
+                invalid: of(WrongReply) + of(Overlong) + unasked,
+                ..counts.stress
+            },
+        })
+    }
+}
+
 /// The connections over TLS of the whole run. Their times are in no request's service time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TlsReport {
@@ -166,8 +219,9 @@ pub struct TlsReport {
 }
 
 impl TlsReport {
-    pub(crate) fn of(target: &Target, sums: Option<Handshakes>) -> Option<Self> {
-        let (options, sums) = (target.tls.as_ref()?, sums.unwrap_or_default());
+    pub(crate) fn of(target: &Target, sums: Option<&Handshakes>) -> Option<Self> {
+        let options = target.tls.as_ref()?;
+        let sums = sums.cloned().unwrap_or_default();
         Some(Self {
             version: sums.version.to_owned(),
             checked: !options.is_insecure,
@@ -275,7 +329,15 @@ pub struct TurnReport {
 }
 
 /// The fields that came after the first published version: earlier documents lack them.
-const ADDED: [&str; 3] = ["stress", "delay_ns_per_request", "refused"];
+const ADDED: [&str; 7] = [
+    "stress",
+    "delay_ns_per_request",
+    "refused",
+    "malformed",
+    "connect",
+    "retries",
+    "first_failure",
+];
 
 /// Lets a document without the fields of [`ADDED`] fit.
 fn allow_older(schema: &mut Schema) {

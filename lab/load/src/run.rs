@@ -25,7 +25,7 @@ use crate::stop::{ByPrecision, Most, Precision, Stop, Until};
 use crate::watch::Watch;
 pub use crate::watch::Watched;
 use crate::work::Think;
-use meter::{CpuTimes, Histogram};
+use meter::CpuTimes;
 use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -131,17 +131,6 @@ pub struct Hooks {
     pub hold: Option<Arc<AtomicBool>>,
 }
 
-/// All measured times of a run (ns), including the drain.
-#[derive(Clone, Debug, Default)]
-pub struct Histograms {
-    /// From due to done.
-    pub response: Histogram,
-    /// From sent to done.
-    pub service: Histogram,
-    /// From due to sent.
-    pub lateness: Histogram,
-}
-
 /// Loads one server as planned.
 ///
 /// # Errors
@@ -155,14 +144,6 @@ pub fn run(plan: &Plan) -> Result<Report, Failure> {
 /// # Errors
 /// As [`run`].
 pub fn run_with(plan: &Plan, hooks: &Hooks) -> Result<Report, Failure> {
-    measure(plan, hooks).map(|(report, _)| report)
-}
-
-/// [`run_with`], which also returns the histograms behind the report.
-///
-/// # Errors
-/// As [`run`].
-pub fn measure(plan: &Plan, hooks: &Hooks) -> Result<(Report, Histograms), Failure> {
     pin(plan.cpu)?;
     plan.sources.iter().try_for_each(|&source| is_here(source))?;
     let prepared = Prepared::ask(&plan.target, &plan.workload)?;
@@ -184,7 +165,7 @@ pub fn measure(plan: &Plan, hooks: &Hooks) -> Result<(Report, Histograms), Failu
     let mut results = work(plan, threads)?;
     let stopped = hooks.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
     let steal = before.zip(CpuTimes::read().ok()).map(|(then, now)| now.since(then).steal_share());
-    let (mut report, histograms) = sums::report(plan, &mut results, started_unix_ms);
+    let mut report = sums::report(plan, &mut results, started_unix_ms);
     if stopped {
         report.doubts.push("the run was stopped early".to_owned());
     }
@@ -192,7 +173,7 @@ pub fn measure(plan: &Plan, hooks: &Hooks) -> Result<(Report, Histograms), Failu
         let percent = share * 100.0;
         report.doubts.push(format!("the host took {percent:.1} % of the CPU time (steal)"));
     }
-    Ok((report, histograms))
+    Ok(report)
 }
 
 /// Runs every thread. With a schedule the server is watched from here, because reading a process

@@ -38,6 +38,9 @@ pub struct Replies {
     /// The number of requests among those that the overloaded server refused, in the words of its
     /// protocol; they are neither right nor wrong, and no faults.
     pub refused: u32,
+    /// The number of right answers among those with an incomplete head, or a body shorter than
+    /// announced; they are taken only if that was asked for.
+    pub malformed: u32,
     /// The last of these replies announces that the server closes the connection.
     pub over: bool,
 }

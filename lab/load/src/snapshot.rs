@@ -58,7 +58,7 @@ pub struct Snapshot {
     /// The thread's faults since the run began.
     pub faults: Faults,
     /// The counts of a stress client since the run began.
-    pub stress_counts: StressCounts,
+    pub stress: StressCounts,
 }
 
 /// The place where threads publish snapshots and observers take them.

@@ -28,6 +28,8 @@ pub struct Tally {
     pub wrong: u64,
     /// Requests that the overloaded server refused.
     pub refused: u64,
+    /// Right replies that are malformed, if such are taken.
+    pub malformed: u64,
     /// Arrivals: users of a closed loop, requests of an open one, or sessions.
     pub arrived: u64,
     /// Arrivals dropped because too many requests were outstanding or queued.
@@ -147,6 +149,7 @@ impl Tally {
         self.done += other.done;
         self.wrong += other.wrong;
         self.refused += other.refused;
+        self.malformed += other.malformed;
         self.arrived += other.arrived;
         self.dropped += other.dropped;
         self.failed += other.failed;

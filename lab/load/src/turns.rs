@@ -143,7 +143,7 @@ impl<'a> Player<'a> {
         let watched = plan.watch.as_ref().ok_or_else(|| {
             Failure::Usage(Usage(format!("{}: expected --watch, found none", plan.target)))
         })?;
-        let script = run::script(&plan.target, &plan.workload, settings.connections)?;
+        let script = run::script(&plan.target, &plan.workload, &settings)?;
         let drive = run::drive(&plan.target, settings, plan.model.depth(), script)?;
         Ok(Self {
             plan,
@@ -233,21 +233,18 @@ impl<'a> Player<'a> {
         let sums = Sums {
             warm,
             window: tally,
-            lost: drive.lost,
-            repeated: drive.repeated,
-            faults: drive.faults.clone(),
-            handshakes: drive.handshakes.clone(),
-            delays: drive.delays.clone(),
+            counts: drive.counts.clone(),
+            delays: drive.counts.delays.clone(),
             cpu_ns: own_ns,
             busy: own_ns as f64 / elapsed_ns.max(1) as f64,
             window_ns: elapsed_ns,
             ..Sums::default()
         };
-        let (mut report, times) = sums.report(plan, drive.script(), &[], started_unix_ms);
+        let (mut report, service) = sums.report(plan, drive.script(), &[], started_unix_ms);
         let mut server = reading.report(report.requests, &mut report.doubts);
         server.cpu_ns_per_request = typical_ns.or(server.cpu_ns_per_request);
         report.server = Some(server);
-        Ok((report, times.service.quantile(0.99)))
+        Ok((report, service.quantile(0.99)))
     }
 }
 

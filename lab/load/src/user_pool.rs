@@ -188,14 +188,15 @@ impl UserPool {
                 (Work::Own { rounds, depth, think }, plan.settings.connections)
             }
         };
-        let mut script = run::script(&plan.target, &plan.workload, connections)?;
+        let settings = Settings { connections, ..plan.settings };
+        let mut script = run::script(&plan.target, &plan.workload, &settings)?;
         // Other workers may use the same server.
         script.share();
         let mut drive = Driver::new(Parts {
             addresses: plan.target.addresses(),
             sources: plan.sources.clone(),
             tls: Layers::of(&plan.target)?,
-            settings: Settings { connections, ..plan.settings },
+            settings,
             arrive: Box::new(arrive::Ramp::at_once(0)),
             work,
             script,
@@ -380,10 +381,10 @@ impl PoolThread {
         let kinds = names
             .map(|name| KindHarvest { name, tally: counted.next().unwrap_or_default() })
             .collect();
-        let faults = self.drive.faults.since(&self.faults);
-        self.faults = self.drive.faults.clone();
-        let lost = self.drive.lost - self.lost;
-        self.lost = self.drive.lost;
+        let faults = self.drive.counts.faults.since(&self.faults);
+        self.faults = self.drive.counts.faults.clone();
+        let lost = self.drive.counts.lost - self.lost;
+        self.lost = self.drive.counts.lost;
         let cpu_ns = sys::clock::thread_cpu_ns();
         let harvest = Harvest {
             kinds,
@@ -393,7 +394,7 @@ impl PoolThread {
             users: if self.plan.behaviour.is_scheduled() { self.users } else { self.drive.users() },
             connections: self.drive.connections(),
             outstanding: self.drive.outstanding(),
-            delays: std::mem::take(&mut self.drive.delays),
+            delays: std::mem::take(&mut self.drive.counts.delays),
             cpu_ns: cpu_ns.saturating_sub(self.cpu_ns),
             span_ns: now.since(self.harvested).as_nanos() as u64,
         };

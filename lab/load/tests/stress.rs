@@ -1,6 +1,5 @@
 //! The stress client against an echo server with selectable misbehaviour: counts match events.
 
-use load::drive::StressOptions;
 use load::run::{Hooks, Window, Workload, run_with};
 use load::work::Think;
 use load::{Model, Plan, Report};
@@ -81,7 +80,7 @@ fn plan(address: SocketAddr, window: u32, span: Duration) -> Plan {
     plan.model = Model::Closed { depth: window, think: Think::None, ramp: None };
     plan.settings.connections = 4;
     plan.settings.drain = 200 * MS;
-    plan.settings.stress = Some(StressOptions { renew: None });
+    plan.settings.tops_up = true;
     plan.warmup = Duration::ZERO;
     plan.window = Window::For(span);
     plan
@@ -96,7 +95,7 @@ fn a_good_echo_has_a_clean_sheet_in_every_window() {
     let address = open(ServerBehaviour::Good);
     for window in [1, 10, 100, 200] {
         let mut plan = plan(address, window, 100 * MS);
-        plan.settings.stress = Some(StressOptions { renew: Some(20 * MS) });
+        plan.settings.renew = Some(20 * MS);
         let report = run(&plan);
         let stress = report.stress.as_ref().expect("it was asked for");
         let counts = stress.counts;
@@ -167,7 +166,7 @@ fn nobody_listens() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     let mut plan = plan(address, 10, 400 * MS);
-    plan.settings.stress = Some(StressOptions { renew: Some(10 * MS) });
+    plan.settings.renew = Some(10 * MS);
     let closer = thread::spawn(move || {
         // The probe before the run is answered, nothing after it.
         let first = listener.accept();

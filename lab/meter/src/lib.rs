@@ -1,7 +1,7 @@
 //! Meters: readings of a running server, and their sums.
 //!
 //! - [`histogram`]: times in nanoseconds, recorded in constant time and memory.
-//! - [`hlog`], [`hgrm`]: histogram files that the plotters of HdrHistogram read.
+//! - [`hlog`]: histograms over time as a file that the plotters of HdrHistogram read.
 //! - [`spectrum`]: histograms in a tenth of the memory and to 2 %, for slices of a run.
 //! - [`proc`]: CPU time, context switches and memory of a whole process tree, read from `/proc`.
 //! - [`counters`]: the same and control groups, on this machine or asked of another one.
@@ -13,7 +13,6 @@
 //! sentence to be printed beside the number.
 
 pub mod counters;
-pub mod hgrm;
 pub mod histogram;
 pub mod hlog;
 pub mod machine;

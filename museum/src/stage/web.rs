@@ -1,7 +1,7 @@
 //! A web server and its clients: started fresh, watched, loaded, stopped.
 //!
-//! The clients are those of a published study (`roundhouse load --profile simulator`), on the other
-//! core where there are two. Beside their own figures the run records what is visible of the server
+//! The clients are those of a published study (`roundhouse load --connect-apart`), on the other core
+//! where there are two. Beside their own figures the run records what is visible of the server
 //! from outside: CPU time, started and ended processes and threads, context switches, the kernel's
 //! counts, and the times of requests inside the server by its own log.
 
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The simulator's time limit beyond its own duration: a reply may stall for its timeout.
+/// The clients' time limit beyond their own duration: a reply may stall for its timeout.
 const SLACK: Duration = Duration::from_secs(40);
 /// The interval between two readings of the clients' own context switches.
 const LOOK: Duration = Duration::from_millis(50);
@@ -47,8 +47,7 @@ pub struct Web {
 pub struct Clients {
     /// The path that they request.
     pub path: String,
-    /// Several files with weights, as `/=9,/cgi/page=1`, in place of the one. Our usual generator
-    /// requests them: it is one thread, which disturbs the count least.
+    /// Several files with weights, as `/=9,/cgi/page=1`, in place of the one.
     pub mix: Option<String>,
     /// Clients that stay.
     pub clients: u32,
@@ -113,8 +112,7 @@ pub struct Inside {
     pub mean_ns: f64,
 }
 
-/// A run of the clients, as far as exhibits read it (schemas `roundhouse.simulator/1` and
-/// `roundhouse.load/1`; fields that one of them lacks stay empty).
+/// A run of the clients, as far as exhibits read it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SimulatorRun {
@@ -126,12 +124,8 @@ pub struct SimulatorRun {
     pub throughput_rps: f64,
     /// Without connecting.
     pub response: Spread,
-    /// Connecting.
-    pub connect: Spread,
-    /// Both.
+    /// With connecting.
     pub whole: Spread,
-    /// Connections tried again because the time was up.
-    pub retries: u64,
     /// Replies without an end of their head.
     pub malformed: u64,
     /// Failures by kind.
@@ -142,6 +136,49 @@ pub struct SimulatorRun {
     pub stretches: Vec<Stretch>,
 }
 
+/// The generator's report (schema `roundhouse.load/1`), as far as it is read.
+#[derive(Deserialize)]
+struct Report {
+    requests: u64,
+    requests_total: u64,
+    throughput_rps: f64,
+    service: Spread,
+    response: Spread,
+    malformed: u64,
+    errors: Vec<Trouble>,
+    first_failure: Option<First>,
+    timeline: Vec<Slice>,
+}
+
+/// A piece of its window.
+#[derive(Deserialize)]
+struct Slice {
+    at_ms: f64,
+    for_ms: f64,
+    requests: u64,
+}
+
+impl From<Report> for SimulatorRun {
+    fn from(report: Report) -> SimulatorRun {
+        let stretch = |Slice { at_ms, for_ms, requests }: Slice| Stretch {
+            at_s: at_ms / 1e3,
+            for_s: for_ms / 1e3,
+            requests,
+        };
+        SimulatorRun {
+            requests: report.requests,
+            requests_total: report.requests_total,
+            throughput_rps: report.throughput_rps,
+            response: report.service,
+            whole: report.response,
+            malformed: report.malformed,
+            errors: report.errors,
+            first_failure: report.first_failure,
+            stretches: report.timeline.into_iter().map(stretch).collect(),
+        }
+    }
+}
+
 /// Times, nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -150,14 +187,10 @@ pub struct Spread {
     pub count: u64,
     /// Their mean.
     pub mean_ns: f64,
-    /// The median.
-    pub p50_ns: Option<f64>,
     /// 9 of 10 are shorter.
     pub p90_ns: Option<f64>,
     /// 99 of 100 are shorter.
     pub p99_ns: Option<f64>,
-    /// The longest.
-    pub max_ns: f64,
 }
 
 /// One kind of failure.
@@ -195,8 +228,6 @@ pub struct Stretch {
     pub for_s: f64,
     /// Requests answered in it.
     pub requests: u64,
-    /// Their mean with connecting, nanoseconds.
-    pub mean_ns: f64,
 }
 
 impl Clients {
@@ -217,19 +248,17 @@ impl Clients {
         }
     }
 
-    /// The simulator's command line.
+    /// The clients' command line.
     fn command(&self, exe: &Path, address: &str) -> Vec<String> {
         let mut words = vec![exe.display().to_string(), "load".to_string()];
         words.push(format!("http://{address}{}", self.path));
         let mut flag = |name: &str, value: String| words.extend([name.to_string(), value]);
         let us = |span: Duration| format!("{}us", span.as_micros());
-        match &self.mix {
-            None => flag("--profile", "simulator".to_string()),
-            Some(mix) => {
-                flag("--mix", mix.clone());
-                flag("--requests-per-connection", "1".to_string());
-            }
+        if let Some(mix) = &self.mix {
+            flag("--mix", mix.clone());
         }
+        flag("--header", "Connection: close".to_string());
+        flag("--requests-per-connection", "1".to_string());
         flag("--closed", self.clients.to_string());
         flag("--for", us(self.span));
         flag("--warmup", us(self.warmup));
@@ -242,7 +271,7 @@ impl Clients {
             flag("--ramp", rate.to_string());
             words.push("--until-failure".to_string());
         }
-        words.push("--json".to_string());
+        words.extend(["--connect-apart", "--malformed", "--json"].map(str::to_string));
         match self.descriptors {
             None => words,
             Some(most) => {
@@ -369,7 +398,7 @@ impl Stage<'_> {
                 looked = Instant::now();
             }
             if begun.elapsed() > clients.span + clients.timeout + SLACK {
-                return Err(Fault::Clients("the simulator was still there".to_string()));
+                return Err(Fault::Clients("they were still there".to_string()));
             }
             sleep(GLANCE);
         };
@@ -391,7 +420,8 @@ impl Stage<'_> {
         let churn = watcher.end();
         let text = program.output();
         let line = text.lines().rev().find(|line| line.starts_with('{'));
-        let load = line.and_then(|line| serde_json::from_str(line).ok()).ok_or_else(|| {
+        let report = line.and_then(|line| serde_json::from_str::<Report>(line).ok());
+        let load = report.map(SimulatorRun::from).ok_or_else(|| {
             let (how, words) = (ended.how, program.complaint());
             Fault::Clients(format!("expected a line of JSON, found {how}: {words}"))
         })?;
@@ -433,10 +463,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_simulator_is_told_what_the_clients_do() {
+    fn the_generator_is_told_what_the_clients_do() {
         let mut clients = Clients::new("/work?ms=2", 20, Duration::from_secs(3));
         let words = clients.command(Path::new("r"), "127.0.0.1:7").join(" ");
-        assert!(words.starts_with("r load http://127.0.0.1:7/work?ms=2 --profile simulator"));
+        assert!(
+            words.starts_with("r load http://127.0.0.1:7/work?ms=2 --header Connection: close")
+        );
+        assert!(words.ends_with("--connect-apart --malformed --json"), "{words}");
         assert!(words.contains("--for 3000000us") && !words.contains("--guests"), "{words}");
         clients.descriptors = Some(64);
         (clients.guests, clients.ramp) = (12, Some(100.0));

@@ -1,7 +1,6 @@
 //! Command lines and the resulting plans.
 
 use super::*;
-use ::load::work::Think;
 use clap::Parser;
 
 #[derive(Parser)]
@@ -169,7 +168,6 @@ fn each_turn_has_the_arguments_of_a_run() {
     let window = |line: &str| turns(runs, line).map(|plan| plan.window);
     assert_eq!(window(""), Ok(Duration::from_millis(40)));
     assert_eq!(window(" --window 25ms"), Ok(Duration::from_millis(25)));
-    assert!(window(" --window 25").unwrap_err().contains("such as 40ms"));
     for bad in ["{}", "[]", "[[\"--wrong\"]]", "[[\"--turns\", \"x\"]]"] {
         assert!(turns(bad, "").unwrap_err().contains("expected a JSON list"), "{bad}");
     }
@@ -213,16 +211,27 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
 #[test]
 fn a_stress_client_has_a_window() {
     let plan = plan("echo://127.0.0.1:1 -c 100 --in-flight 200 --send-delay 2ms --reconnect 500ms");
-    let older = self::plan("echo://127.0.0.1:1 --window 200 --send-delay 2ms");
-    assert_eq!(older.model, plan.model);
     let think = Think::Fixed(Duration::from_millis(2));
     assert_eq!(plan.model, Model::Closed { depth: 200, think, ramp: None });
-    let renew = Some(Duration::from_millis(500));
-    assert_eq!(plan.settings.stress, Some(::load::drive::StressOptions { renew }));
-    check_refused("stock://127.0.0.1:1 --window 10", "with echo://");
-    check_refused("echo://127.0.0.1:1 --window 40ms", "is a time of --turns");
-    check_refused("echo://127.0.0.1:1 --window 0", "expected packets such as 100");
+    assert!(plan.settings.tops_up && plan.settings.renew == Some(Duration::from_millis(500)));
+    check_refused("stock://127.0.0.1:1 --in-flight 10", "with echo://");
+    check_refused("echo://127.0.0.1:1 --in-flight 0", "1..=100000");
     check_refused("echo://127.0.0.1:1 --reconnect 1s", "--in-flight");
-    check_refused("echo://127.0.0.1:1 --window 10 --depth 3", "--send-delay");
-    check_refused("echo://127.0.0.1:1 --window 10 --reconnect 0s", "1ms or more");
+    check_refused("echo://127.0.0.1:1 --in-flight 10 --depth 3", "cannot be used with");
+    check_refused("echo://127.0.0.1:1 --in-flight 10 --reconnect 0s", "1ms or more");
+}
+
+#[test]
+fn the_clients_of_a_study_are_a_closed_loop() {
+    let plan = plan(
+        "http://127.0.0.1:1/ -c 20 --guests 12 --stay 1s --connect-apart --until-failure \
+         --requests-per-connection 1 --malformed",
+    );
+    let Settings { connections, connect_apart, guests, until_failure, .. } = plan.settings;
+    assert_eq!((connections, connect_apart, until_failure), (32, true, true));
+    assert_eq!(guests, Some(Guests { count: 12, stay: Duration::from_secs(1) }));
+    let Workload::Http(http) = plan.workload else { panic!("HTTP is spoken") };
+    assert!(http.takes_malformed);
+    check_refused("http://127.0.0.1:1 --guests 2 --stay 1ms", "10ms or more");
+    check_refused("http://127.0.0.1:1 --open 5 --connect-apart", "cannot be used with");
 }

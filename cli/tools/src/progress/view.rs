@@ -3,6 +3,7 @@
 //! Snapshots of all threads are added to bins of time; above [`BINS_MAX`] bins, pairs are merged.
 //! The figures are those of the measured window once it has begun, and of the warm-up before.
 
+use load::Instant;
 use load::Plan;
 use load::calibrate::Baseline;
 use load::drive::{Delays, StressCounts};
@@ -11,7 +12,6 @@ use load::health::{Evidence, Health};
 use load::run::Window;
 use load::snapshot::{Phase, Snapshot};
 use meter::{Quantiles, Spectrum};
-use seam::Instant;
 use stats::words::time;
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ impl View {
         let times = match (scheduled, depth) {
             (true, _) => "response",
             (false, 1) => "service",
-            (false, _) if plan.settings.stress.is_some() => "echo",
+            (false, _) if plan.settings.tops_up => "echo",
             (false, _) => "batch",
         };
         Self {
@@ -105,7 +105,7 @@ impl View {
             bins: Vec::new(),
             sum: Sum::default(),
             faults: Faults::default(),
-            strain: plan.settings.stress.map(|_| StressCounts::default()),
+            strain: plan.settings.tops_up.then(StressCounts::default),
             warmup: plan.warmup,
             window: plan.window,
             scheduled,
@@ -140,7 +140,7 @@ impl View {
         self.faults = faults;
         if let Some(strain) = &mut self.strain {
             *strain = StressCounts::default();
-            self.last.iter().for_each(|snapshot| strain.merge(&snapshot.stress_counts));
+            self.last.iter().for_each(|snapshot| strain.merge(&snapshot.stress));
         }
     }
 

@@ -1,8 +1,10 @@
 //! Connections: how they are made, used for sending and receiving, recorded, and given up.
 
 use super::link::State;
+use super::state::Net;
+use super::windows::ECHO_LATE;
 use super::wire::Wire;
-use super::{Driver, ECHO_LATE, RECEIVE, now};
+use super::{Driver, RECEIVE, now};
 use crate::Instant;
 use crate::faults::FaultKind;
 use crate::script::{Replies, ReplyLog};
@@ -25,7 +27,7 @@ pub(super) fn dial(
     dialled: &mut usize,
     tls: Option<&Layers>,
     epoll: &Epoll,
-    key: u64,
+    (key, interest): (u64, Interest),
 ) -> io::Result<Wire> {
     *dialled += 1;
     let fd = match sources {
@@ -33,7 +35,8 @@ pub(super) fn dial(
         _ => socket::connect_nonblocking_from(address, sources[*dialled % sources.len()])?,
     };
     socket::set_nodelay(&fd, true)?;
-    epoll.add(&fd, Interest { write: tls.is_some(), ..Interest::READ }, key)?;
+    let write = interest.write || tls.is_some();
+    epoll.add(&fd, Interest { write, ..interest }, key)?;
     Ok(match tls {
         None => Wire::Plain(fd),
         Some(tls) => Wire::Layered(Box::new(tls.begin(fd)?)),
@@ -51,13 +54,18 @@ fn is_sound(received: &io::Result<usize>) -> bool {
 impl Driver {
     /// Makes the connection; false if that failed at once.
     pub(super) fn connect(&mut self, at: usize, moment: Instant) -> bool {
-        let (dialled, tls) = (&mut self.dialled, self.tls.as_ref());
-        let address = self.addresses[(at + self.links[at].failed) % self.addresses.len()];
-        match dial(address, &self.sources, dialled, tls, &self.epoll, at as u64) {
+        let Net { addresses, sources, dialled, tls, epoll, .. } = &mut self.net;
+        let address = addresses[(at + self.links[at].failed) % addresses.len()];
+        let interest = Interest { write: self.settings.connect_apart, ..Interest::READ };
+        match dial(address, sources, dialled, tls.as_ref(), epoll, (at as u64, interest)) {
             Ok(wire) => {
-                self.links[at].open(wire, now());
-                self.up += 1;
-                self.stress_counts.connects += 1;
+                let link = &mut self.links[at];
+                link.open(wire, now());
+                if self.settings.connect_apart {
+                    (link.dialled, link.watching_room) = (Some(link.opened), true);
+                }
+                self.net.up += 1;
+                self.counts.stress.connects += 1;
                 self.script.open(at);
                 true
             }
@@ -74,18 +82,18 @@ impl Driver {
     pub(super) fn receive(&mut self, at: usize, stop: &dyn Stop) {
         loop {
             let State::Up(wire) = &mut self.links[at].state else { return };
-            let received = wire.recv(&mut self.buffer, &mut self.sealed);
+            let received = wire.recv(&mut self.net.buffer, &mut self.net.sealed);
             let now = now();
-            self.delays.worked(now);
-            if self.tls.is_some() && is_sound(&received) && !self.agree(at, now) {
+            self.counts.delays.worked(now);
+            if self.net.tls.is_some() && is_sound(&received) && !self.agree(at, now) {
                 return;
             }
             match received {
                 Ok(0) => return self.ended(at, stop, now),
                 Ok(count) => {
                     let replies = self.feed_script(at, count);
-                    if self.is_stress() {
-                        self.stress_counts.echoes_late += self.links[at].late(now, ECHO_LATE);
+                    if self.settings.tops_up {
+                        self.counts.stress.echoes_late += self.links[at].late(now, ECHO_LATE);
                         self.count_greetings(at);
                     }
                     self.credit(at, replies, now);
@@ -111,11 +119,11 @@ impl Driver {
 
     /// Feeds received bytes to the script.
     fn feed_script(&mut self, at: usize, count: usize) -> Replies {
-        self.tally.bytes_in += count as u64;
-        let notes = self.settings.detailed.then_some(&mut self.notes);
-        let mut log = ReplyLog::new(&mut self.faults, notes);
+        self.record.tally.bytes_in += count as u64;
+        let notes = self.settings.detailed.then_some(&mut self.record.notes);
+        let mut log = ReplyLog::new(&mut self.counts.faults, notes);
         let held = &mut self.links[at].held;
-        let fresh = &self.buffer[..count];
+        let fresh = &self.net.buffer[..count];
         if held.is_empty() {
             let replies = self.script.receive(at, fresh, &mut log);
             if replies.used < count {
@@ -135,7 +143,7 @@ impl Driver {
         let link = &mut self.links[at];
         link.moved = now;
         if replies.done > 0 {
-            self.answered = now;
+            self.run.answered = now;
         }
         let detailed = self.settings.detailed;
         if replies.done == 0 {
@@ -157,32 +165,35 @@ impl Driver {
             let bad = faulty + turned_away;
             (wrong, refused) = (wrong - faulty, refused - turned_away);
             let span = Span { due: run.due, sent: run.sent, done: now };
-            let measured = run.due >= self.epoch;
+            let measured = run.due >= self.run.epoch;
             let good = u64::from(count - bad);
-            self.tally.done += good;
-            self.tally.wrong += u64::from(faulty);
-            self.tally.refused += u64::from(turned_away);
+            self.record.tally.done += good;
+            self.record.tally.wrong += u64::from(faulty);
+            self.record.tally.refused += u64::from(turned_away);
             if measured {
-                self.tally.failed += u64::from(bad);
+                self.record.tally.failed += u64::from(bad);
                 if good > 0 {
-                    self.tally.record(span, good);
+                    self.record.tally.record(span, good);
                 }
             }
-            let start = if self.scheduled { span.due } else { span.sent };
+            let start = if self.arrivals.scheduled { span.due } else { span.sent };
             if good > 0 {
-                self.recorder.replied(now, good, nanos(start, now), measured);
+                self.record.recorder.replied(now, good, nanos(start, now), measured);
             }
             if bad > 0 {
-                self.recorder.failed(u64::from(bad));
+                self.record.recorder.failed(u64::from(bad));
             }
-            if let Some(&note) = self.notes.list.get(noted) {
-                self.tally.detail(note, span, measured);
+            if let Some(&note) = self.record.notes.list.get(noted) {
+                self.record.tally.detail(note, span, measured);
                 noted += 1;
             }
         }
         debug_assert_eq!(left, 0, "a script answers only what was asked");
-        self.done += u64::from(replies.done - left);
-        self.outstanding -= u64::from(replies.done - left);
+        let answered = u64::from(replies.done - left);
+        self.run.done += answered;
+        self.counts.answered += answered;
+        self.run.outstanding -= answered;
+        self.record.tally.malformed += u64::from(replies.malformed);
         if detailed {
             self.name_faults();
         }
@@ -193,14 +204,14 @@ impl Driver {
 
     /// Attributes faults of replies to the request kinds of those replies.
     fn name_faults(&mut self) {
-        for (place, kind, words) in self.notes.faults.drain(..) {
-            let note = self.notes.list.get(place).or(self.notes.list.last());
+        for (place, kind, words) in self.record.notes.faults.drain(..) {
+            let note = self.record.notes.list.get(place).or(self.record.notes.list.last());
             let at = note.map_or(0, |note| usize::from(note.kind));
-            if let Some(of) = self.tally.kinds.get_mut(at) {
+            if let Some(of) = self.record.tally.kinds.get_mut(at) {
                 of.faults.count(kind, || words);
             }
         }
-        self.notes.list.clear();
+        self.record.notes.list.clear();
     }
 
     /// Sends pending bytes; watches for room if some are left.
@@ -210,7 +221,7 @@ impl Driver {
         let waiting = &link.unsent[link.sent..];
         match wire.send(waiting, now) {
             Ok(count) => {
-                self.tally.bytes_out += count as u64;
+                self.record.tally.bytes_out += count as u64;
                 if count == waiting.len() {
                     link.unsent.clear();
                     link.sent = 0;
@@ -221,11 +232,18 @@ impl Driver {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(e) => return self.fail_io(at, now, &e, "sending"),
         }
+        self.watch_room(at, now);
+    }
+
+    /// Watches for room to send exactly while that is wanted.
+    pub(super) fn watch_room(&mut self, at: usize, now: Instant) {
+        let link = &mut self.links[at];
+        let State::Up(wire) = &link.state else { return };
         let blocked = wire.wants_room(!link.unsent.is_empty());
         if blocked != link.watching_room {
             link.watching_room = blocked;
             let interest = Interest { write: blocked, ..Interest::READ };
-            if let Err(e) = self.epoll.modify(wire.fd(), interest, at as u64) {
+            if let Err(e) = self.net.epoll.modify(wire.fd(), interest, at as u64) {
                 self.fail_io(at, now, &e, "sending");
             }
         }
@@ -234,8 +252,8 @@ impl Driver {
     /// Handles the end of the server's side of a connection.
     fn ended(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         self.count_end(at);
-        let notes = self.settings.detailed.then_some(&mut self.notes);
-        let mut log = ReplyLog::new(&mut self.faults, notes);
+        let notes = self.settings.detailed.then_some(&mut self.record.notes);
+        let mut log = ReplyLog::new(&mut self.counts.faults, notes);
         let held = std::mem::take(&mut self.links[at].held);
         let replies = self.script.ended(at, &held, &mut log);
         self.credit(at, replies, now);
@@ -287,7 +305,7 @@ impl Driver {
         let link = &mut self.links[at];
         if is_up {
             self.script.ask(at, owed, &mut link.unsent);
-            self.repeated += u64::from(owed);
+            self.counts.repeated += u64::from(owed);
         }
         link.restore_runs(runs);
         if is_up {
@@ -296,7 +314,7 @@ impl Driver {
         is_up
     }
 
-    fn fail_io(&mut self, at: usize, now: Instant, e: &io::Error, doing: &str) {
+    pub(super) fn fail_io(&mut self, at: usize, now: Instant, e: &io::Error, doing: &str) {
         if FaultKind::of(e) == FaultKind::Reset {
             self.count_end(at);
         }
@@ -312,7 +330,7 @@ impl Driver {
         words: impl FnOnce() -> String,
     ) {
         if !self.is_survived(kind) {
-            self.faults.count(kind, words);
+            self.counts.faults.count(kind, words);
         }
         self.lose(at, now);
     }
@@ -329,7 +347,7 @@ impl Driver {
         if self.is_survived(FaultKind::of(error)) {
             return;
         }
-        self.faults.count_io(error, || match FaultKind::of(error) {
+        self.counts.faults.count_io(error, || match FaultKind::of(error) {
             FaultKind::NoDescriptors => {
                 let limit = limits::open_files().map_or(0, |limit| limit.soft);
                 format!("{doing}: {error}; this process may open {limit}")
@@ -353,12 +371,12 @@ impl Driver {
     fn count_lost(&mut self, at: usize) {
         let link = &mut self.links[at];
         let unanswered = u64::from(link.outstanding);
-        let measured = link.runs().filter(|run| run.due >= self.epoch);
-        self.tally.failed += measured.map(|run| u64::from(run.left)).sum::<u64>();
+        let measured = link.runs().filter(|run| run.due >= self.run.epoch);
+        self.record.tally.failed += measured.map(|run| u64::from(run.left)).sum::<u64>();
         link.take_runs();
-        self.lost += unanswered;
-        self.outstanding -= unanswered;
-        self.recorder.failed(unanswered);
+        self.counts.lost += unanswered;
+        self.run.outstanding -= unanswered;
+        self.record.recorder.failed(unanswered);
     }
 
     /// After a loss the connection is made again after a pause, unless it was a session, which is
@@ -367,13 +385,13 @@ impl Driver {
         let link = &mut self.links[at];
         let (rounds, due, unheard) = (link.rounds, link.due, link.asked == 0);
         link.due = now;
-        match (self.work, &link.state) {
+        match (self.arrivals.work, &link.state) {
             (Work::Own { rounds: all, .. }, _)
                 if rounds > 0 && rounds < u64::MAX && !self.script.is_numbered() =>
             {
                 // Not even the first request of the session was sent.
-                let failed = rounds == all && unheard && due >= self.epoch;
-                self.tally.failed += u64::from(failed);
+                let failed = rounds == all && unheard && due >= self.run.epoch;
+                self.record.tally.failed += u64::from(failed);
                 self.leave(at, now);
             }
             (_, &State::Down { again }) => self.set_alarm(at, again),
@@ -386,7 +404,7 @@ impl Driver {
         let link = &mut self.links[at];
         if link.is_up() {
             self.script.close(at);
-            self.up -= 1;
+            self.net.up -= 1;
             link.close(now);
         }
     }

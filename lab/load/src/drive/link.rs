@@ -51,6 +51,8 @@ pub(super) struct Link {
     pub(super) alarm: Option<Instant>,
     /// The time when it was made.
     pub(super) opened: Instant,
+    /// While it is being made and that is timed apart: since when.
+    pub(super) dialled: Option<Instant>,
     /// Greetings of the server that were counted.
     pub(super) greetings: u32,
     /// Whether it was counted as missing its greeting.
@@ -81,6 +83,7 @@ impl Default for Link {
             listed: false,
             alarm: None,
             opened: Instant::ZERO,
+            dialled: None,
             greetings: 0,
             unlogged: false,
             moved: Instant::ZERO,
@@ -108,6 +111,7 @@ impl Link {
     /// from the epoll.
     pub(super) fn close(&mut self, now: Instant) {
         self.state = State::Down { again: now };
+        self.dialled = None;
         self.held.clear();
         self.unsent.clear();
         self.sent = 0;
@@ -184,6 +188,11 @@ impl Link {
     #[inline]
     pub(super) fn has_more(&self) -> bool {
         matches!(&self.state, State::Up(wire) if wire.has_more())
+    }
+
+    /// Whether no byte has come since the oldest unanswered request was sent.
+    pub(super) fn is_silent(&self) -> bool {
+        self.runs.front().is_none_or(|run| self.moved <= run.sent)
     }
 
     /// Whether a connection exists, or will exist once the kernel has answered.

@@ -13,22 +13,26 @@ use std::cmp::Reverse;
 impl Driver {
     /// Handles an arrival that was due at `due`.
     pub(super) fn arrival(&mut self, due: Instant, stop: &dyn Stop, now: Instant) {
-        let held = self.outstanding as usize + self.waiting.len();
-        match self.work {
+        let held = self.run.outstanding as usize + self.arrivals.waiting.len();
+        match self.arrivals.work {
             Work::Own { rounds, .. } => match self.vacancy() {
                 Some(at) => self.take_place(at, rounds, due, stop, now),
-                None if held < self.settings.outstanding_max => self.waiting.push_back(due),
+                None if held < self.settings.outstanding_max => {
+                    self.arrivals.waiting.push_back(due)
+                }
                 None => self.drop_arrival(due),
             },
             Work::Shared { .. } => {
-                self.asked += 1;
+                self.run.asked += 1;
                 match self.roomy() {
                     Some(at) => {
                         self.append(at, 1, due, now);
                         self.list(at);
                         self.send(at, now);
                     }
-                    None if held < self.settings.outstanding_max => self.waiting.push_back(due),
+                    None if held < self.settings.outstanding_max => {
+                        self.arrivals.waiting.push_back(due)
+                    }
                     None => self.drop_arrival(due),
                 }
             }
@@ -37,14 +41,14 @@ impl Driver {
 
     /// Counts an arrival for which there is no room as failed.
     fn drop_arrival(&mut self, due: Instant) {
-        self.tally.dropped += 1;
-        self.tally.failed += u64::from(due >= self.epoch);
-        self.recorder.failed(1);
+        self.record.tally.dropped += 1;
+        self.record.tally.failed += u64::from(due >= self.run.epoch);
+        self.record.recorder.failed(1);
     }
 
     /// A slot without a user.
     fn vacancy(&mut self) -> Option<usize> {
-        self.free.pop_front().map(|at| at as usize)
+        self.arrivals.free.pop_front().map(|at| at as usize)
     }
 
     fn take_place(&mut self, at: usize, rounds: u64, due: Instant, stop: &dyn Stop, now: Instant) {
@@ -55,7 +59,7 @@ impl Driver {
 
     /// Takes the next connection with room off the list.
     fn roomy(&mut self) -> Option<usize> {
-        while let Some(at) = self.free.pop_front() {
+        while let Some(at) = self.arrivals.free.pop_front() {
             let at = at as usize;
             self.links[at].listed = false;
             if self.room_on(at) > 0 {
@@ -71,7 +75,7 @@ impl Driver {
         if !link.is_up() {
             return 0;
         }
-        let free = self.work.depth().saturating_sub(link.outstanding);
+        let free = self.arrivals.work.depth().saturating_sub(link.outstanding);
         u64::from(free).min(self.left_on(at)) as u32
     }
 
@@ -79,13 +83,13 @@ impl Driver {
     fn list(&mut self, at: usize) {
         if !self.links[at].listed && self.room_on(at) > 0 {
             self.links[at].listed = true;
-            self.free.push_back(at as u32);
+            self.arrivals.free.push_back(at as u32);
         }
     }
 
     /// Takes a connection's next step: wait, send, close, or connect.
     pub(super) fn go_on(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
-        match (self.work, &self.links[at].state) {
+        match (self.arrivals.work, &self.links[at].state) {
             (_, &State::Down { again }) if self.links[at].outstanding > 0 => match again > now {
                 true => self.set_alarm(at, again),
                 false => drop(self.resend(at, now)),
@@ -98,24 +102,31 @@ impl Driver {
     fn go_on_own(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
         let link = &self.links[at];
         // An open window is topped up; all other work waits until no request is outstanding.
-        let open = self.is_stress() && !self.parting && link.rounds > 0 && self.left_on(at) > 0;
-        let most = if open { self.work.depth() - 1 } else { 0 };
+        let open =
+            self.settings.tops_up && !self.run.parting && link.rounds > 0 && self.left_on(at) > 0;
+        let most = if open { self.arrivals.work.depth() - 1 } else { 0 };
         if link.outstanding > most || (link.rounds == 0 && !link.is_up()) {
             return;
         }
-        let (due, rounds, may_ask) = (link.due, link.rounds, stop.room(self.asked) > 0);
+        let (due, rounds, may_ask) = (link.due, link.rounds, stop.room(self.run.asked) > 0);
         match link.state {
-            State::Up(_) if rounds == 0 || self.parting => self.drop_link(at, now),
+            State::Up(_) if rounds == 0 || self.run.parting => self.drop_link(at, now),
+            State::Up(_) if link.dialled.is_some() => {}
             State::Up(_) if self.left_on(at) == 0 => {
                 self.drop_link(at, now);
                 self.go_on_own(at, stop, now);
             }
-            _ if !may_ask || self.parting => {}
+            _ if !may_ask || self.run.parting => {}
             _ if self.is_held() => self.wait_held(at, now),
+            _ if let Some(back) = self.away_until(at, now) => {
+                self.drop_link(at, now);
+                self.links[at].due = back;
+                self.set_alarm(at, back);
+            }
             _ if due > now => self.set_alarm(at, due),
             State::Down { again } if again > now => self.set_alarm(at, again),
             State::Down { .. } => {
-                if self.connect(at, now) {
+                if self.connect(at, now) && !self.settings.connect_apart {
                     self.ask(at, stop, now);
                 }
             }
@@ -124,7 +135,7 @@ impl Driver {
     }
 
     fn go_on_shared(&mut self, at: usize, now: Instant) {
-        let wanted = !self.parting || !self.waiting.is_empty();
+        let wanted = !self.run.parting || !self.arrivals.waiting.is_empty();
         let link = &self.links[at];
         match link.state {
             State::Down { again } if again > now => self.set_alarm(at, again),
@@ -146,20 +157,18 @@ impl Driver {
 
     /// Sends a user's next batch.
     fn ask(&mut self, at: usize, stop: &dyn Stop, now: Instant) {
-        let room = stop.room(self.asked).min(self.left_on(at));
-        let depth = self.work.depth() - self.links[at].outstanding;
+        let room = stop.room(self.run.asked).min(self.left_on(at));
+        let depth = self.arrivals.work.depth() - self.links[at].outstanding;
         let count = u64::from(depth).min(room) as u32;
         if count > 0 {
-            let due = match self.is_stress() {
+            let mut due = self.links[at].due;
+            if self.settings.tops_up {
                 // No request was due before the window had room.
-                true => now,
-                false => self.links[at].due,
-            };
-            if self.is_stress() {
-                self.links[at].due = now + self.pauses.draw();
+                due = now;
+                self.links[at].due = now + self.arrivals.pauses.draw();
             }
             self.append(at, count, due, now);
-            self.asked += u64::from(count);
+            self.run.asked += u64::from(count);
             self.send(at, now);
         }
     }
@@ -169,7 +178,7 @@ impl Driver {
         let room = self.room_on(at);
         let mut filled = false;
         for _ in 0..room {
-            let Some(due) = self.waiting.pop_front() else { break };
+            let Some(due) = self.arrivals.waiting.pop_front() else { break };
             self.append(at, 1, due, now);
             filled = true;
         }
@@ -184,16 +193,16 @@ impl Driver {
         let link = &mut self.links[at];
         self.script.ask(at, count, &mut link.unsent);
         link.asked(count, due, now);
-        self.outstanding += u64::from(count);
+        self.run.outstanding += u64::from(count);
     }
 
     /// Handles the end of a user's batch: the user thinks, or leaves.
     pub(super) fn batch_done(&mut self, at: usize, now: Instant) {
-        if !self.work.is_own() || self.is_stress() {
+        if !self.arrivals.work.is_own() || self.settings.tops_up {
             return;
         }
         let link = &mut self.links[at];
-        link.due = now + self.pauses.draw();
+        link.due = now + self.arrivals.pauses.draw();
         match link.rounds {
             u64::MAX => {}
             0 | 1 => self.leave(at, now),
@@ -205,7 +214,7 @@ impl Driver {
     pub(super) fn leave(&mut self, at: usize, now: Instant) {
         self.links[at].rounds = 0;
         self.drop_link(at, now);
-        match (self.waiting.pop_front(), self.work) {
+        match (self.arrivals.waiting.pop_front(), self.arrivals.work) {
             (Some(due), Work::Own { rounds, .. }) => {
                 // The connection is made at its alarm, which is already due, because handling an
                 // event must not recurse.
@@ -213,7 +222,7 @@ impl Driver {
                 (link.rounds, link.due, link.asked) = (rounds, due, 0);
                 self.set_alarm(at, now);
             }
-            _ => self.free.push_back(at as u32),
+            _ => self.arrivals.free.push_back(at as u32),
         }
     }
 
@@ -228,7 +237,7 @@ impl Driver {
         let link = &mut self.links[at];
         if link.alarm.is_none_or(|set| moment < set) {
             link.alarm = Some(moment);
-            self.alarms.push(Reverse((moment, at as u32)));
+            self.arrivals.alarms.push(Reverse((moment, at as u32)));
         }
     }
 }

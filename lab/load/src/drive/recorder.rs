@@ -66,37 +66,37 @@ impl Driver {
         let now = super::now();
         let snapshot = Snapshot { part, start: now, ..Snapshot::default() };
         let (board, cpu_ns) = (board.clone(), sys::clock::thread_cpu_ns());
-        self.recorder.live = Some(Live { board, snapshot, next: now + INTERVAL, cpu_ns });
+        self.record.recorder.live = Some(Live { board, snapshot, next: now + INTERVAL, cpu_ns });
     }
 
     /// Starts a phase of the run; only the window has a timeline.
     pub fn enter(&mut self, phase: Phase, start: Instant) {
         self.snapshot(super::now());
-        self.recorder.timeline = (phase == Phase::Window).then(|| Timeline::new(start));
-        if let Some(live) = &mut self.recorder.live {
+        self.record.recorder.timeline = (phase == Phase::Window).then(|| Timeline::new(start));
+        if let Some(live) = &mut self.record.recorder.live {
             live.snapshot.phase = phase;
         }
     }
 
     /// Takes the timeline and ends it.
     pub fn take_timeline(&mut self) -> Option<Timeline> {
-        self.recorder.timeline.take()
+        self.record.recorder.timeline.take()
     }
 
     /// Publishes the snapshot, if there is one.
     pub(super) fn snapshot(&mut self, now: Instant) {
         let outstanding = self.outstanding();
-        let Some(live) = &mut self.recorder.live else { return };
+        let Some(live) = &mut self.record.recorder.live else { return };
         let cpu_ns = sys::clock::thread_cpu_ns();
         let (part, phase) = (live.snapshot.part, live.snapshot.phase);
         let snapshot = Snapshot {
             end: now,
             cpu_ns: cpu_ns.saturating_sub(live.cpu_ns),
             outstanding,
-            connections: self.up,
-            delays: self.delays.clone(),
-            faults: self.faults.clone(),
-            stress_counts: self.stress_counts,
+            connections: self.net.up,
+            delays: self.counts.delays.clone(),
+            faults: self.counts.faults.clone(),
+            stress: self.counts.stress,
             ..std::mem::take(&mut live.snapshot)
         };
         live.next = now + INTERVAL;

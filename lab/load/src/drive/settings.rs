@@ -1,6 +1,6 @@
 //! The settings of a generator, and its reports to an observer.
 
-use super::{Delays, StressOptions};
+use super::Delays;
 use crate::Instant;
 use crate::arrive::Arrive;
 use crate::faults::Faults;
@@ -38,7 +38,16 @@ pub struct Settings {
     pub detailed: bool,
     /// Top up windows as replies arrive instead of waiting for a whole batch, and keep the counts
     /// of a stress client.
-    pub stress: Option<StressOptions>,
+    pub tops_up: bool,
+    /// With [`Settings::tops_up`]: the interval at which each thread closes its oldest connection
+    /// and reopens it.
+    pub renew: Option<Duration>,
+    /// Send a user's requests once its connection is made, and time connecting apart.
+    pub connect_apart: bool,
+    /// Users that come and go.
+    pub guests: Option<Guests>,
+    /// End the load at the first failure.
+    pub until_failure: bool,
     /// The interval at which the function passed to [`Driver::observe`](super::Driver::observe) is
     /// called.
     pub interval: Duration,
@@ -56,10 +65,23 @@ impl Default for Settings {
             spin: Duration::from_micros(60),
             linger: Duration::ZERO,
             detailed: false,
-            stress: None,
+            tops_up: false,
+            renew: None,
+            connect_apart: false,
+            guests: None,
+            until_failure: false,
             interval: Duration::from_secs(1),
         }
     }
+}
+
+/// Users that are away for as long as they stay, again and again; at first they are away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guests {
+    /// How many of [`Settings::connections`].
+    pub count: usize,
+    /// How long they stay.
+    pub stay: Duration,
 }
 
 /// An interval as reported to the function passed to [`Driver::observe`](super::Driver::observe).

@@ -65,7 +65,7 @@ impl Driver {
     pub(super) fn agree(&mut self, at: usize, now: Instant) -> bool {
         let link = &mut self.links[at];
         let State::Up(Wire::Layered(layers)) = &mut link.state else { return true };
-        let done = layers.note(link.opened, now, &mut self.handshakes);
+        let done = layers.note(link.opened, now, &mut self.counts.handshakes);
         let waits = layers.wants_room();
         if done {
             link.sent_at(now);

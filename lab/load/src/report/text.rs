@@ -1,7 +1,8 @@
 //! The report as a few lines of text.
 
-use super::{KindReport as Kind, Report, Server, TurnsReport};
+use super::{KindReport as Kind, Report, Server, StressReport, TurnsReport};
 use crate::censor::Percentile;
+use crate::drive::StressCounts;
 use crate::faults::Faults;
 use crate::timeline::Slice;
 use meter::Quantiles;
@@ -53,9 +54,7 @@ impl Report {
         };
         writeln!(f, "  check         {checked}: {}", self.check.detail)?;
         faults(f, &self.errors)?;
-        if let Some(stress) = &self.stress {
-            write!(f, "{stress}")?;
-        }
+        self.connections(f)?;
         self.unanswered(f)?;
         for it in &self.slo {
             let met = if it.met { "met" } else { "MISSED" };
@@ -100,12 +99,49 @@ impl Report {
                 (None, _) => "batch time",
             };
             let text = censored(&self.percentiles, &self.service);
-            return writeln!(f, "  {name:<12}  {text}");
+            writeln!(f, "  {name:<12}  {text}")?;
+            let Some(connect) = &self.connect else { return Ok(()) };
+            writeln!(f, "  connecting    {}", quantiles(connect))?;
+            return writeln!(f, "  both          {}", quantiles(&self.response));
         }
         writeln!(f, "  response      {}", censored(&self.percentiles, &self.response))?;
         writeln!(f, "  service       {}", quantiles(&self.service))?;
         writeln!(f, "  lateness      {}", quantiles(&self.lateness))?;
         writeln!(f, "    our own     {}", quantiles(&self.health.tardiness))
+    }
+
+    fn connections(&self, f: &mut String) -> fmt::Result {
+        if let Some(StressReport { window, counts, .. }) = &self.stress {
+            let StressCounts { connects, connect_failed, renewals, abandoned, .. } = counts;
+            writeln!(
+                f,
+                "  connections   {connects} made, {connect_failed} not to be made, {renewals} given \
+                 up by us with {abandoned} packets under way"
+            )?;
+            let StressCounts { logins, logins_missing, logins_twice, echoes_late, .. } = counts;
+            let StressCounts { invalid, closed_by_server, .. } = counts;
+            writeln!(
+                f,
+                "  stress        window {window}: {logins} logins, {logins_missing} missing after 3 \
+                 s, {logins_twice} twice; {echoes_late} echoes not within 1 s, {invalid} invalid \
+                 packets, {closed_by_server} connections ended by the server"
+            )?;
+        }
+        if self.retries + self.malformed > 0 {
+            let (retries, malformed) = (self.retries, self.malformed);
+            writeln!(f, "  tried again   {retries} connections; {malformed} replies malformed")?;
+        }
+        if let Some(first) = self.first_failure.as_ref().filter(|_| self.connect.is_some()) {
+            writeln!(
+                f,
+                "  first failure after {} requests with {} users, {:.1} s: {}",
+                first.after_requests,
+                first.users,
+                first.at_ms / 1e3,
+                first.words
+            )?;
+        }
+        Ok(())
     }
 
     fn unanswered(&self, f: &mut String) -> fmt::Result {

@@ -1,16 +1,14 @@
 //! Adds up the counts of the threads into one report.
 
 use super::thread::RunThread;
-use super::{Histograms, Plan, workload};
+use super::{Plan, workload};
 use crate::censor;
-use crate::drive::{Delays, StressCounts};
-use crate::faults::Faults;
+use crate::drive::{Counts, Delays};
 use crate::health::{Evidence, Health};
 use crate::report::{self, Generator, Report};
 use crate::script::{Script, Totals};
 use crate::tally::Tally;
 use crate::timeline::Slice;
-use crate::tls::Handshakes;
 use meter::Histogram;
 
 /// Sums of all threads, or of all windows of a server that takes turns.
@@ -21,12 +19,8 @@ pub(crate) struct Sums {
     pub(crate) late: Tally,
     pub(crate) censored: Histogram,
     pub(crate) unanswered: u64,
-    pub(crate) lost: u64,
-    pub(crate) repeated: u64,
-    pub(crate) stress_counts: StressCounts,
-    pub(crate) handshakes: Option<Handshakes>,
+    pub(crate) counts: Counts,
     pub(crate) idle: (usize, u64),
-    pub(crate) faults: Faults,
     pub(crate) delays: Delays,
     pub(crate) cpu_ns: u64,
     pub(crate) busy: f64,
@@ -42,14 +36,8 @@ impl Sums {
             sums.late.merge(&thread.late);
             sums.censored.merge(&thread.censored);
             sums.unanswered += thread.unanswered;
-            sums.lost += thread.drive.lost;
-            sums.repeated += thread.drive.repeated;
-            sums.stress_counts.merge(&thread.drive.stress_counts);
-            if let Some(handshakes) = &thread.drive.handshakes {
-                sums.handshakes.get_or_insert_default().merge(handshakes);
-            }
+            sums.counts.merge(&thread.drive.counts);
             sums.idle = (sums.idle.0 + thread.idle.0, sums.idle.1 + thread.idle.1);
-            sums.faults.merge(&thread.drive.faults);
             sums.delays.merge(&thread.delays);
             sums.cpu_ns += thread.cpu_ns;
             sums.busy = sums.busy.max(thread.busy());
@@ -73,34 +61,30 @@ fn per_second(count: u64, window_ns: u64) -> f64 {
 }
 
 /// Builds the report; connections are already closed.
-pub(super) fn report(
-    plan: &Plan,
-    threads: &mut [RunThread],
-    started_unix_ms: u64,
-) -> (Report, Histograms) {
+pub(super) fn report(plan: &Plan, threads: &mut [RunThread], started_unix_ms: u64) -> Report {
     let sums = Sums::of(threads);
     let timeline = timeline(threads, sums.window_ns);
     let totals: Vec<_> = threads[1..].iter().map(|it| it.drive.script().totals()).collect();
     let (reading, reached) = (threads[0].reading.take(), threads[0].reached);
     let script = threads[0].drive.script();
-    let (mut report, histograms) = sums.report(plan, script, &totals, started_unix_ms);
+    let (mut report, _) = sums.report(plan, script, &totals, started_unix_ms);
     report.timeline = timeline;
     report.server = reading.and_then(|reading| reading.report(report.requests, &mut report.doubts));
     report.doubts.extend(reached.and_then(|reached| reached.doubt()));
     report.precision = reached.and_then(|reached| reached.share);
-    (report, histograms)
+    report
 }
 
 impl Sums {
     /// The report without timeline, precision and the server's resource use; `totals` are those of
-    /// further threads.
+    /// further threads. The histogram has the service times (ns).
     pub(crate) fn report(
         self,
         plan: &Plan,
         script: &dyn Script,
         totals: &[Totals],
         started_unix_ms: u64,
-    ) -> (Report, Histograms) {
+    ) -> (Report, Histogram) {
         let mut all = self.window.clone();
         all.merge(&self.late);
         all.settle();
@@ -130,13 +114,15 @@ impl Sums {
             arrived: all.arrived,
             dropped: all.dropped,
             failed: all.failed,
-            lost: self.lost,
+            malformed: self.window.malformed,
+            lost: self.counts.lost,
             censored: self.unanswered,
-            repeated: self.repeated,
-            stress: plan.settings.stress.map(|stress| {
-                report::StressReport::of(plan, stress, &self.stress_counts, &self.faults)
-            }),
-            tls: report::TlsReport::of(&plan.target, self.handshakes),
+            repeated: self.counts.repeated,
+            retries: self.counts.retries,
+            connect: plan.settings.connect_apart.then(|| self.counts.connect.quantiles()),
+            first_failure: self.counts.first_failure.clone(),
+            stress: report::StressReport::of(plan, &self.counts),
+            tls: report::TlsReport::of(&plan.target, self.counts.handshakes.as_ref()),
             idle: self.idle.0,
             idle_closed: self.idle.1,
             service: all.service.quantiles(),
@@ -154,11 +140,10 @@ impl Sums {
             doubts: health.reasons.clone(),
             health,
             started_unix_ms,
-            errors: self.faults,
+            errors: self.counts.faults,
             ..Report::default()
         };
-        let Tally { response, service, lateness, .. } = all;
-        (report, Histograms { response, service, lateness })
+        (report, all.service)
     }
 }
 

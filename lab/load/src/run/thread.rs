@@ -3,7 +3,7 @@
 use super::workload::Prepared;
 use super::{Failure, Plan, Window, now, phase, share};
 use crate::Instant;
-use crate::drive::{Delays, Driver, Parts, Settings};
+use crate::drive::{Delays, Driver, Guests, Parts, Settings};
 use crate::parse::Usage;
 use crate::report::Server;
 use crate::snapshot::{Board, Phase};
@@ -71,14 +71,16 @@ impl RunThread {
                 plan.settings.connections
             ))));
         }
+        let guests = plan.settings.guests.map(|all| Guests { count: own(all.count), ..all });
         let settings = Settings {
             connections,
+            guests,
             idle: own(plan.settings.idle),
             outstanding_max: own(plan.settings.outstanding_max).max(1),
             interval: plan.interval(),
             ..plan.settings
         };
-        let mut script = prepared.script(&plan.workload, connections, part)?;
+        let mut script = prepared.script(&plan.workload, &settings, part)?;
         if parts > 1 {
             script.share();
         }
@@ -151,11 +153,12 @@ impl RunThread {
         self.reading = watch.map(|(watch, before)| Reading::of(watch, &before));
         // The coordinator lives at least as long as this thread.
         let _ = over.send(());
-        self.delays = self.drive.delays.clone();
+        self.delays = self.drive.counts.delays.clone();
         self.window = self.drive.take_tally();
         self.drive.enter(Phase::Drain, now());
         self.drive.part(true);
         let stopped = self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+        let stopped = stopped || self.drive.has_failed();
         let most = if stopped { DRAIN_STOPPED } else { Duration::MAX };
         let drain = self.drive.settings().drain.min(most);
         phase(&mut self.drive, &Until { end: now() + drain, most: Most::Drain })?;

@@ -77,12 +77,15 @@ impl Prepared {
     pub(super) fn script(
         &self,
         workload: &Workload,
-        connections: usize,
+        settings: &Settings,
         part: usize,
     ) -> Result<Box<dyn Script>, Failure> {
+        let connections = settings.connections;
         // A script keeps memory for each connection, so an impossible number must not reach it.
-        enough_files(connections)
-            .map_err(|error| Failure::Machinery { doing: "making a generator", error })?;
+        if !settings.until_failure {
+            enough_files(connections)
+                .map_err(|error| Failure::Machinery { doing: "making a generator", error })?;
+        }
         let seed = |seed: u64| seed.wrapping_add((part as u64) << 40);
         Ok(match workload {
             Workload::Line(options) => Box::new(Line::new(options.clone(), connections)),
@@ -115,9 +118,9 @@ fn create(path: &Path) -> Result<File, Failure> {
 pub(crate) fn script(
     target: &Target,
     workload: &Workload,
-    connections: usize,
+    settings: &Settings,
 ) -> Result<Box<dyn Script>, Failure> {
-    Prepared::ask(target, workload)?.script(workload, connections, 0)
+    Prepared::ask(target, workload)?.script(workload, settings, 0)
 }
 
 /// Makes the generator of a closed loop.

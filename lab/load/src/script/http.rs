@@ -79,6 +79,8 @@ struct Reply {
     closes: bool,
     /// It says when to try again.
     retries: bool,
+    /// Its head or its body is incomplete.
+    is_malformed: bool,
 }
 
 /// The contents of a head.
@@ -151,6 +153,7 @@ impl Http {
             head: head.length,
             closes: head.closes,
             retries: head.retries,
+            is_malformed: false,
         };
         Ok(Some(head.length))
     }
@@ -191,6 +194,7 @@ impl Http {
             status => self.options.wanted.check(status, length),
         };
         let wrong = judged.is_err();
+        replies.malformed += u32::from(reply.is_malformed && !wrong);
         if let Err(why) = judged {
             let (method, path) = &self.names[usize::from(path)];
             log.fault(FaultKind::WrongReply, || format!("{method} {path}: {why}"));
@@ -198,6 +202,13 @@ impl Http {
         replies.wrong += u32::from(wrong);
         let whole = usize::try_from(length).unwrap_or(usize::MAX).saturating_add(reply.head);
         log.note(path, whole, wrong || is_refused);
+    }
+
+    /// The status of a reply that is no HTTP, if such replies are taken.
+    fn malformed_status(&self, bytes: &[u8]) -> Option<u16> {
+        let status = bytes.strip_prefix(b"HTTP/1.")?.get(2..5)?;
+        let status = str::from_utf8(status).ok()?.parse().ok()?;
+        self.options.takes_malformed.then_some(status)
     }
 
     /// The bytes are not HTTP: the reply is wrong, and the start of the next one is unknown.
@@ -211,6 +222,14 @@ impl Http {
         replies.over = true;
         log.fault(FaultKind::WrongReply, || why.to_owned());
         log.note(path, 0, true);
+    }
+}
+
+impl Reply {
+    /// It has a status and nothing else that can be read: it ends with its connection.
+    fn malform(&mut self, status: u16, seen: usize) {
+        let body = Some(Body::ToEnd { seen: seen as u64 });
+        *self = Reply { body, status, closes: true, is_malformed: true, ..Reply::default() };
     }
 }
 
@@ -265,8 +284,12 @@ impl Script for Http {
                     }
                 }
                 Err(why) => {
+                    let rest = &bytes[replies.used..];
                     replies.used = bytes.len();
-                    self.garbage(at, &why, log, &mut replies);
+                    match self.malformed_status(rest) {
+                        Some(status) => self.sessions[at].reply.malform(status, rest.len()),
+                        None => self.garbage(at, &why, log, &mut replies),
+                    }
                 }
             }
         }
@@ -278,8 +301,21 @@ impl Script for Http {
         replies
     }
 
-    fn ended(&mut self, at: usize, _rest: &[u8], log: &mut ReplyLog<'_>) -> Replies {
+    fn ended(&mut self, at: usize, rest: &[u8], log: &mut ReplyLog<'_>) -> Replies {
         let mut replies = Replies::default();
+        if self.sessions[at].owed > 0
+            && self.sessions[at].reply.body.is_none()
+            && let Some(status) = self.malformed_status(rest)
+        {
+            self.sessions[at].reply.malform(status, rest.len());
+        }
+        let reply = &mut self.sessions[at].reply;
+        if self.options.takes_malformed
+            && let Some(body @ (Body::Sized { .. } | Body::Chunked { .. })) = &reply.body
+        {
+            let seen = body.seen();
+            (reply.body, reply.is_malformed) = (Some(Body::ToEnd { seen }), true);
+        }
         if let Some(Body::ToEnd { seen }) = self.sessions[at].reply.body {
             self.finish(at, seen, log, &mut replies);
             self.done += 1;

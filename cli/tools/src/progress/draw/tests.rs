@@ -4,10 +4,9 @@ use super::*;
 use load::faults::FaultKind;
 use load::run::{Window, Workload};
 use load::snapshot::{Phase, Snapshot};
-use load::{Arrivals, Model, Plan};
+use load::{Arrivals, Instant, Model, Plan};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use seam::Instant;
 use std::time::Duration;
 
 const MS: u64 = 1_000_000;

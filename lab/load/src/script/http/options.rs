@@ -24,6 +24,9 @@ pub struct HttpOptions {
     pub body: Vec<u8>,
     /// The expected replies.
     pub wanted: Expectation,
+    /// Whether a reply with a status is right even if its head is incomplete or its body shorter
+    /// than announced, as it is to many clients; such replies end with their connection.
+    pub takes_malformed: bool,
     /// The seed for drawing requests.
     pub seed: u64,
 }
@@ -96,6 +99,7 @@ impl HttpOptions {
             headers: Vec::new(),
             body: Vec::new(),
             wanted: Expectation::default(),
+            takes_malformed: false,
             seed,
         }
     }

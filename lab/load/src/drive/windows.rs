@@ -15,20 +15,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// An echo that takes longer is late.
-pub const ECHO_LATE: Duration = Duration::from_secs(1);
+pub(super) const ECHO_LATE: Duration = Duration::from_secs(1);
 /// If no login packet arrives on a connection for this long, it is missing.
-pub const LOGIN_LATE: Duration = Duration::from_secs(3);
+const LOGIN_LATE: Duration = Duration::from_secs(3);
 /// The pause between two checks for late echoes.
 const LOOK: Duration = Duration::from_millis(100);
 /// The pause before a held connection is checked again.
 const HELD: Duration = Duration::from_millis(20);
-
-/// The settings of a stress client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StressOptions {
-    /// The interval at which each thread closes its oldest connection and reopens it.
-    pub renew: Option<Duration>,
-}
 
 /// The counts of a stress client over the whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -58,12 +51,11 @@ pub struct StressCounts {
 impl StressCounts {
     /// Adds the counts of another thread.
     pub fn merge(&mut self, other: &StressCounts) {
-        let StressCounts { connects, renewals, abandoned, connect_failed, logins, .. } = other;
-        self.connects += connects;
-        self.renewals += renewals;
-        self.abandoned += abandoned;
-        self.connect_failed += connect_failed;
-        self.logins += logins;
+        self.connects += other.connects;
+        self.renewals += other.renewals;
+        self.abandoned += other.abandoned;
+        self.connect_failed += other.connect_failed;
+        self.logins += other.logins;
         self.logins_missing += other.logins_missing;
         self.logins_twice += other.logins_twice;
         self.echoes_late += other.echoes_late;
@@ -89,12 +81,12 @@ pub(super) struct Round {
 impl Driver {
     /// Stops sending while `hold` is set; replies are still received.
     pub fn hold_by(&mut self, hold: Arc<AtomicBool>) {
-        self.hold = Some(hold);
+        self.run.hold = Some(hold);
     }
 
     /// Whether sending is on hold.
     pub(super) fn is_held(&self) -> bool {
-        self.hold.as_ref().is_some_and(|hold| hold.load(Ordering::Relaxed))
+        self.run.hold.as_ref().is_some_and(|hold| hold.load(Ordering::Relaxed))
     }
 
     /// Postpones a connection while sending is on hold.
@@ -102,30 +94,27 @@ impl Driver {
         self.set_alarm(at, now + HELD);
     }
 
-    /// Whether windows are topped up.
-    pub(super) fn is_stress(&self) -> bool {
-        self.settings.stress.is_some()
-    }
-
     /// The time of the next check.
-    pub(super) fn stress_due(&self) -> Option<Instant> {
-        self.settings.stress?;
-        Some(self.round.renew.map_or(self.round.look, |renew| renew.min(self.round.look)))
+    pub(super) fn windows_due(&self) -> Option<Instant> {
+        let Round { look, renew } = self.run.round;
+        self.settings.tops_up.then_some(renew.map_or(look, |renew| renew.min(look)))
     }
 
     /// Checks for late echoes, and renews the oldest connection when that is due.
-    pub(super) fn check_stress(&mut self, stop: &dyn Stop, now: Instant) {
-        let Some(stress) = self.settings.stress else { return };
-        if now >= self.round.look {
-            self.round.look = now + LOOK;
+    pub(super) fn check_windows(&mut self, stop: &dyn Stop, now: Instant) {
+        if !self.settings.tops_up {
+            return;
+        }
+        if now >= self.run.round.look {
+            self.run.round.look = now + LOOK;
             self.look(now);
         }
-        let Some(every) = stress.renew else { return };
-        let due = *self.round.renew.get_or_insert(now + every);
+        let Some(every) = self.settings.renew else { return };
+        let due = *self.run.round.renew.get_or_insert(now + every);
         if now >= due {
             // A late renewal postpones the others: two at once would be a different load.
-            self.round.renew = Some(now + every);
-            if !self.parting && !self.is_held() {
+            self.run.round.renew = Some(now + every);
+            if !self.run.parting && !self.is_held() {
                 self.renew(stop, now);
             }
         }
@@ -134,11 +123,11 @@ impl Driver {
     fn look(&mut self, now: Instant) {
         for at in 0..self.links.len() {
             let link = &mut self.links[at];
-            self.stress_counts.echoes_late += link.late(now, ECHO_LATE);
+            self.counts.stress.echoes_late += link.late(now, ECHO_LATE);
             let unlogged = self.script.greetings(at) == Some(0);
             if link.is_up() && unlogged && !link.unlogged && now.since(link.opened) > LOGIN_LATE {
                 link.unlogged = true;
-                self.stress_counts.logins_missing += 1;
+                self.counts.stress.logins_missing += 1;
             }
         }
     }
@@ -149,9 +138,9 @@ impl Driver {
         let Some(at) = up.min_by_key(|&at| self.links[at].opened) else { return };
         let unanswered = u64::from(self.links[at].outstanding);
         self.links[at].take_runs();
-        self.outstanding -= unanswered;
-        self.stress_counts.abandoned += unanswered;
-        self.stress_counts.renewals += 1;
+        self.run.outstanding -= unanswered;
+        self.counts.stress.abandoned += unanswered;
+        self.counts.stress.renewals += 1;
         self.drop_link(at, now);
         self.links[at].due = now;
         self.go_on(at, stop, now);
@@ -163,15 +152,15 @@ impl Driver {
         let known = std::mem::replace(&mut self.links[at].greetings, found);
         if found > known {
             let first = u64::from(known == 0);
-            self.stress_counts.logins += first;
-            self.stress_counts.logins_twice += u64::from(found - known) - first;
+            self.counts.stress.logins += first;
+            self.counts.stress.logins_twice += u64::from(found - known) - first;
         }
     }
 
     /// Counts a connection closed by the server or the network.
     pub(super) fn count_end(&mut self, at: usize) {
         if matches!(self.links[at].state, State::Up(_)) {
-            self.stress_counts.closed_by_server += 1;
+            self.counts.stress.closed_by_server += 1;
         }
     }
 }
