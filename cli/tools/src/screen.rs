@@ -7,12 +7,16 @@
 //! terminal that does not answer, such as a recorder, works too.
 
 use anstream::{AutoStream, ColorChoice};
+use language::tr;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::style::force_color_output;
 use ratatui::crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui::layout::Rect;
+use ratatui::style::{Color, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Paragraph, Sparkline, Wrap};
 use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use server::Keys;
@@ -79,6 +83,35 @@ impl Screen {
         }
         self.terminal.draw(|frame| paint(frame, keys)).map(|_| ())
     }
+}
+
+/// Draws lines that begin with a name, and whether each is bad news.
+pub(crate) fn named_lines(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    lines: &[(String, bool)],
+    heading: &str,
+) {
+    let lines = lines.iter().map(|(line, is_bad)| {
+        let line = tr(line);
+        let (name, rest) = line.split_at(line.find("  ").unwrap_or_default());
+        let rest = Span::raw(rest.to_owned());
+        let rest = if *is_bad { rest.red() } else { rest };
+        Line::from(vec![Span::raw(format!(" {name}")).dim(), rest])
+    });
+    let block = Block::bordered().title(tr(heading));
+    let text = Paragraph::new(lines.collect::<Vec<_>>()).wrap(Wrap { trim: false });
+    frame.render_widget(text.block(block), area);
+}
+
+/// Draws rates over time, oldest first; the latest are those that fit.
+pub(crate) fn chart(frame: &mut Frame<'_>, area: Rect, points: &[f64], heading: &str) {
+    let block = Block::bordered().title(tr(heading));
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let fits = usize::from(inner.width).min(points.len());
+    let points: Vec<u64> = points[points.len() - fits..].iter().map(|rate| *rate as u64).collect();
+    frame.render_widget(Sparkline::default().data(&points).style(Color::Green), inner);
 }
 
 /// The terminal's present size.

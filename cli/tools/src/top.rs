@@ -93,7 +93,7 @@ fn once(link: &Link, interval: Duration, json: bool) -> Result<ExitCode> {
     sleep(interval);
     view.add(link.sample()?);
     match json {
-        true => println!("{}", view.json()),
+        true => println!("{}", serde_json::to_string(&view.json())?),
         false => print(&view),
     }
     Ok(ExitCode::SUCCESS)

@@ -518,7 +518,7 @@ impl Driver {
             } else if link.outstanding > 0 {
                 let (owed, silent) = (link.outstanding, link.is_silent());
                 self.fail(at, now, FaultKind::Timeout, || match silent {
-                    true => format!("no reply to {owed} requests of connection {at} in {still:?}"),
+                    true => format!("no reply in {still:?}, {owed} missing on connection {at}"),
                     false => {
                         format!("connection {at}: {owed} replies missing, no bytes for {still:?}")
                     }

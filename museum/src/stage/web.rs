@@ -1,7 +1,7 @@
 //! A web server and its clients: started fresh, watched, loaded, stopped.
 //!
-//! The clients are those of a published study (`roundhouse load --connect-apart`), on the other core
-//! where there are two. Beside their own figures the run records what is visible of the server
+//! The clients are those of a published study (`roundhouse load --connect-apart`), on the other
+//! core where there are two. Beside their own figures the run records what is visible of the server
 //! from outside: CPU time, started and ended processes and threads, context switches, the kernel's
 //! counts, and the times of requests inside the server by its own log.
 

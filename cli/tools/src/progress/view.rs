@@ -1,26 +1,29 @@
 //! The state of a run, from its snapshots.
 //!
-//! Snapshots of all threads are added to bins of time; above [`BINS_MAX`] bins, pairs are merged.
-//! The figures are those of the measured window once it has begun, and of the warm-up before.
+//! Snapshots of all threads are added to bins of time, of which the last [`BINS_MAX`] are kept. The
+//! figures are those of the measured window once it has begun, and of the warm-up before.
 
 use load::Instant;
 use load::Plan;
 use load::calibrate::Baseline;
 use load::drive::{Delays, StressCounts};
 use load::faults::Faults;
-use load::health::{Evidence, Health};
+use load::health::{Evidence, Health, Verdict};
 use load::run::Window;
 use load::snapshot::{Phase, Snapshot};
 use meter::{Quantiles, Spectrum};
 use stats::words::time;
+use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The maximum number of bins of the charts.
-const BINS_MAX: usize = 120;
-/// The first length of a bin.
-const BIN: Duration = Duration::from_millis(200);
+/// The bins that are kept.
+const BINS_MAX: usize = 240;
+/// The length of a bin.
+const BIN: Duration = Duration::from_millis(250);
 /// The span over which the present rate is computed.
 const NOW: Duration = Duration::from_secs(1);
+/// The kinds of faults that are shown.
+const FAULTS_MAX: usize = 3;
 /// A percentile is shown if at least this many values lie beyond it.
 const BEYOND_MIN: f64 = meter::histogram::BEYOND_MIN;
 
@@ -32,8 +35,8 @@ pub struct View {
     pub times: &'static str,
     /// The part of the run.
     pub phase: Phase,
-    /// The bins of the charts.
-    pub bins: Vec<Bin>,
+    /// Replies over time.
+    pub bins: VecDeque<Bin>,
     /// The sums of the present phase; while it drains, those of the window.
     pub sum: Sum,
     /// All faults.
@@ -44,24 +47,19 @@ pub struct View {
     window: Window,
     scheduled: bool,
     baseline: Option<Baseline>,
-    bin: Duration,
     start: Option<Instant>,
     /// The last snapshot of each thread.
     last: Vec<Snapshot>,
 }
 
-/// A bin of the charts.
-#[derive(Clone, Debug, Default)]
+/// Replies of some time.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Bin {
     place: usize,
     /// The length for which snapshots have arrived (seconds), as the mean of all threads.
-    pub length: f64,
+    length: f64,
     /// Right replies.
-    pub done: u64,
-    /// Failed requests.
-    pub failed: u64,
-    /// Times of the right replies (ns).
-    pub times: Spectrum,
+    done: u64,
 }
 
 /// Sums of a phase.
@@ -102,7 +100,7 @@ impl View {
             head,
             times,
             phase: Phase::Warmup,
-            bins: Vec::new(),
+            bins: VecDeque::new(),
             sum: Sum::default(),
             faults: Faults::default(),
             strain: plan.settings.tops_up.then(StressCounts::default),
@@ -110,7 +108,6 @@ impl View {
             window: plan.window,
             scheduled,
             baseline: plan.baseline,
-            bin: BIN,
             start: None,
             last: vec![Snapshot::default(); plan.threads],
         }
@@ -146,44 +143,17 @@ impl View {
 
     /// A snapshot belongs to the bin in which it began.
     fn bin(&mut self, start: Instant, snapshot: &Snapshot) {
-        let since = |moment: Instant| moment.since(start).as_secs_f64();
-        let mut place = (since(snapshot.start) / self.bin.as_secs_f64()) as usize;
-        while place >= BINS_MAX {
-            self.coarsen();
-            place /= 2;
+        let place = (snapshot.start.since(start).as_nanos() / BIN.as_nanos()) as usize;
+        if self.bins.back().is_none_or(|last| last.place < place) {
+            self.bins.push_back(Bin { place, ..Bin::default() });
         }
-        if self.bins.last().is_none_or(|last| last.place < place) {
-            self.bins.push(Bin { place, ..Bin::default() });
+        if self.bins.len() > BINS_MAX {
+            self.bins.pop_front();
         }
-        if let Some(bin) = self.bins.last_mut() {
+        if let Some(bin) = self.bins.back_mut() {
             bin.length += snapshot.end.since(snapshot.start).as_secs_f64() / self.last.len() as f64;
             bin.done += snapshot.done;
-            bin.failed += snapshot.failed;
-            bin.times.merge(&snapshot.times);
         }
-    }
-
-    fn coarsen(&mut self) {
-        let mut bins: Vec<Bin> = Vec::with_capacity(BINS_MAX);
-        for mut bin in std::mem::take(&mut self.bins) {
-            bin.place /= 2;
-            match bins.last_mut() {
-                Some(last) if last.place == bin.place => last.merge(&bin),
-                _ => bins.push(bin),
-            }
-        }
-        self.bins = bins;
-        self.bin *= 2;
-    }
-
-    /// The middle of a bin, since the run began (seconds).
-    pub fn middle(&self, bin: &Bin) -> f64 {
-        (bin.place as f64 + 0.5) * self.bin.as_secs_f64()
-    }
-
-    /// When the last bin ends (seconds).
-    pub fn end(&self) -> f64 {
-        self.bins.last().map_or(0.0, |bin| (bin.place + 1) as f64 * self.bin.as_secs_f64())
     }
 
     /// Whether snapshots have arrived.
@@ -234,12 +204,12 @@ impl View {
     pub fn rate(&self) -> f64 {
         let mut now = Bin::default();
         for bin in self.bins.iter().rev() {
-            now.merge(bin);
+            (now.length, now.done) = (now.length + bin.length, now.done + bin.done);
             if now.length >= NOW.as_secs_f64() {
                 break;
             }
         }
-        now.rate(now.done)
+        now.rate()
     }
 
     /// Requests without an answer, and connections.
@@ -293,6 +263,55 @@ impl View {
         }
     }
 
+    /// The figures, a name and its words in each line, and whether it is bad news.
+    pub fn lines(&self) -> Vec<(String, bool)> {
+        let health = self.health();
+        let times = self.percentiles();
+        let times = times.iter().map(|&(name, ns)| format!("{name} {}", time(ns as f64)));
+        let times = times.collect::<Vec<_>>().join(" · ");
+        let (outstanding, connections) = self.open();
+        let late = &health.tardiness;
+        let noticed = match late.count {
+            0 => String::new(),
+            _ => {
+                format!(", p99 of its lateness {}", time(late.p99_ns.unwrap_or(late.p90_ns) as f64))
+            }
+        };
+        let stalls = match health.stalled_ns {
+            0 => String::new(),
+            ns => format!(", kept from running {}", time(ns as f64)),
+        };
+        let (verdict, busy) = (health.verdict, health.busy * 100.0);
+        let is_held = verdict != Verdict::Ok;
+        let is_wrong = self.faults.total() + self.sum.failed > 0;
+        let mut lines = vec![
+            (format!("{:<12}  {times}", format!("{} time", self.times)), false),
+            (
+                format!("open          {outstanding} outstanding on {connections} connections"),
+                false,
+            ),
+            (format!("generator     {verdict}, {busy:.0} % busy{noticed}{stalls}"), is_held),
+        ];
+        lines.extend(health.reasons.iter().map(|why| (format!("              {why}"), is_held)));
+        if let Some(strain) = self.strain {
+            let StressCounts { logins, logins_missing, logins_twice, echoes_late, .. } = strain;
+            let StressCounts { renewals, abandoned, closed_by_server, .. } = strain;
+            let bad = logins_missing + logins_twice + echoes_late + closed_by_server > 0;
+            let text = format!(
+                "stress        logins {logins}, missing {logins_missing}, twice {logins_twice}; \
+                 echoes not within 1 s {echoes_late}; ended by the server {closed_by_server}; \
+                 renewed {renewals} with {abandoned} under way"
+            );
+            lines.push((text, bad));
+        }
+        lines.push((format!("errors        {}", self.errors()), is_wrong));
+        let faults = self.faults.list.iter().rev().take(FAULTS_MAX);
+        lines.extend(faults.map(|fault| {
+            (format!("              {} {}: {}", fault.count, fault.kind, fault.example), true)
+        }));
+        lines
+    }
+
     /// The state as one line of text.
     pub fn line(&self) -> String {
         let (_, progress) = self.progress();
@@ -316,16 +335,9 @@ impl View {
 }
 
 impl Bin {
-    fn merge(&mut self, other: &Bin) {
-        self.length += other.length;
-        self.done += other.done;
-        self.failed += other.failed;
-        self.times.merge(&other.times);
-    }
-
-    /// The rate of `count` in this bin.
-    pub fn rate(&self, count: u64) -> f64 {
-        if self.length > 0.0 { count as f64 / self.length } else { 0.0 }
+    /// Right replies a second.
+    pub fn rate(&self) -> f64 {
+        if self.length > 0.0 { self.done as f64 / self.length } else { 0.0 }
     }
 }
 

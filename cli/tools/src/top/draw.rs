@@ -5,10 +5,11 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table, Wrap};
+use ratatui::widgets::{Block, Paragraph, Row, Table, Wrap};
 use stats::words::{compact, size};
 
 use super::view::{View, age};
+use crate::screen::named_lines;
 
 /// The number of rows for events, and where workers have few rows.
 const EVENTS: [u16; 2] = [6, 3];
@@ -36,9 +37,13 @@ pub fn screen(frame: &mut Frame<'_>, view: &View) {
     title(frame, head, view);
     let wide = Constraint::Length(FIGURES.max(frame.area().width / 5 * 3));
     let [numbers, chart] = Layout::horizontal([wide, Constraint::Fill(1)]).areas(figures);
-    facts(frame, numbers, view);
-    rate(frame, chart, view);
-    named_lines(frame, topology, &cluster, " nodes and store ");
+    let calm =
+        |lines: &[String]| lines.iter().map(|line| (line.clone(), false)).collect::<Vec<_>>();
+    named_lines(frame, numbers, &calm(&view.lines()[1..6]), " since the start, and now ");
+    let heading = format!(" requests/s · now {} ", compact(view.rates.answered));
+    let points: Vec<f64> = view.points.iter().copied().collect();
+    crate::screen::chart(frame, chart, &points, &heading);
+    named_lines(frame, topology, &calm(&cluster), " nodes and store ");
     scoreboard(frame, strip, view);
     workers(frame, table, view);
     let [left, right] =
@@ -60,32 +65,6 @@ fn title(frame: &mut Frame<'_>, area: Rect, view: &View) {
         Span::raw(rest).dim(),
     ]);
     frame.render_widget(line, area);
-}
-
-fn facts(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    named_lines(frame, area, &view.lines()[1..6], " since the start, and now ");
-}
-
-/// Lines that begin with a name.
-fn named_lines(frame: &mut Frame<'_>, area: Rect, lines: &[String], heading: &str) {
-    let lines = lines.iter().map(|line| {
-        let line = tr(line);
-        let (name, rest) = line.split_at(line.find("  ").unwrap_or_default());
-        Line::from(vec![Span::raw(format!(" {name}")).dim(), Span::raw(rest.to_owned())])
-    });
-    let block = Block::bordered().title(tr(heading));
-    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
-}
-
-fn rate(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let heading = format!(" requests/s · now {} ", compact(view.rates.answered));
-    let block = Block::bordered().title(tr(&heading));
-    let inner = block.inner(area);
-    frame.render_widget(block, area);
-    let fits = usize::from(inner.width).min(view.points.len());
-    let points: Vec<u64> =
-        view.points.iter().skip(view.points.len() - fits).map(|rate| *rate as u64).collect();
-    frame.render_widget(Sparkline::default().data(&points).style(Color::Green), inner);
 }
 
 /// The colour of a state's letter.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use engines::status::{Gauge, Worker};
 use meter::proc::{Memory, TreeCost};
-use serde_json::{Value, json};
+use serde::Serialize;
 use stats::words::{compact, size, span};
 
 use server::admin::ServerStatus;
@@ -48,26 +48,41 @@ impl Sort {
 }
 
 /// Rates a second between the last two samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rates {
+    #[serde(rename = "accepted_per_second")]
     pub accepted: f64,
+    #[serde(rename = "answered_per_second")]
     pub answered: f64,
+    #[serde(rename = "received_bytes_per_second")]
     pub bytes_in: f64,
+    #[serde(rename = "sent_bytes_per_second")]
     pub bytes_out: f64,
     /// The time between the two, in seconds.
+    #[serde(rename = "window_seconds")]
     pub window: f64,
 }
 
 /// The cost of the processes.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Cost {
     /// The CPU time since the sample before, in percent of one core.
     pub cpu_percent: Option<f64>,
     pub rss_kb: u64,
     /// The change of memory since the sample before.
+    #[serde(rename = "rss_change_kb")]
     pub change_kb: i64,
     pub threads: usize,
     pub processes: usize,
+}
+
+/// The state as `top --json` prints it.
+#[derive(Serialize)]
+pub struct Readings<'a> {
+    #[serde(flatten)]
+    status: &'a ServerStatus,
+    between: Rates,
+    cost: Cost,
 }
 
 /// The state.
@@ -208,23 +223,8 @@ impl View {
     }
 
     /// The sample with rates and cost.
-    pub fn json(&self) -> Value {
-        let mut all = serde_json::to_value(&self.status).unwrap_or_default();
-        all["between"] = json!({
-            "window_seconds": self.rates.window,
-            "accepted_per_second": self.rates.accepted,
-            "answered_per_second": self.rates.answered,
-            "received_bytes_per_second": self.rates.bytes_in,
-            "sent_bytes_per_second": self.rates.bytes_out,
-        });
-        all["cost"] = json!({
-            "cpu_percent": self.cost.cpu_percent,
-            "rss_kb": self.cost.rss_kb,
-            "rss_change_kb": self.cost.change_kb,
-            "threads": self.cost.threads,
-            "processes": self.cost.processes,
-        });
-        all
+    pub fn json(&self) -> Readings<'_> {
+        Readings { status: &self.status, between: self.rates, cost: self.cost }
     }
 
     /// The main figures, one a line.
@@ -363,6 +363,7 @@ pub fn age(ns: u64) -> String {
 pub(super) mod tests {
     use super::*;
     use engines::status::{Happening, Sample};
+    use serde_json::json;
 
     /// A sample of a server with some workers, `second` seconds after another.
     pub fn status(second: u64, answered: u64) -> ServerStatus {
@@ -401,7 +402,7 @@ pub(super) mod tests {
         assert_eq!((view.rates.answered, view.most.answered), (100.0, 2000.0));
         view.add(status(13, 9999));
         assert_eq!(view.rates.answered, 100.0, "the same instant has no rate");
-        let all = view.json();
+        let all = serde_json::to_value(view.json()).expect("JSON");
         assert_eq!(all["between"]["answered_per_second"], 100.0);
         assert_eq!((&all["service"], &all["totals"]["answered"]), (&json!("stock"), &json!(5100)));
     }

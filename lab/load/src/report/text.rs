@@ -115,15 +115,15 @@ impl Report {
             let StressCounts { connects, connect_failed, renewals, abandoned, .. } = counts;
             writeln!(
                 f,
-                "  connections   {connects} made, {connect_failed} not to be made, {renewals} given \
-                 up by us with {abandoned} packets under way"
+                "  connections   {connects} made, {connect_failed} not to be made, {renewals} \
+                 given up by us with {abandoned} packets under way"
             )?;
             let StressCounts { logins, logins_missing, logins_twice, echoes_late, .. } = counts;
             let StressCounts { invalid, closed_by_server, .. } = counts;
             writeln!(
                 f,
-                "  stress        window {window}: {logins} logins, {logins_missing} missing after 3 \
-                 s, {logins_twice} twice; {echoes_late} echoes not within 1 s, {invalid} invalid \
+                "  stress        window {window}: {logins} logins, {logins_missing} missing after \
+                 3 s, {logins_twice} twice; {echoes_late} echoes not within 1 s, {invalid} invalid \
                  packets, {closed_by_server} connections ended by the server"
             )?;
         }

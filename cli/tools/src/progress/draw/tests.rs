@@ -73,16 +73,11 @@ fn the_screen_says_what_is_known() {
             "q: stop and report",
             "8.0 of 20.0 s · 16160 requests",
             "now 2020",
-            "response times, 16160 of them",
             "p50 50.2 µs · p90 50.2 µs · p99 50.2 µs · max 5.00 ms",
             "6 outstanding on 64 connections",
             "30 % busy",
-            "generator ok",
+            "generator     ok",
             "no errors",
-            "99.010 %",
-            "0.990 %",
-            "10 µs",
-            "10 ms",
         ],
     );
     let mut bad = second(0, Phase::Drain, 9, 50);
@@ -95,15 +90,11 @@ fn the_screen_says_what_is_known() {
 }
 
 #[test]
-fn a_long_run_has_no_more_bins_than_a_short_one() {
+fn a_long_run_keeps_its_last_minute() {
     let mut view = View::new(&plan(1));
     (0..2000).for_each(|at| view.add(second(0, Phase::Window, at, 50)));
-    assert!((60..=120).contains(&view.bins.len()), "{}", view.bins.len());
-    assert_eq!(view.bins.iter().map(|bin| bin.done).sum::<u64>(), 2000 * 1010);
-    let length: f64 = view.bins.iter().map(|bin| bin.length).sum();
-    assert!((length - 2000.0).abs() < 1e-6, "{length}");
-    assert!((2000.0..2040.0).contains(&view.end()), "{}", view.end());
-    assert!((view.rate() - 1010.0).abs() < 1e-6);
+    assert_eq!(view.bins.len(), 240);
+    assert!((view.rate() - 1010.0).abs() < 1e-6, "{}", view.rate());
 }
 
 #[test]
@@ -130,20 +121,4 @@ fn any_size_and_any_state_can_be_drawn() {
         view.add(vec![Snapshot { phase: Phase::Window, ..Snapshot::default() }]);
         check(&view.progress().1, &[words]);
     }
-}
-
-#[test]
-fn rows_of_a_histogram_fit_and_hold_everything() {
-    let mut view = View::new(&plan(1));
-    let mut snapshot = Snapshot { phase: Phase::Window, ..Snapshot::default() };
-    (0..3000).for_each(|it| snapshot.times.record(100 + it * it * 7, 1));
-    view.add(vec![snapshot]);
-    for height in 1..60 {
-        let rows = rows(&view, height);
-        assert!(rows.len() <= height, "{height}: {rows:?}");
-        assert_eq!(rows.iter().map(|it| it.1).sum::<u64>(), 3000, "{height}");
-        assert!(rows.windows(2).all(|pair| pair[0].0 < pair[1].0), "{height}: {rows:?}");
-    }
-    assert_eq!((bar(0.0, false), bar(0.0, true)), (String::new(), "▏".to_owned()));
-    assert_eq!(bar(2.5, true), "██▌");
 }
